@@ -105,7 +105,7 @@ def notices(comparison: Comparison) -> list[_Line]:
     if "newly_failing" in comparison.counts:
         lines.append((_NEWLY_FAILING, None))
     if comparison.sight.cases:
-        lines += [(line, "quiet" if _sees(comparison.sight) else "worse") for line in _sight_lines(comparison.sight)]
+        lines += [(line, "quiet" if _sees(comparison.sight) else "changed") for line in _sight_lines(comparison.sight)]
     return lines
 
 

@@ -30,8 +30,10 @@ def page() -> str:
 
 def test_calls_of_both_runs_are_next_to_each_other_with_their_differences(page):
     assert "Regressed" in page
-    rows = re.findall(r'<li class="(changed|removed|added|same)"', page)
+    rows = re.findall(r'<li class="(changed|removed|added|same)"><span class="mark"', page)
     assert rows[:2] == ["changed", "removed"]
+    notices = re.findall(r'<li class="(\w+)" dir="auto">([^<]+)', page)
+    assert ("changed", "This comparison cannot distinguish a regression from chance.") in notices
     assert page.count('<div class="argument differs">') == 4
     assert '<dd dir="ltr">1</dd>' in page
     assert '<dd dir="ltr">2</dd>' in page
