@@ -159,20 +159,22 @@ def _address(run: str, conversation: RunConversation, link: Link) -> str | None:
 
 
 def _links(report: Report, link: Link) -> SectionLinks:
-    evaluators = dict(_evaluators(report))
+    kinds = dict(_kinds(report))
     came = {item.label for item in report.conversations if item.came}
     came |= {item.conversation_id for item in report.conversations if item.came}
 
     def of_cause(cause: Cause) -> str | None:
-        if not any(name in came for name, _ in cause.places):
-            return None
-        query = {"run": report.run, "verdict": "failed"}
-        names = {evaluators.get(label) for label in cause.labels} - {None}
-        if len(names) == 1:
-            query["evaluator"] = str(names.pop())
-        if len(cause.cases) == 1:
-            query["case"] = cause.cases[0]
-        return link("", **query)
+        if not any(name in came and turn for name, turn in cause.places):
+            return None  # no turn, or no turn of its own, has it
+        found = {kinds[label] for label in cause.labels if label in kinds}
+        evaluators, statuses = ({kind[place] for kind in found} for place in (0, 1))
+        return link(
+            "",
+            run=report.run,
+            verdict=statuses.pop() if len(statuses) == 1 else None if statuses else "failed",
+            evaluator=evaluators.pop() if len(evaluators) == 1 else None,
+            case=cause.cases[0] if len(cause.cases) == 1 else None,
+        )
 
     def of_place(index: int | None, number: int) -> str:
         if index is None:
@@ -184,12 +186,12 @@ def _links(report: Report, link: Link) -> SectionLinks:
     return SectionLinks(of_cause, of_place)
 
 
-def _evaluators(report: Report) -> Iterator[tuple[str, str]]:
-    """The evaluator of each label that failed results have."""
+def _kinds(report: Report) -> Iterator[tuple[str, tuple[str, str]]]:
+    """The evaluator and the status, failed or errored, of each label that such results have."""
     for conversation in report.conversations:
         for result in conversation.all_results:
             if result.status in (Status.FAILED, Status.ERRORED):
-                yield result.label or result.evaluator, result.evaluator
+                yield result.label or result.evaluator, (result.evaluator, str(result.status))
 
 
 def _command(report: Report, suite_file: str) -> str:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import re
+from html import unescape
 
 import pytest
 from a2a_eval_proxy.ui.runs import compare_page, judged_runs, run_list, run_page
 from support.turn_samples import call, result, turn
+from tool_call_evaluators.model import EvalResult
 
 MARKUP = "a/b <script>alert(1)</script>"
 
@@ -58,6 +60,20 @@ def test_a_run_has_its_verdict_errors_and_conversations(runs):
     assert 'href="../?run=shop-2&amp;verdict=failed&amp;evaluator=tool_error&amp;case=r1"' in text
     assert 'href="../api/runs/shop-2/report"' in text
     assert re.search(r"<h2[^>]*>1 distinct error</h2>", text)
+
+
+def test_the_count_of_an_error_leads_to_the_turns_that_have_it(shown):
+    errored = EvalResult.errored("judge", "the judge is unreachable").to_dict()
+    shown.store(
+        turn("counted-1", evaluations=[result("tool_error", 0.0)], run="counted", case="a"),
+        turn("counted-2", evaluations=[result("tool_error", 1.0), errored], run="counted", case="b", start=2),
+        turn("counted-3", run="counted", case="b", start=4, state="TASK_STATE_FAILED",
+             evaluations=[result("turn_succeeded", 0.0)]),
+    )  # fmt: skip
+    page = shown.admin.get("/runs/counted?wait=1").text
+    links = [unescape(found) for found in re.findall(r'<a class="times" href="\.\.(/[^"]*)">1 time</a>', page)]
+    lists = [re.findall(r'id="t-([\w-]+)"', shown.admin.get(address).text) for address in links]
+    assert sorted(lists) == [["counted-1"], ["counted-2"], ["counted-3"]]
 
 
 def test_names_of_runs_never_become_markup_or_another_path(runs):

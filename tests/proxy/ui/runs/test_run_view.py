@@ -19,8 +19,9 @@ SUITE = parse_suite(
 MARKUP = "</td><script>alert(1)</script>"
 
 
-def link(*segments: str, **query: str) -> str:
-    return "/" + "/".join(quote(segment, safe="") for segment in segments) + (f"?{urlencode(query)}" if query else "")
+def link(*segments: str, **query: str | None) -> str:
+    given = urlencode({name: value for name, value in query.items() if value is not None})
+    return "/" + "/".join(quote(segment, safe="") for segment in segments) + (f"?{given}" if given else "")
 
 
 def scored(name: str, score: float, case: str | None = None, **more: Any) -> dict[str, Any]:
