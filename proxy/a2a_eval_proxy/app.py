@@ -140,6 +140,10 @@ class RunningProxy:
         """Where a browser opens the pages; with an admin token, a new link that works once."""
         return self._site.address(reachable(self.admin_url))
 
+    def _client_url(self) -> str:
+        """What to configure clients with, as far as the proxy knows."""
+        return (self.settings.public_url or reachable(self.url)).rstrip("/")
+
     @property
     def otlp_url(self) -> str | None:
         """Where traces are received over HTTP; None where they are not."""
@@ -223,7 +227,13 @@ class RunningProxy:
         names = HostNames(settings.host_names)
         agent = AgentWatch(settings, self.files, lambda: self.otlp_url)
         stack.callback(agent.close)
-        self._site = Site(self, agent, settings.admin_token, lambda: self.url, check=AgentCheck.of(settings))
+        self._site = Site(
+            self,
+            agent,
+            settings.admin_token,
+            lambda: settings.public_url or reachable(self.url),
+            check=AgentCheck.of(settings),
+        )
         registry = self._registry(stack)
         admin = admin_app(self, registry, settings.admin_token, names, self._site.routes, self._site.access)
         self._admin = await listening(stack, admin, settings.admin, "--admin", 1.0)
