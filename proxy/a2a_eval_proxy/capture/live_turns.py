@@ -71,8 +71,9 @@ class ShownTurn:
         removed = len(calls) < len(earlier)
         is_new_state = (turn.state, turn.task_id) != self.state
         text, length = turn.response_text, self.text_length
-        append = len(text) >= length and hash(text[:length]) == self.text_hash
-        is_new_text = not append or len(text) > length
+        extends = len(text) >= length and hash(text[:length]) == self.text_hash
+        is_new_text = not extends or len(text) > length
+        append = extends and length > 0  # a watcher may have come later than the text before
         if not (changed or removed or is_new_state or is_new_text):
             return None
         self.calls, self.state = calls, (turn.state, turn.task_id)

@@ -143,7 +143,7 @@ class EventBus:
         return _EVERY_TURN in self._data_of or turn_id in self._data_of
 
     def count(self, name: str, run: str, case_id: str | None, turn_id: str | None) -> None:
-        """Record an event whose data nobody wants, and wake the listeners."""
+        """Record an event whose data no listener wants, and wake the listeners."""
         if name in LIVE_TYPES:
             self._live_left -= 1
         self._log.add(Event(self._log.last + 1, name, run, case_id, b"", b"", turn_id))

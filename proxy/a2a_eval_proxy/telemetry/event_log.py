@@ -13,7 +13,7 @@ MAX_BYTES = 32 * 1024 * 1024
 class Event(NamedTuple):
     """One live event. `whole` is the JSON of its data; `short` is the same, or its short form if it is large.
 
-    Both are empty if nobody wanted the data when it happened.
+    Both are empty if no listener wanted the data when it happened.
     """
 
     number: int

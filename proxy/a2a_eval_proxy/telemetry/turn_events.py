@@ -95,7 +95,7 @@ class TurnEvents(TurnListener):
     # ── events ──────────────────────────────────────────────────────────────────────────────────────────
 
     def _counted(self, turn: Turn, case_id: str | None, names: Iterable[str]) -> bool:
-        """Record events without data, whose making takes time, if nobody wants the data. Returns whether that is so."""
+        """Record events without data, whose making takes time, if no listener wants it. Returns whether that is so."""
         if self._thread is not None or self._bus.wants_data(turn.turn_id):
             return False
         for name in names:

@@ -105,8 +105,9 @@ async def test_events_arrive_while_the_turn_is_open(it: Proxied) -> None:
     assert calls == [(0, SEARCH["name"]), (1, CONVERT["name"])]
     assert {event.data["count"] for event in changes if event.name == "tool_call"} <= {1, 2}
     texts = [event.data for event in events if event.name == "text"]
-    assert (texts[0]["text"], texts[0]["append"], texts[0]["characters"]) == ("before ", True, 7)
+    assert (texts[0]["text"], texts[0]["append"], texts[0]["characters"]) == ("before ", False, 7)
     assert "".join(text["text"] for text in texts) == "before after"
+    assert all(text["append"] for text in texts[1:])
     states = [event.data["state"] for event in events if event.name == "state"]
     assert (states[-2:], changes[-1].name) == (["TASK_STATE_WORKING", "TASK_STATE_COMPLETED"], "text")
     assert [event.name for event in rest[-2:]] == ["turn.closed", "turn.done"]
