@@ -1,5 +1,4 @@
-"""The benchmark, in parts that each print a table: traffic, stages, profile, traces, evaluators,
-workers, watching, pages.
+"""The benchmark, in parts that each print a table, such as traffic and traces.
 
 Run from the repository root: `make bench`, or `make bench ARGS="traces --quick"`. It prints Markdown tables and writes
 JSON; it asserts nothing about time. Read the figures as ratios: absolute ones depend on the machine.
@@ -18,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from . import procfs
+from .pages import PAGES
 from .part import BehaviourError, Part, Plan, Setting
 from .profile import ProfilePart
 from .programs import CompilerMissingError, LoadError
@@ -27,7 +27,7 @@ from .stages import stages
 from .targets import STAGES, TRAFFIC_TARGETS, TargetUnavailableError
 from .traces import TRACES
 from .traffic import traffic
-from .watching import WATCHING
+from .watching import watching_part
 from .workers import WORKERS
 
 EXIT_FAILED = 1
@@ -45,6 +45,7 @@ PARTS = {
     "evaluators": (4, "turns scored per second, compared with the evaluators of other packages"),
     "workers": (4, "turns scored per second by one, two and four workers over PostgreSQL"),
     "watching": (3, "what open pages cost the traffic"),
+    "pages": (6, "pages in Chromium: how soon a call is shown, first paint over 10,000 turns, memory after an hour"),
 }
 """What each measures, and how many minutes that takes on two idle cores."""
 
@@ -82,7 +83,7 @@ def _chosen(options: argparse.Namespace) -> list[Part | ProfilePart]:
         traffic(only),
         stages(only, options.against),
         ProfilePart(options.only or ["scoring"], options.against),
-        *(TRACES, SCORING, WORKERS, WATCHING),
+        *(TRACES, SCORING, WORKERS, watching_part(), PAGES),
     ]
     return [part for part in parts if part.name in wanted]
 

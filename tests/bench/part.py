@@ -30,6 +30,9 @@ class Plan:
     turns: int = 1000  # with traces of their own
     queued: int = 20_000  # turns that are scored by workers
     scoring_s: float = 1.0  # of CPU time, for each rule and size
+    stored: int = 10_000  # turns in the store that pages show
+    hour_turns: int = 180_000  # 50 a second
+    shown_streams: int = 8  # whose calls are on a page
 
     @classmethod
     def quick(cls) -> Plan:
@@ -46,6 +49,9 @@ class Plan:
             turns=50,
             queued=200,
             scoring_s=0.05,
+            stored=1_000,
+            hour_turns=3_000,
+            shown_streams=2,
         )
 
 

@@ -17,6 +17,7 @@ import pytest
 from bench import procfs
 from bench.__main__ import main
 from bench.otlp import bodies, post_all, trace_ids
+from bench.pages import PAGES
 from bench.part import BehaviourError, Plan, Setting
 from bench.profile import REQUIREMENTS, ProfilePart, counted_calls
 from bench.programs import CompilerMissingError, LoadError, LoadGenerator, compile_c, running_agent
@@ -26,7 +27,9 @@ from bench.stages import stages
 from bench.targets import FLOOR, STAGES, TRAFFIC_TARGETS, Running, Target
 from bench.traces import TRACES
 from bench.traffic import check
+from bench.watching import NOBODY, WATCHED, watching_part
 from bench.workers import AWAITED, suite_file, turns_per_s
+from support.chromium import require_chromium
 from support.postgres_server import PostgresServer
 from support.provision import provided_python
 
@@ -125,7 +128,16 @@ def test_traces_have_a_figure_for_every_metric(tmp_path: Path) -> None:
     assert all(value > 0 for of_target in found.values() for value in of_target.values())
 
 
-TINY = Plan(rounds=1, stage_s=0.05, stage_events=3, warm_up_requests=20, profile_s=1.0)
+TINY = Plan(
+    rounds=1,
+    stage_s=0.05,
+    stage_events=3,
+    warm_up_requests=20,
+    profile_s=1.0,
+    stored=20,
+    hour_turns=100,
+    shown_streams=1,
+)
 
 
 @pytest.mark.usefixtures("load")
@@ -227,6 +239,26 @@ def test_calls_of_an_exchange_are_counted_by_thread(load: LoadGenerator, agent_p
         calls = {(thread, function.name): number for (thread, function), number in counted.items()}
         assert 1 <= calls["MainThread", "RequestResponseCycle.run_asgi"] <= 4  # with each time it continues
         assert {thread for thread, _ in calls} >= {"MainThread", "store-writer"}
+
+
+@pytest.mark.usefixtures("load")
+def test_pages_that_watch_have_a_figure_for_every_metric(tmp_path: Path) -> None:
+    part = watching_part([NOBODY, WATCHED])
+    measured = part.measure(Setting(TINY, tmp_path, *procfs.split_cpus(), progress=lambda message: None))
+
+    assert measured.warnings == []
+    assert {len(of_target) for of_target in figures(measured.rounds, part.metrics).values()} == {2}
+
+
+@pytest.mark.usefixtures("load")
+def test_pages_in_a_browser_have_figures(tmp_path: Path) -> None:
+    require_chromium()
+    shown = PAGES.measure(Setting(TINY, tmp_path, *procfs.split_cpus(), progress=lambda message: None))
+
+    found = figures(shown.rounds, PAGES.metrics)
+    assert set(found["pages_paint_ms"]) == set(shown.targets) - {"the proxy"}
+    assert set(found["pages_call_p50_ms"]) == {"list", "turn"}
+    assert set(found["pages_memory_mb"]) == {"list", "the proxy"}
 
 
 def test_workers_score_what_they_are_measured_by(postgres: PostgresServer, tmp_path: Path) -> None:

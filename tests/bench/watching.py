@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from pathlib import Path
 
 from support.chromium import chromium
@@ -30,12 +31,17 @@ METRICS = (
 )
 
 
-def _measure(setting: Setting) -> Measured:
+def watching_part(watchers: Sequence[str] = (NOBODY, WATCHED, BROWSER)) -> Part:
+    """The part, for proxies watched like that."""
+    return Part("watching", METRICS, WATCHED, (NOBODY,), partial(_measure, watchers=watchers), by_target=True)
+
+
+def _measure(setting: Setting, watchers: Sequence[str]) -> Measured:
     """All proxies run at once, idle but for the one under load; rounds alternate between them."""
     target = STAGES[-1]
     with benching(setting) as bench, ExitStack() as stack:
         started: dict[str, Running] = {}
-        for name in (NOBODY, WATCHED, BROWSER):
+        for name in watchers:
             folder = Path(tempfile.mkdtemp(dir=setting.folder))
             process = stack.enter_context(target.started(bench.agent_port, folder, setting.subject_cpus))
             check(target, process, bench.load, [target.asks])
@@ -53,9 +59,6 @@ def _measure(setting: Setting) -> Measured:
                 setting.progress(f"round {number} of {setting.plan.rounds}: watched by {name}")
                 values[name] = _values(process, bench)
     return measured
-
-
-WATCHING = Part("watching", METRICS, WATCHED, (NOBODY,), _measure, by_target=True)
 
 
 @contextmanager

@@ -8,7 +8,7 @@ from functools import partial
 from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.routing import Match, Route
 from starlette.types import ASGIApp
@@ -47,7 +47,11 @@ def admin_app(
     places = [*(["/"] if pages else []), *dict.fromkeys(operation.place for operation in operations)]
     app = Starlette(
         routes=[*(operation.route() for operation in operations), *pages],
-        exception_handlers={HTTPException: partial(_error, places), StoreError: _store_error},
+        exception_handlers={
+            HTTPException: partial(_error, places),
+            StoreError: _store_error,
+            ClientDisconnect: _client_gone,
+        },
     )
     app.router.redirect_slashes = False
     return AdminGuard(app, token, names, access)
@@ -104,3 +108,7 @@ async def _error(places: Sequence[str], request: Request, error: Exception) -> R
 
 async def _store_error(_: Request, error: Exception) -> Response:
     return JSONResponse({"error": str(error)}, 503)
+
+
+async def _client_gone(_: Request, error: Exception) -> Response:
+    return Response(status_code=400)  # no client receives it

@@ -362,6 +362,17 @@ async def test_a_case_that_is_too_large(it: Proxied) -> None:
     assert response.status_code == 413
 
 
+async def test_a_client_that_leaves_within_its_body_is_no_error(it: Proxied, caplog: pytest.LogCaptureFixture) -> None:
+    host, _, port = it.proxy.admin_url.removeprefix("http://").partition(":")
+    reader, writer = await asyncio.open_connection(host, int(port))
+    writer.write(b"PUT /api/cases/x HTTP/1.1\r\nhost: localhost\r\ncontent-length: 9\r\nexpect: 100-continue\r\n\r\n")
+    await reader.readuntil(b"\r\n\r\n")  # the proxy waits for the body
+    writer.close()
+    await writer.wait_closed()
+    assert (await it.admin.get("/api/cases")).status_code == 200
+    assert caplog.text == ""
+
+
 async def test_cases_beyond_the_limit(it: Proxied, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(case_book, "MAX_REGISTERED_BYTES", len(json.dumps(CASE)) + 10)
     assert (await it.admin.put("/api/cases/one", json=CASE)).status_code == 200
