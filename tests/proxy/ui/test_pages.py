@@ -91,3 +91,9 @@ def test_a_turn_says_when_its_calls_were_seen(shown: Shown) -> None:
     made = {**call("lookup"), **span, "source": "otel_trace"}
     shown.store(turn("traced", "When?", [made], run="timed"))
     assert "after 200 ms, took 300 ms · source: OpenTelemetry" in text_of(shown.admin.get("/turns/traced").text)
+
+
+def test_filters_that_the_form_does_not_offer_stay(shown: Shown) -> None:
+    page = shown.admin.get("/", params={"conversation": "a b", "status": "done", "q": "x"}).text
+    assert '<input type="hidden" name="conversation" value="a b">' in page
+    assert '<input type="hidden" name="status" value="done">' in page
