@@ -60,9 +60,16 @@ class RunResult:
         )
         if not unknown or len(self.report.not_visible) < unknown:
             return self
-        suite = self.report.suite or WITHOUT_SUITE
-        verdict = run_verdict(suite, self.report.conversations, allow_no_capture=True)
-        return RunResult(verdict, replace(self.report, verdict=verdict.to_dict()))
+        if not self.report.parts:
+            return _allowing_no_capture(self.report)
+        whole = _together([_allowing_no_capture(part) for part in self.report.parts], self.report.suite)
+        report = replace(self.report, verdict=whole.report.verdict, parts=whole.report.parts)
+        return RunResult(whole.verdict, report)
+
+
+def _allowing_no_capture(report: Report) -> RunResult:
+    verdict = run_verdict(report.suite or WITHOUT_SUITE, report.conversations, allow_no_capture=True)
+    return RunResult(verdict, replace(report, verdict=verdict.to_dict()))
 
 
 @asynccontextmanager
@@ -127,9 +134,15 @@ def _judge(
     left = len(turns) - sum(len(own) for _, own in judged)
     if left and not partial:
         logger.warning("not counted, as they belong to no case of the suites: %s", counted(left, "turn"))
-    whole = combined(suites)
+    return _together(parts, combined(suites))
+
+
+def _together(parts: Sequence[RunResult], whole: Suite | None) -> RunResult:
+    """The result of a run of several suites; `whole` is what `combined` makes of them."""
     conversations = [item for part in parts for item in part.report.conversations]
-    verdict = verdict_of_suites(whole, conversations, [(part.report.title, part.verdict) for part in parts])
+    verdict = verdict_of_suites(
+        whole or WITHOUT_SUITE, conversations, [(part.report.title, part.verdict) for part in parts]
+    )
     report = Report(parts[0].report.run, verdict.to_dict(), conversations, whole, parts=[part.report for part in parts])
     return RunResult(verdict, report)
 

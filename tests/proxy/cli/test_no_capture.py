@@ -123,3 +123,18 @@ def test_calls_that_are_unknown_for_another_reason_are_not_allowed(code: str, pa
     assert not result.verdict.passed
     allowed = result.allowing_no_capture()
     assert (allowed.verdict.passed, allowed.report.passed) == (passed, passed)
+
+
+@pytest.mark.parametrize(("least", "code"), [(0.5, 1), (0.0, 0)])
+def test_what_is_allowed_leaves_the_gates_of_each_of_several_suites(
+    least: float, code: int, agent: str, shell: Shell
+) -> None:
+    metrics = "[tool_error, {contains: {id: long, search_text: no such text}}]"
+    Path("one.yaml").write_text(f"suite: one\nevaluators: {metrics}\ngates: {{long: {{mean: {least}}}}}\n{CASES}")
+    Path("two.yaml").write_text(TEXTS.replace("suite: s", "suite: two").replace("id: ask", "id: other"))
+    done, printed = shell("run", "one.yaml", "two.yaml", "--agent", agent, "--allow-no-capture")
+    assert done == code
+    assert f"long: mean ≥ {least:.2f} (one)" in printed
+    assert ("one: long: mean 0.00 is below 0.50" in printed) == bool(code)
+    assert f"one    {'failed' if code else 'passed'}   0 of 1" in printed
+    assert "two    passed   1 of 1" in printed
