@@ -22,6 +22,9 @@ TYPES = LIVE_TYPES | {"turn.closed", "turn.done", "conversation.done"}
 LINGER_S = 60.0
 """How long events are recorded after the last listener has left: it may only reload its page."""
 
+_MOST_LINGERING = 100
+"""Maximum number of different interests of listeners that have left: clients choose the turns they follow."""
+
 LIVE_PER_S = 500
 """Maximum number of events during turns in one second: no person reads more, and traffic goes first."""
 
@@ -206,8 +209,10 @@ class EventBus:
         self._wake()
 
     def _linger(self, interest: _Interest) -> None:
-        if (timer := self._lingering.get(interest)) is not None:
+        if (timer := self._lingering.pop(interest, None)) is not None:
             timer.cancel()
+        if len(self._lingering) >= _MOST_LINGERING:
+            self._lingering.pop(next(iter(self._lingering))).cancel()
         self._lingering[interest] = asyncio.get_running_loop().call_later(self._linger_s, self._left, interest)
 
     def _left(self, interest: _Interest) -> None:

@@ -156,3 +156,14 @@ async def test_data_is_made_only_for_those_who_want_it() -> None:
             assert (len(news.events), news.lost) == (1, "the data of some events was not recorded")
             assert bus.wants_data(None)
     bus.close()
+
+
+async def test_what_is_kept_for_listeners_that_have_left_is_bounded() -> None:
+    bus = EventBus()
+    for number in range(1_000):
+        with bus.listen(EventFilter(turn=f"t{number}")):
+            pass
+    assert max(len(bus._lingering), len(bus._data_of)) <= 101
+    assert bus.wants_data("t999")
+    assert not bus.wants_data("t1")
+    bus.close()
