@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
 from urllib.parse import SplitResult, urlsplit
 
 PUBLIC = "public"
 """Stands for every address that is reachable from the whole internet."""
+
+_NUMERIC = re.compile(r"\[?[0-9a-f.]*:[0-9a-f:.]*\]?(/\d+)?|[0-9.]+(/[0-9.]+)?")
+"""What is meant as an address or a network."""
 
 _NAT64 = ip_network("64:ff9b::/96")
 """RFC 6052, section 2.1: the last 32 bits are an IPv4 address."""
@@ -32,7 +36,7 @@ class WebhookTargets:
         name = entry.removeprefix("*.")
         if entry == PUBLIC:
             self._public = True
-        elif ":" in entry or entry.replace(".", "").replace("/", "").isdigit():
+        elif _NUMERIC.fullmatch(entry):
             try:
                 self._networks.append(ip_network(entry.strip("[]")))
             except ValueError as error:

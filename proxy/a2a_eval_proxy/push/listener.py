@@ -13,6 +13,7 @@ from weakref import WeakValueDictionary
 from a2a_tool_capture import Finding, Severity
 
 from ..capture.held_bytes import HeldBytes
+from ..net.http_client import RawHeaders
 from ..protocol.headers import read_request
 from ..store import StoreError
 from ..store.webhooks import Webhook
@@ -20,6 +21,7 @@ from ..telemetry.problem_log import ProblemLog
 from .capture import NotificationStream, digest_of
 from .notifications import Notification, WithheldError, audience_finding, read_notification, visible_to_others
 from .relay import PushRelay
+from .retry import RetryQueue
 from .rewriting import RelayAddresses
 from .sender import TIMEOUT_S, UnsentError, WebhookAnswer
 
@@ -144,11 +146,27 @@ class PushListener:
             if visible is None or (is_task and digest_of(body) == stream.shown):
                 stream.taken(notification.body)  # it shows nothing new: the agent sends it for its tool calls
                 return WebhookAnswer(204)
-        answer = await self._relay.sender.send(webhook.url, method, query, headers, body)
+        retry = self._relay.retry
+        if retry is not None:
+            answer = await self._kept(retry, webhook, method, query, headers, body)
+        else:
+            answer = await self._relay.sender.send(webhook.url, method, query, headers, body)
         if answer.taken:
             stream.taken(notification.body)
             stream.shown = digest_of(body)
         return answer
+
+    async def _kept(
+        self, retry: RetryQueue, webhook: Webhook, method: str, query: bytes, headers: RawHeaders, body: bytes
+    ) -> WebhookAnswer:
+        """Keep a notification to be sent. Raises UnsentError."""
+        try:
+            kept = await retry.keep(webhook, method, query, headers, body)
+        except StoreError as error:
+            raise UnsentError(503, f"the notification could not be stored: {error}") from None
+        if not kept:
+            raise UnsentError(503, "too many notifications wait for this webhook, or for all")
+        return WebhookAnswer(202)
 
 
 def _error(status: int, message: str) -> WebhookAnswer:

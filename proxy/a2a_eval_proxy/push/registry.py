@@ -13,7 +13,7 @@ from typing import Any, Self, TypeVar
 from ..clock import CLOCK
 from ..settings import Settings
 from ..store import Store, StoreError
-from ..store.webhooks import Webhook, WebhookTable
+from ..store.webhooks import Webhook
 
 T = TypeVar("T")
 
@@ -36,9 +36,10 @@ class WebhookRegistry:
     """
 
     def __init__(
-        self, table: WebhookTable, agent: str, identifier: Callable[[str], str], retain_days: float | None = None
+        self, store: Store, agent: str, identifier: Callable[[str], str], retain_days: float | None = None
     ) -> None:
-        self._table = table
+        self.store = store
+        self._table = store.webhooks
         self._agent = agent
         self._identifier = identifier
         self._oldest_s = min(_LONGEST_S, math.inf if retain_days is None else retain_days * 86_400)
@@ -47,7 +48,7 @@ class WebhookRegistry:
     def of(cls, settings: Settings, store: Store, identifier: Callable[[str], str]) -> Self | None:
         """That of a proxy; None where it does not relay webhooks."""
         relays = settings.push_mode == "relay"
-        return cls(store.webhooks, settings.upstream, identifier, settings.retain_days) if relays else None
+        return cls(store, settings.upstream, identifier, settings.retain_days) if relays else None
 
     async def register(self, url: str, *, asked: bool, task_id: str, config_id: str, now: float) -> Webhook:
         """Keep a webhook. `asked`: its client requested the extension. Ids are "" where they are not known."""

@@ -17,6 +17,7 @@ from ..store.webhooks import Webhook
 from .capture import NotificationCapture, NotificationStream, shows_final_state
 from .notifications import Notification
 from .registry import WebhookRegistry
+from .retry import RetryQueue
 from .rewriting import RelayAddresses, deleted_config, replaced, webhooks_in
 from .sender import WebhookSender
 
@@ -38,6 +39,10 @@ class PushRelay:
         self.registry = registry
         self.capture = capture
         self.sender = WebhookSender(self._targets)
+        self.retry: RetryQueue | None = None
+        """None: the agent gets the client's answer."""
+        if settings.push_retry:
+            self.retry = RetryQueue(registry.store, self.sender, CLOCK.now)
 
     async def rewritten(self, body: bytes, request: A2ARequest, *, asked: bool) -> tuple[bytes, list[Webhook]]:
         """The body of a request with addresses of the proxy for the webhooks that it sets, which are kept by then.

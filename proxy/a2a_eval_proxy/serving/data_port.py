@@ -180,6 +180,9 @@ class DataPort:
         listener = PushListener(relay, settings.max_body_bytes)
         stack.callback(listener.close)
         stack.callback(asyncio.get_running_loop().create_task(relay.watch()).cancel)
+        if relay.retry is not None:
+            stack.push_async_callback(relay.retry.close)
+            stack.callback(asyncio.get_running_loop().create_task(relay.retry.watch()).cancel)
         server = await listening(
             stack, listener, settings.push_listen, "--push-listen", settings.shutdown_timeout, self._client_limits()
         )

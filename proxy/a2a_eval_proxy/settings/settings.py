@@ -111,6 +111,11 @@ class Settings(PluginOption, StoreOption, PrivacyOptions):
         "below it), addresses, networks. Default: public.",
         (),
     )
+    push_retry: bool = _agent(
+        types.SWITCH,
+        "Store notifications before they are sent, and repeat them until their webhooks take them, for up to a day.",
+        False,
+    )
     suite: str | None = _run(types.FILE, "Suite file with cases and evaluators.", None)
     run: str = _run(types.NAME, "Name of the run. Default: serve- and the current time.", lambda: new_run_name("serve"))
     evaluate: bool = _run(types.SWITCH, "Score turns. Unscored turns stay pending for `worker` or `evaluate`.", True)
@@ -257,6 +262,13 @@ class Settings(PluginOption, StoreOption, PrivacyOptions):
             raise ConfigError("push: relay requires push_url, the URL at which the agent reaches push_listen")
         if self.push_mode == "relay" and self.processes > 1:
             raise ConfigError("push: webhooks are relayed by one process; leave out --processes, or use --push pass")
+
+        if self.push_retry and self.push_mode != "relay":
+            raise ConfigError("push_retry: repeats the notifications that the proxy relays; set push_url")
+        if self.push_retry and (self.no_content or self.redact):
+            raise ConfigError(
+                "push_retry: stores notifications as they are; leave it out, or leave out no_content and redact"
+            )
 
     @property
     def push_mode(self) -> str:

@@ -12,6 +12,7 @@ from tool_call_evaluators.judge.cache import JudgeCache
 from ..errors import BAD_INPUT, UNREACHABLE
 from ..turn import Turn
 from .annotations import Annotation
+from .deliveries import DeliveryTable
 from .figures import TurnFigures
 from .turn_filter import ANY_TURN, TurnFilter
 from .webhooks import WebhookTable
@@ -219,6 +220,10 @@ class Store(Protocol):
     @property
     def webhooks(self) -> WebhookTable:
         """The webhooks of clients that the proxy relays."""
+
+    @property
+    def deliveries(self) -> DeliveryTable:
+        """Notifications that wait for these webhooks."""
 
     async def turns(self, query: TurnQuery) -> Page: ...
 

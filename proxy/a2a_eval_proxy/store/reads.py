@@ -23,6 +23,7 @@ from .base import (
     TurnJson,
     TurnQuery,
 )
+from .deliveries import DeliveryTable
 from .encoding import json_text, stored_text
 from .figures import MAX_COUNTED, TurnFigures, turn_figures
 from .turn_filter import ANY_TURN, TurnFilter
@@ -107,6 +108,10 @@ class StoreReads(ABC):
     @property
     def webhooks(self) -> WebhookTable:
         return WebhookTable(self._read, self._change)
+
+    @property
+    def deliveries(self) -> DeliveryTable:
+        return DeliveryTable(self._read, self._change)
 
     async def turns(self, query: TurnQuery) -> Page:
         order: Order = "DESC" if query.newest_first else "ASC"

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from .deliveries import DELIVERIES, DELIVERIES_INDEX
 from .webhooks import WEBHOOKS, WEBHOOKS_INDEX
 
 OUTCOMES = ("passed", "failed", "errored", "skipped")
@@ -63,6 +64,7 @@ class Schema:
             "judge_answers": {"key": "TEXT PRIMARY KEY", **self.judge_answers},
             "annotations": ANNOTATIONS,
             "webhooks": WEBHOOKS,
+            "deliveries": {"number": f"{self.number} PRIMARY KEY", **DELIVERIES},
         }
 
     def statements(self) -> list[str]:
@@ -80,6 +82,7 @@ class Schema:
             *self.indexes,
             ANNOTATIONS_INDEX,
             WEBHOOKS_INDEX,
+            DELIVERIES_INDEX,
             f"CREATE INDEX conversations_id ON conversations ({self.by_prefix.format('conversation_id')})",
         ]
 

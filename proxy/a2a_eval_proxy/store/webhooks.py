@@ -32,8 +32,10 @@ WEBHOOKS = {
     **dict.fromkeys(_COLUMNS, "TEXT NOT NULL"),
     "webhook_id": "TEXT PRIMARY KEY",
     **dict.fromkeys(("asked", "registered_at", "ended_at"), "BIGINT NOT NULL"),
+    "lease_owner": "TEXT NOT NULL DEFAULT ''",
+    "lease_until": "BIGINT NOT NULL DEFAULT 0",
 }
-"""The columns of the table."""
+"""The columns of the table. The process with the lease sends what waits (`deliveries`)."""
 
 WEBHOOKS_INDEX = "CREATE INDEX webhooks_task ON webhooks (task_key)"
 
@@ -45,7 +47,10 @@ _END = "UPDATE webhooks SET ended_at = :at WHERE task_key = :task_key AND ended_
 _ACTIVE = "SELECT count(*) FROM webhooks WHERE task_key = :task_key AND ended_at = 0"
 _ACTIVE_TASKS = "SELECT DISTINCT task_key FROM webhooks WHERE task_key <> '' AND ended_at = 0"
 _REMOVE = "DELETE FROM webhooks WHERE task_key = :task_key AND config_key = :config_key"
-_EXPIRE = "DELETE FROM webhooks WHERE (ended_at > 0 AND ended_at < :ended) OR registered_at < :registered"
+_EXPIRE = (
+    "DELETE FROM webhooks WHERE registered_at < :registered OR (ended_at > 0 AND ended_at < :ended"
+    " AND NOT EXISTS (SELECT 1 FROM deliveries WHERE deliveries.webhook_id = webhooks.webhook_id))"
+)
 
 
 class WebhookTable:

@@ -54,8 +54,9 @@ class Endpoint:
     async def take(self, request: Request) -> Response:
         body = await request.body()
         target = request.url.path + (f"?{request.url.query}" if request.url.query else "")
+        answer = Response(b"said the client", self.status, self.headers)
         self.arrived.put(Received(request.method, target, dict(request.headers), body))
-        return Response(b"said the client", self.status, self.headers)
+        return answer
 
     async def next(self) -> Received:
         return await asyncio.to_thread(self.arrived.get, timeout=20)

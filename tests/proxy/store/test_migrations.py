@@ -46,7 +46,7 @@ def schema(path: Path) -> tuple[list[str], list[object]]:
     """Indexes as SQL, and the columns of each table."""
     with closing(sqlite3.connect(path)) as connection:
         indexes = connection.execute("SELECT sql FROM sqlite_master WHERE sql LIKE 'CREATE INDEX%'").fetchall()
-        tables = ("turns", "annotations", "webhooks", "conversations", "judge_answers")
+        tables = ("turns", "annotations", "webhooks", "deliveries", "conversations", "judge_answers")
         columns = [connection.execute(f"PRAGMA table_info({table})").fetchall() for table in tables]
         return sorted(re.sub(r"\s+", " ", sql) for (sql,) in indexes), columns
 

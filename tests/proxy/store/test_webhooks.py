@@ -8,7 +8,8 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from a2a_eval_proxy.store import Store, open_store
+from a2a_eval_proxy.store import Store, deliveries, open_store
+from a2a_eval_proxy.store.deliveries import MOST_OF_A_WEBHOOK, Delivery
 from a2a_eval_proxy.store.webhooks import Webhook
 from support.postgres_server import PostgresServer
 
@@ -59,6 +60,52 @@ async def test_a_deleted_configuration_takes_its_webhook_and_no_other(store: Sto
         await table.add(replace(HOOK, webhook_id=name, task_key=task, config_key=config))
     await table.remove("a", "x")
     assert [bool(await table.get(name)) for name in "123"] == [False, True, True]
+
+
+async def test_notifications_wait_in_order_and_within_limits(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    table = store.deliveries
+    secret = Delivery("id-1", '{"authorization": "secret"}', kept_at=1_000)
+    assert "secret" not in repr(secret)
+    assert await table.first("id-1") is None
+    assert [await table.add(replace(secret, content=str(number))) for number in range(3)] == [True] * 3
+    assert await table.add(replace(secret, webhook_id="id-2"))
+    assert sorted(await table.waiting()) == ["id-1", "id-2"]
+    first = await table.first("id-1")
+    assert first is not None
+    assert (first.content, first.kept_at, first.tries) == ("0", 1_000, 0)
+    await table.failed(first, 2_000.5)
+    assert await table.first("id-1") == replace(first, tries=1, due_at=2_000)
+    await table.remove(first)
+    second = await table.first("id-1")
+    assert second is not None
+    assert second.content == "1"
+    await table.remove_all("id-1")
+    assert await table.waiting() == ["id-2"]
+    monkeypatch.setattr(deliveries, "_ADD", deliveries._ADD.replace(str(MOST_OF_A_WEBHOOK), "1"))
+    assert not await table.add(replace(secret, webhook_id="id-2"))
+    assert await table.add(secret)
+
+
+async def test_one_process_sends_to_a_webhook(store: Store) -> None:
+    table = store.deliveries
+    await store.webhooks.add(HOOK)
+    assert await table.lease("id-1", "a", 100, 200)
+    assert not await table.lease("id-1", "b", 200, 300)
+    assert await table.lease("id-1", "a", 200, 300)
+    assert await table.lease("id-1", "b", 301, 400)
+    assert await table.lease("id-1", "b", 302, 0)
+    assert await table.lease("id-1", "a", 303, 400)
+    assert not await table.lease("unknown", "a", 303, 400)
+
+
+async def test_a_webhook_stays_as_long_as_notifications_wait_for_it(store: Store) -> None:
+    await store.webhooks.add(replace(HOOK, task_key="a", ended_at=1))
+    await store.deliveries.add(Delivery("id-1", "", kept_at=1))
+    await store.webhooks.expire(100, 100)
+    assert await store.webhooks.get("id-1")
+    await store.deliveries.remove_all("id-1")
+    await store.webhooks.expire(100, 100)
+    assert await store.webhooks.get("id-1") is None
 
 
 def test_neither_url_nor_id_is_in_the_representation() -> None:

@@ -35,6 +35,14 @@ MIGRATIONS: dict[str, tuple[str, ...]] = {
         " registered_at bigint NOT NULL, task_key text NOT NULL, config_key text NOT NULL, ended_at bigint NOT NULL)",
         "CREATE INDEX webhooks_task ON webhooks (task_key)",
     ),
+    "0007": (
+        "ALTER TABLE webhooks ADD COLUMN lease_owner text NOT NULL DEFAULT ''",
+        "ALTER TABLE webhooks ADD COLUMN lease_until bigint NOT NULL DEFAULT 0",
+        "CREATE TABLE deliveries (number bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,"
+        " webhook_id text NOT NULL, content text NOT NULL, kept_at bigint NOT NULL,"
+        " tries bigint NOT NULL DEFAULT 0, due_at bigint NOT NULL DEFAULT 0)",
+        "CREATE INDEX deliveries_webhook ON deliveries (webhook_id, number)",
+    ),
 }
 """Statements by the version to which they lead, ascending. Released ones never change: add a version."""
 

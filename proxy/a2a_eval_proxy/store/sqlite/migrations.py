@@ -39,6 +39,13 @@ MIGRATIONS: dict[int, tuple[str, ...]] = {
         " registered_at BIGINT NOT NULL, task_key TEXT NOT NULL, config_key TEXT NOT NULL, ended_at BIGINT NOT NULL)",
         "CREATE INDEX webhooks_task ON webhooks (task_key)",
     ),
+    8: (
+        "ALTER TABLE webhooks ADD COLUMN lease_owner TEXT NOT NULL DEFAULT ''",
+        "ALTER TABLE webhooks ADD COLUMN lease_until BIGINT NOT NULL DEFAULT 0",
+        "CREATE TABLE deliveries (number INTEGER PRIMARY KEY, webhook_id TEXT NOT NULL, content TEXT NOT NULL,"
+        " kept_at BIGINT NOT NULL, tries BIGINT NOT NULL DEFAULT 0, due_at BIGINT NOT NULL DEFAULT 0)",
+        "CREATE INDEX deliveries_webhook ON deliveries (webhook_id, number)",
+    ),
 }
 """Statements by the schema version (SQLite's `user_version`) to which they lead, ascending. Released ones never change:
 add a version."""
