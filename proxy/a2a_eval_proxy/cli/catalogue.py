@@ -6,6 +6,7 @@ import inspect
 import json
 from dataclasses import MISSING, fields
 from pathlib import Path
+from textwrap import indent
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -96,13 +97,13 @@ def _summary(cls: type[EvaluatorBase]) -> str:
 
 
 def _explained(cls: type[EvaluatorBase]) -> list[str]:
-    from tool_call_evaluators.evaluator import is_built_in
+    from tool_call_evaluators.evaluator import field_text, is_built_in
     from tool_call_evaluators.suite.examples import example_text
 
     low, high = cls.scale
     lines = [f"{cls.name}: scores each {cls.scope}, from {low:g} to {high:g}", "", inspect.getdoc(cls) or "", ""]
     if cls.needs:
-        lines += [f"Skipped without {', '.join(cls.needs)}.", ""]
+        lines += [f"Skipped without {', '.join(map(field_text, cls.needs))}.", ""]
     lines += ["Options:", *_options(cls)]
     if is_built_in(cls):
         lines += ["", "A whole suite:", "", *(f"  {line}".rstrip() for line in example_text(cls.name).splitlines())]
@@ -123,7 +124,7 @@ def _options(cls: type[EvaluatorBase]) -> list[str]:
         choices = " | ".join(map(str, schema.get("enum", ())))
         lines.append(f"  {spec.name} ({default})" + (f": {choices}" if choices else ""))
         if text := schema.get("description"):
-            lines.append(f"      {text}")
+            lines.append(indent(text, " " * 6))
     return lines
 
 
