@@ -65,15 +65,15 @@ def test_a_run_has_its_verdict_errors_and_conversations(runs):
 def test_the_count_of_an_error_leads_to_the_turns_that_have_it(shown):
     errored = EvalResult.errored("judge", "the judge is unreachable").to_dict()
     shown.store(
-        turn("counted-1", evaluations=[result("tool_error", 0.0)], run="counted", case="a"),
-        turn("counted-2", evaluations=[result("tool_error", 1.0), errored], run="counted", case="b", start=2),
-        turn("counted-3", run="counted", case="b", start=4, state="TASK_STATE_FAILED",
+        turn("linked-1", evaluations=[result("tool_error", 0.0)], run="linked", case="a"),
+        turn("linked-2", evaluations=[result("tool_error", 1.0), errored], run="linked", case="b", start=2),
+        turn("linked-3", run="linked", case="b", start=4, state="TASK_STATE_FAILED",
              evaluations=[result("turn_succeeded", 0.0)]),
     )  # fmt: skip
-    page = shown.admin.get("/runs/counted?wait=1").text
+    page = shown.admin.get("/runs/linked?wait=1").text
     links = [unescape(found) for found in re.findall(r'<a class="times" href="\.\.(/[^"]*)">1 time</a>', page)]
     lists = [re.findall(r'id="t-([\w-]+)"', shown.admin.get(address).text) for address in links]
-    assert sorted(lists) == [["counted-1"], ["counted-2"], ["counted-3"]]
+    assert sorted(lists) == [["linked-1"], ["linked-2"], ["linked-3"]]
 
 
 def test_names_of_runs_never_become_markup_or_another_path(runs):
