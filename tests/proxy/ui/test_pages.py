@@ -60,8 +60,8 @@ def test_the_header_says_what_can_be_seen_and_what_to_do(
 
 def test_the_list_counts_and_shows_errors_of_calls(shown: Shown) -> None:
     calls = [call("lookup"), call("refund", error="no"), *(call("more") for _ in range(6))]
-    shown.store(turn("counted", "Pay back", calls, run="counted", seconds=2.5))
-    text = text_of(shown.admin.get("/?run=counted").text)
+    shown.store(turn("chips", "Pay back", calls, run="chips", seconds=2.5))
+    text = text_of(shown.admin.get("/?run=chips").text)
     assert "turns 1 open 0 calls 8 failed 0 errored 0 p50 2.5 s p95 2.5 s" in text
     assert "Pay back lookup refund ✕ (error) more" in text
     assert "+2" in text
