@@ -149,6 +149,7 @@ LAYERS = {
     EXTENSION: [
         "connector",
         "bridges | client",
+        "agent_connection",
         "a2e | agent | merge",
         "dialects | merge_state | recorder | secret_references",
         "dedupe | errors | footprint | payload | recording | sameness",

@@ -3,55 +3,37 @@
 from __future__ import annotations
 
 import asyncio
-import re
 import ssl
 from collections import OrderedDict
-from collections.abc import AsyncIterator, Callable, Collection, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Callable, Collection, Mapping
 from datetime import UTC, datetime
 from types import TracebackType
 from typing import Any, Self
 
-import httpx
-from a2a.client import A2ACardResolver, Client, ClientCallContext, ClientConfig, ClientFactory
-from a2a.client.errors import A2AClientError
-from a2a.client.service_parameters import ServiceParametersFactory, with_a2a_extensions
-from a2a.compat.v0_3.versions import is_legacy_version
+from a2a.client import Client
 from a2a.helpers import new_text_message
-from a2a.types import (
-    AgentCard,
-    AgentInterface,
-    GetTaskRequest,
-    Role,
-    SendMessageRequest,
-    StreamResponse,
-    SubscribeToTaskRequest,
-)
-from a2a.utils.errors import A2AError
-from google.protobuf.json_format import MessageToDict, ParseError
+from a2a.types import AgentCard, GetTaskRequest, Role, SendMessageRequest, StreamResponse, SubscribeToTaskRequest
+from google.protobuf.json_format import MessageToDict
 
+from .agent_connection import AgentConnection, mapped_errors
 from .dialects import DIALECTS
 from .errors import AgentError as AgentError
 from .errors import AgentUnreachableError as AgentUnreachableError
 from .errors import CaptureError as CaptureError
 from .errors import ConfigurationError as ConfigurationError
 from .errors import TurnTimeoutError as TurnTimeoutError
-from .errors import connection_problem, response_problem
 from .merge import TaskMerger
 from .models import CapturedTurn
 from .secret_references import resolve_header
-from .spec import EXTENSIONS_HEADER, KNOWN_VERSIONS
+from .spec import KNOWN_VERSIONS
 from .wire import BINDINGS, INTERRUPTED_STATES, SETTLED_STATES
 
-CARD_TIMEOUT_S = 30.0
 CLOSING_GRACE_S = 2.0
 """How long a stream may stay open after the task has settled: a last snapshot may follow."""
 FIRST_POLL_S, SLOWEST_POLL_S, POLL_FACTOR = 0.1, 5.0, 1.5
 MAX_LOST_IN_A_ROW = 5
 """Consecutive failed attempts to reach the agent again before a turn fails."""
 MAX_OPEN_TASKS = 1000
-
-_GATEWAY_STATUSES = (502, 503, 504)
 
 
 def _ignore(merger: TaskMerger) -> None:
@@ -63,15 +45,17 @@ class CaptureClient:
 
     Use it as an async context manager: entering fetches the agent card. Turns may run concurrently.
 
-    `url`: base URL of the agent; `card_path` is relative to it.
-    `headers`: sent with every request; `${NAME}` in a value refers to an environment variable, `${file:PATH}` to the
-    content of a file.
-    `tls`: trusted authorities and client certificate; None for the system's authorities and no certificate.
+    `url`: base URL of the agent; `card_path` is relative to it. `grpc://HOST:PORT` or `grpcs://HOST:PORT` (TLS): an
+    agent that has only gRPC, whose card is its extended card, if it has one.
+    `headers`: sent with every request, as metadata over gRPC; `${NAME}` in a value refers to an environment variable,
+    `${file:PATH}` to the content of a file.
+    `tls`: trusted authorities and client certificate; None for the system's authorities and no certificate. Over gRPC
+    there is no client certificate.
     `timeout_s`: maximum duration of a turn in seconds, including retries; None for no limit. Streams may be idle for
     as long.
     `streaming`: None follows the card.
     `blocking`: False sends with `returnImmediately` and polls for the result, without streaming.
-    `binding`: one of `BINDINGS`; None selects the first one of the card, A2A 1.0 before 0.3.
+    `binding`: one of `BINDINGS`; None selects the first one of the card, A2A 1.0 before 0.3. GRPC requires grpcio.
     """
 
     def __init__(
@@ -93,6 +77,8 @@ class CaptureClient:
         unknown = [name for name in dialects if name not in DIALECTS]
         if unknown:
             raise ConfigurationError(f"unknown dialect {unknown[0]!r}; expected one of {', '.join(DIALECTS)}")
+        if url.startswith(("grpc://", "grpcs://")) and binding not in (None, "GRPC"):
+            raise ConfigurationError(f"binding {binding!r}: the agent at {url} has only GRPC")
         self.url = url.rstrip("/")
         self._headers = {name: resolve_header(name, value) for name, value in (headers or {}).items()}
         self._tls = tls
@@ -116,23 +102,29 @@ class CaptureClient:
         Raises AgentUnreachableError or AgentError if the card cannot be fetched, ConfigurationError if the card has
         no interface that this client supports.
         """
-        self._http = httpx.AsyncClient(
-            headers=self._headers,
-            verify=self._tls or True,
-            timeout=httpx.Timeout(None, connect=self._connect_timeout_s),
-            limits=httpx.Limits(max_connections=None, max_keepalive_connections=20),
-        )
+        connection = AgentConnection(self.url, self._headers, self._tls, self._connect_timeout_s)
         try:
-            await self._connect()
+            self._card, self._interface = await connection.card_and_interface(self._card_path, self._binding)
+            card = AgentCard()  # a copy with one interface, so that the SDK's factory selects it
+            card.CopyFrom(self._card)
+            del card.supported_interfaces[:]
+            card.supported_interfaces.append(self._interface)
+            if not self._blocking:
+                card.capabilities.streaming = False
+            elif self._streaming is not None:
+                card.capabilities.streaming = self._streaming
+            self._streams = card.capabilities.streaming
+            self._client: Client = connection.client(card, polling=not self._blocking)
         except BaseException:
-            await self._http.aclose()
+            await connection.close()
             raise
+        self._connection = connection
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        await self._http.aclose()
+        await self._connection.close()
 
     @property
     def card(self) -> AgentCard:
@@ -202,38 +194,13 @@ class CaptureClient:
             ended_at=_now(),
         )
 
-    # ── connecting ──────────────────────────────────────────────────────────────────────────────────────
-
-    async def _connect(self) -> None:
-        resolver = A2ACardResolver(self._http, self.url, self._card_path)
-        with _mapped_errors(self.url):
-            self._card = await resolver.get_agent_card(http_kwargs={"timeout": CARD_TIMEOUT_S})
-        self._interface = _choose(self._card, self._binding)
-        card = AgentCard()  # a copy with one interface, so that the SDK's factory selects it
-        card.CopyFrom(self._card)
-        del card.supported_interfaces[:]
-        card.supported_interfaces.append(self._interface)
-        if not self._blocking:
-            card.capabilities.streaming = False
-        elif self._streaming is not None:
-            card.capabilities.streaming = self._streaming
-        self._streams = card.capabilities.streaming
-        config = ClientConfig(
-            polling=not self._blocking, httpx_client=self._http, supported_protocol_bindings=list(BINDINGS)
-        )
-        self._client: Client = ClientFactory(config).create(card)
-
-    def _context(self) -> ClientCallContext:
-        """Headers of one request. For A2A 0.3 the SDK also sends the extensions under the older header name."""
-        own = [value for name, value in self._headers.items() if name.lower() == EXTENSIONS_HEADER.lower()]
-        asked = with_a2a_extensions([*own, *(version.uri for version in KNOWN_VERSIONS)])
-        return ClientCallContext(service_parameters=ServiceParametersFactory.create([asked]))
-
     # ── one turn ────────────────────────────────────────────────────────────────────────────────────────
 
     async def _run(self, request: SendMessageRequest, progress: _Progress) -> None:
         try:
-            await self._read(self._client.send_message(request, context=self._context()), progress)
+            await self._read(
+                self._client.send_message(request, context=self._connection.context(self._interface)), progress
+            )
         except AgentUnreachableError:
             if progress.first_event_at is None or not progress.task_id:
                 raise
@@ -244,7 +211,7 @@ class CaptureClient:
         """Feed `events` to `progress` until they end, or until the task has settled and no more events arrive."""
         try:
             async with asyncio.timeout(None) as closing:
-                with _mapped_errors(self._interface.url):
+                with mapped_errors(self._interface.url):
                     async for event in events:
                         progress.feed(MessageToDict(event))
                         if progress.stream_should_end:
@@ -261,8 +228,10 @@ class CaptureClient:
         delay_s = FIRST_POLL_S
         while True:
             try:
-                with _mapped_errors(self._interface.url):
-                    task = await self._client.get_task(GetTaskRequest(id=progress.task_id), context=self._context())
+                with mapped_errors(self._interface.url):
+                    task = await self._client.get_task(
+                        GetTaskRequest(id=progress.task_id), context=self._connection.context(self._interface)
+                    )
                 progress.feed({"task": MessageToDict(task)})
                 lost = 0
                 if not progress.done and subscribes:
@@ -280,7 +249,9 @@ class CaptureClient:
         """Follow the task's events. Returns False if the agent rejects it, for example because the task has ended."""
         request = SubscribeToTaskRequest(id=progress.task_id)
         try:
-            await self._read(self._client.subscribe(request, context=self._context()), progress)
+            await self._read(
+                self._client.subscribe(request, context=self._connection.context(self._interface)), progress
+            )
         except AgentError:
             return False
         return True
@@ -348,51 +319,6 @@ class _Progress:
         # The first event of a continued task may repeat the state in which it waited; the stream continues.
         self.stream_should_end = self.done and not (first and self.state in INTERRUPTED_STATES)
         self._observe(self.merger)
-
-
-def _choose(card: AgentCard, binding: str | None) -> AgentInterface:
-    wanted = BINDINGS if binding is None else (binding,)
-    offered = [interface for interface in card.supported_interfaces if interface.protocol_binding in wanted]
-    if not offered:
-        available = ", ".join(sorted({interface.protocol_binding for interface in card.supported_interfaces}))
-        raise ConfigurationError(
-            f"the card of {card.name!r} offers {available or 'no interfaces'}; expected {' or '.join(wanted)}"
-        )
-    interface: AgentInterface = min(offered, key=lambda candidate: is_legacy_version(candidate.protocol_version))
-    if not re.match(r"https?://[^/]", interface.url):
-        raise AgentError(
-            f"the card of {card.name!r} gives {interface.url!r} as its {interface.protocol_binding} URL; "
-            "expected an absolute http or https URL"
-        )
-    return interface
-
-
-@contextmanager
-def _mapped_errors(url: str) -> Iterator[None]:
-    """Raise the SDK's exceptions, including several kinds of parsing errors, as a CaptureError."""
-    try:
-        yield
-    except (A2AError, httpx.HTTPError, httpx.InvalidURL, ParseError, ValueError, TypeError, KeyError) as error:
-        raise _error_from(error, url) from error
-
-
-def _error_from(error: Exception, url: str) -> CaptureError:
-    if isinstance(error, A2AError) and not isinstance(error, A2AClientError):
-        return AgentError(f"{url} answered with {type(error).__name__}: {error.message}")
-    for cause in (error, error.__cause__):
-        if isinstance(cause, httpx.HTTPStatusError):
-            response = cause.response
-            kind = AgentUnreachableError if response.status_code in _GATEWAY_STATUSES else AgentError
-            problem = response_problem(response.headers.get("content-type", ""), response.text)
-            return kind(f"{response.url} answered HTTP {response.status_code}: {problem}".rstrip(": "))
-        if isinstance(cause, httpx.TimeoutException):
-            return AgentUnreachableError(f"{url} did not respond in time ({type(cause).__name__})")
-        if isinstance(cause, httpx.RequestError):
-            what = "cannot be reached" if isinstance(cause, httpx.ConnectError) else "closed the connection"
-            return AgentUnreachableError(f"{url} {what}: {connection_problem(cause)}")
-    if isinstance(error, A2AClientError):
-        return AgentError(f"{url} answered with an error: {error.message}")
-    return AgentError(f"{url} answered with something that is not A2A: {error}")
 
 
 def _now() -> datetime:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import Any
 
-BINDINGS = ("JSONRPC", "HTTP+JSON")
+BINDINGS = ("JSONRPC", "HTTP+JSON", "GRPC")
 """Protocol bindings of `CaptureClient`, as agent cards name them."""
 
 TERMINAL_STATES = frozenset({"TASK_STATE_COMPLETED", "TASK_STATE_FAILED", "TASK_STATE_CANCELED", "TASK_STATE_REJECTED"})

@@ -118,9 +118,11 @@ class _Recorder(grpc.aio.ServerInterceptor):
 
 @asynccontextmanager
 async def grpc_agent(
-    options: AgentOptions | None = None, credentials: grpc.ServerCredentials | None = None
+    options: AgentOptions | None = None,
+    credentials: grpc.ServerCredentials | None = None,
+    versions: tuple[str, ...] = ("1.0", "0.3"),
 ) -> AsyncIterator[GrpcAgent]:
-    """The agent on free ports; its card names both. `credentials`: of its gRPC port."""
+    """The agent on free ports; its card names both. `credentials`: of its gRPC port. `versions`: of A2A over gRPC."""
     recorder, control, service = _Recorder(), Control(), TestService()
     server = grpc.aio.server(interceptors=[recorder], options=UNLIMITED)
     port = (
@@ -136,8 +138,10 @@ async def grpc_agent(
     web = HttpServer(answer, "127.0.0.1:0", shutdown_timeout_s=1)
     handler = request_handler(web.url, options, control)
     app = build_app(web.url, options, control, handler)
-    a2a_pb2_grpc.add_A2AServiceServicer_to_server(GrpcHandler(handler), server)
-    a2a_v0_3_pb2_grpc.add_A2AServiceServicer_to_server(CompatGrpcHandler(handler), server)
+    if "1.0" in versions:
+        a2a_pb2_grpc.add_A2AServiceServicer_to_server(GrpcHandler(handler), server)
+    if "0.3" in versions:
+        a2a_v0_3_pb2_grpc.add_A2AServiceServicer_to_server(CompatGrpcHandler(handler), server)
     server.add_generic_rpc_handlers((service.handlers(),))
     await server.start()
     await web.start()

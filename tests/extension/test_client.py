@@ -540,8 +540,8 @@ async def test_a_card_without_a_binding_in_common(tmp_path: Path) -> None:
         with pytest.raises(ConfigurationError, match=r"offers JSONRPC; expected HTTP\+JSON"):
             async with CaptureClient(line.url, binding="HTTP+JSON"):
                 pass
-    with pytest.raises(ConfigurationError, match="unknown binding 'GRPC'"):
-        CaptureClient(line.url, binding="GRPC")
+    with pytest.raises(ConfigurationError, match="unknown binding 'SOAP'"):
+        CaptureClient(line.url, binding="SOAP")
 
 
 async def test_a_card_with_a_relative_url(tmp_path: Path) -> None:

@@ -13,14 +13,13 @@ from urllib.parse import urlsplit
 from a2a_tool_capture import Finding, Severity
 from a2a_tool_capture.spec import is_capture_uri
 
-from .operations import Binding
+from .operations import HTTP_BINDINGS, Binding
 
 WELL_KNOWN_PATHS = frozenset({"/.well-known/agent-card.json", "/.well-known/agent.json"})
 
 _INTERFACES = {"supportedInterfaces": "protocolBinding", "additionalInterfaces": "transport"}
 """Lists of interfaces, and the member that names the binding of an entry."""
 
-_CARRIED = frozenset({Binding.JSONRPC, Binding.HTTP_JSON})
 _LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1", "0.0.0.0"})  # noqa: S104  how agents name themselves in cards
 _PORTS = {"http": 80, "https": 443}
 
@@ -162,7 +161,7 @@ class _Rewriter:
     def __init__(self, upstream: str, public: str, grpc: str | None) -> None:
         self.upstream_url = upstream
         self.grpc = grpc
-        self.carried = _CARRIED if grpc is None else frozenset(Binding)
+        self.carried = HTTP_BINDINGS if grpc is None else frozenset(Binding)
         self.upstream = _Base.of(upstream)
         self.public_base = _Base.of(public)
         self.public = public.rstrip("/")
@@ -208,7 +207,7 @@ class _Rewriter:
             if _on_host(_authority(url), self.upstream_url):
                 return self.grpc
             reason = "it is not on the host of the upstream URL"
-        elif binding.upper() in _CARRIED:
+        elif binding.upper() in HTTP_BINDINGS:
             rest = self.upstream.rest_of(url) if self.upstream else None
             if rest is not None:
                 return self.public + rest
@@ -225,7 +224,7 @@ class _Rewriter:
     def _is_public(self, url: str, binding: str) -> bool:
         if binding == Binding.GRPC:
             return url == self.grpc
-        return binding in _CARRIED and self.public_base is not None and self.public_base.rest_of(url) is not None
+        return binding in HTTP_BINDINGS and self.public_base is not None and self.public_base.rest_of(url) is not None
 
 
 def _names_url(entry: Any) -> bool:

@@ -45,6 +45,8 @@ class Binding(StrEnum):
         return self is Binding.JSONRPC
 
 
+HTTP_BINDINGS = frozenset({Binding.JSONRPC, Binding.HTTP_JSON})
+
 RPC_METHODS = {
     Operation.SEND: ("SendMessage", "message/send"),
     Operation.STREAM: ("SendStreamingMessage", "message/stream"),

@@ -105,7 +105,7 @@ def parse_agent(value: Any) -> str:
     if text.startswith("openai:"):
         url, mark, query = text.removeprefix("openai:").partition("?")
         return f"openai:{parse_url(url)}{mark}{query}"
-    return parse_agent_url(text)
+    return parse_upstream(text)
 
 
 def parse_address(value: Any) -> str:

@@ -152,7 +152,7 @@ CASE = "cases: [{id: a, turns: [{user: hi%s}]%s}]"
         "suite: x\nevaluators: 3",
         "suite: x\njudge: {modell: small}",
         "suite: x\nagent: {url: agent.example}",
-        "suite: x\nagent: {binding: GRPC}",
+        "suite: x\nagent: {binding: SOAP}",
         "suite: x\nagent: {timeout: 0}",
         "suite: x\ngates: {tool_error: high}",
         "suite: x\ngates: {tool_error: {}}",

@@ -396,7 +396,7 @@ def test_how_the_agent_is_talked_to():
         ("{url: agent.example}", "s.yaml:2:9: agent.url: expected a URL that begins with http:// or https://"),
         ('{url: "http://user:secret@agent"}', "s.yaml:2:9: agent.url: expected a URL without user name and password"),
         ('{url: "http://["}', "s.yaml:2:9: agent.url: expected a URL that begins with http:// or https://"),
-        ("{binding: GRPC}", "s.yaml:2:9: agent.binding: unknown 'GRPC'; accepted are JSONRPC, HTTP+JSON"),
+        ("{binding: SOAP}", "s.yaml:2:9: agent.binding: unknown 'SOAP'; accepted are JSONRPC, HTTP+JSON, GRPC"),
         ("{streaming: 1}", "s.yaml:2:9: agent.streaming: expected true or false, got 1"),
         ("{timeout: 0}", "s.yaml:2:9: agent.timeout: expected seconds above 0, got 0"),
         ("{concurrency: 0}", "s.yaml:2:9: agent.concurrency: expected a whole number from 1 to 1,000, got 0"),

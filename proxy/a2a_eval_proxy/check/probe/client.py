@@ -63,8 +63,11 @@ class ProbeClient:
     async def card(self, url: str) -> CardSeen:
         """Fetch the agent card from its well-known paths under `url`.
 
-        Raises AgentUnreachableError if there is no connection, AgentError if there is no card.
+        Raises AgentUnreachableError if there is no connection, AgentError if there is no card, ConfigurationError for
+        an address of gRPC.
         """
+        if url.startswith(("grpc://", "grpcs://")):
+            raise ConfigurationError(f"{url}: gRPC is not checked; expected the http or https URL of the agent")
         problem = ""
         for path in sorted(WELL_KNOWN_PATHS):  # agent-card.json, then its older name
             request = ProbeRequest("GET", url.rstrip("/") + path, (("Accept", "application/json"),))

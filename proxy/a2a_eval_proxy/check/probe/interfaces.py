@@ -7,10 +7,10 @@ from urllib.parse import urlsplit
 
 from a2a_tool_capture.spec import is_capture_uri
 
-from ...protocol.operations import Binding
+from ...protocol.operations import HTTP_BINDINGS
 from .record import Interface, NotChecked
 
-_BINDINGS = {binding.value: binding for binding in Binding}
+_BINDINGS = {binding.value: binding for binding in HTTP_BINDINGS}
 
 
 def offered_interfaces(card: dict[str, Any]) -> tuple[list[Interface], list[NotChecked]]:

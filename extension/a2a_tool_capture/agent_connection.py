@@ -1,0 +1,213 @@
+"""Connects `CaptureClient` to an agent: its card, an interface in the card, and the client of a2a-sdk for it."""
+
+from __future__ import annotations
+
+import re
+import ssl
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from importlib.util import find_spec
+from typing import Any
+
+import httpx
+from a2a.client import A2ACardResolver, Client, ClientCallContext, ClientConfig, ClientFactory
+from a2a.client.errors import A2AClientError
+from a2a.client.service_parameters import ServiceParametersFactory, with_a2a_extensions
+from a2a.client.transports.base import ClientTransport
+from a2a.compat.v0_3.versions import is_legacy_version
+from a2a.types import AgentCapabilities, AgentCard, AgentInterface, GetExtendedAgentCardRequest
+from a2a.utils.errors import A2AError
+from google.protobuf.json_format import ParseError
+
+from .errors import (
+    AgentError,
+    AgentUnreachableError,
+    CaptureError,
+    ConfigurationError,
+    connection_problem,
+    response_problem,
+)
+from .spec import EXTENSIONS_HEADER, KNOWN_VERSIONS
+from .wire import BINDINGS
+
+CARD_TIMEOUT_S = 30.0
+
+_GATEWAY_STATUSES = (502, 503, 504)
+_GRPC = "GRPC"
+_GRPC_MISSING = "gRPC needs grpcio: pip install 'a2a-tool-capture[grpc]'"
+_SECURE = ("https://", "grpcs://")
+
+
+class AgentConnection:
+    """Connections to the agent at `url`, over HTTP and gRPC. `headers` are sent with every request."""
+
+    def __init__(
+        self, url: str, headers: Mapping[str, str], tls: ssl.SSLContext | None, connect_timeout_s: float
+    ) -> None:
+        self._url = url
+        self._headers = headers
+        self._tls = tls
+        self._connect_timeout_s = connect_timeout_s
+        self._channels: list[Any] = []
+        self._http = httpx.AsyncClient(
+            headers=headers,
+            verify=tls or True,
+            timeout=httpx.Timeout(None, connect=connect_timeout_s),
+            limits=httpx.Limits(max_connections=None, max_keepalive_connections=20),
+        )
+
+    async def close(self) -> None:
+        for channel in self._channels:
+            await channel.close()
+        await self._http.aclose()
+
+    async def card_and_interface(self, card_path: str, binding: str | None) -> tuple[AgentCard, AgentInterface]:
+        """The agent's card, and the interface to use, with this `binding` unless it is None.
+
+        Raises AgentUnreachableError or AgentError if the card cannot be fetched, ConfigurationError if it has no
+        interface that can be used.
+        """
+        if self._url.startswith(("grpc://", "grpcs://")):
+            return await self._card_over_grpc()
+        resolver = A2ACardResolver(self._http, self._url, card_path)
+        with mapped_errors(self._url):
+            card = await resolver.get_agent_card(http_kwargs={"timeout": CARD_TIMEOUT_S})
+        return card, _choose(card, binding)
+
+    def client(self, card: AgentCard, *, polling: bool) -> Client:
+        """The client of a2a-sdk for the one interface of `card`."""
+        http_bindings = [binding for binding in BINDINGS if binding != _GRPC]
+        config = ClientConfig(polling=polling, httpx_client=self._http, supported_protocol_bindings=http_bindings)
+        factory = ClientFactory(config)
+        # The SDK's own producer forgets 0.3 where modules were imported in another order than it expects.
+        factory.register(_GRPC, lambda card, *_: self._grpc_transport(card.supported_interfaces[0], card))
+        config.supported_protocol_bindings.append(_GRPC)
+        return factory.create(card)
+
+    def context(self, interface: AgentInterface) -> ClientCallContext:
+        """Headers of one request. For A2A 0.3 the SDK also sends the extensions under the older header name."""
+        own = [value for name, value in self._headers.items() if name.lower() == EXTENSIONS_HEADER.lower()]
+        asked = with_a2a_extensions([*own, *(version.uri for version in KNOWN_VERSIONS)])
+        parameters = ServiceParametersFactory.create([asked])
+        if interface.protocol_binding == _GRPC:  # over HTTP they are headers of the HTTP client
+            others = {name: value for name, value in self._headers.items() if name.lower() != EXTENSIONS_HEADER.lower()}
+            parameters = {**others, **parameters}
+        return ClientCallContext(service_parameters=parameters)
+
+    # ── gRPC ────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _grpc_transport(self, interface: AgentInterface, card: AgentCard | None) -> ClientTransport:
+        """A transport of a2a-sdk. Raises ConfigurationError without grpcio."""
+        channel = self._channel(interface.url)
+        from a2a.client.transports.grpc import GrpcTransport
+        from a2a.compat.v0_3.grpc_transport import CompatGrpcTransport
+
+        return (CompatGrpcTransport if is_legacy_version(interface.protocol_version) else GrpcTransport)(channel, card)
+
+    def _channel(self, url: str) -> Any:
+        """A grpc.aio.Channel to HOST:PORT, which may have a scheme. Raises ConfigurationError without grpcio."""
+        try:
+            import grpc
+            import grpc.aio
+        except ImportError:
+            raise ConfigurationError(_GRPC_MISSING) from None
+        target = url.rpartition("://")[2]
+        options = [
+            ("grpc.max_receive_message_length", -1),
+            ("grpc.enable_http_proxy", 0),
+            ("grpc.min_reconnect_backoff_ms", round(self._connect_timeout_s * 1000)),  # the time to connect
+        ]
+        if url.startswith(_SECURE) or self._url.startswith(_SECURE):
+            trusted = self._tls.get_ca_certs(binary_form=True) if self._tls is not None else []
+            pem = "".join(map(ssl.DER_cert_to_PEM_cert, trusted)).encode() or None
+            channel = grpc.aio.secure_channel(target, grpc.ssl_channel_credentials(pem), options)
+        else:
+            channel = grpc.aio.insecure_channel(target, options)
+        self._channels.append(channel)
+        return channel
+
+    async def _card_over_grpc(self) -> tuple[AgentCard, AgentInterface]:
+        """The extended card of an agent that has only gRPC; one without content where the agent has none."""
+        spoken, target = "", self._url.rpartition("://")[2]
+        for version in ("1.0", "0.3"):
+            interface = AgentInterface(url=target, protocol_binding=_GRPC, protocol_version=version)
+            transport = self._grpc_transport(interface, None)
+            try:
+                with mapped_errors(self._url):
+                    card = await transport.get_extended_agent_card(
+                        GetExtendedAgentCardRequest(), context=self.context(interface)
+                    )
+                return card, interface
+            except AgentError as error:
+                if not spoken and "UNIMPLEMENTED" not in str(error):
+                    spoken = version
+        capabilities = AgentCapabilities(streaming=True)
+        interface.protocol_version = spoken or "1.0"
+        return AgentCard(name=self._url, capabilities=capabilities, supported_interfaces=[interface]), interface
+
+
+def _supported() -> list[str]:
+    """The bindings that can be used here."""
+    return [binding for binding in BINDINGS if binding != _GRPC or find_spec("grpc") is not None]
+
+
+def _choose(card: AgentCard, binding: str | None) -> AgentInterface:
+    wanted = BINDINGS if binding is None else (binding,)
+    offered = [interface for interface in card.supported_interfaces if interface.protocol_binding in wanted]
+    if not offered:
+        available = ", ".join(sorted({interface.protocol_binding for interface in card.supported_interfaces}))
+        raise ConfigurationError(
+            f"the card of {card.name!r} offers {available or 'no interfaces'}; expected {' or '.join(wanted)}"
+        )
+    supported = _supported()
+    usable = [interface for interface in offered if interface.protocol_binding in supported]
+    if not usable:
+        raise ConfigurationError(f"the card of {card.name!r} offers GRPC: {_GRPC_MISSING}")
+    interface: AgentInterface = min(usable, key=lambda candidate: is_legacy_version(candidate.protocol_version))
+    is_grpc = interface.protocol_binding == _GRPC
+    if not re.match(r"(?:\w+://)?[^/]+:\d+/?$" if is_grpc else r"https?://[^/]", interface.url):
+        raise AgentError(
+            f"the card of {card.name!r} gives {interface.url!r} as its {interface.protocol_binding} URL; "
+            f"expected {'HOST:PORT' if is_grpc else 'an absolute http or https URL'}"
+        )
+    return interface
+
+
+@contextmanager
+def mapped_errors(url: str) -> Iterator[None]:
+    """Raise the SDK's exceptions, including several kinds of parsing errors, as a CaptureError."""
+    try:
+        yield
+    except (A2AError, httpx.HTTPError, httpx.InvalidURL, ParseError, ValueError, TypeError, KeyError) as error:
+        raise _error_from(error, url) from error
+
+
+def _error_from(error: Exception, url: str) -> CaptureError:
+    if isinstance(error, A2AError) and not isinstance(error, A2AClientError):
+        return AgentError(f"{url} answered with {type(error).__name__}: {error.message}")
+    for cause in (error, error.__cause__):
+        if isinstance(cause, httpx.HTTPStatusError):
+            response = cause.response
+            kind = AgentUnreachableError if response.status_code in _GATEWAY_STATUSES else AgentError
+            problem = response_problem(response.headers.get("content-type", ""), response.text)
+            return kind(f"{response.url} answered HTTP {response.status_code}: {problem}".rstrip(": "))
+        if isinstance(cause, httpx.TimeoutException):
+            return AgentUnreachableError(f"{url} did not respond in time ({type(cause).__name__})")
+        if callable(getattr(cause, "code", None)):
+            return _error_of_call(cause, url)
+        if isinstance(cause, httpx.RequestError):
+            what = "cannot be reached" if isinstance(cause, httpx.ConnectError) else "closed the connection"
+            return AgentUnreachableError(f"{url} {what}: {connection_problem(cause)}")
+    if isinstance(error, A2AClientError):
+        return AgentError(f"{url} answered with an error: {error.message}")
+    return AgentError(f"{url} answered with something that is not A2A: {error}")
+
+
+def _error_of_call(error: Any, url: str) -> CaptureError:
+    """`error` is a grpc.RpcError with a status."""
+    status, details = error.code().name, error.details()
+    if status == "UNAVAILABLE":
+        return AgentUnreachableError(f"{url} cannot be reached: {details}")
+    if status == "DEADLINE_EXCEEDED":
+        return AgentUnreachableError(f"{url} did not respond in time")
+    return AgentError(f"{url} answered with gRPC status {status}: {details}")

@@ -1,0 +1,127 @@
+"""The client over gRPC: named by a card, or by the URL of an agent that has nothing else."""
+
+from __future__ import annotations
+
+import uuid
+from pathlib import Path
+from typing import Any
+
+import grpc
+import pytest
+import pytest_asyncio
+from a2a.types import AgentCard
+from a2a_tool_capture import agent_connection
+from a2a_tool_capture.client import AgentError, AgentUnreachableError, CaptureClient, ConfigurationError
+from agents.grpc_agent import GrpcAgent, grpc_agent
+from agents.scenario_agent import AgentOptions
+from agents.scenarios import BOTH, SCENARIOS
+from support.certificates import Authority
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def agent():
+    async with grpc_agent() as agent:
+        yield agent
+
+
+def names(turn: Any) -> list[str]:
+    return [call.name for call in turn.tool_calls]
+
+
+@pytest.mark.parametrize("scenario", ["artifact", "chunks-late", "message"])
+@pytest.mark.parametrize("options", [{}, {"streaming": False}, {"blocking": False}], ids=str)
+@pytest.mark.parametrize("by", ["card", "address"])
+async def test_a_turn(agent: GrpcAgent, scenario: str, options: dict[str, Any], by: str) -> None:
+    url = {"url": agent.url, "binding": "GRPC"} if by == "card" else {"url": f"grpc://{agent.address}"}
+    async with CaptureClient(**url, **options) as client:
+        turn = await client.send(f"{scenario} hi")
+        assert client.declared
+    expected = SCENARIOS[scenario]
+    assert (turn.binding, turn.protocol_version) == ("GRPC", "1.0")
+    assert turn.text == expected.text.replace("{text}", f"{scenario} hi")
+    assert names(turn) == [call["name"] for call in expected.expected_calls(streamed=not options)]
+
+
+async def test_a_conversation_that_waits_for_the_user(agent: GrpcAgent) -> None:
+    async with CaptureClient(f"grpc://{agent.address}") as client:
+        conversation = client.conversation()
+        assert (await conversation.send("ask hi")).interrupted
+        assert names(await conversation.send("yes")) == [call["name"] for call in BOTH]
+
+
+async def test_headers_are_metadata(agent: GrpcAgent) -> None:
+    del agent.seen[:]
+    async with CaptureClient(f"grpc://{agent.address}", headers={"Authorization": "Bearer t", "X-B": "c"}) as client:
+        await client.send("message hi")
+    assert len(agent.seen) == 2
+    for call in agent.seen:
+        assert {("authorization", "Bearer t"), ("x-b", "c")} <= set(map(tuple, call.metadata))
+
+
+async def test_an_agent_without_a_card() -> None:
+    async with grpc_agent(AgentOptions(extended=False)) as agent, CaptureClient(f"grpc://{agent.address}") as client:
+        assert names(await client.send("artifact hi")) == [call["name"] for call in BOTH]
+        assert not client.declared
+
+
+async def test_an_agent_of_0_3() -> None:
+    async with grpc_agent(versions=("0.3",)) as agent, CaptureClient(f"grpc://{agent.address}") as client:
+        turn = await client.send("artifact hi")
+    assert turn.protocol_version == "0.3"
+    assert names(turn) == [call["name"] for call in BOTH]
+
+
+async def test_errors_name_their_cause(agent: GrpcAgent) -> None:
+    async with CaptureClient(f"grpc://{agent.address}") as client:
+        with pytest.raises(AgentError, match="TaskNotFoundError"):
+            await client.send("artifact hi", task_id=str(uuid.uuid4()))
+    with pytest.raises(AgentUnreachableError, match=r"grpc://127\.0\.0\.1:9 cannot be reached: .*refused"):
+        async with CaptureClient("grpc://127.0.0.1:9"):
+            pass
+    with pytest.raises(ConfigurationError, match="has only GRPC"):
+        CaptureClient("grpc://127.0.0.1:9", binding="JSONRPC")
+
+
+async def test_an_agent_behind_tls(tmp_path: Path) -> None:
+    authority = Authority(tmp_path)
+    pair = authority.issue("agent")
+    credentials = grpc.ssl_server_credentials([(pair.key.read_bytes(), pair.cert.read_bytes())])
+    async with grpc_agent(credentials=credentials) as agent:
+        async with CaptureClient(f"grpcs://{agent.address}", tls=authority.client()) as client:
+            assert (await client.send("message hi")).text == "echo: message hi"
+        with pytest.raises(AgentUnreachableError):
+            async with CaptureClient(f"grpcs://{agent.address}", tls=Authority(tmp_path / "other").client()):
+                pass
+
+
+@pytest.mark.parametrize(
+    ("bindings", "chosen"),
+    [(["GRPC", "JSONRPC"], "GRPC"), (["JSONRPC", "GRPC"], "JSONRPC"), (["GRPC"], "GRPC"), (["X", "GRPC"], "GRPC")],
+)
+async def test_the_first_interface_of_the_card_is_chosen(bindings: list[str], chosen: str) -> None:
+    card = AgentCard(name="a")
+    for binding in bindings:
+        card.supported_interfaces.add(
+            url="a:1" if binding == "GRPC" else "http://a:1", protocol_binding=binding, protocol_version="1.0"
+        )
+    assert agent_connection._choose(card, None).protocol_binding == chosen
+
+
+async def test_without_grpcio_another_interface_is_chosen(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(agent_connection, "find_spec", lambda name: None)
+    card = AgentCard(name="a")
+    card.supported_interfaces.add(url="a:1", protocol_binding="GRPC", protocol_version="1.0")
+    with pytest.raises(ConfigurationError, match=r"a2a-tool-capture\[grpc\]"):
+        agent_connection._choose(card, None)
+    card.supported_interfaces.add(url="http://a:1", protocol_binding="JSONRPC", protocol_version="1.0")
+    assert agent_connection._choose(card, None).protocol_binding == "JSONRPC"
+
+
+@pytest.mark.parametrize("url", ["a", "http://a/b", "", "/a2a"])
+async def test_an_address_that_is_none(url: str) -> None:
+    card = AgentCard(name="a")
+    card.supported_interfaces.add(url=url, protocol_binding="GRPC", protocol_version="1.0")
+    with pytest.raises(AgentError, match="expected HOST:PORT"):
+        agent_connection._choose(card, None)
