@@ -213,7 +213,7 @@ def _why(report: Report, links: SectionLinks, why_title: str) -> ET.Element | No
         shown = "; ".join(cut(message, MAX_TEXT) for message in messages[:MAX_TOLERATED])
         items.append(element("li", f"{counted(len(tolerated), 'problem')} tolerated: {shown}{more}"))
     title = "Tolerated problems" if report.passed else why_title
-    return _section("why", title, element("ul.reasons", *items))
+    return _section("why", title, element("ul.reasons.tolerated" if report.passed else "ul.reasons", *items))
 
 
 def _links(targets: Iterable[tuple[str, str]]) -> list[Child]:
