@@ -18,6 +18,7 @@ import httpx
 import psycopg
 import pytest
 from a2a_eval_proxy.app import RunningProxy, run_proxy
+from a2a_eval_proxy.capture import turn_book
 from a2a_eval_proxy.settings import Settings
 from agents.recording_agent import build_app
 from agents.serving import ServerThread
@@ -67,6 +68,12 @@ class Endpoint:
         while not found or not re.search(rb"COMPLETED|FAILED|completed|failed", found[-1].body):
             found.append(await self.next())
         return found
+
+
+@pytest.fixture(autouse=True)
+def _brief_lingering(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing comes after the end of a task here, so that its turn need not wait for it."""
+    monkeypatch.setattr(turn_book, "LINGER_S", 0.2)
 
 
 @pytest.fixture

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import re
+import shutil
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import httpx
@@ -13,9 +15,10 @@ import pytest
 from a2a_tool_capture import URI
 from proxy.push.conftest import Endpoint, relaying
 from support.processes import ChildProcess
-from support.provision import python_environment
+from support.provision import node_environment, python_environment
 
 EXTENSION = Path(__file__).parents[3] / "extension"
+AGENTS = Path(__file__).parents[2] / "agents"
 ROUTES = [
     ("1.0", "/rpc", "SendMessage", "taskPushNotificationConfig"),
     ("1.0", "/rest/message:send", "", "taskPushNotificationConfig"),
@@ -30,6 +33,15 @@ def legacy_agent() -> Iterator[str]:
     command = [python_environment("a2a-0.3"), "-m", "agents.v03_recording_agent"]
     with ChildProcess(command, environment={"PYTHONPATH": str(EXTENSION)}) as process:
         yield process.wait_for(r"listening on (\S+)")[1]
+
+
+@pytest.fixture(scope="module")
+def javascript_agent() -> Iterator[str]:
+    """An agent with @a2a-js/sdk 1.x, which does not declare the extension."""
+    with TemporaryDirectory(dir=node_environment()) as beside_packages:
+        script = shutil.copy(AGENTS / "javascript_pushing_agent.mjs", beside_packages)
+        with ChildProcess(["node", script]) as process:
+            yield process.wait_for(r"listening on (\S+)")[1]
 
 
 def request(text: str, version: str, method: str, field: str, url: str) -> dict[str, Any]:
@@ -85,3 +97,15 @@ async def test_the_sender_of_the_0_3_sdk(legacy_agent: str, endpoint: Endpoint, 
     assert relay.addresses() != []
     assert turn["response_text"] == "one two"
     assert turn["state"] == "TASK_STATE_COMPLETED"
+
+
+async def test_the_sender_of_the_javascript_sdk(javascript_agent: str, endpoint: Endpoint, tmp_path: Path) -> None:
+    text = f"hello {uuid.uuid4()}"
+    body = request(text, "1.0", "SendMessage", "taskPushNotificationConfig", endpoint.url)
+    direct = await notifications(javascript_agent, "/", "1.0", body, endpoint)
+    async with relaying(javascript_agent, tmp_path / "turns.db") as relay:
+        assert await notifications(relay.proxy.url, "/", "1.0", body, endpoint) == direct
+        turn = await relay.turn(text)
+    assert relay.addresses() != []
+    assert len(direct) == 4
+    assert [turn["response_text"], turn["state"]] == ["done", "TASK_STATE_COMPLETED"]
