@@ -30,6 +30,8 @@ from .traffic import benching
 
 CALLS = 5
 """Of each stream; each comes with an event of its own."""
+EARLIER = "monday"
+"""The run of one half of the stored turns; that of the other is `nightly`."""
 LIST, TURN, PROXY = "list", "turn", "the proxy"
 PAINT, P50, P95, MEMORY = "pages_paint_ms", "pages_call_p50_ms", "pages_call_p95_ms", "pages_memory_mb"
 METRICS = (
@@ -91,7 +93,7 @@ def _screens(turn_id: str) -> dict[str, str]:
         "conversation": "/conversations/conversation-1",
         "runs": "/runs",
         "run": "/runs/nightly",
-        "comparison": "/compare?before=nightly&after=nightly",
+        "comparison": f"/compare?a={EARLIER}&b=nightly",
         "cases": "/cases",
     }
 
@@ -101,6 +103,8 @@ def fill(path: Path, turns: int) -> str:
     with closing(SqliteStore(str(path))) as store:
         made = many_turns(turns)
         while batch := list(islice(made, _BATCH)):
+            for turn in batch[: _BATCH // 2]:
+                turn["run"] = EARLIER
             results = {turn["turn_id"]: turn["evaluations"] for turn in batch}
             while not store.add([Turn.from_dict(turn) for turn in batch], lambda: None, results.get):
                 time.sleep(0.01)  # the queue is full

@@ -43,12 +43,13 @@ async def _values(view: View) -> Mapping[str, Any]:
     except ValueError as error:
         raise HTTPException(400, str(error)) from None
     link = view.link
-    found = page.items if cursor else [*await _in_progress(view, query), *page.items]
+    in_progress = await view.control.turns_in_progress()
+    found = page.items if cursor else [*_selected(in_progress, query), *page.items]
     return {
         "agent": await view.agent.status() if view.agent else None,
         "proxy_url": view.proxy_url,
         "is_live": cursor is None,
-        "counters": await _counters(view, filters.get("run")),
+        "counters": await _counters(view, filters.get("run"), in_progress),
         "rows": [turn_row(turn) for turn in {turn["turn_id"]: turn for turn in reversed(found)}.values()][::-1],
         "filters": filters,
         "first_page": link(**filters),
@@ -57,13 +58,13 @@ async def _values(view: View) -> Mapping[str, Any]:
     }
 
 
-async def _in_progress(view: View, query: TurnQuery) -> list[TurnJson]:
-    """The newest open turns that the query selects, in short."""
+def _selected(in_progress: Sequence[TurnJson], query: TurnQuery) -> list[TurnJson]:
+    """The newest of these turns that the query selects, in short."""
     wanted = {"run": query.run, "case_id": query.case, "conversation_id": query.conversation, "status": query.status}
     exact = {name: value for name, value in wanted.items() if value is not None}
     found = [
         turn
-        for turn in await view.control.turns_in_progress()
+        for turn in in_progress
         if all(turn[name] == value for name, value in exact.items())
         and (query.content.cases is None or turn["case_id"] in query.content.cases)
         and (not query.content or query.content.matches(json_text(turn), "[]"))
@@ -71,13 +72,12 @@ async def _in_progress(view: View, query: TurnQuery) -> list[TurnJson]:
     return [turn_summary(turn) for turn in found[:_PAGE]]
 
 
-async def _counters(view: View, run: str | None) -> list[tuple[str, str, str]]:
+async def _counters(view: View, run: str | None, in_progress: Sequence[TurnJson]) -> list[tuple[str, str, str]]:
     """Name, figure and class of each counter, of a run or of all."""
     figures = await view.figures.of(run)
-    in_progress = [turn for turn in await view.control.turns_in_progress() if run in (None, turn["run"])]
     counters = [
         ("turns", f"{figures.turns:,}", ""),
-        ("open", f"{len(in_progress):,}", ""),
+        ("open", f"{sum(run in (None, turn['run']) for turn in in_progress):,}", ""),
         ("calls", f"{figures.calls:,}", ""),
         ("failed", f"{figures.failed:,}", "bad" if figures.failed else ""),
         ("errored", f"{figures.errored:,}", "bad" if figures.errored else ""),
