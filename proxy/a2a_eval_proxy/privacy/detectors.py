@@ -150,9 +150,30 @@ _TOKENS = (
 )
 
 
+_WINDOW, _MOST_TO_START = 16_384, 2_048
+
+
 @lru_cache(maxsize=128)
 def _token_pattern(present: tuple[bool, ...]) -> re.Pattern[str]:
     return _compiled("|".join(pattern for _, pattern in compress(_TOKENS, present)), re.DOTALL)
+
+
+def _found(pattern: re.Pattern[str], text: str) -> Iterator[re.Match[str]]:
+    """As `finditer`, for a pattern without empty matches that knows after `_MOST_TO_START` characters that it matches.
+
+    A search holds the lock of the interpreter: here for a part of the text only, so that other threads go on.
+    """
+    position = 0
+    while position < len(text):
+        end = position + _WINDOW
+        start = pattern.search(text, position, end + _MOST_TO_START)
+        if start is None or start.start() >= end:
+            position = end
+        elif whole := pattern.match(text, start.start()):
+            yield whole
+            position = whole.end()
+        else:  # it only matched because the window ends there
+            position = start.start() + 1
 
 
 def emails(text: str) -> SpanIterator:
@@ -204,7 +225,7 @@ def tokens(text: str) -> SpanIterator:
     small = text.lower()
     present = tuple(any(word in small for word in words) for words, _ in _TOKENS)
     if any(present):
-        yield from (match.span(match.lastgroup or 0) for match in _token_pattern(present).finditer(text))
+        yield from (match.span(match.lastgroup or 0) for match in _found(_token_pattern(present), text))
 
 
 DETECTORS: Mapping[str, Detector] = {

@@ -139,3 +139,22 @@ def test_nothing_holds_a_detector_up(piece: str) -> None:
     for detector in DETECTORS.values():
         for whole in (text, text + "@", "token" + text + '"'):
             assert all(span for span in detector(whole))
+
+
+@pytest.mark.parametrize(
+    "secret",
+    [
+        "Bearer abcdefgh1234",
+        "AKIA" + "A1" * 8,
+        "ghp_" + "a" * 40_000,
+        "postgres://user:secret@host",
+        f"-----BEGIN PRIVATE KEY-----{'x' * 40_000}-----END PRIVATE KEY-----",
+    ],
+)
+def test_long_texts_are_searched_in_parts_with_the_same_result(secret: str) -> None:
+    tokens = DETECTORS["token"]
+    [(begin, end)] = tokens(secret)
+    for before in (16_384 - 12, 16_384, 16_384 + 2_048 - 12, 40_000):
+        text = " " * before + secret + " AKIA" + "A" * 17 + " " + secret
+        second = before + len(secret) + 23
+        assert list(tokens(text)) == [(before + begin, before + end), (second + begin, second + end)]
