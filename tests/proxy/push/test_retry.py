@@ -17,6 +17,7 @@ from a2a_eval_proxy.push.retry import is_refused, pause_s
 from a2a_eval_proxy.store import deliveries
 from proxy.push.conftest import Endpoint, Relay, message, relaying
 from support.ports import held_ports
+from support.postgres_server import PostgresServer
 from support.proxy import Proxy
 
 HOOK = "taskPushNotificationConfig"
@@ -138,6 +139,31 @@ def test_what_was_kept_is_sent_after_a_kill(pushing_agent: str, endpoint: Endpoi
     assert kinds == ["task", "statusUpdate", "artifactUpdate", "artifactUpdate", "statusUpdate"]
     assert bodies[-1]["statusUpdate"]["status"]["state"] == "TASK_STATE_COMPLETED"
     assert endpoint.arrived.empty()
+
+
+async def test_replicas_send_each_notification_once_and_in_order(
+    pushing_agent: str, endpoint: Endpoint, postgres: PostgresServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(retry, "FIRST_PAUSE_S", 0.02)
+    monkeypatch.setattr(retry, "LONGEST_PAUSE_S", 0.02)
+    url = postgres.new_database()
+    async with (
+        relaying(pushing_agent, url, push_retry=True) as one,
+        relaying(pushing_agent, url, push_retry=True) as other,
+    ):
+        endpoint.status = 503
+        address = await with_webhook(one, endpoint)
+        for number in range(10):
+            relay, where = (other, one.address_at(other, address)) if number % 2 else (one, address)
+            assert (await relay.notify(where, {"n": number})).status_code == 202
+        assert {(await endpoint.next()).json["n"] for _ in range(5)} == {0}
+        endpoint.status = 200
+        taken = [0]
+        while 9 not in taken:
+            number = (await endpoint.next()).json["n"]
+            if number or len(taken) > 1:
+                taken.append(number)
+        assert taken == list(range(10))
 
 
 def test_pauses_grow_up_to_a_limit() -> None:
