@@ -27,7 +27,7 @@ from bench.stages import stages
 from bench.targets import FLOOR, STAGES, TRAFFIC_TARGETS, Running, Target
 from bench.traces import TRACES
 from bench.traffic import check
-from bench.watching import NOBODY, WATCHED, watching_part
+from bench.watching import UNWATCHED, WATCHED, watching_part
 from bench.workers import AWAITED, suite_file, turns_per_s
 from support.chromium import require_chromium
 from support.postgres_server import PostgresServer
@@ -243,7 +243,7 @@ def test_calls_of_an_exchange_are_counted_by_thread(load: LoadGenerator, agent_p
 
 @pytest.mark.usefixtures("load")
 def test_pages_that_watch_have_a_figure_for_every_metric(tmp_path: Path) -> None:
-    part = watching_part([NOBODY, WATCHED])
+    part = watching_part([UNWATCHED, WATCHED])
     measured = part.measure(Setting(TINY, tmp_path, *procfs.split_cpus(), progress=lambda message: None))
 
     assert measured.warnings == []

@@ -1,4 +1,4 @@
-"""Watching: what open pages cost the traffic. The same load on proxies that nobody watches, and that pages watch."""
+"""Watching: what open pages cost the traffic. The same load on proxies that no page watches, and that pages watch."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from .traffic import Bench, benching, check
 from .watchers import watching
 
 PAGES = 3
-NOBODY, WATCHED, BROWSER = "nobody", f"{PAGES} pages", f"{PAGES} windows of Chromium"
+UNWATCHED, WATCHED, BROWSER = "no page", f"{PAGES} pages", f"{PAGES} windows of Chromium"
 STREAMS = 100
 METRICS = (
     Metric("watching_1_per_s", "requests/s", "1 connection"),
@@ -31,9 +31,9 @@ METRICS = (
 )
 
 
-def watching_part(watchers: Sequence[str] = (NOBODY, WATCHED, BROWSER)) -> Part:
+def watching_part(watchers: Sequence[str] = (UNWATCHED, WATCHED, BROWSER)) -> Part:
     """The part, for proxies watched like that."""
-    return Part("watching", METRICS, WATCHED, (NOBODY,), partial(_measure, watchers=watchers), by_target=True)
+    return Part("watching", METRICS, WATCHED, (UNWATCHED,), partial(_measure, watchers=watchers), by_target=True)
 
 
 def _measure(setting: Setting, watchers: Sequence[str]) -> Measured:

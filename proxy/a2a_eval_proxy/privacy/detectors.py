@@ -161,7 +161,7 @@ def _token_pattern(present: tuple[bool, ...]) -> re.Pattern[str]:
 def _found(pattern: re.Pattern[str], text: str) -> Iterator[re.Match[str]]:
     """As `finditer`, for a pattern without empty matches that knows after `_MOST_TO_START` characters that it matches.
 
-    A search holds the lock of the interpreter: here for a part of the text only, so that other threads go on.
+    A search holds the lock of the interpreter: here for a part of the text only, so that other threads continue.
     """
     position = 0
     while position < len(text):
