@@ -269,5 +269,5 @@ def test_its_settings_are_settings_of_the_commands() -> None:
     services = yaml.safe_load(COMPOSE.read_text("utf-8"))["services"]
     serve = load(Settings, {}, services["proxy"]["environment"] | {"A2A_EVAL_PROXY_UPSTREAM": "http://agent:9999"})
     evaluate = load(EvaluateOptions, {}, services["report"]["environment"])
-    assert (evaluate.suite, evaluate.run) == (serve.suite, serve.run) == ("/suite.yaml", "traffic")
+    assert (*evaluate.suite, evaluate.run) == (serve.suite, serve.run) == ("/suite.yaml", "traffic")
     assert evaluate.report == Path("/data/report")
