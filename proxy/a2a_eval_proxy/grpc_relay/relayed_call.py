@@ -28,6 +28,9 @@ from .message_filter import MessageFilter
 from .messages import METHODS, A2AMethod, as_json, decoded
 from .metadata import from_headers, to_headers
 
+_STATUS_S = 0.05
+"""How long empty initial metadata waits for what follows."""
+
 logger = logging.getLogger(__name__)
 
 
@@ -150,13 +153,13 @@ class RelayedCall:
             initial = self._for_client(received)
             if self._tap is not None and self._method is not None:
                 self._tap.answered(200, to_headers(received), is_stream=self._method.streams)
-            if initial or not call.done():
-                await context.send_initial_metadata(initial)
             responses = self._responses()
-            while (message := await call.read()) is not grpc.aio.EOF:
+            message = await self._first_response(call, initial)
+            while message is not grpc.aio.EOF:
                 shown = responses(message)
                 if shown is not None:
                     await context.write(shown)
+                message = await call.read()
         except grpc.aio.AioRpcError as error:
             self._report_status(error.code(), error.details())
             trailing = self._for_client(error.trailing_metadata())
@@ -166,6 +169,21 @@ class RelayedCall:
             await self._refuse(f"the proxy cannot read a message of the agent, which may hold tool calls: {error}")
             return
         context.set_trailing_metadata(self._for_client(await call.trailing_metadata()))
+
+    async def _first_response(self, call: Any, initial: tuple[tuple[str, str | bytes], ...]) -> Any:
+        """The first message, or EOF. The client gets the initial metadata before it.
+
+        An error without any message has none. gRPC does not show that it has none until the status arrives, at once.
+        """
+        reading = asyncio.ensure_future(call.read())
+        try:
+            if not initial:
+                await asyncio.wait({reading}, timeout=_STATUS_S)
+            if initial or not reading.done():
+                await self._context.send_initial_metadata(initial)
+            return await reading
+        finally:
+            reading.cancel()
 
     async def _refuse(self, message: str) -> None:
         assert self._tap is not None  # noqa: S101  # without a tap nothing is read

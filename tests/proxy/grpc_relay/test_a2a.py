@@ -33,6 +33,7 @@ from a2a.types import (
     SendMessageRequest,
     SubscribeToTaskRequest,
     TaskPushNotificationConfig,
+    TaskState,
 )
 from a2a.utils.errors import A2AError
 from agents.grpc_agent import UNLIMITED
@@ -323,3 +324,24 @@ async def test_public_addresses_follow_the_metadata(proxy, client):
         "https://proxy.example.com/a2a/jsonrpc",
         "https://proxy.example.com/a2a/rest",
     }
+
+
+async def test_two_hundred_streams_at_once(agent, proxy, admin):
+    text = f"slow {uuid.uuid4()}"
+    client = Client(proxy.grpc_address)
+    streams = [client.stream(text) for _ in range(200)]
+    for stream in streams:
+        await anext(stream)
+    await agent.control.open(text.split()[1])
+    for stream in streams:
+        events = [event async for event in stream]
+        assert events[-1].status_update.status.state == TaskState.TASK_STATE_COMPLETED
+    await client.transport.close()
+    await admin.post("/api/flush", params={"timeout": 60})
+    turns, cursor = [], {}
+    while cursor is not None:
+        page = (await admin.get("/api/turns", params={"limit": 200, **cursor})).json()
+        turns += [turn for turn in page["items"] if turn["user_text"] == text]
+        cursor = {"cursor": page["next_cursor"]} if page["next_cursor"] else None
+    assert len(turns) == 200
+    assert all(len(turn["tool_calls"]) == len(BOTH) for turn in turns)
