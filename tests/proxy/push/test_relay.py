@@ -84,6 +84,24 @@ async def test_the_client_sees_its_own_url_and_a_deleted_configuration_ends(rela
     assert relay.addresses() == []
 
 
+async def test_a_webhook_that_was_set_past_the_proxy_is_noticed_when_it_is_listed(
+    relay: Relay, endpoint: Endpoint, pushing_agent: str
+) -> None:
+    answer = await relay.send(f"ask {uuid.uuid4()}", {})
+    task = answer["result"]["task"]
+    config = {"taskId": task["id"], "url": endpoint.url, "id": "theirs"}
+    body = {"jsonrpc": "2.0", "id": 1, "method": "CreateTaskPushNotificationConfig", "params": config}
+    created = await relay.client.post(f"{pushing_agent}/rpc", json=body, headers={"a2a-version": "1.0"})
+    assert created.json()["result"]["url"] == endpoint.url
+    assert [one["url"] for one in await relay.listed(task["id"])] == [endpoint.url]
+    text = f"late {uuid.uuid4()}"
+    continued = message(text, taskId=task["id"], contextId=task["contextId"])
+    await relay.rpc("SendMessage", {"message": continued})
+    turn = await relay.turn(text)
+    assert turn["tool_calls"] == []
+    assert "not_asked" in relay.codes(turn)
+
+
 async def test_the_agent_gets_the_clients_answer_and_redirects_lead_nowhere(relay: Relay, endpoint: Endpoint) -> None:
     _, _, address = await asking(relay, f"{endpoint.url}/hook?a=1")
     endpoint.status, endpoint.headers = 307, {"location": f"{endpoint.url}/elsewhere", "x-client": "yes"}
