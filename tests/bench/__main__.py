@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from . import procfs
+from .grpc_calls import GRPC
 from .pages import PAGES
 from .part import BehaviourError, Part, Plan, Setting
 from .profile import ProfilePart
@@ -44,6 +45,7 @@ PARTS = {
     "traces": (3, "spans received over OTLP, compared with decoding them"),
     "evaluators": (4, "turns scored per second, compared with the evaluators of other packages"),
     "workers": (4, "turns scored per second by one, two and four workers over PostgreSQL"),
+    "grpc": (1, "calls over gRPC, compared with direct ones"),
     "watching": (3, "what open pages cost the traffic"),
     "pages": (6, "pages in Chromium: how soon a call is shown, first paint over 10,000 turns, memory after an hour"),
 }
@@ -83,7 +85,7 @@ def _chosen(options: argparse.Namespace) -> list[Part | ProfilePart]:
         traffic(only),
         stages(only, options.against),
         ProfilePart(options.only or ["scoring"], options.against),
-        *(TRACES, SCORING, WORKERS, watching_part(), PAGES),
+        *(TRACES, SCORING, WORKERS, GRPC, watching_part(), PAGES),
     ]
     return [part for part in parts if part.name in wanted]
 

@@ -16,6 +16,7 @@ from pathlib import Path
 import pytest
 from bench import procfs
 from bench.__main__ import main
+from bench.grpc_calls import GRPC
 from bench.otlp import bodies, post_all, trace_ids
 from bench.pages import PAGES
 from bench.part import BehaviourError, Plan, Setting
@@ -239,6 +240,14 @@ def test_calls_of_an_exchange_are_counted_by_thread(load: LoadGenerator, agent_p
         calls = {(thread, function.name): number for (thread, function), number in counted.items()}
         assert 1 <= calls["MainThread", "RequestResponseCycle.run_asgi"] <= 4  # with each time it continues
         assert {thread for thread, _ in calls} >= {"MainThread", "store-writer"}
+
+
+def test_grpc_has_figures(tmp_path: Path) -> None:
+    measured = GRPC.measure(Setting(TINY, tmp_path, *procfs.split_cpus(), progress=lambda message: None))
+
+    (figures_of_round,) = measured.rounds
+    assert set(figures_of_round["a2a-eval-proxy"]) == {metric.key for metric in GRPC.metrics}
+    assert set(figures_of_round["direct"]) == {"grpc_p50_ms"}
 
 
 @pytest.mark.usefixtures("load")

@@ -1,0 +1,113 @@
+"""Calls over gRPC: what the proxy costs, and adds to a direct call."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import statistics
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+import grpc.aio
+from a2a.types import SendMessageRequest
+from support.prefork import COMMAND
+from support.processes import ChildProcess
+
+from . import procfs
+from .part import BehaviourError, Measured, Part, Setting
+from .report import DIRECT, Metric, Values, ms, per
+from .subjects.grpc_agent import EVENTS
+
+PROXY = "a2a-eval-proxy"
+METRICS = (
+    Metric("grpc_p50_ms", "call p50, ms", "1 at a time"),
+    Metric("grpc_us", "CPU per call, µs", "1 at a time"),
+    Metric("grpc_event_us", "CPU per event, µs", f"streams of {EVENTS}, 1 at a time"),
+)
+_AGENT = Path(__file__).parent / "subjects/grpc_agent.py"
+_MESSAGE = {"message_id": "m", "role": "ROLE_USER", "parts": [{"text": "hi"}]}
+_CALLS_PER_S = 200
+
+
+def _measure(setting: Setting) -> Measured:
+    """The agent runs with the client, on the other CPUs. Rounds alternate between direct and proxied calls."""
+    folder = Path(tempfile.mkdtemp(dir=setting.folder))
+    measured = Measured([PROXY, DIRECT])
+    calls = round(_CALLS_PER_S * setting.plan.unary_s)
+    with ChildProcess([sys.executable, _AGENT]) as agent:
+        upstream = agent.wait_for(r"listening on (?P<address>\S+)")["address"]
+        command = [
+            COMMAND,
+            "serve",
+            "--upstream",
+            f"grpc://{upstream}",
+            "--negotiate",
+            "always",
+            "--no-otlp",
+            "--quiet",
+        ]
+        addresses = [part for name in ("--grpc", "--listen", "--admin") for part in (name, "127.0.0.1:0")]
+        with ChildProcess([*command, *addresses, "--store", folder / "turns.db"], cwd=folder) as proxy:
+            proxied = proxy.wait_for(r" gRPC (?P<address>[^\s,]+),")["address"]
+            asyncio.run(_calls(proxied, calls // 4))
+            for thread in Path(f"/proc/{proxy.process.pid}/task").iterdir():
+                os.sched_setaffinity(int(thread.name), setting.subject_cpus)
+            for number in range(1, setting.plan.rounds + 1):
+                values = measured.next_round()
+                for name, address, pid in ((PROXY, proxied, proxy.process.pid), (DIRECT, upstream, None)):
+                    setting.progress(f"round {number} of {setting.plan.rounds}: gRPC, {name}")
+                    values[name] = _values(address, pid, calls)
+    return measured
+
+
+def _values(address: str, pid: int | None, calls: int) -> Values:
+    def cpu() -> float | None:
+        return None if pid is None else procfs.cpu_seconds(pid)
+
+    before = cpu()
+    took = asyncio.run(_calls(address, calls))
+    between = cpu()
+    events = asyncio.run(_streams(address, max(1, calls // 20)))
+    after = cpu()
+    values: Values = {"grpc_p50_ms": ms(statistics.median(took) * 1e6)}
+    if before is not None and between is not None and after is not None:
+        values |= {"grpc_us": per(between - before, calls), "grpc_event_us": per(after - between, events)}
+    return values
+
+
+async def _calls(address: str, calls: int) -> list[float]:
+    """Seconds that each call took."""
+    took = []
+    async with grpc.aio.insecure_channel(address) as channel:
+        send, data = channel.unary_unary("/lf.a2a.v1.A2AService/SendMessage"), _request()
+        for _ in range(calls):
+            began = time.perf_counter()
+            answer = await send(data, metadata=[("a2a-version", "1.0")])
+            took.append(time.perf_counter() - began)
+            if b"0123456789abcdef" not in answer:
+                raise BehaviourError(f"{address} did not answer with the task")
+    return took
+
+
+async def _streams(address: str, streams: int) -> int:
+    """How many events came."""
+    events = 0
+    async with grpc.aio.insecure_channel(address) as channel:
+        send: Any = channel.unary_stream("/lf.a2a.v1.A2AService/SendStreamingMessage")
+        for _ in range(streams):
+            async for _event in send(_request(), metadata=[("a2a-version", "1.0")]):
+                events += 1
+    if events != streams * EVENTS:
+        raise BehaviourError(f"{address} sent {events} events; expected {streams * EVENTS}")
+    return events
+
+
+def _request() -> bytes:
+    request: bytes = SendMessageRequest(message=_MESSAGE).SerializeToString()
+    return request
+
+
+GRPC = Part("grpc", METRICS, PROXY, (DIRECT,), _measure)
