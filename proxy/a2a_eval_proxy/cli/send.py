@@ -15,15 +15,17 @@ if TYPE_CHECKING:
 
 
 @command(SendOptions)
-def send(options: SendOptions) -> None:
+def send(options: SendOptions) -> bool:
     """Send one message to an agent.
 
     Shows the agent's tool calls and its response as they come. The agent is asked for its tool calls. Nothing is stored
-    or scored; to do both, send through `serve`, or use `run`.
+    or scored; to do both, send through `serve`, or use `run`. The exit code is 1 if the agent's task failed.
 
     \b
     Example: a2a-eval-proxy send "Where is order ORD-1001?" --agent localhost:9999
     """
+    from tool_call_evaluators.turn_health import FAILED_STATES
+
     from ..runs.send import MessageTranscript, send_message, turn_json
 
     transcript = MessageTranscript()
@@ -49,3 +51,4 @@ def send(options: SendOptions) -> None:
             )
         )
     show(transcript.end(turn) if as_text else json.dumps(turn_json(turn), indent=2, ensure_ascii=False) + "\n")
+    return turn.state not in FAILED_STATES
