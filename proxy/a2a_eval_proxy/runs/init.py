@@ -44,7 +44,8 @@ _CONFIG = """\
 # For a2a-eval-proxy --config a2a-eval-proxy.yaml, or A2A_EVAL_PROXY_CONFIG=a2a-eval-proxy.yaml. Flags take precedence.
 store: a2a-eval-proxy.db
 report: report
-upstream: {url}  # the agent, for `serve`
+upstream: {url}  # the agent, for `serve`,
+agent: {url}  # and for the commands that send messages
 """
 
 _CI = """\

@@ -52,7 +52,8 @@ async def test_an_agent_that_shows_no_calls_has_a_case_to_complete() -> None:
 def test_the_files_are_what_they_are_named_after(url: str, tmp_path: Path) -> None:
     texts = files(FirstSuite("suite: x\n", "", ""), url)
     assert list(texts) == [SUITE, CONFIG, CI, SCHEMA_FILE]
-    assert yaml.safe_load(texts[CONFIG])["upstream"] == url
+    config = yaml.safe_load(texts[CONFIG])
+    assert config["upstream"] == config["agent"] == url
     assert yaml.safe_load(texts[CI])["jobs"]["evaluate"]["env"]["A2A_EVAL_PROXY_AGENT"] == url
     (tmp_path / SUITE).write_text(texts[SUITE])
     assert load_suite(tmp_path / SUITE).name == "x"
