@@ -22,7 +22,7 @@ _Contents = tuple[bytes | str, ...]
 class _Watched:
     what: str
     files: tuple[str, ...]
-    load: Callable[[], None]
+    loads: list[Callable[[], None]]
     seen: _Contents
 
 
@@ -37,16 +37,21 @@ class FileWatch:
         self._task: asyncio.Task[None] | None = None
 
     def add(self, what: str, files: Iterable[str], load: Callable[[], None]) -> None:
-        """Call `load` now, and in a thread whenever `files` have changed; `what` is its name in the log.
+        """Call `load` now, and in a thread whenever `files` have changed; `what` is their name in the log.
+
+        Several parts of the program may load the same files under the same name.
 
         `load` raises ConfigError where the contents are not usable, and must keep the former ones in use; the error is
         logged once for the same contents. Raises ConfigError where the first load fails.
         """
-        watched = _Watched(what, tuple(files), load, ())
-        watched.seen = _contents(watched.files)
+        names = tuple(files)
+        seen = _contents(names)
         load()
-        if watched.files:
-            self._watched.append(watched)
+        known = next((watched for watched in self._watched if (watched.what, watched.files) == (what, names)), None)
+        if known is not None:
+            known.loads.append(load)
+        elif names:
+            self._watched.append(_Watched(what, names, [load], seen))
 
     def start(self) -> None:
         """Check every `CHECK_EVERY_S` seconds from now on, if there are files to watch."""
@@ -65,7 +70,8 @@ class FileWatch:
             if contents == watched.seen:
                 continue
             try:
-                watched.load()
+                for load in watched.loads:
+                    load()
             except ConfigError as error:
                 if _contents(watched.files) == contents:  # else they are being replaced now: check again next time
                     watched.seen = contents
