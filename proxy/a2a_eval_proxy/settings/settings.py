@@ -104,7 +104,7 @@ class Settings(PluginOption, StoreOption, PrivacyOptions):
     push_url: str | None = _agent(
         types.URL, "URL at which the agent reaches --push-listen; it is given to the agent for webhooks.", None
     )
-    push_listen: str = _agent(types.ADDRESS, "Address to receive the agent's notifications on.", "127.0.0.1:8082")
+    push_listen: str = _agent(types.ADDRESS, "Address to receive the agent's notifications on.", "127.0.0.1:8083")
     push_allow: tuple[str, ...] = _agent(
         types.WEBHOOK_TARGETS,
         "Targets of webhooks that clients may register: public (any public address), host names (*.example.com: those "

@@ -413,13 +413,13 @@ def test_nor_may_it_be_the_proxys_grpc_port() -> None:
     ("given", "message"),
     [
         ({"push": "relay"}, "push: relay requires push_url"),
-        ({"push_url": "http://proxy:8082", "processes": 2}, "push: webhooks are relayed by one process"),
+        ({"push_url": "http://proxy:8083", "processes": 2}, "push: webhooks are relayed by one process"),
         ({"push_retry": True}, "push_retry: repeats the notifications that the proxy relays; set push_url"),
         (
-            {"push_retry": True, "push_url": "http://proxy:8082", "no_content": True},
+            {"push_retry": True, "push_url": "http://proxy:8083", "no_content": True},
             "push_retry: stores notifications as they are",
         ),
-        ({"push_url": "http://proxy:8082", "listen": "127.0.0.1:8082"}, "push_listen: 127.0.0.1:8082 is already"),
+        ({"push_url": "http://proxy:8083", "listen": "127.0.0.1:8083"}, "push_listen: 127.0.0.1:8083 is already"),
         ({"push_allow": "10.0.0.1/8"}, "10.0.0.1/8 has host bits set"),
         ({"push_allow": "http://client"}, "http://client: expected public, a host name"),
     ],
@@ -430,8 +430,8 @@ def test_settings_of_webhooks_that_do_not_fit(given: dict[str, Any], message: st
 
 def test_webhooks_are_relayed_where_the_agent_knows_the_way() -> None:
     assert load({}).push_mode == "pass"
-    assert load({"push_url": "http://proxy:8082"}).push_mode == "relay"
-    assert load({"push_url": "http://proxy:8082", "push": "pass", "processes": 2}).push_mode == "pass"
+    assert load({"push_url": "http://proxy:8083"}).push_mode == "relay"
+    assert load({"push_url": "http://proxy:8083", "push": "pass", "processes": 2}).push_mode == "pass"
     assert load({"push": "refuse"}).push_mode == "refuse"
 
 
