@@ -132,17 +132,15 @@ PLANTS = {
         (
             Edit(
                 "relay.forwarder",
-                "            tap.request_body(client.rest, client.body, True)\n            await ResponseRelay",
+                "            await relay.relay()",
                 """
-            tap.request_body(client.rest, client.body, True)
-
             async def planted() -> None:
                 await asyncio.sleep(0.05)
                 while (await client.receive())["type"] != "http.disconnect":
                     pass
 
             self.planted = None if whole else asyncio.get_running_loop().create_task(planted())
-            await ResponseRelay""",
+            await relay.relay()""",
             ),
         ),
     ),

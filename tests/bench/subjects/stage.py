@@ -30,7 +30,7 @@ class Blind:
 
     def _ignore(self, *arguments: Any, **options: Any) -> None: ...
 
-    read_request = request_body = end = _ignore
+    read_request = sent = request_body = answered = arrived = end = _ignore
 
 
 def forward_only() -> None:

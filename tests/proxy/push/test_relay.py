@@ -114,7 +114,7 @@ async def test_the_agent_gets_the_clients_answer_and_redirects_lead_nowhere(rela
     assert one.headers["x-mine"] == "yes"
     assert endpoint.arrived.empty()
     assert (await relay.client.get(address)).status_code == 405
-    assert (await relay.client.post(address[:-1] + "x", content=b"{}")).status_code == 404
+    assert (await relay.client.post(f"{address}x", content=b"{}")).status_code == 404
 
 
 async def test_a_notification_that_is_repeated_counts_once(relay: Relay, endpoint: Endpoint) -> None:
