@@ -64,7 +64,7 @@ async def wire_of(control: Control, turn_id: str) -> dict[str, Any]:
         raise HTTPException(
             404,
             f"the wire of turn {turn_id!r} is not in memory: this proxy keeps the last exchanges since its start, and "
-            "no others",
+            "under load only some",
         )
     return await asyncio.to_thread(_shown, control.privacy, turn_id, exchanges)
 

@@ -143,8 +143,9 @@ class Tap:
             else:
                 self._exchange.unread_request(rest, self._unread_request, CLOCK.now())
                 self._unread_request = None
-            if self._wire_log is not None and self._exchange.concerns_turns:
-                self._wire = self._begin_wire(self._wire_log, body, complete)
+            log = self._wire_log
+            if log is not None and self._exchange.concerns_turns and log.admits(self._began):
+                self._wire = self._begin_wire(log, body, complete)
         except Exception as error:  # noqa: BLE001  # capture's errors end here
             self._failed(error)
 

@@ -1,6 +1,7 @@
 """The bytes of recent exchanges with the agent, in memory only: what turns looked like on the wire.
 
-The log refers to bytes that the byte path has anyway. It forgets the oldest exchanges when it is full, and old ones.
+The log refers to bytes that the byte path has anyway. It forgets the oldest exchanges when it is full, and old ones;
+under load, it keeps only some.
 Sans-io.
 """
 
@@ -17,6 +18,10 @@ MAX_BYTES = 16 * 1024 * 1024
 MAX_AGE_S = 24 * 3600.0
 MAX_EXCHANGE_BYTES = 2 * 1024 * 1024
 """For the request and the response of one exchange; of more, the beginning is kept."""
+
+MAX_PER_S, MAX_AT_ONCE = 20, 50
+"""Limits of new exchanges; others are not kept. Keeping all adds a tenth to the cost of a request under full load:
+their memory displaces other data from caches."""
 
 _EXCHANGE_BYTES, _PART_BYTES = 3_000, 120
 """Memory of an exchange and of a part in addition to their bytes: about what CPython takes."""
@@ -114,10 +119,22 @@ class WireLog:
         self._max_bytes = max_bytes
         self._max_age_s = max_age_s
         self._exchanges: deque[WireExchange] = deque()
+        self._admissible = float(MAX_AT_ONCE)
+        self._counted_at = 0.0
         self.held_bytes = 0
 
     def __iter__(self) -> Iterator[WireExchange]:
         return iter(self._exchanges)
+
+    def admits(self, now: float) -> bool:
+        """Whether an exchange that begins `now` (seconds, of any clock) is kept: not if many others began lately."""
+        elapsed = max(0.0, now - self._counted_at)
+        self._counted_at = now
+        self._admissible = min(MAX_AT_ONCE, self._admissible + elapsed * MAX_PER_S)
+        if self._admissible < 1.0:
+            return False
+        self._admissible -= 1.0
+        return True
 
     def add(self, exchange: WireExchange, size: int) -> None:
         self._exchanges.append(exchange)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from a2a_eval_proxy.net.http_messages import RequestHead
 from a2a_eval_proxy.protocol.sse import SseEvent
 from a2a_eval_proxy.relay.wire_json import exchange_json
-from a2a_eval_proxy.relay.wire_log import MAX_AGE_S, MAX_EXCHANGE_BYTES, WireExchange, WireLog
+from a2a_eval_proxy.relay.wire_log import MAX_AGE_S, MAX_AT_ONCE, MAX_EXCHANGE_BYTES, MAX_PER_S, WireExchange, WireLog
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -110,3 +110,15 @@ def test_json_has_no_credentials() -> None:
     assert content["request"]["headers"] == [["authorization", "***"], ["traceparent", "00-1"]]
     assert content["response"]["headers"] == [["Set-Cookie", "***"], ["content-type", "text/plain"], ["X-Key", "***"]]
     assert content["response"]["body"] == {"bytes": 2, "base64": "/wA="}
+
+
+@given(st.lists(st.floats(0.0, 1.0), min_size=1, max_size=300))
+def test_of_many_exchanges_some_are_kept(gaps: list[float]) -> None:
+    log, now, kept = WireLog(), 1_000_000.0, []
+    for gap in gaps:
+        now += gap
+        if log.admits(now):
+            kept.append(now)
+        assert sum(moment > now - 1.0 for moment in kept) <= MAX_AT_ONCE + MAX_PER_S
+    assert len(kept) >= min(len(gaps), MAX_AT_ONCE)
+    assert log.admits(now + 1.0)
