@@ -36,6 +36,7 @@ from a2a.types import (
     TaskState,
 )
 from a2a.utils.errors import A2AError
+from a2a_eval_proxy.relay.wire_log import WireLog
 from agents.grpc_agent import UNLIMITED
 from agents.scenario_agent import RPC_PATH
 from agents.scenarios import BOTH, SCENARIOS, URI
@@ -189,8 +190,15 @@ async def test_turns_are_captured(proxy, admin, version, scenario, streams):
     assert turn["response_text"] == expected.text.replace("{text}", text)
     assert names(turn) == [call["name"] for call in expected.expected_calls(streamed=streams)]
     assert turn["capture"]["requested_by_client"] is False
-    wire = (await admin.get(f"/api/turns/{turn['turn_id']}/wire")).json()
-    (one,) = wire["exchanges"]
+
+
+@pytest.mark.parametrize("streams", [True, False], ids=["stream", "send"])
+async def test_the_wire_of_a_turn_is_kept(proxy, admin, client, streams, monkeypatch):
+    monkeypatch.setattr(WireLog, "admits", lambda log, now: True)  # other tests of this proxy may have used it up
+    text = f"artifact {uuid.uuid4()}"
+    await (client.did(client.stream(text)) if streams else client.send(text))
+    turn = await turn_of(admin, text)
+    (one,) = (await admin.get(f"/api/turns/{turn['turn_id']}/wire")).json()["exchanges"]
     assert (text in one["request"]["body"]["text"], one["request"]["method"]) == (True, "POST")
     assert one["response"]["events" if streams else "body"]
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import sqlite3
+import time
 from collections.abc import Iterator
 from contextlib import closing, contextmanager, suppress
 from datetime import UTC, datetime
@@ -19,6 +20,7 @@ _BESIDE = ("-wal", "-shm")
 
 _HEADER_BYTES = 100
 
+BUSY_TIMEOUT_S = 10.0
 _GIVE = "give the path of a store, or of a new file"
 
 Identity = tuple[int, int]
@@ -64,7 +66,7 @@ def open_file(path: str) -> sqlite3.Connection:
     version = None
     try:
         os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))  # readable by its owner only
-        connection = sqlite3.connect(path, check_same_thread=False, isolation_level=None, timeout=10.0)
+        connection = sqlite3.connect(path, check_same_thread=False, isolation_level=None, timeout=BUSY_TIMEOUT_S)
         try:
             connection.execute("BEGIN")  # another process may create the tables now
             version = schema_version(connection)
@@ -170,11 +172,28 @@ def _prepare(connection: sqlite3.Connection, path: str, version: int, tables: se
         raise StoreError(f"store {path}: the file is a database, but not a store (schema {version}); {_GIVE}")
     connection.execute("PRAGMA auto_vacuum = INCREMENTAL")  # takes effect in a new file only: it can shrink
     connection.execute("PRAGMA secure_delete = ON")  # overwrites deleted and replaced values
-    connection.execute("PRAGMA journal_mode = WAL")
+    _use_write_ahead_log(connection)
     connection.execute("PRAGMA synchronous = NORMAL")
     connection.execute("PRAGMA foreign_keys = ON")  # annotations are deleted with their turn
     migrate(connection)  # sorts large indexes on disk
     connection.execute("PRAGMA temp_store = MEMORY")  # else a large group leaves copies of its pages in /var/tmp
+
+
+def _use_write_ahead_log(connection: sqlite3.Connection) -> None:
+    """Switch to a write-ahead log. Raises sqlite3.Error.
+
+    SQLite does not wait where two processes that read a new file both switch: one of them is refused at once.
+    """
+    give_up_at = time.monotonic() + BUSY_TIMEOUT_S
+    while True:
+        try:
+            connection.execute("PRAGMA journal_mode = WAL")
+        except sqlite3.OperationalError as error:
+            if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY or time.monotonic() >= give_up_at:
+                raise
+            time.sleep(0.01)
+        else:
+            return
 
 
 def moved_aside(path: str, why: str) -> str:
