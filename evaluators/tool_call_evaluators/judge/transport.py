@@ -64,8 +64,7 @@ class _Http:
 
     async def complete(self, request: Mapping[str, Any]) -> Any:
         try:
-            # no timeout: the caller sets one for the whole request
-            async with httpx.AsyncClient(verify=_tls(), timeout=None) as client:  # noqa: S113
+            async with httpx.AsyncClient(verify=_tls(), timeout=None) as client:  # noqa: S113  # the caller limits it
                 response = await client.post(self._endpoint, json=request, headers=self._headers)
         except httpx.RequestError as error:
             problem = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__

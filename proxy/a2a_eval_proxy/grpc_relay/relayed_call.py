@@ -13,8 +13,6 @@ from a2a_tool_capture import Finding, Severity
 from a2a_tool_capture.spec import strip_headers
 from google.protobuf.message import Message
 
-from ..capture.exchange import RequestFacts
-from ..clock import CLOCK
 from ..ids import new_trace_context, new_turn_id
 from ..net.http_client import RequestHead
 from ..protocol.headers import negotiated, read_request
@@ -88,21 +86,10 @@ class RelayedCall:
         if trace_context is None:
             trace_context = new_trace_context()
             self._head = head = head.with_parent(f"00-{trace_context[0]}-{trace_context[1]}-01")
-        facts = RequestFacts(
-            run=head.run or relay.settings.run,
-            agent=relay.settings.upstream,
-            version=head.version,
-            case_id=head.case_id,
-            trace_id=trace_context[0],
-            parent_span_id=trace_context[1],
-            declared=relay.negotiation.declared,
-            requested_by_header=head.requested,
-            started_at=CLOCK.now(),
-        )
         tap = self._tap = Tap(
             relay.book,
             relay.opted_in,
-            facts,
+            relay.facts(head, trace_context),
             new_turn_id,
             relay.settings.max_body_bytes,
             caller=self._caller,

@@ -10,8 +10,10 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
+from ..capture.exchange import RequestFacts
 from ..capture.held_bytes import HeldBytes
 from ..capture.turn_book import TurnBook
+from ..clock import CLOCK
 from ..net.http_client import RawHeaders
 from ..net.response_cycle import WHOLE_RESPONSE
 from ..protocol import error_bodies
@@ -76,6 +78,20 @@ class RelayContext:
     push: PushRelay | None
     """None where webhooks are not relayed."""
     loop: asyncio.AbstractEventLoop
+
+    def facts(self, head: ClientRequestHeaders, trace_context: tuple[str, str]) -> RequestFacts:
+        """What capture learns from the header of a request that begins now. `trace_context`: trace and parent span."""
+        return RequestFacts(
+            run=head.run or self.settings.run,
+            agent=self.settings.upstream,
+            version=head.version,
+            case_id=head.case_id,
+            trace_id=trace_context[0],
+            parent_span_id=trace_context[1],
+            declared=self.negotiation.declared,
+            requested_by_header=head.requested,
+            started_at=CLOCK.now(),
+        )
 
 
 class ClientRequest:

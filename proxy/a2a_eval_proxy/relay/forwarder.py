@@ -13,10 +13,8 @@ from typing import TYPE_CHECKING
 
 from a2a_tool_capture import Finding, Severity
 
-from ..capture.exchange import RequestFacts
 from ..capture.held_bytes import HeldBytes
 from ..capture.turn_book import TurnBook
-from ..clock import CLOCK
 from ..ids import new_trace_context, new_turn_id
 from ..net.client_watch import ClientWatch
 from ..net.http_client import RawHeaders, RequestHead, UpstreamError, UpstreamTimeoutError, UpstreamUnreachableError
@@ -238,21 +236,10 @@ class _RequestRelay:
         if trace_context is None:
             trace_context = new_trace_context()
             self._traceparent = b"traceparent: 00-%b-%b-01" % (trace_context[0].encode(), trace_context[1].encode())
-        facts = RequestFacts(
-            run=head.run or context.settings.run,
-            agent=context.settings.upstream,
-            version=head.version,
-            case_id=head.case_id,
-            trace_id=trace_context[0],
-            parent_span_id=trace_context[1],
-            declared=context.negotiation.declared,
-            requested_by_header=head.requested,
-            started_at=CLOCK.now(),
-        )
         return Tap(
             context.book,
             context.opted_in,
-            facts,
+            context.facts(head, trace_context),
             new_turn_id,
             context.settings.max_body_bytes,
             caller=lambda: client.caller,
