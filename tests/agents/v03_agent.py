@@ -1,4 +1,4 @@
-"""A real a2a-sdk 0.3 agent: JSON-RPC and REST of A2A 0.3, playing `agents.scenarios`.
+"""A real a2a-sdk 0.3 agent: JSON-RPC, REST and gRPC of A2A 0.3, playing `agents.scenarios`.
 
 Runs in its own environment (a2a-sdk 0.3 and 1.x cannot share one): `python -m agents.v03_agent --help` in tests/.
 Deviations of the real 0.3 server: it honours only `X-A2A-Extensions`, and a REST stream that fails just ends.
@@ -6,16 +6,19 @@ Deviations of the real 0.3 server: it honours only `X-A2A-Extensions`, and a RES
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
 
+import grpc.aio
+from a2a.grpc import a2a_pb2_grpc
 from a2a.server.agent_execution import AgentExecutor, RequestContext
 from a2a.server.apps import A2AStarletteApplication
 from a2a.server.apps.rest.rest_adapter import RESTAdapter
 from a2a.server.context import ServerCallContext
 from a2a.server.events import Event, EventQueue, InMemoryQueueManager
-from a2a.server.request_handlers import DefaultRequestHandler
+from a2a.server.request_handlers import DefaultRequestHandler, GrpcHandler
 from a2a.server.tasks import InMemoryPushNotificationConfigStore, InMemoryTaskStore, TaskUpdater
 from a2a.types import (
     AgentCapabilities,
@@ -260,7 +263,20 @@ def build_app(url: str, options: AgentOptions, control: Control) -> Any:
         queue_manager=_SubscriptionAwareQueues(control),
         push_config_store=InMemoryPushNotificationConfigStore(),
     )
-    app = A2AStarletteApplication(card, handler, extended_agent_card=extended).build(rpc_url=RPC_PATH)
+
+    @asynccontextmanager
+    async def over_grpc(app: Any) -> AsyncIterator[None]:
+        server = grpc.aio.server()
+        a2a_pb2_grpc.add_A2AServiceServicer_to_server(GrpcHandler(extended, handler), server)
+        address = f"127.0.0.1:{server.add_insecure_port('127.0.0.1:0')}"
+        for named in (card, extended):
+            named.additional_interfaces.append(AgentInterface(transport=TransportProtocol.grpc, url=address))
+        await server.start()
+        yield
+        await server.stop(0)
+
+    app = A2AStarletteApplication(card, handler, extended_agent_card=extended)
+    app = app.build(rpc_url=RPC_PATH, lifespan=over_grpc)
     rest = RESTAdapter(agent_card=card, http_handler=handler, extended_agent_card=extended)
     for (path, method), endpoint in rest.routes().items():
         app.routes.append(Route(REST_PATH + path, endpoint, methods=[method]))

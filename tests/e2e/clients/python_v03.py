@@ -9,6 +9,7 @@ from typing import Any
 import httpx
 from a2a.client import A2ACardResolver, Client, ClientConfig, ClientFactory
 from a2a.types import Message, Part, Role, Task, TaskIdParams, TaskQueryParams, TaskState, TextPart
+from e2e.clients.channels import Channels, described
 from e2e.clients.lines import URI, Answer, Job, open_gate, serve
 
 TERMINAL = {TaskState.completed, TaskState.failed, TaskState.canceled}
@@ -17,12 +18,14 @@ TERMINAL = {TaskState.completed, TaskState.failed, TaskState.canceled}
 async def perform(job: Job, http: httpx.AsyncClient, answer: Answer) -> None:
     card = await A2ACardResolver(http, job["base"]).get_agent_card()
     answer.card = _plain(card)
-    await _Session(job, http, card, answer).run()
+    async with Channels() as channels:
+        await _Session(job, http, channels, card, answer).run()
 
 
 class _Session:
-    def __init__(self, job: Job, http: httpx.AsyncClient, card: Any, answer: Answer) -> None:
+    def __init__(self, job: Job, http: httpx.AsyncClient, channels: Channels, card: Any, answer: Answer) -> None:
         self._job = job
+        self._channels = channels
         self._answer = answer
         self._http = http
         self._card = card
@@ -43,12 +46,15 @@ class _Session:
         elif action == "cancel":
             task = await self._start()
             self._see(await self._client().cancel_task(TaskIdParams(id=task.id), extensions=self._extensions))
+        elif action == "refusals":
+            await self._refusals()
         elif action == "extended-card":
             self._see(await self._client().get_card(extensions=self._extensions))
 
     def _client(self, *, streaming: bool = True, polling: bool = False) -> Client:
         config = ClientConfig(
             httpx_client=self._http,
+            grpc_channel_factory=self._channels.to,
             streaming=streaming,
             polling=polling,
             supported_transports=[self._job["binding"]],
@@ -106,6 +112,20 @@ class _Session:
         async for event in self._client().resubscribe(TaskIdParams(id=task.id), extensions=self._extensions):
             self._see(event)
         await opening
+
+    async def _refusals(self) -> None:
+        """Asks for what the agent refuses: an unknown task, a message to it, and to cancel a task that has ended."""
+        client, unknown = self._client(), str(uuid.uuid4())
+        task = (await self._send(self._message(self._job["text"]), streaming=False))[0]
+        for refused in (
+            client.get_task(TaskQueryParams(id=unknown), extensions=self._extensions),
+            self._send(self._message(self._job["text"], task_id=unknown)),
+            client.cancel_task(TaskIdParams(id=task.id), extensions=self._extensions),
+        ):
+            try:
+                self._see(await refused)
+            except Exception as error:
+                self._answer.events.append(described(error))
 
 
 def _plain(seen: Any) -> Any:

@@ -22,6 +22,7 @@ from a2a.types import (
     Task,
     TaskState,
 )
+from e2e.clients.channels import Channels, described
 from e2e.clients.lines import URI, Answer, Job, open_gate, serve
 from google.protobuf.json_format import MessageToDict
 
@@ -31,12 +32,14 @@ TERMINAL = {TaskState.TASK_STATE_COMPLETED, TaskState.TASK_STATE_FAILED, TaskSta
 async def perform(job: Job, http: httpx.AsyncClient, answer: Answer) -> None:
     card = await A2ACardResolver(http, job["base"]).get_agent_card()
     answer.card = MessageToDict(card)
-    await _Session(job, http, card, answer).run()
+    async with Channels() as channels:
+        await _Session(job, http, channels, card, answer).run()
 
 
 class _Session:
-    def __init__(self, job: Job, http: httpx.AsyncClient, card: AgentCard, answer: Answer) -> None:
+    def __init__(self, job: Job, http: httpx.AsyncClient, channels: Channels, card: AgentCard, answer: Answer) -> None:
         self._job = job
+        self._channels = channels
         self._answer = answer
         self._http = http
         self._card = _only(card, job.get("version", "1.0"))
@@ -60,6 +63,8 @@ class _Session:
             self._see(await self._client().cancel_task(CancelTaskRequest(id=task.id), context=self._context))
         elif action == "list":
             await self._list()
+        elif action == "refusals":
+            await self._refusals()
         elif action == "extended-card":
             request = GetExtendedAgentCardRequest()
             self._see(await self._client().get_extended_agent_card(request, context=self._context))
@@ -67,6 +72,7 @@ class _Session:
     def _client(self, *, streaming: bool = True, polling: bool = False) -> Client:
         config = ClientConfig(
             httpx_client=self._http,
+            grpc_channel_factory=self._channels.to,
             streaming=streaming,
             polling=polling,
             supported_protocol_bindings=[self._job["binding"]],
@@ -77,10 +83,13 @@ class _Session:
     def _see(self, seen: Any) -> None:
         self._answer.events.append(MessageToDict(seen))
 
-    def _message(self, text: str) -> Message:
-        extensions = [URI] if self._job["ask"] == "message" else []
+    def _message(self, text: str, task_id: str = "") -> Message:
         return Message(
-            message_id=str(uuid.uuid4()), role=Role.ROLE_USER, parts=[Part(text=text)], extensions=extensions
+            message_id=str(uuid.uuid4()),
+            task_id=task_id,
+            role=Role.ROLE_USER,
+            parts=[Part(text=text)],
+            extensions=[URI] if self._job["ask"] == "message" else [],
         )
 
     async def _send(self, message: Message, *, streaming: bool = True) -> Any:
@@ -125,6 +134,20 @@ class _Session:
         async for event in self._client().subscribe(request, context=self._context):
             self._see(event)
         await opening
+
+    async def _refusals(self) -> None:
+        """Asks for what the agent refuses: an unknown task, a message to it, and to cancel a task that has ended."""
+        client, unknown = self._client(), str(uuid.uuid4())
+        task = (await self._send(self._message(self._job["text"]), streaming=False)).task
+        for refused in (
+            client.get_task(GetTaskRequest(id=unknown), context=self._context),
+            self._send(self._message(self._job["text"], task_id=unknown)),
+            client.cancel_task(CancelTaskRequest(id=task.id), context=self._context),
+        ):
+            try:
+                self._see(await refused)
+            except Exception as error:
+                self._answer.events.append(described(error))
 
     async def _list(self) -> None:
         await self._send(self._message(self._job["text"]), streaming=False)
