@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import uuid
-from collections.abc import AsyncIterator, Awaitable
+from collections.abc import AsyncIterator
 from typing import Any
 
 import grpc.aio
@@ -13,36 +13,22 @@ import pytest
 import pytest_asyncio
 from a2a.client import create_client
 from a2a.client.client import ClientCallContext, ClientConfig
-from a2a.client.errors import A2AClientError
-from a2a.client.transports.base import ClientTransport
 from a2a.client.transports.grpc import GrpcTransport
 from a2a.client.transports.jsonrpc import JsonRpcTransport
 from a2a.compat.v0_3.grpc_transport import CompatGrpcTransport
 from a2a.types import (
-    CancelTaskRequest,
-    DeleteTaskPushNotificationConfigRequest,
     GetExtendedAgentCardRequest,
-    GetTaskPushNotificationConfigRequest,
     GetTaskRequest,
-    ListTaskPushNotificationConfigsRequest,
     ListTasksRequest,
-    Message,
-    Part,
-    Role,
-    SendMessageConfiguration,
-    SendMessageRequest,
     SubscribeToTaskRequest,
-    TaskPushNotificationConfig,
     TaskState,
 )
-from a2a.utils.errors import A2AError
 from a2a_eval_proxy.relay.wire_log import WireLog
 from agents.grpc_agent import UNLIMITED
 from agents.scenario_agent import RPC_PATH
 from agents.scenarios import BOTH, SCENARIOS, URI
 from google.protobuf.json_format import MessageToJson
-from google.protobuf.message import Message as ProtobufMessage
-from support.recordings import TIME, UUID
+from support.transcripts import WritingClient, everything, request, task_of
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 ASKING = ClientCallContext(service_parameters={"A2A-Extensions": URI})
@@ -51,92 +37,11 @@ TRANSPORTS = {"1.0": GrpcTransport, "0.3": CompatGrpcTransport}
 versions = pytest.mark.parametrize("version", TRANSPORTS)
 
 
-class Client:
-    """A client of a2a-sdk that writes down what it sees, with ids numbered in the order they appear."""
+class Client(WritingClient):
+    """As its base, over gRPC."""
 
     def __init__(self, address: str, version: str = "1.0") -> None:
-        self.transport: ClientTransport = TRANSPORTS[version](grpc.aio.insecure_channel(address, UNLIMITED), None)
-        self.seen: list[str] = []
-        self._ids: dict[str, str] = {}
-
-    async def did(self, answer: Awaitable[Any] | AsyncIterator[Any]) -> Any:
-        """The last thing that the agent sent in answer."""
-        last = None
-        try:
-            if isinstance(answer, AsyncIterator):
-                async for last in answer:
-                    self._note(last)
-            else:
-                last = await answer
-                self._note(last)
-        except (A2AError, A2AClientError) as error:
-            self._note(f"{type(error).__name__}: {error} {getattr(error, 'data', None)}")
-        return last
-
-    def _note(self, seen: Any) -> None:
-        text = f"{type(seen).__name__} {MessageToJson(seen)}" if isinstance(seen, ProtobufMessage) else str(seen)
-        text = UUID.sub(lambda found: self._ids.setdefault(found[0], f"id{len(self._ids)}"), text)
-        self.seen.append(TIME.sub("TIME", text))
-
-    async def send(self, text: str, context: ClientCallContext | None = None, **fields: Any) -> Any:
-        return await self.did(self.transport.send_message(request(text, **fields), context=context))
-
-    def stream(self, text: str, context: ClientCallContext | None = None) -> AsyncIterator[Any]:
-        return self.transport.send_message_streaming(request(text), context=context)
-
-
-def request(text: str, *, webhook: str = "", wait: bool = True, **fields: Any) -> SendMessageRequest:
-    configuration = SendMessageConfiguration(return_immediately=not wait)
-    if webhook:
-        configuration.task_push_notification_config.CopyFrom(TaskPushNotificationConfig(url=webhook))
-    message = Message(message_id=str(uuid.uuid4()), role=Role.ROLE_USER, parts=[Part(text=text)], **fields)
-    return SendMessageRequest(message=message, configuration=configuration)
-
-
-async def everything(address: str, version: str, control: Any, context: ClientCallContext | None) -> list[str]:
-    """What a client sees of an agent that it asks for everything."""
-    client = Client(address, version)
-    transport, gate = client.transport, str(uuid.uuid4())
-    task_id = (await client.send("artifact hi", context)).task.id
-    for text in ("chunks hi", "message hi", "fail hi", "ask hi"):
-        await client.did(client.stream(text, context))
-    await client.did(transport.get_task(GetTaskRequest(id=task_id, history_length=5), context=context))
-    await client.did(transport.get_task(GetTaskRequest(id="no such task"), context=context))
-    await client.did(transport.cancel_task(CancelTaskRequest(id=task_id), context=context))
-    if version == "1.0":
-        of_task = ListTasksRequest(context_id=(await task_of(client, task_id)).context_id, include_artifacts=True)
-        await client.did(transport.list_tasks(of_task, context=context))
-    running = (await client.send(f"long {gate}", context, wait=False)).task.id
-    following = asyncio.create_task(
-        client.did(transport.subscribe(SubscribeToTaskRequest(id=running), context=context))
-    )
-    await control.open(gate, running)
-    await following
-    await client.did(transport.subscribe(SubscribeToTaskRequest(id=running), context=context))
-    stuck = (await client.send(f"long {uuid.uuid4()}", context, wait=False)).task.id
-    await client.did(transport.cancel_task(CancelTaskRequest(id=stuck), context=context))
-    config = TaskPushNotificationConfig(id="c1", task_id=task_id, url="http://127.0.0.1:9/push", token="t")
-    named = {"id": "c1", "task_id": task_id}
-    await client.did(transport.create_task_push_notification_config(config, context=context))
-    await client.did(
-        transport.get_task_push_notification_config(GetTaskPushNotificationConfigRequest(**named), context=context)
-    )
-    await client.did(
-        transport.list_task_push_notification_configs(
-            ListTaskPushNotificationConfigsRequest(task_id=task_id), context=context
-        )
-    )
-    await client.did(
-        transport.delete_task_push_notification_config(
-            DeleteTaskPushNotificationConfigRequest(**named), context=context
-        )
-    )
-    await transport.close()
-    return client.seen
-
-
-async def task_of(client: Client, task_id: str) -> Any:
-    return await client.transport.get_task(GetTaskRequest(id=task_id))
+        super().__init__(TRANSPORTS[version](grpc.aio.insecure_channel(address, UNLIMITED), None))
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
@@ -171,8 +76,11 @@ def names(turn: dict[str, Any]) -> list[str]:
 @versions
 @pytest.mark.parametrize("context", [None, ASKING], ids=["not asking", "asking"])
 async def test_clients_see_the_same_direct_and_proxied(agent, proxy, version, context):
-    direct = await everything(agent.address, version, agent.control, context)
-    assert await everything(proxy.grpc_address, version, agent.control, context) == direct
+    direct, proxied = [
+        await everything(Client(address, version).transport, agent.control, context, lists=version == "1.0")
+        for address in (agent.address, proxy.grpc_address)
+    ]
+    assert proxied == direct
     assert len(direct) > 20
     assert (URI in str(direct)) == (context is not None)
 
