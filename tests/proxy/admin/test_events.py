@@ -292,8 +292,10 @@ async def test_a_listener_that_never_reads_costs_nobody_anything(agent: str, tmp
                 async with it.turn("x" * 500_000):
                     pass
                 assert (await quick.next()).name == "turn.done"
-            while (event := await stuck.next()).name != "reset":
-                assert event.name in TYPES
+            read = set()
+            while stuck.last_id != it.proxy.bus.last_id:  # it may lose events more than once before it has caught up
+                read.add((await stuck.next()).name)
+            assert "reset" in read <= {*TYPES, "reset"}
             async with it.turn():
                 pass
             await stuck.until("turn.opened")
