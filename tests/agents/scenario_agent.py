@@ -33,6 +33,7 @@ from a2a.types import (
     TaskStatus,
 )
 from agents.control import Control
+from agents.recording_agent import push_sender
 from agents.scenarios import (
     METADATA_KEY,
     RESUMED,
@@ -64,7 +65,7 @@ class AgentOptions:
 
     `gated` agents report calls only to requests that list the URI in the extensions header.
     `public_url` replaces the agent's own URL in the card; `grpc` is its gRPC address there.
-    `extended`: whether there is an extended card.
+    `extended`: whether there is an extended card. `notifies`: whether it notifies webhooks.
     """
 
     declared: bool = True
@@ -72,6 +73,7 @@ class AgentOptions:
     public_url: str | None = None
     grpc: str = "127.0.0.1:1"
     extended: bool = True
+    notifies: bool = False
 
 
 class ScenarioExecutor(AgentExecutor):
@@ -225,12 +227,14 @@ def agent_card(url: str, options: AgentOptions, name: str = "Scenario agent") ->
 
 def request_handler(url: str, options: AgentOptions, control: Control) -> DefaultRequestHandler:
     """What answers the requests of all bindings of an agent reached at `url`."""
+    webhooks = InMemoryPushNotificationConfigStore()
     return _SubscriptionAwareHandler(
         control,
         agent_executor=ScenarioExecutor(options, control),
         task_store=InMemoryTaskStore(),
         agent_card=agent_card(url, options),
-        push_config_store=InMemoryPushNotificationConfigStore(),
+        push_config_store=webhooks,
+        push_sender=push_sender(webhooks) if options.notifies else None,
         extended_agent_card=agent_card(url, options, name="Scenario agent (extended)"),
     )
 

@@ -16,15 +16,17 @@ from google.protobuf.message import Message
 from ..ids import new_trace_context, new_turn_id
 from ..net.http_client import RequestHead
 from ..protocol.headers import negotiated, read_request
-from ..protocol.operations import CARRIES_TASKS, Operation
+from ..protocol.operations import CARRIES_TASKS, A2ARequest, Operation
 from ..protocol.sse import SseEvent
 from ..relay.client_request import RelayContext
 from ..relay.opted_in_tasks import Request
 from ..relay.tap import Tap
+from ..relay.webhook_request import RefusedWebhookError, webhooks_refused
 from .extended_card import rewrite_card
 from .message_filter import MessageFilter
 from .messages import METHODS, A2AMethod, as_json, decoded
 from .metadata import from_headers, to_headers
+from .webhooks import WebhookCall, refuse, webhooks_in, with_own_urls
 
 _STATUS_S = 0.05
 """How long empty initial metadata waits for what follows."""
@@ -49,10 +51,17 @@ class RelayedCall:
         self._head = read_request(to_headers(context.invocation_metadata()))
         self._tap: Tap | None = None
         self._asks = False
+        self._webhooks: WebhookCall | None = None
+        """Set where the call concerns webhooks, and these are relayed."""
 
     async def run(self) -> None:
         """Relay the call; ends with the agent's status, or is cancelled when the client cancels."""
-        first = await self._first_message() if self._method is not None else None
+        try:
+            first = await self._first_message(self._method) if self._method is not None else None
+        except RefusedWebhookError as error:
+            assert self._method is not None  # noqa: S101
+            await refuse(self._context, self._method, error)
+            return
         metadata = self._agent_metadata()
         call = self._channel.stream_stream(self._path)(metadata=metadata, timeout=self._context.time_remaining())
         sending = asyncio.get_running_loop().create_task(self._send(call, first))
@@ -68,25 +77,59 @@ class RelayedCall:
             call.cancel()
             if self._tap is not None:
                 self._tap.end()
+            if self._tap is not None and self._webhooks is not None:
+                await self._webhooks.learn_tasks(self._tap.task_ids)
 
     # ── to the agent ────────────────────────────────────────────────────────────────────────────────────
 
-    async def _first_message(self) -> bytes | None:
-        """The request message of an A2A method, read before the call to the agent begins: it decides the metadata."""
+    async def _first_message(self, method: A2AMethod) -> bytes | None:
+        """The request message of an A2A method, read before the call to the agent begins: it decides the metadata.
+
+        Raises RefusedWebhookError.
+        """
         data = await self._context.read()
         if data is grpc.aio.EOF:
             return None
-        self._open_tap(data)
+        tap = self._tap = self._open_tap()
+        try:
+            message = decoded(method.request_type, data)
+            content = as_json(message)
+        except ValueError as error:  # the agent responds to it
+            logger.debug("%s: %s", self._path, error)
+            return bytes(data)
+        body = orjson.dumps(content)
+        relays_webhooks = self._relay.push is not None
+        request = tap.read_request(method.request(content), body, relays_webhooks=relays_webhooks)
+        if request is not None and request.has_webhook:
+            data = await self._with_addresses(method, message, request, data)
+        tap.remember_tasks()
+        self._asks = self._relay.negotiation.asks(request)
+        if self._relay.wire_log is not None:
+            tap.sent(self._wire_head(), b"")
+        tap.request_body(request, body, True)
+        if self._webhooks is not None and self._webhooks.problem:
+            tap.withheld("push_not_relayed", self._webhooks.problem)
         return bytes(data)
 
-    def _open_tap(self, data: bytes) -> None:
-        relay, head, method = self._relay, self._head, self._method
-        assert method is not None  # noqa: S101
+    async def _with_addresses(self, method: A2AMethod, message: Message, request: A2ARequest, data: bytes) -> bytes:
+        """The request with the proxy's addresses for the webhooks that it sets. Raises RefusedWebhookError."""
+        relay, tap = self._relay, self._tap
+        assert tap is not None  # noqa: S101
+        if relay.push is None:
+            if relay.settings.push_mode == "refuse" and webhooks_in(message):
+                raise webhooks_refused()
+            return data
+        self._webhooks = WebhookCall(relay.push, method, self._path, message, request, self._head.forward)
+        await self._webhooks.prepare(tap)
+        return message.SerializeToString() if self._webhooks.changed else data
+
+    def _open_tap(self) -> Tap:
+        relay, head = self._relay, self._head
         trace_context = head.trace_context
         if trace_context is None:
             trace_context = new_trace_context()
             self._head = head = head.with_parent(f"00-{trace_context[0]}-{trace_context[1]}-01")
-        tap = self._tap = Tap(
+        return Tap(
             relay.book,
             relay.opted_in,
             relay.facts(head, trace_context),
@@ -95,17 +138,6 @@ class RelayedCall:
             caller=self._caller,
             wire_log=relay.wire_log,
         )
-        try:
-            content = as_json(decoded(method.request_type, data))
-        except ValueError as error:  # the agent responds to it
-            logger.debug("%s: %s", self._path, error)
-            return
-        body = orjson.dumps(content)
-        request = tap.read_request(method.request(content), body)
-        self._asks = relay.negotiation.asks(request)
-        if relay.wire_log is not None:
-            tap.sent(self._wire_head(), b"")
-        tap.request_body(request, body, True)
 
     def _caller(self) -> bytes | None:
         request = Request(self._head.forward, b"", _host_of(self._context.peer()))
@@ -143,7 +175,7 @@ class RelayedCall:
             responses = self._responses()
             message = await self._first_response(call, initial)
             while message is not grpc.aio.EOF:
-                shown = responses(message)
+                shown = responses(await self._with_own_urls(message))
                 if shown is not None:
                     await context.write(shown)
                 message = await call.read()
@@ -171,6 +203,15 @@ class RelayedCall:
             return await reading
         finally:
             reading.cancel()
+
+    async def _with_own_urls(self, data: bytes) -> bytes:
+        """A response with the client's own URLs of webhooks."""
+        push, method, tap = self._relay.push, self._method, self._tap
+        if push is None or method is None or tap is None:
+            return data
+        if self._webhooks is not None and method.operation is Operation.PUSH_CONFIG:
+            await self._webhooks.learn_response(tap, data)
+        return await with_own_urls(push, method, data)
 
     async def _refuse(self, message: str) -> None:
         assert self._tap is not None  # noqa: S101  # without a tap nothing is read

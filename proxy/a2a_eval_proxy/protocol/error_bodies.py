@@ -8,7 +8,7 @@ from typing import NamedTuple
 from .json_density import is_dense
 from .operations import Binding
 
-_DOMAIN, _A2A_DOMAIN = "a2a-eval-proxy", "a2a-protocol.org"
+_DOMAIN, A2A_DOMAIN = "a2a-eval-proxy", "a2a-protocol.org"
 _STATUS = {502: "UNAVAILABLE", 504: "DEADLINE_EXCEEDED", 431: "INVALID_ARGUMENT", 405: "UNIMPLEMENTED"}
 _INTERNAL_ERROR = -32603
 
@@ -48,7 +48,7 @@ def error(status: int, reason: str, message: str, binding: Binding, request_body
 
 def a2a_error(problem: A2AProblem, message: str, binding: Binding, request_body: bytes) -> LocalResponse:
     """As `error`, for an error of A2A, as an agent would send it."""
-    info = _info(problem.reason, _A2A_DOMAIN)
+    info = _info(problem.reason, A2A_DOMAIN)
     if binding is Binding.JSONRPC:
         return _rpc_response(200, problem.code, message, info, request_body)
     return _response(400, {"error": _rest_error(400, problem.status, message, info)})

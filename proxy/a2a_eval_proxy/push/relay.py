@@ -6,10 +6,9 @@ import asyncio
 import logging
 from collections.abc import Iterable
 from contextlib import suppress
-from urllib.parse import unquote
+from typing import Any
 
 from ..clock import CLOCK
-from ..protocol.operations import A2ARequest, decode_json
 from ..protocol.webhook_targets import PUBLIC, WebhookTargets
 from ..settings import Settings
 from ..store import StoreError
@@ -18,7 +17,7 @@ from .capture import NotificationCapture, NotificationStream, shows_final_state
 from .notifications import Notification
 from .registry import WebhookRegistry
 from .retry import RetryQueue
-from .rewriting import RelayAddresses, deleted_config, replaced, webhooks_in
+from .rewriting import NewWebhook, RelayAddresses
 from .sender import WebhookSender
 
 logger = logging.getLogger(__name__)
@@ -34,7 +33,7 @@ class PushRelay:
     def __init__(self, settings: Settings, registry: WebhookRegistry, capture: NotificationCapture) -> None:
         self.push_url = settings.push_url or ""
         self._targets = WebhookTargets(settings.push_allow or (PUBLIC,))
-        self._addresses = RelayAddresses(self.push_url)
+        self.addresses = RelayAddresses(self.push_url)
         self._check_every_s = settings.turn_timeout / 4
         self.registry = registry
         self.capture = capture
@@ -44,45 +43,43 @@ class PushRelay:
         if settings.push_retry:
             self.retry = RetryQueue(registry.store, self.sender, CLOCK.now)
 
-    async def rewritten(self, body: bytes, request: A2ARequest, *, asked: bool) -> tuple[bytes, list[Webhook]]:
-        """The body of a request with addresses of the proxy for the webhooks that it sets, which are kept by then.
+    async def registered(self, wanted: Iterable[NewWebhook], task_id: str, *, asked: bool) -> list[Webhook]:
+        """Keep the webhooks that a request sets. `task_id` is "" where the request names none.
 
         Raises ValueError for a webhook to which the proxy does not send, NotRelayedError.
         """
-        try:
-            text = body.decode()
-            places = webhooks_in(text, request)
-        except ValueError as error:
-            raise NotRelayedError("the request cannot be read as JSON in UTF-8") from error
-        for place in places:
-            self._targets.check(place.url)
-        task_id = request.named_task
+        for one in wanted:
+            self._targets.check(one.url)
         try:
             webhooks = [
                 await self.registry.register(
-                    place.url, asked=asked, task_id=task_id, config_id=place.config_id, now=CLOCK.now()
+                    one.url, asked=asked, task_id=task_id, config_id=one.config_id, now=CLOCK.now()
                 )
-                for place in places
+                for one in wanted
             ]
         except StoreError as error:
             raise NotRelayedError(f"it could not be stored: {error}") from error
         if task_id and webhooks:
             self.capture.tasks.add(task_id)
-        urls = [self._addresses.address(webhook.webhook_id) for webhook in webhooks]
-        return replaced(text, places, urls).encode() if places else body, webhooks
+        return webhooks
+
+    def address(self, webhook: Webhook) -> str:
+        """What the agent gets in place of the webhook's URL."""
+        return self.addresses.address(webhook.webhook_id)
 
     async def restored(self, body: bytes) -> bytes:
         """JSON of a response with the clients' own URLs. Raises StoreError."""
+        urls = await self.own_urls(body)
+        return self.addresses.restored(body, urls) if urls else body
+
+    async def own_urls(self, body: bytes) -> dict[str, str]:
+        """The clients' own URLs of the addresses in JSON, by the id of their webhook. Raises StoreError."""
         urls = {}
-        for webhook_id in dict.fromkeys(self._addresses.ids_in(body)):
+        for webhook_id in dict.fromkeys(self.addresses.ids_in(body)):
             webhook = await self.registry.get(webhook_id)
             if webhook is not None:
                 urls[webhook_id] = webhook.url
-        return self._addresses.restored(body, urls) if urls else body
-
-    def addresses_in(self, body: bytes) -> int:
-        """The number of addresses of the proxy in JSON."""
-        return len(self._addresses.ids_in(body))
+        return urls
 
     async def learn_tasks(self, webhooks: Iterable[Webhook], task_ids: Iterable[str]) -> None:
         """The response to a request with webhooks has named its task."""
@@ -91,24 +88,9 @@ class PushRelay:
                 if not webhook.task_key:
                     await self._set_task(webhook, task_id)
 
-    async def learn_response(
-        self, request: A2ARequest, method: str, path: str, body: bytes, status: int, response: bytes
-    ) -> None:
-        """Take over from the response to a request about configurations which ids they have, or which is deleted.
-
-        Raises StoreError.
-        """
-        try:
-            payload = decode_json(response) if response else {}
-            deleted = deleted_config(method, path, decode_json(body) if body else None)
-        except ValueError:
-            return
-        if status >= 400 or (isinstance(payload, dict) and payload.get("error") is not None):
-            return
-        if deleted is not None:
-            await self.registry.remove(request.named_task, unquote(deleted))
-            return
-        for webhook_id, config_id in self._addresses.config_ids(payload).items():
+    async def learn_config_ids(self, payload: Any) -> None:
+        """Take over the ids of configurations from a decoded response. Raises StoreError."""
+        for webhook_id, config_id in self.addresses.config_ids(payload).items():
             await self.registry.has_config_id(webhook_id, config_id)
 
     async def captured(self, webhook: Webhook, notification: Notification) -> NotificationStream:

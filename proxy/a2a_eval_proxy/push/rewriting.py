@@ -6,6 +6,7 @@ import json
 import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
+from urllib.parse import urlsplit
 
 from ..protocol.json_elements import Element, after_space, read_object, read_value, string_end
 from ..protocol.operations import A2ARequest, Operation
@@ -14,15 +15,21 @@ _MAX_DEPTH = 3
 """Configurations within a configuration: `config.pushNotificationConfig` in some versions."""
 
 
+class NewWebhook(NamedTuple):
+    """A webhook that a request sets."""
+
+    url: str
+    config_id: str
+    """The id that the client gives the configuration; "" for none."""
+
+
 class WebhookPlace(NamedTuple):
     """Where a request sets a webhook."""
 
     start: int
     end: int
     """The position of the URL's JSON string, with its quotes."""
-    url: str
-    config_id: str
-    """The id that the client gives the configuration; "" for none."""
+    webhook: NewWebhook
 
 
 def webhooks_in(text: str, request: A2ARequest) -> list[WebhookPlace]:
@@ -76,7 +83,7 @@ def _read_config(text: str, at: int, found: list[WebhookPlace], depth: int) -> t
     for element in members:
         _, stop, key, value = element
         if key == "url" and isinstance(value, str) and value:
-            found.append(WebhookPlace(_value_start(text, element), stop, value, config_id))
+            found.append(WebhookPlace(_value_start(text, element), stop, NewWebhook(value, config_id)))
     return None, end
 
 
@@ -103,10 +110,16 @@ class RelayAddresses:
     def __init__(self, push_url: str) -> None:
         self._push_url = push_url
         spelt = re.escape(push_url).replace("/", r"\\?/")  # JSON allows both
-        self._in_json = re.compile(rf"{spelt}\\?/({self.ID})(?![A-Za-z0-9_-])".encode())
+        address = rf"{spelt}\\?/({self.ID})(?![A-Za-z0-9_-])"
+        self._in_json, self._in_text = re.compile(address.encode()), re.compile(address)
+        self._host = urlsplit(push_url).netloc.encode()
 
     def address(self, webhook_id: str) -> str:
         return f"{self._push_url}/{webhook_id}"
+
+    def may_be_in(self, data: bytes) -> bool:
+        """Whether `data` may hold an address, as JSON or as a protobuf message; a cheap test, never wrongly False."""
+        return self._host in data
 
     def ids_in(self, body: bytes) -> list[str]:
         """The ids of webhooks whose addresses are in JSON."""
@@ -120,6 +133,10 @@ class RelayAddresses:
             return match[0] if known is None else json.dumps(known)[1:-1].encode()
 
         return self._in_json.sub(url, body)
+
+    def restored_text(self, text: str, urls: Mapping[str, str]) -> str:
+        """As `restored`, for plain text."""
+        return self._in_text.sub(lambda match: urls.get(match[1], match[0]), text)
 
     def config_ids(self, payload: Any) -> dict[str, str]:
         """The ids of the configurations in a decoded response, by the id of their webhook."""

@@ -31,7 +31,7 @@ from .opted_in_tasks import Callers, OptedInTasks
 from .responses import ResponseRelay, UnreadableResponseError
 from .tap import Tap
 from .upstream import Upstream
-from .webhook_request import RefusedWebhookError, WebhookRequest, may_concern_webhooks, refuse_webhooks
+from .webhook_request import HttpWebhookRequest, RefusedWebhookError, may_concern_webhooks, refuse_webhooks
 from .wire_log import WireLog
 
 if TYPE_CHECKING:
@@ -112,7 +112,7 @@ class _RequestRelay:
         self._client_gone = False
         self._asks = False
         """Whether the proxy asks the agent for the extension in this request."""
-        self._webhooks: WebhookRequest | None = None
+        self._webhooks: HttpWebhookRequest | None = None
         """Set where the request concerns webhooks, and these are relayed."""
         self._traceparent = b""
         """The line that starts a trace, where the client has none."""
@@ -226,7 +226,7 @@ class _RequestRelay:
             return
         request = tap.read_request(client.rest, client.body, relays_webhooks=True)
         if request is not None and request.has_webhook:
-            self._webhooks = WebhookRequest(push, client, request)
+            self._webhooks = HttpWebhookRequest(push, client, request)
             await self._webhooks.prepare(tap)
         tap.remember_tasks()
 

@@ -16,7 +16,7 @@ from ..protocol.operations import CARRIES_TASKS, A2ARequest, Operation
 from ..protocol.sse import SseEvent, with_data
 from .client_request import BODILESS, SMALL_BYTES, BodyCopy, ClientRequest, RelayContext
 from .tap import Tap
-from .webhook_request import WebhookRequest
+from .webhook_request import HttpWebhookRequest
 
 logger = logging.getLogger(__name__)
 
@@ -49,7 +49,7 @@ class ResponseRelay:
         response: Response,
         *,
         asked: bool,
-        webhooks: WebhookRequest | None,
+        webhooks: HttpWebhookRequest | None,
     ) -> None:
         """`asked`: the proxy asked the agent for the extension in this request. `webhooks`: those that it sets."""
         self._webhooks = webhooks
@@ -284,7 +284,7 @@ class ResponseRelay:
 
     # ── webhooks ────────────────────────────────────────────────────────────────────────────────────────
 
-    async def _relay_push_config(self, webhooks: WebhookRequest) -> None:
+    async def _relay_push_config(self, webhooks: HttpWebhookRequest) -> None:
         """Send a response about configurations with the client's own URLs."""
         tap, response = self._tap, self._response
         readable = tap.decodes(_content_encoding(response))

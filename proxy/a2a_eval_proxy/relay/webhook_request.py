@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import logging
+from abc import ABC, abstractmethod
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from ..net.http_client import RawHeaders
 from ..protocol.error_bodies import INVALID_PARAMS, PUSH_NOT_SUPPORTED, A2AProblem
 from ..protocol.headers import DIGESTS
-from ..protocol.operations import A2ARequest, Operation
+from ..protocol.operations import A2ARequest, Operation, decode_json
 from ..push.notifications import is_signed
 from ..push.relay import NotRelayedError, PushRelay
-from ..push.rewriting import webhooks_in
+from ..push.rewriting import NewWebhook, WebhookPlace, deleted_config, replaced, webhooks_in
 from ..store import StoreError
 from ..store.webhooks import Webhook
 from .tap import Tap
@@ -48,55 +50,106 @@ def refuse_webhooks(client: ClientRequest, tap: Tap) -> None:
     except ValueError:
         places = []
     if places or (request.operation is not Operation.PUSH_CONFIG and client.head.content_encoding):
-        raise RefusedWebhookError(PUSH_NOT_SUPPORTED, "this proxy does not allow push notifications (--push refuse)")
+        raise webhooks_refused()
 
 
-class WebhookRequest:
-    """A request about webhooks that are relayed. `body` is what the agent gets."""
+def webhooks_refused() -> RefusedWebhookError:
+    """The error for `--push refuse`."""
+    return RefusedWebhookError(PUSH_NOT_SUPPORTED, "this proxy does not allow push notifications (--push refuse)")
 
-    def __init__(self, relay: PushRelay, client: ClientRequest, request: A2ARequest) -> None:
+
+class WebhookRequest(ABC):
+    """A request about webhooks that are relayed."""
+
+    def __init__(self, relay: PushRelay, request: A2ARequest, headers: RawHeaders) -> None:
         self._relay = relay
-        self._client = client
         self._request = request
+        self._headers = headers
         self._webhooks: list[Webhook] = []
-        self.body = client.body
         self.problem = ""
         """Why the webhooks of the request are not relayed; "" if they are."""
 
+    @abstractmethod
+    def _read(self) -> list[NewWebhook]:
+        """The webhooks that the request sets. Raises NotRelayedError."""
+
+    @abstractmethod
+    def _replace(self, addresses: list[str]) -> None:
+        """Give these addresses to the agent, in the order of `_read`."""
+
     async def prepare(self, tap: Tap) -> None:
-        """Give its webhooks addresses of the proxy, or set `problem`. Raises RefusedWebhookError."""
-        request, headers = self._request, self._client.head.forward
+        """Give the webhooks addresses of the proxy, or set `problem`. Raises RefusedWebhookError."""
         try:
-            if self._client.head.content_encoding:
-                raise NotRelayedError("the request is compressed")
-            if is_signed(headers) or any(name in DIGESTS for name, _ in headers):
+            if is_signed(self._headers) or any(name in DIGESTS for name, _ in self._headers):
                 raise NotRelayedError("the request is signed, or has a digest")
-            body, self._webhooks = await self._relay.rewritten(self.body, request, asked=tap.requested)
+            task_id = self._request.named_task
+            self._webhooks = await self._relay.registered(self._read(), task_id, asked=tap.requested)
         except ValueError as error:
             raise RefusedWebhookError(INVALID_PARAMS, str(error)) from None
         except NotRelayedError as error:
             self.problem = f"the agent notifies a webhook past the proxy: {error}"
             logger.warning("%s", self.problem)
             return
-        self.body = body
-        request.has_webhook = tap.has_foreign_webhook
+        if self._webhooks:
+            self._replace([self._relay.address(webhook) for webhook in self._webhooks])
+        self._request.has_webhook = tap.has_foreign_webhook
 
-    async def shown(self, tap: Tap, status: int, response: bytes) -> bytes:
-        """The body of a response about configurations, as the client may see it."""
-        request, client = self._request, self._client
-        try:
-            await self._relay.learn_response(
-                request, client.method, client.scope["path"], client.body, status, response
-            )
-            shown = await self._relay.restored(response)
-        except StoreError as error:
-            logger.warning("a client sees the proxy's address in place of its webhook's: %s", error)
-            return response
-        if response.count(b'"url"') > self._relay.addresses_in(response):
-            request.has_webhook = True  # one that was set past the proxy
+    async def learn(self, payload: Any, deleted: str | None) -> None:
+        """Take over from a response which ids configurations have, or that one (its id) is deleted.
+
+        Raises StoreError.
+        """
+        if deleted is None:
+            await self._relay.learn_config_ids(payload)
+        else:
+            await self._relay.registry.remove(self._request.named_task, deleted)
+
+    def notice_foreign(self, response: bytes, tap: Tap) -> None:
+        """Remember the task where a response, as JSON, shows a webhook that was set past the proxy."""
+        if response.count(b'"url"') > len(self._relay.addresses.ids_in(response)):
+            self._request.has_webhook = True
             tap.remember_tasks()
-        return shown
 
     async def learn_tasks(self, task_ids: Iterable[str]) -> None:
         """The response has named these tasks."""
         await self._relay.learn_tasks(self._webhooks, task_ids)
+
+
+class HttpWebhookRequest(WebhookRequest):
+    """A request over JSON-RPC or HTTP+JSON. `body` is what the agent gets."""
+
+    def __init__(self, relay: PushRelay, client: ClientRequest, request: A2ARequest) -> None:
+        super().__init__(relay, request, client.head.forward)
+        self._client = client
+        self._places: list[WebhookPlace] = []
+        self.body = client.body
+
+    def _read(self) -> list[NewWebhook]:
+        if self._client.head.content_encoding:
+            raise NotRelayedError("the request is compressed")
+        try:
+            self._places = webhooks_in(self.body.decode(), self._request) if self.body else []
+        except ValueError as error:
+            raise NotRelayedError("the request cannot be read as JSON in UTF-8") from error
+        return [place.webhook for place in self._places]
+
+    def _replace(self, addresses: list[str]) -> None:
+        self.body = replaced(self.body.decode(), self._places, addresses).encode()
+
+    async def shown(self, tap: Tap, status: int, response: bytes) -> bytes:
+        """The body of a response about configurations, as the client may see it."""
+        client = self._client
+        try:
+            payload = decode_json(response) if response else {}
+            deleted = deleted_config(client.method, client.scope["path"], decode_json(client.body or b"null"))
+        except ValueError:
+            return response
+        try:
+            if status < 400 and not (isinstance(payload, dict) and payload.get("error") is not None):
+                await self.learn(payload, deleted)
+            shown = await self._relay.restored(response)
+        except StoreError as error:
+            logger.warning("a client sees the proxy's address in place of its webhook's: %s", error)
+            return response
+        self.notice_foreign(response, tap)
+        return shown

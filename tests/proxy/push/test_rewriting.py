@@ -39,8 +39,8 @@ def test_a_webhook_in_a_json_rpc_request(method: str, params: dict[str, Any], sp
     body = {"jsonrpc": "2.0", "id": 1, "method": method, "params": params}
     text = json.dumps(body, indent=spaced)
     (place,) = webhooks_in(text, request_of(body))
-    assert place.url == URL
-    assert place.config_id in ("", "c")
+    assert place.webhook.url == URL
+    assert place.webhook.config_id in ("", "c")
     assert text[place.start : place.end] == json.dumps(URL)
     address = OURS.address(ID)
     assert replaced(text, [place], [address]) == text.replace(json.dumps(URL), json.dumps(address))
@@ -62,7 +62,7 @@ def test_a_webhook_in_an_http_json_request(line: str, body: dict[str, Any]) -> N
     request = rest_request("POST", line, b"")
     assert request is not None
     (place,) = webhooks_in(json.dumps(body), request)
-    assert place.url == URL
+    assert place.webhook.url == URL
 
 
 def test_the_spelling_of_the_rest_stays() -> None:
@@ -71,7 +71,7 @@ def test_the_spelling_of_the_rest_stays() -> None:
         '{"ur\\u006c" :\t"https:\\/\\/client.example" ,"token":"\\u00e9"}}},"url":"https://x"} '
     )
     (place,) = webhooks_in(text, request_of(json.loads(text)))
-    assert place.url == "https://client.example"
+    assert place.webhook.url == "https://client.example"
     assert replaced(text, [place], ["X"]) == text.replace('"https:\\/\\/client.example"', '"X"')
 
 
@@ -81,7 +81,7 @@ def test_every_webhook_of_a_request_is_found() -> None:
         '{"method": "message/send", "params": {"configuration": {"pushNotificationConfig": {"url": "a", "url": "b"},'
         ' "push_notification_config": {"url": "c"}}}}'
     )
-    assert [place.url for place in webhooks_in(text, request_of(json.loads(text)))] == ["a", "b", "c"]
+    assert [place.webhook.url for place in webhooks_in(text, request_of(json.loads(text)))] == ["a", "b", "c"]
 
 
 @given(json_values)
@@ -89,7 +89,7 @@ def test_no_request_is_too_odd(value: Any) -> None:
     body = {"method": "CreateTaskPushNotificationConfig", "params": value}
     text = json.dumps(body)
     places = webhooks_in(text, request_of(body))
-    assert json.loads(replaced(text, places, [place.url for place in places])) == json.loads(text)
+    assert json.loads(replaced(text, places, [place.webhook.url for place in places])) == json.loads(text)
 
 
 @given(st.text(max_size=40))

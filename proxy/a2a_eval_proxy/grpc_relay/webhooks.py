@@ -1,0 +1,126 @@
+"""Webhooks in calls: set with the proxy's address, shown with their clients' own URLs, or refused."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import grpc
+import orjson
+from google.protobuf.any_pb2 import Any as AnyMessage
+from google.protobuf.message import Message
+from google.rpc.error_details_pb2 import ErrorInfo
+from google.rpc.status_pb2 import Status
+
+from ..net.http_client import RawHeaders
+from ..protocol.error_bodies import A2A_DOMAIN, PUSH_NOT_SUPPORTED
+from ..protocol.operations import A2ARequest
+from ..push.relay import PushRelay
+from ..push.rewriting import NewWebhook, deleted_config
+from ..relay.tap import Tap
+from ..relay.webhook_request import RefusedWebhookError, WebhookRequest
+from ..store import StoreError
+from .messages import A2AMethod, as_json, decoded
+
+logger = logging.getLogger(__name__)
+
+_CONFIGS = frozenset({"TaskPushNotificationConfig", "PushNotificationConfig"})
+"""The messages that hold the URL of a webhook, in 1.0 and in 0.3."""
+
+
+def webhooks_in(request: Message) -> list[Any]:
+    """The configurations in a request that set a webhook."""
+    messages: Iterator[Any] = _messages(request)
+    configs = [one for one in messages if one.DESCRIPTOR.name in _CONFIGS]
+    return [config for config in configs if "url" in config.DESCRIPTOR.fields_by_name and config.url]
+
+
+def _messages(message: Message) -> Iterator[Message]:
+    """`message` and all messages in it."""
+    waiting = [message]
+    while waiting:
+        one = waiting.pop()
+        yield one
+        for field, value in one.ListFields():
+            kind = field.message_type
+            if kind is None:
+                continue
+            if kind.GetOptions().map_entry:
+                waiting += value.values() if kind.fields_by_name["value"].message_type is not None else ()
+            else:
+                waiting += value if field.is_repeated else (value,)
+
+
+def replace_texts(message: Message, replacement: Callable[[str], str]) -> None:
+    """Replace each text in `message`; keys of maps stay."""
+    for one in _messages(message):
+        for field, value in one.ListFields():
+            if field.type == field.TYPE_STRING:
+                if field.is_repeated:
+                    value[:] = [replacement(text) for text in value]
+                else:
+                    setattr(one, field.name, replacement(value))
+
+
+class WebhookCall(WebhookRequest):
+    """A call about webhooks that are relayed. The proxy's addresses are set in its request message."""
+
+    def __init__(
+        self, relay: PushRelay, method: A2AMethod, path: str, message: Message, request: A2ARequest, headers: RawHeaders
+    ) -> None:
+        super().__init__(relay, request, headers)
+        self._method = method
+        self._message = message
+        self._deleted = deleted_config("POST", "", {"method": path, "params": as_json(message)})
+        self._configs = webhooks_in(message)
+        self.changed = False
+        """Whether the request message has addresses of the proxy."""
+
+    def _read(self) -> list[NewWebhook]:
+        return [NewWebhook(config.url, config.id) for config in self._configs]
+
+    def _replace(self, addresses: list[str]) -> None:
+        for config, address in zip(self._configs, addresses, strict=True):
+            config.url = address
+        self.changed = True
+
+    async def learn_response(self, tap: Tap, data: bytes) -> None:
+        """Take over what a response about configurations shows."""
+        try:
+            content = as_json(decoded(self._method.response_type, data))
+            await self.learn(content, self._deleted)
+        except (ValueError, StoreError) as error:
+            logger.warning("a response about webhooks was not read: %s", error)
+        else:
+            self.notice_foreign(orjson.dumps(content), tap)
+
+
+async def with_own_urls(relay: PushRelay, method: A2AMethod, data: bytes) -> bytes:
+    """A response message with the clients' own URLs where the agent repeats addresses of the proxy."""
+    if not relay.addresses.may_be_in(data):
+        return data
+    try:
+        message = decoded(method.response_type, data)
+        urls = await relay.own_urls(orjson.dumps(as_json(message)))
+    except (ValueError, StoreError) as error:
+        logger.warning("a client may see the proxy's address in place of its webhook's: %s", error)
+        return data
+    if not urls:
+        return data
+    replace_texts(message, lambda text: relay.addresses.restored_text(text, urls))
+    return bytes(message.SerializeToString())
+
+
+async def refuse(context: Any, method: A2AMethod, error: RefusedWebhookError) -> None:
+    """End a call with an error of A2A, as an agent would (1.0: section 10.6)."""
+    problem, message = error.problem, str(error)
+    code = grpc.StatusCode[problem.status]
+    if method.legacy:  # the error is named in the status message
+        unsupported = problem is PUSH_NOT_SUPPORTED
+        name = "PushNotificationNotSupportedError" if unsupported else "InvalidParamsError"
+        await context.abort(grpc.StatusCode.UNIMPLEMENTED if unsupported else code, f"{name}: {message}")
+    detail = AnyMessage()
+    detail.Pack(ErrorInfo(reason=problem.reason, domain=A2A_DOMAIN))
+    status = Status(code=code.value[0], message=message, details=[detail])
+    await context.abort(code, message, (("grpc-status-details-bin", status.SerializeToString()),))
