@@ -129,7 +129,7 @@ LAYERS = {
         "protocol",
         "clock | errors | ids | loop_thread | one_at_a_time | turn",
     ],
-    f"{PROXY}.check": ["report", "rules", "probe"],
+    f"{PROXY}.check": ["report", "rules", "probe", "signatures"],
     EVALUATORS: [
         "experiments",
         "report",

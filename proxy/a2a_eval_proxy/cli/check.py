@@ -7,6 +7,7 @@ import io
 import json
 import sys
 from contextlib import redirect_stdout
+from dataclasses import replace
 
 from .command import command, run_async
 from .options import CheckOptions
@@ -40,6 +41,7 @@ async def _check(options: CheckOptions) -> bool:
     from ..check.report.report import apply_rules
     from ..check.report.text_output import print_report
     from ..check.rules.base import CheckVerdict
+    from ..check.signatures.card import verify_card
     from ..connectors.chat_agent import ChatOptions
     from ..connectors.connect import connected
     from ..privacy.private_files import write_out
@@ -53,6 +55,9 @@ async def _check(options: CheckOptions) -> bool:
         ):
             asked = server.url if server else url
             record = await probe_agent(client, asked, options.message, lambda what: status.update(escape(what)))
+            card = record.card
+            signatures = await verify_card(card.body, card.request.url, options.card_key, tls)
+            record = replace(record, card=replace(card, signatures=signatures))
     report = mask_credentials(apply_rules(record), client.header_values)
     text = io.StringIO()
     if options.format == "text":

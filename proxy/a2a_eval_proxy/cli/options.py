@@ -332,6 +332,12 @@ class CheckOptions(AgentClientOptions):
         (),
         repeatable=True,
     )
+    card_key: str | None = option(
+        types.FILE_OR_URL,
+        "Public key (JWK, JWK Set or PEM) that must have signed the agent card. Default: the signature's `jku`, if "
+        "it is on the agent's origin.",
+        None,
+    )
     timeout: float = option(types.SECONDS, "Maximum time of a response.", 120.0)
     format: str = option(types.one_of("text", "json", "junit"), "Output format.", "text")
     out: Path | None = option(types.OUTPUT_FILE, "File to write the report to. Default: standard output.", None)

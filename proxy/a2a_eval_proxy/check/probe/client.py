@@ -77,7 +77,7 @@ class ProbeClient:
             except (httpx.HTTPError, httpx.InvalidURL, TimeoutError) as error:
                 raise AgentUnreachableError(f"{request.url}: {_describe_failure(error, self.timeout_s)}") from error
             if response.is_success:
-                return CardSeen(request, _card(request.url, body))
+                return CardSeen(request, _card(request.url, body), body=body)
             problem = problem or f"{request.url} answered HTTP {response.status_code}"
             if response.status_code != httpx.codes.NOT_FOUND:
                 break

@@ -10,6 +10,7 @@ from typing import Any
 from a2a_tool_capture.spec import BASE_URI, EXTENSIONS_HEADER, LEGACY_EXTENSIONS_HEADER, URI
 
 from ...protocol.operations import Binding, Operation
+from ..signatures.result import SignatureResult
 
 UNKNOWN_URIS = (f"{BASE_URI}/v999", f"{BASE_URI}/v1999")
 """Versions that do not exist. The second begins like version 1: it finds agents that search for a substring."""
@@ -166,6 +167,8 @@ class CardSeen:
     request: ProbeRequest
     card: dict[str, Any]
     status: int = 200
+    body: bytes = b""
+    signatures: tuple[SignatureResult, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -95,16 +95,20 @@ def traffic_results(report: CheckReport) -> Iterator[list[RuleResult]]:
 
 
 def unseen(report: CheckReport) -> list[str]:
-    """Returns a line for each reason why rules are unseen; one line for all if no tool call was seen."""
+    """Returns a line for each reason why rules are unseen; one for all of traffic if no tool call was seen."""
     reasons: dict[str, list[str]] = {}
+    without_calls = 0
     for results in report.by_rule:
         found = ((result.reason, result.place) for result in results if result.status is RuleStatus.UNSEEN)
+        if results[0].interface is not None and not report.calls_seen:
+            without_calls += any(found)
+            continue
         for reason, unseen_at in grouped(found).items():
             where = f" ({', '.join(unseen_at)})" if len(unseen_at) < len(results) else ""
             reasons.setdefault(reason, []).append(results[0].rule.id + where)
-    if reasons and not report.calls_seen:
-        return [f"{counted(_count(report, RuleStatus.UNSEEN), 'rule')} had nothing to check: {NO_CALLS}"]
-    return [f"{', '.join(rules)}: {reason}" for reason, rules in reasons.items()]
+    lines = [f"{', '.join(rules)}: {reason}" for reason, rules in reasons.items()]
+    nothing = f"{counted(without_calls, 'rule')} had nothing to check: {NO_CALLS}"
+    return [*lines, nothing] if without_calls else lines
 
 
 def _count(report: CheckReport, status: RuleStatus) -> int:

@@ -9,6 +9,7 @@ from a2a_tool_capture import URI, Severity
 
 from ..probe.interfaces import declared_extensions, offered_interfaces
 from ..probe.record import CardSeen
+from ..signatures.result import SignatureStatus
 from .base import Problem, Rule, Skipped, Unseen, problem
 
 _DECLARE = (
@@ -63,6 +64,25 @@ def _each_declaration(seen: CardSeen) -> list[tuple[str, dict[str, Any]]]:
 def _repeated(seen: CardSeen) -> Iterator[Problem]:
     for where, entry in _each_declaration(seen)[1:]:
         yield problem(seen, "the card declares the extension a second time", where, entry)
+
+
+def _signature_valid(seen: CardSeen) -> Iterator[Problem]:
+    if not seen.signatures:
+        raise Skipped("the card has no signature")
+    for result in seen.signatures:
+        if result.status is SignatureStatus.INVALID:
+            yield problem(seen, f"the signature is invalid: {result.reason}", result.where)
+    if not any(result.status is SignatureStatus.VERIFIED for result in seen.signatures):
+        raise Unseen("not verifiable: " + "; ".join(dict.fromkeys(result.reason for result in seen.signatures)))
+
+
+def _signature_covers_card(seen: CardSeen) -> Iterator[Problem]:
+    verified = [result for result in seen.signatures if result.status is SignatureStatus.VERIFIED]
+    if not verified:
+        raise Skipped("the card has no verified signature")
+    for result in verified:
+        if result.uncovered:
+            yield problem(seen, f"the signature does not cover {', '.join(result.uncovered)}", result.where)
 
 
 def _interfaces_usable(seen: CardSeen) -> Iterator[Problem]:
@@ -125,5 +145,20 @@ CARD_RULES: tuple[Rule[CardSeen], ...] = (
         _interfaces_usable,
         "Clients know an interface only from the card; they cannot reach one without an absolute URL.",
         "Give every interface an absolute http or https URL.",
+    ),
+    Rule(
+        "card-signature",
+        "the card's signature is valid",
+        _signature_valid,
+        "Clients that verify signatures refuse the card (A2A 1.0, section 8.4).",
+        "Sign the card as it is served, after the last change to it; with a2a-sdk, by create_agent_card_signer.",
+    ),
+    Rule(
+        "card-signature-covers",
+        "the signature covers the whole card",
+        _signature_covers_card,
+        "Anyone on the way can change a field that no signature covers, such as the URLs of A2A 0.3.",
+        "Leave fields of A2A 0.3 out of a signed card, or serve them in a card of their own.",
+        Severity.WARNING,
     ),
 )
