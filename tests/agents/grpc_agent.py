@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
+import a2a.client  # noqa: F401  # before a2a.compat: imported after it, it has no transport for 0.3 over gRPC
 import grpc
 import grpc.aio
 from a2a.compat.v0_3 import a2a_v0_3_pb2_grpc
