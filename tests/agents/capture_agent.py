@@ -191,16 +191,21 @@ def agent_card(url: str, *, streaming: bool = True) -> AgentCard:
     )
 
 
+def request_handler(
+    card: AgentCard, emission: Callable[[int], Emission] = cumulative, **options: Any
+) -> DefaultRequestHandler:
+    """What answers the requests of all bindings of an agent with this card."""
+    subscribers = Subscribers()
+    executor = CaptureExecutor(emission, subscribers)
+    return GatedHandler(
+        subscribers, agent_executor=executor, task_store=InMemoryTaskStore(), agent_card=card, **options
+    )
+
+
 def build_app(url: str, *, streaming: bool = True, emission: Callable[[int], Emission] = cumulative) -> Any:
     """The ASGI application of an agent reached at `url`."""
     card = agent_card(url, streaming=streaming)
-    subscribers = Subscribers()
-    handler = GatedHandler(
-        subscribers,
-        agent_executor=CaptureExecutor(emission, subscribers),
-        task_store=InMemoryTaskStore(),
-        agent_card=card,
-    )
+    handler = request_handler(card, emission)
     return Starlette(
         routes=[
             *create_agent_card_routes(card),

@@ -2,5 +2,5 @@
 
 Three rooms, in one direction: `probe` talks to the agent and records, `rules` decides, `report` shows.
 
-Imported by the command line. Imports protocol.
+Imported by the command line and the pages. Imports protocol and grpc_relay.messages.
 """

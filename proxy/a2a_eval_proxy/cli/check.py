@@ -20,8 +20,9 @@ _WIDTH = 120
 def check(options: CheckOptions) -> bool:
     """Check that an agent implements the extension correctly.
 
-    Sends messages to the agent at URL over every JSON-RPC and HTTP+JSON interface of its card, with and without a
-    request for tool calls. Reports what is wrong, with the evidence and a fix. The agent's tools really run.
+    Sends messages to the agent at URL over every interface of its card, with and without a request for tool calls.
+    grpc://HOST:PORT is an agent that has only gRPC. Reports what is wrong, with the evidence and a fix. The agent's
+    tools really run.
 
     \b
     Exit codes: 0 conforming, 1 not conforming or no tool call seen, 2 bad usage, 3 agent unreachable.

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import ssl
-from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import asynccontextmanager
-from typing import Any
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
+from contextlib import aclosing, asynccontextmanager
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
 import httpx
 from a2a_tool_capture.client import AgentError, AgentUnreachableError, ConfigurationError
@@ -15,10 +16,14 @@ from a2a_tool_capture.secret_references import resolve_header
 from a2a_tool_capture.spec import EXTENSIONS_HEADER, LEGACY_EXTENSIONS_HEADER
 
 from ...protocol.agent_card import WELL_KNOWN_PATHS
-from ...protocol.operations import decode_json
+from ...protocol.operations import Binding, decode_json
 from ...protocol.sse import EventTooLargeError, SseSplitter
 from .record import CardSeen, OperationRequest, ProbeExchange, ProbeRequest, ResponseEvent
+from .requests import STREAMING
 from .responses import is_settled, read_response
+
+if TYPE_CHECKING:
+    from .grpc_client import GrpcChannels
 
 MAX_BODY_BYTES = 16 * 1024 * 1024
 MAX_EVENTS = 10_000
@@ -53,21 +58,25 @@ class ProbeClient:
             verify=tls or True,
             timeout=httpx.Timeout(None, connect=CONNECT_TIMEOUT_S),
         )
+        self._filled = filled
+        self._tls = tls
+        self._card_is_secure = False
+        self._channels: GrpcChannels | None = None
 
     async def __aenter__(self) -> ProbeClient:
         return self
 
     async def __aexit__(self, *_: object) -> None:
         await self._http.aclose()
+        if self._channels is not None:
+            await self._channels.close()
 
     async def card(self, url: str) -> CardSeen:
         """Fetch the agent card from its well-known paths under `url`.
 
-        Raises AgentUnreachableError if there is no connection, AgentError if there is no card, ConfigurationError for
-        an address of gRPC.
+        Raises AgentUnreachableError if there is no connection, AgentError if there is no card.
         """
-        if url.startswith(("grpc://", "grpcs://")):
-            raise ConfigurationError(f"{url}: gRPC is not checked; expected the http or https URL of the agent")
+        self._card_is_secure = url.startswith("https://")
         problem = ""
         for path in sorted(WELL_KNOWN_PATHS):  # agent-card.json, then its older name
             request = ProbeRequest("GET", url.rstrip("/") + path, (("Accept", "application/json"),))
@@ -91,6 +100,8 @@ class ProbeClient:
         status = 0
         headers: list[tuple[str, str]] = []
         documents = _Documents(request, listener)
+        if request.interface.binding is Binding.GRPC:
+            return await self._call(request, documents)
         problem = ""
         try:
             async with self._answer(request) as response:
@@ -101,6 +112,26 @@ class ProbeClient:
         except (httpx.HTTPError, httpx.InvalidURL, TimeoutError) as error:
             problem = _describe_failure(error, self.timeout_s)
         return read_response(request, status, headers, documents.read, problem)
+
+    async def _call(self, request: OperationRequest, documents: _Documents) -> ProbeExchange:
+        """`exchange` over gRPC."""
+        from .grpc_client import CallFailed, GrpcChannels  # only where it is used: grpcio is an optional dependency
+
+        if self._channels is None:
+            self._channels = GrpcChannels(self._filled.items(), self._tls, self._card_is_secure, MAX_BODY_BYTES)
+        metadata: list[tuple[str, str]] = []
+        status, problem, error = 200, "", None
+        try:
+            async with asyncio.timeout(self.timeout_s), aclosing(self._channels.answers(request, metadata)) as messages:
+                problem = await documents.read_events(messages)
+        except TimeoutError as failure:
+            status, problem = 0, _describe_failure(failure, self.timeout_s)
+        except CallFailed as failure:
+            status, problem, error = (200 if failure.answered else 0), str(failure), failure.error
+        except ValueError as failure:
+            problem = str(failure)
+        exchange = read_response(request, status, metadata, documents.read, problem)
+        return replace(exchange, grpc_error=error)
 
     @asynccontextmanager
     async def _answer(self, request: ProbeRequest) -> AsyncIterator[httpx.Response]:
@@ -133,17 +164,20 @@ class _Documents:
         return ""
 
     async def read_stream(self, response: httpx.Response) -> str:
+        """Read server-sent events as `read_events` does. Returns the problem, "" for none."""
+        async with aclosing(_server_sent(response)) as events:
+            return await self.read_events(events)
+
+    async def read_events(self, events: AsyncIterator[bytes]) -> str:
         """Read to the end, or to CLOSING_GRACE_S after the task is settled. Returns the problem, "" for none."""
-        splitter = SseSplitter(MAX_BODY_BYTES)
         size = 0
         try:
             async with asyncio.timeout(None) as closing:
-                async for chunk in response.aiter_bytes():
-                    size += len(chunk)
-                    for event in splitter.feed(chunk):
-                        if event.data:
-                            self._take(event.data)
-                    if self._whole:
+                async for event in events:
+                    size += len(event)
+                    if event:
+                        self._take(event)
+                    if self._whole and self._request.operation in STREAMING:
                         return ""
                     if self._settled:
                         closing.reschedule(asyncio.get_running_loop().time() + CLOSING_GRACE_S)
@@ -164,6 +198,14 @@ class _Documents:
                 self._whole = "task" in event.normal
             if self._listener is not None:
                 self._listener(event)
+
+
+async def _server_sent(response: httpx.Response) -> AsyncGenerator[bytes, None]:
+    """Yields the data of each event; b"" for a comment. Raises EventTooLargeError."""
+    splitter = SseSplitter(MAX_BODY_BYTES)
+    async for chunk in response.aiter_bytes():
+        for event in splitter.feed(chunk):
+            yield event.data or b""
 
 
 async def _body(response: httpx.Response) -> bytes:

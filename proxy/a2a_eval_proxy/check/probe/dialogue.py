@@ -5,18 +5,23 @@ from __future__ import annotations
 import asyncio
 import uuid
 from collections.abc import Callable, Sequence
+from importlib.util import find_spec
 from math import ceil
 from typing import Any
 
 from a2a_tool_capture.wire import TERMINAL_STATES
 
-from ...protocol.operations import Operation
+from ...protocol.operations import Binding, Operation
 from . import requests
 from .client import ProbeClient
-from .interfaces import objects, offered_interfaces, offers_streaming
+from .grpc_trials import GRPC_MISSING, all_trials, card_over_grpc, first_trials, is_grpc, is_served
+from .interfaces import objects, offered_interfaces, offers_extended_card, offers_streaming
 from .record import (
     Activation,
+    CardSeen,
+    GrpcSeen,
     Interface,
+    NotChecked,
     OperationRequest,
     ProbeConversation,
     ProbeExchange,
@@ -55,10 +60,18 @@ async def probe_agent(client: ProbeClient, url: str, messages: Sequence[str], pr
     part of the record.
     """
     progress("agent card")
-    seen = await client.card(url)
-    interfaces, not_checked = offered_interfaces(seen.card)
+    seen, interfaces, not_checked = await _interfaces(client, url)
     streams = offers_streaming(seen.card)
-    probes = [_Probe(client, interface, streams, progress) for interface in interfaces]
+    trials = {
+        interface: await first_trials(client, interface)
+        for interface in interfaces
+        if interface.binding is Binding.GRPC
+    }
+    probes = [
+        _Probe(client, interface, streams, progress)
+        for interface in interfaces
+        if interface not in trials or is_served(trials[interface])
+    ]
     if probes:
         chosen = list(messages) or [await _message_that_calls_a_tool(probes[0], seen.card)]
         for probe in probes:
@@ -71,7 +84,31 @@ async def probe_agent(client: ProbeClient, url: str, messages: Sequence[str], pr
                 if messages_with_calls
                 else probe.try_wrong_places(chosen)
             )
-    return ProbeRecord(seen, tuple(probe.conversation for probe in probes), tuple(not_checked))
+    conversations = tuple(probe.conversation for probe in probes)
+    by_interface = {conversation.interface: conversation for conversation in conversations}
+    offers_card = offers_extended_card(seen.card)
+    grpc = []
+    for interface, done in trials.items():
+        progress(f"{interface}: errors and metadata")
+        conversation = by_interface.get(interface, ProbeConversation(interface, (), streams))
+        grpc.append(await all_trials(client, GrpcSeen(interface, done, offers_card, conversation)))
+    return ProbeRecord(seen, conversations, tuple(not_checked), tuple(grpc))
+
+
+async def _interfaces(client: ProbeClient, url: str) -> tuple[CardSeen, list[Interface], list[NotChecked]]:
+    """Returns the card and the interfaces that can be checked, and those that cannot, with the reason.
+
+    An agent at grpc:// or grpcs:// is checked over gRPC only. Raises as `probe_agent` does.
+    """
+    if is_grpc(url):
+        seen, interfaces = await card_over_grpc(client, url)
+        return seen, interfaces, []
+    seen = await client.card(url)
+    interfaces, left = offered_interfaces(seen.card)
+    if find_spec("grpc") is None:
+        left += [NotChecked(str(each), GRPC_MISSING) for each in interfaces if each.binding is Binding.GRPC]
+        interfaces = [each for each in interfaces if each.binding is not Binding.GRPC]
+    return seen, interfaces, left
 
 
 async def _message_that_calls_a_tool(probe: _Probe, card: dict[str, Any]) -> str:

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 from urllib.parse import urlsplit
 
 from a2a_tool_capture.spec import is_capture_uri
 
-from ...protocol.operations import HTTP_BINDINGS
+from ...protocol.operations import Binding
 from .record import Interface, NotChecked
 
-_BINDINGS = {binding.value: binding for binding in HTTP_BINDINGS}
+_BINDINGS = {binding.value: binding for binding in Binding}
+_GRPC_ADDRESS = re.compile(r"(?:\w+://)?[^/\s]+:\d+/?")
 
 
 def offered_interfaces(card: dict[str, Any]) -> tuple[list[Interface], list[NotChecked]]:
@@ -26,11 +28,12 @@ def offered_interfaces(card: dict[str, Any]) -> tuple[list[Interface], list[NotC
         name = f"{binding or 'unnamed binding'} {version}"
         short = ".".join(version.split(".")[:2])
         if binding not in _BINDINGS:
-            reason = "gRPC is not checked" if binding == "GRPC" else "the binding is neither JSONRPC nor HTTP+JSON"
-            left[NotChecked(f"{name} {url}", reason)] = None
+            left[NotChecked(f"{name} {url}", "the binding is not JSONRPC, HTTP+JSON or GRPC")] = None
         elif short not in ("1.0", "0.3"):
             left[NotChecked(f"{name} {url}", "the protocol version is neither 1.0 nor 0.3")] = None
-        elif not _is_absolute(url):
+        elif binding == Binding.GRPC and not _GRPC_ADDRESS.fullmatch(url):
+            left[NotChecked(f"{name} {url!r}", "its URL is not HOST:PORT")] = None
+        elif binding != Binding.GRPC and not _is_absolute(url):
             left[NotChecked(f"{name} {url!r}", "its URL is not an absolute http or https URL")] = None
         else:
             checked[Interface(_BINDINGS[binding], short, url, tenant, required)] = None
@@ -45,6 +48,12 @@ def offers_streaming(card: dict[str, Any]) -> bool:
 def declared_extensions(card: dict[str, Any]) -> Any:
     """Returns `capabilities.extensions`, whatever it is."""
     return _capabilities(card).get("extensions")
+
+
+def offers_extended_card(card: dict[str, Any]) -> bool:
+    """Whether the card offers an extended card: 1.0 has a capability, 0.3 a field of the card."""
+    offered = (_capabilities(card).get("extendedAgentCard"), card.get("supportsAuthenticatedExtendedCard"))
+    return any(value is True for value in offered)
 
 
 def objects(value: Any) -> list[dict[str, Any]]:

@@ -35,7 +35,7 @@ class Activation(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Interface:
-    """One interface of the agent card. `version` is `1.0` or `0.3`."""
+    """One interface of the agent card. `version` is `1.0` or `0.3`; a `url` of gRPC is HOST:PORT or has a scheme."""
 
     binding: Binding
     version: str
@@ -50,6 +50,11 @@ class Interface:
     @property
     def legacy(self) -> bool:
         return self.version == "0.3"
+
+    @property
+    def grpc_service(self) -> str:
+        """The gRPC service of this version."""
+        return "a2a.v1.A2AService" if self.legacy else "lf.a2a.v1.A2AService"
 
     @property
     def extensions_header(self) -> str:
@@ -71,7 +76,10 @@ class NotChecked:
 
 @dataclass(frozen=True, slots=True)
 class ProbeRequest:
-    """An HTTP request, without the headers that the user adds (they may be secret)."""
+    """An HTTP request, or a gRPC call, without the headers that the user adds (they may be secret).
+
+    Of a call, `method` is `gRPC`, `url` ends with the path, `headers` are the metadata, `body` is the message as JSON.
+    """
 
     method: str
     url: str
@@ -98,12 +106,23 @@ class ResponseEvent:
 
 
 @dataclass(frozen=True, slots=True)
+class GrpcError:
+    """A gRPC status other than OK. `reason` and `domain` are those of the google.rpc.ErrorInfo in its details."""
+
+    code: str
+    """Its name, such as NOT_FOUND."""
+    message: str
+    reason: str = ""
+    domain: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class ProbeExchange:
     """One request and its answer.
 
     `problem` describes why the answer is unusable: no connection, a timeout, an error response or content that is not
     A2A; "" for a usable answer. `status` is 0 without a response. An aborted stream has a `problem` and the events
-    before it.
+    before it. gRPC answers have the status 200, also with an error, and their metadata as `headers`.
     """
 
     request: OperationRequest
@@ -111,6 +130,7 @@ class ProbeExchange:
     headers: tuple[tuple[str, str], ...] = ()
     events: tuple[ResponseEvent, ...] = ()
     problem: str = ""
+    grpc_error: GrpcError | None = None
 
     @property
     def operation(self) -> Operation:
@@ -160,15 +180,49 @@ class ProbeConversation:
     """Whether the card declares streaming."""
 
 
+class GrpcTrial(StrEnum):
+    """A call that shows how an agent serves gRPC, whatever its messages."""
+
+    UNKNOWN_TASK = "GetTask of a task that does not exist"
+    OTHER_SERVICE = "GetTask of the service of the other protocol version"
+    UNKNOWN_VERSION = "GetTask with a version that does not exist"
+    UNKNOWN_METADATA = "GetTask with metadata that no agent knows"
+    REPEATED_EXTENSIONS = "GetTask with two entries of extensions"
+    CANCEL = "CancelTask"
+    SUBSCRIBE = "SubscribeToTask after the task's end"
+    EXTENDED_CARD = "GetExtendedAgentCard"
+    ABANDONED_STREAM = "SendStreamingMessage, cancelled after its first event"
+    AFTER_ABANDONED_STREAM = "GetTask of the task of a cancelled stream"
+
+
+@dataclass(frozen=True, slots=True)
+class GrpcSeen:
+    """The trials over one gRPC interface. What the agent or its card does not offer is not tried."""
+
+    interface: Interface
+    trials: dict[GrpcTrial, ProbeExchange]
+    offers_extended_card: bool
+    """Whether the card offers an extended card."""
+    conversation: ProbeConversation
+    """Without turns if the agent does not serve the interface."""
+
+    @property
+    def served(self) -> bool:
+        """Whether the agent has the service of this protocol version."""
+        error = self.trials[GrpcTrial.UNKNOWN_TASK].grpc_error
+        return error is None or error.code != "UNIMPLEMENTED"
+
+
 @dataclass(frozen=True, slots=True)
 class CardSeen:
-    """The agent card as it was fetched."""
+    """The agent card as it was fetched. `missing`: an agent that has only gRPC offers none."""
 
     request: ProbeRequest
     card: dict[str, Any]
     status: int = 200
     body: bytes = b""
     signatures: tuple[SignatureResult, ...] = ()
+    missing: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,3 +232,4 @@ class ProbeRecord:
     card: CardSeen
     conversations: tuple[ProbeConversation, ...]
     not_checked: tuple[NotChecked, ...]
+    grpc: tuple[GrpcSeen, ...] = ()

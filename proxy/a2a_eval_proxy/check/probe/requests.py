@@ -12,6 +12,11 @@ from .record import Activation, Interface, OperationRequest
 STREAMING = frozenset({Operation.STREAM, Operation.SUBSCRIBE})
 """Operations that are answered with server-sent events."""
 
+GRPC = "gRPC"
+"""The `method` of a gRPC call."""
+
+_LEGACY_GRPC_METHODS = {Operation.SUBSCRIBE: "TaskSubscription", Operation.EXTENDED_CARD: "GetAgentCard"}
+
 LISTED_TASKS = 50
 """Page size of a ListTasks request."""
 
@@ -23,7 +28,7 @@ def send(
     message: dict[str, Any] = {"messageId": message_id, **({"taskId": task_id} if task_id else {})}
     if interface.binding is Binding.JSONRPC and interface.legacy:
         message |= {"kind": "message", "role": "user", "parts": [{"kind": "text", "text": text}]}
-    elif interface.legacy:  # 0.3's HTTP+JSON is ProtoJSON, whose parts are called `content`
+    elif interface.legacy:  # 0.3's HTTP+JSON and gRPC are ProtoJSON, whose parts are called `content`
         message |= {"role": "ROLE_USER", "content": [{"text": text}]}
     else:
         message |= {"role": "ROLE_USER", "parts": [{"text": text}]}
@@ -53,6 +58,17 @@ def subscribe(interface: Interface, task_id: str, activation: Activation) -> Ope
     return _request(interface, Operation.SUBSCRIBE, activation, "GET", path, {"id": task_id})
 
 
+def cancel(interface: Interface, task_id: str) -> OperationRequest:
+    """CancelTask."""
+    path = f"/tasks/{quote(task_id, safe='')}:cancel"
+    return _request(interface, Operation.CANCEL, Activation.NOTHING, "POST", path, {"id": task_id})
+
+
+def extended_card(interface: Interface) -> OperationRequest:
+    """GetExtendedAgentCard; in 0.3 over gRPC GetAgentCard."""
+    return _request(interface, Operation.EXTENDED_CARD, Activation.NOTHING, "GET", "/extendedAgentCard", {})
+
+
 def _request(
     interface: Interface, operation: Operation, activation: Activation, method: str, path: str, content: dict[str, Any]
 ) -> OperationRequest:
@@ -67,9 +83,11 @@ def _request(
         headers.append((interface.extensions_header, ", ".join(activated)))
     if activation is Activation.V1_IN_WRONG_PLACE:
         headers.append((interface.other_extensions_header, ", ".join(activation.uris)))
+    params = {"tenant": interface.tenant, **content} if interface.tenant else content
+    if interface.binding is Binding.GRPC:
+        return _call(interface, operation, activation, headers[1:], params)
     if interface.binding is Binding.JSONRPC:
         method, url = "POST", interface.url
-        params = {"tenant": interface.tenant, **content} if interface.tenant else content
         content = {"jsonrpc": "2.0", "id": 1, "method": RPC_METHODS[operation][interface.legacy], "params": params}
     else:
         tenant = f"/{quote(interface.tenant, safe='')}" if interface.tenant else ""
@@ -80,4 +98,26 @@ def _request(
         body = json.dumps(content).encode()
     return OperationRequest(
         method, url, tuple(headers), body, interface=interface, operation=operation, activation=activation
+    )
+
+
+def _call(
+    interface: Interface,
+    operation: Operation,
+    activation: Activation,
+    headers: list[tuple[str, str]],
+    content: dict[str, Any],
+) -> OperationRequest:
+    name = RPC_METHODS[operation][0]
+    if interface.legacy:
+        name = _LEGACY_GRPC_METHODS.get(operation, name)
+        content = {"name": f"tasks/{content['id']}"} if "id" in content else content
+    return OperationRequest(
+        GRPC,
+        f"{interface.url}/{interface.grpc_service}/{name}",
+        tuple((key.lower(), value) for key, value in headers),
+        json.dumps(content).encode(),
+        interface=interface,
+        operation=operation,
+        activation=activation,
     )

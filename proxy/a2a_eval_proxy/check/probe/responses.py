@@ -67,6 +67,8 @@ def _read(request: OperationRequest, document: bytes, where: str) -> tuple[list[
         prefix = f"{where}." if where and not where.endswith(" ") else where
         return [ResponseEvent(f"{prefix}tasks[{i}]", task, normalize_event(task)) for i, task in enumerate(tasks)], ""
     normal = normalize_event(payload)
+    if request.operation is Operation.EXTENDED_CARD and isinstance(payload, dict):
+        return [ResponseEvent(where, payload, None)], ""
     if normal is None:
         return [], "JSON, but neither a task, a message nor an update"
     return [ResponseEvent(where, payload, normal)], ""

@@ -8,6 +8,7 @@ from itertools import groupby
 from ..probe.record import ProbeRecord
 from ..rules.base import CheckVerdict, RuleResult, RuleStatus
 from ..rules.card import CARD_RULES
+from ..rules.grpc import GRPC_RULES
 from ..rules.selectors import subjects_of
 from ..rules.traffic import TRAFFIC_RULES
 
@@ -35,8 +36,10 @@ class CheckReport:
 
 def apply_rules(record: ProbeRecord) -> CheckReport:
     """Apply every rule to the record, in the order of the tables."""
-    results = [rule.judge(record.card) for rule in CARD_RULES]
+    results = [] if record.card.missing else [rule.judge(record.card) for rule in CARD_RULES]
     subjects = subjects_of(record)
     for rule in TRAFFIC_RULES:
         results += [rule.judge(subject, subject.conversation.interface) for subject in subjects]
+    for grpc_rule in GRPC_RULES:
+        results += [grpc_rule.judge(seen, seen.interface) for seen in record.grpc]
     return CheckReport(record, tuple(results), any(subject.messages_with_calls for subject in subjects))

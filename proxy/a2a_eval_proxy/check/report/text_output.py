@@ -31,11 +31,12 @@ def print_report(report: CheckReport, url: str, console: Console) -> None:
         console.print(f"message  {escape(message)}", soft_wrap=True)
     for results in wording.broken_rules(report):
         _print_broken_rule(results, console)
-    console.print()
-    console.print(_card_table(report))
-    if report.record.conversations:
+    if not report.record.card.missing:
         console.print()
-        console.print(_traffic_table(report, console.width))
+        console.print(_card_table(report))
+    for heading, rows in wording.tables(report):
+        console.print()
+        console.print(_interface_table(heading, rows, console.width))
     console.print()
     for text in wording.unseen(report):
         console.print(_labelled("not seen", text))
@@ -53,12 +54,11 @@ def _card_table(report: CheckReport) -> Table:
     return table
 
 
-def _traffic_table(report: CheckReport, width: int) -> Table:
-    interfaces = [item.interface for item in report.record.conversations]
-    table = _table("traffic", width - 2 - len(interfaces) * (_MARK_WIDTH + 2))  # 2 between columns
-    for interface in interfaces:
-        table.add_column(str(interface).replace(" ", "\n"), overflow="fold", min_width=_MARK_WIDTH)
-    for results in wording.traffic_results(report):
+def _interface_table(heading: str, rows: list[list[RuleResult]], width: int) -> Table:
+    table = _table(heading, width - 2 - len(rows[0]) * (_MARK_WIDTH + 2))  # 2 between columns
+    for result in rows[0]:
+        table.add_column(result.place.replace(" ", "\n"), overflow="fold", min_width=_MARK_WIDTH)
+    for results in rows:
         table.add_row(results[0].rule.title, *(_MARKS[result.status] for result in results))
     return table
 

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from itertools import groupby
 
 from tool_call_evaluators.grouping import grouped
 from tool_call_evaluators.report.wording import counted, cut, one_line, printable
 
 from ..probe.record import ProbeRequest
-from ..rules.base import CheckVerdict, Problem, RuleResult, RuleStatus
+from ..probe.requests import GRPC
+from ..rules.base import TRAFFIC, CheckVerdict, Problem, RuleResult, RuleStatus
 from ..rules.selectors import NO_CALLS
 from .report import CheckReport
 
@@ -58,8 +60,9 @@ def excerpt_text(problem: Problem) -> str:
 
 
 def place(problem: Problem) -> str:
-    """Returns the HTTP status and the path of the problem in the answer."""
-    status = f"HTTP {problem.status}" if problem.status else "no answer"
+    """Returns the HTTP status (of gRPC only that there is an answer) and the path of the problem in the answer."""
+    answer = "gRPC" if problem.request.method == GRPC else f"HTTP {problem.status}"
+    status = answer if problem.status else "no answer"
     return f"{status}, {problem.where}" if problem.where else status
 
 
@@ -85,7 +88,12 @@ def card_results(report: CheckReport) -> list[RuleResult]:
     return [item for item in report.results if item.interface is None and item.status is not RuleStatus.UNSEEN]
 
 
-def traffic_results(report: CheckReport) -> Iterator[list[RuleResult]]:
+def tables(report: CheckReport) -> list[tuple[str, list[list[RuleResult]]]]:
+    """Returns heading and rows of each table. A row has the results of a rule over the table's interfaces."""
+    return [(about, list(rows)) for about, rows in groupby(_rows(report), key=lambda row: row[0].rule.about)]
+
+
+def _rows(report: CheckReport) -> Iterator[list[RuleResult]]:
     """Yields the results of each rule over the interfaces, without rules that had nothing to check."""
     for results in report.by_rule:
         statuses = {result.status for result in results}
@@ -100,7 +108,8 @@ def unseen(report: CheckReport) -> list[str]:
     without_calls = 0
     for results in report.by_rule:
         found = ((result.reason, result.place) for result in results if result.status is RuleStatus.UNSEEN)
-        if results[0].interface is not None and not report.calls_seen:
+        in_traffic = results[0].interface is not None and results[0].rule.about == TRAFFIC
+        if in_traffic and not report.calls_seen:
             without_calls += any(found)
             continue
         for reason, unseen_at in grouped(found).items():

@@ -13,6 +13,9 @@ from a2a_tool_capture import Severity
 from ..probe.record import CardSeen, Interface, ProbeConversation, ProbeExchange, ProbeRequest
 from ..probe.responses import Occurrence
 
+TRAFFIC = "traffic"
+"""The heading of the rules about messages and tool calls."""
+
 MAX_PROBLEMS = 20
 """Maximum number of problems kept for one rule on one interface: a fault repeats itself."""
 
@@ -86,6 +89,8 @@ class Rule(Generic[S]):
     why: str
     fix: str
     severity: Severity = Severity.ERROR
+    about: str = TRAFFIC
+    """The heading of the table in which reports show it."""
 
     def judge(self, subject: S, interface: Interface | None = None) -> RuleResult:
         """Returns the result with the first MAX_PROBLEMS problems; passed without any."""

@@ -144,7 +144,7 @@ CARD_RULES: tuple[Rule[CardSeen], ...] = (
         "all interfaces have absolute URLs",
         _interfaces_usable,
         "Clients know an interface only from the card; they cannot reach one without an absolute URL.",
-        "Give every interface an absolute http or https URL.",
+        "Give every interface an absolute http or https URL; gRPC interfaces HOST:PORT.",
     ),
     Rule(
         "card-signature",

@@ -41,8 +41,17 @@ class BrokenRule:
 
 
 @dataclass(frozen=True, slots=True)
+class RuleTable:
+    """Rules over interfaces: each of `rows` has a rule's title and a status for each of `interfaces`."""
+
+    heading: str
+    interfaces: tuple[str, ...]
+    rows: tuple[tuple[str, tuple[str, ...]], ...]
+
+
+@dataclass(frozen=True, slots=True)
 class CheckView:
-    """A finished check. `card` and `traffic` are tables of rules: a title, and a status for each of `interfaces`."""
+    """A finished check. `card` has title and status of each rule about the card."""
 
     agent: str
     status: str
@@ -50,8 +59,7 @@ class CheckView:
     messages: tuple[str, ...]
     broken: tuple[BrokenRule, ...]
     card: tuple[tuple[str, str], ...]
-    interfaces: tuple[str, ...]
-    traffic: tuple[tuple[str, tuple[str, ...]], ...]
+    tables: tuple[RuleTable, ...]
     notes: tuple[str, ...]
 
 
@@ -64,9 +72,13 @@ def check_view(report: CheckReport) -> CheckView:
         messages=tuple(wording.messages(report)),
         broken=tuple(map(_broken, wording.broken_rules(report))),
         card=tuple((result.rule.title, _name(result)) for result in wording.card_results(report)),
-        interfaces=tuple(str(item.interface) for item in report.record.conversations),
-        traffic=tuple(
-            (results[0].rule.title, tuple(map(_name, results))) for results in wording.traffic_results(report)
+        tables=tuple(
+            RuleTable(
+                heading.capitalize() if heading.islower() else heading,
+                tuple(result.place for result in rows[0]),
+                tuple((results[0].rule.title, tuple(map(_name, results))) for results in rows),
+            )
+            for heading, rows in wording.tables(report)
         ),
         notes=(
             *(f"not seen: {text}" for text in wording.unseen(report)),

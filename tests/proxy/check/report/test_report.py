@@ -116,7 +116,7 @@ def test_no_outcome_is_cut_where_there_is_little_room(width: int) -> None:
 @given(cards)
 def test_any_card_can_be_read(card: dict[str, Any]) -> None:
     checked, left = offered_interfaces(card)
-    assert all(interface.url.startswith("http") for interface in checked)
+    assert all(interface.url.startswith("http") or ":" in interface.url for interface in checked)
     assert all(item.reason for item in left)
     assert all(isinstance(example, str) for example in skill_examples(card))
 
@@ -300,6 +300,7 @@ def test_interfaces_of_cards_of_both_versions() -> None:
             {"url": "http://a/next", "protocolBinding": "JSONRPC", "protocolVersion": "2.0"},
             {"url": "http://a/odd", "protocolBinding": "SMTP", "protocolVersion": "1.0"},
             {"url": "/rpc", "protocolBinding": "JSONRPC", "protocolVersion": "1.0"},
+            {"url": "a", "protocolBinding": "GRPC", "protocolVersion": "1.0"},
         ],
         "capabilities": {
             "extensions": [
@@ -322,13 +323,14 @@ def test_interfaces_of_cards_of_both_versions() -> None:
     assert [(str(item), item.url, item.tenant) for item in checked] == [
         ("JSONRPC 1.0", "http://a/rpc", "acme"),
         ("HTTP+JSON 0.3", "http://a/rest", ""),
+        ("GRPC 1.0", "a:50051", ""),
         ("JSONRPC 0.3", "http://a/rpc", ""),
     ]
     assert [(item.interface, item.reason) for item in left] == [
-        ("GRPC 1.0 a:50051", "gRPC is not checked"),
         ("JSONRPC 2.0 http://a/next", "the protocol version is neither 1.0 nor 0.3"),
-        ("SMTP 1.0 http://a/odd", "the binding is neither JSONRPC nor HTTP+JSON"),
+        ("SMTP 1.0 http://a/odd", "the binding is not JSONRPC, HTTP+JSON or GRPC"),
         ("JSONRPC 1.0 '/rpc'", "its URL is not an absolute http or https URL"),
+        ("GRPC 1.0 'a'", "its URL is not HOST:PORT"),
     ]
 
 

@@ -44,7 +44,8 @@ async def test_the_report_has_what_is_broken_its_evidence_and_its_repair():
     assert rule.fix.endswith(".")
     assert rule.why.endswith(".")
     assert view.card
-    assert all(len(statuses) == len(view.interfaces) for _, statuses in view.traffic)
+    assert [table.heading for table in view.tables] == ["Traffic"]
+    assert all(len(statuses) == len(table.interfaces) for table in view.tables for _, statuses in table.rows)
 
 
 async def test_credentials_do_not_appear():

@@ -1,0 +1,114 @@
+"""Makes the gRPC calls of a check. Requires grpcio, an optional dependency."""
+
+from __future__ import annotations
+
+import json
+import ssl
+from collections.abc import AsyncGenerator, Iterable
+from typing import Any
+
+import grpc
+import grpc.aio
+from google.protobuf.json_format import ParseDict
+from google.protobuf.message import DecodeError
+from google.rpc.error_details_pb2 import ErrorInfo
+from google.rpc.status_pb2 import Status
+
+from ...grpc_relay.messages import METHODS, A2AMethod, as_json, decoded
+from .record import GrpcError, OperationRequest
+
+_SECURE = ("https://", "grpcs://")
+_DETAILS = "grpc-status-details-bin"
+_GIVEN_UP = frozenset({grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED})
+"""Statuses of calls that no agent answered; an agent may send them, too."""
+
+
+class CallFailed(Exception):  # noqa: N818  # an answer
+    """The call ended with a status other than OK; `answered` is False if the agent did not answer at all."""
+
+    def __init__(self, error: GrpcError, answered: bool) -> None:
+        super().__init__(f"gRPC {error.code}: {error.message}".rstrip(": "))
+        self.error = error
+        self.answered = answered
+
+
+class GrpcChannels:
+    """One channel to each address. `metadata` goes with every call.
+
+    `tls` has the trusted authorities; None trusts the system's. `secure`: use TLS also for addresses without a scheme.
+    Messages of more than `max_bytes` are errors.
+    """
+
+    def __init__(
+        self, metadata: Iterable[tuple[str, str]], tls: ssl.SSLContext | None, secure: bool, max_bytes: int
+    ) -> None:
+        self._metadata = [(name.lower(), value) for name, value in metadata]
+        self._tls = tls
+        self._secure = secure
+        self._options = [("grpc.max_receive_message_length", max_bytes), ("grpc.enable_http_proxy", 0)]
+        self._channels: dict[str, grpc.aio.Channel] = {}
+
+    async def close(self) -> None:
+        for channel in self._channels.values():
+            await channel.close(None)
+
+    async def answers(self, request: OperationRequest, seen: list[tuple[str, str]]) -> AsyncGenerator[bytes, None]:
+        """Make the call and yield each message of the answer as JSON; puts the answer's metadata into `seen`.
+
+        Leaving the iteration early cancels the call. Raises CallFailed, or ValueError for an answer that is not A2A.
+        """
+        address, _, path = request.url.rpartition(f"/{request.interface.grpc_service}/")
+        method = METHODS[f"/{request.interface.grpc_service}/{path}"]
+        call = self._start(address, f"/{request.interface.grpc_service}/{path}", method, request)
+        try:
+            seen += _texts(await call.initial_metadata())
+            async for data in call:
+                yield json.dumps(as_json(decoded(method.response_type, data))).encode()
+            await self._end(call, seen)
+        except grpc.aio.AioRpcError:
+            await self._end(call, seen)
+        finally:
+            call.cancel()
+
+    def _start(self, address: str, path: str, method: A2AMethod, request: OperationRequest) -> Any:
+        """Every call is started as one with a stream of answers, which on the wire is the same."""
+        message = ParseDict(json.loads(request.body), method.request_type()).SerializeToString()
+        return self._channel(address).unary_stream(path)(message, metadata=[*self._metadata, *request.headers])
+
+    def _channel(self, address: str) -> grpc.aio.Channel:
+        if address not in self._channels:
+            target = address.rpartition("://")[2].rstrip("/")
+            if self._secure or address.startswith(_SECURE):
+                trusted = self._tls.get_ca_certs(binary_form=True) if self._tls is not None else []
+                pem = "".join(map(ssl.DER_cert_to_PEM_cert, trusted)).encode() or None
+                channel = grpc.aio.secure_channel(target, grpc.ssl_channel_credentials(pem), self._options)
+            else:
+                channel = grpc.aio.insecure_channel(target, self._options)
+            self._channels[address] = channel
+        return self._channels[address]
+
+    async def _end(self, call: Any, seen: list[tuple[str, str]]) -> None:
+        """Read the trailing metadata and status of a call that has ended. Raises CallFailed unless it is OK."""
+        trailing = await call.trailing_metadata()
+        seen += _texts(trailing)
+        code = await call.code()
+        if code is not grpc.StatusCode.OK:
+            details = next((value for name, value in trailing or () if name == _DETAILS), b"")
+            error = _error(code.name, str(await call.details() or ""), details)
+            raise CallFailed(error, answered=code not in _GIVEN_UP)
+
+
+def _texts(metadata: Any) -> list[tuple[str, str]]:
+    return [(name, value) for name, value in metadata or () if isinstance(value, str)]
+
+
+def _error(code: str, message: str, details: bytes) -> GrpcError:
+    """The error of a status with these `grpc-status-details-bin`; details that cannot be read count as absent."""
+    status, info = Status(), ErrorInfo()
+    try:
+        status.ParseFromString(details)
+        if any(detail.Unpack(info) for detail in status.details):
+            return GrpcError(code, message, info.reason, info.domain)
+    except DecodeError:
+        pass
+    return GrpcError(code, message)

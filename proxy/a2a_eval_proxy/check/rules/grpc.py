@@ -1,0 +1,278 @@
+"""Rules about how an agent serves gRPC: services, errors, metadata. The rules of the extension apply as well."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from a2a_tool_capture import Severity
+from a2a_tool_capture.wire import TERMINAL_STATES
+
+from ..probe.record import GrpcSeen, GrpcTrial, ProbeExchange
+from ..probe.responses import entries, first_task_id, state_of
+from .base import Problem, Rule, Skipped, Unseen, problem
+from .selectors import NO_CALLS, NO_TASK
+
+_DOMAIN = "a2a-protocol.org"
+_NO_CREDENTIALS = ("UNAUTHENTICATED", "PERMISSION_DENIED")
+
+
+@dataclass(frozen=True, slots=True)
+class _Expected:
+    """The error of A2A 1.0 for a trial (sections 5.4 and 10.6)."""
+
+    code: str
+    reasons: tuple[str, ...]
+
+
+_ERRORS = {
+    GrpcTrial.UNKNOWN_TASK: _Expected("NOT_FOUND", ("TASK_NOT_FOUND",)),
+    GrpcTrial.CANCEL: _Expected("FAILED_PRECONDITION", ("TASK_NOT_CANCELABLE",)),
+    GrpcTrial.SUBSCRIBE: _Expected("FAILED_PRECONDITION", ("UNSUPPORTED_OPERATION",)),
+    GrpcTrial.EXTENDED_CARD: _Expected(
+        "FAILED_PRECONDITION", ("UNSUPPORTED_OPERATION", "EXTENDED_AGENT_CARD_NOT_CONFIGURED")
+    ),
+    GrpcTrial.UNKNOWN_VERSION: _Expected("FAILED_PRECONDITION", ("VERSION_NOT_SUPPORTED",)),
+}
+
+
+def _trial(seen: GrpcSeen, trial: GrpcTrial, otherwise: str = NO_TASK) -> ProbeExchange:
+    """The exchange of a trial. Raises Unseen if it was not made."""
+    if not seen.served:
+        raise Unseen(f"the agent does not serve {seen.interface.grpc_service}")
+    if trial not in seen.trials:
+        raise Unseen(otherwise)
+    exchange = seen.trials[trial]
+    if exchange.status == 0:
+        raise Unseen(f"the agent does not answer: {exchange.problem}")
+    return exchange
+
+
+def _ended(seen: GrpcSeen, trial: GrpcTrial) -> ProbeExchange:
+    """The exchange of a trial with a task that has ended. Raises Unseen."""
+    exchange = _trial(seen, trial)
+    states = [
+        state_of(event)
+        for turn in seen.conversation.turns
+        for answer in (*turn.exchanges, *turn.resumed)
+        for event in answer.normal_events
+    ]
+    if not TERMINAL_STATES & set(states):
+        raise Unseen("no task reached its end: send a message that ends a task (--message)")
+    return exchange
+
+
+def _served(seen: GrpcSeen) -> Iterator[Problem]:
+    if seen.served:
+        return
+    other = seen.trials.get(GrpcTrial.OTHER_SERVICE)
+    error = None if other is None else other.grpc_error
+    has_other = other is not None and (error is None or error.code != "UNIMPLEMENTED")
+    served = f"it serves {other.request.interface.grpc_service}" if has_other and other is not None else "nor the other"
+    exchange = seen.trials[GrpcTrial.UNKNOWN_TASK]
+    yield problem(exchange, f"the agent does not serve {seen.interface.grpc_service} ({served})")
+
+
+def _refused(seen: GrpcSeen) -> Iterator[ProbeExchange]:
+    """Yields the trials that must end with an error, as far as they were made."""
+    yield _trial(seen, GrpcTrial.UNKNOWN_TASK)
+    for trial in (GrpcTrial.CANCEL, GrpcTrial.SUBSCRIBE):
+        try:
+            yield _ended(seen, trial)
+        except Unseen:
+            continue
+    if not seen.offers_extended_card and GrpcTrial.EXTENDED_CARD in seen.trials:
+        yield seen.trials[GrpcTrial.EXTENDED_CARD]
+
+
+def _name(seen: GrpcSeen, exchange: ProbeExchange) -> GrpcTrial:
+    return next(trial for trial, each in seen.trials.items() if each is exchange)
+
+
+def _errors_are_errors(seen: GrpcSeen) -> Iterator[Problem]:
+    for exchange in _refused(seen):
+        trial = _name(seen, exchange)
+        if exchange.grpc_error is None and trial is not GrpcTrial.EXTENDED_CARD:  # one more card does no harm
+            excerpt = exchange.events[0].raw if exchange.events else None
+            yield problem(exchange, f"{trial.value} succeeds; expected an error", excerpt=excerpt)
+
+
+def _status_codes(seen: GrpcSeen) -> Iterator[Problem]:
+    for exchange, expected in _errors_of_1_0(seen):
+        error = exchange.grpc_error
+        if error is not None and error.code != expected.code:
+            yield problem(exchange, f"{_name(seen, exchange).value}: status {error.code}, expected {expected.code}")
+
+
+def _error_info(seen: GrpcSeen) -> Iterator[Problem]:
+    for exchange, expected in _errors_of_1_0(seen):
+        error = exchange.grpc_error
+        if error is None or (error.reason in expected.reasons and error.domain == _DOMAIN):
+            continue
+        wanted = f"reason {' or '.join(expected.reasons)} and domain {_DOMAIN}"
+        got = f"has reason {error.reason!r} and domain {error.domain!r}" if error.reason else "has no ErrorInfo"
+        yield problem(exchange, f"{_name(seen, exchange).value}: the status {got}; expected an ErrorInfo with {wanted}")
+
+
+def _errors_of_1_0(seen: GrpcSeen) -> Iterator[tuple[ProbeExchange, _Expected]]:
+    if seen.interface.legacy:
+        raise Skipped("A2A 0.3 does not define the errors of gRPC")
+    for exchange in _refused(seen):
+        yield exchange, _ERRORS[_name(seen, exchange)]
+
+
+def _extended_card(seen: GrpcSeen) -> Iterator[Problem]:
+    if not seen.offers_extended_card:
+        raise Skipped("the card offers no extended card")
+    exchange = _trial(seen, GrpcTrial.EXTENDED_CARD)
+    error = exchange.grpc_error
+    if error is not None and error.code in _NO_CREDENTIALS:
+        raise Unseen(f"the agent shows it only to callers that it knows ({error.code}): pass credentials with --header")
+    if exchange.problem:
+        yield problem(exchange, f"the card offers an extended card that the agent does not return: {exchange.problem}")
+    elif not exchange.events or not exchange.events[0].raw.get("name"):
+        excerpt = exchange.events[0].raw if exchange.events else None
+        yield problem(exchange, "the extended card has no name", excerpt=excerpt)
+
+
+def _versions(seen: GrpcSeen) -> Iterator[Problem]:
+    if seen.interface.legacy:
+        raise Skipped("A2A 0.3 does not negotiate versions")
+    exchange = _trial(seen, GrpcTrial.UNKNOWN_VERSION)
+    error, expected = exchange.grpc_error, _ERRORS[GrpcTrial.UNKNOWN_VERSION]
+    if error is None or (error.code, error.reason) != (expected.code, *expected.reasons):
+        got = exchange.problem or "a task"
+        yield problem(exchange, f"a version that does not exist is answered with {got}; expected VERSION_NOT_SUPPORTED")
+
+
+def _metadata_harmless(seen: GrpcSeen) -> Iterator[Problem]:
+    exchange = _trial(seen, GrpcTrial.UNKNOWN_METADATA)
+    if exchange.problem:
+        yield problem(exchange, f"the agent answers this call only without the unknown metadata: {exchange.problem}")
+
+
+def _repeated_extensions(seen: GrpcSeen) -> Iterator[Problem]:
+    exchange = _trial(seen, GrpcTrial.REPEATED_EXTENSIONS)
+    task_id = first_task_id(exchange)
+    reads = [read for turn in seen.conversation.turns for read in turn.later if first_task_id(read) == task_id]
+    if not any(entries(read) for read in reads):
+        raise Unseen(NO_CALLS)
+    if not entries(exchange):
+        yield problem(exchange, "the agent reads only one of two entries of the extensions, and so shows no tool calls")
+
+
+def _subscription_begins_with_task(seen: GrpcSeen) -> Iterator[Problem]:
+    if not seen.conversation.streams:
+        raise Skipped("the card does not declare streaming")
+    if seen.interface.legacy:
+        raise Skipped("A2A 0.3 does not define the first message of a subscription")
+    judged = False
+    for turn in seen.conversation.turns:
+        for exchange in turn.later:
+            first = next(exchange.normal_events, None)
+            if exchange.operation.value != "subscribe" or first is None:
+                continue
+            judged = True
+            if "task" not in first:
+                found = exchange.events[0]
+                yield problem(exchange, "the first message of a subscription is not a Task", found.where, found.raw)
+    if not judged:
+        raise Unseen("the task ended before a subscription could begin: send a message that takes longer (--message)")
+
+
+def _streams_may_be_cancelled(seen: GrpcSeen) -> Iterator[Problem]:
+    if not seen.conversation.streams:
+        raise Skipped("the card does not declare streaming")
+    exchange = _trial(seen, GrpcTrial.AFTER_ABANDONED_STREAM, "no stream showed a task")
+    if exchange.problem:
+        yield problem(exchange, f"after the client cancelled a stream, its task cannot be read: {exchange.problem}")
+
+
+_SDK = "GrpcHandler of a2a-sdk does this."
+
+GRPC_RULES: tuple[Rule[GrpcSeen], ...] = (
+    Rule(
+        "grpc-service",
+        "the service of this version is served",
+        _served,
+        "A2A 1.0 is the gRPC service lf.a2a.v1.A2AService, A2A 0.3 is a2a.v1.A2AService; one port can serve both.",
+        "Register the service of every version that the card names for gRPC, or remove the interface from the card.",
+        about="gRPC",
+    ),
+    Rule(
+        "grpc-errors",
+        "requests that cannot work fail",
+        _errors_are_errors,
+        "Clients believe a call that ends with the status OK (A2A 1.0, section 3.3.2).",
+        f"End the call with the error of the operation: TaskNotFound, TaskNotCancelable, UnsupportedOperation. {_SDK}",
+        about="gRPC",
+    ),
+    Rule(
+        "grpc-status",
+        "errors have the right status",
+        _status_codes,
+        "Each A2A error has one gRPC status (A2A 1.0, section 5.4); proxies and clients decide by it whether to retry.",
+        f"Use the status of the table in section 5.4. {_SDK}",
+        about="gRPC",
+    ),
+    Rule(
+        "grpc-error-info",
+        "errors have an ErrorInfo",
+        _error_info,
+        "Clients recognize an A2A error by google.rpc.ErrorInfo in grpc-status-details-bin (A2A 1.0, section 10.6); "
+        "without it they see a generic error.",
+        f"Add a google.rpc.Status with an ErrorInfo to the trailing metadata. {_SDK}",
+        about="gRPC",
+    ),
+    Rule(
+        "grpc-extended-card",
+        "the extended card is served",
+        _extended_card,
+        "The card offers an extended card; over gRPC it is the only card.",
+        "Implement GetExtendedAgentCard (GetAgentCard in 0.3), or set capabilities.extendedAgentCard to false.",
+        about="gRPC",
+    ),
+    Rule(
+        "grpc-version",
+        "unknown versions are refused",
+        _versions,
+        "An agent refuses requests in a version that it does not support (A2A 1.0, sections 3.6.2 and 10.2).",
+        "Compare the metadata a2a-version with the versions that you serve; refuse others with VersionNotSupported. "
+        "GrpcHandler of a2a-sdk 1.x does not do this yet.",
+        Severity.WARNING,
+        about="gRPC",
+    ),
+    Rule(
+        "grpc-metadata",
+        "unknown metadata breaks nothing",
+        _metadata_harmless,
+        "Proxies and tracing libraries add metadata to calls.",
+        "Ignore metadata that you do not know.",
+        about="gRPC",
+    ),
+    Rule(
+        "grpc-extensions-repeated",
+        "extensions may be listed twice",
+        _repeated_extensions,
+        "A metadata key may be repeated; libraries split lists into several entries.",
+        "Read all entries of a2a-extensions (x-a2a-extensions in 0.3), and split each at commas. " + _SDK,
+        Severity.WARNING,
+        about="gRPC",
+    ),
+    Rule(
+        "grpc-subscribe",
+        "subscriptions begin with the Task",
+        _subscription_begins_with_task,
+        "A client that subscribes needs the state of the task so far (A2A 1.0, section 3.1.6).",
+        "Send the Task as the first message of SubscribeToTask.",
+        about="gRPC",
+    ),
+    Rule(
+        "grpc-cancelled-stream",
+        "a cancelled stream harms no task",
+        _streams_may_be_cancelled,
+        "A client that loses its connection reads the task later.",
+        "Do not remove the task when the call of its stream is cancelled.",
+        about="gRPC",
+    ),
+)

@@ -1,0 +1,138 @@
+"""Agents over gRPC: the rules of the extension apply as over HTTP, and each fault of gRPC itself is found."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from a2a_eval_proxy.check.probe import client
+from a2a_eval_proxy.check.report.report import CheckReport
+from a2a_eval_proxy.check.rules.base import CheckVerdict, RuleStatus
+from a2a_eval_proxy.check.rules.grpc import GRPC_RULES
+from a2a_tool_capture.client import AgentUnreachableError
+from agents.capture_agent import agent_card
+from agents.faulty_grpc_agent import GRPC_FAULTS, checked_agent
+from agents.serving import ServerThread
+from google.protobuf.json_format import MessageToDict
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import JSONResponse
+from starlette.routing import Route
+from support.checking import check, rules_with
+from support.ports import held_ports
+
+QUICK = {"subscribe-asked", "subscribe-silent", "grpc-subscribe"}
+"""The task may be over before a subscription begins."""
+
+
+@pytest.fixture(autouse=True)
+def _brief_grace(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing comes after the events that an agent here sends at once."""
+    monkeypatch.setattr(client, "CLOSING_GRACE_S", 0.05)
+
+
+def card_server(*interfaces: dict[str, str]) -> ServerThread:
+    """An HTTP port with a card that names these interfaces."""
+
+    def build(url: str) -> Any:
+        card = {**MessageToDict(agent_card(url)), "supportedInterfaces": list(interfaces)}
+        card["capabilities"]["extendedAgentCard"] = True
+
+        async def answer(request: Request) -> JSONResponse:
+            return JSONResponse(card)
+
+        return Starlette(routes=[Route("/.well-known/agent-card.json", answer)])
+
+    return ServerThread(build)
+
+
+def interface(address: str, version: str = "1.0") -> dict[str, str]:
+    return {"url": address, "protocolBinding": "GRPC", "protocolVersion": version}
+
+
+def interfaces_of(report: CheckReport) -> list[str]:
+    return [str(item.interface) for item in report.record.conversations]
+
+
+@pytest.mark.parametrize("message", ["Got a kettle?", "ask me"])
+async def test_a_right_agent_without_http_passes(message: str) -> None:
+    async with checked_agent() as address:
+        report = await check(f"grpc://{address}", message)
+
+    assert report.verdict is CheckVerdict.CONFORMING
+    assert interfaces_of(report) == ["GRPC 1.0", "GRPC 0.3"]
+    assert not rules_with(report, RuleStatus.FAILED) | rules_with(report, RuleStatus.WARNING)
+    assert rules_with(report, RuleStatus.UNSEEN) <= QUICK
+    passed = rules_with(report, RuleStatus.PASSED)
+    assert {rule.id for rule in GRPC_RULES} - QUICK <= passed
+    assert {"card-declares", "get-silent", "list-silent", "stream-asked"} <= passed
+
+
+async def test_the_interfaces_of_a_card_are_checked() -> None:
+    """An address may have a scheme, which clients drop."""
+    async with checked_agent() as address:
+        with card_server(interface(address), interface(f"http://{address}", "0.3")) as card:
+            report = await check(card.url, "Got a kettle?")
+
+    assert interfaces_of(report) == ["GRPC 1.0", "GRPC 0.3"]
+    assert not rules_with(report, RuleStatus.FAILED)
+    assert report.record.not_checked == ()
+
+
+@pytest.mark.parametrize("name", GRPC_FAULTS)
+async def test_a_fault_is_found(name: str) -> None:
+    fault = GRPC_FAULTS[name]
+    async with checked_agent(fault.handler, versions=("1.0",)) as address:
+        with card_server(interface(address)) as card:
+            report = await check(card.url, fault.message)
+
+    assert rules_with(report, RuleStatus.FAILED) == fault.breaks
+    assert rules_with(report, RuleStatus.WARNING) == fault.warns
+
+
+async def test_a_service_that_the_card_names_and_the_agent_does_not_have() -> None:
+    async with checked_agent(versions=("0.3",)) as address:
+        with card_server(interface(address)) as card:
+            report = await check(card.url, "Got a kettle?")
+
+    assert rules_with(report, RuleStatus.FAILED) == {"grpc-service"}
+    (result,) = [result for result in report.results if result.status is RuleStatus.FAILED]
+    expected = "the agent does not serve lf.a2a.v1.A2AService (it serves a2a.v1.A2AService)"
+    assert result.problems[0].message == expected
+    assert interfaces_of(report) == []
+
+
+async def test_the_services_of_a_version_are_found_without_a_card() -> None:
+    async with checked_agent(versions=("0.3",)) as address:
+        report = await check(f"grpc://{address}", "Got a kettle?")
+    assert interfaces_of(report) == ["GRPC 0.3"]
+    assert not rules_with(report, RuleStatus.FAILED)
+
+
+async def test_an_agent_without_any_card_is_checked_for_its_traffic() -> None:
+    async with checked_agent(GRPC_FAULTS["hides its card"].handler, versions=("1.0",)) as address:
+        report = await check(f"grpc://{address}", "Got a kettle?")
+    assert not [result for result in report.results if result.interface is None]
+    assert "send-asked" in rules_with(report, RuleStatus.PASSED)
+
+
+async def test_a_request_in_the_report_can_be_read() -> None:
+    async with checked_agent(GRPC_FAULTS["no details"].handler, versions=("1.0",)) as address:
+        report = await check(f"grpc://{address}", "Got a kettle?")
+    (failed,) = [result for result in report.results if result.status is RuleStatus.FAILED]
+    request = failed.problems[0].request
+    assert request.url == f"grpc://{address}/lf.a2a.v1.A2AService/GetTask"
+    assert request.headers == (("a2a-version", "1.0"),)
+    assert json.loads(request.body)["id"].startswith("no-such-task")
+
+
+async def test_nobody_there_is_said_in_a_sentence() -> None:
+    with held_ports(1) as (port,), pytest.raises(AgentUnreachableError, match=f":{port}: gRPC UNAVAILABLE"):
+        await check(f"grpc://127.0.0.1:{port}", "hello")
+
+
+def test_every_rule_is_broken_by_some_fault() -> None:
+    broken = {rule for fault in GRPC_FAULTS.values() for rule in fault.breaks | fault.warns}
+    assert broken | {"grpc-service"} == {rule.id for rule in GRPC_RULES}
+    assert all(rule.title and rule.why.endswith(".") and rule.fix.endswith(".") for rule in GRPC_RULES)
