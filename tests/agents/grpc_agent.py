@@ -82,6 +82,8 @@ class TestService:
                     await asyncio.Event().wait()
                 finally:
                     self.cancelled.set()
+            case b"unavailable":
+                await context.abort(grpc.StatusCode.UNAVAILABLE, "try again")
             case b"own cancel":
                 await context.abort(grpc.StatusCode.CANCELLED, "the agent gave up")
         return request

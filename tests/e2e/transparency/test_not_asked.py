@@ -41,14 +41,14 @@ REST_SEND = json.dumps({"message": MESSAGE}).encode()
     ("line", "body"),
     [
         ("POST /", SEND),
-        ("POST /", rpc("GetTask", id="t")),
-        ("POST /", rpc("tasks/resubscribe", id="t")),
+        ("POST /", rpc("GetTask", id="guarded")),
+        ("POST /", rpc("tasks/resubscribe", id="guarded")),
         ("POST /message:stream", REST_SEND),
         ("POST /acme/v1/message:send", REST_SEND),
         ("GET /tasks", b""),
-        ("GET /tasks/t", b""),
-        ("POST /tasks/t:cancel", b""),
-        ("GET /tasks/t:subscribe", b""),
+        ("GET /tasks/guarded", b""),
+        ("POST /tasks/guarded:cancel", b""),
+        ("GET /tasks/guarded:subscribe", b""),
     ],
 )
 def test_what_is_guarded_is_asked_in(line: str, body: bytes, replay: ReplayAgent, replay_proxy_url: str) -> None:

@@ -1,0 +1,127 @@
+"""What the gRPC port refuses, what it repeats (nothing), and how it ends."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from typing import Any
+
+import grpc
+import grpc.aio
+import pytest
+from a2a_tool_capture import URI
+from proxy.grpc_relay.test_calls import Caller
+from support.grpc_proxy import running_proxy
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+GET_TASK = "/lf.a2a.v1.A2AService/GetTask"
+
+
+@asynccontextmanager
+async def calling(proxy: Any) -> AsyncIterator[Caller]:
+    caller = Caller(proxy.grpc_address)
+    try:
+        yield caller
+    finally:
+        await caller.channel.close()
+
+
+async def test_a_call_is_never_repeated(agent, proxy):
+    """Also where the agent's status invites it."""
+    del agent.seen[:]
+    async with calling(proxy) as caller:
+        outcome = await caller.call("UnaryUnary", b"unavailable")
+    assert (outcome["code"], outcome["details"]) == (grpc.StatusCode.UNAVAILABLE, "try again")
+    assert [seen.path for seen in agent.seen] == ["/test.Service/UnaryUnary"]
+
+
+@pytest.mark.parametrize("version", ["0.3", "1.0", "9.9", "x", None])
+@pytest.mark.parametrize("service", ["lf.a2a.v1", "a2a.v1"])
+async def test_the_agent_decides_about_versions(agent, proxy, service, version):
+    metadata = () if version is None else (("a2a-version", version),)
+    outcomes = []
+    for address in (agent.address, proxy.grpc_address):
+        del agent.seen[:]
+        caller = Caller(address)
+        outcomes.append(await caller.call(f"/{service}.A2AService/GetTask", b"", metadata=metadata))
+        await caller.channel.close()
+        assert [value for key, value in agent.seen[0].metadata if key == "a2a-version"] == [v for _, v in metadata]
+    assert outcomes[0] == outcomes[1]
+
+
+async def test_a_client_may_compress(agent, proxy):
+    async with calling(proxy) as caller:
+        text = b"x" * 100_000
+        assert (await caller.call("UnaryUnary", text, compression=grpc.Compression.Gzip))["messages"] == [text]
+
+
+@pytest.mark.parametrize("large", ["request", "response"])
+async def test_a_message_beyond_the_limit_is_refused(agent, tmp_path, large):
+    async with running_proxy(agent.url, tmp_path, max_body_bytes=1000) as proxy, calling(proxy) as caller:
+        assert (await caller.call("UnaryUnary", b"x" * 900))["code"] is grpc.StatusCode.OK
+        method, message = ("UnaryUnary", b"x" * 2000) if large == "request" else ("StreamUnary", b"x" * 900)
+        outcome = await caller.call(method, message, *([message, message] if large == "response" else []))
+    assert outcome["code"] is grpc.StatusCode.RESOURCE_EXHAUSTED
+    assert outcome["messages"] == []
+
+
+async def test_calls_beyond_the_limit_are_refused(agent, tmp_path):
+    agent.service.waiting.clear()
+    async with running_proxy(agent.url, tmp_path, max_client_connections=1) as proxy, calling(proxy) as caller:
+        first = caller.begin("UnaryUnary")
+        await first.write(b"wait")
+        await asyncio.wait_for(agent.service.waiting.wait(), 60)
+        assert (await caller.call("UnaryUnary", b"x"))["code"] is grpc.StatusCode.RESOURCE_EXHAUSTED
+        first.cancel()
+
+
+async def test_an_agent_whose_card_names_no_grpc_interface(tmp_path):
+    async with running_proxy("http://127.0.0.1:9", tmp_path) as proxy, calling(proxy) as caller:
+        outcome = await caller.call("UnaryUnary", b"x")
+    assert outcome["code"] is grpc.StatusCode.UNAVAILABLE
+    assert "--upstream" in outcome["details"]
+
+
+@pytest.mark.parametrize("asking", [True, False])
+async def test_a_message_that_names_the_extension_and_cannot_be_read(tmp_path, asking):
+    """Only a client that asked for the extension gets it."""
+    junk = b"\xff\xff" + URI.encode()
+
+    async def answer(request: bytes, context: Any) -> bytes:
+        return junk
+
+    handlers = {"GetTask": grpc.unary_unary_rpc_method_handler(answer)}
+    server = grpc.aio.server()
+    server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler("lf.a2a.v1.A2AService", handlers),))
+    upstream = f"grpc://127.0.0.1:{server.add_insecure_port('127.0.0.1:0')}"
+    await server.start()
+    try:
+        async with running_proxy(upstream, tmp_path, negotiate="always") as proxy, calling(proxy) as caller:
+            metadata = (("a2a-extensions", URI),) if asking else ()
+            outcome = await caller.call(GET_TASK, b"\x0a\x01t", metadata=metadata)
+    finally:
+        await server.stop(0)
+    if asking:
+        assert outcome["messages"] == [junk]
+    else:
+        assert outcome["code"] is grpc.StatusCode.INTERNAL
+        assert "may hold tool calls" in outcome["details"]
+
+
+async def test_open_calls_finish_and_new_ones_are_refused_when_the_proxy_stops(agent, tmp_path):
+    async with AsyncExitStack() as running:
+        proxy = await running.enter_async_context(running_proxy(agent.url, tmp_path))
+        async with calling(proxy) as caller, calling(proxy) as late:
+            call = caller.begin("StreamStream")
+            await call.write(b"1")
+            assert await call.read() == b"re: 1"
+            stopping = asyncio.create_task(running.aclose())
+            while (await late.call("UnaryUnary", b"x"))["code"] is grpc.StatusCode.OK:
+                pass
+            await call.write(b"2")
+            assert await call.read() == b"re: 2"
+            await call.done_writing()
+            assert [await call.read(), await call.read()] == [b"end", grpc.aio.EOF]
+            assert await call.code() is grpc.StatusCode.OK
+            await stopping

@@ -1,0 +1,86 @@
+"""What an agent gets from the push port where the client's webhook gives no answer, and in which order it is sent."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from pathlib import Path
+from typing import Any
+
+import pytest
+from a2a_eval_proxy.protocol.webhook_targets import WebhookTargets
+from a2a_eval_proxy.push import listener
+from a2a_eval_proxy.push.registry import WebhookRegistry
+from a2a_eval_proxy.push.sender import WebhookAnswer, WebhookSender
+from a2a_eval_proxy.store import StoreError
+from proxy.push.conftest import Endpoint, Relay, relaying
+from proxy.push.test_relay import asking
+from support.ports import held_ports
+
+MESSAGE = {"message": {"messageId": "m", "role": "ROLE_AGENT", "parts": [{"text": "hi"}]}}
+
+
+async def test_a_webhook_that_is_not_there_is_a_502(relay: Relay) -> None:
+    with held_ports(1) as (port,):
+        _, _, address = await asking(relay, f"http://127.0.0.1:{port}/hook")
+        answer = await relay.notify(address, MESSAGE)
+    assert (answer.status_code, answer.json()["error"]["code"]) == (502, 502)
+
+
+async def test_a_webhook_that_does_not_answer_is_a_504(relay: Relay, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(listener, "TIMEOUT_S", 0.1)
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        _, _, address = await asking(relay, f"http://127.0.0.1:{silent.getsockname()[1]}/hook")
+        answer = await relay.notify(address, MESSAGE)
+    assert answer.status_code == 504
+
+
+async def test_a_notification_beyond_the_limit_is_a_413(pushing_agent: str, endpoint: Endpoint, tmp_path: Path) -> None:
+    async with relaying(pushing_agent, tmp_path / "turns.db", max_body_bytes=2000) as relay:
+        _, _, address = await asking(relay, endpoint.url)
+        answer = await relay.notify(address, {"padding": "x" * 3000})
+    assert answer.status_code == 413
+    assert endpoint.arrived.empty()
+
+
+async def test_an_address_that_is_not_allowed_any_more_is_a_403(
+    relay: Relay, endpoint: Endpoint, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The address is checked again at each notification: what a name resolves to may change."""
+    _, _, address = await asking(relay, endpoint.url)
+    monkeypatch.setattr(WebhookTargets, "allows", lambda targets, host, found: False)
+    answer = await relay.notify(address, MESSAGE)
+    assert answer.status_code == 403
+    assert "--push-allow" in answer.json()["error"]["message"]
+    assert endpoint.arrived.empty()
+
+
+async def test_without_the_store_it_is_a_503(relay: Relay, endpoint: Endpoint, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def fail(registry: WebhookRegistry, webhook_id: str) -> None:
+        raise StoreError("gone")
+
+    _, _, address = await asking(relay, endpoint.url)
+    monkeypatch.setattr(WebhookRegistry, "get", fail)
+    answer = await relay.notify(address, MESSAGE)
+    assert answer.status_code == 503
+    assert endpoint.arrived.empty()
+
+
+async def test_notifications_of_a_webhook_are_sent_one_at_a_time(
+    relay: Relay, endpoint: Endpoint, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also where the agent sends them at the same time."""
+    steps: list[str] = []
+    send = WebhookSender.send
+
+    async def noted(*arguments: Any) -> WebhookAnswer:
+        steps.append("begins")
+        answer = await send(*arguments)
+        steps.append("ends")
+        return answer
+
+    _, _, address = await asking(relay, endpoint.url)
+    monkeypatch.setattr(WebhookSender, "send", noted)
+    answers = await asyncio.gather(*(relay.notify(f"{address}?n={number}", MESSAGE) for number in range(5)))
+    assert [answer.status_code for answer in answers] == [200] * 5
+    assert steps == ["begins", "ends"] * 5
