@@ -118,6 +118,7 @@ LAYERS = {
         "admin | check | serving",
         "runs",
         "scoring",
+        "transcode",
         "grpc_relay",
         "relay",
         "connectors | otlp | push",

@@ -49,12 +49,16 @@ class WritingClient:
             else:
                 last = await answer
                 self._note(last)
-        except (A2AError, A2AClientError) as error:
+        except (A2AError, A2AClientError, NotImplementedError) as error:
             self._note(f"{type(error).__name__}: {error} {getattr(error, 'data', None)}")
         return last
 
     def _note(self, seen: Any) -> None:
-        text = f"{type(seen).__name__} {MessageToJson(seen)}" if isinstance(seen, ProtobufMessage) else str(seen)
+        text = (
+            f"{type(seen).__name__} {MessageToJson(seen, sort_keys=True)}"
+            if isinstance(seen, ProtobufMessage)
+            else str(seen)
+        )
         text = UUID.sub(lambda found: self._ids.setdefault(found[0], f"id{len(self._ids)}"), text)
         self.seen.append(TIME.sub("TIME", text))
 

@@ -10,12 +10,12 @@ from typing import Any, Literal
 
 from tool_call_evaluators.report.wording import one_line, printable
 
-from ..grpc_relay import card_of
 from ..net.file_watcher import FileWatch
 from ..net.http_client import UpstreamError
 from ..protocol.agent_card import bindings_of, declared_uris
 from ..relay.upstream import Upstream
 from ..settings import Settings
+from ..transcode import card_of
 
 CARD_ERRORS = (UpstreamError, ValueError, TimeoutError, RecursionError)
 """What `Upstream.fetch_card` raises."""

@@ -7,10 +7,10 @@ from collections.abc import Callable
 from typing import Any
 
 from ..admin.agent_status import CARD_ERRORS, status_of, unreachable
-from ..grpc_relay import card_of
 from ..net.file_watcher import FileWatch
 from ..relay.upstream import Upstream
 from ..settings import Settings
+from ..transcode import card_of
 
 _AGAIN_S = 5.0
 

@@ -15,7 +15,7 @@ import asyncio
 import ssl
 import time
 from collections import deque
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable
 
 from .http_connection import Body, Connection, HttpExchange, Response, tls_problem
 from .http_messages import (
@@ -123,6 +123,13 @@ class HttpClient:
         while self._idle:
             self._idle.pop().abort()
 
+    async def dial(self, protocol: Callable[[], asyncio.Protocol]) -> None:
+        """Open a connection for `protocol`. Raises OSError."""
+        name = self._tls_name if self.tls else None
+        await asyncio.get_running_loop().create_connection(
+            protocol, self._host, self._port, ssl=self.tls, server_hostname=name
+        )
+
     # ── the pool ────────────────────────────────────────────────────────────────────────────────────────
 
     def _reusable(self, *, may_repeat: bool) -> Connection | None:
@@ -160,14 +167,10 @@ class HttpClient:
 
     async def _connect(self) -> Connection:
         await self._acquire()
-        loop = asyncio.get_running_loop()
         connection = Connection(self._lost, self._max_header_bytes)
         try:
             async with asyncio.timeout(self._connect_timeout_s):
-                name = self._tls_name if self.tls else None
-                await loop.create_connection(
-                    lambda: connection, self._host, self._port, ssl=self.tls, server_hostname=name
-                )
+                await self.dial(lambda: connection)
         except BaseException as error:
             connection.abandon()
             self._slot_freed()

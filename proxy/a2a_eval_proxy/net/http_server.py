@@ -60,22 +60,7 @@ class HttpServer(uvicorn.Server):
         shared: bool = False,
     ) -> None:
         self._limits = limits or ClientLimits()
-        super().__init__(
-            uvicorn.Config(
-                app,
-                http=partial(BoundedProtocol, limits=self._limits),  # type: ignore[arg-type]  # uvicorn but calls it
-                lifespan="off",
-                ws="none",
-                log_config=None,
-                access_log=False,
-                server_header=False,
-                date_header=False,
-                proxy_headers=False,
-                timeout_keep_alive=75,
-                timeout_graceful_shutdown=max(1, round(shutdown_timeout_s)),
-            )
-        )
-        self.config.load()
+        super().__init__(server_config(app, self._limits, shutdown_timeout_s))
         self.config.ssl = tls
         self._socket = bound(address, shared=shared)
         self._socket.listen(_BACKLOG)
@@ -135,6 +120,25 @@ class HttpServer(uvicorn.Server):
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
         yield  # the owner of the process handles its signals
+
+
+def server_config(app: Any, limits: ClientLimits, shutdown_timeout_s: float = 1) -> uvicorn.Config:
+    """Uvicorn's configuration for an application, loaded."""
+    config = uvicorn.Config(
+        app,
+        http=partial(BoundedProtocol, limits=limits),  # type: ignore[arg-type]  # uvicorn but calls it
+        lifespan="off",
+        ws="none",
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        date_header=False,
+        proxy_headers=False,
+        timeout_keep_alive=75,
+        timeout_graceful_shutdown=max(1, round(shutdown_timeout_s)),
+    )
+    config.load()
+    return config
 
 
 def reachable(url: str) -> str:

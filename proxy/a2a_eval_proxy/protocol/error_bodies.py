@@ -9,7 +9,16 @@ from .json_density import is_dense
 from .operations import Binding
 
 _DOMAIN, A2A_DOMAIN = "a2a-eval-proxy", "a2a-protocol.org"
-_STATUS = {502: "UNAVAILABLE", 504: "DEADLINE_EXCEEDED", 431: "INVALID_ARGUMENT", 405: "UNIMPLEMENTED"}
+_STATUS = {
+    401: "UNAUTHENTICATED",
+    403: "PERMISSION_DENIED",
+    405: "UNIMPLEMENTED",
+    413: "RESOURCE_EXHAUSTED",
+    429: "RESOURCE_EXHAUSTED",
+    431: "INVALID_ARGUMENT",
+    502: "UNAVAILABLE",
+    504: "DEADLINE_EXCEEDED",
+}
 _INTERNAL_ERROR = -32603
 
 

@@ -30,7 +30,8 @@ class Upstream:
         """
         parts = urlsplit(settings.upstream)
         secure = parts.scheme == "https"
-        self.base = settings.upstream
+        self.base = f"http://{settings.grpc_upstream}" if settings.transcode else settings.upstream
+        """Under which the agent's card names its interfaces."""
         self.authority = parts.netloc.rpartition("@")[2].encode()
         self._prefix = parts.path.encode()
         self.card_paths = settings.card_paths

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 from ..capture.turn_book import TurnBook
 from ..clock import CLOCK
 from ..errors import GrpcMissingError
-from ..grpc_relay import card_of
 from ..net.browser_guard import BrowserGuard, HostNames
 from ..net.client_limits import ClientLimits, connections_possible
 from ..net.file_watcher import FileWatch
@@ -33,6 +32,7 @@ from ..relay.wire_log import MAX_AGE_S, WireLog
 from ..settings import Settings
 from ..telemetry.counters import Metrics
 from ..telemetry.problem_log import ProblemLog
+from ..transcode import card_of
 from ..turn import Turn
 from .live import LiveReports
 from .no_http import NoHttp
@@ -41,6 +41,7 @@ from .reports import TurnReports
 if TYPE_CHECKING:
     from ..grpc_relay.server import GrpcPort
     from ..telemetry.requests import RequestTelemetry
+    from ..transcode.connection import TranscodingClient
 
 logger = logging.getLogger(__name__)
 
@@ -125,6 +126,9 @@ class DataPort:
         self._tls = self._server_tls()
         self._grpc = None if self._settings.grpc is None else _grpc_port()(self._settings, self._files)
         stack.callback(self._no_room.close)
+        if self._settings.transcode:
+            client = self._upstream.http = _transcoding_client()(self._settings, self._files)
+            stack.push_async_callback(client.disconnect)
         stack.callback(self._upstream.http.close)
         stack.push_async_callback(self.negotiation.close)
 
@@ -158,7 +162,7 @@ class DataPort:
             forwarder.context.cards.grpc_port = self._grpc.port
         names = HostNames(settings.host_names)
         data: Any = BrowserGuard(forwarder, names) if settings.adds_credentials else forwarder
-        if settings.grpc_upstream:
+        if settings.grpc_upstream and not settings.transcode:
             data = NoHttp(settings.upstream, self.grpc_address or "")
         self._server = await listening(
             stack,
@@ -233,3 +237,12 @@ def _grpc_port() -> type[GrpcPort]:
     except ImportError as error:
         raise GrpcMissingError("grpc: --grpc needs grpcio: pip install 'a2a-eval-proxy[grpc]'") from error
     return GrpcPort
+
+
+def _transcoding_client() -> type[TranscodingClient]:
+    """As `_grpc_port`."""
+    try:
+        from ..transcode.connection import TranscodingClient
+    except ImportError as error:
+        raise GrpcMissingError("transcode: --transcode needs grpcio: pip install 'a2a-eval-proxy[grpc]'") from error
+    return TranscodingClient

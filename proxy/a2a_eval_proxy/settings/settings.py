@@ -80,6 +80,16 @@ class Settings(PluginOption, StoreOption, PrivacyOptions):
     grpc: str | None = _agent(
         types.ADDRESS, "Address to listen on for clients that speak gRPC (requires the extra [grpc]).", None
     )
+    transcode: bool = _agent(
+        types.FLAG,
+        "Offer an agent that has only gRPC over JSON-RPC and HTTP+JSON, on --listen (requires the extra [grpc]).",
+        False,
+    )
+    transcode_card: str | None = _agent(
+        types.FILE,
+        "Agent card (JSON or YAML) for --transcode, if the agent has no extended card. Every field is optional.",
+        None,
+    )
     public_url: str | None = _agent(
         types.URL, "URL at which clients reach the proxy. Default: derived from each request.", None
     )
@@ -224,10 +234,7 @@ class Settings(PluginOption, StoreOption, PrivacyOptions):
         self._check_addresses()
         self._check_tls()
         self._check_push()
-        if self.grpc_upstream and not self.grpc:
-            raise ConfigError(
-                f"upstream: {self.upstream} has only gRPC; set --grpc, the address for clients that speak it"
-            )
+        self._check_grpc()
         if self.no_content and not self.evaluate:
             raise ConfigError(
                 "no_content: turns stored without content cannot be scored later; leave out --no-evaluate"
@@ -239,6 +246,20 @@ class Settings(PluginOption, StoreOption, PrivacyOptions):
                 raise ConfigError(
                     f"otlp_forward: {self.otlp_forward} is where this proxy receives traces; expected a collector's URL"
                 )
+
+    def _check_grpc(self) -> None:
+        if self.grpc_upstream and not self.grpc and not self.transcode:
+            raise ConfigError(
+                f"upstream: {self.upstream} has only gRPC; set --grpc, the address for clients that speak it, or "
+                "--transcode to offer it over JSON-RPC and HTTP+JSON"
+            )
+        if self.transcode and not self.grpc_upstream:
+            raise ConfigError(
+                f"transcode: is for an agent that has only gRPC; expected --upstream grpc://HOST:PORT or "
+                f"grpcs://HOST:PORT, got {self.upstream}; leave out --transcode"
+            )
+        if self.transcode_card and not self.transcode:
+            raise ConfigError("transcode_card: is the card of an agent that is transcoded; set --transcode")
 
     def _check_addresses(self) -> None:
         taken: dict[str, str] = {}

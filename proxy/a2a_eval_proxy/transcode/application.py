@@ -1,0 +1,146 @@
+"""The application that answers the relay in the agent's place: a2a-sdk's HTTP server, with the agent behind it."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import Any
+from urllib.parse import quote
+
+from a2a.server.context import ServerCallContext
+from a2a.server.request_handlers.response_helpers import agent_card_to_dict
+from a2a.server.routes import create_jsonrpc_routes, create_rest_routes
+from a2a.server.routes.common import DefaultServerCallContextBuilder
+from a2a.utils.errors import A2AError
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
+
+from ..grpc_relay.agent_channel import AgentChannel
+from ..net.client_watch import ClientWatch
+from ..net.file_watcher import FileWatch
+from ..net.http_client import UpstreamError, UpstreamTimeoutError, UpstreamUnreachableError
+from ..protocol import error_bodies
+from ..protocol.agent_card import WELL_KNOWN_PATHS
+from ..protocol.error_bodies import LocalResponse
+from ..protocol.operations import Binding
+from ..settings import Settings
+from .card import ConfiguredCard
+from .handler import EXCHANGE, AgentOverGrpc, TranscodedExchange
+from .metadata import to_metadata
+from .statuses import RefusedCall
+
+logger = logging.getLogger(__name__)
+for _name in ("a2a.server.routes", "a2a.utils.error_handlers", "a2a.compat.v0_3", "a2a.utils.proto_utils"):
+    logging.getLogger(_name).setLevel(logging.CRITICAL)  # errors of requests are in the responses
+
+RPC_PATH = "/"
+FAILURE = b"a2a-eval-proxy-failure"
+"""The field of a response that stands for an agent that did not respond: the message of the UpstreamError, quoted."""
+FAILURES: dict[int, type[UpstreamError]] = {
+    503: UpstreamUnreachableError,
+    504: UpstreamTimeoutError,
+    502: UpstreamError,
+}
+"""Its kind, by the status of that response."""
+
+
+class Transcoder:
+    """An ASGI application."""
+
+    def __init__(self, settings: Settings, files: FileWatch) -> None:
+        """Raises ConfigError for certificates, or a card, that cannot be used."""
+        self._settings = settings
+        self._channel = AgentChannel(settings, files)
+        address = settings.grpc_upstream or ""
+        self._handler = AgentOverGrpc(lambda: self._channel.to(address), settings, ConfiguredCard(settings, files))
+        contexts = _Contexts()
+        self._app = Starlette(
+            routes=[
+                *(Route(path, self._card) for path in sorted({*WELL_KNOWN_PATHS, *settings.card_paths})),
+                *create_jsonrpc_routes(self._handler, RPC_PATH, contexts, enable_v0_3_compat=True),
+                *create_rest_routes(self._handler, contexts, enable_v0_3_compat=True),
+            ]
+        )
+        self._app.router.redirect_slashes = False  # an unknown path would be taken for a tenant's
+
+    async def close(self) -> None:
+        await self._channel.close()
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        watch = ClientWatch(scope)
+        exchange = TranscodedExchange(to_metadata(scope["headers"]))
+        try:
+            await self._respond({**scope, EXCHANGE: exchange}, receive, send, exchange)
+        except asyncio.CancelledError:
+            if not watch.gone:
+                raise
+        finally:
+            watch.stop()
+            exchange.cancel()
+
+    async def _respond(self, scope: Any, receive: Any, send: Any, exchange: TranscodedExchange) -> None:
+        body = await _body(receive, self._settings.max_body_bytes)
+        requests: list[Any] = [{"type": "http.request", "body": body}]
+        begun = False
+
+        async def received() -> Any:
+            return requests.pop() if requests else await receive()
+
+        async def sent(message: Any) -> None:
+            nonlocal begun
+            if exchange.problem is not None and not begun:
+                return  # `_refused` responds
+            if message["type"] == "http.response.start":
+                begun = True
+                message["headers"] = [*message["headers"], *exchange.headers]
+            await send(message)
+
+        if len(body) > self._settings.max_body_bytes:
+            message = f"the request exceeds {self._settings.max_body_bytes} bytes"
+            exchange.problem = RefusedCall(413, "BODY_TOO_LARGE", message)
+        else:
+            try:
+                await self._app(scope, received, sent)
+            except A2AError as error:  # a2a-sdk breaks a stream of 0.3 over HTTP+JSON off in this way
+                logger.debug("%s: a stream of A2A 0.3 ends with %r", scope["path"], error)
+        if exchange.problem is not None and not begun:
+            binding = Binding.JSONRPC if scope["path"] == RPC_PATH else Binding.HTTP_JSON
+            response = _refused(exchange.problem, binding, body)
+            headers = [*response.headers, *exchange.headers]
+            await send({"type": "http.response.start", "status": response.status, "headers": headers})
+            await send({"type": "http.response.body", "body": response.body})
+
+    async def _card(self, request: Request) -> Response:
+        try:
+            card = await self._handler.card(_Contexts().build(request))
+        except A2AError:
+            return Response(status_code=502)  # `_refused` responds
+        # The agent may show another one to other clients.
+        return JSONResponse(agent_card_to_dict(card), headers={"cache-control": "private, no-cache"})
+
+
+class _Contexts(DefaultServerCallContextBuilder):
+    def build(self, request: Request) -> ServerCallContext:
+        context = super().build(request)
+        context.state[EXCHANGE] = request.scope[EXCHANGE]
+        return context
+
+
+async def _body(receive: Any, limit: int) -> bytes:
+    """The body of a request; reading stops at the message that exceeds `limit`."""
+    chunks, size, more = [], 0, True
+    while more and size <= limit:
+        message = await receive()
+        chunks.append(message.get("body", b""))
+        size += len(chunks[-1])
+        more = message.get("more_body", False)
+    return b"".join(chunks)
+
+
+def _refused(problem: RefusedCall | UpstreamError, binding: Binding, body: bytes) -> LocalResponse:
+    if isinstance(problem, RefusedCall):
+        return error_bodies.error(problem.status, problem.reason, problem.message, binding, body)
+    status = next(status for status, kind in FAILURES.items() if isinstance(problem, kind))
+    return LocalResponse(status, [(FAILURE, quote(str(problem)).encode()), (b"content-length", b"0")], b"")

@@ -1,0 +1,53 @@
+"""HTTP header fields as gRPC metadata, and metadata as header fields. Pure."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import re
+from collections.abc import Iterable
+
+from ..grpc_relay import metadata as grpc_metadata
+
+_OF_THE_MESSAGE = re.compile(
+    rb"(?:accept|accept-(?:charset|encoding)|connection|content-.*|date|digest|expect|grpc-.*|host|if-.*|keep-alive"
+    rb"|proxy-connection|range|server|te|trailer|transfer-encoding|upgrade|user-agent)"
+)
+"""Fields about one HTTP message or connection, and what gRPC sends itself."""
+
+_VERSIONS = frozenset({b"a2a-version"})
+"""The proxy states the version in which it calls the agent."""
+
+_KEY = re.compile(rb"[0-9a-z_.-]+")
+_VALUE = re.compile(rb"[ -~]*")
+"""What metadata may hold (gRPC over HTTP/2: Custom-Metadata), unless the key ends with `-bin`."""
+
+_BINARY = b"-bin"
+
+
+def to_metadata(headers: Iterable[tuple[bytes, bytes]]) -> list[tuple[str, str | bytes]]:
+    """The end-to-end fields of a request, names in lower case, order and repetitions kept.
+
+    Left out are fields that gRPC cannot carry: with a value that is not ASCII, or ends with `-bin` and is not base64.
+    """
+    kept = []
+    for name, value in headers:
+        if _OF_THE_MESSAGE.fullmatch(name) or name in _VERSIONS or not _KEY.fullmatch(name):
+            continue
+        if name.endswith(_BINARY):
+            try:
+                kept.append((name, base64.b64decode(value + b"=" * (-len(value) % 4), validate=True)))
+            except binascii.Error:
+                continue
+        elif _VALUE.fullmatch(value):
+            kept.append((name, value))
+    return grpc_metadata.from_headers(kept)
+
+
+def to_headers(metadata: Iterable[tuple[str, str | bytes]] | None) -> list[tuple[bytes, bytes]]:
+    """The fields of a response for the agent's metadata; binary values in base64."""
+    return [
+        (name, base64.b64encode(value) if name.endswith(_BINARY) else value)
+        for name, value in grpc_metadata.to_headers(metadata)
+        if not _OF_THE_MESSAGE.fullmatch(name)
+    ]
