@@ -88,6 +88,11 @@ class ReplayAgent:
         """Requests since `prepare`, without those for the card (the proxy fetches it on its own account)."""
         return [request for request in self._received if CARD_PATH not in request.head.split(b"\r\n")[0]]
 
+    @property
+    def card_request(self) -> Received:
+        """The last request for the card."""
+        return [request for request in self._received if CARD_PATH in request.head.split(b"\r\n")[0]][-1]
+
     def _answer_to(self, request: Received) -> Answer:
         self._received.append(request)
         return self.card if CARD_PATH in request.head.split(b"\r\n")[0] else self.answer

@@ -40,6 +40,14 @@ class Decoder:
         return chunk
 
 
+def decoded_whole(encoding: str, body: bytes, limit: int) -> bytes:
+    """A whole body without the codings of its `Content-Encoding`. Raises ValueError where it cannot be decoded."""
+    names = codings(encoding)
+    if names is None:
+        raise ValueError(f"the content coding {encoding!r} is not supported")
+    return Decoder(names, limit).decode(body) if names else body
+
+
 class _Stage:
     def __init__(self, coding: str) -> None:
         self._wbits = WINDOWS[coding]

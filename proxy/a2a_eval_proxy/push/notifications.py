@@ -14,7 +14,7 @@ from a2a_tool_capture.spec import strip_headers
 from a2a_tool_capture.wire import normalize_event
 
 from ..protocol import extension_filter
-from ..protocol.content_coding import Decoder, codings
+from ..protocol.content_coding import decoded_whole
 from ..protocol.headers import DIGESTS
 from ..protocol.json_density import is_dense
 from ..protocol.operations import decode_json
@@ -43,10 +43,9 @@ class Notification:
 def read_notification(headers: RawHeaders, body: bytes, max_bytes: int) -> Notification:
     """Read a notification: a StreamResponse of 1.0, or a Task of 0.3. Never raises."""
     encoding = b",".join(value for name, value in headers if name == b"content-encoding").decode("latin-1")
-    names = codings(encoding)
     try:
-        decoded = body if not names else Decoder(names, max_bytes).decode(body)
-        payload = None if names is None or is_dense(decoded) else decode_json(decoded)
+        decoded = decoded_whole(encoding, body, max_bytes)
+        payload = None if is_dense(decoded) else decode_json(decoded)
         event = normalize_event(payload)
     except ValueError:
         decoded, event = body, None

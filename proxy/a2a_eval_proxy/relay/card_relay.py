@@ -16,13 +16,13 @@ from ..protocol.error_bodies import LocalResponse
 from ..protocol.headers import DIGESTS, ClientRequestHeaders, public_url, response_headers
 from ..protocol.json_density import is_dense
 from .negotiation import Negotiation
-from .upstream import Upstream
+from .upstream import Upstream, decoded_card
 
 logger = logging.getLogger(__name__)
 
 CONDITIONS = frozenset({b"if-none-match", b"if-modified-since"})
 """Conditions of a request for a card: the proxy checks them, since it serves a card of its own."""
-_NOT_FORWARDED = CONDITIONS | {b"accept-encoding"}
+_NOT_FORWARDED = CONDITIONS | {b"accept-encoding", b"range", b"if-range"}
 _FOR_SHARED_CACHES = frozenset({b"public", b"private", b"s-maxage"})
 _TARGETED = frozenset({b"cdn-cache-control", b"surrogate-control"})
 """Fields that shared caches obey in place of Cache-Control (RFC 9213)."""
@@ -57,7 +57,12 @@ class CardRelay:
             raw = self.with_public_location(raw, public)
         if response.status != 200:
             return LocalResponse(response.status, raw, body)
-        rewritten = self._rewritten(body, public, is_own_card=scope["path"] in upstream.card_paths)
+        try:
+            card = _decoded(decoded_card(response, body))
+        except (ValueError, RecursionError) as error:
+            self._warn(f"the agent card could not be read; its URLs may lead past the proxy: {error}")
+            card = None
+        rewritten = self._rewritten(card, public, is_own_card=scope["path"] in upstream.card_paths)
         changed = _encoded(rewritten.card) if rewritten is not None and rewritten.changed else None
         return self._cacheable(LocalResponse(200, raw, body), changed, head, private=not self._public_url_is_fixed)
 
@@ -125,11 +130,7 @@ class CardRelay:
         ]
         return located if located == headers or self._public_url_is_fixed else _for_one_client(located)
 
-    def _rewritten(self, body: bytes, public: str, *, is_own_card: bool) -> RewrittenCard | None:
-        try:
-            card = _decoded(body)
-        except (ValueError, RecursionError):
-            return None
+    def _rewritten(self, card: Any, public: str, *, is_own_card: bool) -> RewrittenCard | None:
         if not isinstance(card, dict):
             return None
         if is_own_card or not self._negotiation.known:  # a card at another path may be another agent's
@@ -147,10 +148,13 @@ class CardRelay:
         grpc = None if self.grpc_port is None else f"{f'[{host}]' if ':' in host else host}:{self.grpc_port}"
         rewritten = rewrite(card, self._upstream.base, public, grpc)
         for finding in rewritten.findings:
-            if finding.message not in self._warned and len(self._warned) < 100:
-                self._warned.add(finding.message)
-                logger.warning("%s", finding.message)
+            self._warn(finding.message)
         return rewritten
+
+    def _warn(self, message: str) -> None:
+        if message not in self._warned and len(self._warned) < 100:
+            self._warned.add(message)
+            logger.warning("%s", message)
 
 
 def _without_recomputed(headers: list[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:

@@ -14,10 +14,16 @@ from ..errors import ConfigError
 from ..net.file_watcher import FileWatch
 from ..net.http_client import HttpClient, RawHeaders, Response, UpstreamError
 from ..net.tls import TlsFiles
+from ..protocol.content_coding import decoded_whole
 from ..settings import Settings
 
 CARD_TIMEOUT_S = 5.0
 MAX_CARD_BYTES = 4 * 1024 * 1024
+
+
+def decoded_card(response: Response, body: bytes) -> bytes:
+    """The card in a response, which may be compressed all the same. Raises ValueError."""
+    return decoded_whole(response.fields.get(b"content-encoding", b"").decode("latin-1"), body, MAX_CARD_BYTES)
 
 
 class Upstream:
@@ -78,8 +84,8 @@ class Upstream:
         return path + b"?" + query if query else path
 
     async def get(self, target: bytes, headers: RawHeaders) -> tuple[Response, bytes]:
-        """GET a small document. Raises UpstreamError, also where it exceeds `MAX_CARD_BYTES`."""
-        response = await self.http.request(b"GET", target, headers)
+        """GET a card, not compressed. Raises UpstreamError, also where it exceeds `MAX_CARD_BYTES`."""
+        response = await self.http.request(b"GET", target, [*headers, (b"accept-encoding", b"identity")])
         try:
             chunks: list[bytes] = []
             size = 0
@@ -99,5 +105,5 @@ class Upstream:
                 headers = self.headers([(b"accept", b"application/json")])
                 response, body = await self.get(self.target(path.encode(), b""), headers)
                 if response.status == 200:
-                    return json.loads(body)
+                    return json.loads(decoded_card(response, body))
         raise ValueError(f"no agent card at {self.base} ({', '.join(self.card_paths)})")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import zlib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ from typing import Any
 import pytest
 from agents.replay_agent import Answer, ReplayAgent
 from agents.scenario_agent import AgentOptions, scenario_agent
+from agents.scenarios import URI
 from e2e.contracts import GetAgent, GetProxy
 from e2e.raw_http import Headers, RawResponse, exchange
 from support.proxy import Proxy
@@ -185,6 +187,46 @@ def test_checksums_of_a_rewritten_card_go(replay: ReplayAgent, proxy_of: GetProx
 
     assert response.header("x-other") == "1"
     assert response.header("content-digest") is None
+
+
+@pytest.mark.parametrize("coding", ["gzip", "deflate", "gzip, deflate"])
+def test_a_card_that_comes_compressed_leads_to_the_proxy(coding: str, replay: ReplayAgent, tmp_path: Path) -> None:
+    """Though nobody asked for that; the extension that it declares is known as well."""
+    card = signed_card(replay)
+    body = json.dumps(card).encode()
+    for one in coding.split(", "):
+        body = gzip.compress(body) if one == "gzip" else zlib.compress(body)
+    head = b"HTTP/1.1 200 OK\r\ncontent-encoding: %b\r\ncontent-length: %d\r\n\r\n" % (coding.encode(), len(body))
+    replay.card = Answer([head + body])
+    with Proxy(replay.url, tmp_path / "turns.db") as proxy:
+        response = get(proxy.url, headers=[("Accept-Encoding", "br"), ("Range", "bytes=0-9"), ("If-Range", '"x"')])
+        sent = dict(replay.card_request.headers)
+        assert (sent["accept-encoding"], "range" in sent, "if-range" in sent) == ("identity", False, False)
+        assert response.header("content-encoding") is None
+        assert {url.split("/a2a/")[0] for url in interface_urls(json.loads(response.body))} == {proxy.url}
+        replay.prepare(Answer([b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n{}"]))
+        exchange(proxy.url, "GET /tasks/t HTTP/1.1", [])
+        assert URI in [value for name, value in replay.received[0].headers if name == "a2a-extensions"]
+
+
+def test_a_card_that_cannot_be_read_passes_with_a_warning(replay: ReplayAgent, tmp_path: Path) -> None:
+    """It may name the agent."""
+    replay.card = Answer([b"HTTP/1.1 200 OK\r\ncontent-encoding: br\r\ncontent-length: 4\r\n\r\nxxxx"])
+    with Proxy(replay.url, tmp_path / "turns.db") as proxy:
+        for _ in range(2):
+            response = get(proxy.url)
+            assert (response.body, response.header("content-encoding")) == (b"xxxx", "br")
+        assert proxy.stderr().count("the agent card could not be read") == 1
+
+
+def test_a_card_that_is_too_large_is_a_502(replay: ReplayAgent, proxy_of: GetProxy) -> None:
+    proxy = proxy_of(replay.url)
+    replay.card = card_answer(signed_card(replay) | {"description": "x" * 4_200_000})
+
+    response = get(proxy.url)
+
+    assert response.status == 502
+    assert b"the agent card exceeds 4194304 bytes" in response.body
 
 
 def test_interfaces_elsewhere_are_left_out(replay: ReplayAgent, proxy_of: GetProxy) -> None:

@@ -74,6 +74,43 @@ def test_the_data_port_has_no_paths_of_its_own(path: str, agent: H11Agent, proxy
     assert exchange(proxy.url, f"GET {path} HTTP/1.1", []).body == f"{path} 0".encode()
 
 
+@pytest.mark.parametrize("line", [b"PROPFIND /a", b"QUERY /a", b"OPTIONS *", b"M-SEARCH *"])
+def test_methods_that_no_binding_uses_pass(line: bytes, agent: H11Agent, proxy: Proxy) -> None:
+    raw_answer(proxy, line + b" HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n")
+    assert [b"%b %b" % (request.method, request.target) for request in agent.requests] == [line]
+
+
+HOST = b"POST /a HTTP/1.1\r\nhost: x\r\n"
+
+
+@pytest.mark.parametrize(
+    "request_head",
+    [
+        b"CONNECT example.com:443 HTTP/1.1\r\nhost: x\r\n",
+        b"NOSUCH /a HTTP/1.1\r\nhost: x\r\n",
+        b"get /a HTTP/1.1\r\nhost: x\r\n",
+        "GET /caf\xe9 HTTP/1.1\r\nhost: x\r\n".encode(),
+        HOST + b"content-length: 2\r\ncontent-length: 2\r\n",
+        HOST + b"content-length: 2\r\ntransfer-encoding: chunked\r\n",
+        HOST + b"transfer-encoding: gzip\r\n",
+        HOST + b"x: 1\r\n folded\r\n",
+        HOST + b"x y: 1\r\n",
+        b"PRI * HTTP/2.0\r\n",
+    ],
+)
+def test_what_is_not_http_1_1_is_a_400(request_head: bytes, agent: H11Agent, proxy: Proxy) -> None:
+    received = raw_answer(proxy, request_head + b"\r\n{}")
+    assert received.startswith(b"HTTP/1.1 400 ")
+    assert b"content-type: text/plain" in received
+    assert agent.requests == []
+
+
+def test_a_request_without_a_host_is_served(agent: H11Agent, proxy: Proxy) -> None:
+    """The agent gets its own in any case."""
+    assert raw_answer(proxy, b"GET /a HTTP/1.1\r\nconnection: close\r\n\r\n").endswith(b"/a 0")
+    assert agent.requests[0].header(b"host") == [agent.url.removeprefix("http://").encode()]
+
+
 @pytest.mark.parametrize("status", [b"401 No Entry", b"404 Gone Fishing", b"418 I am", b"500 Oops", b"299 Odd"])
 def test_a_status_keeps_its_number_and_its_fields(status: bytes, agent: H11Agent, proxy: Proxy) -> None:
     """Reason phrases are for people (RFC 9112, section 4): the client gets the standard one, or an empty one."""
