@@ -46,7 +46,8 @@ async def work_until_stopped(
     """
     start_logging("info", LOG_LINE, privacy)
     logging.getLogger("procrastinate").setLevel(logging.WARNING)  # else a line for each job
-    for name in ("procrastinate.utils", "psycopg.pool"):  # an unreachable database is logged by Engine, once
+    # `Engine` logs an unreachable database, once.
+    for name in ("procrastinate.utils", "procrastinate.worker.worker", "psycopg.pool"):
         logging.getLogger(name).setLevel(logging.CRITICAL)
     asyncio.get_running_loop().set_exception_handler(log_lost_task)
     imported = import_suite(suite_file, allow_plugins=allow_plugins) if suite_file else None
@@ -71,6 +72,8 @@ async def work_until_stopped(
             stopping.cancel()
             working.cancel()
             await asyncio.wait({working}, timeout=options.grace_s + _GOODBYE_S)
+            if working.done() and not working.cancelled():
+                working.result()  # raises the error that ended it: the engine itself ends by no other way
         click.echo(f"a2a-eval-proxy worker stopped: {engine.scored} turns scored", err=True)
     finally:
         await asyncio.to_thread(store.close)

@@ -11,6 +11,7 @@ import procrastinate
 import psycopg
 from procrastinate.exceptions import ProcrastinateException
 from procrastinate.jobs import Job, Status
+from procrastinate.worker import Worker
 
 from ..store import StoreError
 from ..store.postgres.jobs import QUEUE, TASK
@@ -47,6 +48,17 @@ class _Backoff(procrastinate.BaseRetryStrategy):
         return procrastinate.RetryDecision(retry_in={"seconds": min(2 ** (job.attempts + 1), _LONGEST_WAIT_S)})
 
 
+class _Worker(Worker):
+    """Stops when its listener or its sign of life fails.
+
+    Procrastinate watches these tasks until the first of them ends. The task that queues periodic jobs ends at once
+    if there is no such job, and a worker without signs of life would continue while others take over its jobs.
+    """
+
+    async def _periodic_deferrer(self) -> None:
+        await asyncio.Event().wait()
+
+
 class Engine:
     """Runs jobs of one database until it is cancelled. A database that goes away is waited for."""
 
@@ -72,46 +84,67 @@ class Engine:
         """Work until cancelled; then jobs that are under way may end."""
         while True:
             try:
+                await self._queue_abandoned()  # fails at once; the pool of connections tries less and less often
                 await self._run_while_connected()
-            except AWAY as error:
-                # On its way out the engine says goodbye to the database; if that fails, the error is in place of the
-                # cancellation.
-                task = asyncio.current_task()
-                if task is not None and task.cancelling():
-                    raise asyncio.CancelledError from error
-                self._lost(error)
-            await asyncio.sleep(_RECONNECT_S)  # without error, too: the engine stops when it loses its connection
-
-    async def _run_while_connected(self) -> None:
-        options = self._options
-        async with self._app.open_async():
-            recovering = asyncio.create_task(self._recover_forever())
-            try:
-                await self._app.run_worker_async(
-                    queues=[QUEUE],
-                    concurrency=options.concurrency,
-                    delete_jobs="successful",
-                    install_signal_handlers=False,
-                    shutdown_graceful_timeout=options.grace_s,
-                    update_heartbeat_interval=min(options.stalled_after_s / 3, _SIGN_OF_LIFE_S),
-                    stalled_worker_timeout=options.stalled_after_s,
-                )
-            finally:
-                recovering.cancel()
-                await asyncio.gather(recovering, return_exceptions=True)
-
-    async def _recover_forever(self) -> None:
-        while True:
-            try:
-                await self._recover()
             except AWAY as error:
                 self._lost(error)
             else:
-                self._found()
+                logger.warning("a connection of the job engine failed; it starts again")
+            await asyncio.sleep(_RECONNECT_S)
+
+    async def _run_while_connected(self) -> None:
+        """Run until the job engine stops, which it does when one of its connections fails. Raises `AWAY`.
+
+        Its tasks are asked to end as well as cancelled: before Python 3.12 `asyncio.wait_for`, on which the drivers
+        rely, loses a cancellation that comes together with what it waits for.
+        """
+        async with self._app.open_async():
+            worker, ended = self._worker(), asyncio.Event()
+            working = asyncio.create_task(worker.run())  # type: ignore[no-untyped-call]
+            tasks = [working, asyncio.create_task(self._recover_until(ended))]
+            try:
+                await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+            finally:
+                worker.stop()  # type: ignore[no-untyped-call]
+                ended.set()
+                for task in tasks:
+                    task.cancel()
+                outcomes = await asyncio.gather(*tasks, return_exceptions=True)
+            for outcome in outcomes:
+                if isinstance(outcome, Exception):
+                    raise outcome
+
+    def _worker(self) -> Worker:
+        options = self._options
+        return _Worker(
+            self._app,
+            queues=[QUEUE],
+            concurrency=options.concurrency,
+            delete_jobs="successful",
+            install_signal_handlers=False,
+            shutdown_graceful_timeout=options.grace_s,
+            update_heartbeat_interval=min(options.stalled_after_s / 3, _SIGN_OF_LIFE_S),
+            stalled_worker_timeout=options.stalled_after_s,
+        )
+
+    async def _recover_until(self, ended: asyncio.Event) -> None:
+        while not ended.is_set():
+            try:
+                await self._queue_abandoned()
+                await self._hand_on_jobs()
+            except AWAY as error:
+                self._lost(error)  # now: the worker takes its time to end
+                raise
+            self._found()
             await asyncio.sleep(self._options.stalled_after_s / 3)
 
-    async def _recover(self) -> None:
-        """Hand on the jobs of workers that died, and queue turns that have none."""
+    async def _queue_abandoned(self) -> None:
+        queued = await self._work.queue_abandoned()
+        if queued:
+            logger.warning("%d abandoned pending turn(s) were queued for scoring", queued)
+
+    async def _hand_on_jobs(self) -> None:
+        """Let other workers do the jobs of those that died."""
         jobs = self._app.job_manager
         stalled = await jobs.get_stalled_jobs(queue=QUEUE, seconds_since_heartbeat=self._options.stalled_after_s)
         for job in stalled:
@@ -124,9 +157,6 @@ class Engine:
                     await jobs.retry_job(job)
             except ProcrastinateException as error:  # another worker was quicker
                 logger.debug("job %s: %s", job.id, error)
-        queued = await self._work.queue_abandoned()
-        if queued:
-            logger.warning("%d abandoned pending turn(s) were queued for scoring", queued)
 
     def problems(self) -> list[str]:
         """Why it takes no jobs; [] while it does."""

@@ -259,7 +259,8 @@ async def working(
     running = asyncio.create_task(engine.run())
     yield engine
     running.cancel()
-    await asyncio.gather(running, return_exceptions=True)
+    await asyncio.wait({running})
+    assert running.cancelled(), "it ended by an error of its own"
 
 
 async def test_an_engine_works_until_it_is_cancelled(shared: Shared) -> None:
@@ -329,24 +330,41 @@ async def test_a_job_that_fails_is_tried_again_later(shared: Shared) -> None:
         await until(shared, "SELECT FROM procrastinate_jobs WHERE attempts = 1 AND scheduled_at > now()")
 
 
-@pytest.mark.slow
-async def test_an_engine_waits_for_a_database_that_is_away_and_tells_it_once(
+async def test_an_engine_whose_sign_of_life_fails_starts_again(shared: Shared) -> None:
+    """Other workers would take over the jobs of one that gives none."""
+    async with working(shared):
+        await until(shared, "SELECT FROM procrastinate_workers")
+        shared.change("ALTER FUNCTION procrastinate_update_heartbeat_v1(bigint) RENAME TO gone")
+        await until(shared, "SELECT FROM procrastinate_workers WHERE id > 1")
+
+
+async def test_an_engine_waits_for_a_database_that_goes_away_while_a_job_ends(
     shared: Shared, postgres: PostgresServer, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level("INFO", "a2a_eval_proxy.worker")
+    scorer = JobScorer(shared.store, None)
+    stopped = asyncio.Event()
 
-    async def until_told(what: str) -> None:
+    async def score(turn_ids: Sequence[str]) -> int:
+        number = await scorer.score(turn_ids)
+        if not stopped.is_set():
+            await asyncio.to_thread(postgres.stop)  # the turn is done, but its job is not
+            stopped.set()
+        return number
+
+    async def until_logged(line: str) -> None:
         async with asyncio.timeout(60):
-            while what not in caplog.text:
+            while line not in caplog.text:
                 await asyncio.sleep(0.02)
 
-    async with working(shared):
+    async with working(shared, score):
         await shared.kept.add(said(1, "before"))
-        await until(shared, "SELECT FROM turns WHERE status = 'done'")
-        postgres.stop()
+        await stopped.wait()
+        await until_logged("the database cannot be reached: ")
         shared.store.add([said(2, "meanwhile")], lambda: None)
-        await until_told("the database cannot be reached: ")
-        postgres.start()
+        await asyncio.to_thread(postgres.start)
         await until(shared, "SELECT FROM turns WHERE turn_id = 'turn-0002' AND status = 'done'")
-        await until_told("the database can be reached again")
+        await until(shared, "SELECT WHERE NOT EXISTS (SELECT FROM procrastinate_jobs)")
+        await until_logged("the database can be reached again")
+    assert await shared.kept.ids(status="done") == ["turn-0001", "turn-0002"]
     assert caplog.text.count("cannot be reached") == 1

@@ -75,13 +75,22 @@ class Database:
 
     def close(self) -> None:
         """Close its connections; blocks until that is done, or 2 seconds for a server that does not answer."""
-        closing = asyncio.run_coroutine_threadsafe(self._engine.dispose(), self._loop)
+        closing = asyncio.run_coroutine_threadsafe(self._end(), self._loop)
         with suppress(TimeoutError, *TROUBLE):
             closing.result(_CLOSE_S)
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join(_CLOSE_S)
         if not self._loop.is_running():
             self._loop.close()
+
+    async def _end(self) -> None:
+        """Cancel the work under way, and close the connections."""
+        left = asyncio.all_tasks() - {asyncio.current_task()}
+        for task in left:
+            task.cancel()
+        if left:
+            await asyncio.wait(left, timeout=_CLOSE_S / 2)
+        await self._engine.dispose()
 
 
 def reason(error: BaseException) -> str:
