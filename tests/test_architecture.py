@@ -128,7 +128,7 @@ LAYERS = {
         "settings | traces",
         "capture | privacy",
         "protocol",
-        "clock | errors | ids | loop_thread | one_at_a_time | turn",
+        "clock | errors | ids | in_steps | loop_thread | one_at_a_time | turn",
     ],
     f"{PROXY}.check": ["report", "rules", "probe", "signatures"],
     EVALUATORS: [

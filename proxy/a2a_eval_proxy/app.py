@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import heapq
 import logging
 import socket
 import time
@@ -19,6 +20,7 @@ from tool_call_evaluators.suite import Case, Suite
 
 from .admin.agent_status import AgentWatch
 from .admin.api import admin_app
+from .admin.control import MAX_OPEN
 from .admin.timeline import Observed
 from .capture.lookups import OpenTurns
 from .capture.visibility import CallVisibility
@@ -63,9 +65,6 @@ _ANSWER_S = 3.0
 
 _STORE_WAIT_S = 2.0
 """How long the start waits for the store. One that is there opens in much less; one that is away is tried on."""
-
-MAX_OPEN = 1_000
-"""Maximum number of open turns that are shown, the newest ones."""
 
 _CLOSE_STORE_S = 1.0
 """For a last attempt to write, where the time for scoring is used up."""
@@ -173,10 +172,10 @@ class RunningProxy:
         """Every stored turn (of a run), oldest first, in the JSON form of /api/turns."""
         return [turn async for turn in every_turn(self.store, TurnQuery(run=run))]
 
-    async def turns_in_progress(self) -> list[dict[str, Any]]:
-        """The open turns of this proxy that began last, newest first, redacted, with their calls and text so far."""
-        turns = sorted(await self.serving.latest_open(MAX_OPEN), key=lambda turn: turn.started_at, reverse=True)
-        return await self._events.open_turns(turns[:MAX_OPEN])
+    async def turns_in_progress(self, most: int = MAX_OPEN, turn_id: str | None = None) -> list[dict[str, Any]]:
+        """See `Control`."""
+        found = await self.serving.latest_open(most, turn_id)
+        return await self._events.open_turns(heapq.nlargest(most, found, key=lambda turn: turn.started_at))
 
     async def wire(self, turn_id: str, tasks: Sequence[str], began: float, ended: float | None) -> list[dict[str, Any]]:
         """The exchanges of a turn that are in memory, see `relay.wire_log.WireLog.of_turn`."""

@@ -24,7 +24,7 @@ class OneAtATime:
         task = self._tasks.get(key)
         if task is None:
             task = self._tasks[key] = asyncio.create_task(self._in_turn(key, compute))
-            task.add_done_callback(_seen)
+            task.add_done_callback(seen)
         done, _ = await asyncio.wait({task}, timeout=within_s)
         return task.result() if done else None
 
@@ -36,7 +36,7 @@ class OneAtATime:
             del self._tasks[key]
 
 
-def _seen(task: asyncio.Task[Any]) -> None:
+def seen(task: asyncio.Task[Any]) -> None:
     """The error of a computation whose requests are gone is raised again for the next one that needs the value."""
     if not task.cancelled():
         task.exception()

@@ -15,6 +15,9 @@ from ..store.base import TurnJson
 from ..telemetry.event_bus import EventBus
 from .timeline import Observed
 
+MAX_OPEN = 1_000
+"""Maximum number of open turns that are shown, the newest ones."""
+
 
 class Control(Protocol):
     """The running proxy, as the admin API uses it."""
@@ -33,8 +36,15 @@ class Control(Protocol):
     async def flush(self, timeout_s: float) -> dict[str, int]:
         """Wait until everything captured is done; `pending` and `open` turns left."""
 
-    async def turns_in_progress(self) -> list[TurnJson]:
-        """The open turns of this proxy that began last, newest first, redacted, with their calls and text so far."""
+    @property
+    def open_turns(self) -> int:
+        """Number of open turns of this proxy."""
+
+    async def turns_in_progress(self, most: int = MAX_OPEN, turn_id: str | None = None) -> list[TurnJson]:
+        """The open turns of this proxy that began last, at most `most`, newest first, or the one with this id.
+
+        They are redacted, with their calls and text so far.
+        """
 
     async def wire(self, turn_id: str, tasks: Sequence[str], began: float, ended: float | None) -> list[dict[str, Any]]:
         """The exchanges of a turn that are in memory (`relay.wire_json`); see `relay.wire_log.WireLog.of_turn`."""

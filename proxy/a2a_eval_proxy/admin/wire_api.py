@@ -55,7 +55,7 @@ class WireApi:
 async def wire_of(control: Control, turn_id: str) -> dict[str, Any]:
     """The exchanges of a turn, masked and redacted. Raises HTTPException (404) where none is in memory."""
     turn = await control.store.turn(turn_id)
-    if turn is None and all(one["turn_id"] != turn_id for one in await control.turns_in_progress()):
+    if turn is None and not await control.turns_in_progress(turn_id=turn_id):
         raise HTTPException(404, f"no turn {turn_id!r}; GET /api/turns lists them")
     if not control.privacy.covers_texts:
         raise HTTPException(404, "the wire is not kept with --no-content, or with redaction rules by path")

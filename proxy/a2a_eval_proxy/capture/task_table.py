@@ -48,9 +48,13 @@ class TaskTable:
     def open_turns(self) -> list[Turn]:
         return [record.open.turn for record in self.records if record.open is not None]
 
-    def latest_open(self, most: int) -> list[Turn]:
-        """Copies of the open turns that began last, as far as they are known."""
-        started = [(record.open.turn.started_at, record, record.open) for record in self.records if record.open]
+    def latest_open(self, most: int, turn_id: str | None = None) -> list[Turn]:
+        """Copies of the open turns that began last, or of the one with this id, as far as they are known."""
+        started = [
+            (record.open.turn.started_at, record, record.open)
+            for record in self.records
+            if record.open and turn_id in (None, record.open.turn.turn_id)
+        ]
         latest = heapq.nlargest(most, started, key=itemgetter(0))
         return [record.copy_of_turn(open_turn) for _, record, open_turn in latest]
 

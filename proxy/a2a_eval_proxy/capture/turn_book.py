@@ -86,9 +86,9 @@ class TurnBook:
         """Turns not yet closed, those without a task first."""
         return self._tasks.open_turns
 
-    def latest_open(self, most: int) -> list[Turn]:
-        """Copies of the open turns that began last, at most `most`, as far as they are known."""
-        return self._tasks.latest_open(most)
+    def latest_open(self, most: int, turn_id: str | None = None) -> list[Turn]:
+        """Copies of the open turns that began last, at most `most`, or of the one with this id, as far as known."""
+        return self._tasks.latest_open(most, turn_id)
 
     @property
     def answered(self) -> int:

@@ -107,9 +107,9 @@ class DataPort:
         """Keep serving, and ask clients to connect again."""
         self._server.retire()
 
-    def latest_open(self, most: int) -> list[Turn]:
-        """Copies of the latest open turns, at most `most`, as far as they are known."""
-        return self.book.latest_open(most)
+    def latest_open(self, most: int, turn_id: str | None = None) -> list[Turn]:
+        """Copies of the latest open turns, at most `most`, or of the one with this id, as far as they are known."""
+        return self.book.latest_open(most, turn_id)
 
     def wire(self, turn_id: str, tasks: Sequence[str], began: float, ended: float | None) -> list[dict[str, Any]]:
         """The exchanges of a turn in memory (`relay.wire_json`); none where rules cannot be applied to them."""

@@ -183,8 +183,8 @@ class ServingProcesses:
         question = {"turn_id": turn_id, "tasks": list(tasks), "began": began, "ended": ended}
         return await self._questions.ask(self._links(), WIRE, **question)
 
-    async def latest_open(self, most: int) -> list[Turn]:
-        items = await self._questions.ask(self._links(), OPEN_TURNS, most=most)
+    async def latest_open(self, most: int, turn_id: str | None = None) -> list[Turn]:
+        items = await self._questions.ask(self._links(), OPEN_TURNS, most=most, turn_id=turn_id)
         return [turn_from_message(item) for item in items]
 
     def _links(self) -> list[Link]:

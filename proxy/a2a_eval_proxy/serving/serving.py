@@ -66,8 +66,9 @@ class Serving(Protocol):
     def retire(self) -> None:
         """Keep serving, and ask clients to connect again."""
 
-    async def latest_open(self, most: int) -> list[Turn]:
-        """Copies of the latest open turns, at most `most` of each process, as far as they are known."""
+    async def latest_open(self, most: int, turn_id: str | None = None) -> list[Turn]:
+        """Copies of the latest open turns, at most `most` of each process, or of the one with this id, as far as
+        they are known."""
 
     async def wire(self, turn_id: str, tasks: Sequence[str], began: float, ended: float | None) -> list[dict[str, Any]]:
         """The exchanges of a turn in memory, see `relay.wire_log.WireLog.of_turn`."""
@@ -138,8 +139,8 @@ class LocalServing:
     def retire(self) -> None:
         self._port.retire()
 
-    async def latest_open(self, most: int) -> list[Turn]:
-        return self._port.latest_open(most)
+    async def latest_open(self, most: int, turn_id: str | None = None) -> list[Turn]:
+        return self._port.latest_open(most, turn_id)
 
     async def wire(self, turn_id: str, tasks: Sequence[str], began: float, ended: float | None) -> list[dict[str, Any]]:
         return self._port.wire(turn_id, tasks, began, ended)

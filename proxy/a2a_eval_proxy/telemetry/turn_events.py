@@ -10,6 +10,7 @@ from functools import partial
 from typing import Any
 
 from ..capture.live_turns import TurnChanges
+from ..in_steps import in_steps
 from ..privacy.policy import NO_PRIVACY, Privacy
 from ..store import ScoredConversation
 from ..turn import Turn, call_times
@@ -56,9 +57,7 @@ class TurnEvents(TurnListener):
     async def open_turns(self, turns: Sequence[Turn]) -> list[dict[str, Any]]:
         """The JSON form of open turns, which do not change meanwhile, redacted."""
         named = [replace(turn, case_id=self._case_of(turn)) for turn in turns]
-        if self._thread is None:
-            return [self._open_turn(turn) for turn in named]
-        return await asyncio.to_thread(lambda: [self._open_turn(turn) for turn in named])
+        return await asyncio.to_thread(lambda: [self._open_turn(turn) for turn in in_steps(named)])
 
     # ── reports of capture and scoring ──────────────────────────────────────────────────────────────────
 

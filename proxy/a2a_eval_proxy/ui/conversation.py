@@ -21,7 +21,6 @@ from ..runs.run_result import judge_turns
 from ..scoring.scorer import WITHOUT_SUITE
 from ..store import TurnQuery
 from ..store.base import TurnJson
-from ..store.turn_summary import turn_summary
 from .links import name_in
 from .screen import Screen, Values, View
 from .turn_page import call_rows
@@ -77,7 +76,7 @@ def _part(report: Report, conversation: RunConversation) -> dict[str, Any]:
         data = conversation_data(report, conversation, Shortener(limit))
         if len(json.dumps(data, default=str)) <= MAX_CHARACTERS:
             break
-    rows = {turn["turn_id"]: turn_row(turn_summary(dict(turn))) for turn in conversation.executed}
+    rows = {turn["turn_id"]: turn_row(dict(turn)) for turn in conversation.executed}
     shown = [(turn, rows.get(turn.get("id", "")), call_rows(turn, is_open=False)) for turn in data["turns"]]
     calls = [call for turn in data["turns"] for call in turn.get("calls", ())]
     whole = call_rows({**data, "calls": calls}, is_open=False) if "changes" in data else []

@@ -12,6 +12,7 @@ from tool_call_evaluators.matching.placeholders import readable
 from tool_call_evaluators.report.wording import counted, cut, duration_text, one_line, printable, score_text
 
 from .links import named
+from .turn_rows import turn_row
 
 SIGNS = {
     "passed": "✓", "failed": "✕", "errored": "!", "skipped": "–", "scored": "·", "unscored": "–",
@@ -57,7 +58,7 @@ def environment() -> Environment:
         "sentence": sentence,
         "source_name": lambda source: SOURCES.get(source, source),
     }
-    made.globals |= {"signs": SIGNS, "named": named}
+    made.globals |= {"signs": SIGNS, "named": named, "row_of": turn_row}
     return made
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from jinja2 import Template
@@ -16,6 +17,7 @@ from starlette.types import Receive, Scope, Send
 from ..admin.agent_status import AgentWatch
 from ..admin.control import Control
 from ..admin.guard import PageAccess
+from ..in_steps import in_steps
 from ..store import StoreError
 from .asset_files import AssetFiles
 from .check.agent_check import AgentCheck
@@ -27,6 +29,7 @@ from .runs.compared_runs import ComparedRuns
 from .runs.judged_runs import JudgedRuns
 from .screen import Screen, ScreenFunction, View
 from .screens import SCREENS
+from .shared_fragments import SharedFragments
 
 _ASSETS = "/assets/"
 PAGE_HEADERS = {
@@ -66,6 +69,7 @@ class Site:
         self._figures = RecentFigures(control.store)
         self._compared = ComparedRuns(control.store, work)
         self._assets = AssetFiles()
+        self._fragments: SharedFragments[Response] = SharedFragments()
         self._environment = environment()
         self._nav = [(screen.path.strip("/"), screen.nav) for screen in screens if screen.nav]
         self._login = Login(token) if token else None
@@ -94,16 +98,22 @@ class Site:
         return routes
 
     def _page(self, screen: Screen, function: ScreenFunction) -> Callable[[Request], Awaitable[Response]]:
+        async def answer(request: Request, fragments: str | None) -> Response:
+            values = await function(self._view(request))
+            if isinstance(values, Response):
+                return values
+            # In a thread: a long conversation takes 100 ms, in which traffic must not wait.
+            return await asyncio.to_thread(self._render, request, screen.template, values, fragments=fragments)
+
         async def page(request: Request) -> Response:
             try:
                 fragments = request.query_params.get("fragment")
-                if fragments is not None and not set(fragments.split(",")) <= set(screen.fragments):
+                if fragments is None or request.method == "POST":
+                    return await answer(request, None)
+                if not set(fragments.split(",")) <= set(screen.fragments):
                     raise HTTPException(400, f"fragment: expected names among {', '.join(screen.fragments)}")
-                values = await function(self._view(request))
-                if isinstance(values, Response):
-                    return values
-                # In a thread: a long conversation takes 100 ms, in which traffic must not wait.
-                return await asyncio.to_thread(self._render, request, screen.template, values, fragments=fragments)
+                address = request.scope["raw_path"], request.scope["query_string"]
+                return await self._fragments.of(address, partial(answer, request, fragments))
             except HTTPException as error:
                 return self._error(request, error.status_code, error.detail)
             except StoreError as error:
@@ -139,14 +149,14 @@ class Site:
         }
         context = {**own, **values}
         if fragments is None:
-            text = template.render(context)
+            text = "".join(in_steps(template.generate(context)))
         else:
             text = "".join(self._fragment(template, name, context) for name in fragments.split(","))
         return HTMLResponse(text.encode("utf-8", "replace"), status, headers=PAGE_HEADERS)
 
     @staticmethod
     def _fragment(template: Template, name: str, context: Mapping[str, Any]) -> str:
-        content = "".join(template.blocks[name](template.new_context(dict(context))))
+        content = "".join(in_steps(template.blocks[name](template.new_context(dict(context)))))
         return f'<div data-fragment="{name}">{content}</div>'
 
     def _error(self, request: Request, status: int, message: str) -> Response:

@@ -9,14 +9,13 @@ from starlette.exceptions import HTTPException
 from tool_call_evaluators.report.figures import percentile
 from tool_call_evaluators.report.wording import duration_text
 
+from ..admin.control import MAX_OPEN
 from ..admin.turn_queries import FILTERS, turn_query
 from ..store import TurnQuery
 from ..store.base import TurnJson
 from ..store.encoding import json_text
-from ..store.turn_summary import turn_summary
 from .finding_meanings import MEANINGS
 from .screen import Screen, View
-from .turn_rows import turn_row
 
 _PAGE = 50
 _MOST_RUNS = 100
@@ -43,14 +42,14 @@ async def _values(view: View) -> Mapping[str, Any]:
     except ValueError as error:
         raise HTTPException(400, str(error)) from None
     link = view.link
-    in_progress = await view.control.turns_in_progress()
+    in_progress = await view.control.turns_in_progress(MAX_OPEN if filters else _PAGE)
     found = page.items if cursor else [*_selected(in_progress, query), *page.items]
     return {
         "agent": await view.agent.status() if view.agent else None,
         "proxy_url": view.proxy_url,
         "is_live": cursor is None,
-        "counters": await _counters(view, filters.get("run"), in_progress),
-        "rows": [turn_row(turn) for turn in {turn["turn_id"]: turn for turn in reversed(found)}.values()][::-1],
+        "counters": await _counters(view, filters.get("run"), _number_open(view, filters.get("run"), in_progress)),
+        "turns": list({turn["turn_id"]: turn for turn in reversed(found)}.values())[::-1],
         "filters": filters,
         "first_page": link(**filters),
         "next_page": link(**filters, cursor=page.next_cursor) if page.next_cursor else None,
@@ -59,7 +58,8 @@ async def _values(view: View) -> Mapping[str, Any]:
 
 
 def _selected(in_progress: Sequence[TurnJson], query: TurnQuery) -> list[TurnJson]:
-    """The newest of these turns that the query selects, in short."""
+    """The newest of these turns that the query selects."""
+    has_content = bool(query.content)
     wanted = {"run": query.run, "case_id": query.case, "conversation_id": query.conversation, "status": query.status}
     exact = {name: value for name, value in wanted.items() if value is not None}
     found = [
@@ -67,17 +67,21 @@ def _selected(in_progress: Sequence[TurnJson], query: TurnQuery) -> list[TurnJso
         for turn in in_progress
         if all(turn[name] == value for name, value in exact.items())
         and (query.content.cases is None or turn["case_id"] in query.content.cases)
-        and (not query.content or query.content.matches(json_text(turn), "[]"))
+        and (not has_content or query.content.matches(json_text(turn), "[]"))
     ]
-    return [turn_summary(turn) for turn in found[:_PAGE]]
+    return found[:_PAGE]
 
 
-async def _counters(view: View, run: str | None, in_progress: Sequence[TurnJson]) -> list[tuple[str, str, str]]:
+def _number_open(view: View, run: str | None, in_progress: Sequence[TurnJson]) -> int:
+    return view.control.open_turns if run is None else sum(turn["run"] == run for turn in in_progress)
+
+
+async def _counters(view: View, run: str | None, open_turns: int) -> list[tuple[str, str, str]]:
     """Name, figure and class of each counter, of a run or of all."""
     figures = await view.figures.of(run)
     counters = [
         ("turns", f"{figures.turns:,}", ""),
-        ("open", f"{sum(run in (None, turn['run']) for turn in in_progress):,}", ""),
+        ("open", f"{open_turns:,}", ""),
         ("calls", f"{figures.calls:,}", ""),
         ("failed", f"{figures.failed:,}", "bad" if figures.failed else ""),
         ("errored", f"{figures.errored:,}", "bad" if figures.errored else ""),

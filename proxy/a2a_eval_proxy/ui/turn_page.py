@@ -11,7 +11,6 @@ from tool_call_evaluators.report.model import seconds_between
 from tool_call_evaluators.report.wording import EXPECTATION_WORDS, counted, duration_text
 
 from ..store.base import TurnJson
-from ..store.turn_summary import turn_summary
 from .finding_meanings import MEANINGS
 from .links import named
 from .screen import Screen, View
@@ -35,7 +34,7 @@ _EVENTS = "tool_call,text,state,turn.closed,turn.done"
 
 async def _values(view: View) -> Mapping[str, Any]:
     turn = await _turn(view)
-    row, link = turn_row(turn_summary(turn)), view.link
+    row, link = turn_row(turn), view.link
     shown = await shown_turn(view.control, turn)
     for made, times in zip(shown.get("calls", ()), turn.get("call_times", ()), strict=False):
         made["when"] = _when(times or {}, turn["started_at"])
@@ -70,9 +69,8 @@ async def _turn(view: View) -> TurnJson:
         stored = await view.control.store.turn(turn_id)
         if stored is not None and stored["status"] != "open":
             return stored
-        in_progress = await view.control.turns_in_progress()
-        turn = next((turn for turn in in_progress if turn["turn_id"] == turn_id), stored)
-        if turn is not None:
+        in_progress = await view.control.turns_in_progress(turn_id=turn_id)
+        if turn := next(iter(in_progress), stored):
             return turn
         await asyncio.sleep(0.05)
     raise HTTPException(404, f"There is no turn {turn_id!r}. It may have been deleted, or not be stored yet.")

@@ -10,6 +10,7 @@ from tool_call_evaluators.report.model import seconds_between
 from tool_call_evaluators.report.wording import one_line
 
 from ..store.base import TurnJson
+from ..store.turn_summary import turn_summary
 
 _MAX_TEXT = 60
 _MAX_CHIPS = 6
@@ -42,8 +43,9 @@ class TurnRow:
     """How people assessed it, in words; "" without annotations."""
 
 
-def turn_row(summary: TurnJson) -> TurnRow:
-    """The row of a turn in short (`store.turn_summary`)."""
+def turn_row(turn: TurnJson) -> TurnRow:
+    """The row of a turn, which may be in short (`store.turn_summary`)."""
+    summary = turn if "verdict" in turn else turn_summary(turn)
     calls = summary["tool_calls"][:_MAX_CHIPS]
     return TurnRow(
         summary["turn_id"],

@@ -198,6 +198,7 @@ async def test_live_events_of_all_processes_and_of_those_that_replace_dead_ones(
             assert {(turn["turn_id"], turn["state"]) for turn in shown} == {
                 (turn_id, "TASK_STATE_WORKING") for turn_id in working
             }
+            assert (await admin.get(f"/turns/{shown[0]['turn_id']}")).status_code == 200
             await asyncio.to_thread(open_gate, agent, gates[0])
             assert await turns[0]
             *changes, done = await events.until("turn.done")

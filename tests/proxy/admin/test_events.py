@@ -15,9 +15,12 @@ import pytest
 import pytest_asyncio
 from a2a_eval_proxy.app import RunningProxy, run_proxy
 from a2a_eval_proxy.privacy.rules import parse_rules
+from a2a_eval_proxy.serving.data_port import DataPort
 from a2a_eval_proxy.settings import Settings
 from a2a_eval_proxy.telemetry.event_bus import TYPES
 from a2a_eval_proxy.telemetry.event_log import EventLog
+from a2a_eval_proxy.turn import Turn
+from a2a_eval_proxy.ui import turn_list
 from agents.scenario_agent import RPC_PATH, scenario_agent
 from agents.scenarios import CONVERT, SEARCH
 from support.live import LiveStream, live
@@ -218,6 +221,27 @@ async def test_open_turns_are_shown_with_what_is_known(it: Proxied) -> None:
     assert (later["response_text"], later["status"], later["evaluations"]) == ("before ", "open", [])
     assert later["state"] == "TASK_STATE_WORKING"
     assert await open_turns(it) == []
+
+
+async def test_pages_copy_only_the_open_turns_that_they_show(it: Proxied, monkeypatch: pytest.MonkeyPatch) -> None:
+    copied: list[str] = []
+    latest_open = DataPort.latest_open
+
+    def recorded(port: DataPort, most: int, turn_id: str | None = None) -> list[Turn]:
+        found = latest_open(port, most, turn_id)
+        copied.extend(turn.turn_id for turn in found)
+        return found
+
+    monkeypatch.setattr(turn_list, "_PAGE", 1)
+    async with it.turn(), it.turn():
+        later, earlier = [turn["turn_id"] for turn in await open_turns(it)]
+        monkeypatch.setattr(DataPort, "latest_open", recorded)
+        shown = {"/": [later], f"/turns/{earlier}": [earlier], f"/api/turns/{earlier}/wire": [earlier], "/turns/x": []}
+        for address, wanted in shown.items():
+            page = (await it.admin.get(address)).text
+            assert (copied, earlier in page) == (wanted, earlier in wanted)
+            copied.clear()
+        assert "<dt>open</dt><dd>2</dd>" in (await it.admin.get("/")).text
 
 
 # ── secrets ─────────────────────────────────────────────────────────────────────────────────────────────────

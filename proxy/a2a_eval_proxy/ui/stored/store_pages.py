@@ -13,6 +13,7 @@ from prometheus_client import CollectorRegistry
 from tool_call_evaluators.suite import Case, Suite
 
 from ...admin.api import admin_app
+from ...admin.control import MAX_OPEN
 from ...admin.timeline import Observed
 from ...net.browser_guard import HostNames
 from ...net.http_server import listening
@@ -51,7 +52,9 @@ class StoredControl:
     async def flush(self, timeout_s: float) -> dict[str, int]:
         return {"pending": 0, "open": 0}
 
-    async def turns_in_progress(self) -> list[TurnJson]:
+    open_turns = 0
+
+    async def turns_in_progress(self, most: int = MAX_OPEN, turn_id: str | None = None) -> list[TurnJson]:
         return []
 
     async def wire(self, turn_id: str, tasks: Sequence[str], began: float, ended: float | None) -> list[dict[str, Any]]:
