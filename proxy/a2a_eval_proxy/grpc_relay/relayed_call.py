@@ -22,6 +22,7 @@ from ..relay.client_request import RelayContext
 from ..relay.opted_in_tasks import Request
 from ..relay.tap import Tap
 from ..relay.webhook_request import RefusedWebhookError, webhooks_refused
+from .client_messages import ClientMessages
 from .extended_card import rewrite_card
 from .message_filter import MessageFilter
 from .messages import METHODS, A2AMethod, as_json, decoded
@@ -47,6 +48,7 @@ class RelayedCall:
         self._channel = channel
         self._path = path
         self._context = context
+        self._messages = ClientMessages(context)
         self._method: A2AMethod | None = METHODS.get(path)
         self._head = read_request(to_headers(context.invocation_metadata()))
         self._tap: Tap | None = None
@@ -56,15 +58,15 @@ class RelayedCall:
 
     async def run(self) -> None:
         """Relay the call; ends with the agent's status, or is cancelled when the client cancels."""
+        method, messages = self._method, self._messages
         try:
-            first = await self._first_message(self._method) if self._method is not None else None
+            request = await self._request(method) if method is not None else await messages.only()
         except RefusedWebhookError as error:
-            assert self._method is not None  # noqa: S101
-            await refuse(self._context, self._method, error)
+            assert method is not None  # noqa: S101
+            await refuse(self._context, method, error)
             return
-        metadata = self._agent_metadata()
-        call = self._channel.stream_stream(self._path)(metadata=metadata, timeout=self._context.time_remaining())
-        sending = asyncio.get_running_loop().create_task(self._send(call, first))
+        call = self._begin(request)
+        sending = asyncio.get_running_loop().create_task(self._send(call)) if request is None else None
         try:
             await self._answer(call)
         except asyncio.CancelledError:
@@ -73,7 +75,9 @@ class RelayedCall:
                 self._tap.end(Finding("client_gone", message, Severity.WARNING))
             raise
         finally:
-            sending.cancel()
+            if sending is not None:
+                sending.cancel()
+            messages.close()
             call.cancel()
             if self._tap is not None:
                 self._tap.end()
@@ -82,12 +86,23 @@ class RelayedCall:
 
     # ── to the agent ────────────────────────────────────────────────────────────────────────────────────
 
-    async def _first_message(self, method: A2AMethod) -> bytes | None:
+    def _begin(self, request: bytes | None) -> Any:
+        """The call to the agent. `request` is its only message; None: `_send` sends what there is.
+
+        A message that does not go out together with the call may meet an agent that has already responded. grpc.aio
+        then forgets the agent's status and reports INTERNAL.
+        """
+        options = {"metadata": self._agent_metadata(), "timeout": self._context.time_remaining()}
+        if request is None:
+            return self._channel.stream_stream(self._path)(**options)
+        return self._channel.unary_stream(self._path)(request, **options)
+
+    async def _request(self, method: A2AMethod) -> bytes | None:
         """The request message of an A2A method, read before the call to the agent begins: it decides the metadata.
 
         Raises RefusedWebhookError.
         """
-        data = await self._context.read()
+        data = await self._messages.next()
         if data is grpc.aio.EOF:
             return None
         tap = self._tap = self._open_tap()
@@ -152,15 +167,13 @@ class RelayedCall:
         texts = [(name, value) for name, value in to_headers(self._agent_metadata()) if not name.endswith(b"-bin")]
         return RequestHead(b"POST", self._path.encode(), [(b"content-type", b"application/grpc"), *texts])
 
-    async def _send(self, call: Any, first: bytes | None) -> None:
+    async def _send(self, call: Any) -> None:
         """Send the client's messages to the agent. An error of the call shows in its status."""
         try:
-            if first is not None:
-                await call.write(first)
-            while (message := await self._context.read()) is not grpc.aio.EOF:
+            while (message := await self._messages.next()) is not grpc.aio.EOF:
                 await call.write(message)
             await call.done_writing()
-        except (grpc.RpcError, asyncio.InvalidStateError):
+        except (grpc.RpcError, grpc.aio.InternalError, asyncio.InvalidStateError):
             return
 
     # ── to the client ───────────────────────────────────────────────────────────────────────────────────

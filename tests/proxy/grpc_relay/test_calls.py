@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import sys
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -26,15 +27,18 @@ class Caller:
         self.channel = grpc.aio.insecure_channel(address, UNLIMITED)
 
     def begin(self, method: str, **options: Any) -> Any:
-        return self.channel.stream_stream(method if method[0] == "/" else SERVICE + method)(**options)
+        return self.channel.stream_stream(_path(method))(**options)
 
     async def call(self, method: str, *requests: bytes, **options: Any) -> dict[str, Any]:
-        call = self.begin(method, **options)
         messages = []
         try:
-            for request in requests:
-                await call.write(request)
-            await call.done_writing()
+            if len(requests) == 1:  # sent with the call: `write` may fail if the other side has responded already
+                call = self.channel.unary_stream(_path(method))(*requests, **options)
+            else:
+                call = self.begin(method, **options)
+                for request in requests:
+                    await call.write(request)
+                await call.done_writing()
             while (message := await call.read()) is not grpc.aio.EOF:
                 messages.append(message)
         except grpc.aio.AioRpcError:
@@ -46,6 +50,10 @@ class Caller:
             "code": await call.code(),
             "details": await call.details(),
         }
+
+
+def _path(method: str) -> str:
+    return method if method[0] == "/" else SERVICE + method
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
@@ -60,6 +68,16 @@ async def proxied(proxy):
     caller = Caller(proxy.grpc_address)
     yield caller
     await caller.channel.close()
+
+
+@pytest_asyncio.fixture(loop_scope="module")
+async def bare_agent():
+    """HOST:PORT of a server without any service."""
+    server = grpc.aio.server()
+    port = server.add_insecure_port("127.0.0.1:0")
+    await server.start()
+    yield f"127.0.0.1:{port}"
+    await server.stop(0)
 
 
 @pytest.mark.parametrize(
@@ -189,6 +207,17 @@ async def test_an_agent_that_is_down_is_unavailable(tmp_path: Path):
         await caller.channel.close()
     assert outcome["code"] is grpc.StatusCode.UNAVAILABLE
     assert outcome["trailing"] == []
+
+
+@pytest.mark.parametrize("path", ["/no.such.Service/Method", "/lf.a2a.v1.A2AService/GetTask"])
+async def test_the_status_of_an_agent_that_refuses_at_once(bare_agent, tmp_path, path):
+    """As an interceptor does that checks credentials: without reading the message."""
+    async with (
+        running_proxy(f"grpc://{bare_agent}", tmp_path, negotiate="never") as proxy,
+        grpc.aio.insecure_channel(proxy.grpc_address) as channel,
+    ):
+        codes = Counter([await channel.unary_unary(path)(b"x").code() for _ in range(200)])
+    assert codes == {grpc.StatusCode.UNIMPLEMENTED: 200}
 
 
 async def test_a_port_in_use_is_said(proxy, tmp_path):
