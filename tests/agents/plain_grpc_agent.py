@@ -37,6 +37,8 @@ class PlainAgent(a2a_pb2_grpc.A2AServiceServicer):  # type: ignore[misc]  # grpc
         text = request.message.parts[0].text
         if text == "nothing":
             return SendMessageResponse()
+        if text == "dense":
+            return SendMessageResponse(task={**_TASK, "metadata": {"many": [0] * 110_000}})
         await self._end(text, context)
         await context.send_initial_metadata((("x-agent", "1"), ("x-agent", "2"), ("raw-bin", b"\0\xff")))
         return SendMessageResponse(task=_task(text))
@@ -76,8 +78,15 @@ class PlainAgent(a2a_pb2_grpc.A2AServiceServicer):  # type: ignore[misc]  # grpc
             self.cancelled.set()
 
 
+_TASK = {"id": "t1", "context_id": "c1", "status": {"state": TaskState.TASK_STATE_COMPLETED}}
+
+
 def _task(text: str) -> Task:
-    return Task(id="t1", context_id="c1", status={"state": TaskState.TASK_STATE_COMPLETED}, metadata={"text": text})
+    return Task(**_TASK, metadata={"text": text})
+
+
+async def _nonsense(request: bytes, context: Any) -> bytes:
+    return b"\xff"
 
 
 @asynccontextmanager
@@ -86,6 +95,8 @@ async def plain_grpc_agent() -> AsyncIterator[PlainAgent]:
     server, agent = grpc.aio.server(), PlainAgent()
     agent.address = f"127.0.0.1:{server.add_insecure_port('127.0.0.1:0')}"
     a2a_pb2_grpc.add_A2AServiceServicer_to_server(agent, server)
+    nonsense = grpc.unary_unary_rpc_method_handler(_nonsense)  # in place of the method of the same name
+    server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler("a2a.v1.A2AService", {"GetTask": nonsense}),))
     await server.start()
     try:
         yield agent

@@ -14,21 +14,22 @@ _STRING = r'"[^"\\]*+(?:\\.[^"\\]*+)*+"?'
 _STRINGS = re.compile(_STRING.encode(), re.DOTALL), re.compile(_STRING, re.DOTALL)
 
 
-def may_be_dense(text: bytes | str) -> bool:
-    """Whether `text` could have more than `MAX_VALUES` values: an upper bound that counts marks inside strings too."""
-    return len(text) > _SMALL and _marks(text) > MAX_VALUES
+def may_be_dense(text: bytes | str, most: int | None = None) -> bool:
+    """Whether `text` could have more than `most` values (None: `MAX_VALUES`): counts marks inside strings, too."""
+    return len(text) > _SMALL and _marks(text) > (most or MAX_VALUES)
 
 
-def is_dense(text: bytes | str) -> bool:
-    """Whether `text`, parsed as JSON, has more than `MAX_VALUES` commas and opening brackets outside strings."""
-    if len(text) <= _SMALL or not may_be_dense(text):
+def is_dense(text: bytes | str, most: int | None = None) -> bool:
+    """Whether `text` as JSON has more than `most` (None: `MAX_VALUES`) commas and opening brackets outside strings."""
+    most = most or MAX_VALUES
+    if not may_be_dense(text, most):
         return False
     # Valid JSON has at most two strings for each mark, so more need not be left out.
     if isinstance(text, str):
-        return _marks(_STRINGS[1].sub("", text, 2 * MAX_VALUES)) > MAX_VALUES
+        return _marks(_STRINGS[1].sub("", text, 2 * most)) > most
     if 0 in text[:4]:  # UTF-16 or UTF-32, in which the pattern does not find the ends of strings
         return True
-    return _marks(_STRINGS[0].sub(b"", text, 2 * MAX_VALUES)) > MAX_VALUES
+    return _marks(_STRINGS[0].sub(b"", text, 2 * most)) > most
 
 
 def _marks(text: bytes | str) -> int:

@@ -20,9 +20,10 @@ from a2a.types import AgentCard, GetExtendedAgentCardRequest
 from a2a.utils.errors import A2AError, InternalError, InvalidAgentResponseError, UnsupportedOperationError
 from a2a.utils.grpc_status import status_from_call
 from a2a_tool_capture.spec import EXTENSIONS_HEADER, LEGACY_EXTENSIONS_HEADER
-from google.protobuf.message import DecodeError
+from google.protobuf.message import DecodeError, Message
 from google.rpc.error_details_pb2 import ErrorInfo
 
+from ..grpc_relay.messages import METHODS, decoded
 from ..net.http_client import UpstreamError, UpstreamTimeoutError
 from ..settings import Settings
 from .card import ConfiguredCard, offered
@@ -48,6 +49,8 @@ class TranscodedExchange:
     """Of grpc.aio; there are two where the agent has only the service of A2A 0.3."""
     method: str = ""
     """Of the last call."""
+    unreadable: ValueError | None = None
+    """Why the last message of the agent cannot be read."""
     headers: list[tuple[bytes, bytes]] = field(default_factory=list)
     """Of the response, from the agent's metadata."""
     problem: RefusedCall | UpstreamError | None = None
@@ -69,10 +72,21 @@ class _ChannelOfExchange:
         self._timeout_s = timeout_s
 
     def unary_unary(self, path: str, **options: Any) -> Callable[..., Any]:
+        options["response_deserializer"] = partial(self._read, path)
         return partial(self._call, path, self._channel.unary_unary(path, **options), self._timeout_s)
 
     def unary_stream(self, path: str, **options: Any) -> Callable[..., Any]:
+        options["response_deserializer"] = partial(self._read, path)
         return partial(self._call, path, self._channel.unary_stream(path, **options), None)
+
+    def _read(self, path: str, data: bytes) -> Message:
+        """The decoded message; an empty one where it is not readable, since grpcio hides exceptions."""
+        method = METHODS[path]
+        try:
+            return decoded(method.response_type, data)
+        except ValueError as error:
+            self._exchange.unreadable = error
+            return method.response_type()
 
     def _call(
         self, path: str, method: Any, timeout_s: float | None, request: Any, *, metadata: Any, timeout: Any = None
@@ -165,6 +179,8 @@ class AgentOverGrpc(RequestHandler):
             begun = False
             try:
                 async for answer in self._received(getattr(transport, name)(params)):
+                    if exchange.unreadable is not None:
+                        raise exchange.unreadable
                     if not begun:
                         begun = True
                         exchange.headers = to_headers(await exchange.calls[-1].initial_metadata())
@@ -230,6 +246,8 @@ def _failure(error: Exception, exchange: TranscodedExchange) -> A2AError:
             error.data = _metadata_of_error(status)
         return error
     problem: A2AError | RefusedCall | UpstreamError
+    if exchange.unreadable is not None:
+        return InvalidAgentResponseError(f"the agent's answer cannot be read: {exchange.unreadable}")
     if status is not None:
         problem = problem_of(status.code(), status.details(), exchange.method)
     elif isinstance(error, UpstreamTimeoutError):

@@ -34,8 +34,8 @@ _REFUSALS = {
 }
 """HTTP statuses, as google.rpc.Code gives them."""
 
-_OWN_LIMIT = "larger than max"
-"""In the details of a status that this side's gRPC library made: the agent's message exceeds `max_body_bytes`."""
+_TOO_LARGE_TO_SEND, _TOO_LARGE_TO_RECEIVE = "Sent message larger than max", "Received message larger than max"
+"""In the details of a status that this side's gRPC library made: a message exceeds `max_body_bytes`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,8 +54,10 @@ def problem_of(code: grpc.StatusCode, details: str | None, method: str) -> A2AEr
         return UpstreamUnreachableError(message)
     if code is grpc.StatusCode.DEADLINE_EXCEEDED:
         return UpstreamTimeoutError(message)
-    if _OWN_LIMIT in message:
+    if _TOO_LARGE_TO_RECEIVE in message:
         return UpstreamError(message)
+    if _TOO_LARGE_TO_SEND in message:
+        return RefusedCall(413, "BODY_TOO_LARGE", message)
     if code in _REFUSALS:
         return RefusedCall(_REFUSALS[code], code.name, message)
     if code is grpc.StatusCode.UNIMPLEMENTED:

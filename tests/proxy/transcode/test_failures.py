@@ -13,7 +13,7 @@ from agents.plain_grpc_agent import FLOOD, plain_grpc_agent
 from support.grpc_proxy import running_proxy
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
-MAX_BODY = 200_000
+MAX_BODY = 3_000_000
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
@@ -101,6 +101,20 @@ async def test_an_answer_of_an_unknown_kind_is_an_error(http):
     assert error["details"][0]["reason"] == "INVALID_AGENT_RESPONSE"
 
 
+@pytest.mark.parametrize(
+    ("method", "params", "why"),
+    [
+        ("SendMessage", message("dense"), "too many values"),
+        ("GetTask", {"id": "x"}, "not a a2a.v1.Task"),  # of A2A 0.3: the agent has this method there alone
+    ],
+)
+async def test_a_message_that_cannot_be_read_is_an_error(http, caplog, method, params, why):
+    answer = await http.post("/", json={"jsonrpc": "2.0", "id": 1, "method": method, "params": params})
+    error = answer.json()["error"]
+    assert (error["code"], why in error["message"]) == (-32006, True)
+    assert "deserializing" not in caplog.text  # grpcio's traceback
+
+
 async def test_metadata_of_the_answer_arrives_as_headers(http):
     answer = await http.post("/message:send", json=message("hi"))
     assert answer.headers.get_list("x-agent") == ["1", "2"]
@@ -155,7 +169,22 @@ async def test_a_body_over_the_limit_is_refused(agent, http):
     over_rest = await http.post("/message:send", json=message("x" * MAX_BODY))
     for answer in (over_rpc, over_rest):
         assert (answer.status_code, f"exceeds {MAX_BODY} bytes" in answer.json()["error"]["message"]) == (413, True)
+    dense = await http.post("/message:send", json={**message("hi"), "metadata": {"many": [0] * 150_000}})
+    assert (dense.status_code, "values" in dense.json()["error"]["message"]) == (413, True)
     assert len(agent.deadlines) == before
+
+
+async def test_messages_over_the_limit_of_the_agents_side(tmp_path):
+    """The message of a request may be larger than its JSON; the agent's is checked by the gRPC library."""
+    async with (
+        plain_grpc_agent() as agent,
+        running_proxy(f"grpc://{agent.address}", tmp_path, transcode=True, grpc=None, max_body_bytes=50_000) as proxy,
+        httpx.AsyncClient(base_url=proxy.url, headers={"A2A-Version": "1.0"}) as http,
+    ):
+        request = await http.post("/message:send", json={**message("hi"), "metadata": {"many": [0] * 20_000}})
+        answer = await http.post("/", json=rpc("dense"))
+    assert (request.status_code, answer.status_code) == (413, 502)
+    assert "larger than max" in answer.json()["error"]["message"]
 
 
 async def test_an_agent_that_falls_silent(tmp_path):
