@@ -6,11 +6,16 @@ import asyncio
 import io
 import json
 import sys
+from collections.abc import Callable
 from contextlib import redirect_stdout
 from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
 from .command import command, run_async
 from .options import CheckOptions
+
+if TYPE_CHECKING:
+    from rich.console import Console
 
 _WIDTH = 120
 """Characters in a line of a report that is written to a file."""
@@ -24,10 +29,13 @@ def check(options: CheckOptions) -> bool:
     grpc://HOST:PORT is an agent that has only gRPC. Reports what is wrong, with the evidence and a fix. The agent's
     tools really run.
 
+    With --via, sends the same requests to the agent and through its proxy instead, and reports what differs.
+
     \b
     Exit codes: 0 conforming, 1 not conforming or no tool call seen, 2 bad usage, 3 agent unreachable.
+    With --via: 0 no differences, 1 differences.
     """
-    return run_async(_check(options))
+    return run_async(_check(options) if options.via is None else _compare(options, options.via))
 
 
 async def _check(options: CheckOptions) -> bool:
@@ -45,7 +53,6 @@ async def _check(options: CheckOptions) -> bool:
     from ..check.signatures.card import verify_card
     from ..connectors.chat_agent import ChatOptions
     from ..connectors.connect import connected
-    from ..privacy.private_files import write_out
 
     url, headers, tls = options.url, dict(options.header), options.tls()
     chat = ChatOptions(options.agent_model, options.agent_system, options.agent_tools)
@@ -60,16 +67,60 @@ async def _check(options: CheckOptions) -> bool:
             signatures = await verify_card(card.body, card.request.url, options.card_key, tls)
             record = replace(record, card=replace(card, signatures=signatures))
     report = mask_credentials(apply_rules(record), client.header_values)
+    await _write(
+        options,
+        lambda console: print_report(report, url, console),
+        lambda: report_json(report, url),
+        lambda: report_junit(report, url),
+    )
+    return report.verdict is CheckVerdict.CONFORMING
+
+
+async def _compare(options: CheckOptions, via: str) -> bool:
+    from rich.console import Console
+    from rich.markup import escape
+
+    from ..check.compare.comparison import SideConnection, compare_agent
+    from ..check.compare.report import comparison_json, comparison_junit, print_comparison
+    from ..check.probe.client import ProbeClient
+    from ..check.report.masking import masking
+
+    headers, tls = dict(options.header), options.tls()
+    async with ProbeClient(headers, options.timeout, tls) as client:
+        connection = SideConnection(client.headers, options.timeout, tls)
+        with Console(stderr=True).status("") as status:
+            found = await compare_agent(
+                options.url, via, client, connection, options.message, lambda what: status.update(escape(what))
+            )
+    report = masking(client.header_values)(found)
+    await _write(
+        options,
+        lambda console: print_comparison(report, console),
+        lambda: comparison_json(report),
+        lambda: comparison_junit(report),
+    )
+    return not report.differences
+
+
+async def _write(
+    options: CheckOptions,
+    print_text: Callable[[Console], None],
+    as_json: Callable[[], dict[str, Any]],
+    as_junit: Callable[[], str],
+) -> None:
+    """Write a report in the format of the options to its file or standard output."""
+    from rich.console import Console
+
+    from ..privacy.private_files import write_out
+
     text = io.StringIO()
     if options.format == "text":
-        in_file = {"file": text, "width": _WIDTH} if options.out else {"file": sys.stdout}
-        print_report(report, url, Console(highlight=False, **in_file))
+        print_text(Console(highlight=False, file=text, width=_WIDTH) if options.out else Console(highlight=False))
     elif options.format == "json":
-        text.write(json.dumps(report_json(report, url), indent=2, ensure_ascii=False) + "\n")
+        text.write(json.dumps(as_json(), indent=2, ensure_ascii=False) + "\n")
     else:
-        text.write(report_junit(report, url))
+        text.write(as_junit())
     if options.out is None:
         sys.stdout.write(text.getvalue())
     else:
         await asyncio.to_thread(write_out, options.out, text.getvalue())
-    return report.verdict is CheckVerdict.CONFORMING

@@ -332,6 +332,7 @@ class CheckOptions(AgentClientOptions):
         (),
         repeatable=True,
     )
+    via: str | None = option(types.URL, "Compare the agent with what a proxy at this URL shows.", None)
     card_key: str | None = option(
         types.FILE_OR_URL,
         "Public key (JWK, JWK Set or PEM) that must have signed the agent card. Default: the signature's `jku`, if "
@@ -341,6 +342,11 @@ class CheckOptions(AgentClientOptions):
     timeout: float = option(types.SECONDS, "Maximum time of a response.", 120.0)
     format: str = option(types.one_of("text", "json", "junit"), "Output format.", "text")
     out: Path | None = option(types.OUTPUT_FILE, "File to write the report to. Default: standard output.", None)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.via is not None and self.card_key is not None:
+            raise ConfigError("--card-key verifies the card of the agent itself; use it without --via")
 
 
 class DemoOptions(Options):

@@ -51,6 +51,7 @@ class ProbeClient:
                 raise ConfigurationError(f"header {name!r} is set by the check itself, with several values; remove it")
         self.timeout_s = timeout_s
         filled = {name: resolve_header(name, value) for name, value in headers.items()}
+        self.headers = filled
         self.header_values = frozenset(filled.values())
         """To be masked in reports: an agent may quote the request."""
         self._http = httpx.AsyncClient(

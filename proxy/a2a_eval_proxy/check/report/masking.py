@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import fields, is_dataclass, replace
 from typing import Any
 
@@ -17,9 +17,22 @@ _MAX_DEPTH = 200
 
 def mask_credentials(report: CheckReport, header_values: Iterable[str]) -> CheckReport:
     """Returns the report with `***` in place of every credential in these values of request headers."""
+    value = masking(header_values)
+    return replace(
+        report,
+        record=replace(report.record, card=value(report.record.card)),
+        results=tuple(
+            replace(result, problems=value(result.problems), reason=value(result.reason)) for result in report.results
+        ),
+    )
+
+
+def masking(header_values: Iterable[str]) -> Callable[[Any], Any]:
+    """Returns a function that masks every credential in these values of request headers, at any depth of its argument.
+
+    It copies dictionaries, lists, tuples and dataclasses.
+    """
     longest_first = sorted(_credentials_in(header_values), key=len, reverse=True)
-    if not longest_first:
-        return report
 
     def text(original: str) -> str:
         for credential in longest_first:
@@ -41,13 +54,7 @@ def mask_credentials(report: CheckReport, header_values: Iterable[str]) -> Check
             return original
         return replace(original, **{each.name: value(getattr(original, each.name), depth) for each in fields(original)})
 
-    return replace(
-        report,
-        record=replace(report.record, card=value(report.record.card)),
-        results=tuple(
-            replace(result, problems=value(result.problems), reason=text(result.reason)) for result in report.results
-        ),
-    )
+    return value if longest_first else lambda original: original
 
 
 def _credentials_in(header_values: Iterable[str]) -> frozenset[str]:

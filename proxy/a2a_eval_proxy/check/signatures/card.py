@@ -88,7 +88,7 @@ async def _keys_of_flag(source: str, tls: ssl.SSLContext | None) -> list[PublicK
 async def _keys_of_agent(
     signature: CardSignature, url: str, tls: ssl.SSLContext | None
 ) -> list[PublicKey] | SignatureResult:
-    """The keys at the signature's `jku`, or why there are none."""
+    """The keys at the signature's `jku`, or why they cannot be used."""
     from .keys import read_keys
 
     where, jku = signature.where, signature.jku

@@ -57,7 +57,7 @@ class PublicKey:
 
 
 def read_keys(data: bytes) -> list[PublicKey]:
-    """Returns the public keys. Raises ValueError with the reason if there are none, or if one must not be used."""
+    """Returns the public keys. Raises ValueError for content without keys, or with a key that must not be used."""
     if data.lstrip().startswith(b"-----BEGIN"):
         return [PublicKey(_from_pem(data), {})]
     content = decode_strictly(data)

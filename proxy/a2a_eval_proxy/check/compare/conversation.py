@@ -1,0 +1,148 @@
+"""The requests of a comparison, in order, over one interface: each goes to the agent twice, and through the proxy."""
+
+from __future__ import annotations
+
+import asyncio
+import uuid
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from a2a_tool_capture.wire import TERMINAL_STATES, normalize_event
+
+from ...protocol.operations import Binding
+from ..probe.record import Interface
+from ..probe.responses import context_id_of, state_of, task_id_of
+from .answers import OperationComparison, SideAnswer
+from .cards import addresses, with_design, without_addresses
+from .differences import compare, names_calls
+from .pairing import IdPairing
+from .requests import ComparedRequest, Requests
+from .sender import Sender
+
+Progress = Callable[[str], None]
+
+
+@dataclass(slots=True)
+class Side:
+    """One way to the agent, over one interface; and what its last message led to."""
+
+    sender: Sender
+    requests: Requests
+    task: str = ""
+    context: str = ""
+    ended: bool = False
+
+    def learn(self, answer: SideAnswer) -> None:
+        """Take task and conversation from the answer to a message."""
+        self.task, self.context, self.ended = "", "", False
+        for part in answer.parts:
+            value = part.value
+            if self.requests.interface.binding is Binding.JSONRPC and isinstance(value, dict):
+                value = value.get("result")
+            event = normalize_event(value)
+            if event is not None:
+                self.task = self.task or task_id_of(event)
+                self.context = self.context or context_id_of(event)
+                self.ended = state_of(event) in TERMINAL_STATES or self.ended
+
+
+@dataclass(slots=True)
+class InterfaceComparison:
+    """Compares the sides over one interface. `sides` are direct, direct again, and by the proxy."""
+
+    interface: Interface
+    sides: tuple[Side, Side, Side]
+    progress: Progress
+    done: list[OperationComparison] = field(default_factory=list)
+    calls_seen: bool = False
+    """Whether a direct answer to a request for tool calls has some."""
+    pairings: tuple[IdPairing, IdPairing] = field(default_factory=lambda: (IdPairing(), IdPairing()))
+    """Of direct and direct again, of direct and proxied."""
+
+    async def run(self, messages: Sequence[str], *, streams: bool, pushes: bool) -> list[OperationComparison]:
+        """Compare every operation; `streams` and `pushes` are capabilities of the card."""
+        for message in messages:
+            await self._message(message, streams=streams)
+        await self._reads(pushes=pushes)
+        await self._errors()
+        return self.done
+
+    async def _message(self, text: str, *, streams: bool) -> None:
+        """The message in each way, without and with a request for tool calls, and the task after it."""
+        for asked in (True, False):  # the reads that follow are about the last one
+            suffix = " (asking for tool calls)" if asked else ""
+            for stream in (True, False) if streams else (False,):
+                name = "stream" if stream else "send"
+                answers = await self._each(
+                    name + suffix,
+                    lambda side, stream=stream, asked=asked: side.requests.send(  # type: ignore[misc]
+                        text, str(uuid.uuid4()), stream=stream, asked=asked
+                    ),
+                    asked=asked,
+                )
+                for side, answer in zip(self.sides, answers, strict=True):
+                    side.learn(answer)
+            await self._about_task("get" + suffix, "GetTask", asked=asked)
+
+    async def _reads(self, *, pushes: bool) -> None:
+        if all(side.context for side in self.sides) and not self.interface.legacy:
+            await self._each("list", lambda side: side.requests.list_tasks(side.context))
+        if all(side.ended for side in self.sides):  # else it would wait for events
+            await self._about_task("subscribe", "SubscribeToTask")
+        if pushes and all(side.task for side in self.sides):
+            for verb in ("Create", "Get", "List", "Delete"):
+                name = f"{verb.lower()} push configuration"
+                await self._each(name, lambda side, verb=verb: side.requests.push_config(verb, side.task))  # type: ignore[misc]
+        await self._about_task("cancel", "CancelTask")
+        await self._each("extended card", lambda side: side.requests.extended_card(), card=True)
+
+    async def _errors(self) -> None:
+        task = str(uuid.uuid4())
+        await self._each("unknown task", lambda side: side.requests.about_task("GetTask", task))
+        await self._each("unknown method", lambda side: side.requests.unknown_method())
+        await self._each("malformed body", lambda side: side.requests.malformed("m"))
+        await self._each("wrong version", lambda side: side.requests.wrong_version())
+        await self._each("wrong content type", lambda side: side.requests.wrong_content_type())
+
+    async def _about_task(self, name: str, operation: str, *, asked: bool = False) -> None:
+        if all(side.task for side in self.sides):
+
+            def build(side: Side) -> ComparedRequest:
+                return side.requests.about_task(operation, side.task, asked=asked)
+
+            await self._each(name, build, asked=asked)
+
+    async def _each(
+        self, name: str, build: Callable[[Side], ComparedRequest | None], *, asked: bool = False, card: bool = False
+    ) -> list[SideAnswer]:
+        """Send a request on every side and compare the answers."""
+        self.progress(f"{self.interface}: {name}")
+        requests = [build(side) for side in self.sides]
+        sent = [side.sender.send(one) for side, one in zip(self.sides, requests, strict=True) if one is not None]
+        if not sent:
+            return []
+        answers = await asyncio.gather(*sent)
+        compared = [without_addresses(answer, self.interface.binding) for answer in answers] if card else answers
+        direct, again, proxied = compared
+        self.calls_seen = self.calls_seen or (asked and names_calls(direct))
+        noise = {delta.what for delta in compare(direct, again, self.pairings[0], asked=asked)}
+        deltas = compare(direct, proxied, self.pairings[1], asked=asked)
+        if card:
+            rewritten = _addresses_in(answers[0]) != _addresses_in(answers[2])
+            deltas = list(with_design(deltas, rewritten))
+        varies = sorted({delta.what for delta in deltas if _varies(delta.what, noise)})
+        kept = [delta for delta in deltas if delta.what not in varies]
+        self.done.append(OperationComparison(str(self.interface), name, kept, varies))
+        return answers
+
+
+def _varies(what: str, noise: set[str]) -> bool:
+    """Whether two direct answers differ there, too, or in the number of events, which shifts them."""
+    return what in noise or (what.startswith("event ") and "events" in noise)
+
+
+def _addresses_in(answer: SideAnswer) -> list[Any]:
+    """The addresses of a card in the answer."""
+    values = (part.value for part in answer.parts)
+    return [addresses(value.get("result", value)) for value in values if isinstance(value, dict)]

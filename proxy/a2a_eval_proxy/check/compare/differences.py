@@ -1,0 +1,156 @@
+"""Compares two answers to the same request. Pure."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import replace
+from itertools import islice
+from typing import Any
+
+from a2a_tool_capture.spec import is_capture_uri
+from tool_call_evaluators.report.wording import cut
+
+from ...protocol.extension_filter import UnreadableError, names_extension, strip, strip_event
+from .answers import AnswerPart, Delta, SideAnswer
+from .pairing import IdPairing
+
+MAX_DELTAS = 10
+"""Differences of one answer to report: a fault repeats itself."""
+_MAX_TEXT = 300
+_MISSING = object()
+
+_NOT_END_TO_END = frozenset(
+    {
+        *("connection", "keep-alive", "te", "trailer", "transfer-encoding", "upgrade", "proxy-authenticate"),
+        *("proxy-connection", "content-length", "date"),
+        *("accept-encoding", "grpc-accept-encoding", "grpc-encoding", "grpc-status", "grpc-message"),
+    }
+)
+"""Of each connection and each moment. The status and its details are compared as values."""
+
+UNASKED = "a2a-eval-proxy removes the extension for clients that did not request it (proxy/docs/transparency.md)"
+
+
+def compare(direct: SideAnswer, other: SideAnswer, pairing: IdPairing, *, asked: bool = False) -> list[Delta]:
+    """Returns the first MAX_DELTAS differences. `asked`: the request activates the extension."""
+    found: list[Delta] = []
+    if not asked:
+        if not names_calls(direct) and names_calls(other):
+            found.append(Delta("tool calls", "absent", "present, although the request does not ask for them"))
+        elif names_calls(direct) and not names_calls(other):
+            direct = _without_extension(direct)
+            found.append(Delta("tool calls", "present, although the request does not ask for them", "absent", UNASKED))
+    elif names_calls(direct) and not names_calls(other):
+        found.append(Delta("tool calls", "present", "absent, although the request asks for them"))
+    return [*found, *islice(_deltas(direct, other, pairing), MAX_DELTAS)]
+
+
+def _deltas(direct: SideAnswer, other: SideAnswer, pairing: IdPairing) -> Iterator[Delta]:
+    if direct.status != other.status:
+        yield Delta("status", direct.status, other.status)
+    if not pairing.same(direct.end, other.end):
+        yield Delta("end", direct.end or "complete", other.end or "complete")
+    yield from _field_deltas("header", direct.headers, other.headers, pairing)
+    yield from _part_deltas(direct, other, pairing)
+    if not pairing.same(direct.message, other.message):
+        yield Delta("status message", _shown(direct.message), _shown(other.message))
+    yield from json_deltas("status details", direct.details, other.details, pairing)
+    yield from _field_deltas("trailing metadata", direct.trailers, other.trailers, pairing)
+
+
+def _field_deltas(
+    kind: str, direct: tuple[tuple[str, str], ...], other: tuple[tuple[str, str], ...], pairing: IdPairing
+) -> Iterator[Delta]:
+    for name in dict.fromkeys(name for name, _ in (*direct, *other) if name not in _NOT_END_TO_END):
+        ours, theirs = ([value for key, value in fields if key == name] for fields in (direct, other))
+        if len(ours) != len(theirs) or not all(map(pairing.same, ours, theirs)):
+            yield Delta(f"{kind} {name}", ", ".join(ours) or "(missing)", ", ".join(theirs) or "(missing)")
+
+
+def _part_deltas(direct: SideAnswer, other: SideAnswer, pairing: IdPairing) -> Iterator[Delta]:
+    if direct.streams != other.streams:
+        yield Delta("answer", *("a stream" if answer.streams else "one body" for answer in (direct, other)))
+        return
+    shifted = len(direct.parts) != len(other.parts) or (direct.streams and _summary(direct) != _summary(other))
+    if shifted:
+        yield Delta("events" if direct.streams else "body", _summary(direct), _summary(other))
+    for (place, ours), (_, theirs) in zip(direct.places, other.places, strict=False):
+        found = list(json_deltas(place, ours.value, theirs.value, pairing))
+        found += _field_deltas(f"{place}: field", ours.fields, theirs.fields, pairing)
+        yield from found
+        if found and shifted:
+            return
+
+
+def json_deltas(path: str, direct: Any, other: Any, pairing: IdPairing, key: str = "") -> Iterator[Delta]:
+    """Yields the differences of two JSON values, with their paths."""
+    if isinstance(direct, dict) and isinstance(other, dict):
+        for name in dict.fromkeys((*direct, *other)):
+            inner = path + (f"[{name!r}]" if is_capture_uri(name) else f"{'.' if _is_member(path) else ': '}{name}")
+            yield from json_deltas(inner, direct.get(name, _MISSING), other.get(name, _MISSING), pairing, name)
+    elif isinstance(direct, list) and isinstance(other, list):
+        if len(direct) != len(other):
+            yield Delta(path, f"{len(direct)} entries: {_shown(direct)}", f"{len(other)} entries: {_shown(other)}")
+            return
+        for number, (ours, theirs) in enumerate(zip(direct, other, strict=True)):
+            yield from json_deltas(f"{path}[{number}]", ours, theirs, pairing, key)
+    elif isinstance(direct, str) and isinstance(other, str):
+        if not pairing.same(direct, other, key):
+            yield Delta(path, _shown(direct), _shown(other))
+    elif type(direct) is not type(other) or direct != other:
+        yield Delta(path, _shown(direct), _shown(other))
+
+
+def _is_member(path: str) -> bool:
+    return ": " in path
+
+
+def _shown(value: Any) -> str:
+    if value is _MISSING:
+        return "(missing)"
+    return cut(json.dumps(value, ensure_ascii=False, default=str), _MAX_TEXT)
+
+
+def _summary(answer: SideAnswer) -> str:
+    kinds = ", ".join(_kind(part) for part in answer.parts)
+    return cut(f"{len(answer.parts)}: {kinds}" if kinds else "none", _MAX_TEXT)
+
+
+def _kind(part: AnswerPart) -> str:
+    """What an event is, for people: its member, and the state of a task."""
+    value = part.value
+    value = value.get("result", value) if isinstance(value, dict) else value
+    if not isinstance(value, dict) or not value:
+        return "text"
+    name, content = next(iter(value.items())) if "kind" not in value else (value["kind"], value)
+    status = content.get("status") if isinstance(content, dict) else None
+    state = status.get("state") if isinstance(status, dict) else None
+    return f"{name} {state}" if state else str(name)
+
+
+def names_calls(answer: SideAnswer) -> bool:
+    """Whether the answer has anything of the extension."""
+    headers = any(is_capture_uri(word.strip()) for _, value in answer.headers for word in value.split(","))
+    return headers or any(names_extension(_encoded(part.value)) for part in answer.parts)
+
+
+def _without_extension(answer: SideAnswer) -> SideAnswer:
+    """As the proxy would send it to a client that did not ask."""
+    withheld: set[str] = set()
+    kept = []
+    for part in answer.parts:
+        try:
+            data = _encoded(part.value)
+            left = strip_event(data, None, withheld) if answer.streams else strip(data, None)
+        except UnreadableError:
+            kept.append(part)
+            continue
+        if left is not None:
+            kept.append(AnswerPart(json.loads(left), part.fields))
+    headers = tuple(field for field in answer.headers if not is_capture_uri(field[1].strip()))
+    return replace(answer, headers=headers, parts=tuple(kept))
+
+
+def _encoded(value: Any) -> bytes:
+    return json.dumps(value).encode()

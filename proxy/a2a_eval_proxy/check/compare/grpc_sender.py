@@ -1,0 +1,118 @@
+"""Makes gRPC calls and reads whole answers. Requires grpcio, an optional dependency."""
+
+from __future__ import annotations
+
+import base64
+import ssl
+from collections.abc import Mapping
+from typing import Any
+
+import grpc
+import grpc.aio
+from google.protobuf.json_format import MessageToDict, ParseDict
+from google.protobuf.message import DecodeError
+from google.rpc import error_details_pb2, status_pb2  # noqa: F401  # registers the types of details
+
+from ...grpc_relay.messages import METHODS, as_json, decoded
+from ..probe.client import MAX_BODY_BYTES, MAX_EVENTS
+from .answers import AnswerPart, SideAnswer
+from .requests import GrpcRequest
+
+_DETAILS = "grpc-status-details-bin"
+
+
+class GrpcSender:
+    """One channel for each address. `headers` are metadata of every call; `secure` uses TLS."""
+
+    def __init__(
+        self, headers: Mapping[str, str], timeout_s: float, tls: ssl.SSLContext | None, *, secure: bool
+    ) -> None:
+        self._metadata = [(name.lower(), value) for name, value in headers.items()]
+        self._timeout_s = timeout_s
+        self._credentials = _credentials(tls) if secure else None
+        self._channels: dict[str, grpc.aio.Channel] = {}
+
+    async def close(self) -> None:
+        for channel in self._channels.values():
+            await channel.close(None)
+
+    async def call(self, request: GrpcRequest) -> SideAnswer:
+        """Returns the answer, however it ends."""
+        method = METHODS.get(request.path)
+        message = request.message
+        if not isinstance(message, bytes):
+            message = b"" if method is None else ParseDict(message, method.request_type()).SerializeToString()
+        metadata = [*self._metadata, *request.metadata]
+        call = self._channel(request.address).unary_stream(request.path)(
+            message, metadata=metadata, timeout=self._timeout_s
+        )
+        parts: list[AnswerPart] = []
+        initial: Any = ()
+        end = ""
+        try:
+            initial = await call.initial_metadata()
+            async for data in call:
+                parts.append(AnswerPart(_value(method.response_type if method else None, data)))
+                if len(parts) > MAX_EVENTS:
+                    end = f"longer than {MAX_EVENTS} messages"
+                    break
+        except grpc.aio.AioRpcError:
+            pass  # its status is read below
+        finally:
+            call.cancel()
+        trailing = await call.trailing_metadata()
+        return SideAnswer(
+            (await call.code()).name,
+            _texts(initial),
+            tuple(parts),
+            streams=method is not None and method.streams,
+            message=await call.details() or "",
+            details=_details(trailing),
+            trailers=_texts(trailing),
+            end=end,
+        )
+
+    def _channel(self, address: str) -> grpc.aio.Channel:
+        if address not in self._channels:
+            target = address.rpartition("://")[2].rstrip("/")
+            options = [("grpc.max_receive_message_length", MAX_BODY_BYTES), ("grpc.enable_http_proxy", 0)]
+            self._channels[address] = (
+                grpc.aio.insecure_channel(target, options)
+                if self._credentials is None
+                else grpc.aio.secure_channel(target, self._credentials, options)
+            )
+        return self._channels[address]
+
+
+def _credentials(tls: ssl.SSLContext | None) -> grpc.ChannelCredentials:
+    trusted = [] if tls is None else tls.get_ca_certs(binary_form=True)
+    return grpc.ssl_channel_credentials("".join(map(ssl.DER_cert_to_PEM_cert, trusted)).encode() or None)
+
+
+def _value(message_type: Any, data: bytes) -> Any:
+    """The message as JSON; its bytes in base64 if its type is unknown."""
+    try:
+        if message_type is not None:
+            return as_json(decoded(message_type, data))
+    except ValueError:
+        pass
+    return base64.b64encode(data).decode()
+
+
+def _texts(metadata: Any) -> tuple[tuple[str, str], ...]:
+    return tuple(
+        (name, value if isinstance(value, str) else base64.b64encode(value).decode())
+        for name, value in metadata or ()
+        if name != _DETAILS
+    )
+
+
+def _details(trailing: Any) -> Any:
+    """The google.rpc.Status in the trailing metadata as JSON; in base64 if it cannot be read, None without one."""
+    data = next((value for name, value in trailing or () if name == _DETAILS), None)
+    if data is None:
+        return None
+    try:
+        return MessageToDict(status_pb2.Status.FromString(data))
+    except (DecodeError, TypeError, ValueError):
+        return base64.b64encode(data).decode()

@@ -1,0 +1,138 @@
+"""Sends requests over HTTP and reads whole answers, bounded in size and time."""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+from collections.abc import Mapping
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self
+
+import httpx
+from a2a_tool_capture.errors import connection_problem
+
+from ...protocol.operations import decode_json
+from ...protocol.sse import EventTooLargeError, SseEvent, SseSplitter
+from ..probe.client import CONNECT_TIMEOUT_S, MAX_BODY_BYTES, MAX_EVENTS
+from ..probe.record import ProbeRequest
+from .answers import AnswerPart, SideAnswer, sse_fields
+from .requests import ComparedRequest
+
+if TYPE_CHECKING:
+    from .grpc_sender import GrpcSender
+
+NO_ANSWER = "no answer"
+
+
+class Sender:
+    """Client of one side. Use as async context manager.
+
+    `headers` go with every request, `timeout_s` is the longest time for one answer, `grpc_tls` says whether gRPC
+    interfaces use TLS.
+    """
+
+    def __init__(
+        self, headers: Mapping[str, str], timeout_s: float, tls: ssl.SSLContext | None, *, grpc_tls: bool
+    ) -> None:
+        self._headers, self._timeout_s, self._tls, self._grpc_tls = headers, timeout_s, tls, grpc_tls
+        encodings = {"Accept-Encoding": "gzip, deflate"}
+        self._http = httpx.AsyncClient(
+            headers={**encodings, **headers}, verify=tls or True, timeout=httpx.Timeout(None, connect=CONNECT_TIMEOUT_S)
+        )
+        self._grpc: GrpcSender | None = None
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self._http.aclose()
+        if self._grpc is not None:
+            await self._grpc.close()
+
+    async def send(self, request: ComparedRequest) -> SideAnswer:
+        """Returns the answer, however it ends; status "no answer" without one. Raises GrpcMissingError."""
+        if isinstance(request, ProbeRequest):
+            return await self._request(request)
+        if self._grpc is None:
+            from .grpc_sender import GrpcSender  # only where it is used: grpcio is an optional dependency
+
+            self._grpc = GrpcSender(self._headers, self._timeout_s, self._tls, secure=self._grpc_tls)
+        return await self._grpc.call(request)
+
+    async def _request(self, request: ProbeRequest) -> SideAnswer:
+        status, streams, end = NO_ANSWER, False, ""
+        headers: tuple[tuple[str, str], ...] = ()
+        body = _Body()
+        sent: dict[str, Any] = {"headers": list(request.headers), "content": request.body or None}
+        try:
+            async with (
+                asyncio.timeout(self._timeout_s),
+                self._http.stream(request.method, request.url, **sent) as response,
+            ):
+                status = str(response.status_code)
+                headers = tuple((name.lower(), value) for name, value in response.headers.multi_items())
+                streams = response.headers.get("content-type", "").startswith("text/event-stream")
+                body = _Events() if streams else _Body()
+                async for chunk in response.aiter_bytes():
+                    body.feed(chunk)
+                end = body.rest
+        except TimeoutError:
+            end = f"not complete within {self._timeout_s:g} s"
+        except httpx.RemoteProtocolError:
+            end = "cut"
+        except (httpx.HTTPError, httpx.InvalidURL) as error:
+            end = connection_problem(error)
+        except EventTooLargeError as error:
+            end = str(error)
+        return SideAnswer(status, headers, body.parts, streams, end=end)
+
+
+class _Body:
+    """A body that is one value."""
+
+    rest = ""
+
+    def __init__(self) -> None:
+        self._data = bytearray()
+
+    def feed(self, chunk: bytes) -> None:
+        self._data += chunk
+        if len(self._data) > MAX_BODY_BYTES:
+            raise EventTooLargeError(f"longer than {MAX_BODY_BYTES} bytes")
+
+    @property
+    def parts(self) -> tuple[AnswerPart, ...]:
+        return (AnswerPart(value_of(bytes(self._data))),) if self._data else ()
+
+
+class _Events(_Body):
+    """The events of a stream."""
+
+    def __init__(self) -> None:
+        self._splitter = SseSplitter(MAX_BODY_BYTES)
+        self._events: list[SseEvent] = []
+        self._size = 0
+
+    def feed(self, chunk: bytes) -> None:
+        self._size += len(chunk)
+        self._events += [event for event in self._splitter.feed(chunk) if event.data]
+        if self._size > MAX_BODY_BYTES or len(self._events) > MAX_EVENTS:
+            raise EventTooLargeError(f"longer than {MAX_BODY_BYTES} bytes or {MAX_EVENTS} events")
+
+    @property
+    def rest(self) -> str:  # type: ignore[override]  # "" for a body
+        return "inside an event" if self._splitter.rest.strip() else ""
+
+    @property
+    def parts(self) -> tuple[AnswerPart, ...]:
+        return tuple(AnswerPart(value_of(event.data), sse_fields(event)) for event in self._events)
+
+
+def value_of(data: bytes) -> Any:
+    """The JSON value, or the text of what is not JSON."""
+    try:
+        return decode_json(data)
+    except ValueError:
+        return data.decode(errors="replace")
