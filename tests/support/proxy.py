@@ -76,6 +76,11 @@ class Proxy:
     def process_id(self) -> int:
         return self._child.process.pid
 
+    def children(self) -> list[int]:
+        """With `--processes`: the process ids of the main process, then of the serving ones."""
+        parent = self.process_id
+        return sorted(map(int, Path(f"/proc/{parent}/task/{parent}/children").read_text("ascii").split()))
+
     def kill(self) -> None:
         """Ends the process as a crash would."""
         self._child.kill()

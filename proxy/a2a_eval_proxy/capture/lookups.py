@@ -96,15 +96,18 @@ class Lookups:
             self._of_conversation[turn.conversation_id] = lookup
         return lookup
 
-    def of_watcher(self, task_id: str, over: bool, now: float) -> Lookup | None:
-        """The question about a task that a client reads, perhaps as ended (`over`); None where it need not be asked."""
+    def of_watcher(self, task_id: str, over: bool, now: float, expected: bool) -> Lookup | None:
+        """The question about a task that a client reads, perhaps as ended (`over`); None where it need not be asked.
+
+        `expected`: see `TaskWatcher`.
+        """
         lookup = self._open.get(task_id)
         if lookup is not None or self._look_up is None:
             return lookup
-        if self._not_open.get(task_id, 0.0) > now or len(self._open) >= _MAX_WATCHED:
+        if (self._not_open.get(task_id, 0.0) > now and not expected) or len(self._open) >= _MAX_WATCHED:
             return None
         lookup = self._open[task_id] = Lookup(task_id, over=over)
-        self._look_up(task_id, over, ())
+        self._look_up(task_id, over or expected, ())
         return lookup
 
     def answered(self, task_id: str) -> Lookup | None:

@@ -54,6 +54,13 @@ class TaskWatcher:
     findings: list[Finding] = field(default_factory=list)
     lookup: Lookup | None = None
     """The question to the store about its task; until it is answered, everything the exchange reports waits."""
+    expected: bool = False
+    """Whether its task has an open turn, here or in another process, which may be about to store it."""
+
+    @property
+    def asks(self) -> bool:
+        """Whether the store may be asked about its task."""
+        return self.lookup is None or (self.expected and self.lookup.answered)
 
     @property
     def turn(self) -> Turn | None:

@@ -126,9 +126,9 @@ class TurnBook:
             if resumed is not None:
                 watcher.merger = resumed.merger
 
-    def watch(self) -> TaskWatcher:
+    def watch(self, *, expected: bool = False) -> TaskWatcher:
         """An exchange that asks about tasks without a message of its own: get, list, subscribe, cancel."""
-        return TaskWatcher(self._new_merger())
+        return TaskWatcher(self._new_merger(), expected=expected)
 
     def feed(self, watcher: TaskWatcher, event: Mapping[str, Any], now: float, *, live: bool) -> str:
         """Take one v1.0 event of an exchange; returns the id of the task it is about ("" for none).
@@ -137,8 +137,8 @@ class TurnBook:
         """
         task_id, lookup, record = task_id_of(event), watcher.lookup, watcher.record
         ours = record is not None and record.opener is watcher and record.open is not None
-        if lookup is None and task_id and not ours and not self._tasks.has_open(task_id):
-            watcher.lookup = lookup = self.lookups.of_watcher(task_id, shows_end(event), now)
+        if watcher.asks and task_id and not ours and not self._tasks.has_open(task_id):
+            watcher.lookup = lookup = self.lookups.of_watcher(task_id, shows_end(event), now, watcher.expected)
         if lookup is None or lookup.answered:
             self._feed(watcher, event, now, live, task_id)
             return task_id

@@ -98,7 +98,7 @@ async def _serve_for(role: Role) -> None:
     start_logging(settings.log_level, LOG_LINE, privacy)
     link = Link(*await asyncio.open_unix_connection(role.listener.getsockname()))
     _tune_interpreter()
-    await ServingProcess(settings, link, role.caller_key).run()
+    await ServingProcess(settings, link, role.caller_key, role.push).run()
 
 
 _SWITCH_INTERVAL_S = 0.000_5

@@ -21,7 +21,7 @@ from .uvicorn_protocol import BoundedProtocol
 _CHECK_EVERY_TICKS = 10
 """Ticks of uvicorn's main loop, 0.1 s each, between two checks of the clients' time limits."""
 
-_BACKLOG = 2048
+BACKLOG = 2048
 
 _CUT = "ASGI callable returned without completing response."
 
@@ -43,6 +43,10 @@ _log.addFilter(_PassCutsQuietly())
 _log.setLevel(logging.WARNING)  # the proxy itself logs that a server started
 
 
+Address = str | socket.socket
+"""HOST:PORT, or a bound socket."""
+
+
 class HttpServer(uvicorn.Server):
     """One listening port. `start` returns when it accepts connections; `stop` lets open responses finish.
 
@@ -52,7 +56,7 @@ class HttpServer(uvicorn.Server):
     def __init__(
         self,
         app: Any,
-        address: str,
+        address: Address,
         *,
         shutdown_timeout_s: float,
         limits: ClientLimits | None = None,
@@ -62,8 +66,8 @@ class HttpServer(uvicorn.Server):
         self._limits = limits or ClientLimits()
         super().__init__(server_config(app, self._limits, shutdown_timeout_s))
         self.config.ssl = tls
-        self._socket = bound(address, shared=shared)
-        self._socket.listen(_BACKLOG)
+        self._socket = bound(address, shared=shared) if isinstance(address, str) else address
+        self._socket.listen(BACKLOG)
         self._socket.setblocking(False)
         self._ready = asyncio.Event()
         self._serving: asyncio.Task[None] | None = None
@@ -172,7 +176,7 @@ def address_of(listener: socket.socket) -> str:
 async def listening(
     stack: AsyncExitStack,
     app: Any,
-    address: str,
+    address: Address,
     setting: str,
     shutdown_timeout_s: float,
     limits: ClientLimits | None = None,
@@ -180,7 +184,7 @@ async def listening(
     *,
     shared: bool = False,
 ) -> HttpServer:
-    """A started server, which `stack` stops. For `shared`, see `bound`.
+    """A started server at an address, or on a bound socket, which `stack` stops. For `shared`, see `bound`.
 
     Raises ListenError, with `setting` as what to change.
     """

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from functools import partial
 from hashlib import blake2b
 from typing import Any
 
@@ -86,7 +87,7 @@ class NotificationCapture:
         many."""
         stream = self._streams.get(webhook_id)
         if stream is None:
-            stream = self._streams[webhook_id] = NotificationStream(self._book.watch(), ended=ended)
+            stream = self._streams[webhook_id] = NotificationStream(self._book.watch(expected=True), ended=ended)
             if len(self._streams) > _MAX_STREAMS:
                 _, oldest = self._streams.popitem(last=False)
                 self._book.end(oldest.watcher, self._now())
@@ -108,15 +109,17 @@ class NotificationCapture:
             self.tasks.discard(task_id)
             if "task" in event:  # it is the whole task: nothing else has to be waited for
                 self._book.end(stream.watcher, self._now())
-                stream.watcher = self._book.watch()
+                stream.watcher = self._book.watch(expected=True)
         elif task_id:
             self.tasks.add(task_id)
         return task_id
 
     def report(self, stream: NotificationStream, finding: Finding) -> None:
         """Add a finding, once, to the open turn of the task."""
-        record = stream.watcher.record
-        if record is not None and record.open is not None and finding not in record.open.turn.findings:
+        lookup, record = stream.watcher.lookup, stream.watcher.record
+        if lookup is not None and not lookup.answered:
+            lookup.waiting.append(partial(self.report, stream, finding))
+        elif record is not None and record.open is not None and finding not in record.open.turn.findings:
             record.open.turn.findings.append(finding)
 
 

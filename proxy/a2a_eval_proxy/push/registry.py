@@ -12,7 +12,7 @@ from typing import Any, Self, TypeVar
 
 from ..clock import CLOCK
 from ..settings import Settings
-from ..store import Store, StoreError
+from ..store import PushTables, StoreError
 from ..store.webhooks import Webhook
 
 T = TypeVar("T")
@@ -36,7 +36,7 @@ class WebhookRegistry:
     """
 
     def __init__(
-        self, store: Store, agent: str, identifier: Callable[[str], str], retain_days: float | None = None
+        self, store: PushTables, agent: str, identifier: Callable[[str], str], retain_days: float | None = None
     ) -> None:
         self.store = store
         self._table = store.webhooks
@@ -45,7 +45,7 @@ class WebhookRegistry:
         self._oldest_s = min(_LONGEST_S, math.inf if retain_days is None else retain_days * 86_400)
 
     @classmethod
-    def of(cls, settings: Settings, store: Store, identifier: Callable[[str], str]) -> Self | None:
+    def of(cls, settings: Settings, store: PushTables, identifier: Callable[[str], str]) -> Self | None:
         """That of a proxy; None where it does not relay webhooks."""
         relays = settings.push_mode == "relay"
         return cls(store, settings.upstream, identifier, settings.retain_days) if relays else None

@@ -10,7 +10,7 @@ import secrets
 from collections.abc import Callable
 
 from ..net.http_client import RawHeaders
-from ..store import Store, StoreError
+from ..store import PushTables, StoreError
 from ..store.deliveries import Delivery
 from ..store.webhooks import Webhook
 from ..telemetry.problem_log import ProblemLog
@@ -43,7 +43,7 @@ def is_refused(status: int) -> bool:
 class RetryQueue:
     """Sends what waits in the store. Belongs to one event loop. `now` is in seconds since the epoch."""
 
-    def __init__(self, store: Store, sender: WebhookSender, now: Callable[[], float]) -> None:
+    def __init__(self, store: PushTables, sender: WebhookSender, now: Callable[[], float]) -> None:
         self._table = store.deliveries
         self._webhooks = store.webhooks
         self._sender = sender

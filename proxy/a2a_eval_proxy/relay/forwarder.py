@@ -185,6 +185,8 @@ class _RequestRelay:
             if self._client_gone:
                 tap.end(Finding("client_gone", "the client left before the answer was complete", Severity.WARNING))
             tap.end()
+            if self._webhooks is not None:  # the client may leave now
+                await self._webhooks.learn_tasks(tap.task_ids)
 
     async def _exchange(self, message: Message, tap: Tap) -> None:
         """Send the request, whose body begins with `message`, to the agent, and its response to the client."""
@@ -215,8 +217,6 @@ class _RequestRelay:
             await relay.relay()
         finally:
             response.close()
-            if self._webhooks is not None:
-                await self._webhooks.learn_tasks(tap.task_ids)
 
     async def _read_webhooks(self, tap: Tap) -> None:
         """Relay the webhooks of the request, or refuse them. Raises RefusedWebhookError."""

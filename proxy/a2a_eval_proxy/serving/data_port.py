@@ -15,7 +15,7 @@ from ..errors import GrpcMissingError
 from ..net.browser_guard import BrowserGuard, HostNames
 from ..net.client_limits import ClientLimits, connections_possible
 from ..net.file_watcher import FileWatch
-from ..net.http_server import HttpServer, listening, reachable
+from ..net.http_server import Address, HttpServer, listening, reachable
 from ..net.tls import ServerTls, TlsFiles
 from ..privacy.policy import privacy_of
 from ..protocol.agent_card import grpc_address
@@ -133,12 +133,13 @@ class DataPort:
         stack.push_async_callback(self.negotiation.close)
 
     async def open(
-        self, stack: AsyncExitStack, requests: RequestTelemetry | None = None, *, shared: bool = False
+        self, stack: AsyncExitStack, requests: RequestTelemetry | None, *, push: Address | None, shared: bool = False
     ) -> None:
-        """Listen. `shared`: other processes listen on the same address. Raises ListenError."""
+        """Listen. `push`: where notifications are received, if in this process. `shared`: other processes listen on
+        the same address. Raises ListenError."""
         settings, loop = self._settings, asyncio.get_running_loop()
         if self._push is not None:
-            await self._open_push(stack, self._push)
+            await self._open_push(stack, self._push, push)
         self.negotiation.refresh(loop.time())
         stack.callback(loop.create_task(self._expire()).cancel)
         self._files.start()
@@ -178,17 +179,19 @@ class DataPort:
             forwarder.context.cards.url = reachable(self.url)
             stack.callback(self._grpc.retire)  # both ports wait for open responses at the same time
 
-    async def _open_push(self, stack: AsyncExitStack, relay: PushRelay) -> None:
-        """Listen for the agent's notifications."""
+    async def _open_push(self, stack: AsyncExitStack, relay: PushRelay, address: Address | None) -> None:
+        """Relay webhooks, and receive the agent's notifications if there is an address for them."""
         settings = self._settings
+        stack.callback(asyncio.get_running_loop().create_task(relay.watch()).cancel)
+        if address is None:
+            return
         listener = PushListener(relay, settings.max_body_bytes)
         stack.callback(listener.close)
-        stack.callback(asyncio.get_running_loop().create_task(relay.watch()).cancel)
         if relay.retry is not None:
             stack.push_async_callback(relay.retry.close)
             stack.callback(asyncio.get_running_loop().create_task(relay.retry.watch()).cancel)
         server = await listening(
-            stack, listener, settings.push_listen, "--push-listen", settings.shutdown_timeout, self._client_limits()
+            stack, listener, address, "--push-listen", settings.shutdown_timeout, self._client_limits()
         )
         logger.info("webhooks: notifications of the agent are received on %s", server.url)
 

@@ -96,6 +96,8 @@ class LocalServing:
     ) -> None:
         """`webhooks` None: they are not relayed."""
 
+        self._settings = settings
+
         def new_port(reports: TurnReports) -> OpenTurns:
             self._port = DataPort(settings, files, metrics, reports, webhooks=webhooks)
             return self._port.book
@@ -134,7 +136,7 @@ class LocalServing:
     async def open(self, stack: AsyncExitStack, requests: RequestTelemetry | None) -> None:
         watch = asyncio.get_running_loop().create_task(self._continuity.watch_over())
         stack.callback(watch.cancel)
-        await self._port.open(stack, requests)
+        await self._port.open(stack, requests, push=self._settings.push_listen)
 
     def retire(self) -> None:
         self._port.retire()

@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+import socket
 from collections.abc import Sequence
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, ExitStack
 from dataclasses import replace
 from typing import Any
 
@@ -15,8 +16,10 @@ from ..clock import CLOCK
 from ..net.file_watcher import FileWatch
 from ..privacy.policy import privacy_of
 from ..privacy.redactor import PathRule
+from ..push.registry import WebhookRegistry
 from ..relay.opted_in_tasks import Callers
 from ..settings import Settings
+from ..store import push_tables_at
 from ..telemetry.counters import Metrics
 from ..telemetry.start import start_telemetry
 from ..turn import Turn
@@ -66,8 +69,10 @@ class _LinkReports:
 class ServingProcess:
     """Serves clients until the main process says to stop, or ends."""
 
-    def __init__(self, settings: Settings, link: Link, caller_key: bytes) -> None:
+    def __init__(self, settings: Settings, link: Link, caller_key: bytes, push: socket.socket | None) -> None:
+        """`push`: where this process receives notifications; None where another one does."""
         self._settings = settings
+        self._push = push
         self._link = link
         self._files = FileWatch()
         self._metrics = Metrics()
@@ -78,9 +83,15 @@ class ServingProcess:
             max_client_connections=-(-settings.max_client_connections // each),
         )
         self._opted_in = SharedOptedInTasks(link)
+        privacy = privacy_of(settings.redact, settings.redact_key, no_content=settings.no_content)
+        self._tables = ExitStack()
+        webhooks = None
+        if settings.push_mode == "relay":
+            tables = self._tables.enter_context(push_tables_at(settings.store))
+            webhooks = WebhookRegistry.of(settings, tables, privacy.identifier)
         by_path = any(isinstance(rule, PathRule) for rule in settings.redact)
         reports = _LinkReports(link, self._metrics, all_calls=by_path)
-        self._port = DataPort(share, self._files, self._metrics, reports, self._opted_in, Callers(caller_key))
+        self._port = DataPort(share, self._files, self._metrics, reports, self._opted_in, Callers(caller_key), webhooks)
         self._stop = asyncio.Event()
         self._settling: set[asyncio.Task[None]] = set()
 
@@ -92,6 +103,7 @@ class ServingProcess:
         self._link.send("hello", pid=os.getpid())
         obeying = loop.create_task(self._obey())
         async with AsyncExitStack() as stack:
+            stack.enter_context(self._tables)
             try:
                 await self._open(stack)
             except Exception as error:  # noqa: BLE001  # the main process reports it
@@ -121,7 +133,9 @@ class ServingProcess:
         telemetry = start_telemetry(settings.upstream, (), privacy.text if privacy.changes_turns else None)
         if telemetry is not None:
             stack.push_async_callback(telemetry.close)
-        await self._port.open(stack, telemetry.requests if telemetry is not None else None, shared=True)
+        await self._port.open(
+            stack, telemetry.requests if telemetry is not None else None, push=self._push, shared=True
+        )
 
     async def _obey(self) -> None:
         """Take the messages of the main process."""

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from ..errors import ConfigError
-from ..net.http_server import address_of, bound
+from ..net.http_server import BACKLOG, address_of, bound
 from ..settings import Settings
 
 _PAUSE_S = 1.0
@@ -34,6 +34,8 @@ class Role:
     """The Unix socket on which the main process accepts serving processes."""
     supervised: int
     """A descriptor that becomes readable when the supervisor ends."""
+    push: socket.socket | None
+    """The socket on which this serving process receives notifications; None in all others."""
     caller_key: bytes
     """The key under which all processes hash callers (`Callers`)."""
 
@@ -41,8 +43,8 @@ class Role:
 def fork_processes(settings: Settings) -> Role | int:
     """Start the processes. Returns its role in each of them; in the supervisor, at the end, the exit code.
 
-    Every child is a fork of the supervisor, which has one thread and no event loop. Raises ListenError where `listen`
-    or `grpc` cannot be opened, ConfigError where the system cannot share them.
+    Every child is a fork of the supervisor, which has one thread and no event loop. Raises ListenError where `listen`,
+    `grpc` or `push_listen` cannot be opened, ConfigError where the system cannot share them.
     """
     if not hasattr(os, "fork") or not hasattr(socket, "SO_REUSEPORT"):
         raise ConfigError("processes: this system runs the proxy in one process only; expected 1")
@@ -50,12 +52,16 @@ def fork_processes(settings: Settings) -> Role | int:
     reserved = [_reserved(address) for address in (settings.listen, settings.grpc) if address is not None]
     listen, *grpc = map(address_of, reserved)
     settings = replace(settings, listen=listen, grpc=grpc[0] if grpc else None)
+    push = None
+    if settings.push_mode == "relay":
+        push = bound(settings.push_listen, shared=False)
+        push.listen(BACKLOG)  # notifications wait here while the process that receives them starts again
     folder = Path(tempfile.mkdtemp(prefix="a2a-eval-proxy-"))  # for this user only
     listener = socket.socket(socket.AF_UNIX)
     listener.bind(str(folder / "main"))
     listener.listen()
     supervised, _alive = os.pipe()
-    result = _Supervisor(settings, listener, supervised, _alive).run()
+    result = _Supervisor(settings, listener, push, supervised, _alive).run()
     if isinstance(result, int):
         shutil.rmtree(folder, ignore_errors=True)
     return result
@@ -68,14 +74,19 @@ def _reserved(address: str) -> socket.socket:
 
 
 class _Supervisor:
-    def __init__(self, settings: Settings, listener: socket.socket, supervised: int, alive: int) -> None:
+    def __init__(
+        self, settings: Settings, listener: socket.socket, push: socket.socket | None, supervised: int, alive: int
+    ) -> None:
         self._settings = settings
         self._listener = listener
+        self._push = push
         self._supervised = supervised
         self._alive = alive
         self._caller_key = secrets.token_bytes(32)
         self._main = 0
         self._serving: set[int] = set()
+        self._receiver = 0
+        """The process that receives notifications: one, so that they stay in order."""
         self._stopping = False
 
     def run(self) -> Role | int:
@@ -99,16 +110,22 @@ class _Supervisor:
 
     def _fork(self, *, is_main: bool) -> Role | None:
         """Returns the role in the child, None in the supervisor."""
+        receives = not is_main and self._receiver not in self._serving
         pid = os.fork()
         if pid == 0:
             os.close(self._alive)
+            if self._push is not None and not receives:
+                self._push.close()
             for number in (signal.SIGTERM, signal.SIGINT):
                 signal.signal(number, signal.SIG_DFL)
-            return Role(is_main, self._settings, self._listener, self._supervised, self._caller_key)
+            push = self._push if receives else None
+            return Role(is_main, self._settings, self._listener, self._supervised, push, self._caller_key)
         if is_main:
             self._main = pid
         else:
             self._serving.add(pid)
+        if receives:
+            self._receiver = pid
         return None
 
     def _stop(self, number: int, frame: object) -> None:

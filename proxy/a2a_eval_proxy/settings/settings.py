@@ -281,8 +281,6 @@ class Settings(PluginOption, StoreOption, PrivacyOptions):
     def _check_push(self) -> None:
         if self.push == "relay" and not self.push_url:
             raise ConfigError("push: relay requires push_url, the URL at which the agent reaches push_listen")
-        if self.push_mode == "relay" and self.processes > 1:
-            raise ConfigError("push: webhooks are relayed by one process; leave out --processes, or use --push pass")
 
         if self.push_retry and self.push_mode != "relay":
             raise ConfigError("push_retry: repeats the notifications that the proxy relays; set push_url")

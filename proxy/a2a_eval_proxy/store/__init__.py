@@ -6,15 +6,17 @@ be scored. The *write queue* commits in groups on a thread of its own; reads run
 Imported by telemetry, scoring, runs, worker, admin and the application. Imports settings (the store URL).
 """
 
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
 from pathlib import Path
 
 from tool_call_evaluators.judge.cache import JudgeCache, SqliteJudgeCache
 
-from ..settings.store_url import file_path, is_postgres
+from ..settings.store_url import file_path, is_postgres, masked_url
 from .base import (
     ConversationKey,
     Page,
+    PushTables,
     RunSummary,
     Scored,
     ScoredConversation,
@@ -27,11 +29,13 @@ from .base import (
     every_turn,
 )
 from .sqlite.file import file_marked_in_use, is_read_only
+from .sqlite.reads import SqliteReads
 from .sqlite.store import CopiedSqliteStore, SqliteStore
 
 __all__ = [
     "ConversationKey",
     "Page",
+    "PushTables",
     "RunSummary",
     "Scored",
     "ScoredConversation",
@@ -46,6 +50,7 @@ __all__ = [
     "judge_cache_at",
     "marked_in_use",
     "open_store",
+    "push_tables_at",
 ]
 
 
@@ -82,6 +87,19 @@ def marked_in_use(location: str) -> AbstractContextManager[bool]:
     closed.
     """
     return nullcontext(False) if is_postgres(location) else file_marked_in_use(file_path(location))
+
+
+@contextmanager
+def push_tables_at(location: str) -> Iterator[PushTables]:
+    """The push relay's tables of a store that another process opens."""
+    if is_postgres(location):
+        from .postgres.database import Database
+        from .postgres.reads import PostgresReads
+
+        with closing(Database(location)) as database:
+            yield PostgresReads(database, masked_url(location))
+    else:
+        yield SqliteReads(file_path(location))
 
 
 def judge_cache_at(location: str) -> JudgeCache:

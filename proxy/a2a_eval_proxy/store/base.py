@@ -150,7 +150,23 @@ class ScoredConversation:
     evaluations: Evaluations
 
 
-class Store(Protocol):
+class PushTables(Protocol):
+    """The tables of the push relay, in a store that this process or another one has opened."""
+
+    @property
+    def shared(self) -> bool:
+        """Whether other proxies use it too: then what is pending may be on its way elsewhere."""
+
+    @property
+    def webhooks(self) -> WebhookTable:
+        """The webhooks of clients that the proxy relays."""
+
+    @property
+    def deliveries(self) -> DeliveryTable:
+        """Notifications that wait for these webhooks."""
+
+
+class Store(PushTables, Protocol):
     """Writes are queued and never wait; `committed` callbacks come from another thread. Reads are awaited, and raise
     StoreError while the store cannot be read."""
 
@@ -210,20 +226,8 @@ class Store(Protocol):
         """The state of the writer."""
 
     @property
-    def shared(self) -> bool:
-        """Whether other processes add turns too: then what is pending may be on its way elsewhere."""
-
-    @property
     def judge_cache(self) -> JudgeCache:
         """The cache of judges' answers: scoring a turn again sends no request."""
-
-    @property
-    def webhooks(self) -> WebhookTable:
-        """The webhooks of clients that the proxy relays."""
-
-    @property
-    def deliveries(self) -> DeliveryTable:
-        """Notifications that wait for these webhooks."""
 
     async def turns(self, query: TurnQuery) -> Page: ...
 

@@ -51,12 +51,6 @@ def open_gate(agent: str, name: str) -> None:
     httpx.post(f"{agent}/_control/open", params={"gate": name}, trust_env=False).raise_for_status()
 
 
-def children_of(proxy: Proxy) -> list[int]:
-    """The process ids of the main process, then of the serving ones."""
-    parent = proxy.process_id
-    return sorted(map(int, Path(f"/proc/{parent}/task/{parent}/children").read_text("ascii").split()))
-
-
 def metric(proxy: Proxy, name: str) -> float:
     """The value of a series, its labels as part of the name; 0 where there is none yet."""
     found = re.search(rf"^a2a_eval_proxy_{re.escape(name)} (.+)$", proxy.get_text("/metrics"), re.MULTILINE)
@@ -106,7 +100,7 @@ def test_a_task_without_a_client_survives_the_process_that_relayed_it(agent: str
         task = say(proxy, f"gate {gate}", wait=False)
         while not proxy.turns(status="open"):
             pass
-        for child in children_of(proxy)[1:]:
+        for child in proxy.children()[1:]:
             os.kill(child, signal.SIGKILL)
         while proxy.readiness() == 200:
             pass
@@ -123,7 +117,7 @@ def test_a_task_without_a_client_survives_the_process_that_relayed_it(agent: str
 @pytest.mark.parametrize("victim", ["main", "supervisor"])
 def test_where_the_main_process_or_the_supervisor_dies_all_end(agent: str, tmp_path: Path, victim: str) -> None:
     with Proxy(agent, tmp_path / "turns.db", *OPTIONS) as proxy:
-        everyone = children_of(proxy)
+        everyone = proxy.children()
         if victim == "main":
             os.kill(everyone[0], signal.SIGKILL)
             assert proxy.wait(30) == 128 + signal.SIGKILL
@@ -160,7 +154,7 @@ def test_whichever_process_a_client_reaches_knows_what_it_asked_for(agent: str, 
         assert all(URI in str(rpc(proxy, "GetTask", {"id": task["id"]})) for _ in range(10))
         other = say(proxy, "done")
         assert not any(URI in str(rpc(proxy, "GetTask", {"id": other["id"]})) for _ in range(10))
-        _, victim, *_ = children_of(proxy)
+        _, victim, *_ = proxy.children()
         os.kill(victim, signal.SIGKILL)
         while proxy.readiness() == 200:
             pass
@@ -205,7 +199,7 @@ async def test_live_events_of_all_processes_and_of_those_that_replace_dead_ones(
             names = [event.name for event in changes]
             assert names.pop() == "turn.closed"
             assert {"tool_call", "text", "state"} == set(names)
-            main, *serving = children_of(proxy)
+            main, *serving = proxy.children()
             for child in serving:
                 os.kill(child, signal.SIGKILL)
             assert not any(await asyncio.gather(*turns[1:]))
@@ -215,7 +209,7 @@ async def test_live_events_of_all_processes_and_of_those_that_replace_dead_ones(
             assert ends == {"the process that relayed it ended"}
             while proxy.readiness() != 200:
                 pass
-            assert children_of(proxy)[0] == main
+            assert proxy.children()[0] == main
             assert await stream(data, "done")
             await events.until("tool_call")  # from a new process
             for gate in gates:

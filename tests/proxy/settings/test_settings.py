@@ -413,7 +413,6 @@ def test_nor_may_it_be_the_proxys_grpc_port() -> None:
     ("given", "message"),
     [
         ({"push": "relay"}, "push: relay requires push_url"),
-        ({"push_url": "http://proxy:8083", "processes": 2}, "push: webhooks are relayed by one process"),
         ({"push_retry": True}, "push_retry: repeats the notifications that the proxy relays; set push_url"),
         (
             {"push_retry": True, "push_url": "http://proxy:8083", "no_content": True},
@@ -431,7 +430,7 @@ def test_settings_of_webhooks_that_do_not_fit(given: dict[str, Any], message: st
 def test_webhooks_are_relayed_where_the_agent_knows_the_way() -> None:
     assert load({}).push_mode == "pass"
     assert load({"push_url": "http://proxy:8083"}).push_mode == "relay"
-    assert load({"push_url": "http://proxy:8083", "push": "pass", "processes": 2}).push_mode == "pass"
+    assert load({"push_url": "http://proxy:8083", "push": "pass"}).push_mode == "pass"
     assert load({"push": "refuse"}).push_mode == "refuse"
 
 

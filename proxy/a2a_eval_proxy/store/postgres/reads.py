@@ -49,6 +49,8 @@ def _rfc3339(moment: str) -> str:
 class PostgresReads(StoreReads):
     """See `StoreReads`. Raises StoreUnreachableError."""
 
+    shared = True
+
     _RUNS = (
         f"SELECT run, turns, pending, {_TOTALS}, {_rfc3339('started')}, {_rfc3339('ended')} FROM"  # noqa: S608  # fixed texts
         " (SELECT run, min(seq) AS first, count(*) AS turns, count(*) FILTER (WHERE status = 'pending') AS pending,"

@@ -38,7 +38,6 @@ class PostgresStore(PostgresReads, QueuedWrites):
     written waits in memory.
     """
 
-    shared = True
     trouble = TROUBLE
 
     def __init__(self, url: str, *, must_exist: bool = False, for_workers: bool = False, patient: bool = False) -> None:

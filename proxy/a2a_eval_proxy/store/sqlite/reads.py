@@ -33,6 +33,8 @@ _ANNOTATED = of_turn("group_concat")
 class SqliteReads(StoreReads):
     """See `StoreReads`."""
 
+    shared = False
+
     _RUNS = (
         "SELECT run, turns, pending, coalesce(passed, 0), coalesce(failed, 0), coalesce(errored, 0),"
         " coalesce(skipped, 0), started, ended FROM"

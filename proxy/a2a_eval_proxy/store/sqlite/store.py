@@ -43,7 +43,6 @@ class SqliteStore(SqliteReads, QueuedWrites):
     created again. Any other store writes only to the file it opened, and stops writing if that is damaged or deleted.
     """
 
-    shared = False
     trouble = (sqlite3.Error, OSError)  # a full disk, a lock
 
     def __init__(self, path: str, *, patient: bool = False) -> None:
