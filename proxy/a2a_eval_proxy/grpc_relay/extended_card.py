@@ -6,16 +6,15 @@ from collections.abc import Callable
 from typing import Any
 
 from google.protobuf.json_format import ParseDict
-from google.protobuf.message import Message
 
-from ..protocol.agent_card import RewrittenCard
+from ..protocol.agent_card import RewrittenCard, offers_push
 from .messages import as_json
 
 _REWRITTEN = frozenset({"supported_interfaces", "additional_interfaces", "url", "preferred_transport", "signatures"})
 """The fields that name addresses, or sign them, in 1.0 and in 0.3."""
 
 
-def rewrite_card(card: Message, rewrite: Callable[[dict[str, Any]], RewrittenCard]) -> bool:
+def rewrite_card(card: Any, rewrite: Callable[[dict[str, Any]], RewrittenCard]) -> bool:
     """Rewrite an AgentCard in place, its other fields untouched; returns whether it changed. Raises ValueError."""
     rewritten = rewrite(as_json(card))
     if rewritten.changed:
@@ -24,4 +23,6 @@ def rewrite_card(card: Message, rewrite: Callable[[dict[str, Any]], RewrittenCar
         for field in fields:
             card.ClearField(field.name)
         card.MergeFrom(ParseDict(content, type(card)()))
+        if card.capabilities.push_notifications and not offers_push(rewritten.card):
+            card.capabilities.push_notifications = False
     return rewritten.changed

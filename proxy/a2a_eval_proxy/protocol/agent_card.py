@@ -75,27 +75,36 @@ class _Base:
         return rest if not rest or rest[0] in "/?#" else None
 
 
-def rewrite(card: dict[str, Any], upstream: str, public: str, grpc: str | None = None) -> RewrittenCard:
+def rewrite(
+    card: dict[str, Any], upstream: str, public: str, grpc: str | None = None, *, refuses_push: bool = False
+) -> RewrittenCard:
     """The card as clients of the proxy should see it. Never raises; fields of the wrong type are left as they are.
 
     `grpc` is HOST:PORT where the proxy takes gRPC; it replaces the address of a gRPC interface on the upstream's host.
     URLs under `upstream` become URLs under `public`, paths, tenants and queries kept. A card that names
     only `public` already is unchanged, signatures included. An interface that the proxy cannot carry (another host,
-    another binding) is removed, with a finding: clients that used it would bypass the proxy. `signatures` of a changed
-    card are removed: they would not verify.
+    another binding) is removed, with a finding: clients that used it would bypass the proxy. With `refuses_push`, the
+    card offers no push notifications. `signatures` of a changed card are removed: they would not verify.
     """
     rewriter = _Rewriter(upstream, public, grpc)
-    if rewriter.already_public(card):
-        return RewrittenCard(card, changed=False)
     out = dict(card)
-    for name, binding_key in _INTERFACES.items():
-        if isinstance(card.get(name), list):
-            out[name] = rewriter.interfaces(card[name], binding_key)
-    rewriter.main_url(out)
+    if refuses_push and offers_push(card):
+        out["capabilities"] = {**card["capabilities"], "pushNotifications": False}
+    if not rewriter.already_public(card):
+        for name, binding_key in _INTERFACES.items():
+            if isinstance(card.get(name), list):
+                out[name] = rewriter.interfaces(card[name], binding_key)
+        rewriter.main_url(out)
     if out == card:
         return RewrittenCard(card, changed=False, findings=rewriter.findings)
     out.pop("signatures", None)
     return RewrittenCard(out, changed=True, findings=rewriter.findings)
+
+
+def offers_push(card: dict[str, Any]) -> bool:
+    """Whether the card offers push notifications. Never raises."""
+    capabilities = card.get("capabilities")
+    return isinstance(capabilities, dict) and bool(capabilities.get("pushNotifications"))
 
 
 def declared_uris(card: Any) -> list[str]:

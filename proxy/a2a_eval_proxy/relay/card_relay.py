@@ -33,8 +33,11 @@ _RECOMPUTED = frozenset({b"content-length", b"etag", b"last-modified", b"content
 class CardRelay:
     """Serves the agent's card with the proxy's URLs. Keeps no card; negotiation learns from each one."""
 
-    def __init__(self, upstream: Upstream, negotiation: Negotiation, *, public_url_is_fixed: bool) -> None:
-        """`public_url_is_fixed`: the URLs in a card do not depend on the request."""
+    def __init__(
+        self, upstream: Upstream, negotiation: Negotiation, *, public_url_is_fixed: bool, refuses_push: bool
+    ) -> None:
+        """`public_url_is_fixed`: the URLs in a card do not depend on the request. `refuses_push`: see `rewrite`."""
+        self._refuses_push = refuses_push
         self._public_url_is_fixed = public_url_is_fixed
         self._upstream = upstream
         self._negotiation = negotiation
@@ -146,7 +149,7 @@ class CardRelay:
         """The card with the proxy's URLs; each finding is logged once."""
         host = urlsplit(public).hostname or ""
         grpc = None if self.grpc_port is None else f"{f'[{host}]' if ':' in host else host}:{self.grpc_port}"
-        rewritten = rewrite(card, self._upstream.base, public, grpc)
+        rewritten = rewrite(card, self._upstream.base, public, grpc, refuses_push=self._refuses_push)
         for finding in rewritten.findings:
             self._warn(finding.message)
         return rewritten

@@ -68,7 +68,12 @@ class Forwarder:
             book,
             negotiation,
             metrics,
-            cards=CardRelay(upstream, negotiation, public_url_is_fixed=settings.public_url is not None),
+            cards=CardRelay(
+                upstream,
+                negotiation,
+                public_url_is_fixed=settings.public_url is not None,
+                refuses_push=settings.push_mode == "refuse",
+            ),
             opted_in=opted_in or OptedInTasks(),
             callers=callers or Callers(),
             bodies=HeldBytes(max(_MAX_HELD_BYTES, 2 * settings.max_body_bytes)),

@@ -215,5 +215,8 @@ async def test_webhooks_can_be_refused(pushing_agent: str, endpoint: Endpoint, t
         assert (rest.status_code, rest.json()["error"]["status"]) == (400, "FAILED_PRECONDITION")
         assert "result" in await relay.send("plain", {})
         assert (await relay.rpc("ListTaskPushNotificationConfigs", {"taskId": "t"}))["error"]["code"] == -32001
+        card = (await relay.client.get("/.well-known/agent-card.json")).json()
+        assert card["capabilities"]["streaming"] is True
+        assert card["capabilities"]["pushNotifications"] is False
         await relay.proxy.flush(20)
         assert len(await relay.proxy.turns()) == 1
