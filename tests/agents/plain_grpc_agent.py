@@ -26,7 +26,8 @@ class PlainAgent(a2a_pb2_grpc.A2AServiceServicer):  # type: ignore[misc]  # grpc
 
     def __init__(self) -> None:
         self.address = ""
-        self.waiting = asyncio.Event()
+        self.waiting: asyncio.Queue[None] = asyncio.Queue()
+        """Has an entry for each call that began to wait."""
         self.cancelled = asyncio.Event()
         self.deadlines: list[float | None] = []
         self.sent = 0
@@ -71,7 +72,7 @@ class PlainAgent(a2a_pb2_grpc.A2AServiceServicer):  # type: ignore[misc]  # grpc
             await context.abort(grpc.StatusCode[text], f"why {text}", trailing)
 
     async def _wait(self) -> None:
-        self.waiting.set()
+        self.waiting.put_nowait(None)
         try:
             await asyncio.Event().wait()
         finally:

@@ -20,6 +20,9 @@ _KEPT_FILES = 64
 _FILES_PER_CLIENT = 2
 """Its own connection, and one to the agent."""
 
+FILES_WHEN_TRANSCODING = 3
+"""Its own connection, and both ends of the one to the transcoder."""
+
 _LINES = {
     "bad_request": "{count} request(s) of clients were not valid HTTP/1.1 and answered with 400",
     "header_too_large": "{count} request(s) of clients had a header or trailer beyond max_header_bytes",
@@ -72,8 +75,8 @@ class ClientLimits:
             log.close()
 
 
-def connections_possible(wanted: int) -> int:
-    """`wanted`, or the lower number of client connections for which the process may open files.
+def connections_possible(wanted: int, files: int = _FILES_PER_CLIENT) -> int:
+    """`wanted`, or the lower number of client connections for which the process may open `files` files each.
 
     Without this limit the admin port could not open its connections either. Raises the soft limit on open files as far
     as needed, at most to the hard limit.
@@ -83,13 +86,13 @@ def connections_possible(wanted: int) -> int:
     import resource
 
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    needed = wanted * _FILES_PER_CLIENT + _KEPT_FILES
+    needed = wanted * files + _KEPT_FILES
     if soft != resource.RLIM_INFINITY and soft < needed:
         soft = needed if hard == resource.RLIM_INFINITY else min(needed, hard)
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
     if soft == resource.RLIM_INFINITY or soft >= needed:
         return wanted
-    possible = max(1, (soft - _KEPT_FILES) // _FILES_PER_CLIENT)
+    possible = max(1, (soft - _KEPT_FILES) // files)
     if possible < wanted // 2:
         logger.warning("at most %d client connections: this process may open %d files (ulimit -n)", possible, soft)
     return possible

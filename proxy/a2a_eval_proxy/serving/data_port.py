@@ -13,7 +13,7 @@ from ..capture.turn_book import TurnBook
 from ..clock import CLOCK
 from ..errors import GrpcMissingError
 from ..net.browser_guard import BrowserGuard, HostNames
-from ..net.client_limits import ClientLimits, connections_possible
+from ..net.client_limits import FILES_WHEN_TRANSCODING, ClientLimits, connections_possible
 from ..net.file_watcher import FileWatch
 from ..net.http_server import Address, HttpServer, listening, reachable
 from ..net.tls import ServerTls, TlsFiles
@@ -202,7 +202,9 @@ class DataPort:
             body_timeout_s=settings.client_body_timeout,
             send_timeout_s=settings.client_send_timeout,
             max_header_bytes=settings.max_header_bytes,
-            max_connections=connections_possible(settings.max_client_connections),
+            max_connections=connections_possible(
+                settings.max_client_connections, *([FILES_WHEN_TRANSCODING] if settings.transcode else [])
+            ),
             broken_limits=self._metrics.client_errors,
         )
 

@@ -17,6 +17,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
+from ..capture.held_bytes import HeldBytes
 from ..grpc_relay.agent_channel import AgentChannel
 from ..net.client_watch import ClientWatch
 from ..net.file_watcher import FileWatch
@@ -51,12 +52,17 @@ _MAX_VALUES = 100_000
 """Of a request: converting one takes about 10 us, during which nothing else is relayed."""
 
 
+_MAX_HELD_BYTES = 64 * 1024 * 1024
+"""For the bodies of all requests, or two of the largest if these take more."""
+
+
 class Transcoder:
     """An ASGI application."""
 
     def __init__(self, settings: Settings, files: FileWatch) -> None:
         """Raises ConfigError for certificates, or a card, that cannot be used."""
         self._settings = settings
+        self._held = HeldBytes(max(_MAX_HELD_BYTES, 2 * settings.max_body_bytes))
         self._channel = AgentChannel(settings, files)
         address = settings.grpc_upstream or ""
         self._handler = AgentOverGrpc(lambda: self._channel.to(address), settings, ConfiguredCard(settings, files))
@@ -84,9 +90,10 @@ class Transcoder:
         finally:
             watch.stop()
             exchange.cancel()
+            self._held.drop(exchange)
 
     async def _respond(self, scope: Any, receive: Any, send: Any, exchange: TranscodedExchange) -> None:
-        body = await _body(receive, self._settings.max_body_bytes)
+        body = await self._body(receive, exchange)
         requests: list[Any] = [{"type": "http.request", "body": body}]
         begun = False
 
@@ -102,11 +109,7 @@ class Transcoder:
                 message["headers"] = [*message["headers"], *exchange.headers]
             await send(message)
 
-        if len(body) > self._settings.max_body_bytes:
-            exchange.problem = _too_large(f"exceeds {self._settings.max_body_bytes} bytes")
-        elif is_dense(body, _MAX_VALUES):
-            exchange.problem = _too_large(f"has more than {_MAX_VALUES} values")
-        else:
+        if exchange.problem is None:
             try:
                 await self._app(scope, received, sent)
             except A2AError as error:  # a2a-sdk breaks a stream of 0.3 over HTTP+JSON off in this way
@@ -117,6 +120,25 @@ class Transcoder:
             headers = [*response.headers, *exchange.headers]
             await send({"type": "http.response.start", "status": response.status, "headers": headers})
             await send({"type": "http.response.body", "body": response.body})
+
+    async def _body(self, receive: Any, exchange: TranscodedExchange) -> bytes:
+        """The body of the request. `exchange.problem` is set where it is too large, and then not all of it is read."""
+        limit = self._settings.max_body_bytes
+        chunks, size, more = [], 0, True
+        while more and exchange.problem is None:
+            message = await receive()
+            chunks.append(message.get("body", b""))
+            more = message.get("more_body", False)
+            size += len(chunks[-1])
+            if size > limit:
+                exchange.problem = _too_large(f"exceeds {limit} bytes")
+            elif not self._held.take(exchange, len(chunks[-1])):
+                busy = "the proxy holds too many large requests; try again later"
+                exchange.problem = RefusedCall(503, "TOO_MANY_LARGE_REQUESTS", busy)
+        body = b"".join(chunks)
+        if exchange.problem is None and is_dense(body, _MAX_VALUES):
+            exchange.problem = _too_large(f"has more than {_MAX_VALUES} values")
+        return body
 
     async def _card(self, request: Request) -> Response:
         try:
@@ -132,17 +154,6 @@ class _Contexts(DefaultServerCallContextBuilder):
         context = super().build(request)
         context.state[EXCHANGE] = request.scope[EXCHANGE]
         return context
-
-
-async def _body(receive: Any, limit: int) -> bytes:
-    """The body of a request; reading stops at the message that exceeds `limit`."""
-    chunks, size, more = [], 0, True
-    while more and size <= limit:
-        message = await receive()
-        chunks.append(message.get("body", b""))
-        size += len(chunks[-1])
-        more = message.get("more_body", False)
-    return b"".join(chunks)
 
 
 def _too_large(why: str) -> RefusedCall:

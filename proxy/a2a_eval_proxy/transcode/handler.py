@@ -39,7 +39,7 @@ _ERRORS = (A2AError, UpstreamTimeoutError, ValueError, DecodeError, NotImplement
 _EXTENSIONS, _LEGACY_EXTENSIONS = EXTENSIONS_HEADER.lower(), LEGACY_EXTENSIONS_HEADER.lower()
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class TranscodedExchange:
     """One request of a client and the calls that it takes."""
 

@@ -7,6 +7,8 @@ import pytest_asyncio
 from agents.grpc_agent import grpc_agent
 from support.grpc_proxy import running_proxy
 
+KEY = (("x-agent-key", "secret"),)
+
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def agent():
@@ -17,7 +19,7 @@ async def agent():
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def proxy(agent, tmp_path_factory):
     folder = tmp_path_factory.mktemp("transcode")
-    async with running_proxy(f"grpc://{agent.address}", folder, transcode=True) as proxy:
+    async with running_proxy(f"grpc://{agent.address}", folder, transcode=True, upstream_header=KEY) as proxy:
         yield proxy
 
 

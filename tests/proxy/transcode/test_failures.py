@@ -9,6 +9,7 @@ from typing import Any
 import httpx
 import pytest
 import pytest_asyncio
+from a2a_eval_proxy.transcode import application
 from agents.plain_grpc_agent import FLOOD, plain_grpc_agent
 from support.grpc_proxy import running_proxy
 
@@ -124,10 +125,9 @@ async def test_metadata_of_the_answer_arrives_as_headers(http):
 
 @pytest.mark.parametrize(("path", "body"), [("/", rpc("wait")), ("/message:send", message("wait"))])
 async def test_a_client_that_leaves_cancels_the_call(agent, http, path, body):
-    agent.waiting.clear()
     agent.cancelled.clear()
     asking = asyncio.create_task(http.post(path, json=body))
-    await agent.waiting.wait()
+    await agent.waiting.get()
     asking.cancel()
     await agent.cancelled.wait()
 
@@ -136,11 +136,10 @@ async def test_a_client_that_leaves_cancels_the_call(agent, http, path, body):
     ("path", "body"), [("/", rpc("wait later", "SendStreamingMessage")), ("/message:stream", message("wait later"))]
 )
 async def test_a_client_that_leaves_a_stream_cancels_the_call(agent, http, path, body):
-    agent.waiting.clear()
     agent.cancelled.clear()
     async with http.stream("POST", path, json=body) as answer:
         await anext(answer.aiter_bytes())
-        await agent.waiting.wait()
+        await agent.waiting.get()
     await agent.cancelled.wait()
 
 
@@ -185,6 +184,24 @@ async def test_messages_over_the_limit_of_the_agents_side(tmp_path):
         answer = await http.post("/", json=rpc("dense"))
     assert (request.status_code, answer.status_code) == (413, 502)
     assert "larger than max" in answer.json()["error"]["message"]
+
+
+async def test_bodies_of_all_requests_share_a_limit(tmp_path, monkeypatch):
+    monkeypatch.setattr(application, "_MAX_HELD_BYTES", 0)  # then there is room for two of the largest
+    large = {**message("wait"), "metadata": {"text": "x" * 40_000}}
+    async with (
+        plain_grpc_agent() as agent,
+        running_proxy(f"grpc://{agent.address}", tmp_path, transcode=True, grpc=None, max_body_bytes=50_000) as proxy,
+        httpx.AsyncClient(base_url=proxy.url, headers={"A2A-Version": "1.0"}) as http,
+    ):
+        held = [asyncio.create_task(http.post("/message:send", json=large)) for _ in range(2)]
+        for _ in held:
+            await agent.waiting.get()
+        refused = await http.post("/message:send", json=large)
+        assert (refused.status_code, (await http.post("/message:send", json=message("hi"))).status_code) == (503, 200)
+        for task in held:
+            task.cancel()
+        await agent.cancelled.wait()
 
 
 async def test_an_agent_that_falls_silent(tmp_path):

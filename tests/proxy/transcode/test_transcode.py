@@ -104,6 +104,7 @@ async def test_headers_arrive_as_metadata_without_those_of_http_and_of_the_proxy
         ("authorization", "Bearer secret"),
         ("raw-bin", b"\0\xff"),
         ("traceparent", headers["traceparent"]),
+        ("x-agent-key", "secret"),
         ("x-tenant", "t"),
     ]
     turn = await turn_of(admin, text)
