@@ -24,7 +24,7 @@ class RunProgress:
         self._bar = bar
         self._task = bar.add_task("starting", total=None, counts="")
         self._began = time.monotonic()
-        self._total = self._done = self._passed = self._failed = 0
+        self._total = self.done = self._passed = self._failed = 0
 
     def planned(self, turns: int) -> None:
         """That many turns are going to come."""
@@ -33,7 +33,7 @@ class RunProgress:
 
     def advanced(self, turns: int = 1) -> None:
         """That many further turns are done."""
-        self._done += turns
+        self.done += turns
         self._bar.update(self._task, advance=turns)
 
     def scored(self, passed: bool) -> None:
@@ -49,10 +49,10 @@ class RunProgress:
     @property
     def line(self) -> str:
         """`120 of 1,000 turns, 110 passed, 10 failed, about 3 min 20 s left`."""
-        text = f"{self._done:,} of {counted(self._total, 'turn')}, {self._counts}"
-        if not 0 < self._done < self._total:
+        text = f"{self.done:,} of {counted(self._total, 'turn')}, {self._counts}"
+        if not 0 < self.done < self._total:
             return text
-        left = math.ceil((time.monotonic() - self._began) / self._done * (self._total - self._done))
+        left = math.ceil((time.monotonic() - self._began) / self.done * (self._total - self.done))
         return f"{text}, about {f'{left} s' if left < _MINUTE_S else duration_text(left)} left"
 
     async def lines(self, every_s: float) -> None:

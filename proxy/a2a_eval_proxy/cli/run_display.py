@@ -86,8 +86,7 @@ async def run_and_show(options: RunOptions) -> bool:
                 advanced=lambda case: progress.advanced(),
             )
     except asyncio.CancelledError:  # Ctrl-C
-        command = shlex.join(_resuming(options, name))
-        Console(stderr=True, highlight=False).print(f"\ninterrupted; resume with: {escape(command)}", soft_wrap=True)
+        _show_how_to_go_on(options, name, is_begun=options.resume or progress.done > 0)
         raise
     if (simulation := plan.simulation_output) and privacy.keeps_content:
         await write_simulation(simulation, conclusion.report, plan.scenarios, options.store)
@@ -96,8 +95,15 @@ async def run_and_show(options: RunOptions) -> bool:
     return show_result(conclusion, plan, options)
 
 
-def _resuming(options: RunOptions, name: str) -> list[str]:
-    """The command that resumes a run. Without passwords, headers and keys: those are not for logs."""
+def _show_how_to_go_on(options: RunOptions, name: str, *, is_begun: bool) -> None:
+    """Show the command for the rest of an interrupted run, or for all of it if no turn is done."""
+    command = shlex.join([*_repeating(options, name), *(["--resume"] if is_begun else [])])
+    line = f"\ninterrupted; {'resume' if is_begun else 'begin again'} with: {escape(command)}"
+    Console(stderr=True, highlight=False).print(line, soft_wrap=True)
+
+
+def _repeating(options: RunOptions, name: str) -> list[str]:
+    """The command that begins a run. Without passwords, headers and keys: those are not for logs."""
     given = {
         "--scenario-file-path": options.scenario_file_path,
         "--agent": options.agent and masked_url(options.agent),
@@ -106,7 +112,7 @@ def _resuming(options: RunOptions, name: str) -> list[str]:
     }
     chosen = [*(f"--case={case}" for case in options.case), *(f"--tag={tag}" for tag in options.tag)]
     settings = [word for flag, value in given.items() if value for word in (flag, value)]
-    return ["a2a-eval-proxy", "run", *options.suite, *settings, *chosen, "--run", name, "--resume"]
+    return ["a2a-eval-proxy", "run", *options.suite, *settings, *chosen, "--run", name]
 
 
 def _ready(file: str, suite: Suite, plan: RunPlan, options: RunOptions) -> tuple[Suite, AgentOptions]:

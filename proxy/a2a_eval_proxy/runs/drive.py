@@ -38,6 +38,7 @@ from .run_result import RunResult, load_and_judge_run, scoring
 from .run_watch import RunWatch
 from .simulated_users import Conversations, SimulatedUsers, users_of
 from .speakers import Speaker, planned_turns
+from .stored_turns import unknown_run
 
 logger = logging.getLogger(__name__)
 
@@ -138,7 +139,7 @@ async def run_suite(
     `partial`, see `load_and_judge_run`. `privacy` applies to everything but what is sent to the agent.
 
     Raises AgentUnreachableError or CaptureError if the agent's card cannot be read, NothingRanError if there was no
-    turn at all, StoreError for the store, ConfigError for a `run` that exists when `resume` is False, and for a
+    turn at all, StoreError for the store, ConfigError for a `run` that exists (with `resume`: that does not), and for a
     simulated user without a model or, with `replay_user`, without a record, JudgeNotConfiguredError for a judge without
     a model or key. What goes wrong within a case is a finding of its turn; missing turns fail the gate.
     """
@@ -150,7 +151,7 @@ async def run_suite(
     run = privacy.identifier(run)  # as its turns will have it
     store = open_store(location)
     try:
-        await _check_new(run, store, location, resume=resume)
+        await _check_name(run, store, location, resume=resume)
         async with scoring(store, whole, privacy, listener=watch) as (pipeline, scorer):
             await pipeline.resume(run)
             left = await _left(parts, privacy.suite(whole), store, run)
@@ -165,8 +166,12 @@ async def run_suite(
         await asyncio.to_thread(store.close)
 
 
-async def _check_new(run: str, store: Store, location: str, *, resume: bool) -> None:
-    if not resume and await store.runs(run):
+async def _check_name(run: str, store: Store, location: str, *, resume: bool) -> None:
+    exists = bool(await store.runs(run))
+    if resume and not exists and not await store.conversations(run):  # a conversation without turns is a beginning
+        unknown = unknown_run(run, [summary.name for summary in await store.runs()])
+        raise ConfigError(f"--resume: {unknown}; leave out --resume to begin it")
+    if exists and not resume:
         raise ConfigError(
             f"run {run!r} already exists in {masked_url(location)}; use --resume to continue it, or another --run name"
         )

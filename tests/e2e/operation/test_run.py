@@ -275,8 +275,8 @@ async def test_a_killed_run_goes_on_where_it_was(agent: GetAgent, tmp_path: Path
     suite = written(tmp_path, held_back(200, gate))
     command = ["run", suite, "--agent", upstream, "--store", store, "--run", "night", "--concurrency", "8"]
     seen: set[str] = set()
-    for stop_at in (40, 120):
-        with ChildProcess([COMMAND, *command, "--resume"], cwd=tmp_path) as child:
+    for stop_at, resuming in ((40, []), (120, ["--resume"])):
+        with ChildProcess([COMMAND, *command, *resuming], cwd=tmp_path) as child:
             wait_for_store(store, child)
             wait_until_stored(store, stop_at)
             child.kill()

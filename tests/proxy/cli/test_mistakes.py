@@ -75,6 +75,7 @@ MISTAKES = {
     "unknown choice": Mistake(f"{RUN} --output jsn", "(did you mean json?)"),
     "unknown case": Mistake(f"{RUN} --case aks", "no case 'aks'"),
     "nothing to resume": Mistake(f"{RUN} --resume", "--resume: requires the name of the run to resume, --run NAME"),
+    "unknown run: resume": Mistake(f"{RUN} --run doen --resume", "no run 'doen' (did you mean done?)"),
     "header without colon": Mistake(f"{RUN} --header X", "--header: expected NAME:VALUE"),
     "header without its variable": Mistake(
         f"{RUN} --header X:${{NO_SUCH_KEY}}", "the environment variable NO_SUCH_KEY, which is not set"

@@ -100,6 +100,15 @@ async def test_a_run_of_that_name_is_not_mixed_with_another(agent: AgentOptions,
     assert len(await stored(location)) == 7
 
 
+async def test_a_run_that_does_not_exist_is_not_resumed(agent: AgentOptions, location: str) -> None:
+    with pytest.raises(ConfigError, match=r"--resume: no run 'nightly': the store is empty; leave out --resume"):
+        await run_suite(suite(), agent, location, "nightly", resume=True)
+    await run_suite(suite(), agent, location, "nightly")
+    with pytest.raises(ConfigError, match=r"no run 'nightyl' \(did you mean nightly\?\); the store has nightly"):
+        await run_suite(suite(), agent, location, "nightyl", resume=True)
+    assert len(await stored(location)) == 7
+
+
 async def test_resuming_a_finished_run_asks_the_agent_nothing(location: str, tmp_path: Path) -> None:
     async with run_agent(tmp_path / "shop.db") as url:
         first = await run_suite(suite(), AgentOptions(url, {}), location, "nightly")
