@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from urllib.parse import unquote
 
 _OURS_ALONE = frozenset({b"user-agent", b"grpc-accept-encoding", b"accept-encoding", b"grpc-encoding"})
 """Each gRPC library sends its own."""
@@ -23,3 +24,9 @@ def from_headers(headers: Iterable[tuple[bytes, bytes]]) -> list[tuple[str, str 
         (name.decode(), value if name.endswith(b"-bin") else value.decode("ascii", "replace"))
         for name, value in headers
     ]
+
+
+def client_of(peer: str) -> tuple[str, int]:
+    """Address and port in gRPC's name of a peer, as `ipv4:127.0.0.1:53012` or `ipv6:%5B::1%5D:53012`."""
+    host, _, port = unquote(peer.partition(":")[2]).rpartition(":")
+    return host.strip("[]"), int(port) if port.isdigit() else 0

@@ -15,18 +15,19 @@ from google.protobuf.message import Message
 
 from ..ids import new_trace_context, new_turn_id
 from ..net.http_client import RequestHead
-from ..protocol.headers import negotiated, read_request
+from ..protocol.headers import negotiated
 from ..protocol.operations import CARRIES_TASKS, A2ARequest, Operation
 from ..protocol.sse import SseEvent
 from ..relay.client_request import RelayContext
 from ..relay.opted_in_tasks import Request
 from ..relay.tap import Tap
 from ..relay.webhook_request import RefusedWebhookError, webhooks_refused
+from .call_record import CallRecord
 from .client_messages import ClientMessages
 from .extended_card import rewrite_card
 from .message_filter import MessageFilter
 from .messages import METHODS, A2AMethod, as_json, decoded
-from .metadata import from_headers, to_headers
+from .metadata import client_of, from_headers, to_headers
 from .webhooks import WebhookCall, refuse, webhooks_in, with_own_urls
 
 _STATUS_S = 0.05
@@ -42,7 +43,9 @@ class UnreadableMessageError(Exception):
 class RelayedCall:
     """One call of a client, of any service and cardinality: on the wire all four are streams of messages."""
 
-    def __init__(self, relay: RelayContext, channel: grpc.aio.Channel, path: str, context: Any) -> None:
+    def __init__(
+        self, relay: RelayContext, channel: grpc.aio.Channel, path: str, context: Any, record: CallRecord
+    ) -> None:
         """`context` is the grpc.aio.ServicerContext of the client's call."""
         self._relay = relay
         self._channel = channel
@@ -50,7 +53,8 @@ class RelayedCall:
         self._context = context
         self._messages = ClientMessages(context)
         self._method: A2AMethod | None = METHODS.get(path)
-        self._head = read_request(to_headers(context.invocation_metadata()))
+        self._record = record
+        self._head = record.head
         self._tap: Tap | None = None
         self._asks = False
         self._webhooks: WebhookCall | None = None
@@ -155,7 +159,7 @@ class RelayedCall:
         )
 
     def _caller(self) -> bytes | None:
-        request = Request(self._head.forward, b"", _host_of(self._context.peer()))
+        request = Request(self._head.forward, b"", client_of(self._context.peer())[0])
         return self._relay.callers.key(request, self._relay.negotiation.api_keys)
 
     def _agent_metadata(self) -> list[tuple[str, str | bytes]]:
@@ -182,6 +186,7 @@ class RelayedCall:
         context = self._context
         try:
             received = await call.initial_metadata()
+            self._record.answered()
             initial = self._for_client(received)
             if self._tap is not None and self._method is not None:
                 self._tap.answered(200, to_headers(received), is_stream=self._method.streams)
@@ -193,6 +198,7 @@ class RelayedCall:
                     await context.write(shown)
                 message = await call.read()
         except grpc.aio.AioRpcError as error:
+            self._record.ended(error.code())
             self._report_status(error.code(), error.details())
             trailing = self._for_client(error.trailing_metadata())
             await context.abort(error.code(), error.details() or "", trailing)
@@ -200,6 +206,7 @@ class RelayedCall:
         except UnreadableMessageError as error:
             await self._refuse(f"the proxy cannot read a message of the agent, which may hold tool calls: {error}")
             return
+        self._record.ended(grpc.StatusCode.OK)
         context.set_trailing_metadata(self._for_client(await call.trailing_metadata()))
 
     async def _first_response(self, call: Any, initial: tuple[tuple[str, str | bytes], ...]) -> Any:
@@ -287,8 +294,3 @@ class RelayedCall:
 def _filtered(cleaner: MessageFilter, message: Message) -> bytes | None:
     """What the client gets of a message; None: nothing."""
     return message.SerializeToString() if cleaner.apply(message) else None
-
-
-def _host_of(peer: str) -> str:
-    """The address in gRPC's name of a peer, as `ipv4:127.0.0.1:53012`."""
-    return peer.partition(":")[2].rpartition(":")[0]

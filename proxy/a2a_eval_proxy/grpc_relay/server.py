@@ -13,7 +13,10 @@ from ..errors import ListenError
 from ..net.file_watcher import FileWatch
 from ..relay.client_request import RelayContext
 from ..settings import Settings
+from ..telemetry.calls import CallTelemetry
+from ..telemetry.requests import RequestTelemetry
 from .agent_channel import AgentChannel, message_sizes
+from .call_record import CallRecord
 from .relayed_call import RelayedCall
 from .tls import server_credentials
 
@@ -38,7 +41,7 @@ class GrpcPort:
         """HOST:PORT of the listening socket, after `start`."""
         return f"{self._address.rpartition(':')[0]}:{self.port}"
 
-    async def start(self, relay: RelayContext, *, shared: bool) -> None:
+    async def start(self, relay: RelayContext, requests: RequestTelemetry | None, *, shared: bool) -> None:
         """Take calls, in the running event loop. Raises ListenError.
 
         `shared`: other processes of ours listen on the same address.
@@ -47,7 +50,8 @@ class GrpcPort:
             options=(*message_sizes(self._settings), ("grpc.so_reuseport", int(shared))),
             maximum_concurrent_rpcs=self._settings.max_client_connections,
         )
-        self._server.add_generic_rpc_handlers((_EveryMethod(relay, self._agent),))
+        telemetry = None if requests is None else CallTelemetry(requests)
+        self._server.add_generic_rpc_handlers((_EveryMethod(relay, self._agent, telemetry),))
         try:
             self.port = (
                 self._server.add_insecure_port(self._address)
@@ -75,19 +79,22 @@ class GrpcPort:
 
 
 class _EveryMethod(grpc.GenericRpcHandler):  # type: ignore[misc]  # grpcio has no types
-    def __init__(self, relay: RelayContext, agent: AgentChannel) -> None:
+    def __init__(self, relay: RelayContext, agent: AgentChannel, telemetry: CallTelemetry | None) -> None:
         self._relay = relay
         self._agent = agent
+        self._telemetry = telemetry
 
     def service(self, handler_call_details: Any) -> Any:
         path = handler_call_details.method
 
         async def relayed(_: Any, context: Any) -> None:
-            target = await self._target()
-            if target is None:
-                await context.abort(grpc.StatusCode.UNAVAILABLE, _NO_ADDRESS)
-                return
-            await RelayedCall(self._relay, self._agent.to(target), path, context).run()
+            with CallRecord(self._relay.metrics, self._telemetry, path, context) as record:
+                target = await self._target()
+                if target is None:
+                    await context.abort(grpc.StatusCode.UNAVAILABLE, _NO_ADDRESS)
+                    return
+                record.sent_to(target)
+                await RelayedCall(self._relay, self._agent.to(target), path, context, record).run()
 
         return grpc.stream_stream_rpc_method_handler(relayed)
 

@@ -157,7 +157,7 @@ class DataPort:
             self._push,
         )
         if self._grpc is not None:
-            await self._grpc.start(forwarder.context, shared=shared)
+            await self._grpc.start(forwarder.context, requests, shared=shared)
             stack.push_async_callback(self._grpc.stop)
             self.grpc_address = self._grpc.address
             forwarder.context.cards.grpc_port = self._grpc.port

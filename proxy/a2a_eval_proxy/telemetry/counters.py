@@ -48,7 +48,7 @@ class Metrics:
     requests: int = 0
     upstream_errors: int = 0
     responses: Counter[int | str] = field(default_factory=Counter)
-    """Answers that clients were given, by HTTP status; `none` where the client left before."""
+    """Responses to clients, by HTTP status or name of the gRPC status; `none` where the client left before."""
     request_s: Durations = field(default_factory=Durations)
     """From a request's headers to the end of its answer, or until the client left."""
     first_byte_s: Durations = field(default_factory=Durations)

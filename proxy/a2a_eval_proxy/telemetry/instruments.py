@@ -59,7 +59,7 @@ SCORED = (
 COUNTED = (
     Instrument("requests", "Requests received on the data port", "{request}"),
     Instrument("upstream_errors", "Requests the agent did not answer", "{request}"),
-    Instrument("responses", "Answers to clients, by HTTP status", labels=("code",)),
+    Instrument("responses", "Responses to clients, by HTTP status or name of the gRPC status", labels=("code",)),
     Instrument("request_duration_seconds", "From a request's headers to the end of its answer", attribute="request_s"),
     Instrument(
         "time_to_first_byte_seconds", "From a request's headers to the headers of its answer", attribute="first_byte_s"

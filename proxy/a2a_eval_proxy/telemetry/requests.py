@@ -31,7 +31,7 @@ Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 
 _PROPAGATOR = TraceContextTextMapPropagator()
 _METHODS = frozenset({"CONNECT", "DELETE", "GET", "HEAD", "OPTIONS", "PATCH", "POST", "PUT", "QUERY", "TRACE"})
-_DURATIONS_S = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0)
+DURATIONS_S = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0)
 """The convention's buckets, and some for agents that think."""
 
 
@@ -40,7 +40,8 @@ class RequestTelemetry:
 
     def __init__(self, tracer: Tracer, meter: Meter, upstream: str) -> None:
         parts = urlsplit(upstream)
-        self._tracer = tracer
+        self.tracer = tracer
+        self.meter = meter
         self._upstream = f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
         self._upstream_server: dict[str, str | int] = {
             "server.address": parts.hostname or "",
@@ -50,7 +51,7 @@ class RequestTelemetry:
             "http.server.request.duration",
             "s",
             "Duration of requests, streams to their end",
-            explicit_bucket_boundaries_advisory=_DURATIONS_S,
+            explicit_bucket_boundaries_advisory=DURATIONS_S,
         )
 
     def begin(self, scope: Scope, head: ClientRequestHeaders) -> RequestSpans | None:
@@ -73,9 +74,9 @@ class RequestTelemetry:
         if method == "_OTHER":
             common["http.request.method_original"] = scope["method"]
         measured = {"http.request.method": method, "url.scheme": scope["scheme"]}
-        server = self._tracer.start_span(
+        server = self.tracer.start_span(
             name,
-            _PROPAGATOR.extract({"traceparent": head.traceparent} if head.trace_context else {}, Context()),
+            parent_of(head),
             SpanKind.SERVER,
             {
                 **common,
@@ -87,7 +88,7 @@ class RequestTelemetry:
             },
         )
         inside = set_span_in_context(server, Context())
-        client = self._tracer.start_span(
+        client = self.tracer.start_span(
             name, inside, SpanKind.CLIENT, {**common, "url.full": self._upstream + path, **self._upstream_server}
         )
         return RequestSpans(server, client, self._durations, measured)
@@ -101,7 +102,7 @@ class RequestSpans(AbstractContextManager["RequestSpans"]):
         self._client = client
         self._durations = durations
         self._measured = measured
-        self.traceparent = _traceparent(client.get_span_context())
+        self.traceparent = traceparent_of(client.get_span_context())
         """What the agent gets as `traceparent`; "" where the spans are not sampled."""
         self._began_at = time.perf_counter()
         self._agent_status: int | None = None
@@ -163,7 +164,13 @@ def _finish(span: Span, status: int | None, error: str, *, first_error_status: i
     return attributes
 
 
-def _traceparent(span: SpanContext) -> str:
+def parent_of(head: ClientRequestHeaders) -> Context:
+    """The client's span, in whose trace a request is."""
+    return _PROPAGATOR.extract({"traceparent": head.traceparent} if head.trace_context else {}, Context())
+
+
+def traceparent_of(span: SpanContext) -> str:
+    """What names a span as the parent; "" where it is not sampled."""
     if not span.trace_flags.sampled:
         return ""
     return f"00-{format_trace_id(span.trace_id)}-{format_span_id(span.span_id)}-{span.trace_flags:02x}"

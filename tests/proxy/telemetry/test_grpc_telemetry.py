@@ -1,0 +1,151 @@
+"""Our own telemetry of calls over gRPC: spans exported to a real receiver, and metrics."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import uuid
+from collections.abc import AsyncIterator
+from typing import Any
+
+import grpc.aio
+import httpx
+import pytest
+from a2a.types import a2a_pb2, a2a_pb2_grpc
+from a2a_eval_proxy.grpc_relay.metadata import client_of
+from agents.grpc_agent import GrpcAgent, grpc_agent
+from opentelemetry.proto.trace.v1.trace_pb2 import Span, Status
+from support.grpc_proxy import running_proxy
+
+from .test_telemetry import (  # noqa: F401  # some are fixtures
+    CLIENT_SPAN_ID,
+    TRACE_ID,
+    TRACEPARENT,
+    Collector,
+    _plain_environment,
+    collector,
+    values,
+)
+
+NUMBER = re.compile(r"^a2a_eval_proxy_(\S+) (\S+)$", re.MULTILINE)
+"""A metric with its labels, and its value."""
+
+VERSION = ("a2a-version", "1.0")
+SERVICE = "lf.a2a.v1.A2AService"
+
+
+@pytest.fixture
+async def agent() -> AsyncIterator[GrpcAgent]:
+    async with grpc_agent() as agent:
+        yield agent
+
+
+def message(text: str) -> a2a_pb2.SendMessageRequest:
+    return a2a_pb2.SendMessageRequest(message={"message_id": "m", "role": "ROLE_USER", "parts": [{"text": text}]})
+
+
+def stub(channel: grpc.aio.Channel) -> Any:
+    return a2a_pb2_grpc.A2AServiceStub(channel)
+
+
+@pytest.mark.parametrize("streams", [False, True], ids=["answer", "stream"])
+async def test_spans_join_the_clients_trace_and_are_the_agents_parent(collector, agent, tmp_path, streams):  # noqa: F811
+    async with running_proxy(agent.url, tmp_path) as proxy, grpc.aio.insecure_channel(proxy.grpc_address) as channel:
+        metadata = (VERSION, ("traceparent", TRACEPARENT))
+        if streams:
+            [_ async for _ in stub(channel).SendStreamingMessage(message("artifact hi"), metadata=metadata)]
+        else:
+            await stub(channel).SendMessage(message("artifact hi"), metadata=metadata)
+        await proxy.flush(10)
+        (turn,) = await proxy.turns()
+    server, inner = collector.pair()
+    name = f"{SERVICE}/{'SendStreamingMessage' if streams else 'SendMessage'}"
+    assert server.name == inner.name == name
+    assert server.trace_id.hex() == inner.trace_id.hex() == turn["trace_id"] == TRACE_ID
+    assert (server.parent_span_id.hex(), inner.parent_span_id) == (CLIENT_SPAN_ID, server.span_id)
+    (sent,) = [value for key, value in agent.seen[-1].metadata if key == "traceparent"]
+    assert sent == f"00-{TRACE_ID}-{inner.span_id.hex()}-01"
+    common = {"rpc.system.name": "grpc", "rpc.method": name, "rpc.response.status_code": "OK"}
+    attributes = values(server.attributes)
+    assert attributes.pop("client.port") > 0
+    assert attributes == {**common, "client.address": "127.0.0.1"}
+    port = int(agent.address.rpartition(":")[2])
+    assert values(inner.attributes) == {**common, "server.address": "127.0.0.1", "server.port": port}
+    assert {server.status.code, inner.status.code} == {Status.STATUS_CODE_UNSET}
+
+
+async def test_the_status_of_a_call(collector, agent, tmp_path):  # noqa: F811
+    """The client's mistake is no error of the server; methods that are not of A2A share one name."""
+    async with running_proxy(agent.url, tmp_path) as proxy, grpc.aio.insecure_channel(proxy.grpc_address) as channel:
+        with pytest.raises(grpc.aio.AioRpcError):
+            await stub(channel).GetTask(a2a_pb2.GetTaskRequest(id="unknown"), metadata=(VERSION,))
+        with pytest.raises(grpc.aio.AioRpcError):
+            await channel.unary_unary("/some.Service/Of-" + "x" * 20)(b"")
+        await agent.stop()
+        with pytest.raises(grpc.aio.AioRpcError):
+            await stub(channel).GetTask(a2a_pb2.GetTaskRequest(id="unknown"), metadata=(VERSION,))
+    seen = {(span.kind, values(span.attributes)["rpc.response.status_code"]): span for span in collector.spans}
+    kinds = {"server": Span.SPAN_KIND_SERVER, "client": Span.SPAN_KIND_CLIENT}
+    failed = {
+        (kind, code): seen[kinds[kind], code].status.code == Status.STATUS_CODE_ERROR
+        for kind in kinds
+        for code in ("NOT_FOUND", "UNIMPLEMENTED", "UNAVAILABLE")
+    }
+    assert [key for key in failed if not failed[key]] == [("server", "NOT_FOUND")]
+    unknown = seen[kinds["server"], "UNIMPLEMENTED"]
+    assert (unknown.name, values(unknown.attributes)["rpc.method"]) == ("grpc", "_OTHER")
+    assert values(unknown.attributes)["rpc.method_original"] == "some.Service/Of-" + "x" * 20
+    (point,) = [
+        point
+        for point in collector.points("rpc.server.call.duration")
+        if values(point.attributes)["rpc.response.status_code"] == "NOT_FOUND"
+    ]
+    assert (point.count, values(point.attributes)["rpc.method"]) == (1, f"{SERVICE}/GetTask")
+
+
+async def test_calls_count_in_the_metrics(agent, tmp_path):
+    gate = str(uuid.uuid4())
+    async with (
+        running_proxy(agent.url, tmp_path) as proxy,
+        grpc.aio.insecure_channel(proxy.grpc_address) as channel,
+        httpx.AsyncClient(base_url=proxy.admin_url) as admin,
+    ):
+
+        async def numbers() -> dict[str, float]:
+            text = (await admin.get("/metrics")).text
+            return {
+                name: float(number) for name, number in re.findall(r"^a2a_eval_proxy_(\S+) (\S+)$", text, re.MULTILINE)
+            }
+
+        await stub(channel).SendMessage(message("artifact hi"), metadata=(VERSION,))
+        with pytest.raises(grpc.aio.AioRpcError):
+            await stub(channel).GetTask(a2a_pb2.GetTaskRequest(id="unknown"), metadata=(VERSION,))
+        left = stub(channel).SendStreamingMessage(message(f"slow {gate}"), metadata=(VERSION,))
+        await left.read()
+        left.cancel()
+        while 'responses_total{code="none"}' not in (seen := await numbers()):
+            await asyncio.sleep(0.01)
+        await agent.control.open(gate)
+        assert seen["requests_total"] == seen["request_duration_seconds_count"] == 3
+        assert seen["time_to_first_byte_seconds_count"] == 3
+        responses = {name: seen[name] for name in seen if name.startswith("responses_total")}
+        codes = ("OK", "NOT_FOUND", "none")
+        assert responses == {f'responses_total{{code="{code}"}}': 1 for code in codes}
+        assert seen["upstream_errors_total"] == 0
+        await agent.stop()
+        with pytest.raises(grpc.aio.AioRpcError):
+            await stub(channel).GetTask(a2a_pb2.GetTaskRequest(id="unknown"), metadata=(VERSION,))
+        assert (await numbers())["upstream_errors_total"] == 1
+
+
+@pytest.mark.parametrize(
+    ("peer", "client"),
+    [
+        ("ipv4:127.0.0.1:53012", ("127.0.0.1", 53012)),
+        ("ipv6:%5B::1%5D:53012", ("::1", 53012)),
+        ("ipv6:[::1]:53012", ("::1", 53012)),
+        ("unix:", ("", 0)),
+    ],
+)
+def test_the_address_of_a_client(peer: str, client: tuple[str, int]) -> None:
+    assert client_of(peer) == client
