@@ -25,7 +25,7 @@ class LoadError(RuntimeError):
 
 
 def compile_c(name: str, folder: Path) -> Path:
-    """Compile `c/NAME.c` into `folder` and return the program.
+    """Compile `c/NAME.c` into `folder`, once, and return the program.
 
     Raises CompilerMissingError where there is no C compiler, RuntimeError with its output where it fails.
     """
@@ -33,6 +33,8 @@ def compile_c(name: str, folder: Path) -> Path:
     if compiler is None:
         raise CompilerMissingError("the benchmark needs a C compiler (cc): apt-get install gcc libc6-dev")
     program = folder / name
+    if program.exists():
+        return program
     command = [compiler, "-O2", "-std=gnu11", "-Wall", "-Wextra", "-o", str(program), str(SOURCES / f"{name}.c")]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:

@@ -6,6 +6,7 @@ import json
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import time
@@ -15,7 +16,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from support.ports import held_ports
 
@@ -222,19 +223,21 @@ STAGES = (
 """Each with all that those before it do; the last is `serve` as it is used."""
 
 
+def start(launch: Launch, output: IO[bytes], cpus: set[int]) -> subprocess.Popen[bytes]:
+    """A new process on `cpus` that writes to `output`."""
+    environment = os.environ | launch.environment
+    return subprocess.Popen(
+        launch.command, stdout=output, stderr=output, env=environment, preexec_fn=procfs.pin_to(cpus)
+    )
+
+
 @contextmanager
 def launched(name: str, launch: Launch, folder: Path, cpus: set[int], *, asks: bool = False) -> Iterator[Running]:
     """Start a process on `cpus`, wait until it is ready, stop it afterwards. Raises TargetUnavailableError."""
     log = folder / "output.log"
     with log.open("wb") as output:
         started = time.perf_counter()
-        process = subprocess.Popen(
-            launch.command,
-            stdout=output,
-            stderr=output,
-            env=os.environ | launch.environment,
-            preexec_fn=procfs.pin_to(cpus),
-        )
+        process = start(launch, output, cpus)
     try:
         _wait_until_ready(name, process, launch, log)
         ready_s = time.perf_counter() - started
@@ -257,9 +260,9 @@ def _wait_until_ready(name: str, process: subprocess.Popen[bytes], launch: Launc
 
 
 def _stop(process: subprocess.Popen[bytes]) -> None:
-    process.terminate()
+    process.send_signal(signal.SIGTERM)
     try:
         process.wait(timeout=10)
     except subprocess.TimeoutExpired:
-        process.kill()
+        process.send_signal(signal.SIGKILL)
         process.wait()

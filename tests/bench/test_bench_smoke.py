@@ -1,9 +1,14 @@
-"""The programs of the benchmark against each other: counts only, nothing about time."""
+"""The programs of the benchmark against each other: counts only, nothing about time.
+
+They share a folder and all CPUs, and proxies are forked: a benchmark compiles and starts its own, on CPUs of their own.
+"""
 
 from __future__ import annotations
 
 import json
+import os
 import re
+import subprocess
 import threading
 import urllib.error
 import urllib.request
@@ -12,9 +17,10 @@ from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from itertools import islice
 from pathlib import Path
+from typing import IO
 
 import pytest
-from bench import procfs
+from bench import targets
 from bench.__main__ import main
 from bench.grpc_calls import GRPC
 from bench.otlp import bodies, post_all, trace_ids
@@ -32,32 +38,57 @@ from bench.watching import UNWATCHED, WATCHED, watching_part
 from bench.workers import AWAITED, suite_file, turns_per_s
 from support.chromium import require_chromium
 from support.postgres_server import PostgresServer
+from support.prefork import Forked
 from support.provision import provided_python
 
 pytestmark = pytest.mark.slow
 
 
-@pytest.fixture(scope="module")
-def cpus() -> set[int]:
-    return procfs.split_cpus()[1]
+ALL_CPUS = os.sched_getaffinity(0)
 
 
 @pytest.fixture(scope="module")
-def load(tmp_path_factory: pytest.TempPathFactory, cpus: set[int]) -> LoadGenerator:
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Of the compiled programs, and of what the parts write."""
+    return tmp_path_factory.mktemp("bench")
+
+
+@pytest.fixture(scope="module")
+def load(folder: Path) -> LoadGenerator:
     try:
-        return LoadGenerator(compile_c("load", tmp_path_factory.mktemp("load")), cpus)
+        return LoadGenerator(compile_c("load", folder), ALL_CPUS)
     except CompilerMissingError as error:
         pytest.skip(str(error))
 
 
 @pytest.fixture(scope="module")
-def agent_port(tmp_path_factory: pytest.TempPathFactory, cpus: set[int]) -> Iterator[int]:
+def agent_port(folder: Path) -> Iterator[int]:
     try:
-        program = compile_c("upstream", tmp_path_factory.mktemp("agent"))
+        program = compile_c("upstream", folder)
     except CompilerMissingError as error:
         pytest.skip(str(error))
-    with running_agent(program, cpus) as port:
+    with running_agent(program, ALL_CPUS) as port:
         yield port
+
+
+@pytest.fixture
+def forked(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Proxies of this tree are forked from a process with their imports: each start takes a second less."""
+    start = targets.start
+
+    def start_or_fork(launch: targets.Launch, output: IO[bytes], cpus: set[int]) -> subprocess.Popen[bytes] | Forked:
+        script, *arguments = launch.command[1:]
+        if Path(script).name != "stage.py" or "PYTHONPATH" in launch.environment:
+            return start(launch, output, cpus)
+        with Path(os.devnull).open() as nothing:
+            files = [nothing.fileno(), output.fileno(), output.fileno()]
+            return Forked(arguments, Path.cwd(), os.environ | launch.environment, files, Path(script))
+
+    monkeypatch.setattr(targets, "start", start_or_fork)
+
+
+def setting(folder: Path, plan: Plan) -> Setting:
+    return Setting(plan, folder, ALL_CPUS, ALL_CPUS, progress=lambda message: None)
 
 
 def test_unary_sends_as_many_requests_as_told(load: LoadGenerator, agent_port: int) -> None:
@@ -112,17 +143,17 @@ def test_card_declares_the_extension(agent_port: int) -> None:
 @pytest.mark.parametrize("name", [DIRECT, "floor", "naive"])
 def test_targets_do_their_part(name: str, load: LoadGenerator, agent_port: int, tmp_path: Path) -> None:
     target = next(target for target in TRAFFIC_TARGETS if target.name == name)
-    with target.started(agent_port, tmp_path, procfs.split_cpus()[0]) as process:
+    with target.started(agent_port, tmp_path, ALL_CPUS) as process:
         check(target, process, load)
 
         assert (process.cpu_seconds() is None) == (name == DIRECT)
         assert (process.rss_bytes() is None) == (name == DIRECT)
 
 
-@pytest.mark.usefixtures("load")  # which skips without a compiler
-def test_traces_have_a_figure_for_every_metric(tmp_path: Path) -> None:
+@pytest.mark.usefixtures("load", "forked")  # the first skips without a compiler
+def test_traces_have_a_figure_for_every_metric(folder: Path) -> None:
     plan = Plan(rounds=1, traces=20, flood_mb=1, turns=5)
-    measured = TRACES.measure(Setting(plan, tmp_path, *procfs.split_cpus(), progress=lambda message: None))
+    measured = TRACES.measure(setting(folder, plan))
 
     found = figures(measured.rounds, TRACES.metrics)
     assert [metric.key for metric in TRACES.metrics if "proxy" not in found[metric.key]] == []
@@ -141,10 +172,10 @@ TINY = Plan(
 )
 
 
-@pytest.mark.usefixtures("load")
-def test_stages_have_a_figure_for_every_metric(tmp_path: Path) -> None:
+@pytest.mark.usefixtures("load", "forked")
+def test_stages_have_a_figure_for_every_metric(folder: Path) -> None:
     part = stages([stage.name for stage in STAGES if stage.name != "nginx"])
-    measured = part.measure(Setting(TINY, tmp_path, *procfs.split_cpus(), progress=lambda message: None))
+    measured = part.measure(setting(folder, TINY))
 
     assert measured.warnings == []
     assert measured.targets == ["direct", "floor", "forwarding", "capture", "filter", "store", "scoring"]
@@ -154,7 +185,7 @@ def test_stages_have_a_figure_for_every_metric(tmp_path: Path) -> None:
 
 
 def test_the_floor_decodes_requests(agent_port: int, tmp_path: Path) -> None:
-    with FLOOR.started(agent_port, tmp_path, procfs.split_cpus()[0]) as target:
+    with FLOOR.started(agent_port, tmp_path, ALL_CPUS) as target:
         with urllib.request.urlopen(f"http://127.0.0.1:{target.port}/", data=b'{"id": 1}') as answer:
             assert answer.status == 200
         with pytest.raises(urllib.error.HTTPError, match="500"):
@@ -184,37 +215,37 @@ def test_an_unknown_revision_ends_with_a_message(capsys: pytest.CaptureFixture[s
     assert "bench: no-such-revision is no folder and no revision" in capsys.readouterr().err
 
 
-@pytest.mark.usefixtures("load")
-def test_stages_of_another_tree_are_measured_and_left_out_where_they_do_not_start(tmp_path: Path) -> None:
+@pytest.mark.usefixtures("load", "forked")
+def test_stages_of_another_tree_are_measured_and_left_out_where_they_do_not_start(folder: Path, tmp_path: Path) -> None:
     empty = tmp_path / "empty"
     (empty / "proxy" / "a2a_eval_proxy").mkdir(parents=True)
     (empty / "proxy" / "a2a_eval_proxy" / "__init__.py").touch()
-    setting = Setting(TINY, tmp_path, *procfs.split_cpus(), progress=lambda message: None)
 
     part = stages(["scoring"], str(ROOT))
-    both = part.measure(setting)
+    both = part.measure(setting(folder, TINY))
     assert both.targets == ["scoring", f"scoring at {ROOT}"]
     assert f"| / scoring at {ROOT} |" in part.table(both)
-    measured = stages(["floor", "store"], str(empty)).measure(setting)
+    measured = stages(["floor", "store"], str(empty)).measure(setting(folder, TINY))
     assert measured.targets == ["floor", "store"]
     assert re.fullmatch(r"store at .* is left out: .*No module named 'a2a_eval_proxy.cli'", *measured.warnings)
 
 
+@pytest.mark.usefixtures("forked")
 def test_a_stage_that_does_more_than_its_part_is_not_measured(
     load: LoadGenerator, agent_port: int, tmp_path: Path
 ) -> None:
     everything = next(stage for stage in STAGES if stage.name == "scoring")
     more = pytest.raises(BehaviourError, match="scoring: 6 turns stored, expected 0")
-    with everything.started(agent_port, tmp_path, procfs.split_cpus()[0]) as target, more:
+    with everything.started(agent_port, tmp_path, ALL_CPUS) as target, more:
         check(replace(everything, stores=False), target, load, [True])
 
 
-@pytest.mark.usefixtures("load")
-def test_a_profile_has_times_and_calls(tmp_path: Path) -> None:
+@pytest.mark.usefixtures("load", "forked")
+def test_a_profile_has_times_and_calls(folder: Path) -> None:
     if provided_python(REQUIREMENTS) is None:
         pytest.skip("py-spy is installed by `make bench` only")
     part = ProfilePart(["scoring"])
-    profiled = part.measure(Setting(TINY, tmp_path, *procfs.split_cpus(), progress=lambda message: None))
+    profiled = part.measure(setting(folder, TINY))
 
     assert [profile.title for profile in profiled.profiles] == [
         "scoring, an exchange, 16 connections",
@@ -225,9 +256,10 @@ def test_a_profile_has_times_and_calls(tmp_path: Path) -> None:
     assert any(cost.thread == "MainThread" and cost.calls >= 1 and cost.total_us > 0 for cost in exchange.costs)
 
 
+@pytest.mark.usefixtures("forked")
 def test_calls_of_an_exchange_are_counted_by_thread(load: LoadGenerator, agent_port: int, tmp_path: Path) -> None:
     everything = next(stage for stage in STAGES if stage.name == "scoring")
-    with everything.started(agent_port, tmp_path, procfs.split_cpus()[0], tmp_path / "calls") as target:
+    with everything.started(agent_port, tmp_path, ALL_CPUS, tmp_path / "calls") as target:
 
         def requests() -> int:
             done = load.unary(target.port, connections=1, seconds=30, requests=20)["requests"]
@@ -242,27 +274,27 @@ def test_calls_of_an_exchange_are_counted_by_thread(load: LoadGenerator, agent_p
         assert {thread for thread, _ in calls} >= {"MainThread", "store-writer"}
 
 
-def test_grpc_has_figures(tmp_path: Path) -> None:
-    measured = GRPC.measure(Setting(TINY, tmp_path, *procfs.split_cpus(), progress=lambda message: None))
+def test_grpc_has_figures(folder: Path) -> None:
+    measured = GRPC.measure(setting(folder, TINY))
 
     (figures_of_round,) = measured.rounds
     assert set(figures_of_round["a2a-eval-proxy"]) == {metric.key for metric in GRPC.metrics}
     assert set(figures_of_round["direct"]) == {"grpc_p50_ms"}
 
 
-@pytest.mark.usefixtures("load")
-def test_pages_that_watch_have_a_figure_for_every_metric(tmp_path: Path) -> None:
+@pytest.mark.usefixtures("load", "forked")
+def test_pages_that_watch_have_a_figure_for_every_metric(folder: Path) -> None:
     part = watching_part([UNWATCHED, WATCHED])
-    measured = part.measure(Setting(TINY, tmp_path, *procfs.split_cpus(), progress=lambda message: None))
+    measured = part.measure(setting(folder, TINY))
 
     assert measured.warnings == []
     assert {len(of_target) for of_target in figures(measured.rounds, part.metrics).values()} == {2}
 
 
-@pytest.mark.usefixtures("load")
-def test_pages_in_a_browser_have_figures(tmp_path: Path) -> None:
+@pytest.mark.usefixtures("load", "forked")
+def test_pages_in_a_browser_have_figures(folder: Path) -> None:
     require_chromium()
-    shown = PAGES.measure(Setting(TINY, tmp_path, *procfs.split_cpus(), progress=lambda message: None))
+    shown = PAGES.measure(setting(folder, TINY))
 
     found = figures(shown.rounds, PAGES.metrics)
     assert set(found["pages_paint_ms"]) == set(shown.targets) - {"the proxy"}

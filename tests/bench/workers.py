@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import sys
 import time
 from collections.abc import Sequence
 from contextlib import ExitStack, closing
@@ -13,6 +12,7 @@ import psycopg
 from a2a_eval_proxy.store.postgres.store import PostgresStore
 from a2a_eval_proxy.turn import Turn
 from support.postgres_server import PostgresServer, running_postgres, why_not
+from support.prefork import COMMAND
 from support.processes import ChildProcess
 from support.turn_samples import many_turns
 
@@ -78,7 +78,7 @@ def turns_per_s(server: PostgresServer, suite: Path, workers: int, turns: int) -
     """From the first turn that is handed to the store until the last is scored; the workers are waiting."""
     url = server.new_database()
     with closing(PostgresStore(url, for_workers=True)) as store, ExitStack() as stack:
-        command = [sys.executable, "-m", "a2a_eval_proxy", "worker", "--store", url, "--suite", str(suite)]
+        command = [COMMAND, "worker", "--store", url, "--suite", str(suite)]
         children = [stack.enter_context(ChildProcess(command)) for _ in range(workers)]
         for child in children:
             child.wait_for(_READY)

@@ -1,4 +1,4 @@
-"""Runs the command line, and pytest, in processes forked from one that has imported them, which so start at once.
+"""Runs the command line, pytest or a script in processes forked from one that has the imports: they start at once.
 
 Each is a process of its own, with its own arguments, folder, environment, files, signals and exit code; only the
 imports are shared. Code that has to start as users start it runs `COMMAND` with subprocess.
@@ -13,6 +13,7 @@ import importlib
 import json
 import os
 import pkgutil
+import runpy
 import select
 import signal
 import socket
@@ -251,6 +252,11 @@ if __name__ == "__main__":
     from a2a_eval_proxy.cli import main
 
     try:
-        sys.exit(pytest.console_main() if sys.argv[0] == str(PYTEST) else main())
+        if sys.argv[0] == str(PYTEST):
+            sys.exit(pytest.console_main())
+        elif sys.argv[0] == str(COMMAND):
+            sys.exit(main())
+        runpy.run_path(sys.argv[0], run_name="__main__")
+        sys.exit()
     except SystemExit as end:
         _end(end.code)
