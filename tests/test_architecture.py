@@ -75,6 +75,8 @@ def test_the_higher_layers_do_use_the_lower_ones(graph: grimp.ImportGraph) -> No
         "a2a_eval_proxy.check.compare.requests",
         "a2a_eval_proxy.check.report",
         "a2a_eval_proxy.check.rules",
+        "a2a_eval_proxy.check.probe.push_events",
+        "a2a_eval_proxy.check.probe.push_requests",
         "a2a_eval_proxy.check.probe.requests",
         "a2a_eval_proxy.check.probe.interfaces",
         "a2a_eval_proxy.check.probe.record",

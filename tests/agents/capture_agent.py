@@ -98,6 +98,7 @@ class CaptureExecutor(AgentExecutor):
         updater = TaskUpdater(event_queue, context.task_id, context.context_id)
         if context.current_task is None:
             await event_queue.enqueue_event(new_task_from_user_message(context.message))
+        await self.begun(context.task_id)
         await updater.start_work()
         if word == "slow" and asked and OPERATION.get() == "stream":
             await self._subscribers.two(context.task_id)
@@ -120,6 +121,9 @@ class CaptureExecutor(AgentExecutor):
             await updater.requires_input(new_text_message("which?", context_id=context.context_id))
         else:
             await updater.complete()
+
+    async def begun(self, task_id: str) -> None:
+        """Called when the task exists, before it works."""
 
     async def cancel(self, context: RequestContext, event_queue: EventQueue) -> None:
         await TaskUpdater(event_queue, context.task_id or "", context.context_id or "").cancel()
@@ -192,14 +196,18 @@ def agent_card(url: str, *, streaming: bool = True) -> AgentCard:
 
 
 def request_handler(
-    card: AgentCard, emission: Callable[[int], Emission] = cumulative, **options: Any
-) -> DefaultRequestHandler:
+    card: AgentCard,
+    emission: Callable[[int], Emission] = cumulative,
+    *,
+    executor_type: type[CaptureExecutor] = CaptureExecutor,
+    handler_type: type[GatedHandler] = GatedHandler,
+    **options: Any,
+) -> GatedHandler:
     """What answers the requests of all bindings of an agent with this card."""
     subscribers = Subscribers()
-    executor = CaptureExecutor(emission, subscribers)
-    return GatedHandler(
-        subscribers, agent_executor=executor, task_store=InMemoryTaskStore(), agent_card=card, **options
-    )
+    executor = executor_type(emission, subscribers)
+    store = InMemoryTaskStore()
+    return handler_type(subscribers, agent_executor=executor, task_store=store, agent_card=card, **options)
 
 
 def build_app(url: str, *, streaming: bool = True, emission: Callable[[int], Emission] = cumulative) -> Any:

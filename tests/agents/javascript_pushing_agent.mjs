@@ -34,7 +34,7 @@ const card = {
   description: "",
   version: "1",
   supportedInterfaces: [{ url: "http://127.0.0.1/", protocolBinding: "JSONRPC", protocolVersion: "1.0", tenant: "" }],
-  capabilities: { streaming: true, pushNotifications: true, extensions: [] },
+  capabilities: { streaming: false, pushNotifications: true, extensions: [] },
   securitySchemes: {},
   securityRequirements: [],
   defaultInputModes: [],
@@ -52,4 +52,8 @@ const server = createServer(async (request, response) => {
   const context = new ServerCallContext({ requestedVersion: request.headers["a2a-version"] });
   response.end(JSON.stringify(await rpc.handle(body, context)));
 });
-server.listen(0, "127.0.0.1", () => console.log(`listening on http://127.0.0.1:${server.address().port}`));
+server.listen(0, "127.0.0.1", () => {
+  const url = `http://127.0.0.1:${server.address().port}`;
+  card.supportedInterfaces[0].url = url;
+  console.log(`listening on ${url}`);
+});

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from a2a_eval_proxy.check.probe.client import ProbeClient
 from a2a_eval_proxy.check.probe.dialogue import probe_agent
+from a2a_eval_proxy.check.probe.webhook_listener import PushOptions
 from a2a_eval_proxy.check.report.report import CheckReport, apply_rules
 from a2a_eval_proxy.check.rules.base import RuleStatus
 
 
-async def check(url: str, *messages: str, timeout_s: float = 20) -> CheckReport:
+async def check(url: str, *messages: str, timeout_s: float = 20, push: PushOptions | None = None) -> CheckReport:
     """What `a2a-eval-proxy check` finds out about the agent at `url`."""
     async with ProbeClient({}, timeout_s=timeout_s) as client:
-        return apply_rules(await probe_agent(client, url, messages, lambda what: None))
+        return apply_rules(await probe_agent(client, url, messages, lambda what: None, push))
 
 
 def rules_with(report: CheckReport, status: RuleStatus) -> set[str]:

@@ -44,6 +44,7 @@ async def _check(options: CheckOptions) -> bool:
 
     from ..check.probe.client import ProbeClient
     from ..check.probe.dialogue import probe_agent
+    from ..check.probe.webhook_listener import PushOptions
     from ..check.report.json_output import report_json
     from ..check.report.junit_output import report_junit
     from ..check.report.masking import mask_credentials
@@ -55,6 +56,7 @@ async def _check(options: CheckOptions) -> bool:
     from ..connectors.connect import connected
 
     url, headers, tls = options.url, dict(options.header), options.tls()
+    push = PushOptions(options.push_listen, options.push_url)
     chat = ChatOptions(options.agent_model, options.agent_system, options.agent_tools)
     with Console(stderr=True).status("") as status, redirect_stdout(sys.stderr):  # a Python agent may print
         async with (
@@ -62,7 +64,7 @@ async def _check(options: CheckOptions) -> bool:
             ProbeClient({} if server else headers, options.timeout, None if server else tls) as client,
         ):
             asked = server.url if server else url
-            record = await probe_agent(client, asked, options.message, lambda what: status.update(escape(what)))
+            record = await probe_agent(client, asked, options.message, lambda what: status.update(escape(what)), push)
             card = record.card
             signatures = await verify_card(card.body, card.request.url, options.card_key, tls)
             record = replace(record, card=replace(card, signatures=signatures))

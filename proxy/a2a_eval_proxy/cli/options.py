@@ -339,6 +339,12 @@ class CheckOptions(AgentClientOptions):
         "it is on the agent's origin.",
         None,
     )
+    push_url: str | None = option(
+        types.URL,
+        "URL at which the agent reaches --push-listen. Default: only agents on this machine are notified.",
+        None,
+    )
+    push_listen: str = option(types.ADDRESS, "Address to receive the agent's notifications on.", "127.0.0.1:0")
     timeout: float = option(types.SECONDS, "Maximum time of a response.", 120.0)
     format: str = option(types.one_of("text", "json", "junit"), "Output format.", "text")
     out: Path | None = option(types.OUTPUT_FILE, "File to write the report to. Default: standard output.", None)

@@ -6,7 +6,6 @@ import asyncio
 import uuid
 from collections.abc import Callable, Sequence
 from importlib.util import find_spec
-from math import ceil
 from typing import Any
 
 from a2a_tool_capture.wire import TERMINAL_STATES
@@ -15,7 +14,9 @@ from ...protocol.operations import Binding, Operation
 from . import requests
 from .client import ProbeClient
 from .grpc_trials import GRPC_MISSING, all_trials, card_over_grpc, first_trials, is_grpc, is_served
-from .interfaces import objects, offered_interfaces, offers_extended_card, offers_streaming
+from .interfaces import objects, offered_interfaces, offers_extended_card, offers_push, offers_streaming
+from .polling import finished
+from .push_trials import probe_push
 from .record import (
     Activation,
     CardSeen,
@@ -27,16 +28,17 @@ from .record import (
     ProbeExchange,
     ProbeRecord,
     ProbeTurn,
+    PushSeen,
     ResponseEvent,
 )
-from .responses import context_id_of, entries, first_task_id, settled, state_of, task_id_of
+from .responses import context_id_of, entries, first_task_id, state_of, task_id_of
+from .webhook_listener import PushOptions
 
 FALLBACK_MESSAGE = "Please use one of your tools and tell me the result."
 MAX_EXAMPLES = 3
 """Maximum number of the card's examples to send until one makes the agent call a tool."""
 EXTRA_ATTEMPTS = 2
 """Repetitions of a message that made the agent call tools once but not this time: models vary."""
-POLL_S = 0.25
 INPUT_REQUIRED = "TASK_STATE_INPUT_REQUIRED"
 
 Progress = Callable[[str], None]
@@ -52,11 +54,14 @@ _VARIANTS = (
 """The ways to send a message to the agent."""
 
 
-async def probe_agent(client: ProbeClient, url: str, messages: Sequence[str], progress: Progress) -> ProbeRecord:
+async def probe_agent(
+    client: ProbeClient, url: str, messages: Sequence[str], progress: Progress, push: PushOptions | None = None
+) -> ProbeRecord:
     """Talk to the agent at `url` over every interface of its card.
 
     Without `messages`, sends the first example of the card's skills that makes the agent call a tool. Calls `progress`
-    with the name of each step. Raises AgentUnreachableError or AgentError if there is no card; every other failure is
+    with the name of each step. With `push`, also sets webhooks if the card offers push notifications, or if `push` has
+    a URL for them. Raises AgentUnreachableError or AgentError if there is no card, ListenError; every other failure is
     part of the record.
     """
     progress("agent card")
@@ -92,7 +97,11 @@ async def probe_agent(client: ProbeClient, url: str, messages: Sequence[str], pr
         progress(f"{interface}: errors and metadata")
         conversation = by_interface.get(interface, ProbeConversation(interface, (), streams))
         grpc.append(await all_trials(client, GrpcSeen(interface, done, offers_card, conversation)))
-    return ProbeRecord(seen, conversations, tuple(not_checked), tuple(grpc))
+    notified: list[PushSeen] = []
+    if push is not None and (push.url is not None or offers_push(seen.card)):
+        notified, not_notified = await probe_push(client, url, conversations, push, progress)
+        not_checked += not_notified
+    return ProbeRecord(seen, conversations, tuple(not_checked), tuple(grpc), tuple(notified))
 
 
 async def _interfaces(client: ProbeClient, url: str) -> tuple[CardSeen, list[Interface], list[NotChecked]]:
@@ -202,12 +211,12 @@ class _Probe:
             self._interface, Operation.SEND, message, uuid.uuid4().hex, Activation.V1, task_id=task_id
         )
         answer = await self._client.exchange(request)
-        done = await self._done(answer, task_id)
+        done = await finished(self._client, answer, task_id)
         return [answer] if done is answer else [answer, done]
 
     async def _read(self, opening: ProbeExchange, task_id: str) -> list[ProbeExchange]:
         """Read the finished task with every operation that shows it; for version 1 also without activation."""
-        done = await self._done(opening, task_id)
+        done = await finished(self._client, opening, task_id)
         if opening.activation not in (Activation.NOTHING, Activation.V1):
             return [await self._get(task_id, opening.activation)]
         activations = dict.fromkeys((opening.activation, Activation.NOTHING))
@@ -221,16 +230,6 @@ class _Probe:
             if waiting:
                 read.append(await self._client.exchange(requests.subscribe(self._interface, task_id, activation)))
         return read
-
-    async def _done(self, opening: ProbeExchange, task_id: str) -> ProbeExchange:
-        """Returns `opening`, or the first later read of the task that shows a settled state."""
-        done = opening
-        for _ in range(ceil(self._client.timeout_s / POLL_S)):
-            if done.problem or settled(done):
-                break
-            await asyncio.sleep(POLL_S)
-            done = await self._get(task_id, opening.activation)
-        return done
 
     async def _get(self, task_id: str, activation: Activation) -> ProbeExchange:
         return await self._client.exchange(requests.get(self._interface, task_id, activation))

@@ -50,6 +50,11 @@ def declared_extensions(card: dict[str, Any]) -> Any:
     return _capabilities(card).get("extensions")
 
 
+def offers_push(card: dict[str, Any]) -> bool:
+    """Whether `capabilities.pushNotifications` is true."""
+    return _capabilities(card).get("pushNotifications") is True
+
+
 def offers_extended_card(card: dict[str, Any]) -> bool:
     """Whether the card offers an extended card: 1.0 has a capability, 0.3 a field of the card."""
     offered = (_capabilities(card).get("extendedAgentCard"), card.get("supportsAuthenticatedExtendedCard"))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
@@ -214,6 +214,69 @@ class GrpcSeen:
 
 
 @dataclass(frozen=True, slots=True)
+class CheckWebhook:
+    """A webhook of the check. The agent is to send `Authorization: Bearer CREDENTIALS`, and `token` in its header."""
+
+    url: str
+    token: str
+    credentials: str
+
+
+@dataclass(frozen=True, slots=True)
+class NotificationSeen:
+    """A notification as it arrived, and the status that it was answered with. Names of headers are in lower case."""
+
+    request: ProbeRequest
+    status: int
+
+    def header(self, name: str) -> str | None:
+        return dict(self.request.headers).get(name)
+
+
+class PushStep(StrEnum):
+    """A request about the configuration of a webhook, in the order in which they are made."""
+
+    CREATE = "CreateTaskPushNotificationConfig"
+    GET = "GetTaskPushNotificationConfig"
+    LIST = "ListTaskPushNotificationConfigs"
+    DELETE = "DeleteTaskPushNotificationConfig"
+    GET_DELETED = "GetTaskPushNotificationConfig after the deletion"
+    LIST_AFTER_DELETE = "ListTaskPushNotificationConfigs after the deletion"
+
+
+@dataclass(frozen=True, slots=True)
+class PushTrial:
+    """One message and the notifications of its task. `states` are those that the agent showed to the sender, in order.
+
+    `was_open`: whether the task had not ended when the webhook was set.
+    """
+
+    webhook: CheckWebhook
+    opening: ProbeExchange
+    task_id: str
+    states: tuple[str, ...]
+    notifications: tuple[NotificationSeen, ...]
+    was_open: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class PushSeen:
+    """The notifications over one interface.
+
+    `inline` is a webhook in the message, `created` one that was created for its task; `steps` are the requests about
+    the latter. `retried` is a webhook whose first notification was answered with 503, over one interface.
+    """
+
+    interface: Interface
+    inline: PushTrial
+    created: PushTrial | None = None
+    steps: dict[PushStep, ProbeExchange] = field(default_factory=dict)
+    retried: PushTrial | None = None
+    private: bool = False
+    """Whether the webhook's address is one that agents may refuse (A2A 1.0, section 13.2)."""
+
+
+@dataclass(frozen=True, slots=True)
 class CardSeen:
     """The agent card as it was fetched. `missing`: an agent that has only gRPC offers none."""
 
@@ -233,3 +296,4 @@ class ProbeRecord:
     conversations: tuple[ProbeConversation, ...]
     not_checked: tuple[NotChecked, ...]
     grpc: tuple[GrpcSeen, ...] = ()
+    push: tuple[PushSeen, ...] = ()

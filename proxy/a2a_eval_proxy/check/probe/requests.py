@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from typing import Any
 from urllib.parse import quote, urlencode
 
@@ -22,9 +23,15 @@ LISTED_TASKS = 50
 
 
 def send(
-    interface: Interface, operation: Operation, text: str, message_id: str, activation: Activation, task_id: str = ""
+    interface: Interface,
+    operation: Operation,
+    text: str,
+    message_id: str,
+    activation: Activation,
+    task_id: str = "",
+    configuration: Mapping[str, Any] | None = None,
 ) -> OperationRequest:
-    """SendMessage or SendStreamingMessage; a `task_id` continues that task."""
+    """SendMessage or SendStreamingMessage; a `task_id` continues that task. `configuration` goes with the message."""
     message: dict[str, Any] = {"messageId": message_id, **({"taskId": task_id} if task_id else {})}
     if interface.binding is Binding.JSONRPC and interface.legacy:
         message |= {"kind": "message", "role": "user", "parts": [{"kind": "text", "text": text}]}
@@ -35,44 +42,58 @@ def send(
     if activation is Activation.V1_IN_WRONG_PLACE:
         message["extensions"] = list(activation.uris)
     content: dict[str, Any] = {"message": message}
+    configured: dict[str, Any] = {}
     if interface.legacy and operation is Operation.SEND:
-        content["configuration"] = {"blocking": True}  # the default in 1.0, undefined in 0.3
-    return _request(interface, operation, activation, "POST", f"/message:{operation}", content)
+        configured["blocking"] = True  # the default in 1.0, undefined in 0.3
+    configured |= configuration or {}
+    if configured:
+        content["configuration"] = configured
+    return build(interface, operation, activation, "POST", f"/message:{operation}", content)
 
 
 def get(interface: Interface, task_id: str, activation: Activation) -> OperationRequest:
     """GetTask."""
-    return _request(interface, Operation.GET, activation, "GET", f"/tasks/{quote(task_id, safe='')}", {"id": task_id})
+    return build(interface, Operation.GET, activation, "GET", f"/tasks/{quote(task_id, safe='')}", {"id": task_id})
 
 
 def list_tasks(interface: Interface, context_id: str, activation: Activation) -> OperationRequest:
     """ListTasks of a conversation, with artifacts. A2A 1.0 only: 0.3 has no such operation."""
     content = {"contextId": context_id, "includeArtifacts": True, "pageSize": LISTED_TASKS}
     query = urlencode(content | {"includeArtifacts": "true"})
-    return _request(interface, Operation.LIST, activation, "GET", f"/tasks?{query}", content)
+    return build(interface, Operation.LIST, activation, "GET", f"/tasks?{query}", content)
 
 
 def subscribe(interface: Interface, task_id: str, activation: Activation) -> OperationRequest:
     """SubscribeToTask."""
     path = f"/tasks/{quote(task_id, safe='')}:subscribe"
-    return _request(interface, Operation.SUBSCRIBE, activation, "GET", path, {"id": task_id})
+    return build(interface, Operation.SUBSCRIBE, activation, "GET", path, {"id": task_id})
 
 
 def cancel(interface: Interface, task_id: str) -> OperationRequest:
     """CancelTask."""
     path = f"/tasks/{quote(task_id, safe='')}:cancel"
-    return _request(interface, Operation.CANCEL, Activation.NOTHING, "POST", path, {"id": task_id})
+    return build(interface, Operation.CANCEL, Activation.NOTHING, "POST", path, {"id": task_id})
 
 
 def extended_card(interface: Interface) -> OperationRequest:
     """GetExtendedAgentCard; in 0.3 over gRPC GetAgentCard."""
-    return _request(interface, Operation.EXTENDED_CARD, Activation.NOTHING, "GET", "/extendedAgentCard", {})
+    return build(interface, Operation.EXTENDED_CARD, Activation.NOTHING, "GET", "/extendedAgentCard", {})
 
 
-def _request(
-    interface: Interface, operation: Operation, activation: Activation, method: str, path: str, content: dict[str, Any]
+def build(
+    interface: Interface,
+    operation: Operation,
+    activation: Activation,
+    method: str,
+    path: str,
+    content: dict[str, Any],
+    name: str = "",
 ) -> OperationRequest:
-    """`path` and `method` are those of HTTP+JSON 1.0; `content` is its body, or the params of JSON-RPC."""
+    """A request of any operation.
+
+    `path` and `method` are those of HTTP+JSON 1.0; `content` is its body, or the params of JSON-RPC, or the gRPC
+    message. `name` is the method of JSON-RPC or gRPC, by default that of the operation.
+    """
     headers = [("Accept", "text/event-stream" if operation in STREAMING else "application/json")]
     if not interface.legacy:
         headers.append(("A2A-Version", interface.version))
@@ -85,10 +106,11 @@ def _request(
         headers.append((interface.other_extensions_header, ", ".join(activation.uris)))
     params = {"tenant": interface.tenant, **content} if interface.tenant else content
     if interface.binding is Binding.GRPC:
-        return _call(interface, operation, activation, headers[1:], params)
+        return _call(interface, operation, activation, headers[1:], params, name)
     if interface.binding is Binding.JSONRPC:
         method, url = "POST", interface.url
-        content = {"jsonrpc": "2.0", "id": 1, "method": RPC_METHODS[operation][interface.legacy], "params": params}
+        name = name or RPC_METHODS[operation][interface.legacy]
+        content = {"jsonrpc": "2.0", "id": 1, "method": name, "params": params}
     else:
         tenant = f"/{quote(interface.tenant, safe='')}" if interface.tenant else ""
         url = interface.url.rstrip("/") + tenant + ("/v1" if interface.legacy else "") + path
@@ -107,10 +129,12 @@ def _call(
     activation: Activation,
     headers: list[tuple[str, str]],
     content: dict[str, Any],
+    name: str,
 ) -> OperationRequest:
-    name = RPC_METHODS[operation][0]
-    if interface.legacy:
-        name = _LEGACY_GRPC_METHODS.get(operation, name)
+    if not name:
+        name = RPC_METHODS[operation][0]
+        name = _LEGACY_GRPC_METHODS.get(operation, name) if interface.legacy else name
+    if interface.legacy and operation is not Operation.PUSH_CONFIG:
         content = {"name": f"tasks/{content['id']}"} if "id" in content else content
     return OperationRequest(
         GRPC,

@@ -42,7 +42,7 @@ def read_response(
         problem = "an error"
     if status >= 300:
         problem = f"HTTP {status}: {problem}" if problem else f"HTTP {status}"
-    if not problem and request.operation is not Operation.LIST and not events:
+    if not problem and request.operation not in (Operation.LIST, Operation.PUSH_CONFIG) and not events:
         problem = "an empty answer"
     return ProbeExchange(request, status, tuple(headers), tuple(events), problem)
 
@@ -67,7 +67,9 @@ def _read(request: OperationRequest, document: bytes, where: str) -> tuple[list[
         prefix = f"{where}." if where and not where.endswith(" ") else where
         return [ResponseEvent(f"{prefix}tasks[{i}]", task, normalize_event(task)) for i, task in enumerate(tasks)], ""
     normal = normalize_event(payload)
-    if request.operation is Operation.EXTENDED_CARD and isinstance(payload, dict):
+    if request.operation is Operation.PUSH_CONFIG or (
+        request.operation is Operation.EXTENDED_CARD and isinstance(payload, dict)
+    ):
         return [ResponseEvent(where, payload, None)], ""
     if normal is None:
         return [], "JSON, but neither a task, a message nor an update"
@@ -117,11 +119,13 @@ def occurrences(exchange: ProbeExchange) -> Iterator[Occurrence]:
                 if is_capture_uri(uri)
             )
     for event in exchange.events:
-        yield from _occurrences_in(event.raw, event.where)
+        yield from occurrences_in(event.raw, event.where)
 
 
-def _occurrences_in(root: Any, where: str) -> Iterator[Occurrence]:
-    """Walks depth first, without recursion. `places` defines the roles; keys of the extension count everywhere.
+def occurrences_in(root: Any, where: str) -> Iterator[Occurrence]:
+    """Yields every occurrence in a JSON value. Never raises.
+
+    Walks depth first, without recursion. `places` defines the roles; keys of the extension count everywhere.
 
     `owner` is the artifact that holds the current metadata or extensions.
     """
@@ -225,7 +229,7 @@ def entries(exchange: ProbeExchange) -> list[Any]:
 
 def entries_in(event: ResponseEvent) -> list[Any]:
     """Returns the entries of one event, as `entries` does."""
-    return [entry for occurrence in _occurrences_in(event.raw, "") for entry in occurrence.entries]
+    return [entry for occurrence in occurrences_in(event.raw, "") for entry in occurrence.entries]
 
 
 def calls_lost(exchange: ProbeExchange, later: ResponseEvent) -> int:

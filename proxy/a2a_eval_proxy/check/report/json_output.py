@@ -9,7 +9,7 @@ from tool_call_evaluators.report.wording import cut, finite
 
 from ..rules.base import Problem, RuleResult
 from .report import CheckReport
-from .wording import card_name, messages
+from .wording import card_name, messages, notified
 
 MAX_EXCERPT_CHARS = 10_000
 
@@ -25,6 +25,7 @@ def report_json(report: CheckReport, url: str) -> dict[str, Any]:
         "interfaces": [
             {"name": str(item.interface), "url": item.interface.url} for item in report.record.conversations
         ],
+        "notifications": notified(report),
         "not_checked": [{"interface": left.interface, "reason": left.reason} for left in report.record.not_checked],
         "results": [_result(result) for result in report.results],
     }

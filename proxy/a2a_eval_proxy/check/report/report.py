@@ -9,6 +9,7 @@ from ..probe.record import ProbeRecord
 from ..rules.base import CheckVerdict, RuleResult, RuleStatus
 from ..rules.card import CARD_RULES
 from ..rules.grpc import GRPC_RULES
+from ..rules.push_table import PUSH_RULES
 from ..rules.selectors import subjects_of
 from ..rules.traffic import TRAFFIC_RULES
 
@@ -42,4 +43,6 @@ def apply_rules(record: ProbeRecord) -> CheckReport:
         results += [rule.judge(subject, subject.conversation.interface) for subject in subjects]
     for grpc_rule in GRPC_RULES:
         results += [grpc_rule.judge(seen, seen.interface) for seen in record.grpc]
+    for push_rule in PUSH_RULES:
+        results += [push_rule.judge(webhooks, webhooks.interface) for webhooks in record.push]
     return CheckReport(record, tuple(results), any(subject.messages_with_calls for subject in subjects))

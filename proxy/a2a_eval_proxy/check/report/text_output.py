@@ -38,6 +38,8 @@ def print_report(report: CheckReport, url: str, console: Console) -> None:
         console.print()
         console.print(_interface_table(heading, rows, console.width))
     console.print()
+    for text in wording.notified_lines(report):
+        console.print(_labelled("notified", text))
     for text in wording.unseen(report):
         console.print(_labelled("not seen", text))
     for left in report.record.not_checked:

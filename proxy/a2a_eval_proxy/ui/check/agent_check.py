@@ -80,9 +80,10 @@ class AgentCheck:
         """Runs in the thread. What it imports loads the A2A SDK, which a proxy does without until then."""
         from ...check.probe.client import ProbeClient
         from ...check.probe.dialogue import probe_agent
+        from ...check.probe.webhook_listener import PushOptions
 
         async with asyncio.timeout(MAX_CHECK_S), ProbeClient(self._headers, MAX_EXCHANGE_S, self._tls()) as client:
-            record = await probe_agent(client, self.url, (), self._progress)
+            record = await probe_agent(client, self.url, (), self._progress, PushOptions())
             return check_view(mask_credentials(apply_rules(record), client.header_values))
 
     def _progress(self, step: str) -> None:

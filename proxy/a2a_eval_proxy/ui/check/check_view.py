@@ -81,6 +81,7 @@ def check_view(report: CheckReport) -> CheckView:
             for heading, rows in wording.tables(report)
         ),
         notes=(
+            *(f"notified: {text}" for text in wording.notified_lines(report)),
             *(f"not seen: {text}" for text in wording.unseen(report)),
             *(f"not checked: {left.interface}: {left.reason}" for left in report.record.not_checked),
         ),

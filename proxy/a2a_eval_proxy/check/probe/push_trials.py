@@ -1,0 +1,236 @@
+"""Sets webhooks at an agent, over each interface, and collects the notifications that they receive."""
+
+from __future__ import annotations
+
+import asyncio
+import uuid
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from typing import Any
+from urllib.parse import urlsplit
+
+from a2a_tool_capture.wire import TERMINAL_STATES
+
+from ...protocol.operations import Operation
+from . import push_requests, requests
+from .client import ProbeClient
+from .polling import finished
+from .push_events import payload_of
+from .record import (
+    Activation,
+    Interface,
+    NotChecked,
+    NotificationSeen,
+    ProbeConversation,
+    ProbeExchange,
+    PushSeen,
+    PushStep,
+    PushTrial,
+)
+from .responses import first_task_id, is_settled, only_message, state_of
+from .webhook_listener import ListeningWebhook, PushOptions, WebhookListener, is_local
+
+MISSING_S = 2.0
+"""Seconds to wait for missing notifications after the one that shows the task's end: they may overtake each other."""
+LATE_S = 0.3
+"""Seconds to wait for more when none is missing."""
+SILENT_WAIT_S = 1.0
+"""Maximum time to wait over further interfaces, after one has received no notification at all."""
+CLEANUP_S = 10.0
+RETRIED_STATUS = 503
+
+
+async def probe_push(
+    client: ProbeClient,
+    url: str,
+    conversations: Sequence[ProbeConversation],
+    options: PushOptions,
+    progress: Callable[[str], None],
+) -> tuple[list[PushSeen], list[NotChecked]]:
+    """Check push notifications over the interfaces of these conversations, with the first message of each.
+
+    Every webhook is deleted at the agent before this returns or raises. Raises ListenError.
+    """
+    if options.url is None and not is_local(url):
+        host = urlsplit(url).hostname
+        reason = (
+            f"the agent at {host} cannot reach this machine's loopback address: pass --push-listen HOST:PORT, and "
+            "--push-url with the URL at which the agent reaches it"
+        )
+        return [], [NotChecked("push notifications", reason)]
+    answered = [each for each in conversations if any(turn.opening.status for turn in each.turns)]
+    seen: list[PushSeen] = []
+    async with WebhookListener(options) as listener, asyncio.TaskGroup() as group:
+        retried: asyncio.Task[PushTrial] | None = None
+        interfaces = [conversation.interface for conversation in answered]
+        for conversation in answered:
+            progress(f"{conversation.interface}: push notifications")
+            trials = _PushTrials(client, conversation, interfaces, listener, options)
+            if seen and not any(each.inline.notifications for each in seen):
+                trials.wait_s = min(SILENT_WAIT_S, options.wait_s)
+            seen.append(await trials.all())
+            if retried is None and seen[-1].inline.notifications:
+                retried = group.create_task(trials.retried())
+                at = len(seen) - 1
+        if retried is not None:
+            progress("push notifications: whether they are repeated")
+            trial = await retried
+            seen[at] = replace(seen[at], retried=trial)
+    return seen, []
+
+
+class _PushTrials:
+    """The messages with webhooks over one interface."""
+
+    def __init__(
+        self,
+        client: ProbeClient,
+        conversation: ProbeConversation,
+        interfaces: Sequence[Interface],
+        listener: WebhookListener,
+        options: PushOptions,
+    ) -> None:
+        """`interfaces` are all of the agent: servers of 0.3 cannot delete over each."""
+        self._others = [each for each in interfaces if each != conversation.interface]
+        self.wait_s = options.wait_s
+        self._retry_wait_s = options.retry_wait_s
+        self._client = client
+        self._interface = conversation.interface
+        openings = [turn.opening for turn in conversation.turns]
+        self._streams = any(each.operation is Operation.STREAM and not each.problem for each in openings)
+        self._message = conversation.turns[0].message
+        self._listener = listener
+
+    async def all(self) -> PushSeen:
+        inline = await self._inline(self._listener.new(), self.wait_s)
+        if only_message(inline.opening):
+            return PushSeen(self._interface, inline, private=self._listener.is_private)
+        created, steps = await self._created()
+        return PushSeen(self._interface, inline, created, steps, private=self._listener.is_private)
+
+    async def retried(self) -> PushTrial:
+        """A message whose webhook answers the first notification with 503."""
+        listening = self._listener.new(RETRIED_STATUS)
+
+        def repeated(arrived: list[NotificationSeen]) -> bool:
+            return any(each.request.body == arrived[0].request.body for each in arrived[1:])
+
+        async with self._message_sent(listening, Operation.SEND) as (opening, task_id):
+            await finished(self._client, opening, task_id)
+            await listening.until(bool, self.wait_s)
+            await listening.until(repeated, self._retry_wait_s)
+        return PushTrial(listening.webhook, opening, task_id, (), tuple(listening.arrived))
+
+    async def _inline(self, listening: ListeningWebhook, wait_s: float) -> PushTrial:
+        """A message that sets the webhook itself."""
+        operation = Operation.STREAM if self._streams else Operation.SEND
+        async with self._message_sent(listening, operation) as (opening, task_id):
+            states = await self._states(opening, task_id)
+            if not opening.problem:
+                await self._collect(listening, states, wait_s)
+        return PushTrial(listening.webhook, opening, task_id, states, tuple(listening.arrived))
+
+    async def _created(self) -> tuple[PushTrial, dict[PushStep, ProbeExchange]]:
+        """A message that is answered at once, whose task then gets a webhook."""
+        interface, listening = self._interface, self._listener.new()
+        at_once = {"blocking": False} if interface.legacy else {"returnImmediately": True}
+        request = requests.send(
+            interface, Operation.SEND, self._message, uuid.uuid4().hex, Activation.NOTHING, configuration=at_once
+        )
+        opening = await self._client.exchange(request)
+        task_id = first_task_id(opening)
+        steps: dict[PushStep, ProbeExchange] = {}
+        if not task_id:
+            return PushTrial(listening.webhook, opening, "", (), ()), steps
+        create = push_requests.create(interface, task_id, listening.webhook)
+        try:
+            steps[PushStep.CREATE] = await self._client.exchange(create)
+            was_open = not settled_in(await self._get(task_id))
+            if not steps[PushStep.CREATE].problem:
+                config_id = _id_of(steps[PushStep.CREATE], listening) or task_id
+                steps[PushStep.GET] = await self._client.exchange(push_requests.get(interface, task_id, config_id))
+                steps[PushStep.LIST] = await self._client.exchange(push_requests.list_all(interface, task_id))
+            states = await self._states(opening, task_id)
+            if was_open and not steps[PushStep.CREATE].problem:
+                await self._collect(listening, states[-1:], self.wait_s)
+        finally:
+            deletion = await self._deleted(listening, task_id)
+        if not steps[PushStep.CREATE].problem:
+            steps |= deletion
+        trial = PushTrial(listening.webhook, opening, task_id, states, tuple(listening.arrived), was_open)
+        return trial, steps
+
+    @asynccontextmanager
+    async def _message_sent(
+        self, listening: ListeningWebhook, operation: Operation
+    ) -> AsyncIterator[tuple[ProbeExchange, str]]:
+        """Send the message with the webhook, which is deleted at the end. Yields the answer and the task's id."""
+        configuration = push_requests.in_message(self._interface, listening.webhook)
+        request = requests.send(
+            self._interface, operation, self._message, uuid.uuid4().hex, Activation.NOTHING, configuration=configuration
+        )
+        opening = await self._client.exchange(request)
+        task_id = first_task_id(opening)
+        try:
+            yield opening, task_id
+        finally:
+            if task_id:
+                await self._deleted(listening, task_id)
+
+    async def _deleted(self, listening: ListeningWebhook, task_id: str) -> dict[PushStep, ProbeExchange]:
+        """Delete the webhook at the agent, and look for it afterwards."""
+        interface, client = self._interface, self._client
+        async with asyncio.timeout(CLEANUP_S):
+            listed = await client.exchange(push_requests.list_all(interface, task_id))
+            config_id = _id_of(listed, listening) or task_id
+            steps = {
+                PushStep.DELETE: await client.exchange(push_requests.delete(interface, task_id, config_id)),
+                PushStep.GET_DELETED: await client.exchange(push_requests.get(interface, task_id, config_id)),
+                PushStep.LIST_AFTER_DELETE: await client.exchange(push_requests.list_all(interface, task_id)),
+            }
+            for other in self._others if steps[PushStep.DELETE].problem else ():
+                if not (await client.exchange(push_requests.delete(other, task_id, config_id))).problem:
+                    break
+            return steps
+
+    async def _states(self, opening: ProbeExchange, task_id: str) -> tuple[str, ...]:
+        """The states that the sender is shown up to the end of the task, without repetitions."""
+        done = await finished(self._client, opening, task_id) if task_id else opening
+        exchanges = [opening] if done is opening else [opening, done]
+        states = [state_of(event) for exchange in exchanges for event in exchange.normal_events]
+        return tuple(dict.fromkeys(state for state in states if state))
+
+    async def _collect(self, listening: ListeningWebhook, states: Sequence[str], wait_s: float) -> None:
+        """Wait up to `wait_s` for the last of these states, and then a moment for the others.
+
+        The first state may be that of the sender's Task, of which the agent need not notify.
+        """
+
+        def ended(arrived: list[NotificationSeen]) -> bool:
+            return any(is_settled(event) for event in _events(arrived))
+
+        def complete(arrived: list[NotificationSeen]) -> bool:
+            return set(states[1:]) <= {state_of(event) for event in _events(arrived)}
+
+        if await listening.until(ended, wait_s):
+            await listening.until(complete, MISSING_S)
+            await asyncio.sleep(LATE_S)
+
+    async def _get(self, task_id: str) -> ProbeExchange:
+        return await self._client.exchange(requests.get(self._interface, task_id, Activation.NOTHING))
+
+
+def _events(arrived: Sequence[NotificationSeen]) -> Iterator[dict[str, Any]]:
+    return (event for each in arrived if (event := payload_of(each).event) is not None)
+
+
+def settled_in(exchange: ProbeExchange) -> bool:
+    """Whether the answer shows a task that has ended."""
+    return any(state_of(event) in TERMINAL_STATES for event in exchange.normal_events)
+
+
+def _id_of(exchange: ProbeExchange, listening: ListeningWebhook) -> str:
+    """The id of the webhook's configuration in an answer; "" if it is not there."""
+    found = push_requests.configurations(exchange)
+    return next((config_id for config_id, url in found if url == listening.webhook.url), "")

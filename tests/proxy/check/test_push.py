@@ -1,0 +1,141 @@
+"""Agents that offer push notifications: right senders pass, each fault is found, and no webhook is left behind."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from a2a_eval_proxy.check.probe import push_trials
+from a2a_eval_proxy.check.probe.webhook_listener import PushOptions
+from a2a_eval_proxy.check.report.json_output import report_json
+from a2a_eval_proxy.check.report.report import CheckReport
+from a2a_eval_proxy.check.report.wording import notified_lines
+from a2a_eval_proxy.check.rules.base import CheckVerdict, RuleResult, RuleStatus
+from a2a_eval_proxy.check.rules.push_table import PUSH_RULES
+from agents.capture_agent import build_app
+from agents.faulty_push_agent import PUSH_FAULTS, REFUSES_ADDRESSES, pushing_app
+from agents.recording_agent import build_app as recording_app
+from agents.serving import ServerThread
+from support.checking import check, rules_with
+
+PATIENT = PushOptions(wait_s=20, retry_wait_s=20)
+"""What must come is waited for."""
+BRIEF_S = 0.2
+"""What never comes need not be waited for."""
+
+
+@pytest.fixture(autouse=True)
+def _brief_waits(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The senders here send in order, one after another."""
+    monkeypatch.setattr(push_trials, "MISSING_S", BRIEF_S)
+    monkeypatch.setattr(push_trials, "LATE_S", 0.02)
+
+
+def push_results(report: CheckReport, status: RuleStatus) -> set[str]:
+    return {result.rule.id for result in report.results if result.status is status and is_push(result)}
+
+
+def is_push(result: RuleResult) -> bool:
+    return result.rule.about == "push notifications"
+
+
+def left_behind(app: Any) -> list[Any]:
+    """The webhooks that are still set at the agent."""
+    stored = app.state.webhooks._push_notification_infos
+    return [config for owner in stored.values() for configs in owner.values() for config in configs]
+
+
+@pytest.fixture
+def apps() -> list[Any]:
+    return []
+
+
+def kept(apps: list[Any], **options: Any) -> Any:
+    """A factory for ServerThread that keeps the application it builds in `apps`."""
+
+    def build(url: str) -> Any:
+        apps.append(pushing_app(url, **options))
+        return apps[0]
+
+    return build
+
+
+async def test_a_right_sender_passes_over_every_interface(apps: list[Any]) -> None:
+    with ServerThread(kept(apps, every_interface=True)) as agent:
+        report = await check(agent.url, "Got a kettle?", push=PATIENT)
+
+    assert report.verdict is CheckVerdict.CONFORMING
+    assert push_results(report, RuleStatus.FAILED) == set()
+    assert push_results(report, RuleStatus.WARNING) == {"push-payload-version"}  # it knows only the form of 1.0
+    assert push_results(report, RuleStatus.PASSED) >= {rule.id for rule in PUSH_RULES} - {"push-payload-version"}
+    assert push_results(report, RuleStatus.UNSEEN) == {"push-delete"}  # over HTTP+JSON 0.3
+    created = [seen.created for seen in report.record.push]
+    assert all(trial is not None and trial.was_open and trial.notifications for trial in created[:2])
+    assert left_behind(apps[0]) == []
+    kinds = {"task": 1, "statusUpdate": 2, "artifactUpdate": 2}
+    arrived = report_json(report, agent.url)["notifications"]
+    assert list(arrived) == [str(seen.interface) for seen in report.record.push]
+    assert all(forms == {f"StreamResponse with {kind}": n for kind, n in kinds.items()} for forms in arrived.values())
+    (line,) = notified_lines(report)
+    assert line.startswith("JSONRPC 1.0, HTTP+JSON 1.0, JSONRPC 0.3, HTTP+JSON 0.3: 1 x StreamResponse with task, 2 x ")
+
+
+@pytest.mark.parametrize("name", PUSH_FAULTS)
+async def test_a_fault_is_found(name: str, apps: list[Any]) -> None:
+    fault = PUSH_FAULTS[name]
+    retry_wait_s = BRIEF_S if "push-retry" in fault.warns else 20
+    options = PushOptions(wait_s=BRIEF_S if fault.omits else 20, retry_wait_s=retry_wait_s)
+    with ServerThread(kept(apps, fault=fault)) as agent:
+        report = await check(agent.url, "Got a kettle?", push=options)
+
+    assert rules_with(report, RuleStatus.FAILED) == fault.breaks
+    assert push_results(report, RuleStatus.WARNING) == fault.warns
+    if fault.breaks != {"push-delete"}:
+        assert left_behind(apps[0]) == []
+
+
+async def test_an_agent_that_refuses_private_addresses_is_not_blamed(apps: list[Any]) -> None:
+    with ServerThread(kept(apps, fault=REFUSES_ADDRESSES)) as agent:
+        report = await check(agent.url, "Got a kettle?", push=PATIENT)
+
+    assert push_results(report, RuleStatus.FAILED) == set()
+    (result,) = [result for result in report.results if result.rule.id == "push-in-message"]
+    assert result.status is RuleStatus.UNSEEN
+    assert "the webhook is at a private address" in result.reason
+    assert "--push-url" in result.reason
+
+
+async def test_the_sender_of_the_sdk() -> None:
+    """It passes, with its known weaknesses as warnings."""
+    with ServerThread(recording_app) as agent:
+        options = PushOptions(wait_s=20, retry_wait_s=BRIEF_S)
+        report = await check(agent.url, "chunks please", push=options)
+
+    assert rules_with(report, RuleStatus.FAILED) == set()
+    assert push_results(report, RuleStatus.WARNING) == {"push-media-type", "push-payload-version", "push-retry"}
+
+
+async def test_agents_elsewhere_are_skipped_with_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(push_trials, "is_local", lambda url: False)
+    with ServerThread(pushing_app) as agent:
+        report = await check(agent.url, "Got a kettle?", push=PATIENT)
+
+    assert report.record.push == ()
+    (left,) = report.record.not_checked
+    assert left.interface == "push notifications"
+    assert "--push-listen HOST:PORT" in left.reason
+
+
+async def test_agents_without_push_are_notified_of_nothing() -> None:
+    with ServerThread(build_app) as agent:
+        report = await check(agent.url, "Got a kettle?", push=PATIENT)
+        asked = await check(agent.url, "Got a kettle?", push=PushOptions(url="http://127.0.0.1:1", wait_s=BRIEF_S))
+
+    assert report.record.push == ()
+    assert "push-create" in rules_with(asked, RuleStatus.FAILED)
+
+
+def test_every_rule_is_broken_by_some_fault() -> None:
+    broken = {rule for fault in PUSH_FAULTS.values() for rule in fault.breaks | fault.warns}
+    assert broken | {"push-payload-version"} == {rule.id for rule in PUSH_RULES}
+    assert all(rule.title and rule.why.endswith(".") and rule.fix.endswith(".") for rule in PUSH_RULES)
