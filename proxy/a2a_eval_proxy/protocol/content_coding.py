@@ -41,7 +41,7 @@ class Decoder:
 
 
 def decoded_whole(encoding: str, body: bytes, limit: int) -> bytes:
-    """A whole body without the codings of its `Content-Encoding`. Raises ValueError where it cannot be decoded."""
+    """A whole body without the content codings that `encoding` names. Raises ValueError where it cannot be decoded."""
     names = codings(encoding)
     if names is None:
         raise ValueError(f"the content coding {encoding!r} is not supported")
