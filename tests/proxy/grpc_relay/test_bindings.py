@@ -13,6 +13,7 @@ import httpx
 import pytest
 import pytest_asyncio
 from a2a.client import A2ACardResolver, Client, ClientCallContext, ClientConfig, ClientFactory
+from a2a.compat.v0_3.grpc_transport import CompatGrpcTransport
 from a2a.types import AgentCard, Message, Part, Role, SendMessageRequest
 from agents.scenarios import BOTH, SCENARIOS, URI
 from support.recordings import anonymous
@@ -46,7 +47,10 @@ async def client_of(proxy: Any) -> AsyncIterator[ClientOf]:
             chosen.supported_interfaces.extend(
                 one for one in card.supported_interfaces if one.protocol_version.startswith(version)
             )
-            return ClientFactory(config).create(chosen)
+            factory = ClientFactory(config)
+            if version == "0.3":  # a2a-sdk's own choice depends on which of its modules was imported first
+                factory.register("GRPC", CompatGrpcTransport.create)
+            return factory.create(chosen)
 
         yield get
 
