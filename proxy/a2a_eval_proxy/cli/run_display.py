@@ -117,8 +117,12 @@ def _repeating(options: RunOptions, name: str) -> list[str]:
 
 def _ready(file: str, suite: Suite, plan: RunPlan, options: RunOptions) -> tuple[Suite, AgentOptions]:
     """What the command line makes of a suite, and its agent. Raises ConfigError for what is known to fail."""
+    from ..runs.preflight import unresolved_headers  # slow to import, and `evaluate` does not need it
+
     if plan.arksim is None and (wrong := unknown_gates(suite)):
         raise ConfigError(f"{file}: {'; '.join(wrong)}")
+    if unresolved := unresolved_headers(file, suite, options.agent_defaults().headers):
+        raise ConfigError("; ".join(unresolved))
     try:
         user = suite.simulated_user.overridden(options.simulated_user())
         return replace(suite, simulated_user=user), options.agent_options(suite.agent)

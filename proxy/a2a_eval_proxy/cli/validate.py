@@ -35,26 +35,27 @@ def validate(options: ValidateOptions) -> None:
         click.echo(printable(f"{file} is skipped: it is not a suite"))
     imported = [import_suite(file, options.format, allow_plugins=options.allow_plugins) for file in files]
     combined([item.suite for item in imported], files)  # no two of them have a case of the same id
-    errors = sum(_check(item, options) for item in imported)
+    errors = sum(_check(file, item, options) for file, item in zip(files, imported, strict=True))
     if errors:
         click.echo(f"\nnot valid: {counted(errors, 'error')}")
         click.get_current_context().exit(BAD_INPUT)
     click.echo("\nvalid")
 
 
-def _check(imported: Imported, options: ValidateOptions) -> int:
-    """Print what is wrong with a suite, and what its agent declares; the number of errors."""
+def _check(file: str, imported: Imported, options: ValidateOptions) -> int:
+    """Print what is wrong with the suite of a file, and what its agent declares; the number of errors."""
     from tool_call_evaluators.report.wording import printable
 
-    from ..runs.preflight import check_agent, check_suite, suite_line
+    from ..runs.preflight import check_agent, check_suite, suite_line, unresolved_headers
 
     suite = imported.suite
-    found = check_suite(suite)
+    found, unresolved = check_suite(suite), unresolved_headers(file, suite, options.agent_defaults().headers)
+    errors = [*found.errors, *unresolved]
     lines = [suite_line(suite), *(f"not imported: {note}" for note in imported.notes)]
-    lines += [f"error: {sentence}" for sentence in found.errors]
+    lines += [f"error: {sentence}" for sentence in errors]
     lines += [f"warning: {sentence}" for sentence in found.warnings]
     click.echo(printable("\n".join(lines)))
-    if options.agent or suite.agent.url:
+    if (options.agent or suite.agent.url) and not unresolved:
         line, unseen = run_async(check_agent(options.agent_options(suite.agent), suite))
         click.echo(printable("\n".join([line, *(f"warning: {sentence}" for sentence in unseen)])))
-    return len(found.errors)
+    return len(errors)

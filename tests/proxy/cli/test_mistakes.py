@@ -15,6 +15,7 @@ from a2a_eval_proxy.cli import main
 from agents.scenario_agent import scenario_agent
 
 NOBODY = "http://127.0.0.1:1"
+UNSET = "agent.headers.X-Key: header 'X-Key' needs the environment variable NO_SUCH_KEY, which is not set"
 REFUSED = "connection refused; is the agent running?"
 CASES = "cases:\n  - id: ask\n    turns: [{user: message me}]\n"
 CALLS = "[{name: search, arguments: {q: {$regx: Berlin}}}]"
@@ -103,7 +104,8 @@ MISTAKES = {
     "no key": Mistake("run judge.yaml --agent {agent}", "A2A_EVAL_PROXY_JUDGE_API_KEY or OPENAI_API_KEY"),
     "no key: validate": Mistake("validate judge.yaml", "not valid: 1 error"),
     "key in the suite": Mistake("run secret.yaml --agent {agent}", "do not write the API key into a file"),
-    "variable of a header": Mistake("run header.yaml --agent {agent}", "environment variable NO_SUCH_KEY"),
+    "variable of a header": Mistake("run header.yaml --agent {agent}", f"header.yaml:2:19: {UNSET}"),
+    "variable of a header: validate": Mistake("validate header.yaml", f"header.yaml:2:19: {UNSET}"),
     "missing plug-in": Mistake("run plugin.yaml --agent {agent}", "plugin.yaml:2:11"),
     # the store
     "no store": Mistake("evaluate --suite suite.yaml --store no.db", "there is no such file; --store names another"),
