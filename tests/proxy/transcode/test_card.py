@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 import uuid
 from typing import Any
 
@@ -12,7 +13,8 @@ import pytest
 from a2a.client import create_client
 from a2a.client.client import ClientConfig
 from a2a.types import AgentCard
-from a2a_eval_proxy.errors import ConfigError
+from a2a_eval_proxy.check.rules.base import RuleStatus
+from a2a_eval_proxy.errors import ConfigError, GrpcMissingError
 from a2a_eval_proxy.net.file_watcher import FileWatch
 from a2a_eval_proxy.relay.upstream import Upstream
 from a2a_eval_proxy.settings import Settings
@@ -22,6 +24,7 @@ from agents.grpc_agent import grpc_agent
 from agents.plain_grpc_agent import plain_grpc_agent
 from agents.scenario_agent import AgentOptions
 from agents.scenarios import BOTH
+from support.checking import check, rules_with
 from support.grpc_proxy import running_proxy
 from support.transcripts import request
 
@@ -73,6 +76,15 @@ async def test_clients_find_their_way_by_the_card(proxy, admin, binding):
     turns = (await admin.get("/api/turns", params={"limit": 200})).json()["items"]
     (turn,) = [turn for turn in turns if turn["user_text"] == text]
     assert (turn["binding"], len(turn["tool_calls"])) == (binding, len(BOTH))
+
+
+@in_loop
+async def test_a_check_finds_what_it_finds_at_the_agent_itself(agent, proxy):
+    """`check` speaks all interfaces of the card. The sample agent breaks some of the rules."""
+    direct, transcoded = [await check(url, "artifact hi") for url in (agent.url, proxy.url)]
+    for status in (RuleStatus.FAILED, RuleStatus.PASSED):
+        assert rules_with(transcoded, status) == rules_with(direct, status)
+    assert len(rules_with(transcoded, RuleStatus.PASSED)) > 15
 
 
 @in_loop
@@ -158,6 +170,15 @@ def test_the_card_of_a_tenant_names_it():
     card = AgentCard(supported_interfaces=[{"url": "x", "protocol_binding": "GRPC", "tenant": "acme"}])
     made = offered(card, Settings(upstream="grpc://h:1", transcode=True))
     assert {entry.tenant for entry in made.supported_interfaces} == {"acme"}
+
+
+async def test_without_grpcio_the_error_says_what_to_install(tmp_path, monkeypatch):
+    for name in [name for name in sys.modules if name.startswith("a2a_eval_proxy.transcode.")]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "grpc", None)
+    with pytest.raises(GrpcMissingError, match=r"--transcode needs grpcio: pip install 'a2a-eval-proxy\[grpc\]'"):
+        async with running_proxy("grpc://127.0.0.1:9", tmp_path, transcode=True, grpc=None):
+            pass
 
 
 @pytest.mark.parametrize(
