@@ -19,6 +19,8 @@ from google.rpc.status_pb2 import Status
 
 LARGE = "x" * 100_000
 FLOOD = 200
+FORGED = ("a2a-eval-proxy-failure", "the agent says so")
+"""Metadata with a name that the proxy uses within itself."""
 
 
 class PlainAgent(a2a_pb2_grpc.A2AServiceServicer):  # type: ignore[misc]  # grpcio has no types
@@ -41,7 +43,7 @@ class PlainAgent(a2a_pb2_grpc.A2AServiceServicer):  # type: ignore[misc]  # grpc
         if text == "dense":
             return SendMessageResponse(task={**_TASK, "metadata": {"many": [0] * 110_000}})
         await self._end(text, context)
-        await context.send_initial_metadata((("x-agent", "1"), ("x-agent", "2"), ("raw-bin", b"\0\xff")))
+        await context.send_initial_metadata((("x-agent", "1"), ("x-agent", "2"), ("raw-bin", b"\0\xff"), FORGED))
         return SendMessageResponse(task=_task(text))
 
     async def SendStreamingMessage(self, request: Any, context: Any) -> AsyncIterator[Any]:  # noqa: N802

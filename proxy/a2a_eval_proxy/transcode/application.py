@@ -30,7 +30,7 @@ from ..protocol.operations import Binding
 from ..settings import Settings
 from .card import ConfiguredCard
 from .handler import EXCHANGE, AgentOverGrpc, TranscodedExchange
-from .metadata import to_metadata
+from .metadata import FAILURE, to_metadata
 from .statuses import RefusedCall
 
 logger = logging.getLogger(__name__)
@@ -38,19 +38,15 @@ for _name in ("a2a.server.routes", "a2a.utils.error_handlers", "a2a.compat.v0_3"
     logging.getLogger(_name).setLevel(logging.CRITICAL)  # errors of requests are in the responses
 
 RPC_PATH = "/"
-FAILURE = b"a2a-eval-proxy-failure"
-"""The field of a response that stands for an agent that did not respond: the message of the UpstreamError, quoted."""
 FAILURES: dict[int, type[UpstreamError]] = {
     503: UpstreamUnreachableError,
     504: UpstreamTimeoutError,
     502: UpstreamError,
 }
-"""Its kind, by the status of that response."""
-
+"""What a response with the field `FAILURE` stands for, by its status; the value of the field is the quoted message."""
 
 _MAX_VALUES = 100_000
 """Of a request: converting one takes about 10 us, during which nothing else is relayed."""
-
 
 _MAX_HELD_BYTES = 64 * 1024 * 1024
 """For the bodies of all requests, or two of the largest if these take more."""

@@ -17,7 +17,8 @@ from ..net.http_connection import Body
 from ..net.http_server import server_config
 from ..net.uvicorn_protocol import BoundedProtocol
 from ..settings import Settings
-from .application import FAILURE, FAILURES, Transcoder
+from .application import FAILURES, Transcoder
+from .metadata import FAILURE
 
 _MORE_HEADER_BYTES = 8192
 """What the relay and the transcoder may add to a header within its limit."""

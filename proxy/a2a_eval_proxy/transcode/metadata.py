@@ -15,6 +15,9 @@ _OF_THE_MESSAGE = re.compile(
 )
 """Fields about one HTTP message or connection, and what gRPC sends itself."""
 
+FAILURE = b"a2a-eval-proxy-failure"
+"""The field of a response that stands for an agent that did not respond: only the transcoder itself sets it."""
+
 _VERSIONS = frozenset({b"a2a-version"})
 """The proxy states the version in which it calls the agent."""
 
@@ -49,5 +52,5 @@ def to_headers(metadata: Iterable[tuple[str, str | bytes]] | None) -> list[tuple
     return [
         (name, base64.b64encode(value) if name.endswith(_BINARY) else value)
         for name, value in grpc_metadata.to_headers(metadata)
-        if not _OF_THE_MESSAGE.fullmatch(name)
+        if name != FAILURE and not _OF_THE_MESSAGE.fullmatch(name)
     ]

@@ -10,7 +10,7 @@ import httpx
 import pytest
 import pytest_asyncio
 from a2a_eval_proxy.transcode import application
-from agents.plain_grpc_agent import FLOOD, plain_grpc_agent
+from agents.plain_grpc_agent import FLOOD, FORGED, plain_grpc_agent
 from support.grpc_proxy import running_proxy
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -120,6 +120,7 @@ async def test_metadata_of_the_answer_arrives_as_headers(http):
     answer = await http.post("/message:send", json=message("hi"))
     assert answer.headers.get_list("x-agent") == ["1", "2"]
     assert answer.headers["raw-bin"] == "AP8="
+    assert (answer.status_code, FORGED[0] in answer.headers) == (200, False)
     assert answer.headers["content-type"] == "application/a2a+json"
 
 
