@@ -115,14 +115,19 @@ async def _write(
 
     from ..privacy.private_files import write_out
 
-    text = io.StringIO()
+    console = Console(highlight=False)
+    if options.format == "text" and options.out is None and console.is_terminal:
+        print_text(console)
+        return
     if options.format == "text":
-        print_text(Console(highlight=False, file=text, width=_WIDTH) if options.out else Console(highlight=False))
+        printed = io.StringIO()
+        print_text(Console(highlight=False, file=printed, width=_WIDTH if options.out else console.width))
+        text = "".join(f"{line.rstrip()}\n" for line in printed.getvalue().splitlines())
     elif options.format == "json":
-        text.write(json.dumps(as_json(), indent=2, ensure_ascii=False) + "\n")
+        text = json.dumps(as_json(), indent=2, ensure_ascii=False) + "\n"
     else:
-        text.write(as_junit())
+        text = as_junit()
     if options.out is None:
-        sys.stdout.write(text.getvalue())
+        sys.stdout.write(text)
     else:
-        await asyncio.to_thread(write_out, options.out, text.getvalue())
+        await asyncio.to_thread(write_out, options.out, text)

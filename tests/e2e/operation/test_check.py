@@ -115,6 +115,7 @@ def test_a_right_agent(right: str) -> None:
 
 def test_a_fault_with_its_evidence_and_its_fix(wrong: str) -> None:
     done = run(wrong, "--message", "Any cups?", COLUMNS="200")
+    assert [line for line in done.stdout.splitlines() if line != line.rstrip()] == []
     assert done.returncode == 1
     shown = done.stdout[done.stdout.index("FAILED get-silent") :]
     assert "on JSONRPC 1.0, HTTP+JSON 1.0, JSONRPC 0.3, HTTP+JSON 0.3" in shown
