@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import uuid
 from collections.abc import Iterator
@@ -51,7 +52,8 @@ def test_unreachable_agent_in_json_rpc(
     assert content["id"] == request_id
     assert type(content["id"]) is type(request_id)
     assert isinstance(content["error"]["code"], int)
-    assert content["error"]["message"]
+    assert re.match(r"the agent at http://127\.0\.0\.1:\d+ cannot be reached: ", content["error"]["message"])
+    assert content["error"]["data"][0]["reason"] == "UPSTREAM_UNREACHABLE"
     assert "result" not in content
 
 

@@ -17,7 +17,7 @@ from a2a_eval_proxy.settings import Settings
 from agents.h11_agent import H11Agent, Request, Wire, echo
 from agents.replay_agent import Answer, ReplayAgent
 from agents.scenarios import METADATA_KEY, URI
-from e2e.raw_http import exchange
+from e2e.raw_http import Headers, exchange
 from e2e.transparency.test_odd_answers import SEND, answer_with, raw_answer
 from e2e.transparency.test_slow_peers import connect
 from support.proxy import Proxy
@@ -185,6 +185,40 @@ def test_fields_about_a_body_go_where_tool_calls_are_removed(binding: str, agent
     assert response.header("content-digest") is response.header("repr-digest") is None
     assert (response.header("cache-control"), response.header("etag")) == ("no-transform", "x")
     assert response.header("content-type") == "application/a2a+json"
+
+
+async def broken(wire: Wire, request: Request) -> None:
+    raise ConnectionResetError
+
+
+@pytest.mark.parametrize(
+    ("method", "fields", "status", "word", "reason"),
+    [
+        ("POST", [("X-Large", "x" * 70_000)], 431, "INVALID_ARGUMENT", "HEADERS_TOO_LARGE"),
+        ("POST", [], 502, "UNAVAILABLE", "UPSTREAM_FAILED"),
+        ("TRACE", [], 405, "UNIMPLEMENTED", "METHOD_NOT_ALLOWED"),
+    ],
+)
+def test_errors_of_the_proxy_name_it_and_their_reason(
+    method: str, fields: Headers, status: int, word: str, reason: str, agent: H11Agent, proxy: Proxy
+) -> None:
+    """Not the domain of A2A: a client never takes them for errors of the agent."""
+    agent.behave = broken
+    info = {
+        "@type": "type.googleapis.com/google.rpc.ErrorInfo",
+        "reason": reason,
+        "domain": "a2a-eval-proxy",
+        "metadata": {},
+    }
+    rest = exchange(proxy.url, f"{method} /message:send HTTP/1.1", fields, json.dumps(SEND["params"]).encode())
+    error = json.loads(rest.body)["error"]
+    assert (rest.status, error["code"], error["status"], error["details"]) == (status, status, word, [info])
+    rpc = exchange(proxy.url, f"{method} /rpc HTTP/1.1", fields, json.dumps(SEND).encode())
+    assert rpc.status == status
+    if method == "POST":
+        error = json.loads(rpc.body)["error"]
+        assert (error["code"], error["data"]) == (-32603, [info])
+        assert json.loads(rpc.body)["id"] == (SEND["id"] if agent.requests else None)
 
 
 async def test_an_agent_that_answers_too_late_is_a_504(agent: H11Agent, tmp_path: Path) -> None:
