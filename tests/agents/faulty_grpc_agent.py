@@ -14,8 +14,8 @@ import grpc
 import grpc.aio
 from a2a.compat.v0_3 import a2a_v0_3_pb2_grpc
 from a2a.compat.v0_3.grpc_handler import CompatGrpcHandler
-from a2a.server.request_handlers import GrpcHandler
-from a2a.types import AgentInterface, StreamResponse, Task, TaskState, TaskStatus, a2a_pb2, a2a_pb2_grpc
+from a2a.server.request_handlers import GrpcHandler, RequestHandler
+from a2a.types import AgentCard, AgentInterface, StreamResponse, Task, TaskState, TaskStatus, a2a_pb2, a2a_pb2_grpc
 from agents.capture_agent import agent_card, request_handler
 from google.protobuf.any_pb2 import Any as AnyMessage
 from google.rpc.error_details_pb2 import ErrorInfo
@@ -160,7 +160,9 @@ GRPC_FAULTS = {
 
 @asynccontextmanager
 async def checked_agent(
-    handler_type: Callable[[Any], GrpcHandler] = RightHandler, versions: tuple[str, ...] = ("1.0", "0.3")
+    handler_type: Callable[[Any], GrpcHandler] = RightHandler,
+    versions: tuple[str, ...] = ("1.0", "0.3"),
+    make_handler: Callable[[AgentCard], RequestHandler] | None = None,
 ) -> AsyncIterator[str]:
     """HOST:PORT of an agent with gRPC only, in this event loop. `versions` are those that it serves."""
     server = grpc.aio.server()
@@ -170,7 +172,7 @@ async def checked_agent(
     for version in versions:
         card.supported_interfaces.append(AgentInterface(url=address, protocol_binding="GRPC", protocol_version=version))
     card.capabilities.extended_agent_card = True
-    handler = request_handler(card, extended_agent_card=card)
+    handler = make_handler(card) if make_handler else request_handler(card, extended_agent_card=card)
     if "1.0" in versions:
         a2a_pb2_grpc.add_A2AServiceServicer_to_server(handler_type(handler), server)
     if "0.3" in versions:

@@ -241,7 +241,7 @@ PUSH_FAULTS = {
 REFUSES_ADDRESSES = PushFault(handler=_RefusesAddresses)
 
 
-def pushing_handler(card: AgentCard, fault: PushFault | None = None) -> tuple[GatedHandler, Webhooks]:
+def pushing_handler(card: AgentCard, fault: PushFault | None = None, **options: Any) -> tuple[GatedHandler, Webhooks]:
     """What answers the requests of an agent that notifies webhooks, and its store of webhooks."""
     fault, webhooks = fault or PushFault(), Webhooks()
     card.capabilities.push_notifications = True
@@ -256,6 +256,7 @@ def pushing_handler(card: AgentCard, fault: PushFault | None = None) -> tuple[Ga
         handler_type=fault.handler,
         push_config_store=webhooks,
         push_sender=fault.sender(webhooks),
+        **options,
     )
     return handler, webhooks
 

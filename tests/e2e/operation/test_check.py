@@ -37,6 +37,7 @@ def wrong() -> Iterator[str]:
         yield agent.url
 
 
+BINDINGS_OF_0_3 = {"JSONRPC 0.3", "HTTP+JSON 0.3", "GRPC 0.3"}
 UNREACHABLE = {"GRPC 1.0", "GRPC 0.3"}
 """The card of the agents names an address at which nobody listens."""
 
@@ -54,7 +55,7 @@ async def test_an_agent_of_the_0_3_sdk(scenario: str, agent: GetAgent) -> None:
     """Its results are structured, which is what the warning says."""
     report = await check(agent("v0.3-gated-reads"), f"{scenario} please")
 
-    assert {str(item.interface) for item in report.record.conversations} == {"JSONRPC 0.3", "HTTP+JSON 0.3"}
+    assert {str(item.interface) for item in report.record.conversations} == BINDINGS_OF_0_3
     assert rules_with(report, RuleStatus.FAILED) == set()
     assert rules_with(report, RuleStatus.WARNING) == {"entry-texts"}
     assert report.verdict is CheckVerdict.CONFORMING

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import pytest
+from a2a.server.request_handlers import RequestHandler
+from a2a.types import AgentCard
 from a2a_eval_proxy.check.probe import push_trials
 from a2a_eval_proxy.check.probe.webhook_listener import PushOptions
 from a2a_eval_proxy.check.report.json_output import report_json
@@ -13,7 +16,8 @@ from a2a_eval_proxy.check.report.wording import notified_lines
 from a2a_eval_proxy.check.rules.base import CheckVerdict, RuleResult, RuleStatus
 from a2a_eval_proxy.check.rules.push_table import PUSH_RULES
 from agents.capture_agent import build_app
-from agents.faulty_push_agent import PUSH_FAULTS, REFUSES_ADDRESSES, pushing_app
+from agents.faulty_grpc_agent import checked_agent
+from agents.faulty_push_agent import PUSH_FAULTS, REFUSES_ADDRESSES, Webhooks, pushing_app, pushing_handler
 from agents.recording_agent import build_app as recording_app
 from agents.serving import ServerThread
 from support.checking import check, rules_with
@@ -41,7 +45,11 @@ def is_push(result: RuleResult) -> bool:
 
 def left_behind(app: Any) -> list[Any]:
     """The webhooks that are still set at the agent."""
-    stored = app.state.webhooks._push_notification_infos
+    return set_in(app.state.webhooks)
+
+
+def set_in(webhooks: Webhooks) -> list[Any]:
+    stored = webhooks._push_notification_infos
     return [config for owner in stored.values() for configs in owner.values() for config in configs]
 
 
@@ -78,6 +86,36 @@ async def test_a_right_sender_passes_over_every_interface(apps: list[Any]) -> No
     assert all(forms == {f"StreamResponse with {kind}": n for kind, n in kinds.items()} for forms in arrived.values())
     (line,) = notified_lines(report)
     assert line.startswith("JSONRPC 1.0, HTTP+JSON 1.0, JSONRPC 0.3, HTTP+JSON 0.3: 1 x StreamResponse with task, 2 x ")
+
+
+async def test_webhooks_are_set_over_grpc_too() -> None:
+    stores = []
+
+    def handler(card: AgentCard) -> RequestHandler:
+        made, webhooks = pushing_handler(card, extended_agent_card=card)
+        stores.append(webhooks)
+        return made
+
+    async with checked_agent(make_handler=handler) as address:
+        report = await check(f"grpc://{address}", "Got a kettle?", push=PATIENT)
+
+    assert [str(seen.interface) for seen in report.record.push] == ["GRPC 1.0", "GRPC 0.3"]
+    assert rules_with(report, RuleStatus.FAILED) == set()
+    assert push_results(report, RuleStatus.WARNING) == {"push-payload-version"}
+    assert push_results(report, RuleStatus.UNSEEN) == set()
+    assert set_in(stores[0]) == []
+
+
+async def test_a_check_that_is_stopped_leaves_no_webhook(apps: list[Any]) -> None:
+    """It is stopped while it waits for a notification that never comes."""
+    with ServerThread(kept(apps, fault=PUSH_FAULTS["silent"])) as agent:
+        running = asyncio.create_task(check(agent.url, "Got a kettle?", push=PATIENT))
+        while not apps or not left_behind(apps[0]):
+            await asyncio.sleep(0.01)
+        running.cancel()
+        await asyncio.wait([running])
+        assert running.cancelled()
+        assert left_behind(apps[0]) == []
 
 
 @pytest.mark.parametrize("name", PUSH_FAULTS)

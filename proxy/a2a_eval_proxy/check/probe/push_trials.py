@@ -22,6 +22,7 @@ from .record import (
     Interface,
     NotChecked,
     NotificationSeen,
+    OperationRequest,
     ProbeConversation,
     ProbeExchange,
     PushSeen,
@@ -38,6 +39,7 @@ LATE_S = 0.3
 SILENT_WAIT_S = 1.0
 """Maximum time to wait over further interfaces, after one has received no notification at all."""
 CLEANUP_S = 10.0
+"""Maximum time to delete a webhook, and for an answer that comes after the check was stopped."""
 RETRIED_STATUS = 503
 
 
@@ -145,12 +147,12 @@ class _PushTrials:
             return PushTrial(listening.webhook, opening, "", (), ()), steps
         create = push_requests.create(interface, task_id, listening.webhook)
         try:
-            steps[PushStep.CREATE] = await self._client.exchange(create)
+            steps[PushStep.CREATE] = await self._soon(create)
             was_open = not settled_in(await self._get(task_id))
             if not steps[PushStep.CREATE].problem:
                 config_id = _id_of(steps[PushStep.CREATE], listening) or task_id
-                steps[PushStep.GET] = await self._client.exchange(push_requests.get(interface, task_id, config_id))
-                steps[PushStep.LIST] = await self._client.exchange(push_requests.list_all(interface, task_id))
+                steps[PushStep.GET] = await self._soon(push_requests.get(interface, task_id, config_id))
+                steps[PushStep.LIST] = await self._soon(push_requests.list_all(interface, task_id))
             states = await self._states(opening, task_id)
             if was_open and not steps[PushStep.CREATE].problem:
                 await self._collect(listening, states[-1:], self.wait_s)
@@ -165,34 +167,49 @@ class _PushTrials:
     async def _message_sent(
         self, listening: ListeningWebhook, operation: Operation
     ) -> AsyncIterator[tuple[ProbeExchange, str]]:
-        """Send the message with the webhook, which is deleted at the end. Yields the answer and the task's id."""
+        """Send the message with the webhook, which is deleted at the end. Yields the answer and the task's id.
+
+        If the check is stopped meanwhile, waits a while for the answer: only that names the task.
+        """
         configuration = push_requests.in_message(self._interface, listening.webhook)
         request = requests.send(
             self._interface, operation, self._message, uuid.uuid4().hex, Activation.NOTHING, configuration=configuration
         )
-        opening = await self._client.exchange(request)
-        task_id = first_task_id(opening)
+        sending = asyncio.create_task(self._client.exchange(request))
         try:
-            yield opening, task_id
+            opening = await asyncio.shield(sending)
+            yield opening, first_task_id(opening)
         finally:
-            if task_id:
+            await asyncio.wait([sending], timeout=CLEANUP_S)
+            if not sending.cancel() and (task_id := first_task_id(sending.result())):
                 await self._deleted(listening, task_id)
 
     async def _deleted(self, listening: ListeningWebhook, task_id: str) -> dict[PushStep, ProbeExchange]:
         """Delete the webhook at the agent, and look for it afterwards."""
-        interface, client = self._interface, self._client
-        async with asyncio.timeout(CLEANUP_S):
-            listed = await client.exchange(push_requests.list_all(interface, task_id))
-            config_id = _id_of(listed, listening) or task_id
-            steps = {
-                PushStep.DELETE: await client.exchange(push_requests.delete(interface, task_id, config_id)),
-                PushStep.GET_DELETED: await client.exchange(push_requests.get(interface, task_id, config_id)),
-                PushStep.LIST_AFTER_DELETE: await client.exchange(push_requests.list_all(interface, task_id)),
-            }
-            for other in self._others if steps[PushStep.DELETE].problem else ():
-                if not (await client.exchange(push_requests.delete(other, task_id, config_id))).problem:
-                    break
-            return steps
+        interface = self._interface
+        listed = await self._soon(push_requests.list_all(interface, task_id))
+        config_id = _id_of(listed, listening) or task_id
+        deletion = await self._soon(push_requests.delete(interface, task_id, config_id))
+        for other in self._others if deletion.problem else ():
+            if not (await self._soon(push_requests.delete(other, task_id, config_id))).problem:
+                break
+        return {
+            PushStep.DELETE: deletion,
+            PushStep.GET_DELETED: await self._soon(push_requests.get(interface, task_id, config_id)),
+            PushStep.LIST_AFTER_DELETE: await self._soon(push_requests.list_all(interface, task_id)),
+        }
+
+    async def _soon(self, request: OperationRequest) -> ProbeExchange:
+        """The answer to a request about webhooks, also if the check is stopped meanwhile."""
+        sending = asyncio.create_task(self._client.exchange(request))
+        try:
+            done, _ = await asyncio.wait([sending], timeout=CLEANUP_S)
+        except asyncio.CancelledError:
+            await asyncio.wait([sending], timeout=CLEANUP_S)
+            raise
+        finally:
+            sending.cancel()
+        return sending.result() if done else ProbeExchange(request, problem=f"no answer within {CLEANUP_S:g} s")
 
     async def _states(self, opening: ProbeExchange, task_id: str) -> tuple[str, ...]:
         """The states that the sender is shown up to the end of the task, without repetitions."""
