@@ -82,7 +82,7 @@ async def _compare(options: CheckOptions, via: str) -> bool:
     from rich.console import Console
     from rich.markup import escape
 
-    from ..check.compare.comparison import SideConnection, compare_agent
+    from ..check.compare.comparison import ComparisonReport, SideConnection, compare_agent
     from ..check.compare.report import comparison_json, comparison_junit, print_comparison
     from ..check.probe.client import ProbeClient
     from ..check.report.masking import masking
@@ -94,14 +94,14 @@ async def _compare(options: CheckOptions, via: str) -> bool:
             found = await compare_agent(
                 options.url, via, client, connection, options.message, lambda what: status.update(escape(what))
             )
-    report = masking(client.header_values)(found)
+    report: ComparisonReport = masking(client.header_values)(found)
     await _write(
         options,
         lambda console: print_comparison(report, console),
         lambda: comparison_json(report),
         lambda: comparison_junit(report),
     )
-    return not report.differences
+    return report.passed
 
 
 async def _write(

@@ -32,10 +32,23 @@ def interface_pairs(direct: list[Interface], proxied: list[Interface]) -> list[t
     return pairs
 
 
-def left_out(interface: Interface) -> Delta:
-    """The difference where the proxied card lacks an interface."""
-    hint = "start a2a-eval-proxy with --grpc" if interface.binding is Binding.GRPC else "clients cannot use it"
-    return Delta("interface", interface.url, f"(missing in the card of the proxy: {hint})")
+def interface_deltas(direct: list[Interface], proxied: list[Interface]) -> list[tuple[str, Delta]]:
+    """Returns the differences between the interfaces of two cards, each with the name of its interface.
+
+    Their order counts: clients use the first one that they can (A2A 1.0, section 8.3.2).
+    """
+    found = []
+    for interface, other in interface_pairs(direct, proxied):
+        if other is None:
+            hint = "start a2a-eval-proxy with --grpc" if interface.binding is Binding.GRPC else "clients cannot use it"
+            delta = Delta("interface", interface.url, f"(missing in the card of the proxy: {hint})")
+            found.append((str(interface), delta))
+    matched = {id(other) for _, other in interface_pairs(direct, proxied)}
+    more = (other for other in proxied if id(other) not in matched)
+    found += [(str(other), Delta("interface", "(missing)", other.url)) for other in more]
+    if not found and list(map(_key, direct)) != list(map(_key, proxied)):
+        found.append(("", Delta("order of interfaces", *(", ".join(map(str, each)) for each in (direct, proxied)))))
+    return found
 
 
 def _key(interface: Interface) -> tuple[Binding, str, str]:

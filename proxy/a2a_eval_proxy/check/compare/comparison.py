@@ -15,7 +15,15 @@ from ..probe.dialogue import FALLBACK_MESSAGE, skill_examples
 from ..probe.interfaces import declared_extensions, offers_streaming
 from ..probe.record import Interface, ProbeRequest
 from .answers import OperationComparison, SideAnswer
-from .cards import addresses, interface_pairs, left_out, offered, signatures_kept, with_design, without_addresses
+from .cards import (
+    addresses,
+    interface_deltas,
+    interface_pairs,
+    offered,
+    signatures_kept,
+    with_design,
+    without_addresses,
+)
 from .conversation import InterfaceComparison, Progress, Side
 from .differences import compare
 from .pairing import IdPairing
@@ -40,6 +48,11 @@ class ComparisonReport:
     def differences(self) -> int:
         """The number of differences that are not by design."""
         return sum(len(one.faults) for one in self.comparisons)
+
+    @property
+    def passed(self) -> bool:
+        """Whether something was compared, and nothing differs."""
+        return not self.differences and any(one.interface and one.operation for one in self.comparisons)
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,15 +94,17 @@ async def compare_agent(
             for base in (url, url, via)
         ]
         done = await _cards(senders, (url, url, via), direct, proxied)
-        interfaces, left = offered(direct)
+        (interfaces, left), (others, _) = offered(direct), offered(proxied)
         notes = [f"{one.interface}: {one.reason}" for one in left]
+        done += [OperationComparison(name, "", [delta]) for name, delta in interface_deltas(interfaces, others)]
         no_calls_seen = bool(declared_extensions(direct))
-        for interface, other in interface_pairs(interfaces, offered(proxied)[0]):
+        for interface, other in interface_pairs(interfaces, others):
             if other is None:
-                done.append(OperationComparison(str(interface), "", [left_out(interface)]))
                 continue
             walk = _walk(senders, interface, other, progress)
             done += await walk.run(texts, streams=offers_streaming(direct), pushes=_pushes(direct))
+            if walk.unreachable:
+                notes.append(f"{interface}: the agent does not answer at {interface.url}: {walk.unreachable}")
             no_calls_seen = no_calls_seen and not walk.calls_seen
     if no_calls_seen:
         notes.append("no answer had tool calls: give a message that makes the agent call a tool (--message)")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import uuid
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from a2a_tool_capture.wire import TERMINAL_STATES, normalize_event
@@ -15,10 +15,10 @@ from ..probe.record import Interface
 from ..probe.responses import context_id_of, state_of, task_id_of
 from .answers import OperationComparison, SideAnswer
 from .cards import addresses, with_design, without_addresses
-from .differences import compare, names_calls
+from .differences import PUSH_REFUSED, compare, names_calls, refuses_push
 from .pairing import IdPairing
 from .requests import ComparedRequest, Requests
-from .sender import Sender
+from .sender import NO_ANSWER, Sender
 
 Progress = Callable[[str], None]
 
@@ -57,15 +57,23 @@ class InterfaceComparison:
     done: list[OperationComparison] = field(default_factory=list)
     calls_seen: bool = False
     """Whether a direct answer to a request for tool calls has some."""
-    pairings: tuple[IdPairing, IdPairing] = field(default_factory=lambda: (IdPairing(), IdPairing()))
-    """Of direct and direct again, of direct and proxied."""
+    unreachable: str = ""
+    """Why the agent itself does not answer: nothing is compared then."""
+    _again: IdPairing = field(default_factory=IdPairing)
+    _proxied: IdPairing = field(init=False)
+    _push_refused: bool = False
+
+    def __post_init__(self) -> None:
+        self._proxied = IdPairing(self._again)
 
     async def run(self, messages: Sequence[str], *, streams: bool, pushes: bool) -> list[OperationComparison]:
-        """Compare every operation; `streams` and `pushes` are capabilities of the card."""
+        """Compare every operation; `streams` and `pushes` are capabilities of the card. [] if `unreachable`."""
+        await self._errors()
+        if self.unreachable:
+            return []
         for message in messages:
             await self._message(message, streams=streams)
         await self._reads(pushes=pushes)
-        await self._errors()
         return self.done
 
     async def _message(self, text: str, *, streams: bool) -> None:
@@ -126,8 +134,13 @@ class InterfaceComparison:
         compared = [without_addresses(answer, self.interface.binding) for answer in answers] if card else answers
         direct, again, proxied = compared
         self.calls_seen = self.calls_seen or (asked and names_calls(direct))
-        noise = {delta.what for delta in compare(direct, again, self.pairings[0], asked=asked)}
-        deltas = compare(direct, proxied, self.pairings[1], asked=asked)
+        if direct.status in (NO_ANSWER, "UNAVAILABLE"):
+            self.unreachable = direct.end or direct.message
+        noise = {delta.what for delta in compare(direct, again, self._again, asked=asked)}
+        deltas = compare(direct, proxied, self._proxied, asked=asked)
+        if name.endswith("push configuration"):
+            self._push_refused = self._push_refused or refuses_push(proxied)
+            deltas = [replace(delta, design=PUSH_REFUSED) for delta in deltas] if self._push_refused else deltas
         if card:
             rewritten = _addresses_in(answers[0]) != _addresses_in(answers[2])
             deltas = list(with_design(deltas, rewritten))

@@ -32,6 +32,14 @@ _NOT_END_TO_END = frozenset(
 UNASKED = "a2a-eval-proxy removes the extension for clients that did not request it (proxy/docs/transparency.md)"
 
 
+PUSH_REFUSED = "a2a-eval-proxy refuses push configurations with --push refuse (proxy/docs/push.md)"
+
+
+def refuses_push(answer: SideAnswer) -> bool:
+    """Whether a2a-eval-proxy answered that it refuses push configurations."""
+    return "(--push refuse)" in answer.message or any("(--push refuse)" in str(part.value) for part in answer.parts)
+
+
 def compare(direct: SideAnswer, other: SideAnswer, pairing: IdPairing, *, asked: bool = False) -> list[Delta]:
     """Returns the first MAX_DELTAS differences. `asked`: the request activates the extension."""
     found: list[Delta] = []
@@ -85,7 +93,7 @@ def _part_deltas(direct: SideAnswer, other: SideAnswer, pairing: IdPairing) -> I
 
 def json_deltas(path: str, direct: Any, other: Any, pairing: IdPairing, key: str = "") -> Iterator[Delta]:
     """Yields the differences of two JSON values, with their paths."""
-    if isinstance(direct, dict) and isinstance(other, dict):
+    if isinstance(direct, dict) and isinstance(other, dict) and ("error" in direct) == ("error" in other):
         for name in dict.fromkeys((*direct, *other)):
             inner = path + (f"[{name!r}]" if is_capture_uri(name) else f"{'.' if _is_member(path) else ': '}{name}")
             yield from json_deltas(inner, direct.get(name, _MISSING), other.get(name, _MISSING), pairing, name)
@@ -98,7 +106,7 @@ def json_deltas(path: str, direct: Any, other: Any, pairing: IdPairing, key: str
     elif isinstance(direct, str) and isinstance(other, str):
         if not pairing.same(direct, other, key):
             yield Delta(path, _shown(direct), _shown(other))
-    elif type(direct) is not type(other) or direct != other:
+    elif direct != other or isinstance(direct, bool) != isinstance(other, bool):  # 1 is 1.0, but not true
         yield Delta(path, _shown(direct), _shown(other))
 
 

@@ -17,7 +17,9 @@ from .comparison import CARD, ComparisonReport
 
 def verdict(report: ComparisonReport) -> str:
     """Returns the outcome in a sentence."""
-    return counted(report.differences, "difference") if report.differences else "no differences"
+    if report.differences:
+        return counted(report.differences, "difference")
+    return "no differences" if report.passed else "no interface was compared"
 
 
 def print_comparison(report: ComparisonReport, console: Console) -> None:
@@ -51,7 +53,7 @@ def print_comparison(report: ComparisonReport, console: Console) -> None:
             line(escape(f"varies       {place}: {', '.join(one.varies)}: two direct answers differ there, too"))
     for note in report.notes:
         line(f"not compared {escape(note)}")
-    line(f"\n[{'red' if report.differences else 'green'}]{verdict(report)}[/]")
+    line(f"\n[{'green' if report.passed else 'red'}]{verdict(report)}[/]")
 
 
 def _grouped(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import ssl
 from collections.abc import Mapping
+from itertools import chain
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from .grpc_sender import GrpcSender
 
 NO_ANSWER = "no answer"
+_MAX_DEPTH = 200
 
 
 class Sender:
@@ -131,8 +133,13 @@ class _Events(_Body):
 
 
 def value_of(data: bytes) -> Any:
-    """The JSON value, or the text of what is not JSON."""
+    """The JSON value, or the text of what is not JSON or nested too deeply to be compared."""
     try:
-        return decode_json(data)
+        value = decode_json(data)
     except ValueError:
         return data.decode(errors="replace")
+    level = [value]
+    for _ in range(_MAX_DEPTH):
+        inner = (each.values() if isinstance(each, dict) else each for each in level if isinstance(each, dict | list))
+        level = list(chain.from_iterable(inner))
+    return data.decode(errors="replace") if level else value

@@ -293,7 +293,7 @@ def test_the_report_names_place_and_both_values_and_masks_credentials(command) -
     code, text = command(ECHO)
     assert code == 1
     assert "DIFFERENT header x-echo\n" in text
-    assert "  in       JSONRPC 1.0: stream (asking for tool calls), send (asking" in text
+    assert "  in       JSONRPC 1.0: unknown task, unknown method, malformed body" in text
     assert "  direct   (missing)\n  proxied  ***\n" in text
     assert "sesame" not in text
 
