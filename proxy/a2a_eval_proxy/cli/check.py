@@ -8,7 +8,6 @@ import json
 import sys
 from collections.abc import Callable
 from contextlib import redirect_stdout
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from .command import command, run_async
@@ -51,7 +50,6 @@ async def _check(options: CheckOptions) -> bool:
     from ..check.report.report import apply_rules
     from ..check.report.text_output import print_report
     from ..check.rules.base import CheckVerdict
-    from ..check.signatures.card import verify_card
     from ..connectors.chat_agent import ChatOptions
     from ..connectors.connect import connected
 
@@ -64,10 +62,9 @@ async def _check(options: CheckOptions) -> bool:
             ProbeClient({} if server else headers, options.timeout, None if server else tls) as client,
         ):
             asked = server.url if server else url
-            record = await probe_agent(client, asked, options.message, lambda what: status.update(escape(what)), push)
-            card = record.card
-            signatures = await verify_card(card.body, card.request.url, options.card_key, tls)
-            record = replace(record, card=replace(card, signatures=signatures))
+            record = await probe_agent(
+                client, asked, options.message, lambda what: status.update(escape(what)), push, options.card_key
+            )
     report = mask_credentials(apply_rules(record), client.header_values)
     await _write(
         options,

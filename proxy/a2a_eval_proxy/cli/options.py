@@ -332,7 +332,7 @@ class CheckOptions(AgentClientOptions):
         (),
         repeatable=True,
     )
-    via: str | None = option(types.URL, "Compare the agent with what a proxy at this URL shows.", None)
+    via: str | None = option(types.UPSTREAM, "Compare the agent with what a proxy at this URL shows.", None)
     card_key: str | None = option(
         types.FILE_OR_URL,
         "Public key (JWK, JWK Set or PEM) that must have signed the agent card. Default: the signature's `jku`, if "

@@ -7,16 +7,18 @@ from dataclasses import replace
 from typing import Any
 
 from ...protocol.operations import Binding
-from ..probe.interfaces import objects, offered_interfaces
-from ..probe.record import Interface, NotChecked
+from ..probe.interfaces import objects
+from ..probe.record import Interface
 from .answers import AnswerPart, Delta, SideAnswer
 
 _ADDRESSES = ("supportedInterfaces", "additionalInterfaces", "url", "preferredTransport")
 _RECOMPUTED = frozenset({"etag", "last-modified", "cache-control", "vary", "cdn-cache-control", "surrogate-control"})
 _SIGNATURES = (
-    "a2a-eval-proxy removes the signatures of a card whose interface URLs it rewrites, as they would not verify "
-    "(proxy/docs/transparency.md)"
+    "a2a-eval-proxy removes the signatures of a card that it changes, such as its interface URLs, as they would not "
+    "verify (proxy/docs/transparency.md)"
 )
+_TRANSCODED = "a2a-eval-proxy offers an agent that has only gRPC over HTTP, too (proxy/docs/transparency.md)"
+
 _CACHING = "a2a-eval-proxy sets the caching headers of a card that it rewrites (proxy/docs/transparency.md)"
 
 
@@ -45,7 +47,9 @@ def interface_deltas(direct: list[Interface], proxied: list[Interface]) -> list[
             found.append((str(interface), delta))
     matched = {id(other) for _, other in interface_pairs(direct, proxied)}
     more = (other for other in proxied if id(other) not in matched)
-    found += [(str(other), Delta("interface", "(missing)", other.url)) for other in more]
+    transcoded = all(each.binding is Binding.GRPC for each in direct)
+    design = _TRANSCODED if transcoded else ""
+    found += [(str(other), Delta("interface", "(missing)", other.url, design)) for other in more]
     if not found and list(map(_key, direct)) != list(map(_key, proxied)):
         found.append(("", Delta("order of interfaces", *(", ".join(map(str, each)) for each in (direct, proxied)))))
     return found
@@ -70,50 +74,29 @@ def _bare_part(part: AnswerPart, binding: Binding | None) -> AnswerPart:
     return AnswerPart({**value, "result": _bare(card)}) if isinstance(card, dict) else part
 
 
-def addresses(card: Any) -> list[Any]:
-    """Returns everything in a card that names an interface."""
-    return [card.get(name) for name in _ADDRESSES] if isinstance(card, dict) else []
+def unsigned(card: Any) -> Any:
+    """Returns the card without its signatures: what they would cover."""
+    return {name: value for name, value in card.items() if name != "signatures"} if isinstance(card, dict) else card
 
 
 def _bare(card: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in card.items() if name not in _ADDRESSES}
 
 
-def with_design(deltas: list[Delta], rewritten: bool) -> Iterator[Delta]:
-    """Names the differences of a card that the proxy makes by design; `rewritten`: interface URLs differ."""
+def with_design(deltas: list[Delta], changed: bool) -> Iterator[Delta]:
+    """Names the differences of a card that the proxy makes by design; `changed`: it differs in more than signatures."""
     for delta in deltas:
         design = ""
-        if rewritten and delta.what.endswith("signatures") and delta.proxied == "(missing)":
+        if changed and delta.what.endswith("signatures") and delta.proxied == "(missing)":
             design = _SIGNATURES
-        elif rewritten and delta.what.removeprefix("header ") in _RECOMPUTED:
+        elif changed and delta.what.removeprefix("header ") in _RECOMPUTED:
             design = _CACHING
         yield Delta(delta.what, delta.direct, delta.proxied, design)
 
 
-def signatures_kept(direct: Any, proxied: Any, rewritten: bool) -> list[Delta]:
-    """The difference where a proxy rewrites URLs of a signed card and keeps the signatures."""
-    signed = rewritten and isinstance(proxied, dict) and objects(proxied.get("signatures"))
+def signatures_kept(direct: Any, proxied: Any, changed: bool) -> list[Delta]:
+    """The difference where a proxy changes a signed card and keeps the signatures."""
+    signed = changed and isinstance(proxied, dict) and objects(proxied.get("signatures"))
     if not signed or not isinstance(direct, dict):
         return []
-    return [Delta("signatures", "present", "present, although they cannot verify: interface URLs of the card changed")]
-
-
-def offered(card: dict[str, Any]) -> tuple[list[Interface], list[NotChecked]]:
-    """Returns the interfaces of a card that can be compared, gRPC too, and the others with a reason."""
-    interfaces, left = offered_interfaces(card)
-    required = interfaces[0].required if interfaces else ()
-    for entry, binding, version in _entries(card):
-        short, url, tenant = ".".join(str(version).split(".")[:2]), entry.get("url"), entry.get("tenant")
-        if str(entry.get(binding)).upper() == Binding.GRPC and short in ("1.0", "0.3") and isinstance(url, str):
-            grpc = Interface(Binding.GRPC, short, url, tenant if isinstance(tenant, str) else "", required)
-            interfaces += [] if grpc in interfaces else [grpc]
-    return interfaces, [one for one in left if not one.interface.startswith("GRPC ")]
-
-
-def _entries(card: dict[str, Any]) -> Iterator[tuple[dict[str, Any], str, Any]]:
-    """Yields each object that names an interface, its member for the binding, and the protocol version."""
-    legacy = card.get("protocolVersion") or "0.3"
-    for entry in objects(card.get("supportedInterfaces")):
-        yield entry, "protocolBinding", entry.get("protocolVersion") or "1.0"
-    for entry in (card, *objects(card.get("additionalInterfaces"))):
-        yield entry, "preferredTransport" if entry is card else "transport", legacy
+    return [Delta("signatures", "present", "present, although they cannot verify: the card changed")]

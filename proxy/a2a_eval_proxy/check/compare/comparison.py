@@ -11,21 +11,14 @@ from typing import Any
 from ...errors import ConfigError
 from ...protocol.agent_card import WELL_KNOWN_PATHS
 from ..probe.client import ProbeClient
-from ..probe.dialogue import FALLBACK_MESSAGE, skill_examples
+from ..probe.dialogue import FALLBACK_MESSAGE, interfaces_of, skill_examples
+from ..probe.grpc_trials import is_grpc
 from ..probe.interfaces import declared_extensions, offers_streaming
 from ..probe.record import Interface, ProbeRequest
 from .answers import OperationComparison, SideAnswer
-from .cards import (
-    addresses,
-    interface_deltas,
-    interface_pairs,
-    offered,
-    signatures_kept,
-    with_design,
-    without_addresses,
-)
+from .cards import interface_deltas, interface_pairs, signatures_kept, unsigned, with_design, without_addresses
 from .conversation import InterfaceComparison, Progress, Side
-from .differences import compare
+from .differences import compare, name_refusal
 from .pairing import IdPairing
 from .requests import Requests
 from .sender import Sender
@@ -71,13 +64,15 @@ async def compare_agent(
 
     Raises AgentUnreachableError, AgentError (no card), or ConfigError if `via` is no proxy of this agent.
     """
-    if not via.startswith(("http://", "https://")) or not url.startswith(("http://", "https://")):
-        raise ConfigError("--via compares two http or https URLs: that of the agent and that of its proxy")
+    if not _is_address(url) or not _is_address(via):
+        raise ConfigError("--via compares the URL of an agent with that of its proxy: expected http or grpc URLs")
     if url.rstrip("/") == via.rstrip("/"):
         raise ConfigError(f"--via {via} is the URL of the agent itself; expected the URL of its proxy")
     progress(CARD)
-    direct, proxied = (await client.card(url)).card, (await client.card(via)).card
-    if direct.get("name") != proxied.get("name"):
+    direct_seen, interfaces, left = await interfaces_of(client, url)
+    proxied_seen, others, _ = await interfaces_of(client, via)
+    direct, proxied = direct_seen.card, proxied_seen.card
+    if direct.get("name") != proxied.get("name") and not (direct_seen.missing or proxied_seen.missing):
         names = f"its card names {proxied.get('name')!r}, that of {url} names {direct.get('name')!r}"
         raise ConfigError(f"--via {via} is a proxy of another agent: {names}")
     texts = tuple(messages or [*skill_examples(direct)[:1], FALLBACK_MESSAGE][:1])
@@ -88,16 +83,15 @@ async def compare_agent(
                     connection.headers,
                     connection.timeout_s,
                     connection.tls,
-                    grpc_tls=base.startswith("https://"),
+                    grpc_tls=base.startswith(("https://", "grpcs://")),
                 )
             )
             for base in (url, url, via)
         ]
-        done = await _cards(senders, (url, url, via), direct, proxied)
-        (interfaces, left), (others, _) = offered(direct), offered(proxied)
+        done = [] if is_grpc(url) or is_grpc(via) else await _cards(senders, (url, url, via), direct, proxied)
         notes = [f"{one.interface}: {one.reason}" for one in left]
         done += [OperationComparison(name, "", [delta]) for name, delta in interface_deltas(interfaces, others)]
-        no_calls_seen = bool(declared_extensions(direct))
+        no_calls_seen, push_refused = bool(declared_extensions(direct)), False
         for interface, other in interface_pairs(interfaces, others):
             if other is None:
                 continue
@@ -106,6 +100,10 @@ async def compare_agent(
             if walk.unreachable:
                 notes.append(f"{interface}: the agent does not answer at {interface.url}: {walk.unreachable}")
             no_calls_seen = no_calls_seen and not walk.calls_seen
+            push_refused = push_refused or walk.push_refused
+    if push_refused:
+        for one in done:
+            one.deltas = [name_refusal(delta) for delta in one.deltas]
     if no_calls_seen:
         notes.append("no answer had tool calls: give a message that makes the agent call a tool (--message)")
     return ComparisonReport(str(direct.get("name", "")), url, via, texts, tuple(done), tuple(notes))
@@ -122,7 +120,7 @@ async def _cards(
     senders: Sequence[Sender], bases: Sequence[str], direct: dict[str, Any], proxied: dict[str, Any]
 ) -> list[OperationComparison]:
     """The card at each of its well-known paths, with its headers."""
-    rewritten = addresses(direct) != addresses(proxied)
+    changed = unsigned(direct) != unsigned(proxied)
     done = []
     for path in sorted(WELL_KNOWN_PATHS):
         answers: list[SideAnswer] = []
@@ -130,15 +128,19 @@ async def _cards(
             request = ProbeRequest("GET", base.rstrip("/") + path, (("Accept", "application/json"),))
             answers.append(without_addresses(await sender.send(request), None))
         noise = {delta.what for delta in compare(answers[0], answers[1], IdPairing())}
-        deltas = list(with_design(compare(answers[0], answers[2], IdPairing()), rewritten))
+        deltas = list(with_design(compare(answers[0], answers[2], IdPairing()), changed))
         varies = sorted({delta.what for delta in deltas if delta.what in noise})
         done.append(
             OperationComparison("", f"{CARD} {path}", [one for one in deltas if one.what not in varies], varies)
         )
-    done[0].deltas += signatures_kept(direct, proxied, rewritten)
+    done[0].deltas += signatures_kept(direct, proxied, changed)
     return done
 
 
 def _pushes(card: dict[str, Any]) -> bool:
     capabilities = card.get("capabilities")
     return isinstance(capabilities, dict) and capabilities.get("pushNotifications") is True
+
+
+def _is_address(url: str) -> bool:
+    return url.startswith(("http://", "https://")) or is_grpc(url)

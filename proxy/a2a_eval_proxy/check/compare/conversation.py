@@ -14,7 +14,7 @@ from ...protocol.operations import Binding
 from ..probe.record import Interface
 from ..probe.responses import context_id_of, state_of, task_id_of
 from .answers import OperationComparison, SideAnswer
-from .cards import addresses, with_design, without_addresses
+from .cards import unsigned, with_design, without_addresses
 from .differences import PUSH_REFUSED, compare, names_calls, refuses_push
 from .pairing import IdPairing
 from .requests import ComparedRequest, Requests
@@ -61,7 +61,8 @@ class InterfaceComparison:
     """Why the agent itself does not answer: nothing is compared then."""
     _again: IdPairing = field(default_factory=IdPairing)
     _proxied: IdPairing = field(init=False)
-    _push_refused: bool = False
+    push_refused: bool = False
+    """Whether the proxy answered that it refuses push configurations."""
 
     def __post_init__(self) -> None:
         self._proxied = IdPairing(self._again)
@@ -139,11 +140,10 @@ class InterfaceComparison:
         noise = {delta.what for delta in compare(direct, again, self._again, asked=asked)}
         deltas = compare(direct, proxied, self._proxied, asked=asked)
         if name.endswith("push configuration"):
-            self._push_refused = self._push_refused or refuses_push(proxied)
-            deltas = [replace(delta, design=PUSH_REFUSED) for delta in deltas] if self._push_refused else deltas
+            self.push_refused = self.push_refused or refuses_push(proxied)
+            deltas = [replace(delta, design=PUSH_REFUSED) for delta in deltas] if self.push_refused else deltas
         if card:
-            rewritten = _addresses_in(answers[0]) != _addresses_in(answers[2])
-            deltas = list(with_design(deltas, rewritten))
+            deltas = list(with_design(deltas, changed=_cards_in(answers[0]) != _cards_in(answers[2])))
         varies = sorted({delta.what for delta in deltas if _varies(delta.what, noise)})
         kept = [delta for delta in deltas if delta.what not in varies]
         self.done.append(OperationComparison(str(self.interface), name, kept, varies))
@@ -155,7 +155,7 @@ def _varies(what: str, noise: set[str]) -> bool:
     return what in noise or (what.startswith("event ") and "events" in noise)
 
 
-def _addresses_in(answer: SideAnswer) -> list[Any]:
-    """The addresses of a card in the answer."""
+def _cards_in(answer: SideAnswer) -> list[Any]:
+    """The card in the answer, without signatures."""
     values = (part.value for part in answer.parts)
-    return [addresses(value.get("result", value)) for value in values if isinstance(value, dict)]
+    return [unsigned(value.get("result", value)) for value in values if isinstance(value, dict)]

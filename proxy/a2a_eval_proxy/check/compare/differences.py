@@ -32,12 +32,17 @@ _NOT_END_TO_END = frozenset(
 UNASKED = "a2a-eval-proxy removes the extension for clients that did not request it (proxy/docs/transparency.md)"
 
 
-PUSH_REFUSED = "a2a-eval-proxy refuses push configurations with --push refuse (proxy/docs/push.md)"
+PUSH_REFUSED = "a2a-eval-proxy refuses push configurations with --push refuse (proxy/docs/profile.md)"
 
 
 def refuses_push(answer: SideAnswer) -> bool:
     """Whether a2a-eval-proxy answered that it refuses push configurations."""
     return "(--push refuse)" in answer.message or any("(--push refuse)" in str(part.value) for part in answer.parts)
+
+
+def name_refusal(delta: Delta) -> Delta:
+    """The difference with its reason, if it is what the card says of push notifications."""
+    return replace(delta, design=PUSH_REFUSED) if delta.what.endswith("capabilities.pushNotifications") else delta
 
 
 def compare(direct: SideAnswer, other: SideAnswer, pairing: IdPairing, *, asked: bool = False) -> list[Delta]:

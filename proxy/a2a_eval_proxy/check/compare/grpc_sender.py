@@ -18,18 +18,19 @@ from ..probe.client import MAX_BODY_BYTES, MAX_EVENTS
 from .answers import AnswerPart, SideAnswer
 from .requests import GrpcRequest
 
+_SECURE = ("https://", "grpcs://")
 _DETAILS = "grpc-status-details-bin"
 
 
 class GrpcSender:
-    """One channel for each address. `headers` are metadata of every call; `secure` uses TLS."""
+    """One channel for each address. `headers` are metadata of every call; `secure`: TLS if an address has no scheme."""
 
     def __init__(
         self, headers: Mapping[str, str], timeout_s: float, tls: ssl.SSLContext | None, *, secure: bool
     ) -> None:
         self._metadata = [(name.lower(), value) for name, value in headers.items()]
         self._timeout_s = timeout_s
-        self._credentials = _credentials(tls) if secure else None
+        self._tls, self._secure = tls, secure
         self._channels: dict[str, grpc.aio.Channel] = {}
 
     async def close(self) -> None:
@@ -78,8 +79,8 @@ class GrpcSender:
             options = [("grpc.max_receive_message_length", MAX_BODY_BYTES), ("grpc.enable_http_proxy", 0)]
             self._channels[address] = (
                 grpc.aio.insecure_channel(target, options)
-                if self._credentials is None
-                else grpc.aio.secure_channel(target, self._credentials, options)
+                if not self._secure and not address.startswith(_SECURE)
+                else grpc.aio.secure_channel(target, _credentials(self._tls), options)
             )
         return self._channels[address]
 

@@ -18,8 +18,8 @@ _VOLATILE = re.compile(
 class IdPairing:
     """Pairs each id of the direct side with the id at the same place of the other side, and no other.
 
-    `control` pairs two direct sides: a text that is the same on both is not made anew for each request, so that it has
-    to be the same on every other side.
+    `control` pairs two direct sides: a text that is the same on both does not depend on the request, so that it has to
+    be the same on every other side.
     """
 
     def __init__(self, control: IdPairing | None = None) -> None:

@@ -45,7 +45,7 @@ def print_comparison(report: ComparisonReport, console: Console) -> None:
             if design:
                 line(f"  why      {escape(design)}", style="dim")
     line("")
-    for name, count in Counter(one.interface for one in report.comparisons if one.interface).items():
+    for name, count in Counter(one.interface for one in report.comparisons if one.interface and one.operation).items():
         line(f"compared     {escape(name)}: {counted(count, 'operation')}")
     for one in report.comparisons:
         if one.varies:

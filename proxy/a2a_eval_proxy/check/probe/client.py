@@ -60,7 +60,7 @@ class ProbeClient:
             timeout=httpx.Timeout(None, connect=CONNECT_TIMEOUT_S),
         )
         self._filled = filled
-        self._tls = tls
+        self.tls = tls
         self._card_is_secure = False
         self._channels: GrpcChannels | None = None
 
@@ -119,7 +119,7 @@ class ProbeClient:
         from .grpc_client import CallFailed, GrpcChannels  # only where it is used: grpcio is an optional dependency
 
         if self._channels is None:
-            self._channels = GrpcChannels(self._filled.items(), self._tls, self._card_is_secure, MAX_BODY_BYTES)
+            self._channels = GrpcChannels(self._filled.items(), self.tls, self._card_is_secure, MAX_BODY_BYTES)
         metadata: list[tuple[str, str]] = []
         status, problem, error = 200, "", None
         try:

@@ -5,12 +5,14 @@ from __future__ import annotations
 import asyncio
 import uuid
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from importlib.util import find_spec
 from typing import Any
 
 from a2a_tool_capture.wire import TERMINAL_STATES
 
 from ...protocol.operations import Binding, Operation
+from ..signatures.card import verify_card
 from . import requests
 from .client import ProbeClient
 from .grpc_trials import GRPC_MISSING, all_trials, card_over_grpc, first_trials, is_grpc, is_served
@@ -55,17 +57,25 @@ _VARIANTS = (
 
 
 async def probe_agent(
-    client: ProbeClient, url: str, messages: Sequence[str], progress: Progress, push: PushOptions | None = None
+    client: ProbeClient,
+    url: str,
+    messages: Sequence[str],
+    progress: Progress,
+    push: PushOptions | None = None,
+    card_key: str | None = None,
 ) -> ProbeRecord:
     """Talk to the agent at `url` over every interface of its card.
 
     Without `messages`, sends the first example of the card's skills that makes the agent call a tool. Calls `progress`
     with the name of each step. With `push`, also sets webhooks if the card offers push notifications, or if `push` has
-    a URL for them. Raises AgentUnreachableError or AgentError if there is no card, ListenError; every other failure is
-    part of the record.
+    a URL for them. `card_key` is the file or URL of the key that must have signed the card.
+
+    Raises AgentUnreachableError or AgentError if there is no card, ListenError, ConfigError for a `card_key` that
+    cannot be used; every other failure is part of the record.
     """
     progress("agent card")
-    seen, interfaces, not_checked = await _interfaces(client, url)
+    seen, interfaces, not_checked = await interfaces_of(client, url)
+    seen = replace(seen, signatures=await verify_card(seen.body, seen.request.url, card_key, client.tls))
     streams = offers_streaming(seen.card)
     trials = {
         interface: await first_trials(client, interface)
@@ -104,10 +114,10 @@ async def probe_agent(
     return ProbeRecord(seen, conversations, tuple(not_checked), tuple(grpc), tuple(notified))
 
 
-async def _interfaces(client: ProbeClient, url: str) -> tuple[CardSeen, list[Interface], list[NotChecked]]:
+async def interfaces_of(client: ProbeClient, url: str) -> tuple[CardSeen, list[Interface], list[NotChecked]]:
     """Returns the card and the interfaces that can be checked, and those that cannot, with the reason.
 
-    An agent at grpc:// or grpcs:// is checked over gRPC only. Raises as `probe_agent` does.
+    An agent at grpc:// or grpcs:// is checked over gRPC only. Raises AgentUnreachableError or AgentError.
     """
     if is_grpc(url):
         seen, interfaces = await card_over_grpc(client, url)

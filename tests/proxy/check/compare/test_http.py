@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import itertools
 import json
-from collections.abc import Callable
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from typing import Any
 from xml.etree import ElementTree as ET
 
@@ -224,31 +225,65 @@ async def test_an_agent_that_shows_calls_unasked_differs_by_design(tmp_path) -> 
     }
 
 
+async def test_an_agent_that_has_only_grpc_behind_the_real_proxy(tmp_path) -> None:
+    async with grpc_agent() as agent:
+        url = f"grpc://{agent.address}"
+        async with running_proxy(url, tmp_path, negotiate="always") as proxy:
+            report = await compared(url, f"grpc://{proxy.grpc_address}", "chunks please")
+    assert report.passed
+    assert {one.interface for one in report.comparisons} == {"GRPC 1.0", "GRPC 0.3"}
+
+
+async def test_a_proxy_that_refuses_webhooks_differs_by_design(tmp_path) -> None:
+    async with grpc_agent() as agent, running_proxy(agent.url, tmp_path, push="refuse") as proxy:
+        report = await compared(agent.url, proxy.url, "chunks please")
+    assert faults(report) == set()
+    refused = {one.operation for one in report.comparisons for delta in one.designed if "--push refuse" in delta.design}
+    assert refused == {
+        *(f"{verb} push configuration" for verb in ("create", "get", "list")),
+        CARD,
+        OLD_CARD,
+        "extended card",
+    }
+
+
+async def test_what_was_not_compared_is_no_success(agent) -> None:
+    nowhere = [{"url": "http://127.0.0.1:1/", "protocolBinding": "HTTP+JSON", "protocolVersion": "1.0"}]
+    with chain(agent.url, Breakage(card=lambda card: {**card, "supportedInterfaces": nowhere}), Breakage()) as urls:
+        report = await compared(*urls)
+    assert faults(report) == set()
+    assert not report.passed
+    assert "HTTP+JSON 1.0: the agent does not answer at http://127.0.0.1:1/: connection refused" in report.notes[0]
+
+
 # ── cards ───────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 SIGNED = {"signatures": [{"protected": "e30", "signature": "AAAA"}]}
 
 
-async def test_a_proxy_that_keeps_the_signatures_of_a_rewritten_card_is_named(agent) -> None:
-    made: list[BrokenProxy] = []
+@contextmanager
+def chain(agent: str, *breakages: Breakage) -> Iterator[list[str]]:
+    """The URLs of proxies, each in front of the one before it, the first in front of `agent`."""
+    with ExitStack() as stack:
+        urls = [agent]
+        for breakage in breakages:
 
-    def build(upstream: str, breakage: Breakage) -> Callable[[str], Any]:
-        def factory(url: str) -> Any:
-            proxy = BrokenProxy(upstream, url)
-            proxy.breakage = breakage
-            made.append(proxy)
-            return proxy.app
+            def build(url: str, breakage: Breakage = breakage) -> Any:
+                proxy = BrokenProxy(urls[-1], url)
+                proxy.breakage = breakage
+                return proxy.app
 
-        return factory
+            urls.append(stack.enter_context(ServerThread(build)).url)
+        yield urls[1:]
 
+
+async def test_a_proxy_that_keeps_the_signatures_of_a_changed_card_is_named(agent) -> None:
     sign = Breakage(card=lambda card: card | SIGNED)
-    with ServerThread(build(agent.url, sign)) as signed, ServerThread(build(signed.url, Breakage())) as keeping:
-        kept = await compared(signed.url, keeping.url)
-        made[1].breakage = Breakage(
-            card=lambda card: {name: value for name, value in card.items() if name != "signatures"}
-        )
-        removed = await compared(signed.url, keeping.url)
+    with chain(agent.url, sign, Breakage()) as urls:
+        kept = await compared(*urls)
+    with chain(agent.url, sign, Breakage(card=without("signatures"))) as urls:
+        removed = await compared(*urls)
     assert faults(kept) == {(CARD, "signatures")}
     assert faults(removed) == set()
     (designed,) = (delta for one in removed.comparisons for delta in one.designed)
@@ -263,7 +298,7 @@ async def test_what_is_no_proxy_of_the_agent_is_one_sentence(agent, proxies) -> 
         await compared(agent.url, url)
     with pytest.raises(ConfigError, match="is the URL of the agent itself"):
         await compared(agent.url, agent.url + "/")
-    with pytest.raises(ConfigError, match="compares two http or https URLs"):
+    with pytest.raises(ConfigError, match="expected http or grpc URLs"):
         await compared("openai:http://127.0.0.1:1", agent.url)
     with pytest.raises(AgentUnreachableError, match=r"/agent-card\.json: cannot connect"):
         await compared(agent.url, "http://127.0.0.1:1")
