@@ -88,17 +88,7 @@ async def probe_agent(
         if interface not in trials or is_served(trials[interface])
     ]
     if probes:
-        chosen = list(messages) or [await _message_that_calls_a_tool(probes[0], seen.card)]
-        for probe in probes:
-            for message in chosen:
-                await probe.send_all_variants(message)
-        messages_with_calls = {message for probe in probes for message in probe.messages_with_calls}
-        for probe in probes:
-            await (
-                probe.repeat_without_calls(messages_with_calls)
-                if messages_with_calls
-                else probe.try_wrong_places(chosen)
-            )
+        await _converse(probes, list(messages) or [await _message_that_calls_a_tool(probes[0], seen.card)])
     conversations = tuple(probe.conversation for probe in probes)
     by_interface = {conversation.interface: conversation for conversation in conversations}
     offers_card = offers_extended_card(seen.card)
@@ -128,6 +118,18 @@ async def interfaces_of(client: ProbeClient, url: str) -> tuple[CardSeen, list[I
         left += [NotChecked(str(each), GRPC_MISSING) for each in interfaces if each.binding is Binding.GRPC]
         interfaces = [each for each in interfaces if each.binding is not Binding.GRPC]
     return seen, interfaces, left
+
+
+async def _converse(probes: Sequence[_Probe], messages: Sequence[str]) -> None:
+    """Send each message over every interface, and once more where that shows what is wrong."""
+    for probe in probes:
+        for message in messages:
+            await probe.send_all_variants(message)
+    messages_with_calls = {message for probe in probes for message in probe.messages_with_calls}
+    for probe in probes:
+        await (
+            probe.repeat_without_calls(messages_with_calls) if messages_with_calls else probe.try_wrong_places(messages)
+        )
 
 
 async def _message_that_calls_a_tool(probe: _Probe, card: dict[str, Any]) -> str:
