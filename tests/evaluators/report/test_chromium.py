@@ -313,6 +313,13 @@ def test_results_are_pretty_and_can_be_copied_and_placeholders_are_written_for_p
         "document.querySelector('.result').open = true; document.querySelector('.result .copy').click()"
     )
     settle(session, "document.querySelector('.result .copy').textContent !== 'Copy'")
+    session.execute_script(
+        "navigator.clipboard.writeText = async (text) => { document.title = text; };"
+        "document.querySelector('.ids .copy').click()"
+    )
+    settle(session, "document.querySelector('.ids .copy').textContent === 'Copied'")
+    copied = json.loads(session.execute_script("return document.title"))
+    assert (copied["id"], [item["name"] for item in copied["calls"]]) == ("t", ["f", "g"])
     command = session.execute_script("return document.querySelector('.again pre').textContent")
     assert command == "a2a-eval-proxy run focus/all-failures.yaml --agent http://agent.example --case a"
     assert complaints(session) == []

@@ -64,7 +64,7 @@ function turnSection(turn, id) {
         results(turn.results, "Scores"),
         findings(turn.findings),
         captured(turn.capture),
-        make("p", { class: "ids" }, `turn ${turn.id}`, turn.trace ? ` · trace ${turn.trace}` : "", turn.at ? ` · ${turn.at}` : ""),
+        make("p", { class: "ids" }, `turn ${turn.id}`, turn.trace ? ` · trace ${turn.trace}` : "", turn.at ? ` · ${turn.at}` : "", " ", copyButton(JSON.stringify(turn, null, 2), "Copy as JSON")),
       ];
   return make("section", { class: "turn", id }, heading, body);
 }
