@@ -96,7 +96,7 @@ async def run_and_show(options: RunOptions) -> bool:
 
 
 def _show_how_to_go_on(options: RunOptions, name: str, *, is_begun: bool) -> None:
-    """Show the command for the rest of an interrupted run, or for all of it if no turn is done."""
+    """Show the command that resumes an interrupted run, or that begins it again if no turn is done."""
     command = shlex.join([*_repeating(options, name), *(["--resume"] if is_begun else [])])
     line = f"\ninterrupted; {'resume' if is_begun else 'begin again'} with: {escape(command)}"
     Console(stderr=True, highlight=False).print(line, soft_wrap=True)

@@ -118,7 +118,7 @@ class Transcoder:
             await send({"type": "http.response.body", "body": response.body})
 
     async def _body(self, receive: Any, exchange: TranscodedExchange) -> bytes:
-        """The body of the request. `exchange.problem` is set where it is too large, and then not all of it is read."""
+        """The body of the request. `exchange.problem` is set where it is too large; the rest is not read then."""
         limit = self._settings.max_body_bytes
         chunks, size, more = [], 0, True
         while more and exchange.problem is None:
