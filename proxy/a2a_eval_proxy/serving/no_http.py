@@ -16,7 +16,10 @@ class NoHttp:
 
     def __init__(self, upstream: str, grpc_address: str) -> None:
         """`grpc_address` is HOST:PORT of the proxy's gRPC port."""
-        self._message = f"the agent at {upstream} has no HTTP interface; use gRPC, at {grpc_address} of the proxy"
+        self._message = (
+            f"the agent at {upstream} has no HTTP interface; use gRPC, at {grpc_address} of the proxy, or start the "
+            "proxy with --transcode"
+        )
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         body, more = b"", scope["method"] == "POST"
