@@ -81,16 +81,19 @@ def rewrite(
     """The card as clients of the proxy should see it. Never raises; fields of the wrong type are left as they are.
 
     `grpc` is HOST:PORT where the proxy takes gRPC; it replaces the address of a gRPC interface on the upstream's host.
-    URLs under `upstream` become URLs under `public`, paths, tenants and queries kept. A card that names
-    only `public` already is unchanged, signatures included. An interface that the proxy cannot carry (another host,
-    another binding) is removed, with a finding: clients that used it would bypass the proxy. With `refuses_push`, the
-    card offers no push notifications. `signatures` of a changed card are removed: they would not verify.
+    URLs under `upstream` become URLs under `public`, paths, tenants and queries kept. An interface that the proxy
+    cannot carry (another host, another binding) is removed, with a finding: clients that used it would bypass the
+    proxy. A card whose other interfaces name `public` already is unchanged, signatures included, with a finding for
+    each interface that leads past the proxy. With `refuses_push`, the card offers no push notifications. `signatures`
+    of a changed card are removed: they would not verify.
     """
     rewriter = _Rewriter(upstream, public, grpc)
     out = dict(card)
     if refuses_push and offers_push(card):
         out["capabilities"] = {**card["capabilities"], "pushNotifications": False}
-    if not rewriter.already_public(card):
+    if rewriter.already_public(card):
+        rewriter.find_ways_around(card)
+    else:
         for name, binding_key in _INTERFACES.items():
             if isinstance(card.get(name), list):
                 out[name] = rewriter.interfaces(card[name], binding_key)
@@ -180,6 +183,16 @@ class _Rewriter:
         """Whether every URL of a binding we carry lies under the public URL."""
         urls = [(url, transport) for url, transport in _interfaces(card) if transport in self.carried]
         return bool(urls) and all(self._is_public(url, transport) for url, transport in urls)
+
+    def find_ways_around(self, card: dict[str, Any]) -> None:
+        """Findings for the interfaces that stay in a card which is already public, and lead past the proxy."""
+        for url, binding in dict.fromkeys(_interfaces(card)):
+            if binding not in self.carried:
+                message = (
+                    f"interface {url!r} of the agent card leads past the proxy, which does not carry the binding "
+                    f"{binding!r}; it stays because the others name the proxy. Set --grpc for GRPC, or remove it"
+                )
+                self.findings.append(Finding("interface_past_proxy", message, Severity.WARNING, "agent card"))
 
     def interfaces(self, entries: list[Any], binding_key: str) -> list[Any]:
         out = []

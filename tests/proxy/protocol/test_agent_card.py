@@ -216,7 +216,14 @@ def test_a_card_that_names_the_proxy_is_left_alone(public: str) -> None:
     done = rewrite(content, UPSTREAM, public)
     assert done.card is content
     assert not done.changed
-    assert done.findings == []
+    (finding,) = done.findings
+    assert finding.code == "interface_past_proxy"
+    assert finding.message.startswith("interface 'agent:9001' of the agent card leads past the proxy")
+
+
+def test_a_card_that_names_the_proxy_alone_is_no_warning() -> None:
+    content = card(("JSONRPC", f"{PUBLIC}/a"), ("HTTP+JSON", f"{PUBLIC}/b"), url=f"{PUBLIC}/a")
+    assert rewrite(content, UPSTREAM, PUBLIC).findings == []
 
 
 def test_a_card_that_names_both_is_rewritten() -> None:
@@ -307,7 +314,8 @@ def test_nothing_is_left_out_without_a_finding(content: Card, upstream: str, pub
     for key in ("supportedInterfaces", "additionalInterfaces"):
         if len(done.card[key]) < len(content[key]):
             assert any(repr(entry["url"]) in named for entry in content[key])
-    assert bool(done.findings) <= done.changed
+    code = "interface_left_out" if done.changed else "interface_past_proxy"
+    assert {finding.code for finding in done.findings} <= {code}
 
 
 @given(cards, bases, bases)
