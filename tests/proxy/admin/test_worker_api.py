@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import re
-import signal
-import subprocess
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -23,6 +21,8 @@ from a2a_eval_proxy.settings.loading import load
 from a2a_eval_proxy.store.postgres.store import PostgresStore
 from support.kept import Kept, turn
 from support.postgres_server import PostgresServer
+from support.prefork import COMMAND
+from support.processes import ChildProcess
 
 
 @pytest.fixture
@@ -45,18 +45,10 @@ async def until(client: httpx.AsyncClient, series: str, wanted: float) -> str:
 @asynccontextmanager
 async def worker(url: str) -> AsyncIterator[str]:
     """A worker as the command starts it; the URL of its port."""
-    command = [sys.executable, "-m", "a2a_eval_proxy", "worker", "--store", url, "--admin", "127.0.0.1:0"]
+    command = [COMMAND, "worker", "--store", url, "--admin", "127.0.0.1:0"]
     command += ["--stalled-after", "3"]  # a third of it passes until the worker notices that its database is away
-    process = await asyncio.create_subprocess_exec(*command, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-    assert process.stdout is not None
-    try:
-        async with asyncio.timeout(60):
-            line = (await process.stdout.readline()).decode()
-        yield line.rpartition("admin ")[2].strip()
-    finally:
-        if process.returncode is None:
-            process.send_signal(signal.SIGTERM)
-        await process.communicate()
+    with ChildProcess(command) as process:
+        yield (await asyncio.to_thread(process.wait_for, r"admin (\S+)"))[1]
 
 
 async def test_a_worker_tells_health_readiness_and_what_it_scored(url: str, postgres: PostgresServer) -> None:

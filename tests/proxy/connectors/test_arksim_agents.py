@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from support.prefork import run
 from support.provision import python_environment
 
 AGENT = '''
@@ -88,20 +89,8 @@ def packages(name: str) -> Path:
     return found
 
 
-def command(folder: Path, path: str, *arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "a2a_eval_proxy", *arguments],
-        capture_output=True,
-        text=True,
-        check=False,
-        cwd=folder,
-        env={**os.environ, "PYTHONPATH": path},
-        timeout=100,
-    )
-
-
 def exported(folder: Path) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in command(folder, "", "export").stdout.splitlines()]
+    return [json.loads(line) for line in run("export", cwd=folder).stdout.splitlines()]
 
 
 @pytest.fixture(autouse=True)
@@ -115,7 +104,7 @@ def test_the_template_of_arksim_runs_as_it_stands(tmp_path: Path) -> None:
     tmp_path.joinpath("suite.yaml").write_text(
         "suite: s\nevaluators: [tool_error]\ncases: [{id: a, turns: [{user: Hello}]}]\n", "utf-8"
     )
-    done = command(tmp_path, "", "run", "suite.yaml", "--agent", f"python:{template}")
+    done = run("run", "suite.yaml", "--agent", f"python:{template}", cwd=tmp_path)
     assert done.returncode == 0, done.stdout + done.stderr
     assert [turn["response_text"] for turn in exported(tmp_path)] == ["You said: Hello"]
 
@@ -126,7 +115,15 @@ def test_calls_are_captured_without_wrapping(tmp_path: Path, environments: list[
     path = ":".join(str(packages(name)) for name in environments)
     tmp_path.joinpath("traced_agent.py").write_text(AGENT, "utf-8")
     tmp_path.joinpath("suite.yaml").write_text(SUITE, "utf-8")
-    done = command(tmp_path, path, "run", "suite.yaml")
+    done = subprocess.run(
+        [sys.executable, "-m", "a2a_eval_proxy", "run", "suite.yaml"],
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": path},
+        timeout=100,
+    )
     assert done.returncode == 0, done.stdout + done.stderr
     turns = exported(tmp_path)
     assert {turn["response_text"] for turn in turns} == {"shipped"}

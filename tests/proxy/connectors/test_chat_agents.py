@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
 import re
-import subprocess
 import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -20,8 +18,9 @@ from a2a_eval_proxy.errors import ConfigError
 from a2a_tool_capture.client import CaptureClient
 from a2a_tool_capture.errors import AgentUnreachableError, ConfigurationError
 from a2a_tool_capture.models import CapturedTurn
-from agents.chat_server import KEY, ChatServer, calls, chat_server
+from agents.chat_server import KEY, calls, chat_server
 from starlette.responses import JSONResponse, PlainTextResponse, Response
+from support.prefork import run
 
 TOOLS = '''
 """The tools of an agent."""
@@ -340,35 +339,23 @@ cases:
 """
 
 
-def run(folder: Path, api: ChatServer, *arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "a2a_eval_proxy", "run", "suite.yaml", *arguments],
-        capture_output=True,
-        text=True,
-        check=False,
-        cwd=folder,
-        env={**os.environ, "OPENAI_API_KEY": KEY, "API": api.url},
-        timeout=100,
-    )
-
-
 def test_the_command_runs_a_model_with_its_tools(tools: str, tmp_path: Path) -> None:
     tmp_path.joinpath("suite.yaml").write_text(SUITE, "utf-8")
     script = calls(("look_up", '{"order_id": "ORD-1"}')), "Shipped."
     with chat_server(*script * 2) as api:
         given = ["--agent", f"openai:{api.url}?version=1", "--agent-model", "m", "--agent-tools", "tools.py"]
-        done = run(tmp_path, api, *given, "--agent-system", "Be brief.", "--header", "X-Team: a", "--run", "flags")
+        variables = {"OPENAI_API_KEY": KEY, "API": api.url}
+        given += ["--agent-system", "Be brief.", "--header", "X-Team: a", "--run", "flags"]
+        done = run("run", "suite.yaml", *given, cwd=tmp_path, **variables)
         assert done.returncode == 0, done.stderr + done.stdout
         agent = (
             f'agent: {{url: "openai:{api.url}", model: m, system: Be brief., tools: tools.py, headers: {{X-Team: a}}}}'
         )
         tmp_path.joinpath("suite.yaml").write_text(SUITE + agent, "utf-8")
-        done = run(tmp_path, api, "--run", "suite")
+        done = run("run", "suite.yaml", "--run", "suite", cwd=tmp_path, **variables)
         assert done.returncode == 0, done.stderr + done.stdout
     assert api.requests[:2] == api.requests[2:]
     assert {headers["x-team"] for headers in api.headers} == {"a"}
-    stored = subprocess.run(
-        [sys.executable, "-m", "a2a_eval_proxy", "export"], capture_output=True, text=True, check=True, cwd=tmp_path
-    ).stdout
+    stored = run("export", cwd=tmp_path).stdout
     assert {json.loads(line)["agent"] for line in stored.splitlines()} == {f"openai:{api.url}"}
     assert KEY not in tmp_path.joinpath("a2a-eval-proxy.db").read_bytes().decode("latin-1")

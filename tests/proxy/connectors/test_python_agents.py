@@ -5,8 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-import os
-import subprocess
 import sys
 import threading
 from collections.abc import Callable
@@ -384,40 +382,28 @@ cases: [{id: status, turns: [{user: Where is it}]}]
 """
 
 
-def command(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "a2a_eval_proxy", *arguments],
-        capture_output=True,
-        text=True,
-        check=False,
-        cwd=folder,
-        env={key: value for key, value in os.environ.items() if not key.startswith("A2A_EVAL_PROXY")},
-        timeout=100,
-    )
-
-
 def test_a_suite_names_its_agent_relative_to_itself(agent_file: Callable[[str], Path], tmp_path: Path) -> None:
     folder = agent_file(ARKSIM).parent
     folder.joinpath("suite.yaml").write_text(SUITE, "utf-8")
     elsewhere = tmp_path / "elsewhere"
     elsewhere.mkdir()
-    done = command(elsewhere, "run", "../suite.yaml")
+    done = run("run", "../suite.yaml", cwd=elsewhere)
     assert done.returncode == 0, done.stderr
     assert "look_up" in done.stdout
     assert done.stderr == ""
     elsewhere.joinpath("suite.yaml").write_text(SUITE.replace("python:", "python:../"), "utf-8")
-    done = command(elsewhere, "run", "suite.yaml")
+    done = run("run", "suite.yaml", cwd=elsewhere)
     assert done.returncode == 2
     assert "outside the suite's directory" in done.stderr
-    assert command(elsewhere, "run", "suite.yaml", "--allow-plugins").returncode == 0
+    assert run("run", "suite.yaml", "--allow-plugins", cwd=elsewhere).returncode == 0
     elsewhere.joinpath("suite.yaml").write_text(SUITE.replace("orders.py:", "orders:"), "utf-8")
-    done = command(elsewhere, "run", "suite.yaml")
+    done = run("run", "suite.yaml", cwd=elsewhere)
     assert (done.returncode, "--allow-plugins" in done.stderr) == (2, True)
 
 
 def test_a_python_agent_conforms(agent_file: Callable[[str], Path]) -> None:
     folder = agent_file(ARKSIM.replace("self.seen.append", "print('called'); self.seen.append")).parent
-    done = command(folder, "check", "python:orders.py", "--format", "json")
+    done = run("check", "python:orders.py", "--format", "json", cwd=folder)
     report = json.loads(done.stdout)
     assert (done.returncode, report["verdict"], set(done.stderr.split())) == (0, "conforming", {"called"})
     assert report["url"] == "python:orders.py"
@@ -447,9 +433,9 @@ class Plain:
 def test_the_spans_of_an_instrumented_agent_show_calls(tmp_path: Path) -> None:
     tmp_path.joinpath("orders.py").write_text(INSTRUMENTED, "utf-8")
     tmp_path.joinpath("suite.yaml").write_text(SUITE.replace("Orders", "Plain"), "utf-8")
-    done = command(tmp_path, "run", "suite.yaml")
+    done = run("run", "suite.yaml", cwd=tmp_path)
     assert (done.returncode, done.stderr) == (0, ""), done.stdout
-    (turn,) = [json.loads(line) for line in command(tmp_path, "export").stdout.splitlines()]
+    (turn,) = [json.loads(line) for line in run("export", cwd=tmp_path).stdout.splitlines()]
     assert sorted((call["arguments"]["order"], call["result"]) for call in turn["tool_calls"]) == [
         ("recorded", "shipped"),
         ("returned", "shipped"),
@@ -459,10 +445,10 @@ def test_the_spans_of_an_instrumented_agent_show_calls(tmp_path: Path) -> None:
 
 def test_a_wrong_agent_is_one_sentence(tmp_path: Path) -> None:
     tmp_path.joinpath("suite.yaml").write_text(SUITE, "utf-8")
-    done = command(tmp_path, "run", "suite.yaml")
+    done = run("run", "suite.yaml", cwd=tmp_path)
     assert (done.returncode, len(done.stderr.splitlines())) == (2, 1), done.stderr
     assert "no such Python file" in done.stderr
-    done = command(tmp_path, "validate", "suite.yaml", "--agent", "python:orders.py")
+    done = run("validate", "suite.yaml", "--agent", "python:orders.py", cwd=tmp_path)
     assert (done.returncode, "no such Python file" in done.stderr) == (2, True), done.stderr
 
 
