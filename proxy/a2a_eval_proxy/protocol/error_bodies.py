@@ -10,6 +10,7 @@ from .operations import Binding
 
 _DOMAIN, A2A_DOMAIN = "a2a-eval-proxy", "a2a-protocol.org"
 _STATUS = {
+    400: "INVALID_ARGUMENT",
     401: "UNAUTHENTICATED",
     403: "PERMISSION_DENIED",
     405: "UNIMPLEMENTED",

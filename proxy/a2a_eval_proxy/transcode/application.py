@@ -68,7 +68,8 @@ class Transcoder:
                 *(Route(path, self._card) for path in sorted({*WELL_KNOWN_PATHS, *settings.card_paths})),
                 *create_jsonrpc_routes(self._handler, RPC_PATH, contexts, enable_v0_3_compat=True),
                 *create_rest_routes(self._handler, contexts, enable_v0_3_compat=True),
-            ]
+            ],
+            exception_handlers={UnicodeEncodeError: _not_encodable},
         )
         self._app.router.redirect_slashes = False  # an unknown path would be taken for a tenant's
 
@@ -150,6 +151,13 @@ class _Contexts(DefaultServerCallContextBuilder):
         context = super().build(request)
         context.state[EXCHANGE] = request.scope[EXCHANGE]
         return context
+
+
+async def _not_encodable(request: Request, _: Exception) -> Response:
+    """JSON can escape half of a surrogate pair: a response cannot repeat such an id in UTF-8."""
+    exchange: TranscodedExchange = request.scope[EXCHANGE]
+    exchange.problem = RefusedCall(400, "NOT_UTF_8", "the request has a text that is not valid Unicode")
+    return Response(status_code=400)  # `_refused` responds
 
 
 def _too_large(why: str) -> RefusedCall:

@@ -174,6 +174,15 @@ async def test_a_body_over_the_limit_is_refused(agent, http):
     assert len(agent.deadlines) == before
 
 
+async def test_an_id_that_no_response_can_repeat(http, caplog):
+    """JSON can escape half of a surrogate pair, UTF-8 has no bytes for it."""
+    body = json.dumps({**rpc("hi"), "id": "\ud800"})
+    answer = await http.post("/", content=body, headers={"content-type": "application/json"})
+    assert answer.status_code == 400
+    assert (answer.json()["id"], answer.json()["error"]["data"][0]["reason"]) == ("\ud800", "NOT_UTF_8")
+    assert caplog.text == ""
+
+
 async def test_messages_over_the_limit_of_the_agents_side(tmp_path):
     """The message of a request may be larger than its JSON; the agent's is checked by the gRPC library."""
     async with (
