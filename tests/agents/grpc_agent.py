@@ -23,7 +23,12 @@ from a2a_eval_proxy.net.http_server import HttpServer
 from agents.control import Control
 from agents.scenario_agent import AgentOptions, build_app, request_handler
 
-UNLIMITED = (("grpc.max_receive_message_length", -1), ("grpc.max_send_message_length", -1))
+UNLIMITED = (
+    ("grpc.max_receive_message_length", -1),
+    ("grpc.max_send_message_length", -1),
+    ("grpc.max_metadata_size", 1_000_000),
+    ("grpc.absolute_max_metadata_size", 1_000_000),
+)
 
 
 @dataclass
@@ -82,6 +87,9 @@ class TestService:
                     await asyncio.Event().wait()
                 finally:
                     self.cancelled.set()
+            case b"large metadata":
+                await context.send_initial_metadata((("first", "x" * 50_000),))
+                context.set_trailing_metadata((("last-bin", b"x" * 30_000),))
             case b"unavailable":
                 await context.abort(grpc.StatusCode.UNAVAILABLE, "try again")
             case b"own cancel":

@@ -25,10 +25,15 @@ _OPTIONS = (
 _CARD_METHODS = (("/lf.a2a.v1.A2AService/GetExtendedAgentCard", "1.0"), ("/a2a.v1.A2AService/GetAgentCard", "0.3"))
 
 
-def message_sizes(settings: Settings) -> tuple[tuple[str, int], ...]:
-    """Options for the size of messages, in both directions."""
-    limit = settings.max_body_bytes
-    return ("grpc.max_receive_message_length", limit), ("grpc.max_send_message_length", limit)
+def sizes(settings: Settings) -> tuple[tuple[str, int], ...]:
+    """Options for the size of messages and metadata, in both directions."""
+    body, header = settings.max_body_bytes, settings.max_header_bytes
+    return (
+        ("grpc.max_receive_message_length", body),
+        ("grpc.max_send_message_length", body),
+        ("grpc.max_metadata_size", header),  # beyond it gRPC refuses some calls, and all beyond the absolute limit
+        ("grpc.absolute_max_metadata_size", header),
+    )
 
 
 class AgentChannel:
@@ -36,7 +41,7 @@ class AgentChannel:
 
     def __init__(self, settings: Settings, files: FileWatch) -> None:
         """Raises ConfigError."""
-        self._options = (*message_sizes(settings), *_OPTIONS)
+        self._options = (*sizes(settings), *_OPTIONS)
         self._tls = ChannelTls(settings, files) if settings.upstream_is_secure else None
         self._target = ""
         self._credentials: Any = None

@@ -15,7 +15,7 @@ from ..relay.client_request import RelayContext
 from ..settings import Settings
 from ..telemetry.calls import CallTelemetry
 from ..telemetry.requests import RequestTelemetry
-from .agent_channel import AgentChannel, message_sizes
+from .agent_channel import AgentChannel, sizes
 from .call_record import CallRecord
 from .relayed_call import RelayedCall
 from .tls import server_credentials
@@ -47,7 +47,7 @@ class GrpcPort:
         `shared`: other processes of ours listen on the same address.
         """
         self._server = grpc.aio.server(
-            options=(*message_sizes(self._settings), ("grpc.so_reuseport", int(shared))),
+            options=(*sizes(self._settings), ("grpc.so_reuseport", int(shared))),
             maximum_concurrent_rpcs=self._settings.max_client_connections,
         )
         telemetry = None if requests is None else CallTelemetry(requests)

@@ -66,6 +66,38 @@ async def test_a_message_beyond_the_limit_is_refused(agent, tmp_path, large):
     assert outcome["messages"] == []
 
 
+async def test_metadata_up_to_the_limit_of_headers_passes_both_ways(agent, proxy):
+    """64 KiB, as over HTTP: a token alone may have more than the 8 KiB of the library."""
+    outcomes = []
+    for address in (agent.address, proxy.grpc_address):
+        del agent.seen[:]
+        caller = Caller(address)
+        outcomes.append(await caller.call("UnaryUnary", b"large metadata", metadata=(("x-large", "y" * 50_000),)))
+        await caller.channel.close()
+        assert ("x-large", "y" * 50_000) in agent.seen[0].metadata
+    assert outcomes[0] == outcomes[1]
+    assert outcomes[0]["code"] is grpc.StatusCode.OK
+
+
+async def test_metadata_beyond_the_limit_is_refused(agent, tmp_path):
+    async with running_proxy(agent.url, tmp_path, max_header_bytes=1000) as proxy, calling(proxy) as caller:
+        assert (await caller.call("UnaryUnary", b"x", metadata=(("x", "y" * 300),)))["code"] is grpc.StatusCode.OK
+        del agent.seen[:]
+        outcome = await caller.call("UnaryUnary", b"x", metadata=(("x", "y" * 1000),))
+    assert outcome["code"] is grpc.StatusCode.RESOURCE_EXHAUSTED
+    assert agent.seen == []
+
+
+async def test_metadata_that_http_2_forbids_is_removed(agent, proxy):
+    """RFC 9113, section 8.2.2. What `connection` names is removed, too."""
+    metadata = (("connection", "x-hop"), ("x-hop", "1"), ("upgrade", "h2c"), ("host", "other"), ("x-kept", "1"))
+    del agent.seen[:]
+    async with calling(proxy) as caller:
+        await caller.call("UnaryUnary", b"x", metadata=metadata)
+    keys = {key for key, _ in agent.seen[0].metadata}
+    assert keys & {key for key, _ in metadata} == {"x-kept"}
+
+
 async def test_calls_beyond_the_limit_are_refused(agent, tmp_path):
     agent.service.waiting.clear()
     async with running_proxy(agent.url, tmp_path, max_client_connections=1) as proxy, calling(proxy) as caller:
