@@ -31,30 +31,31 @@ UNKEPT = httpx.Limits(max_keepalive_connections=0)
 
 
 class Webhooks(InMemoryPushNotificationConfigStore):
-    """Knows when a task gets its first webhook."""
+    """Knows when somebody reads the webhooks of a task."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.set_for: defaultdict[str, asyncio.Event] = defaultdict(asyncio.Event)
+        self.read_of: defaultdict[str, asyncio.Event] = defaultdict(asyncio.Event)
 
-    async def set_info(self, task_id: str, *arguments: Any) -> Any:
-        stored = await super().set_info(task_id, *arguments)
-        self.set_for[task_id].set()
-        return stored
+    async def get_info(self, task_id: str, *arguments: Any) -> Any:
+        self.read_of[task_id].set()
+        return await super().get_info(task_id, *arguments)
 
 
 class PatientExecutor(CaptureExecutor):
-    """Works on a message that is answered at once only when its task has a webhook."""
+    """Works on a message that is answered at once only when its client has set a webhook and read it."""
 
     webhooks: Webhooks
 
     async def execute(self, context: RequestContext, event_queue: EventQueue) -> None:
-        self._patient = context.configuration is not None and context.configuration.return_immediately
+        wanted = context.configuration
+        sets_webhook = wanted is not None and wanted.HasField("task_push_notification_config")
+        self._patient = wanted is not None and wanted.return_immediately and not sets_webhook
         await super().execute(context, event_queue)
 
     async def begun(self, task_id: str) -> None:
         if self._patient:
-            await self.webhooks.set_for[task_id].wait()
+            await self.webhooks.read_of[task_id].wait()
 
 
 class Sender(PushNotificationSender):
@@ -177,7 +178,7 @@ class _RefusesAddresses(GatedHandler):
 
 class _RefusesToCreate(GatedHandler):
     async def on_create_task_push_notification_config(self, params: Any, context: Any) -> Any:
-        self._push_config_store.set_for[params.task_id].set()  # the task goes on
+        self._push_config_store.read_of[params.task_id].set()  # the task goes on
         raise PushNotificationNotSupportedError
 
 
