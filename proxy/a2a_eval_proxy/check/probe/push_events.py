@@ -5,10 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from a2a_tool_capture.canonical import canonical, too_deep
 from a2a_tool_capture.wire import EVENT_KEYS, normalize_event
 
 from ...protocol.operations import decode_json
 from .record import NotificationSeen
+
+_MAX_DEPTH = 150
+"""Of the events that are compared."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,6 +26,11 @@ class Payload:
     """Whether it is a StreamResponse of A2A 1.0 ..."""
     is_legacy: bool = False
     """... or an object of A2A 0.3."""
+
+
+def identity(event: dict[str, Any]) -> str:
+    """Returns a text that equal events share. Never raises."""
+    return "nested too deeply" if too_deep(event, _MAX_DEPTH) else canonical(event)
 
 
 def payload_of(notification: NotificationSeen) -> Payload:

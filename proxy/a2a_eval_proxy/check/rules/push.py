@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator
 
-from a2a_tool_capture.canonical import canonical
 from a2a_tool_capture.wire import EVENT_KEYS
 
-from ..probe.push_events import Payload, payload_of
+from ..probe.push_events import Payload, identity, payload_of
 from ..probe.push_requests import SCHEME, configurations
-from ..probe.record import NotificationSeen, PushSeen, PushStep, PushTrial
+from ..probe.record import NotificationSeen, ProbeExchange, PushSeen, PushStep, PushTrial
 from ..probe.responses import Kind, occurrences_in, only_message, state_of, task_id_of
 from .base import Problem, Skipped, Unseen, problem
 
@@ -19,6 +18,8 @@ TOKEN_HEADER = "x-a2a-notification-token"  # noqa: S105  # a name
 MEDIA_TYPE = "application/a2a+json"
 
 _NO_SUCH_ROUTE = (404, 405, 501)
+_OTHER_ERRORS = ("not supported", "-32601", "-32603", "-32003", "UNIMPLEMENTED", "INTERNAL", "UNKNOWN")
+"""Parts of errors that do not concern the webhook's address."""
 
 Test = Callable[[PushSeen], Iterator[Problem]]
 
@@ -47,15 +48,17 @@ def _problem(notification: NotificationSeen, message: str, where: str, excerpt: 
 
 def set_in_messages(seen: PushSeen) -> Iterator[Problem]:
     """A message with a webhook is answered."""
-    refusal = seen.inline.opening.problem
-    if refusal:
-        _unless_private(seen, refusal)
-        yield problem(seen.inline.opening, f"no usable answer to a message that sets a webhook: {refusal}")
+    opening = seen.inline.opening
+    if opening.problem:
+        _unless_private(seen, opening)
+        yield problem(opening, f"no usable answer to a message that sets a webhook: {opening.problem}")
 
 
-def _unless_private(seen: PushSeen, refusal: str) -> None:
-    """Raises Unseen for a refusal that may be one of the webhook's address."""
-    if seen.private and "not supported" not in refusal.lower():
+def _unless_private(seen: PushSeen, exchange: ProbeExchange) -> None:
+    """Raises Unseen for an error that may be a refusal of the webhook's address."""
+    refusal = exchange.problem
+    answered = 0 < exchange.status < 500 and exchange.status not in _NO_SUCH_ROUTE
+    if seen.private and answered and not any(text in refusal for text in _OTHER_ERRORS):
         raise Unseen(
             f"the agent refused a webhook on this machine or network, as it should (A2A 1.0, section 13.2): {refusal}. "
             "Pass --push-listen and --push-url with an address that it accepts"
@@ -69,7 +72,7 @@ def step_works(step: PushStep, seen: PushSeen) -> Iterator[Problem]:
         raise Unseen("no webhook was created for a task")
     if exchange.problem:
         if step is PushStep.CREATE:
-            _unless_private(seen, exchange.problem)
+            _unless_private(seen, exchange)
         yield problem(exchange, f"{step.value} fails: {exchange.problem}")
         return
     url = seen.created.webhook.url
@@ -134,15 +137,15 @@ def in_order(seen: PushSeen) -> Iterator[Problem]:
     trial = seen.inline
     next(_payloads(seen), None)
     stream = list(trial.opening.normal_events)
-    counts = Counter(canonical(event) for event in stream)
-    place = {key: number for number, event in enumerate(stream) if counts[key := canonical(event)] == 1}
+    counts = Counter(map(identity, stream))
+    place = {key: number for number, event in enumerate(stream) if counts[key := identity(event)] == 1}
     first: dict[str, int] = {}
     for number, event in enumerate(stream):
         first.setdefault(state_of(event) or "", number)
     latest = -1
     for number, notification in enumerate(trial.notifications):
         shown = payload_of(notification).event
-        at = None if shown is None else place.get(canonical(shown), first.get(state_of(shown) or " "))
+        at = None if shown is None else place.get(identity(shown), first.get(state_of(shown) or " "))
         if at is None:
             continue
         if at < latest:
@@ -157,13 +160,15 @@ def arrives_once(seen: PushSeen) -> Iterator[Problem]:
         raise Skipped("a Task of A2A 0.3 may be the same in two notifications")
     if not seen.inline.notifications:
         raise Unseen(NOTHING_ARRIVED)
-    streamed = Counter(canonical(event) for event in seen.inline.opening.normal_events)
+    streamed = Counter(map(identity, seen.inline.opening.normal_events))
     times: Counter[str] = Counter()
     for number, notification in enumerate(seen.inline.notifications):
         event = payload_of(notification).event
-        key = canonical(event) if event is not None else ""
+        if event is None:
+            continue
+        key = identity(event)
         times[key] += 1
-        if key and times[key] > max(1, streamed[key]):
+        if times[key] > max(1, streamed[key]):
             message = "the notification comes again, although it was answered with HTTP 200"
             yield _problem(notification, message, f"notification {number + 1}", event)
 
