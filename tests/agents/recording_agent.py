@@ -28,7 +28,7 @@ from starlette.applications import Starlette
 UNKEPT = httpx.Limits(max_keepalive_connections=0)
 """Connections that nobody has to close."""
 
-VERBS = ("plain", "chunks", "late", "only", "fail", "ask", "raise", "empty", "closing", "silent")
+VERBS = ("plain", "chunks", "late", "only", "fail", "ask", "raise", "empty", "closing", "silent", "echo")
 
 
 class Agent(AgentExecutor):
@@ -59,6 +59,9 @@ class Agent(AgentExecutor):
                 await say("one ")
                 self._search("cup")
                 await say("two", append=True, last_chunk=True)
+            case "echo":
+                assert context.configuration is not None
+                await say(f"I notify {context.configuration.task_push_notification_config.url}, as you asked")
             case "late":
                 await say("done")
                 self._search("cup")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -14,6 +15,9 @@ from a2a_tool_capture.wire import TERMINAL_STATES, normalize_state
 
 from ..capture.records import TaskWatcher, task_id_of
 from ..capture.turn_book import TurnBook
+from ..turn import Turn
+
+logger = logging.getLogger(__name__)
 
 _MAX_STREAMS = 10_000
 _MAX_TASKS = 100_000
@@ -50,6 +54,8 @@ class NotificationStream:
     """Ids of artifacts that its client has not received (`extension_filter.strip_event`)."""
     ended: bool = False
     """Whether a notification has shown the end of the task."""
+    task_id: str = ""
+    """"" as long as it is not known."""
     shown: bytes = b""
     """Digest of the last body that the client has received."""
     _untaken: OrderedDict[bytes, None] = field(default_factory=OrderedDict)
@@ -76,9 +82,17 @@ def digest_of(body: bytes) -> bytes:
 class NotificationCapture:
     """Feeds the turn book with notifications. Belongs to one event loop."""
 
-    def __init__(self, book: TurnBook, tasks: NotifiedTasks, now: Callable[[], float]) -> None:
+    def __init__(
+        self,
+        book: TurnBook,
+        tasks: NotifiedTasks,
+        now: Callable[[], float],
+        found_late: Callable[[str, Finding], None],
+    ) -> None:
+        """`found_late` receives findings for tasks (their ids) without an open turn here."""
         self._book = book
         self._now = now
+        self._found_late = found_late
         self.tasks = tasks
         self._streams: OrderedDict[str, NotificationStream] = OrderedDict()
 
@@ -94,6 +108,10 @@ class NotificationCapture:
         self._streams.move_to_end(webhook_id)
         return stream
 
+    def known(self, webhook_id: str) -> NotificationStream | None:
+        """The stream of a webhook, if there is one."""
+        return self._streams.get(webhook_id)
+
     def take(self, stream: NotificationStream, body: bytes, event: dict[str, Any]) -> str:
         """Feed an event; returns the id of its task.
 
@@ -101,6 +119,7 @@ class NotificationCapture:
         do not keep the order (a2a-sdk sends concurrently).
         """
         final = shows_final_state(event)
+        stream.task_id = stream.task_id or task_id_of(event)
         if stream.repeats(body) or (stream.ended and not final and "artifactUpdate" not in event):
             return task_id_of(event)
         task_id = self._book.feed(stream.watcher, event, self._now(), live=True)
@@ -115,12 +134,21 @@ class NotificationCapture:
         return task_id
 
     def report(self, stream: NotificationStream, finding: Finding) -> None:
-        """Add a finding, once, to the open turn of the task."""
-        lookup, record = stream.watcher.lookup, stream.watcher.record
+        """Add a finding, once, to the last turn of the task."""
+        lookup, record, task_id = stream.watcher.lookup, stream.watcher.record, stream.task_id
         if lookup is not None and not lookup.answered:
             lookup.waiting.append(partial(self.report, stream, finding))
-        elif record is not None and record.open is not None and finding not in record.open.turn.findings:
-            record.open.turn.findings.append(finding)
+            return
+        if record is not None and record.open is not None:
+            turn: Turn | None = record.open.turn
+        else:
+            turn = next((turn for turn in self._book.open_turns if turn.task_id == task_id), None)
+        if not task_id:
+            logger.warning("a notification that names no task: %s", finding.message)
+        elif turn is None:
+            self._found_late(task_id, finding)
+        elif finding not in turn.findings:
+            turn.findings.append(finding)
 
 
 def shows_final_state(event: dict[str, Any]) -> bool:

@@ -19,7 +19,15 @@ from ..store import StoreError
 from ..store.webhooks import Webhook
 from ..telemetry.problem_log import ProblemLog
 from .capture import NotificationStream, digest_of
-from .notifications import Notification, WithheldError, audience_finding, read_notification, visible_to_others
+from .notifications import (
+    Notification,
+    WithheldError,
+    audience_finding,
+    is_signed,
+    read_notification,
+    visible_to_others,
+    without_body_fields,
+)
 from .relay import PushRelay
 from .retry import RetryQueue
 from .rewriting import RelayAddresses
@@ -80,7 +88,11 @@ class PushListener:
                 return await self._in_order(match[1], scope, receive, holder)
         except TimeoutError:
             self._unsent.seen()
-            return _error(504, f"the webhook did not take this and earlier notifications within {TIMEOUT_S:g} s")
+            message = f"the webhook did not take this and earlier notifications within {TIMEOUT_S:g} s"
+            stream = self._relay.capture.known(match[1])
+            if stream is not None:
+                self._relay.capture.report(stream, Finding("push_timeout", message, Severity.WARNING))
+            return _error(504, message)
 
     async def _in_order(
         self,
@@ -99,14 +111,28 @@ class PushListener:
         body = await self._body(receive, holder)
         if not isinstance(body, bytes):
             return body
-        notification = read_notification(read_request(scope["headers"]).forward, body, self._max_body_bytes)
+        notification = await self._read(read_request(scope["headers"]).forward, body)
         stream = await self._relay.captured(webhook, notification)
         try:
             return await self._passed_on(webhook, notification, stream, scope["method"], scope["query_string"])
         except UnsentError as error:
             self._unsent.seen()
-            self._relay.capture.report(stream, Finding("push_unsent", str(error), Severity.WARNING))
+            self._relay.capture.report(stream, Finding(error.code, str(error), Severity.WARNING))
             return _error(error.status, str(error))
+
+    async def _read(self, headers: RawHeaders, body: bytes) -> Notification:
+        """A notification, with the client's own URL where the agent repeats the proxy's address in an unsigned one."""
+        notification = read_notification(headers, body, self._max_body_bytes)
+        if not self._relay.addresses.may_be_in(notification.decoded) or is_signed(headers):
+            return notification
+        try:
+            restored = await self._relay.restored(notification.decoded)
+        except StoreError as error:
+            logger.warning("a notification shows the proxy's address in place of its webhook's: %s", error)
+            return notification
+        if restored is notification.decoded:
+            return notification
+        return read_notification(without_body_fields(headers), restored, self._max_body_bytes)
 
     async def _body(self, receive: Callable[[], Awaitable[Message]], holder: object) -> bytes | WebhookAnswer | None:
         chunks: list[bytes] = []

@@ -71,7 +71,12 @@ def visible_to_others(notification: Notification, withheld: set[str]) -> tuple[R
         return headers, notification.body
     if is_signed(headers):
         raise WithheldError("it contains tool calls, and its signature does not allow to remove them")
-    return [item for item in headers if item[0] not in _BODY_FIELDS | DIGESTS], clean
+    return without_body_fields(headers), clean
+
+
+def without_body_fields(headers: RawHeaders) -> RawHeaders:
+    """Without the fields that describe a body, which is going to be replaced."""
+    return [item for item in headers if item[0] not in _BODY_FIELDS | DIGESTS]
 
 
 def is_signed(headers: Iterable[tuple[bytes, bytes]]) -> bool:

@@ -8,13 +8,17 @@ from collections.abc import Iterable
 from contextlib import suppress
 from typing import Any
 
+from a2a_tool_capture import Finding
+
+from ..capture.records import task_id_of
 from ..clock import CLOCK
+from ..net.http_client import RawHeaders
 from ..protocol.webhook_targets import PUBLIC, WebhookTargets
 from ..settings import Settings
 from ..store import StoreError
 from ..store.webhooks import Webhook
 from .capture import NotificationCapture, NotificationStream, shows_final_state
-from .notifications import Notification
+from .notifications import Notification, read_notification
 from .registry import WebhookRegistry
 from .retry import RetryQueue
 from .rewriting import NewWebhook, RelayAddresses
@@ -41,7 +45,8 @@ class PushRelay:
         self.retry: RetryQueue | None = None
         """None: the agent gets the client's answer."""
         if settings.push_retry:
-            self.retry = RetryQueue(registry.store, self.sender, CLOCK.now)
+            self.retry = RetryQueue(registry.store, self.sender, CLOCK.now, self._given_up)
+        self._max_body_bytes = settings.max_body_bytes
 
     async def registered(self, wanted: Iterable[NewWebhook], task_id: str, *, asked: bool) -> list[Webhook]:
         """Keep the webhooks that a request sets. `task_id` is "" where the request names none.
@@ -109,6 +114,13 @@ class PushRelay:
         except StoreError as error:
             logger.debug("what a notification shows of its task is not stored: %s", error)
         return stream
+
+    def _given_up(self, webhook: Webhook, headers: RawHeaders, body: bytes, finding: Finding) -> None:
+        """Report a notification that is given up, which another process may have captured."""
+        stream = self.capture.stream(webhook.webhook_id, ended=bool(webhook.ended_at))
+        event = read_notification(headers, body, self._max_body_bytes).event
+        stream.task_id = stream.task_id or (task_id_of(event) if event is not None else "")
+        self.capture.report(stream, finding)
 
     async def watch(self) -> None:
         """Have turns time out whose webhooks another process has seen the end of. Ends by being cancelled."""

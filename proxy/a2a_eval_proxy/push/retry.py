@@ -9,6 +9,8 @@ import logging
 import secrets
 from collections.abc import Callable
 
+from a2a_tool_capture import Finding, Severity
+
 from ..net.http_client import RawHeaders
 from ..store import PushTables, StoreError
 from ..store.deliveries import Delivery
@@ -43,7 +45,15 @@ def is_refused(status: int) -> bool:
 class RetryQueue:
     """Sends what waits in the store. Belongs to one event loop. `now` is in seconds since the epoch."""
 
-    def __init__(self, store: PushTables, sender: WebhookSender, now: Callable[[], float]) -> None:
+    def __init__(
+        self,
+        store: PushTables,
+        sender: WebhookSender,
+        now: Callable[[], float],
+        on_given_up: Callable[[Webhook, RawHeaders, bytes, Finding], None],
+    ) -> None:
+        """`on_given_up` receives the webhook, header and body of a notification that is given up, and why."""
+        self._on_given_up = on_given_up
         self._table = store.deliveries
         self._webhooks = store.webhooks
         self._sender = sender
@@ -139,19 +149,23 @@ class RetryQueue:
         content = json.loads(delivery.content)
         headers = [(name.encode("latin-1"), value.encode("latin-1")) for name, value in content["headers"]]
         body = base64.b64decode(content["body"])
+        code = "push_given_up"
         try:
             async with asyncio.timeout(TIMEOUT_S):
                 answer = await self._sender.send(
                     webhook.url, content["method"], content["query"].encode("latin-1"), headers, body
                 )
-            status = answer.status
+            status, why = answer.status, f"the webhook answered with status {answer.status}"
         except TimeoutError:
-            status = 504
+            status, why = 504, f"the webhook did not answer within {TIMEOUT_S:g} s"
         except UnsentError as error:
-            status = error.status
+            status, why = error.status, str(error)
+            code = error.code if error.status == 403 else code
         if 200 <= status < 300:
             return True
-        given_up = is_refused(status) or self._now() - delivery.kept_at > MAX_AGE_S
-        if given_up:
-            self._given_up.seen()
-        return given_up
+        if not is_refused(status) and self._now() - delivery.kept_at <= MAX_AGE_S:
+            return False
+        self._given_up.seen()
+        message = f"a notification was given up after {delivery.tries + 1} attempt(s): {why}"
+        self._on_given_up(webhook, headers, body, Finding(code, message, Severity.WARNING))
+        return True

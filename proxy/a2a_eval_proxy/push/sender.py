@@ -37,11 +37,12 @@ class WebhookAnswer:
 
 
 class UnsentError(Exception):
-    """The client gave no answer; `status` is what the agent gets instead."""
+    """The client gave no answer; `status` is what the agent gets instead, `code` that of the finding."""
 
-    def __init__(self, status: int, message: str) -> None:
+    def __init__(self, status: int, message: str, code: str = "push_unsent") -> None:
         super().__init__(message)
         self.status = status
+        self.code = code
 
 
 class WebhookSender:
@@ -90,7 +91,8 @@ class WebhookSender:
         addresses = dict.fromkeys(str(item[4][0]) for item in found)
         allowed = [one for one in addresses if self._targets.allows(host, ip_address(one.partition("%")[0]))]
         if addresses and not allowed:
-            raise UnsentError(403, f"the proxy does not send to {host}: its address is not allowed by --push-allow")
+            message = f"the proxy does not send to {host}: its address is not allowed by --push-allow"
+            raise UnsentError(403, message, "push_not_allowed")
         return allowed
 
 

@@ -14,6 +14,7 @@ from ..protocol.error_bodies import LocalResponse
 from ..protocol.headers import DIGESTS, response_headers
 from ..protocol.operations import CARRIES_TASKS, A2ARequest, Operation
 from ..protocol.sse import SseEvent, with_data
+from ..store import StoreError
 from .client_request import BODILESS, SMALL_BYTES, BodyCopy, ClientRequest, RelayContext
 from .tap import Tap
 from .webhook_request import HttpWebhookRequest
@@ -57,7 +58,9 @@ class ResponseRelay:
         self._client = client
         self._tap = tap
         self._response = response
-        self._asked = asked
+        self._strips = not tap.requested
+        """Whether the client may not see the extension."""
+        self._asked = asked and self._strips
 
     async def relay(self) -> None:
         """Raises UpstreamError, before or after the header is sent."""
@@ -73,11 +76,11 @@ class ResponseRelay:
         elif not ((request is not None and request.operation in _READ) or self._may_be_a2a(media_type, is_stream)):
             await self._relay_body()
         elif not tap.decodes(_content_encoding(response)):
-            if self._asked and not tap.requested:
+            if self._asked:
                 self._context.negotiation.stop_asking(tap.unreadable.message if tap.unreadable else "")
                 raise UnreadableResponseError("its content coding cannot be decoded")
             await self._relay_body()
-        elif tap.requested:
+        elif not self._strips and self._context.push is None:
             await self._relay_body(observe=self._observe_events if is_stream else self._copy_for_capture())
         elif is_stream:
             await self._filter_stream()
@@ -190,9 +193,10 @@ class ResponseRelay:
         """Send what the client may see of the events, then report them."""
         if events:
             payloads, shown = [], []
+            events = [await self._with_own_urls(event) for event in events]
             for event in events:
                 payload, raw = None, event.raw
-                if withheld or extension_filter.may_hold_extension(event.data):
+                if self._strips and (withheld or extension_filter.may_hold_extension(event.data)):
                     payload = extension_filter.decoded_once(event.data)
                     raw = self._filtered(event, payload, withheld)
                 payloads.append(payload)
@@ -228,16 +232,18 @@ class ResponseRelay:
                 raise UnreadableResponseError(f"it exceeds {len(body)} bytes, compressed")
             await self._relay_body(body, check=extension_filter.UnreadBodyFilter() if self._asked else None)
             return
-        clean = decoded = tap.decoded(body)
+        received = tap.decoded(body)
+        clean = decoded = await self._restored(received)
         payload = extension_filter.decoded_once(decoded)
         try:
             if tap.unreadable is not None:
                 raise extension_filter.UnreadableError(tap.unreadable.message)
-            clean = extension_filter.strip(decoded, tap.keeps, payload)
+            if self._strips:
+                clean = extension_filter.strip(decoded, tap.keeps, payload)
         except extension_filter.UnreadableError as error:
             if self._asked:
                 raise UnreadableResponseError(str(error)) from None
-        if clean is decoded:
+        if clean is received:
             await self._send_whole(body)
         else:
             await self._send_whole(clean, _DESCRIBE_BODY)
@@ -299,6 +305,21 @@ class ResponseRelay:
             await self._send_whole(body)
         else:
             await self._send_whole(shown, _DESCRIBE_BODY)
+
+    async def _with_own_urls(self, event: SseEvent) -> SseEvent:
+        data = await self._restored(event.data)
+        return event if data is event.data else SseEvent(with_data(event.raw, data), data)
+
+    async def _restored(self, content: bytes) -> bytes:
+        """`content` with the clients' own URLs of webhooks, where the agent repeats an address of the proxy."""
+        push = self._context.push
+        if push is None or not push.addresses.may_be_in(content):
+            return content
+        try:
+            return await push.restored(content)
+        except StoreError as error:
+            logger.warning("a client sees the proxy's address in place of its webhook's: %s", error)
+            return content
 
     # ── to the client ───────────────────────────────────────────────────────────────────────────────────
 

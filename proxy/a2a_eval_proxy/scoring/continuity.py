@@ -8,11 +8,13 @@ from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from dataclasses import replace
 from typing import Any
 
+from a2a_tool_capture import Finding
+
 from ..capture.held_bytes import HeldBytes
 from ..capture.lookups import AskStore, OpenTurns, TaskHistory
 from ..clock import CLOCK
 from ..privacy.policy import Privacy
-from ..store import Store
+from ..store import Scored, Store
 from ..store.base import TurnJson
 from ..telemetry.problem_log import ProblemLog
 from ..telemetry.turn_listener import TurnListener
@@ -110,6 +112,11 @@ class Continuity:
         else:
             self._pipeline.take(turn)
 
+    def found_late(self, task_id: str, finding: Finding) -> None:
+        """Add a finding to the last turn of a task that is not open in this process."""
+        if len(self._asking) < _MOST_QUESTIONS:
+            self._start(self._add_late(task_id, finding))
+
     # ── called by the proxy ─────────────────────────────────────────────────────────────────────────────
 
     async def watch_over(self) -> None:
@@ -170,6 +177,30 @@ class Continuity:
             self._listener.opened(history.open)
         self._answer(task_id, history)
 
+    async def _add_late(self, task_id: str, finding: Finding) -> None:
+        for pause_s in (0.0, *_PAUSES_S):
+            await asyncio.sleep(pause_s)
+            try:
+                await self._pipeline.written()
+                items = await self._store.of_task(self._privacy.identifier(task_id), 1)
+            except Exception as error:  # noqa: BLE001  # error boundary: the finding is in the log, too
+                logger.debug("the store could not be asked about a task or turn: %r", error)
+                self._unread.seen()
+                return
+            if items and items[0]["status"] != "pending":  # its results would be lost
+                self._store_with(finding, items[0])
+                return
+
+    def _store_with(self, finding: Finding, item: TurnJson) -> None:
+        turn = _turn(item)
+        if finding in turn.findings:
+            return
+        turn.findings.append(finding)
+        if turn.status == "open":
+            self._store.add([turn], _nothing)
+        else:
+            self._store.finish([Scored(turn.turn_id, item["evaluations"], turn)], _nothing)
+
     async def _history(self, task_id: str) -> TaskHistory:
         items = await self._store.of_task(self._privacy.identifier(task_id), MAX_TURNS)
         turns = [_turn(item) for item in items if item["agent"] == self._agent]
@@ -196,6 +227,9 @@ class Continuity:
         turn = self._confirming.pop(task, None)
         if turn is not None:
             self._confirming_bytes.drop(turn.turn_id)
+
+
+def _nothing() -> None: ...
 
 
 def _turn(item: TurnJson) -> Turn:

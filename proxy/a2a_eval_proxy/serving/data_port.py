@@ -87,7 +87,7 @@ class DataPort:
             dialects=settings.dialects,
             notified=notified,
         )
-        notifications = NotificationCapture(self.book, notified, CLOCK.now)
+        notifications = NotificationCapture(self.book, notified, CLOCK.now, reports.found_late)
         self._push = None if webhooks is None else PushRelay(settings, webhooks, notifications)
         covered = privacy_of(settings.redact, settings.redact_key, no_content=settings.no_content).covers_texts
         days = settings.retain_days

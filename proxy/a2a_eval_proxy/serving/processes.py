@@ -10,6 +10,8 @@ from collections.abc import Callable, Sequence
 from contextlib import AsyncExitStack
 from typing import TYPE_CHECKING, Any
 
+from a2a_tool_capture import Finding
+
 from ..capture.lookups import TaskHistory
 from ..capture.records import incomplete_because
 from ..clock import CLOCK
@@ -98,6 +100,8 @@ class _Peer:
                 turns[turn.turn_id] = turn
             case "look_up":
                 reports.look_up(message["task_id"], message["again"], message["captured"])
+            case "found_late":
+                reports.found_late(message["task_id"], Finding.from_dict(message["finding"]))
             case "lost":
                 turns.pop(message["turn_id"], None)
             case "counts":

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
+from a2a_tool_capture import Finding
+
 from ..capture.live_turns import TurnChanges
 from ..capture.lookups import OpenTurns
 from ..capture.visibility import CallVisibility
@@ -30,6 +32,8 @@ class TurnReports(Protocol):
     def outlives(self, turn: Turn) -> bool: ...
 
     def look_up(self, task_id: str, again: bool, captured: Sequence[str]) -> None: ...
+
+    def found_late(self, task_id: str, finding: Finding) -> None: ...
 
 
 class ScoringReports:
@@ -79,3 +83,6 @@ class ScoringReports:
 
     def look_up(self, task_id: str, again: bool, captured: Sequence[str]) -> None:
         self.continuity.look_up(task_id, again, captured)
+
+    def found_late(self, task_id: str, finding: Finding) -> None:
+        self.continuity.found_late(task_id, finding)

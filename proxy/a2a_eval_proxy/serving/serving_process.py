@@ -11,6 +11,8 @@ from contextlib import AsyncExitStack, ExitStack
 from dataclasses import replace
 from typing import Any
 
+from a2a_tool_capture import Finding
+
 from ..capture.live_turns import TurnChanges
 from ..clock import CLOCK
 from ..net.file_watcher import FileWatch
@@ -64,6 +66,9 @@ class _LinkReports:
 
     def look_up(self, task_id: str, again: bool, captured: Sequence[str]) -> None:
         self._link.send("look_up", task_id=task_id, again=again, captured=list(captured))
+
+    def found_late(self, task_id: str, finding: Finding) -> None:
+        self._link.send("found_late", task_id=task_id, finding=finding.to_dict())
 
 
 class ServingProcess:

@@ -52,6 +52,12 @@ _ROWS = (
         "a notification did not reach its webhook, or would have shown it tool calls that could not be removed",
     ),
     (
+        "push_timeout",
+        "a webhook did not take a notification and those before it within 30 seconds; the agent got a 504",
+    ),
+    ("push_not_allowed", "a notification was not sent: --push-allow does not allow the address of its webhook"),
+    ("push_given_up", "a notification that the proxy repeated was given up: the client did not take it"),
+    (
         "push_audience",
         "a notification has a JWT for the address of the proxy: its client may refuse it; --push pass helps",
     ),

@@ -220,3 +220,26 @@ async def test_webhooks_can_be_refused(pushing_agent: str, endpoint: Endpoint, t
         assert card["capabilities"]["pushNotifications"] is False
         await relay.proxy.flush(20)
         assert len(await relay.proxy.turns()) == 1
+
+
+@pytest.mark.parametrize("asked", [True, False])
+@pytest.mark.parametrize("method", ["SendMessage", "SendStreamingMessage"])
+async def test_an_agent_that_repeats_the_webhooks_url_shows_its_clients_own(
+    relay: Relay, endpoint: Endpoint, method: str, asked: bool
+) -> None:
+    url, text = f"{endpoint.url}/hook?a=1", f"echo {uuid.uuid4()}"
+    params = {"message": message(text), "configuration": {"taskPushNotificationConfig": {"url": url}}}
+    headers = {"a2a-version": "1.0", **({"a2a-extensions": URI} if asked else {})}
+    body = {"jsonrpc": "2.0", "id": 1, "method": method, "params": params}
+    answer = await relay.client.post("/rpc", json=body, headers=headers)
+    said = f"I notify {url}, as you asked"
+    assert said in answer.text
+    shown = b"".join(one.body for one in await endpoint.until_ended())
+    assert said.encode() in shown
+    turn = await relay.turn(text)
+    assert turn["response_text"] == said
+    task = await relay.rpc("GetTask", {"id": turn["task_id"]}, **({"a2a_extensions": URI} if asked else {}))
+    assert task["result"]["artifacts"][0]["parts"] == [{"text": said}]
+    (address,) = relay.addresses()
+    assert address not in f"{answer.text} {shown!r} {task}"
+    assert (URI in answer.text) is asked

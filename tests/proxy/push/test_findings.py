@@ -1,0 +1,89 @@
+"""What becomes a finding of the turn: a notification that does not arrive, and one that its client will refuse."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import json
+import socket
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from a2a_eval_proxy.protocol.webhook_targets import WebhookTargets
+from a2a_eval_proxy.push import listener, retry
+from proxy.push.conftest import Endpoint, Relay, relaying
+from proxy.push.test_relay import asking, with_hook
+
+CAUSES = {"push_unsent": 502, "push_not_allowed": 403, "push_timeout": 504, "push_audience": 200}
+
+
+def update(task_id: str, state: str) -> Any:
+    return {"statusUpdate": {"taskId": task_id, "contextId": "c", "status": {"state": f"TASK_STATE_{state}"}}}
+
+
+@pytest.fixture
+def silent() -> Iterator[str]:
+    """A webhook that takes connections and answers nothing."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        yield f"http://127.0.0.1:{server.getsockname()[1]}/"
+
+
+async def found(relay: Relay, text: str, code: str) -> list[dict[str, Any]]:
+    """The findings of this code in the one turn of this text, once there is one."""
+    async with asyncio.timeout(20):
+        while True:
+            for turn in await relay.proxy.turns():
+                findings = [finding for finding in turn["findings"] if finding["code"] == code]
+                if turn["user_text"] == text and findings:
+                    return findings
+            await asyncio.sleep(0.05)
+
+
+@pytest.mark.parametrize("is_open", [True, False], ids=["open", "closed"])
+@pytest.mark.parametrize("code", CAUSES)
+async def test_a_notification_that_does_not_arrive_is_a_finding(
+    code: str, is_open: bool, relay: Relay, endpoint: Endpoint, silent: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of a turn that is open, or that has ended before."""
+    if code == "push_timeout":
+        monkeypatch.setattr(listener, "TIMEOUT_S", 0.1)
+    url = {"push_unsent": "http://127.0.0.1:1/", "push_timeout": silent}.get(code, endpoint.url)
+    if is_open:
+        text = f"silent {uuid.uuid4()}"
+        task_id = (await relay.send(text, with_hook(url)))["result"]["task"]["id"]
+        (address,) = relay.addresses()
+    else:
+        text, task_id, address = await asking(relay, url)
+        await relay.turn(text)
+    if code == "push_not_allowed":
+        monkeypatch.setattr(WebhookTargets, "allows", lambda targets, host, found: False)
+    claims = base64.urlsafe_b64encode(json.dumps({"aud": address}).encode()).decode()
+    headers = {"authorization": f"Bearer e30.{claims}.x"} if code == "push_audience" else {}
+    for state in ("WORKING", "COMPLETED"):
+        answer = await relay.notify(address, update(task_id, state), **headers)
+        assert answer.status_code == CAUSES[code]
+    assert len(await found(relay, text, code)) == 1
+    turn = await relay.turn(text)
+    assert relay.codes(turn) == {code}
+    assert len(turn["evaluations"]) > 0
+
+
+async def test_a_notification_that_is_given_up_is_a_finding_also_after_a_restart(
+    pushing_agent: str, endpoint: Endpoint, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(retry, "FIRST_PAUSE_S", 0.02)
+    endpoint.status = 503
+    async with relaying(pushing_agent, tmp_path / "turns.db", push_retry=True) as relay:
+        text, task_id, address = await asking(relay, endpoint.url)
+        assert (await relay.notify(address, update(task_id, "COMPLETED"))).status_code == 202
+        await endpoint.next()
+        assert relay.codes(await relay.turn(text)) == set()
+    endpoint.status = 410
+    same = {"push_url": relay.push_url, "push_listen": relay.push_url.removeprefix("http://").removesuffix("/push")}
+    async with relaying(pushing_agent, tmp_path / "turns.db", push_retry=True, **same) as again:
+        (finding,) = await found(again, text, "push_given_up")
+        assert "status 410" in finding["message"]
+        assert endpoint.url not in finding["message"]
