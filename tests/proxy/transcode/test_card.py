@@ -150,17 +150,23 @@ async def test_an_agent_of_0_3_is_offered_to_clients_of_both_versions(tmp_path):
         new = (await http.post("/", json=body, headers={"A2A-Version": "1.0"})).json()
         message = {"messageId": "m", "role": "user", "parts": [{"kind": "text", "text": "artifact old"}]}
         old = (await http.post("/", json={**body, "method": "message/send", "params": {"message": message}})).json()
+        message = {"messageId": "m", "role": "ROLE_USER", "parts": [{"text": "chunks stream"}]}
+        stream = await http.post("/message:stream", json={"message": message}, headers={"A2A-Version": "1.0"})
+        missing = (await http.get("/tasks/nothing", headers={"A2A-Version": "1.0"})).json()
         listed = (await http.get("/tasks", headers={"A2A-Version": "1.0"})).json()
         await admin.post("/api/flush")
         turns = (await admin.get("/api/turns")).json()["items"]
     assert new["result"]["task"]["status"]["state"] == "TASK_STATE_COMPLETED"
     assert old["result"]["status"]["state"] == "completed"
+    assert "TASK_STATE_COMPLETED" in stream.text.splitlines()[-2]
+    assert missing["error"]["details"][0]["reason"] == "TASK_NOT_FOUND"
     assert listed["error"]["details"][0]["reason"] == "UNSUPPORTED_OPERATION"
     assert {turn["user_text"]: len(turn["tool_calls"]) for turn in turns} == {
         "artifact new": len(BOTH),
         "artifact old": len(BOTH),
+        "chunks stream": len(BOTH),
     }
-    assert "tool-call-capture" not in json.dumps([new, old])
+    assert "tool-call-capture" not in json.dumps([new, old]) + stream.text
     services = {call.path.split("/")[1] for call in agent.seen[-2:]}
     assert services == {"a2a.v1.A2AService", "lf.a2a.v1.A2AService"}  # ListTasks was tried in both
 
