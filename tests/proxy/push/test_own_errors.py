@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
+import uuid
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ from a2a_eval_proxy.push.registry import WebhookRegistry
 from a2a_eval_proxy.push.sender import WebhookAnswer, WebhookSender
 from a2a_eval_proxy.store import StoreError
 from proxy.push.conftest import Endpoint, Relay, relaying
-from proxy.push.test_relay import asking
+from proxy.push.test_relay import asking, with_hook
 from support.ports import held_ports
 
 MESSAGE = {"message": {"messageId": "m", "role": "ROLE_AGENT", "parts": [{"text": "hi"}]}}
@@ -84,3 +85,25 @@ async def test_notifications_of_a_webhook_are_sent_one_at_a_time(
     answers = await asyncio.gather(*(relay.notify(f"{address}?n={number}", MESSAGE) for number in range(5)))
     assert [answer.status_code for answer in answers] == [200] * 5
     assert steps == ["begins", "ends"] * 5
+
+
+@pytest.mark.parametrize("header", [{"content_digest": "sha-256=:AA==:"}, {"signature": "sig1=:AA==:"}])
+async def test_a_request_that_cannot_be_changed_passes_with_a_finding(
+    relay: Relay, endpoint: Endpoint, header: dict[str, str]
+) -> None:
+    """The agent notifies the webhook past the proxy, and is not asked for tool calls."""
+    text = f"chunks {uuid.uuid4()}"
+    answer = await relay.send(text, {"taskPushNotificationConfig": {"url": endpoint.url}}, **header)
+    assert relay.addresses() == []
+    assert [one["url"] for one in await relay.listed(answer["result"]["task"]["id"])] == [endpoint.url]
+    await endpoint.until_ended()
+    turn = await relay.turn(text)
+    assert turn["tool_calls"] == []
+    assert "push_not_relayed" in relay.codes(turn)
+
+
+async def test_what_cannot_be_read_is_not_refused(pushing_agent: str, endpoint: Endpoint, tmp_path: Path) -> None:
+    async with relaying(pushing_agent, tmp_path / "turns.db", push="refuse", max_body_bytes=2000) as relay:
+        large = f"plain {'x' * 300_000}"
+        assert "result" in await relay.send(large, with_hook(endpoint.url))
+        assert (await relay.send("plain", with_hook(endpoint.url)))["error"]["code"] == -32003
