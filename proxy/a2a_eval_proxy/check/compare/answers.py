@@ -8,6 +8,9 @@ from typing import Any
 
 from ...protocol.sse import SseEvent
 
+CUT = "cut"
+"""The end of an answer whose connection was closed before it was complete."""
+
 
 @dataclass(frozen=True, slots=True)
 class AnswerPart:

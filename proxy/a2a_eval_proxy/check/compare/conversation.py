@@ -108,7 +108,10 @@ class InterfaceComparison:
 
     async def _errors(self) -> None:
         task = str(uuid.uuid4())
-        await self._each("unknown task", lambda side: side.requests.about_task("GetTask", task))
+        direct, *_ = await self._each("unknown task", lambda side: side.requests.about_task("GetTask", task))
+        if direct.status in (NO_ANSWER, "UNAVAILABLE"):
+            self.unreachable = direct.end or direct.message
+            return
         await self._each("unknown method", lambda side: side.requests.unknown_method())
         await self._each("malformed body", lambda side: side.requests.malformed("m"))
         await self._each("wrong version", lambda side: side.requests.wrong_version())
@@ -135,8 +138,6 @@ class InterfaceComparison:
         compared = [without_addresses(answer, self.interface.binding) for answer in answers] if card else answers
         direct, again, proxied = compared
         self.calls_seen = self.calls_seen or (asked and names_calls(direct))
-        if direct.status in (NO_ANSWER, "UNAVAILABLE"):
-            self.unreachable = direct.end or direct.message
         noise = {delta.what for delta in compare(direct, again, self._again, asked=asked)}
         deltas = compare(direct, proxied, self._proxied, asked=asked)
         if name.endswith("push configuration"):

@@ -12,7 +12,7 @@ from a2a_tool_capture.spec import is_capture_uri
 from tool_call_evaluators.report.wording import cut
 
 from ...protocol.extension_filter import UnreadableError, names_extension, strip, strip_event
-from .answers import AnswerPart, Delta, SideAnswer
+from .answers import CUT, AnswerPart, Delta, SideAnswer
 from .pairing import IdPairing
 
 MAX_DELTAS = 10
@@ -32,6 +32,10 @@ _NOT_END_TO_END = frozenset(
 UNASKED = "a2a-eval-proxy removes the extension for clients that did not request it (proxy/docs/transparency.md)"
 
 
+READ_WHOLE = (
+    "a2a-eval-proxy reads a response completely before it removes the extension, so that nothing arrives of one that "
+    "is cut off (proxy/docs/profile.md)"
+)
 PUSH_REFUSED = "a2a-eval-proxy refuses push configurations with --push refuse (proxy/docs/profile.md)"
 
 
@@ -87,7 +91,8 @@ def _part_deltas(direct: SideAnswer, other: SideAnswer, pairing: IdPairing) -> I
         return
     shifted = len(direct.parts) != len(other.parts) or (direct.streams and _summary(direct) != _summary(other))
     if shifted:
-        yield Delta("events" if direct.streams else "body", _summary(direct), _summary(other))
+        design = READ_WHOLE if direct.end == other.end == CUT and not direct.streams and not other.parts else ""
+        yield Delta("events" if direct.streams else "body", _summary(direct), _summary(other), design)
     for (place, ours), (_, theirs) in zip(direct.places, other.places, strict=False):
         found = list(json_deltas(place, ours.value, theirs.value, pairing))
         found += _field_deltas(f"{place}: field", ours.fields, theirs.fields, pairing)

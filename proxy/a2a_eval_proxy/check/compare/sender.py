@@ -16,7 +16,7 @@ from ...protocol.operations import decode_json
 from ...protocol.sse import EventTooLargeError, SseEvent, SseSplitter
 from ..probe.client import CONNECT_TIMEOUT_S, MAX_BODY_BYTES, MAX_EVENTS
 from ..probe.record import ProbeRequest
-from .answers import AnswerPart, SideAnswer, sse_fields
+from .answers import CUT, AnswerPart, SideAnswer, sse_fields
 from .requests import ComparedRequest
 
 if TYPE_CHECKING:
@@ -83,7 +83,7 @@ class Sender:
         except TimeoutError:
             end = f"not complete within {self._timeout_s:g} s"
         except httpx.RemoteProtocolError:
-            end = "cut"
+            end = CUT
         except (httpx.HTTPError, httpx.InvalidURL) as error:
             end = connection_problem(error)
         except EventTooLargeError as error:

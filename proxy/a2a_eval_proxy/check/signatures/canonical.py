@@ -10,7 +10,8 @@ from typing import Any
 import rfc8785
 from a2a.types import AgentCard
 from google.api import field_behavior_pb2
-from google.protobuf.json_format import MessageToDict, ParseDict, ParseError
+from google.protobuf.json_format import Error as JsonFormatError
+from google.protobuf.json_format import MessageToDict, ParseDict
 
 MAX_CARD_BYTES = 1024 * 1024
 _MAX_DEPTH = 100
@@ -52,10 +53,10 @@ def canonical_forms(card: dict[str, Any]) -> list[CanonicalForm]:
     forms = []
     try:
         known = MessageToDict(ParseDict(served, AgentCard(), ignore_unknown_fields=True))
-    except ParseError:  # a card of another version
+    except (JsonFormatError, TypeError, AttributeError, ValueError):  # no card of A2A 1.0
         known = None
     if known is not None:
-        everything = _without_empty(known)
+        everything = _without_empty(known) or {}
         names = (name for name, value in served.items() if _without_empty(value) != everything.get(name))
         uncovered = tuple(sorted(name for name in names if _without_empty(served[name]) is not None))
         forms += [CanonicalForm(_canonical(form), uncovered) for form in (_with_required(known, served), everything)]

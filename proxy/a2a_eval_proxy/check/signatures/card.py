@@ -47,6 +47,8 @@ async def verify_card(
         if len(body) > MAX_CARD_BYTES:
             raise ValueError(f"it has more than {MAX_CARD_BYTES} bytes")
         card = decode_strictly(body)
+        if not isinstance(card, dict):
+            raise ValueError("it is not an object")  # of the card, not of the program
         read = read_signatures(card)
         forms = canonical_forms(card) if read else []
     except ValueError as error:

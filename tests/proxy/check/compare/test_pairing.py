@@ -3,14 +3,22 @@
 from __future__ import annotations
 
 import uuid
+from typing import Any
 
+from a2a_eval_proxy.check.compare.answers import CUT, AnswerPart, SideAnswer
 from a2a_eval_proxy.check.compare.cards import interface_deltas
+from a2a_eval_proxy.check.compare.differences import READ_WHOLE, compare, json_deltas
 from a2a_eval_proxy.check.compare.pairing import IdPairing
 from a2a_eval_proxy.check.probe.record import Interface
 from a2a_eval_proxy.protocol.operations import Binding
 from hypothesis import given
 from hypothesis import strategies as st
 
+JSON = st.recursive(
+    st.none() | st.integers(-9, 9) | st.sampled_from(["", "a", "b"]),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(["x", "y", "error"]), inner),
+    max_leaves=6,
+)
 IDS = st.lists(st.uuids(version=4).map(str), min_size=1, max_size=8, unique=True)
 
 
@@ -69,3 +77,17 @@ def test_interfaces_that_are_missing_added_or_moved_are_named() -> None:
     assert (order.direct, order.proxied) == ("JSONRPC 1.0, HTTP+JSON 1.0", "HTTP+JSON 1.0, JSONRPC 1.0")
     ((_, transcoded),) = interface_deltas([GRPC], [RPC, GRPC])
     assert "only gRPC" in transcoded.design
+
+
+def test_what_arrives_of_a_body_that_is_cut_off_is_by_design_over_the_real_proxy() -> None:
+    direct = SideAnswer("200", parts=(AnswerPart('{"task'),), end=CUT)
+    (delta,) = compare(direct, SideAnswer("200", end=CUT), IdPairing())
+    assert (delta.what, delta.proxied, delta.design) == ("body", "none", READ_WHOLE)
+    assert {each.what for each in compare(direct, SideAnswer("200"), IdPairing())} == {"end", "body"}
+
+
+@given(JSON, JSON)
+def test_values_differ_if_they_are_not_equal(one: Any, other: Any) -> None:
+    assert list(json_deltas("body", one, one, IdPairing())) == []
+    answers = [SideAnswer("200", parts=(AnswerPart(value),)) for value in (one, other)]
+    assert (compare(*answers, IdPairing()) == []) is (one == other)

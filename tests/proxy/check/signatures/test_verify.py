@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import hashlib
 import hmac
@@ -22,7 +23,10 @@ from a2a_eval_proxy.errors import ConfigError
 from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 from google.protobuf.json_format import ParseDict
+from hypothesis import given
+from hypothesis import strategies as st
 
+FIELDS = ("signatures", "protected", "signature", "header", "alg", "kid", "name", "capabilities", "skills")
 URL = "http://127.0.0.1:1/.well-known/agent-card.json"
 PRIVATE = {
     "ES256": ec.generate_private_key(ec.SECP256R1()),
@@ -250,3 +254,18 @@ async def test_a_card_signed_by_another_implementation_is_verified(key_file) -> 
 
     assert await outcome(sample["card"], key_file(sample["jwk"])) == (VERIFIED, "")
     assert (await outcome(sample["card"] | {"version": "2"}, key_file(sample["jwk"])))[0] is INVALID
+
+
+BYTES = st.binary() | st.recursive(
+    st.none() | st.booleans() | st.floats() | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(FIELDS) | st.text(max_size=5), inner),
+    max_leaves=12,
+).map(lambda value: json.dumps(value).encode())
+
+
+@given(body=BYTES, protected=BYTES)
+def test_no_card_and_no_header_breaks_the_check_or_is_verified(body: bytes, protected: bytes) -> None:
+    entry = json.dumps({"signatures": [{"protected": b64(protected), "signature": "AAAA"}, {}]}).encode()
+    for card in (body, entry[:-1] + b', "capabilities": ' + body + b"}"):
+        for result in asyncio.run(verify_card(card, URL)):
+            assert result.status is not VERIFIED
