@@ -44,7 +44,8 @@ class ClientMessages:
         return bytes(self._read[0]) if len(self._read) == 2 and self._read[1] is grpc.aio.EOF else None
 
     def close(self) -> None:
-        """Read no more."""
+        """Read no more, and hold nothing."""
+        self._read.clear()
         if self._reading is not None:
             self._reading.cancel()
 

@@ -25,6 +25,7 @@ from ..relay.webhook_request import RefusedWebhookError, webhooks_refused
 from .call_record import CallRecord
 from .client_messages import ClientMessages
 from .extended_card import rewrite_card
+from .held_messages import ClientReadsNothingError, HeldMessages
 from .message_filter import MessageFilter
 from .messages import METHODS, A2AMethod, as_json, decoded
 from .metadata import client_of, from_headers, to_headers
@@ -32,6 +33,9 @@ from .webhooks import WebhookCall, refuse, webhooks_in, with_own_urls
 
 _STATUS_S = 0.05
 """How long empty initial metadata waits for what follows."""
+
+_NOT_READ = "the client did not read a message in time"
+_NO_ROOM = "the messages that the proxy holds take too much memory; send this one again later"
 
 logger = logging.getLogger(__name__)
 
@@ -44,7 +48,13 @@ class RelayedCall:
     """One call of a client, of any service and cardinality: on the wire all four are streams of messages."""
 
     def __init__(
-        self, relay: RelayContext, channel: grpc.aio.Channel, path: str, context: Any, record: CallRecord
+        self,
+        relay: RelayContext,
+        channel: grpc.aio.Channel,
+        path: str,
+        context: Any,
+        record: CallRecord,
+        held: HeldMessages,
     ) -> None:
         """`context` is the grpc.aio.ServicerContext of the client's call."""
         self._relay = relay
@@ -54,6 +64,7 @@ class RelayedCall:
         self._messages = ClientMessages(context)
         self._method: A2AMethod | None = METHODS.get(path)
         self._record = record
+        self._held = held
         self._head = record.head
         self._tap: Tap | None = None
         self._asks = False
@@ -62,6 +73,18 @@ class RelayedCall:
 
     async def run(self) -> None:
         """Relay the call; ends with the agent's status, or is cancelled when the client cancels."""
+        is_read = True
+        try:
+            await self._relay_messages()
+        except ClientReadsNothingError:
+            is_read = False
+        finally:
+            self._messages.close()
+        if not is_read:  # the status waits until the client reads; nothing else of the call is in memory by then
+            await self._context.abort(grpc.StatusCode.RESOURCE_EXHAUSTED, _NOT_READ)
+
+    async def _relay_messages(self) -> None:
+        """Raises ClientReadsNothingError."""
         method, messages = self._method, self._messages
         try:
             request = await self._request(method) if method is not None else await messages.only()
@@ -69,20 +92,24 @@ class RelayedCall:
             assert method is not None  # noqa: S101
             await refuse(self._context, method, error)
             return
+        if request is not None and not self._held.admit(self, len(request)):
+            await self._context.abort(grpc.StatusCode.RESOURCE_EXHAUSTED, _NO_ROOM)
+            return
         call = self._begin(request)
         sending = asyncio.get_running_loop().create_task(self._send(call)) if request is None else None
         try:
             await self._answer(call)
         except asyncio.CancelledError:
-            if self._tap is not None:
-                message = "the client left before the answer was complete"
-                self._tap.end(Finding("client_gone", message, Severity.WARNING))
+            self._client_gone("the client left before the answer was complete")
+            raise
+        except ClientReadsNothingError:
+            self._client_gone(_NOT_READ)
             raise
         finally:
             if sending is not None:
                 sending.cancel()
-            messages.close()
             call.cancel()
+            self._held.release(self)
             if self._tap is not None:
                 self._tap.end()
             if self._tap is not None and self._webhooks is not None:
@@ -195,7 +222,7 @@ class RelayedCall:
             while message is not grpc.aio.EOF:
                 shown = responses(await self._with_own_urls(message))
                 if shown is not None:
-                    await context.write(shown)
+                    await self._held.write(self, context, shown)
                 message = await call.read()
         except grpc.aio.AioRpcError as error:
             self._record.ended(error.code())
@@ -232,6 +259,10 @@ class RelayedCall:
         if self._webhooks is not None and method.operation is Operation.PUSH_CONFIG:
             await self._webhooks.learn_response(tap, data)
         return await with_own_urls(push, method, data)
+
+    def _client_gone(self, message: str) -> None:
+        if self._tap is not None:
+            self._tap.end(Finding("client_gone", message, Severity.WARNING))
 
     async def _refuse(self, message: str) -> None:
         assert self._tap is not None  # noqa: S101  # without a tap nothing is read

@@ -10,6 +10,7 @@ import grpc
 import grpc.aio
 
 from ..errors import ListenError
+from ..net.client_limits import ClientLimits
 from ..net.file_watcher import FileWatch
 from ..relay.client_request import RelayContext
 from ..settings import Settings
@@ -17,6 +18,7 @@ from ..telemetry.calls import CallTelemetry
 from ..telemetry.requests import RequestTelemetry
 from .agent_channel import AgentChannel, sizes
 from .call_record import CallRecord
+from .held_messages import HeldMessages
 from .relayed_call import RelayedCall
 from .tls import server_credentials
 
@@ -51,7 +53,11 @@ class GrpcPort:
             maximum_concurrent_rpcs=self._settings.max_client_connections,
         )
         telemetry = None if requests is None else CallTelemetry(requests)
-        self._server.add_generic_rpc_handlers((_EveryMethod(relay, self._agent, telemetry),))
+        self._limits = ClientLimits(
+            send_timeout_s=self._settings.client_send_timeout, broken_limits=relay.metrics.client_errors
+        )
+        held = HeldMessages(relay.bodies, self._limits)
+        self._server.add_generic_rpc_handlers((_EveryMethod(relay, self._agent, telemetry, held),))
         try:
             self.port = (
                 self._server.add_insecure_port(self._address)
@@ -76,11 +82,15 @@ class GrpcPort:
         if self._stopping is not None:
             await self._stopping
         await self._agent.close()
+        self._limits.close()
 
 
 class _EveryMethod(grpc.GenericRpcHandler):  # type: ignore[misc]  # grpcio has no types
-    def __init__(self, relay: RelayContext, agent: AgentChannel, telemetry: CallTelemetry | None) -> None:
+    def __init__(
+        self, relay: RelayContext, agent: AgentChannel, telemetry: CallTelemetry | None, held: HeldMessages
+    ) -> None:
         self._relay = relay
+        self._held = held
         self._agent = agent
         self._telemetry = telemetry
 
@@ -94,7 +104,7 @@ class _EveryMethod(grpc.GenericRpcHandler):  # type: ignore[misc]  # grpcio has 
                     await context.abort(grpc.StatusCode.UNAVAILABLE, _NO_ADDRESS)
                     return
                 record.sent_to(target)
-                await RelayedCall(self._relay, self._agent.to(target), path, context, record).run()
+                await RelayedCall(self._relay, self._agent.to(target), path, context, record, self._held).run()
 
         return grpc.stream_stream_rpc_method_handler(relayed)
 

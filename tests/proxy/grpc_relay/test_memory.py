@@ -1,0 +1,179 @@
+"""Messages take bounded memory: clients that do not read, messages that are no messages, and floods of metadata."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import socket
+from collections.abc import AsyncIterator
+from contextlib import suppress
+from typing import Any
+
+import grpc.aio
+import httpx
+import pytest
+import pytest_asyncio
+from a2a_eval_proxy.capture.held_bytes import HeldBytes
+from a2a_eval_proxy.grpc_relay import held_messages
+from a2a_eval_proxy.grpc_relay.held_messages import ClientReadsNothingError, HeldMessages
+from a2a_eval_proxy.net.client_limits import ClientLimits
+from agents.grpc_agent import UNLIMITED
+from support.grpc_proxy import running_proxy
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+STREAM = "/test.Service/StreamStream"
+ECHO = "/test.Service/UnaryUnary"
+MB = 1024 * 1024
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def quick(agent: Any, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Any]:
+    """A proxy that waits 0.2 s for clients to read."""
+    folder = tmp_path_factory.mktemp("quick")
+    async with running_proxy(agent.url, folder, client_send_timeout=0.2) as proxy:
+        yield proxy
+
+
+async def client_errors(proxy: Any) -> dict[str, int]:
+    async with httpx.AsyncClient(base_url=proxy.admin_url) as admin:
+        text = (await admin.get("/metrics")).text
+    found = re.findall(r'^a2a_eval_proxy_client_errors_total\{reason="(\w+)"\} (\d+)', text, re.MULTILINE)
+    return {reason: int(number) for reason, number in found}
+
+
+async def flooded(channel: grpc.aio.Channel, size: int) -> Any:
+    """A call whose client reads nothing of a thousand messages of `size` bytes."""
+    call = channel.stream_stream(STREAM)()
+    await call.write(b"flood" + b"x" * size)
+    return call
+
+
+async def read_all(call: Any) -> None:
+    while await call.read() is not grpc.aio.EOF:
+        pass
+
+
+async def test_a_client_that_never_reads_is_cut_off(agent, quick):
+    async with grpc.aio.insecure_channel(quick.grpc_address, UNLIMITED) as channel:
+        before = await client_errors(quick)
+        call = await flooded(channel, MB)
+        while await client_errors(quick) == before:
+            await asyncio.sleep(0.02)
+        with pytest.raises(grpc.aio.AioRpcError, match="did not read a message in time"):
+            await read_all(call)
+        assert await call.code() is grpc.StatusCode.RESOURCE_EXHAUSTED
+        assert await channel.unary_unary(ECHO)(b"x") == b"x"
+
+
+async def test_clients_that_read_slowly_are_not_cut_off(quick):
+    """Each message that is read counts as reading."""
+    async with grpc.aio.insecure_channel(quick.grpc_address, UNLIMITED) as channel:
+        call = await flooded(channel, MB)
+        for _ in range(4):
+            await call.read()
+            await asyncio.sleep(0.1)
+        assert not call.done()
+        call.cancel()
+
+
+class _Client:
+    """The side of a call that faces its client, which reads once `reads` is set. A stand-in for gRPC's."""
+
+    def __init__(self) -> None:
+        self.reads = asyncio.Event()
+
+    async def write(self, message: bytes) -> None:
+        await self.reads.wait()
+
+
+async def outcome(writing: Any) -> str:
+    try:
+        await writing
+    except ClientReadsNothingError:
+        return "cut off"
+    return "read"
+
+
+async def test_over_the_limit_those_that_waited_longest_are_cut_off(monkeypatch):
+    monkeypatch.setattr(held_messages, "_GRACE_S", 0.0)
+    bodies = HeldBytes(10 * MB)
+    held = HeldMessages(bodies, ClientLimits())
+    clients = [_Client() for _ in range(6)]
+    writes = []
+    for client in clients:
+        writes.append(asyncio.ensure_future(outcome(held.write(client, client, b"x" * (3 * MB)))))
+        await asyncio.sleep(0)
+    assert await asyncio.gather(*writes[:3]) == ["cut off"] * 3
+    assert bodies.total == 9 * MB
+    for client in clients:
+        client.reads.set()
+    assert await asyncio.gather(*writes) == ["cut off"] * 3 + ["read"] * 3
+    assert bodies.total == 0
+
+
+async def test_clients_that_read_have_room_for_any_number_of_messages():
+    """More than the limit at the same moment, each read at once."""
+    bodies = HeldBytes(10 * MB)
+    held = HeldMessages(bodies, ClientLimits())
+    clients = [_Client() for _ in range(200)]
+    for client in clients:
+        asyncio.get_running_loop().call_soon(client.reads.set)
+    message = b"x" * (4 * MB)
+    assert set(await asyncio.gather(*(outcome(held.write(one, one, message)) for one in clients))) == {"read"}
+    assert bodies.total == 0
+
+
+async def test_large_requests_find_no_room_while_others_are_held():
+    held = HeldMessages(HeldBytes(8 * MB), ClientLimits())
+    calls = [object() for _ in range(4)]
+    assert [held.admit(call, 2 * MB) for call in calls] == [True, True, True, False]
+    assert held.admit(calls[3], 1000)
+    for call in calls[:2]:
+        held.release(call)
+    assert held.admit(calls[3], 2 * MB)
+
+
+async def test_a_request_without_room_is_refused(agent, tmp_path, monkeypatch):
+    monkeypatch.setattr(HeldMessages, "admit", lambda self, call, size: size < 1000)
+    async with (
+        running_proxy(agent.url, tmp_path) as proxy,
+        grpc.aio.insecure_channel(proxy.grpc_address) as channel,
+    ):
+        with pytest.raises(grpc.aio.AioRpcError, match="take too much memory"):
+            await channel.unary_unary(ECHO)(b"x" * 1000)
+        assert await channel.unary_unary(ECHO)(b"x") == b"x"
+
+
+async def test_metadata_up_to_the_limit_of_headers(proxy):
+    async with grpc.aio.insecure_channel(proxy.grpc_address, [("grpc.max_metadata_size", MB)]) as channel:
+        with pytest.raises(grpc.aio.AioRpcError, match="RESOURCE_EXHAUSTED"):
+            await channel.unary_unary(ECHO)(b"x", metadata=(("x-flood", "x" * 100_000),))
+        assert await channel.unary_unary(ECHO)(b"x", metadata=(("x-word", "x" * 1000),)) == b"x"
+
+
+PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + b"\x00\x00\x00\x04\x00\x00\x00\x00\x00"
+"""What begins a connection of HTTP/2, with empty settings."""
+
+
+def deliver(address: str, data: bytes) -> None:
+    """Send the bytes, and read a part of the answer."""
+    host, _, port = address.rpartition(":")
+    with socket.create_connection((host, int(port)), timeout=60) as connection, suppress(ConnectionError):
+        connection.sendall(data)
+        connection.recv(65536)
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"\x00" * 10_000,
+        b"GET / HTTP/1.1\r\nHost: a\r\n\r\n",
+        PREFACE + b"\xff" * 1000,
+        PREFACE + b"\x00\x00\x05\x01\x04\x00\x00\x00\x01" + b"\xff" * 5,  # a header section that HPACK cannot read
+        PREFACE + b"\x00\x00\x04\x03\x00\x00\x00\x00\x01" + b"\x00" * 4,  # RST_STREAM of a stream that is not open
+    ],
+)
+async def test_bytes_that_are_no_call(proxy, data):
+    await asyncio.to_thread(deliver, proxy.grpc_address, data)
+    async with grpc.aio.insecure_channel(proxy.grpc_address) as channel:
+        assert await channel.unary_unary(ECHO)(b"x") == b"x"
