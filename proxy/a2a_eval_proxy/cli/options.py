@@ -341,7 +341,7 @@ class CheckOptions(AgentClientOptions):
     )
     push_url: str | None = option(
         types.URL,
-        "URL at which the agent reaches --push-listen. Default: only agents on this machine are notified.",
+        "URL at which the agent reaches --push-listen. Default: push is checked on this machine only.",
         None,
     )
     push_listen: str = option(types.ADDRESS, "Address to receive the agent's notifications on.", "127.0.0.1:0")
@@ -353,6 +353,10 @@ class CheckOptions(AgentClientOptions):
         super().__post_init__()
         if self.via is not None and self.card_key is not None:
             raise ConfigError("--card-key verifies the card of the agent itself; use it without --via")
+        if self.push_url is not None and self.via is not None:
+            raise ConfigError("--push-url is for webhooks set at the agent itself; use it without --via")
+        if self.push_url is not None and self.push_listen.endswith(":0"):
+            raise ConfigError("--push-url: requires --push-listen, the address that the agent reaches at this URL")
 
 
 class DemoOptions(Options):

@@ -234,6 +234,7 @@ def test_agents_that_quote_credentials_are_not_quoted(secret: str, form: str) ->
     [
         (["not-a-url"], "URL: expected a URL such as http://127.0.0.1:9999, without query, got 'not-a-url'"),
         (["http://127.0.0.1:1", "--timeout", "0"], "--timeout: expected"),
+        (["http://127.0.0.1:1", "--push-url", "http://me.example"], "--push-url: requires --push-listen"),
         (["http://127.0.0.1:1", "--format", "xml"], "--format: expected one of"),
         (["http://127.0.0.1:1", "--header", "nonsense"], "--header: expected NAME:VALUE"),
         (["http://127.0.0.1:1", "--header", "X: ${NOT_SET_ANYWHERE}"], "NOT_SET_ANYWHERE, which is not set"),

@@ -25,7 +25,7 @@ from a2a_eval_proxy.check.report.report import apply_rules
 from a2a_eval_proxy.check.report.text_output import print_report
 from a2a_eval_proxy.check.rules.push_table import PUSH_RULES
 from a2a_eval_proxy.protocol.operations import Binding, Operation
-from hypothesis import example, given
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from rich.console import Console
 from support.junk import almost_events
@@ -44,10 +44,19 @@ def seen_with(bodies: list[bytes]) -> PushSeen:
     return PushSeen(REST, trial, trial, {}, trial)
 
 
+@settings(max_examples=30)
 @given(st.lists(st.binary() | almost_events.map(lambda event: json.dumps(event).encode()), max_size=4))
-@example([DEEP, DEEP])
 @example([b"[" * 100_000])
 def test_any_notification_is_judged_and_shown(bodies: list[bytes]) -> None:
+    judge_and_show(bodies)
+
+
+def test_deep_nesting_is_judged_and_shown() -> None:
+    """Not in the test above: hypothesis raises the recursion limit."""
+    judge_and_show([DEEP, DEEP])
+
+
+def judge_and_show(bodies: list[bytes]) -> None:
     report = apply_rules(ProbeRecord(CARD, (), (), push=(seen_with(bodies),)))
     results = [result for result in report.results if result.rule.about == "push notifications"]
     assert [result.rule for result in results] == list(PUSH_RULES)

@@ -9,12 +9,13 @@ import pytest
 from a2a.server.request_handlers import RequestHandler
 from a2a.types import AgentCard
 from a2a_eval_proxy.check.probe import push_trials
-from a2a_eval_proxy.check.probe.webhook_listener import PushOptions
+from a2a_eval_proxy.check.probe.webhook_listener import PushOptions, WebhookListener
 from a2a_eval_proxy.check.report.json_output import report_json
 from a2a_eval_proxy.check.report.report import CheckReport
 from a2a_eval_proxy.check.report.wording import notified_lines
 from a2a_eval_proxy.check.rules.base import CheckVerdict, RuleResult, RuleStatus
 from a2a_eval_proxy.check.rules.push_table import PUSH_RULES
+from a2a_eval_proxy.errors import ListenError
 from agents.capture_agent import build_app
 from agents.faulty_grpc_agent import checked_agent
 from agents.faulty_push_agent import PUSH_FAULTS, REFUSES_ADDRESSES, Webhooks, pushing_app, pushing_handler
@@ -174,6 +175,13 @@ async def test_agents_without_push_are_notified_of_nothing() -> None:
 
     assert report.record.push == ()
     assert "push-create" in rules_with(asked, RuleStatus.FAILED)
+
+
+async def test_an_address_in_use_is_said_in_a_sentence() -> None:
+    with ServerThread(pushing_app) as agent:
+        taken = agent.url.removeprefix("http://")
+        with pytest.raises(ListenError, match=f"{taken}: Address already in use; choose another .* --push-listen"):
+            WebhookListener(PushOptions(listen=taken))
 
 
 def test_every_rule_is_broken_by_some_fault() -> None:

@@ -10,6 +10,7 @@ from ipaddress import ip_address
 from typing import Any
 from urllib.parse import urlsplit
 
+from ...errors import ListenError
 from ...net.http_server import HttpServer
 from ...settings.parsing import is_loopback
 from .record import CheckWebhook, NotificationSeen, ProbeRequest
@@ -70,7 +71,10 @@ class WebhookListener:
 
     def __init__(self, options: PushOptions) -> None:
         self._webhooks: dict[str, ListeningWebhook] = {}
-        self._server = HttpServer(self, options.listen, shutdown_timeout_s=1)
+        try:
+            self._server = HttpServer(self, options.listen, shutdown_timeout_s=1)
+        except ListenError as error:
+            raise ListenError(error.errno, f"{error.strerror}; choose another address with --push-listen") from error
         self._url = (options.url or self._server.url).rstrip("/")
 
     @property
