@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -109,23 +110,30 @@ class _SubscribesWithoutTask(RightHandler):
 
 
 class _ForgetsAbandonedTasks(RightHandler):
+    """Holds the third stream open, which the check cancels, until the client has left it."""
+
     def __init__(self, *arguments: Any) -> None:
         super().__init__(*arguments)
-        self._abandoned: set[str] = set()
+        self._streams = 0
+        self._left: dict[str, asyncio.Event] = {}
 
     async def SendStreamingMessage(self, request: Any, context: Any) -> AsyncIterator[Any]:  # noqa: N802  # the name of the SDK
-        task_id, ended = "", False
-        try:
-            async for event in super().SendStreamingMessage(request, context):
-                task_id = task_id or event.task.id
+        self._streams += 1
+        held = self._streams == 3
+        async for event in super().SendStreamingMessage(request, context):
+            if not held:
                 yield event
-            ended = True
-        finally:
-            if not ended:
-                self._abandoned.add(task_id)
+                continue
+            left = self._left[event.task.id] = asyncio.Event()
+            try:
+                yield event
+                await asyncio.Event().wait()
+            finally:
+                left.set()
 
     async def GetTask(self, request: Any, context: Any) -> Any:  # noqa: N802  # the name of the SDK
-        if request.id in self._abandoned:
+        if request.id in self._left:
+            await self._left[request.id].wait()
             await abort(context, grpc.StatusCode.NOT_FOUND, "TASK_NOT_FOUND")
         return await super().GetTask(request, context)
 
