@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import gzip
+import json
 import socket
 import uuid
 from pathlib import Path
@@ -14,7 +16,7 @@ from a2a_eval_proxy.push import listener
 from a2a_eval_proxy.push.registry import WebhookRegistry
 from a2a_eval_proxy.push.sender import WebhookAnswer, WebhookSender
 from a2a_eval_proxy.store import StoreError
-from proxy.push.conftest import Endpoint, Relay, relaying
+from proxy.push.conftest import Endpoint, Relay, message, relaying
 from proxy.push.test_relay import asking, with_hook
 from support.ports import held_ports
 
@@ -87,19 +89,39 @@ async def test_notifications_of_a_webhook_are_sent_one_at_a_time(
     assert steps == ["begins", "ends"] * 5
 
 
-@pytest.mark.parametrize("header", [{"content_digest": "sha-256=:AA==:"}, {"signature": "sig1=:AA==:"}])
+@pytest.mark.parametrize("why", ["digest", "signature", "store"])
 async def test_a_request_that_cannot_be_changed_passes_with_a_finding(
-    relay: Relay, endpoint: Endpoint, header: dict[str, str]
+    relay: Relay, endpoint: Endpoint, why: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The agent notifies the webhook past the proxy, and is not asked for tool calls."""
+
+    async def fail(registry: WebhookRegistry, *_: object, **__: object) -> None:
+        raise StoreError("gone")
+
+    if why == "store":
+        monkeypatch.setattr(WebhookRegistry, "register", fail)
+    headers = {"digest": {"content_digest": "sha-256=:AA==:"}, "signature": {"signature": "sig1=:AA==:"}}
     text = f"chunks {uuid.uuid4()}"
-    answer = await relay.send(text, {"taskPushNotificationConfig": {"url": endpoint.url}}, **header)
+    configuration = {"taskPushNotificationConfig": {"url": endpoint.url}}
+    answer = await relay.send(text, configuration, **headers.get(why, {}))
     assert relay.addresses() == []
     assert [one["url"] for one in await relay.listed(answer["result"]["task"]["id"])] == [endpoint.url]
     await endpoint.until_ended()
     turn = await relay.turn(text)
     assert turn["tool_calls"] == []
     assert "push_not_relayed" in relay.codes(turn)
+
+
+async def test_a_compressed_request_passes_as_it_is(relay: Relay, endpoint: Endpoint) -> None:
+    """This agent does not take it: it gets the bytes of the client."""
+    params = {"message": message("hi"), "configuration": with_hook(endpoint.url)}
+    body = json.dumps({"jsonrpc": "2.0", "id": 7, "method": "SendMessage", "params": params}).encode()
+    answer = await relay.client.post(
+        "/rpc", content=gzip.compress(body), headers={"a2a-version": "1.0", "content-encoding": "gzip"}
+    )
+    assert "error" in answer.json()
+    assert "a2a-eval-proxy" not in answer.text
+    assert relay.addresses() == []
 
 
 async def test_what_cannot_be_read_is_not_refused(pushing_agent: str, endpoint: Endpoint, tmp_path: Path) -> None:
