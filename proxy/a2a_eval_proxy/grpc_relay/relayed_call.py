@@ -24,6 +24,7 @@ from ..relay.tap import Tap
 from ..relay.webhook_request import RefusedWebhookError, webhooks_refused
 from .call_record import CallRecord
 from .client_messages import ClientMessages
+from .error_details import shown_error
 from .extended_card import rewrite_card
 from .held_messages import ClientReadsNothingError, HeldMessages
 from .message_filter import MessageFilter
@@ -227,7 +228,7 @@ class RelayedCall:
         except grpc.aio.AioRpcError as error:
             self._record.ended(error.code())
             self._report_status(error.code(), error.details())
-            trailing = self._for_client(error.trailing_metadata())
+            trailing = self._error_for_client(error.trailing_metadata())
             await context.abort(error.code(), error.details() or "", trailing)
             return
         except UnreadableMessageError as error:
@@ -274,6 +275,11 @@ class RelayedCall:
         """The agent's metadata for the client, without an activation of the extension that it did not ask for."""
         pairs = tuple(metadata or ())
         return pairs if self._head.requested else tuple(from_headers(strip_headers(to_headers(pairs))))
+
+    def _error_for_client(self, metadata: Any) -> tuple[tuple[str, str | bytes], ...]:
+        """As `_for_client`, of an error, whose details hold no tool calls for a client that did not ask for them."""
+        pairs, tap = self._for_client(metadata), self._tap
+        return pairs if tap is None or tap.requested else shown_error(pairs)
 
     def _responses(self) -> Any:
         """A function from a response message to what the client gets (None: nothing), which reports to capture."""
