@@ -39,7 +39,6 @@ def check(options: CheckOptions) -> bool:
 
 async def _check(options: CheckOptions) -> bool:
     from rich.console import Console
-    from rich.markup import escape
 
     from ..check.probe.client import ProbeClient
     from ..check.probe.dialogue import probe_agent
@@ -49,6 +48,7 @@ async def _check(options: CheckOptions) -> bool:
     from ..check.report.masking import mask_credentials
     from ..check.report.report import apply_rules
     from ..check.report.text_output import print_report
+    from ..check.report.wording import as_markup
     from ..check.rules.base import CheckVerdict
     from ..connectors.chat_agent import ChatOptions
     from ..connectors.connect import connected
@@ -63,7 +63,7 @@ async def _check(options: CheckOptions) -> bool:
         ):
             asked = server.url if server else url
             record = await probe_agent(
-                client, asked, options.message, lambda what: status.update(escape(what)), push, options.card_key
+                client, asked, options.message, lambda what: status.update(as_markup(what)), push, options.card_key
             )
     report = mask_credentials(apply_rules(record), client.header_values)
     await _write(
@@ -77,19 +77,19 @@ async def _check(options: CheckOptions) -> bool:
 
 async def _compare(options: CheckOptions, via: str) -> bool:
     from rich.console import Console
-    from rich.markup import escape
 
     from ..check.compare.comparison import ComparisonReport, SideConnection, compare_agent
     from ..check.compare.report import comparison_json, comparison_junit, print_comparison
     from ..check.probe.client import ProbeClient
     from ..check.report.masking import masking
+    from ..check.report.wording import as_markup
 
     headers, tls = dict(options.header), options.tls()
     async with ProbeClient(headers, options.timeout, tls) as client:
         connection = SideConnection(client.headers, options.timeout, tls)
         with Console(stderr=True).status("") as status:
             found = await compare_agent(
-                options.url, via, client, connection, options.message, lambda what: status.update(escape(what))
+                options.url, via, client, connection, options.message, lambda what: status.update(as_markup(what))
             )
     report: ComparisonReport = masking(client.header_values)(found)
     await _write(

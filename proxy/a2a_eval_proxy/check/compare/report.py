@@ -7,10 +7,10 @@ from typing import Any
 from xml.etree import ElementTree as ET
 
 from rich.console import Console
-from rich.markup import escape
 from tool_call_evaluators.report.junit import junit_document
 from tool_call_evaluators.report.wording import counted, printable
 
+from ..report.wording import as_markup
 from .answers import Delta, OperationComparison
 from .comparison import CARD, ComparisonReport
 
@@ -28,31 +28,31 @@ def print_comparison(report: ComparisonReport, console: Console) -> None:
     def line(text: str, **options: Any) -> None:
         console.print(text, soft_wrap=True, **options)
 
-    line(f"agent    {escape(report.agent or 'unnamed')}, {escape(report.url)}")
-    line(f"via      {escape(report.via)}")
+    line(f"agent    {as_markup(report.agent or 'unnamed')}, {as_markup(report.url)}")
+    line(f"via      {as_markup(report.via)}")
     for message in report.messages:
-        line(f"message  {escape(message)}")
+        line(f"message  {as_markup(message)}")
     for mark, deltas in (
         ("[bold red]DIFFERENT[/bold red]", [(one, delta) for one in report.comparisons for delta in one.faults]),
         ("[yellow]by design[/yellow]", [(one, delta) for one in report.comparisons for delta in one.designed]),
     ):
         for (what, direct, proxied, design), places in _grouped(deltas).items():
-            line(f"\n{mark} {escape(printable(what))}")
+            line(f"\n{mark} {as_markup(what)}")
             for interface, operations in places.items():
-                line(f"  in       {escape(': '.join(filter(None, (interface, ', '.join(operations)))))}")
-            line(f"  direct   {escape(printable(direct))}")
-            line(f"  proxied  {escape(printable(proxied))}")
+                line(f"  in       {as_markup(': '.join(filter(None, (interface, ', '.join(operations)))))}")
+            line(f"  direct   {as_markup(direct)}")
+            line(f"  proxied  {as_markup(proxied)}")
             if design:
-                line(f"  why      {escape(design)}", style="dim")
+                line(f"  why      {as_markup(design)}", style="dim")
     line("")
     for name, count in Counter(one.interface for one in report.comparisons if one.interface and one.operation).items():
-        line(f"compared     {escape(name)}: {counted(count, 'operation')}")
+        line(f"compared     {as_markup(name)}: {counted(count, 'operation')}")
     for one in report.comparisons:
         if one.varies:
             place = ", ".join(filter(None, (one.interface, one.operation)))
-            line(escape(f"varies       {place}: {', '.join(one.varies)}: two direct answers differ there, too"))
+            line(as_markup(f"varies       {place}: {', '.join(one.varies)}: two direct answers differ there, too"))
     for note in report.notes:
-        line(f"not compared {escape(note)}")
+        line(f"not compared {as_markup(note)}")
     line(f"\n[{'green' if report.passed else 'red'}]{verdict(report)}[/]")
 
 

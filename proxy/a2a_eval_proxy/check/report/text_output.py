@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from rich.console import Console
-from rich.markup import escape
 from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
+from tool_call_evaluators.report.wording import printable
 
 from ..rules.base import CheckVerdict, Problem, RuleResult, RuleStatus
 from . import wording
 from .report import CheckReport
+from .wording import as_markup
 
 _RULE_WIDTH, _LEAST_RULE_WIDTH, _MARK_WIDTH = 34, 12, len("HTTP+JSON")
 
@@ -26,9 +27,9 @@ _COLOURS = {CheckVerdict.CONFORMING: "green", CheckVerdict.NOT_CONFORMING: "red"
 
 def print_report(report: CheckReport, url: str, console: Console) -> None:
     """Print the violations and their fixes, then the results of all rules and the verdict."""
-    console.print(f"agent    {escape(wording.card_name(report) or 'unnamed')}, {escape(url)}", soft_wrap=True)
+    console.print(f"agent    {as_markup(wording.card_name(report) or 'unnamed')}, {as_markup(url)}", soft_wrap=True)
     for message in wording.messages(report):
-        console.print(f"message  {escape(message)}", soft_wrap=True)
+        console.print(f"message  {as_markup(message)}", soft_wrap=True)
     for results in wording.broken_rules(report):
         _print_broken_rule(results, console)
     if not report.record.card.missing:
@@ -45,7 +46,7 @@ def print_report(report: CheckReport, url: str, console: Console) -> None:
     for left in report.record.not_checked:
         console.print(_labelled("not checked", f"{left.interface}: {left.reason}"))
     colour = _COLOURS[report.verdict]
-    console.print(f"\n[{colour}]{escape(wording.verdict_sentence(report))}[/{colour}]", soft_wrap=True)
+    console.print(f"\n[{colour}]{as_markup(wording.verdict_sentence(report))}[/{colour}]", soft_wrap=True)
 
 
 def _card_table(report: CheckReport) -> Table:
@@ -59,7 +60,7 @@ def _card_table(report: CheckReport) -> Table:
 def _interface_table(heading: str, rows: list[list[RuleResult]], width: int) -> Table:
     table = _table(heading, width - 2 - len(rows[0]) * (_MARK_WIDTH + 2))  # 2 between columns
     for result in rows[0]:
-        table.add_column(result.place.replace(" ", "\n"), overflow="fold", min_width=_MARK_WIDTH)
+        table.add_column(as_markup(result.place.replace(" ", "\n")), overflow="fold", min_width=_MARK_WIDTH)
     for results in rows:
         table.add_row(results[0].rule.title, *(_MARKS[result.status] for result in results))
     return table
@@ -75,7 +76,7 @@ def _table(name: str, room: int = _RULE_WIDTH) -> Table:
 def _print_broken_rule(results: list[RuleResult], console: Console) -> None:
     rule, mark = results[0].rule, _MARKS[results[0].status]
     where = ", ".join(result.place for result in results)
-    console.print(f"\n{mark} [bold]{rule.id}[/bold] on {escape(where)}", soft_wrap=True)
+    console.print(f"\n{mark} [bold]{rule.id}[/bold] on {as_markup(where)}", soft_wrap=True)
     shown, more = wording.shown_problems(results)
     for problem in shown:
         _print_problem(problem, console)
@@ -86,15 +87,15 @@ def _print_broken_rule(results: list[RuleResult], console: Console) -> None:
 
 
 def _print_problem(problem: Problem, console: Console) -> None:
-    console.print(f"  {escape(problem.message)}", soft_wrap=True)
+    console.print(f"  {as_markup(problem.message)}", soft_wrap=True)
     for number, line in enumerate(wording.request_lines(problem.request)):
-        console.print(f"    {'request' if number == 0 else '':9}{escape(line)}", style="dim", soft_wrap=True)
-    console.print(f"    {'response':9}{escape(wording.place(problem))}", style="dim", soft_wrap=True)
+        console.print(f"    {'request' if number == 0 else '':9}{as_markup(line)}", style="dim", soft_wrap=True)
+    console.print(f"    {'response':9}{as_markup(wording.place(problem))}", style="dim", soft_wrap=True)
     if excerpt := wording.excerpt_text(problem):
-        console.print(f"    {'':9}{escape(excerpt)}", style="dim", soft_wrap=True)
+        console.print(f"    {'':9}{as_markup(excerpt)}", style="dim", soft_wrap=True)
 
 
 def _labelled(label: str, text: str) -> Table:
     grid = Table.grid(padding=(0, 2, 0, 0))
-    grid.add_row(label, Text(text))
+    grid.add_row(label, Text(printable(text)))
     return grid

@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Iterator
 from itertools import groupby
 
+from rich.markup import escape
 from tool_call_evaluators.grouping import grouped
 from tool_call_evaluators.report.wording import counted, cut, one_line, printable
 
@@ -22,6 +23,11 @@ MAX_PROBLEMS = 3
 MAX_EXCERPT = 500
 MAX_REQUEST = 400
 INCONCLUSIVE = "no tool call was seen; send a message that makes your agent call a tool (--message)"
+
+
+def as_markup(text: str) -> str:
+    """Text of an agent for a terminal, as markup of Rich: without escape sequences, and not read as markup."""
+    return escape(printable(text))
 
 
 def verdict_sentence(report: CheckReport) -> str:

@@ -36,6 +36,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console
 from support.junk import almost_events, json_values
+from tool_call_evaluators.report.wording import printable
 
 RPC = Interface(Binding.JSONRPC, "1.0", "http://agent/rpc")
 REST = Interface(Binding.HTTP_JSON, "1.0", "http://agent/rest")
@@ -87,6 +88,22 @@ def test_anything_is_judged_and_told_in_every_form(card: dict[str, Any], said: l
     text = io.StringIO()
     print_report(report, "http://agent", Console(file=text))
     assert str(report.verdict.value) in text.getvalue()
+
+
+def test_an_agent_does_not_write_to_the_terminal() -> None:
+    """Escape sequences can clear the screen and set the title, markup can colour, and text can run backwards."""
+    hostile = "\x1b]0;t\x07\x1b[2J[red]\u202ex"
+    interface = Interface(Binding.JSONRPC, hostile, f"http://agent/{hostile}")
+    answer = read(interface, Operation.SEND, Activation.NOTHING, {"error": {"code": hostile, "message": hostile}})
+    said = ProbeConversation(interface, (ProbeTurn(hostile, answer),), streams=False)
+    left = NotChecked(hostile, hostile)
+    report = apply_rules(ProbeRecord(CardSeen(CARD_REQUEST, {"name": hostile}), (said,), (left,)))
+    text = io.StringIO()
+    print_report(
+        report, f"http://agent/{hostile}", Console(file=text, force_terminal=True, color_system=None, width=200)
+    )
+    assert text.getvalue().count("[red]") > 10
+    assert printable(text.getvalue()) == text.getvalue()
 
 
 def test_reports_stay_small_whatever_an_agent_says() -> None:
