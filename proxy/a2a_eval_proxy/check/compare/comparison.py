@@ -66,6 +66,10 @@ async def compare_agent(
     """
     if not _is_address(url) or not _is_address(via):
         raise ConfigError("--via compares the URL of an agent with that of its proxy: expected http or grpc URLs")
+    if is_grpc(via) and not is_grpc(url):
+        raise ConfigError(
+            f"--via {via} has no agent card: expected the http URL of the proxy, whose card names its gRPC"
+        )
     if url.rstrip("/") == via.rstrip("/"):
         raise ConfigError(f"--via {via} is the URL of the agent itself; expected the URL of its proxy")
     progress(CARD)

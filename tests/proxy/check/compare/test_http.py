@@ -213,16 +213,23 @@ async def test_what_varies_from_answer_to_answer_proves_nothing_and_is_named(beh
     assert faults(report) == set()
 
 
-async def test_an_agent_that_shows_calls_unasked_differs_by_design(tmp_path) -> None:
-    async with grpc_agent(AgentOptions(gated=False)) as agent, running_proxy(agent.url, tmp_path) as proxy:
+async def test_what_the_real_proxy_documents_differs_by_design(tmp_path) -> None:
+    """The agent shows tool calls unasked, and the proxy refuses webhooks."""
+    async with (
+        grpc_agent(AgentOptions(gated=False)) as agent,
+        running_proxy(agent.url, tmp_path, push="refuse") as proxy,
+    ):
         report = await compared(agent.url, proxy.url, "chunks please")
-    removed = [one for one in report.comparisons if any(delta.what == "tool calls" for delta in one.designed)]
     assert faults(report) == set()
+    removed = [one for one in report.comparisons if any(delta.what == "tool calls" for delta in one.designed)]
     assert {(one.interface, one.operation) for one in removed} == {
         (name, operation)
         for name in INTERFACES
         for operation in ("send", "stream", "get", *([] if name.endswith("0.3") else ["list"]))
     }
+    refused = {one.operation for one in report.comparisons for delta in one.designed if "--push refuse" in delta.design}
+    operations = {f"{verb} push configuration" for verb in ("create", "get", "list")}
+    assert refused == {*operations, CARD, OLD_CARD, "extended card"}
 
 
 async def test_an_agent_that_has_only_grpc_behind_the_real_proxy(tmp_path) -> None:
@@ -232,19 +239,6 @@ async def test_an_agent_that_has_only_grpc_behind_the_real_proxy(tmp_path) -> No
             report = await compared(url, f"grpc://{proxy.grpc_address}", "chunks please")
     assert report.passed
     assert {one.interface for one in report.comparisons} == {"GRPC 1.0", "GRPC 0.3"}
-
-
-async def test_a_proxy_that_refuses_webhooks_differs_by_design(tmp_path) -> None:
-    async with grpc_agent() as agent, running_proxy(agent.url, tmp_path, push="refuse") as proxy:
-        report = await compared(agent.url, proxy.url, "chunks please")
-    assert faults(report) == set()
-    refused = {one.operation for one in report.comparisons for delta in one.designed if "--push refuse" in delta.design}
-    assert refused == {
-        *(f"{verb} push configuration" for verb in ("create", "get", "list")),
-        CARD,
-        OLD_CARD,
-        "extended card",
-    }
 
 
 async def test_what_was_not_compared_is_no_success(agent) -> None:
@@ -300,6 +294,8 @@ async def test_what_is_no_proxy_of_the_agent_is_one_sentence(agent, proxies) -> 
         await compared(agent.url, agent.url + "/")
     with pytest.raises(ConfigError, match="expected http or grpc URLs"):
         await compared("openai:http://127.0.0.1:1", agent.url)
+    with pytest.raises(ConfigError, match="has no agent card: expected the http URL of the proxy"):
+        await compared(agent.url, "grpc://127.0.0.1:1")
     with pytest.raises(AgentUnreachableError, match=r"/agent-card\.json: cannot connect"):
         await compared(agent.url, "http://127.0.0.1:1")
 
