@@ -64,14 +64,7 @@ async def compare_agent(
 
     Raises AgentUnreachableError, AgentError (no card), or ConfigError if `via` is no proxy of this agent.
     """
-    if not _is_address(url) or not _is_address(via):
-        raise ConfigError("--via compares the URL of an agent with that of its proxy: expected http or grpc URLs")
-    if is_grpc(via) and not is_grpc(url):
-        raise ConfigError(
-            f"--via {via} has no agent card: expected the http URL of the proxy, whose card names its gRPC"
-        )
-    if url.rstrip("/") == via.rstrip("/"):
-        raise ConfigError(f"--via {via} is the URL of the agent itself; expected the URL of its proxy")
+    _check_addresses(url, via)
     progress(CARD)
     direct_seen, interfaces, left = await interfaces_of(client, url)
     proxied_seen, others, _ = await interfaces_of(client, via)
@@ -144,6 +137,18 @@ async def _cards(
 def _pushes(card: dict[str, Any]) -> bool:
     capabilities = card.get("capabilities")
     return isinstance(capabilities, dict) and capabilities.get("pushNotifications") is True
+
+
+def _check_addresses(url: str, via: str) -> None:
+    """Raises ConfigError for addresses that cannot be compared."""
+    if not _is_address(url) or not _is_address(via):
+        raise ConfigError("--via compares the URL of an agent with that of its proxy: expected http or grpc URLs")
+    if is_grpc(via) and not is_grpc(url):
+        raise ConfigError(
+            f"--via {via} has no agent card: expected the http URL of the proxy, whose card names its gRPC"
+        )
+    if url.rstrip("/") == via.rstrip("/"):
+        raise ConfigError(f"--via {via} is the URL of the agent itself; expected the URL of its proxy")
 
 
 def _is_address(url: str) -> bool:

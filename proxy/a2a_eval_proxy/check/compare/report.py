@@ -107,6 +107,10 @@ def comparison_junit(report: ComparisonReport) -> str:
         if one.designed:
             lines = (f"by design: {_line(delta)} ({delta.design})" for delta in one.designed)
             ET.SubElement(case, "system-out").text = printable("\n".join(lines))
+    if not report.passed and not report.differences:
+        case = ET.SubElement(suite, "testcase", classname=CARD, name="interfaces")
+        failure = ET.SubElement(case, "failure", message=verdict(report), type="nothing compared")
+        failure.text = printable("\n".join(report.notes))
     return junit_document(suite)
 
 

@@ -12,6 +12,7 @@ from xml.etree import ElementTree as ET
 import pytest
 import pytest_asyncio
 from a2a_eval_proxy.check.compare.comparison import ComparisonReport, SideConnection, compare_agent
+from a2a_eval_proxy.check.compare.report import comparison_junit
 from a2a_eval_proxy.check.probe.client import ProbeClient
 from a2a_eval_proxy.cli import main
 from a2a_eval_proxy.errors import ConfigError
@@ -247,6 +248,7 @@ async def test_what_was_not_compared_is_no_success(agent) -> None:
         report = await compared(*urls)
     assert faults(report) == set()
     assert not report.passed
+    assert 'message="no interface was compared"' in comparison_junit(report)
     assert "HTTP+JSON 1.0: the agent does not answer at http://127.0.0.1:1/: connection refused" in report.notes[0]
 
 
