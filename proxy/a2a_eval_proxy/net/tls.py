@@ -30,15 +30,15 @@ class TlsFiles:
     ca: str | None = None
 
     @classmethod
-    def of(cls, options: object, setting: str, *, ca_setting: str) -> Self:
-        """The files that the fields of `options` with the names of these settings give."""
+    def of(cls, options: object, setting: str, *, ca_setting: str = "") -> Self:
+        """The files that the fields of `options` with the names of these settings give; `ca_setting` may be none."""
         names = {
             "cert": f"{setting}_cert",
             "key": f"{setting}_key",
             "key_password": f"{setting}_key_password",
             "ca": ca_setting,
         }
-        given = {field: getattr(options, name) for field, name in names.items()}
+        given = {field: getattr(options, name) for field, name in names.items() if name}
         return cls(setting=setting, ca_setting=ca_setting, **given)
 
     @property

@@ -123,7 +123,8 @@ class DataPort:
 
     def prepare(self, stack: AsyncExitStack) -> None:
         """Read the files of TLS. Raises ConfigError, or GrpcMissingError."""
-        self._tls = self._server_tls()
+        self._tls = self._server_tls("tls", "tls_client_ca", "TLS for clients")
+        self._push_tls = self._server_tls("push_tls", "", "TLS for notifications")
         self._grpc = None if self._settings.grpc is None else _grpc_port()(self._settings, self._files)
         stack.callback(self._no_room.close)
         if self._settings.transcode:
@@ -191,7 +192,13 @@ class DataPort:
             stack.push_async_callback(relay.retry.close)
             stack.callback(asyncio.get_running_loop().create_task(relay.retry.watch()).cancel)
         server = await listening(
-            stack, listener, address, "--push-listen", settings.shutdown_timeout, self._client_limits()
+            stack,
+            listener,
+            address,
+            "--push-listen",
+            settings.shutdown_timeout,
+            self._client_limits(),
+            self._push_tls,
         )
         logger.info("webhooks: notifications of the agent are received on %s", server.url)
 
@@ -208,13 +215,13 @@ class DataPort:
             broken_limits=self._metrics.client_errors,
         )
 
-    def _server_tls(self) -> ssl.SSLContext | None:
-        """What the port is opened with; None: plain text."""
-        if self._settings.tls_cert is None:
+    def _server_tls(self, setting: str, ca_setting: str, name: str) -> ssl.SSLContext | None:
+        """What a port is opened with, from the settings of `TlsFiles`; None: plain text."""
+        files = TlsFiles.of(self._settings, setting, ca_setting=ca_setting)
+        if files.cert is None:
             return None
-        files = TlsFiles.of(self._settings, "tls", ca_setting="tls_client_ca")
         tls = ServerTls(files)
-        self._files.add("TLS for clients", files.paths, tls.load)
+        self._files.add(name, files.paths, tls.load)
         return tls.context
 
     def _closed(self, turn: Turn) -> None:

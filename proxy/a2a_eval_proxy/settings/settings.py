@@ -168,6 +168,11 @@ class Settings(PluginOption, StoreOption, PrivacyOptions):
     tls_client_ca: str | None = _tls(
         types.FILE, "Accept only clients with a certificate from these authorities (PEM).", None
     )
+    push_tls_cert: str | None = _tls(
+        types.FILE, "Certificate chain (PEM) for HTTPS on --push-listen. Reloaded when the file changes.", None
+    )
+    push_tls_key: str | None = _tls(types.FILE, "Private key (PEM) of --push-tls-cert.", None)
+    push_tls_key_password: str | None = _tls(types.TEXT, "Password of --push-tls-key, if encrypted.", None, secret=True)
     upstream_ca: str | None = _tls(
         types.FILE, "Authorities (PEM) to trust for the agent's certificate, instead of the system's.", None
     )
@@ -271,6 +276,7 @@ class Settings(PluginOption, StoreOption, PrivacyOptions):
 
     def _check_tls(self) -> None:
         check_pair("tls", self.tls_cert, self.tls_key)
+        check_pair("push_tls", self.push_tls_cert, self.push_tls_key)
         check_pair("upstream", self.upstream_cert, self.upstream_key)
         if self.tls_client_ca and not self.tls_cert:
             raise ConfigError("tls_client_ca: clients present certificates over HTTPS only; set tls_cert and tls_key")
@@ -281,7 +287,8 @@ class Settings(PluginOption, StoreOption, PrivacyOptions):
     def _check_push(self) -> None:
         if self.push == "relay" and not self.push_url:
             raise ConfigError("push: relay requires push_url, the URL at which the agent reaches push_listen")
-
+        if self.push_tls_cert and not (self.push_url or "").startswith("https://"):
+            raise ConfigError(f"push_tls_cert: requires a push_url that begins with https://, got {self.push_url}")
         if self.push_retry and self.push_mode != "relay":
             raise ConfigError("push_retry: repeats the notifications that the proxy relays; set push_url")
         if self.push_retry and (self.no_content or self.redact):

@@ -419,6 +419,11 @@ def test_nor_may_it_be_the_proxys_grpc_port() -> None:
             "push_retry: stores notifications as they are",
         ),
         ({"push_url": "http://proxy:8083", "listen": "127.0.0.1:8083"}, "push_listen: 127.0.0.1:8083 is already"),
+        (
+            {"push_url": "http://proxy:8083", "push_tls_cert": "c.pem", "push_tls_key": "k.pem"},
+            "push_tls_cert: requires a push_url that begins with https://, got http://proxy:8083",
+        ),
+        ({"push_tls_cert": "c.pem"}, "push_tls"),
         ({"push_allow": "10.0.0.1/8"}, "10.0.0.1/8 has host bits set"),
         ({"push_allow": "http://client"}, "http://client: expected public, a host name"),
     ],
