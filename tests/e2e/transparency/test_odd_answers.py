@@ -6,6 +6,7 @@ import json
 import socket
 from collections.abc import Iterator
 
+import h11
 import httpx
 import pytest
 from agents.h11_agent import H11Agent, Request, Wire, echo
@@ -159,10 +160,14 @@ async def closing(wire: Wire, request: Request) -> None:
 
 
 def test_strays_behind_an_answer_reach_nobody(agent: H11Agent, proxy: Proxy) -> None:
+    """They come in one packet with it: those that come after the next request look like its answer."""
+
     async def behave(wire: Wire, request: Request) -> None:
         await wire.read_body(request)
-        wire.answer(request.target, content_type=b"text/plain")
-        wire.writer.write(b"HTTP/1.1 200 OK\r\ncontent-length: 5\r\n\r\nstray")
+        length = (b"content-length", b"%d" % len(request.target))
+        events = (h11.Response(status_code=200, headers=[length]), h11.Data(data=request.target), h11.EndOfMessage())
+        answer = b"".join(wire.http.send(event) or b"" for event in events)
+        wire.writer.write(answer + b"HTTP/1.1 200 OK\r\ncontent-length: 5\r\n\r\nstray")
 
     agent.behave = behave
     with httpx.Client(base_url=proxy.url, trust_env=False) as client:
