@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
@@ -108,5 +109,6 @@ def _outcome(call: ToolCall) -> str:
 
 
 def _continuation(turn: CapturedTurn) -> str:
-    waiting = f" --task {turn.task_id}" if turn.interrupted else ""
-    return f"--conversation {turn.context_id}{waiting}"
+    """For a shell: the ids are the agent's."""
+    task = ["--task", turn.task_id] if turn.interrupted else []
+    return printable(shlex.join(["--conversation", turn.context_id, *task]))

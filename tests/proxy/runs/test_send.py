@@ -67,6 +67,8 @@ def test_a_text_that_is_replaced_is_printed_whole() -> None:
     ("turn", "line"),
     [
         (captured(state="TASK_STATE_INPUT_REQUIRED"), "continue with: --conversation c-1 --task t-1"),
+        (captured(context_id="$(id)"), "continue with: --conversation '$(id)'\n"),
+        (captured(context_id="a\x1b[2J"), f"continue with: --conversation 'a{transcript_escape()}[2J'\n"),
         (captured(state=None), "answered, 0 tool calls, 120 ms"),
         (captured(declared=False), "no tool calls can be seen: the agent's card does not declare"),
         (captured(findings=(Finding("odd", "it is odd", Severity.WARNING),)), "warning: odd: it is odd"),
