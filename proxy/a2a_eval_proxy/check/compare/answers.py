@@ -39,6 +39,8 @@ class SideAnswer:
     details: Any = None
     trailers: tuple[tuple[str, str], ...] = ()
     end: str = ""
+    spread_s: float = 0.0
+    """Seconds between the arrival of the first and the last event."""
 
     @property
     def places(self) -> Iterator[tuple[str, AnswerPart]]:

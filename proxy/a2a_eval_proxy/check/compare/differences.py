@@ -20,6 +20,10 @@ MAX_DELTAS = 10
 _MAX_TEXT = 300
 _MISSING = object()
 
+_LEAST_SPREAD_S = 1.0
+_HELD_BACK = 0.1
+"""Events that arrive directly over at least so many seconds, and proxied within this part of them, were held back."""
+
 _NOT_END_TO_END = frozenset(
     {
         *("connection", "keep-alive", "te", "trailer", "transfer-encoding", "upgrade", "proxy-authenticate"),
@@ -93,6 +97,8 @@ def _part_deltas(direct: SideAnswer, other: SideAnswer, pairing: IdPairing) -> I
     if shifted:
         design = READ_WHOLE if direct.end == other.end == CUT and not direct.streams and not other.parts else ""
         yield Delta("events" if direct.streams else "body", _summary(direct), _summary(other), design)
+    if direct.spread_s >= _LEAST_SPREAD_S and other.spread_s < direct.spread_s * _HELD_BACK and other.streams:
+        yield Delta("times of events", *(f"over {answer.spread_s:.1f} s" for answer in (direct, other)))
     for (place, ours), (_, theirs) in zip(direct.places, other.places, strict=False):
         found = list(json_deltas(place, ours.value, theirs.value, pairing))
         found += _field_deltas(f"{place}: field", ours.fields, theirs.fields, pairing)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import ssl
 from collections.abc import Mapping
@@ -48,11 +49,13 @@ class GrpcSender:
             message, metadata=metadata, timeout=self._timeout_s
         )
         parts: list[AnswerPart] = []
+        times: list[float] = []
         initial: Any = ()
         end = ""
         try:
             initial = await call.initial_metadata()
             async for data in call:
+                times.append(asyncio.get_running_loop().time())
                 parts.append(AnswerPart(_value(method.response_type if method else None, data)))
                 if len(parts) > MAX_EVENTS:
                     end = f"longer than {MAX_EVENTS} messages"
@@ -71,6 +74,7 @@ class GrpcSender:
             details=_details(trailing),
             trailers=_texts(trailing),
             end=end,
+            spread_s=times[-1] - times[0] if times else 0.0,
         )
 
     def _channel(self, address: str) -> grpc.aio.Channel:

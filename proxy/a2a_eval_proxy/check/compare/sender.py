@@ -78,7 +78,7 @@ class Sender:
                 streams = response.headers.get("content-type", "").startswith("text/event-stream")
                 body = _Events() if streams else _Body()
                 async for chunk in response.aiter_bytes():
-                    body.feed(chunk)
+                    body.feed(chunk, asyncio.get_running_loop().time())
                 end = body.rest
         except TimeoutError:
             end = f"not complete within {self._timeout_s:g} s"
@@ -88,18 +88,20 @@ class Sender:
             end = connection_problem(error)
         except EventTooLargeError as error:
             end = str(error)
-        return SideAnswer(status, headers, body.parts, streams, end=end)
+        return SideAnswer(status, headers, body.parts, streams, end=end, spread_s=body.spread_s)
 
 
 class _Body:
     """A body that is one value."""
 
     rest = ""
+    spread_s = 0.0
 
     def __init__(self) -> None:
         self._data = bytearray()
 
-    def feed(self, chunk: bytes) -> None:
+    def feed(self, chunk: bytes, now: float) -> None:
+        """Take a chunk that arrived at `now`, in seconds."""
         self._data += chunk
         if len(self._data) > MAX_BODY_BYTES:
             raise EventTooLargeError(f"longer than {MAX_BODY_BYTES} bytes")
@@ -116,10 +118,14 @@ class _Events(_Body):
         self._splitter = SseSplitter(MAX_BODY_BYTES)
         self._events: list[SseEvent] = []
         self._size = 0
+        self._first = 0.0
 
-    def feed(self, chunk: bytes) -> None:
+    def feed(self, chunk: bytes, now: float) -> None:
         self._size += len(chunk)
-        self._events += [event for event in self._splitter.feed(chunk) if event.data]
+        if found := [event for event in self._splitter.feed(chunk) if event.data]:
+            self._first = self._first if self._events else now
+            self.spread_s = now - self._first
+            self._events += found
         if self._size > MAX_BODY_BYTES or len(self._events) > MAX_EVENTS:
             raise EventTooLargeError(f"longer than {MAX_BODY_BYTES} bytes or {MAX_EVENTS} events")
 

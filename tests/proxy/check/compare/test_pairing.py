@@ -91,3 +91,15 @@ def test_values_differ_if_they_are_not_equal(one: Any, other: Any) -> None:
     assert list(json_deltas("body", one, one, IdPairing())) == []
     answers = [SideAnswer("200", parts=(AnswerPart(value),)) for value in (one, other)]
     assert (compare(*answers, IdPairing()) == []) is (one == other)
+
+
+def test_events_that_a_proxy_holds_back_to_the_end_are_named() -> None:
+    """A proxy that buffers a stream changes no byte of it."""
+
+    def stream(spread_s: float) -> SideAnswer:
+        return SideAnswer("200", parts=(AnswerPart("a"), AnswerPart("b")), streams=True, spread_s=spread_s)
+
+    (delta,) = compare(stream(3.0), stream(0.01), IdPairing())
+    assert (delta.what, delta.direct, delta.proxied) == ("times of events", "over 3.0 s", "over 0.0 s")
+    assert compare(stream(3.0), stream(1.0), IdPairing()) == []
+    assert compare(stream(0.9), stream(0.0), IdPairing()) == []
