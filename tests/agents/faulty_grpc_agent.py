@@ -171,10 +171,16 @@ async def checked_agent(
     handler_type: Callable[[Any], GrpcHandler] = RightHandler,
     versions: tuple[str, ...] = ("1.0", "0.3"),
     make_handler: Callable[[AgentCard], RequestHandler] | None = None,
+    credentials: grpc.ServerCredentials | None = None,
 ) -> AsyncIterator[str]:
     """HOST:PORT of an agent with gRPC only, in this event loop. `versions` are those that it serves."""
     server = grpc.aio.server()
-    address = f"127.0.0.1:{server.add_insecure_port('127.0.0.1:0')}"
+    port = (
+        server.add_insecure_port("127.0.0.1:0")
+        if credentials is None
+        else server.add_secure_port("127.0.0.1:0", credentials)
+    )
+    address = f"127.0.0.1:{port}"
     card = agent_card("http://127.0.0.1:1")
     del card.supported_interfaces[:]
     for version in versions:

@@ -3,22 +3,26 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
+import grpc
 import pytest
 from a2a_eval_proxy.check.probe import client
+from a2a_eval_proxy.check.probe.dialogue import probe_agent
 from a2a_eval_proxy.check.report.report import CheckReport
 from a2a_eval_proxy.check.rules.base import CheckVerdict, RuleStatus
 from a2a_eval_proxy.check.rules.grpc import GRPC_RULES
 from a2a_tool_capture.client import AgentUnreachableError
 from agents.capture_agent import agent_card
-from agents.faulty_grpc_agent import GRPC_FAULTS, checked_agent
+from agents.faulty_grpc_agent import GRPC_FAULTS, RightHandler, checked_agent
 from agents.serving import ServerThread
 from google.protobuf.json_format import MessageToDict
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import JSONResponse
 from starlette.routing import Route
+from support.certificates import Authority
 from support.checking import check, rules_with
 from support.ports import held_ports
 
@@ -125,6 +129,38 @@ async def test_a_request_in_the_report_can_be_read() -> None:
     assert request.url == f"grpc://{address}/lf.a2a.v1.A2AService/GetTask"
     assert request.headers == (("a2a-version", "1.0"),)
     assert json.loads(request.body)["id"].startswith("no-such-task")
+
+
+async def test_headers_are_metadata_and_are_not_in_the_report() -> None:
+    received = []
+
+    class Handler(RightHandler):
+        async def GetTask(self, request: Any, context: Any) -> Any:  # noqa: N802  # the name of the SDK
+            received.append(dict(context.invocation_metadata()).get("authorization"))
+            return await super().GetTask(request, context)
+
+    async with (
+        checked_agent(Handler, versions=("1.0",)) as address,
+        client.ProbeClient({"Authorization": "Bearer s3cret"}, 20) as probe,
+    ):
+        record = await probe_agent(probe, f"grpc://{address}", ["Got a kettle?"], lambda step: None)
+
+    assert set(received) == {"Bearer s3cret"}
+    assert "s3cret" not in repr(record)
+
+
+async def test_tls_trusts_the_given_authority(tmp_path: Path) -> None:
+    authority = Authority(tmp_path)
+    pair = authority.issue("agent")
+    files = (pair.key.read_bytes(), pair.cert.read_bytes())
+    async with checked_agent(versions=("1.0",), credentials=grpc.ssl_server_credentials([files])) as address:
+        async with client.ProbeClient({}, 20, authority.client()) as probe:
+            record = await probe_agent(probe, f"grpcs://{address}", ["Got a kettle?"], lambda step: None)
+        with pytest.raises(AgentUnreachableError, match="handshake failed"):
+            await check(f"grpcs://{address}", "Got a kettle?")
+
+    (conversation,) = record.conversations
+    assert not any(turn.opening.problem for turn in conversation.turns)
 
 
 async def test_nobody_there_is_said_in_a_sentence() -> None:

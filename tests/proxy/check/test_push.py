@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from a2a.server.request_handlers import RequestHandler
 from a2a.types import AgentCard
-from a2a_eval_proxy.check.probe import push_trials
+from a2a_eval_proxy.check.probe import dialogue, push_trials
 from a2a_eval_proxy.check.probe.webhook_listener import PushOptions, WebhookListener
 from a2a_eval_proxy.check.report.json_output import report_json
 from a2a_eval_proxy.check.report.report import CheckReport
@@ -120,7 +120,9 @@ async def test_a_check_that_is_stopped_leaves_no_webhook(apps: list[Any]) -> Non
 
 
 @pytest.mark.parametrize("name", PUSH_FAULTS)
-async def test_a_fault_is_found(name: str, apps: list[Any]) -> None:
+async def test_a_fault_is_found(name: str, apps: list[Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Messages without webhooks are sent in the fewest ways that still show tool calls."""
+    monkeypatch.setattr(dialogue, "_VARIANTS", dialogue._VARIANTS[:3])
     fault = PUSH_FAULTS[name]
     retry_wait_s = BRIEF_S if "push-retry" in fault.warns else 20
     options = PushOptions(wait_s=BRIEF_S if fault.omits else 20, retry_wait_s=retry_wait_s)
