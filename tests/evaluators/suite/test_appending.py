@@ -145,7 +145,8 @@ def test_any_commented_suite_keeps_its_text(
     else:
         flow = {"block": False, "flow": True, "mixed": None}[style]
         indent = data.draw(st.sampled_from([2, 4]))
-        text = yaml.safe_dump(value, sort_keys=False, default_flow_style=flow, allow_unicode=True, indent=indent)
+        options = {"sort_keys": False, "default_flow_style": flow, "allow_unicode": True, "indent": indent}
+        text = yaml.dump(value, Dumper=yaml.CSafeDumper, **options)
         lines = text.splitlines()
         for position, comment in comments:
             lines.insert(position, comment)

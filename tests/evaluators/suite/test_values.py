@@ -66,7 +66,7 @@ def with_value(path: tuple[Any, ...], value: Any) -> Any:
 
 def read(value: Any) -> None:
     try:
-        suite = parse_suite(yaml.safe_dump(value))
+        suite = parse_suite(yaml.dump(value, Dumper=yaml.CSafeDumper))
     except SuiteError:
         return
     for case in suite.cases:
@@ -75,7 +75,7 @@ def read(value: Any) -> None:
 
 
 def test_the_suite_itself_can_be_read() -> None:
-    assert parse_suite(yaml.safe_dump(SUITE)).cases
+    assert parse_suite(yaml.dump(SUITE, Dumper=yaml.CSafeDumper)).cases
 
 
 @pytest.mark.parametrize("path", list(places(SUITE)), ids=lambda path: ".".join(map(str, path)) or "whole")
