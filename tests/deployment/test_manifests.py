@@ -53,6 +53,8 @@ RELEASES: dict[str, tuple[str, ...]] = {
         "--set",
         "mode=gateway,upstream=http://agent:9999,replicas=3,store.type=postgresql,workers.replicas=2",
     ),
+    "helm-grpc": (*AGENT, "--set", "grpc.enabled=true,push.enabled=true"),
+    "helm-gateway-grpc": ("--set", "mode=gateway,upstream=grpc://agent:50051,grpc.enabled=true,push.enabled=true"),
     "helm-tls": (
         *AGENT,
         "--set",
@@ -108,7 +110,7 @@ def rendered(name: str) -> list[Manifest]:
 
 @pytest.mark.parametrize("name", ALL)
 def test_the_schemas_of_three_versions_have_nothing_against_it(name: str) -> None:
-    oldest = dict.fromkeys(("helm-native", "helm-tls"), VERSIONS[NATIVE])
+    oldest = dict.fromkeys(("helm-native", "helm-grpc", "helm-tls"), VERSIONS[NATIVE])
     assert complaints(without_custom(rendered(name)), VERSIONS.get(name) or oldest.get(name, VERSIONS[CLASSIC])) == []
 
 
@@ -189,8 +191,9 @@ def test_the_admin_port_is_for_monitoring_only(name: str) -> None:
     policies = [one["spec"] for one in rendered(name) if one["kind"] == "NetworkPolicy"]
     rules = [rule for policy in policies if _selects(policy["podSelector"], pods) for rule in policy["ingress"]]
     open_to_all = {port["port"] for rule in rules if "from" not in rule for port in rule["ports"]}
-    assert open_to_all == {18080}
-    assert {18081} <= {port["port"] for rule in rules if "from" in rule for port in rule["ports"]} <= {18081, 4318}
+    assert open_to_all == ({18080, 18082} if name.endswith("grpc") else {18080})
+    restricted = {port["port"] for rule in rules if "from" in rule for port in rule["ports"]}
+    assert {18081} <= restricted <= {18081, 4318, 18083}
 
 
 @pytest.mark.parametrize("name", [SHARED, "helm-workers"])
@@ -439,7 +442,10 @@ def test_a_job_gets_the_native_sidecar_and_ends(tmp_path: Path) -> None:
     assert complaints(manifests, VERSIONS[NATIVE]) == []
 
 
-@pytest.mark.parametrize(("component", "to"), [("store-volume", GATEWAY), ("pod-monitor", NATIVE)])
+@pytest.mark.parametrize(
+    ("component", "to"),
+    [("store-volume", GATEWAY), ("pod-monitor", NATIVE), ("grpc", NATIVE), ("grpc", GATEWAY), ("push", GATEWAY)],
+)
 def test_components_fit(component: str, to: str, tmp_path: Path) -> None:
     shutil.copytree(DEPLOY / "kustomize", tmp_path / "kustomize")
     (tmp_path / "mine").mkdir()
@@ -453,6 +459,11 @@ def test_components_fit(component: str, to: str, tmp_path: Path) -> None:
         (data,) = (one for one in pod_of(manifests)["volumes"] if one["name"] == "a2a-eval-proxy-data")
         assert data == {"name": "a2a-eval-proxy-data", "persistentVolumeClaim": {"claimName": claim}}
         assert only(manifests, "Deployment")["spec"]["strategy"] == {"type": "Recreate"}
+    elif component in ("grpc", "push"):
+        opened = {port["name"]: port["targetPort"] for port in service_of(manifests)["ports"] if "name" in port}
+        assert (component in opened) is (to == GATEWAY)
+        (policy,) = (one for one in manifests if one["metadata"]["name"] == f"a2a-eval-proxy-{component}")
+        assert _selects(policy["spec"]["podSelector"], with_proxy(manifests)["spec"]["template"]["metadata"]["labels"])
     else:
         assert_monitors(manifests)
 
@@ -544,6 +555,34 @@ def test_clients_reach_the_proxy_by_the_names_of_its_service() -> None:
     for extra, more in ((), []), (("--set", "settings.allow_hosts={agent.example}"), ["agent.example"]):
         config = only(chart(*AGENT, *extra, "--namespace", "store"), "ConfigMap")["data"]["config.yaml"]
         assert yaml.safe_load(config)["allow_hosts"] == ["shop", "shop.store", *more]
+
+
+def service_of(manifests: list[Manifest]) -> dict[str, Any]:
+    spec: dict[str, Any] = only(manifests, "Service")["spec"]
+    return spec
+
+
+def test_helm_opens_the_ports_for_grpc_and_push() -> None:
+    """The sidecar receives notifications on loopback; the gateway on its Service, whose address the agent gets."""
+    opened, variables = {}, {}
+    for name in ("helm-grpc", "helm-gateway-grpc"):
+        manifests = release(name)
+        opened[name] = {port["name"]: port["targetPort"] for port in service_of(manifests)["ports"]}
+        proxy = proxy_in(pod_of(manifests))
+        env = {one["name"].removeprefix("A2A_EVAL_PROXY_"): one.get("value") for one in proxy["env"]}
+        variables[name] = [env[key] for key in ("GRPC", "PUSH_LISTEN", "PUSH_URL")]
+        listening = {port["containerPort"] for port in proxy["ports"]}
+        assert set(opened[name].values()) <= listening
+        (grpc,) = (port for port in service_of(manifests)["ports"] if port["name"] == "grpc")
+        assert (grpc["port"], grpc["appProtocol"]) == (50051, "kubernetes.io/h2c")
+    assert opened["helm-grpc"] == {"http": 18080, "grpc": 18082}
+    assert opened["helm-gateway-grpc"] == {"http": 18080, "grpc": 18082, "push": 18083, "otlp": 4318}
+    assert variables == {
+        "helm-grpc": ["0.0.0.0:18082", "127.0.0.1:18083", "http://127.0.0.1:18083"],
+        "helm-gateway-grpc": ["0.0.0.0:18082", "0.0.0.0:18083", "http://shop.default:18083"],
+    }
+    secure = service_of(chart(*RELEASES["helm-tls"], "--set", "grpc.enabled=true"))["ports"]
+    assert {port["name"]: port.get("appProtocol") for port in secure} == {"https": None, "grpc": "https"}
 
 
 def test_helm_monitors() -> None:
@@ -668,6 +707,8 @@ def test_a_digest_goes_before_the_tag() -> None:
         ("agent.image=a:1,workers.replicas=2", "workers need store.type postgresql"),
         ("agent.image=a:1,settings.tls_client_ca=/ca.pem", "agent.probe: with settings.tls_client_ca"),
         ("mode=gateway,upstream=http://a,service.port=4318", "service.port: 4318 is the port for traces"),
+        ("agent.image=a:1,grpc.enabled=true,grpc.port=80", "grpc.port: 80 is another port of the Service"),
+        ("agent.image=a:1,settings.grpc=1", "grpc"),
         ("agent.image=a:1,image.tag=latest", "tag"),
         ("agent.image=a:1,agent.port=18080", "port"),
         ("agent.image=a:1,settings.listen=1", "listen"),

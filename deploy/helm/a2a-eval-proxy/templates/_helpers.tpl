@@ -103,6 +103,13 @@ env:
   - {name: A2A_EVAL_PROXY_LISTEN, value: "0.0.0.0:18080"}
   - {name: A2A_EVAL_PROXY_ADMIN, value: "0.0.0.0:18081"}
   - {name: A2A_EVAL_PROXY_OTLP, value: {{ if not .Values.otlp.enabled }}"off"{{ else if eq .Values.mode "gateway" }}"0.0.0.0:4318"{{ else }}"127.0.0.1:4318"{{ end }}}
+  {{- if .Values.grpc.enabled }}
+  - {name: A2A_EVAL_PROXY_GRPC, value: "0.0.0.0:18082"}
+  {{- end }}
+  {{- if .Values.push.enabled }}
+  - {name: A2A_EVAL_PROXY_PUSH_LISTEN, value: "{{ ternary "0.0.0.0" "127.0.0.1" (eq .Values.mode "gateway") }}:18083"}
+  - {name: A2A_EVAL_PROXY_PUSH_URL, value: {{ .Values.push.url | default (printf "http://%s:18083" (ternary (printf "%s.%s" (include "a2a-eval-proxy.name" .) .Release.Namespace) "127.0.0.1" (eq .Values.mode "gateway"))) | quote }}}
+  {{- end }}
   - {name: A2A_EVAL_PROXY_DRAIN_DELAY, value: {{ ternary 0 .Values.shutdown.drainDelaySeconds (eq .Values.mode "sidecar") | quote }}}
   - {name: A2A_EVAL_PROXY_SHUTDOWN_TIMEOUT, value: {{ .Values.shutdown.timeoutSeconds | quote }}}
   {{- if eq .Values.store.type "postgresql" }}
@@ -123,6 +130,12 @@ envFrom:
 ports:
   - {name: a2a, containerPort: 18080}
   - {name: a2a-admin, containerPort: 18081}
+  {{- if .Values.grpc.enabled }}
+  - {name: a2a-grpc, containerPort: 18082}
+  {{- end }}
+  {{- if and .Values.push.enabled (eq .Values.mode "gateway") }}
+  - {name: a2a-push, containerPort: 18083}
+  {{- end }}
   {{- if and .Values.otlp.enabled (eq .Values.mode "gateway") }}
   - {name: otlp, containerPort: 4318}
   {{- end }}
