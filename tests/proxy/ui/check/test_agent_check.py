@@ -11,6 +11,7 @@ from a2a_eval_proxy.errors import ConfigError
 from a2a_eval_proxy.ui.check import agent_check
 from a2a_eval_proxy.ui.check.agent_check import AgentCheck, CheckState
 from agents.faulty_agent import FAULTS, faulty
+from agents.faulty_push_agent import pushing_app
 from agents.serving import ServerThread
 
 FAULT = next(name for name, fault in FAULTS.items() if fault.breaks)
@@ -46,6 +47,17 @@ async def test_the_report_has_what_is_broken_its_evidence_and_its_repair():
     assert view.card
     assert [table.heading for table in view.tables] == ["Traffic"]
     assert all(len(statuses) == len(table.interfaces) for table in view.tables for _, statuses in table.rows)
+
+
+async def test_push_notifications_have_a_table_and_a_note():
+    with ServerThread(pushing_app) as agent:
+        check = check_of(agent.url)
+        check.start()
+        view = (await ended(check)).view
+    assert view is not None
+    assert [table.heading for table in view.tables] == ["Traffic", "Push notifications"]
+    assert ("notifications arrive", ("passed",)) in view.tables[1].rows
+    assert any(note.startswith("notified: JSONRPC 1.0: 1 x StreamResponse with task") for note in view.notes)
 
 
 async def test_credentials_do_not_appear():
