@@ -16,27 +16,25 @@ from google.rpc import error_details_pb2, status_pb2  # noqa: F401  # registers 
 
 from ...grpc_relay.messages import METHODS, as_json, decoded
 from ..probe.client import MAX_BODY_BYTES, MAX_EVENTS
+from ..probe.grpc_client import ProbeChannels
 from .answers import AnswerPart, SideAnswer
 from .requests import GrpcRequest
 
-_SECURE = ("https://", "grpcs://")
 _DETAILS = "grpc-status-details-bin"
 
 
 class GrpcSender:
-    """One channel for each address. `headers` are metadata of every call; `secure`: TLS if an address has no scheme."""
+    """Makes calls. `headers` are metadata of each; `secure`: TLS also for addresses without a scheme."""
 
     def __init__(
         self, headers: Mapping[str, str], timeout_s: float, tls: ssl.SSLContext | None, *, secure: bool
     ) -> None:
         self._metadata = [(name.lower(), value) for name, value in headers.items()]
         self._timeout_s = timeout_s
-        self._tls, self._secure = tls, secure
-        self._channels: dict[str, grpc.aio.Channel] = {}
+        self._channels = ProbeChannels(tls, secure, MAX_BODY_BYTES)
 
     async def close(self) -> None:
-        for channel in self._channels.values():
-            await channel.close(None)
+        await self._channels.close()
 
     async def call(self, request: GrpcRequest) -> SideAnswer:
         """Returns the answer, however it ends."""
@@ -45,7 +43,7 @@ class GrpcSender:
         if not isinstance(message, bytes):
             message = b"" if method is None else ParseDict(message, method.request_type()).SerializeToString()
         metadata = [*self._metadata, *request.metadata]
-        call = self._channel(request.address).unary_stream(request.path)(
+        call = self._channels.to(request.address).unary_stream(request.path)(
             message, metadata=metadata, timeout=self._timeout_s
         )
         parts: list[AnswerPart] = []
@@ -76,22 +74,6 @@ class GrpcSender:
             end=end,
             spread_s=times[-1] - times[0] if times else 0.0,
         )
-
-    def _channel(self, address: str) -> grpc.aio.Channel:
-        if address not in self._channels:
-            target = address.rpartition("://")[2].rstrip("/")
-            options = [("grpc.max_receive_message_length", MAX_BODY_BYTES), ("grpc.enable_http_proxy", 0)]
-            self._channels[address] = (
-                grpc.aio.insecure_channel(target, options)
-                if not self._secure and not address.startswith(_SECURE)
-                else grpc.aio.secure_channel(target, _credentials(self._tls), options)
-            )
-        return self._channels[address]
-
-
-def _credentials(tls: ssl.SSLContext | None) -> grpc.ChannelCredentials:
-    trusted = [] if tls is None else tls.get_ca_certs(binary_form=True)
-    return grpc.ssl_channel_credentials("".join(map(ssl.DER_cert_to_PEM_cert, trusted)).encode() or None)
 
 
 def _value(message_type: Any, data: bytes) -> Any:

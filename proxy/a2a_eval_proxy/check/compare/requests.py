@@ -9,8 +9,8 @@ from urllib.parse import quote, urlencode
 
 from ...protocol.operations import Binding
 from ..probe.record import Activation, Interface, ProbeRequest
+from ..probe.requests import LISTED_TASKS, text_message
 
-LISTED_TASKS = 50
 CONFIG_ID = "a2a-eval-proxy-check"
 WEBHOOK = "https://webhook.invalid/a2a-eval-proxy-check"
 """A name that cannot exist (RFC 6761): nothing is sent there, as the task has ended."""
@@ -93,14 +93,7 @@ class Requests:
 
     def send(self, text: str, message_id: str, *, stream: bool = False, asked: bool = False) -> ComparedRequest:
         """SendMessage or SendStreamingMessage."""
-        message: dict[str, Any] = {"messageId": message_id}
-        if not self.interface.legacy:
-            message |= {"role": "ROLE_USER", "parts": [{"text": text}]}
-        elif self.interface.binding is Binding.JSONRPC:
-            message |= {"kind": "message", "role": "user", "parts": [{"kind": "text", "text": text}]}
-        else:
-            message |= {"role": "ROLE_USER", "content": [{"text": text}]}
-        content: dict[str, Any] = {"message": message}
+        content: dict[str, Any] = {"message": text_message(self.interface, text, message_id)}
         if self.interface.legacy and not stream:
             content["configuration"] = {"blocking": True}
         return self.operation("SendStreamingMessage" if stream else "SendMessage", content, asked=asked)
@@ -193,6 +186,5 @@ class Requests:
         return ProbeRequest("POST", url, headers, json.dumps(content).encode())
 
     def _call(self, method: str, content: dict[str, Any], headers: tuple[tuple[str, str], ...]) -> GrpcRequest:
-        service = "a2a.v1.A2AService" if self.interface.legacy else "lf.a2a.v1.A2AService"
         metadata = tuple((name.lower(), value) for name, value in headers)
-        return GrpcRequest(self.interface.url, f"/{service}/{method}", metadata, content)
+        return GrpcRequest(self.interface.url, f"/{self.interface.grpc_service}/{method}", metadata, content)

@@ -32,17 +32,14 @@ class CallFailed(Exception):  # noqa: N818  # an answer
         self.answered = answered
 
 
-class GrpcChannels:
-    """One channel to each address. `metadata` goes with every call.
+class ProbeChannels:
+    """One channel to each address.
 
     `tls` has the trusted authorities; None trusts the system's. `secure`: use TLS also for addresses without a scheme.
     Messages of more than `max_bytes` are errors.
     """
 
-    def __init__(
-        self, metadata: Iterable[tuple[str, str]], tls: ssl.SSLContext | None, secure: bool, max_bytes: int
-    ) -> None:
-        self._metadata = [(name.lower(), value) for name, value in metadata]
+    def __init__(self, tls: ssl.SSLContext | None, secure: bool, max_bytes: int) -> None:
         self._tls = tls
         self._secure = secure
         self._options = [("grpc.max_receive_message_length", max_bytes), ("grpc.enable_http_proxy", 0)]
@@ -51,6 +48,32 @@ class GrpcChannels:
     async def close(self) -> None:
         for channel in self._channels.values():
             await channel.close(None)
+
+    def to(self, address: str) -> grpc.aio.Channel:
+        """The channel to HOST:PORT, with a scheme or without."""
+        if address not in self._channels:
+            target = address.rpartition("://")[2].rstrip("/")
+            if self._secure or address.startswith(_SECURE):
+                trusted = self._tls.get_ca_certs(binary_form=True) if self._tls is not None else []
+                pem = "".join(map(ssl.DER_cert_to_PEM_cert, trusted)).encode() or None
+                channel = grpc.aio.secure_channel(target, grpc.ssl_channel_credentials(pem), self._options)
+            else:
+                channel = grpc.aio.insecure_channel(target, self._options)
+            self._channels[address] = channel
+        return self._channels[address]
+
+
+class GrpcChannels:
+    """Makes calls; `metadata` goes with each. The other arguments are those of ProbeChannels."""
+
+    def __init__(
+        self, metadata: Iterable[tuple[str, str]], tls: ssl.SSLContext | None, secure: bool, max_bytes: int
+    ) -> None:
+        self._metadata = [(name.lower(), value) for name, value in metadata]
+        self._channels = ProbeChannels(tls, secure, max_bytes)
+
+    async def close(self) -> None:
+        await self._channels.close()
 
     async def answers(self, request: OperationRequest, seen: list[tuple[str, str]]) -> AsyncGenerator[bytes, None]:
         """Make the call and yield each message of the answer as JSON; puts the answer's metadata into `seen`.
@@ -73,19 +96,7 @@ class GrpcChannels:
     def _start(self, address: str, path: str, method: A2AMethod, request: OperationRequest) -> Any:
         """Every call is started as one with a stream of answers, which on the wire is the same."""
         message = ParseDict(json.loads(request.body), method.request_type()).SerializeToString()
-        return self._channel(address).unary_stream(path)(message, metadata=[*self._metadata, *request.headers])
-
-    def _channel(self, address: str) -> grpc.aio.Channel:
-        if address not in self._channels:
-            target = address.rpartition("://")[2].rstrip("/")
-            if self._secure or address.startswith(_SECURE):
-                trusted = self._tls.get_ca_certs(binary_form=True) if self._tls is not None else []
-                pem = "".join(map(ssl.DER_cert_to_PEM_cert, trusted)).encode() or None
-                channel = grpc.aio.secure_channel(target, grpc.ssl_channel_credentials(pem), self._options)
-            else:
-                channel = grpc.aio.insecure_channel(target, self._options)
-            self._channels[address] = channel
-        return self._channels[address]
+        return self._channels.to(address).unary_stream(path)(message, metadata=[*self._metadata, *request.headers])
 
     async def _end(self, call: Any, seen: list[tuple[str, str]]) -> None:
         """Read the trailing metadata and status of a call that has ended. Raises CallFailed unless it is OK."""

@@ -32,13 +32,7 @@ def send(
     configuration: Mapping[str, Any] | None = None,
 ) -> OperationRequest:
     """SendMessage or SendStreamingMessage; a `task_id` continues that task. `configuration` goes with the message."""
-    message: dict[str, Any] = {"messageId": message_id, **({"taskId": task_id} if task_id else {})}
-    if interface.binding is Binding.JSONRPC and interface.legacy:
-        message |= {"kind": "message", "role": "user", "parts": [{"kind": "text", "text": text}]}
-    elif interface.legacy:  # 0.3's HTTP+JSON and gRPC are ProtoJSON, whose parts are called `content`
-        message |= {"role": "ROLE_USER", "content": [{"text": text}]}
-    else:
-        message |= {"role": "ROLE_USER", "parts": [{"text": text}]}
+    message = text_message(interface, text, message_id) | ({"taskId": task_id} if task_id else {})
     if activation is Activation.V1_IN_WRONG_PLACE:
         message["extensions"] = list(activation.uris)
     content: dict[str, Any] = {"message": message}
@@ -49,6 +43,17 @@ def send(
     if configured:
         content["configuration"] = configured
     return build(interface, operation, activation, "POST", f"/message:{operation}", content)
+
+
+def text_message(interface: Interface, text: str, message_id: str) -> dict[str, Any]:
+    """A Message of the user in the form of the interface."""
+    if interface.binding is Binding.JSONRPC and interface.legacy:
+        content: dict[str, Any] = {"kind": "message", "role": "user", "parts": [{"kind": "text", "text": text}]}
+    elif interface.legacy:  # 0.3's HTTP+JSON and gRPC are ProtoJSON, whose parts are called `content`
+        content = {"role": "ROLE_USER", "content": [{"text": text}]}
+    else:
+        content = {"role": "ROLE_USER", "parts": [{"text": text}]}
+    return {"messageId": message_id, **content}
 
 
 def get(interface: Interface, task_id: str, activation: Activation) -> OperationRequest:
