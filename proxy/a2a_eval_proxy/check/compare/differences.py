@@ -22,7 +22,7 @@ _MISSING = object()
 
 _LEAST_SPREAD_S = 1.0
 _HELD_BACK = 0.1
-"""Events that arrive directly over at least so many seconds, and proxied within this part of them, were held back."""
+"""Events that take `_LEAST_SPREAD_S` or more directly, and less than this part of that time proxied, were held back."""
 
 _NOT_END_TO_END = frozenset(
     {
