@@ -104,7 +104,7 @@ def overlay(folder: Path, below: Path, *requirements: str) -> Path:
 
 
 def install(python: Path, *options: str) -> None:
-    command = [sys.executable, "-m", "pip", "--python", str(python), "install", "--quiet", "--no-index"]
+    command = [sys.executable, "-m", "pip", "--python", str(python), "install", "--quiet", "--no-index", "--no-compile"]
     done = subprocess.run([*command, *options], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
 
