@@ -68,8 +68,8 @@ def excerpt_text(problem: Problem) -> str:
 
 
 def place(problem: Problem) -> str:
-    """Returns the HTTP status (of gRPC only that there is an answer) and the path of the problem in the answer."""
-    answer = "gRPC" if problem.request.method == GRPC else f"HTTP {problem.status}"
+    """Returns the HTTP status and the path of the problem in the answer; over gRPC, messages have the status."""
+    answer = "answered" if problem.request.method == GRPC else f"HTTP {problem.status}"
     status = answer if problem.status else "no answer"
     return f"{status}, {problem.where}" if problem.where else status
 
