@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,9 @@ from ..errors import ConfigError
 from ..net.file_watcher import FileWatch
 from ..protocol.operations import Binding
 from ..settings import Settings
+
+logger = logging.getLogger(__name__)
+_FIELDS = {name for field in AgentCard.DESCRIPTOR.fields for name in (field.name, field.json_name)}
 
 
 class ConfiguredCard:
@@ -41,8 +45,13 @@ class ConfiguredCard:
                 raise ValueError("expected an object with the fields of an agent card")
             content = {**_defaults(str(given.get("name") or self._address), self._address), **given}
             self.card = ParseDict(content, AgentCard(), ignore_unknown_fields=True)
-        except (OSError, ValueError, yaml.YAMLError, ParseError) as error:
+        except OSError as error:
+            raise ConfigError(f"transcode_card: {self._path} cannot be read: {error.strerror}") from None
+        except (ValueError, yaml.YAMLError, ParseError) as error:
             raise ConfigError(f"transcode_card: {self._path} is not an agent card: {error}") from None
+        if unknown := sorted(map(str, given.keys() - _FIELDS)):
+            names = ", ".join(unknown)
+            logger.warning("transcode_card: %s: no fields of an agent card of A2A 1.0, left out: %s", self._path, names)
 
 
 def _defaults(name: str, address: str) -> dict[str, Any]:

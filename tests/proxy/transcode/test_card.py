@@ -19,7 +19,7 @@ from a2a_eval_proxy.net.file_watcher import FileWatch
 from a2a_eval_proxy.relay.upstream import Upstream
 from a2a_eval_proxy.settings import Settings
 from a2a_eval_proxy.transcode import card_of
-from a2a_eval_proxy.transcode.card import offered
+from a2a_eval_proxy.transcode.card import ConfiguredCard, offered
 from agents.grpc_agent import grpc_agent
 from agents.plain_grpc_agent import plain_grpc_agent
 from agents.scenario_agent import AgentOptions
@@ -127,8 +127,19 @@ async def test_a_card_that_is_none_stops_the_proxy(tmp_path, content):
             pass
 
 
+def test_fields_that_no_card_has_are_named(tmp_path, caplog):
+    file = tmp_path / "card.json"
+    file.write_text('{"nam": "x", "version": "2", "default_input_modes": ["text/plain"], "preferredTransport": "GRPC"}')
+    settings = Settings(upstream="grpc://127.0.0.1:9", transcode=True, transcode_card=str(file))
+    assert ConfiguredCard(settings, FileWatch()).content["version"] == "2"
+    (record,) = caplog.records
+    assert record.getMessage().endswith(
+        "card.json: no fields of an agent card of A2A 1.0, left out: nam, preferredTransport"
+    )
+
+
 async def test_a_card_that_is_missing_stops_the_proxy(tmp_path):
-    with pytest.raises(ConfigError, match=r"transcode_card: .*nothing.json is not an agent card: .*No such file"):
+    with pytest.raises(ConfigError, match=r"transcode_card: .*nothing.json cannot be read: No such file"):
         async with running_proxy(
             "grpc://127.0.0.1:9", tmp_path, transcode=True, transcode_card=str(tmp_path / "nothing.json")
         ):
