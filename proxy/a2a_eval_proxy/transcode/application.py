@@ -34,8 +34,8 @@ from .metadata import FAILURE, to_metadata
 from .statuses import RefusedCall
 
 logger = logging.getLogger(__name__)
-for _name in ("a2a.server.routes", "a2a.utils.error_handlers", "a2a.compat.v0_3", "a2a.utils.proto_utils"):
-    logging.getLogger(_name).setLevel(logging.CRITICAL)  # errors of requests are in the responses
+for _name in ("server.routes", "utils.error_handlers", "utils.proto_utils", "utils.version_validator", "compat.v0_3"):
+    logging.getLogger(f"a2a.{_name}").setLevel(logging.CRITICAL)  # errors of requests are in the responses
 
 RPC_PATH = "/"
 FAILURES: dict[int, type[UpstreamError]] = {

@@ -174,6 +174,12 @@ async def test_a_body_over_the_limit_is_refused(agent, http):
     assert len(agent.deadlines) == before
 
 
+async def test_a_version_that_is_not_known_is_an_error_of_the_client_alone(http, caplog):
+    answer = await http.post("/", json=rpc("hi"), headers={"a2a-version": "9.9"})
+    assert answer.json()["error"]["data"][0]["reason"] == "VERSION_NOT_SUPPORTED"
+    assert caplog.text == ""
+
+
 async def test_an_id_that_no_response_can_repeat(http, caplog):
     """JSON can escape half of a surrogate pair, UTF-8 has no bytes for it."""
     body = json.dumps({**rpc("hi"), "id": "\ud800"})
