@@ -1,0 +1,93 @@
+"""Random calls over gRPC through the proxy, and faults planted in it, which they find."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import AsyncIterator, Callable
+from typing import Any
+
+import grpc.aio
+import pytest
+import pytest_asyncio
+from a2a_eval_proxy.grpc_relay.held_messages import HeldMessages
+from a2a_eval_proxy.grpc_relay.relayed_call import RelayedCall
+from fuzz.grpc_calls import FuzzAgent, faults
+from support.grpc_proxy import running_proxy
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+CALLS = 150
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def agent() -> AsyncIterator[tuple[FuzzAgent, str]]:
+    """The agent, and HOST:PORT of it."""
+    agent, server = FuzzAgent(), grpc.aio.server()
+    server.add_generic_rpc_handlers((agent,))
+    port = server.add_insecure_port("127.0.0.1:0")
+    await server.start()
+    yield agent, f"127.0.0.1:{port}"
+    await server.stop(0)
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def proxy(agent: Any, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Any]:
+    async with running_proxy(f"grpc://{agent[1]}", tmp_path_factory.mktemp("fuzz"), negotiate="always") as proxy:
+        yield proxy
+
+
+@pytest_asyncio.fixture(loop_scope="module")
+async def held(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    """The memory for messages, once a call has used it."""
+    seen: list[Any] = []
+    release = HeldMessages.release
+
+    def watched(self: HeldMessages, call: object) -> None:
+        release(self, call)
+        seen[:] = [self._bodies]
+
+    monkeypatch.setattr(HeldMessages, "release", watched)
+    return seen
+
+
+async def test_the_agent_alone_has_no_faults(agent):
+    assert await faults(1, CALLS, agent[1], agent[0]) == []
+
+
+async def test_nothing_crosses_leaks_hangs_or_differs(agent, proxy, held):
+    before = len(asyncio.all_tasks())
+    seed = int.from_bytes(os.urandom(4))
+    assert await faults(seed, CALLS, proxy.grpc_address, agent[0]) == [], f"seed {seed}"
+    async with asyncio.timeout(60):  # calls of clients that left end a little later
+        while held[0].total or len(asyncio.all_tasks()) > before:
+            await asyncio.sleep(0.01)
+
+
+def drops_metadata(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(RelayedCall, "_for_client", lambda self, metadata: ())
+
+
+def drops_a_message(monkeypatch: pytest.MonkeyPatch) -> None:
+    write = HeldMessages.write
+
+    async def some(self: HeldMessages, call: object, context: Any, data: bytes) -> None:
+        if b" 1 " not in data[:30]:
+            await write(self, call, context, data)
+
+    monkeypatch.setattr(HeldMessages, "write", some)
+
+
+def crosses_messages(monkeypatch: pytest.MonkeyPatch) -> None:
+    write, last = HeldMessages.write, [b""]
+
+    async def another(self: HeldMessages, call: object, context: Any, data: bytes) -> None:
+        sent, last[0] = (last[0] or data), data
+        await write(self, call, context, sent)
+
+    monkeypatch.setattr(HeldMessages, "write", another)
+
+
+@pytest.mark.parametrize("plant", [drops_metadata, drops_a_message, crosses_messages])
+async def test_planted_faults_are_found(agent, proxy, monkeypatch, plant: Callable[[pytest.MonkeyPatch], None]):
+    plant(monkeypatch)
+    assert await faults(2, 40, proxy.grpc_address, agent[0])
