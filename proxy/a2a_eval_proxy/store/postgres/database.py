@@ -84,10 +84,8 @@ class Database:
             self._loop.close()
 
     async def _end(self) -> None:
-        """Cancel the work under way, and close the connections."""
-        left = asyncio.all_tasks() - {asyncio.current_task()}
-        for task in left:
-            task.cancel()
+        """Let work end that was cancelled, and close the connections."""
+        left = [task for task in asyncio.all_tasks() if task.cancelling()]
         if left:
             await asyncio.wait(left, timeout=_CLOSE_S / 2)
         await self._engine.dispose()
