@@ -174,10 +174,15 @@ async def test_a_body_over_the_limit_is_refused(agent, http):
     assert len(agent.deadlines) == before
 
 
+def logged_by_the_proxy(caplog: pytest.LogCaptureFixture) -> list[str]:
+    """The agent, whose library logs that it has no card, runs in the same process."""
+    return [record.getMessage() for record in caplog.records if not record.name.startswith("grpc.")]
+
+
 async def test_a_version_that_is_not_known_is_an_error_of_the_client_alone(http, caplog):
     answer = await http.post("/", json=rpc("hi"), headers={"a2a-version": "9.9"})
     assert answer.json()["error"]["data"][0]["reason"] == "VERSION_NOT_SUPPORTED"
-    assert caplog.text == ""
+    assert logged_by_the_proxy(caplog) == []
 
 
 async def test_an_id_that_no_response_can_repeat(http, caplog):
@@ -186,7 +191,7 @@ async def test_an_id_that_no_response_can_repeat(http, caplog):
     answer = await http.post("/", content=body, headers={"content-type": "application/json"})
     assert answer.status_code == 400
     assert (answer.json()["id"], answer.json()["error"]["data"][0]["reason"]) == ("\ud800", "NOT_UTF_8")
-    assert caplog.text == ""
+    assert logged_by_the_proxy(caplog) == []
 
 
 async def test_messages_over_the_limit_of_the_agents_side(tmp_path):
