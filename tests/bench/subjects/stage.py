@@ -24,7 +24,7 @@ from a2a_eval_proxy.cli import main
 class Blind:
     """In place of a `Tap`: is given the exchange, and reads nothing of it."""
 
-    request = unreadable = None
+    request = requested = unreadable = None
 
     def __init__(self, *arguments: Any, **options: Any) -> None: ...
 
