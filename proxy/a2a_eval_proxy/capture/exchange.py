@@ -9,7 +9,7 @@ from typing import Any
 
 from a2a_tool_capture import Finding, Severity
 from a2a_tool_capture.spec import is_capture_uri
-from a2a_tool_capture.wire import normalize_event, parts_text
+from a2a_tool_capture.wire import TERMINAL_STATES, normalize_event, parts_text
 
 from ..protocol.operations import (
     A2ARequest,
@@ -72,6 +72,8 @@ class Exchange:
         self.requested = facts.requested_by_header
         self.task_ids: list[str] = []
         """Ids of the tasks in the response so far."""
+        self.task_over = False
+        """Whether the task is known to have ended, after `end`."""
 
     # ── request ─────────────────────────────────────────────────────────────────────────────────────────
 
@@ -195,6 +197,8 @@ class Exchange:
             self.report("no_answer", "the response held no A2A event", Severity.ERROR)
         if problem is not None and problem.code == "client_gone" and self._message_came:
             problem = None  # a Message is the whole answer: clients need not wait for the end of its stream
+        merger = watcher.merger if watcher.record is None else watcher.record.merger
+        self.task_over = merger.state in TERMINAL_STATES
         self._book.end(watcher, now, problem=problem, final=self._final or lost)
 
     def _take(self, data: bytes, payload: Any, now: float, *, live: bool) -> None:

@@ -35,6 +35,17 @@ from .webhooks import WebhookCall, refuse, webhooks_in, with_own_urls
 _STATUS_S = 0.05
 """How long empty initial metadata waits for what follows."""
 
+_UNDECIDED = frozenset(
+    {
+        grpc.StatusCode.UNAVAILABLE,
+        grpc.StatusCode.DEADLINE_EXCEEDED,
+        grpc.StatusCode.CANCELLED,
+        grpc.StatusCode.INTERNAL,
+        grpc.StatusCode.UNKNOWN,
+    }
+)
+"""Statuses after which the agent may have taken the request."""
+
 _NOT_READ = "the client did not read a message in time"
 _NO_ROOM = "the messages that the proxy holds take too much memory; send this one again later"
 
@@ -71,6 +82,8 @@ class RelayedCall:
         self._asks = False
         self._webhooks: WebhookCall | None = None
         """Set where the call concerns webhooks, and these are relayed."""
+        self._complete = False
+        """Whether the agent has responded, and completely."""
 
     async def run(self) -> None:
         """Relay the call; ends with the agent's status, or is cancelled when the client cancels."""
@@ -114,7 +127,7 @@ class RelayedCall:
             if self._tap is not None:
                 self._tap.end()
             if self._tap is not None and self._webhooks is not None:
-                await self._webhooks.learn_tasks(self._tap.task_ids)
+                await self._webhooks.finish(self._tap, complete=self._complete)
 
     # ── to the agent ────────────────────────────────────────────────────────────────────────────────────
 
@@ -228,6 +241,9 @@ class RelayedCall:
         except grpc.aio.AioRpcError as error:
             self._record.ended(error.code())
             self._report_status(error.code(), error.details())
+            self._complete = error.code() not in _UNDECIDED
+            if self._webhooks is not None:
+                self._webhooks.refused = self._complete
             trailing = self._error_for_client(error.trailing_metadata())
             await context.abort(error.code(), error.details() or "", trailing)
             return
@@ -235,6 +251,7 @@ class RelayedCall:
             await self._refuse(f"the proxy cannot read a message of the agent, which may hold tool calls: {error}")
             return
         self._record.ended(grpc.StatusCode.OK)
+        self._complete = True
         context.set_trailing_metadata(self._for_client(await call.trailing_metadata()))
 
     async def _first_response(self, call: Any, initial: tuple[tuple[str, str | bytes], ...]) -> Any:

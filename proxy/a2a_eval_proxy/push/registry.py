@@ -75,6 +75,10 @@ class WebhookRegistry:
     async def task_ended(self, task_id: str, now: float) -> None:
         await _in_time(self._table.task_ended(self._key(self._identifier(task_id)), now))
 
+    async def ended(self, webhook_id: str, now: float) -> None:
+        """No further notifications are expected for this webhook."""
+        await _in_time(self._table.end(webhook_id, now))
+
     async def remove(self, task_id: str, config_id: str) -> None:
         """Forget the webhook of a deleted configuration."""
         task_key = self._key(self._identifier(task_id))

@@ -93,6 +93,14 @@ class PushRelay:
                 if not webhook.task_key:
                     await self._set_task(webhook, task_id)
 
+    async def not_expected(self, webhooks: Iterable[Webhook]) -> None:
+        """The agent has refused these webhooks, or their task has ended: no further notifications are expected."""
+        try:
+            for webhook in webhooks:
+                await self.registry.ended(webhook.webhook_id, CLOCK.now())
+        except StoreError as error:
+            logger.debug("the end of a webhook is not stored: %s", error)
+
     async def learn_config_ids(self, payload: Any) -> None:
         """Take over the ids of configurations from a decoded response. Raises StoreError."""
         for webhook_id, config_id in self.addresses.config_ids(payload).items():
@@ -100,7 +108,7 @@ class PushRelay:
 
     async def captured(self, webhook: Webhook, notification: Notification) -> NotificationStream:
         """Report a notification to capture, and learn from it which task the webhook has, and that it has ended."""
-        stream = self.capture.stream(webhook.webhook_id, ended=bool(webhook.ended_at))
+        stream = self.capture.stream(webhook.webhook_id, ended=webhook.task_ended)
         if notification.event is None:
             return stream
         task_id = self.capture.take(stream, notification.body, notification.event)
@@ -117,7 +125,7 @@ class PushRelay:
 
     def _given_up(self, webhook: Webhook, headers: RawHeaders, body: bytes, finding: Finding) -> None:
         """Report a notification that is given up, which another process may have captured."""
-        stream = self.capture.stream(webhook.webhook_id, ended=bool(webhook.ended_at))
+        stream = self.capture.stream(webhook.webhook_id, ended=webhook.task_ended)
         event = read_notification(headers, body, self._max_body_bytes).event
         stream.task_id = stream.task_id or (task_id_of(event) if event is not None else "")
         self.capture.report(stream, finding)

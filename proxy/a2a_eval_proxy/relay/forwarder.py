@@ -174,8 +174,10 @@ class _RequestRelay:
         if message["type"] == "http.disconnect":
             return
         watch = ClientWatch(client.scope, self._context.loop)
+        complete = False
         try:
             await self._exchange(message, tap)
+            complete = True
         except asyncio.CancelledError:
             self._client_gone = self._client_gone or watch.gone
             if not self._client_gone:
@@ -191,7 +193,7 @@ class _RequestRelay:
                 tap.end(Finding("client_gone", "the client left before the answer was complete", Severity.WARNING))
             tap.end()
             if self._webhooks is not None:  # the client may leave now
-                await self._webhooks.learn_tasks(tap.task_ids)
+                await self._webhooks.finish(tap, complete=complete)
 
     async def _exchange(self, message: Message, tap: Tap) -> None:
         """Send the request, whose body begins with `message`, to the agent, and its response to the client."""

@@ -91,6 +91,11 @@ class Tap:
         return self._exchange.task_ids
 
     @property
+    def task_over(self) -> bool:
+        """Whether its task is known to have ended, after `end`."""
+        return self._exchange.task_over
+
+    @property
     def keeps(self) -> Callable[[str], bool] | None:
         """Whether a response about several tasks may show the calls of a task (its id); None for any other response."""
         request = self._exchange.request

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 from abc import ABC, abstractmethod
-from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from ..net.http_client import RawHeaders
@@ -68,6 +67,8 @@ class WebhookRequest(ABC):
         self._webhooks: list[Webhook] = []
         self.problem = ""
         """Why the webhooks of the request are not relayed; "" if they are."""
+        self.refused = False
+        """Whether the agent's response is an error."""
 
     @abstractmethod
     def _read(self) -> list[NewWebhook]:
@@ -110,9 +111,15 @@ class WebhookRequest(ABC):
             self._request.has_webhook = True
             tap.remember_tasks()
 
-    async def learn_tasks(self, task_ids: Iterable[str]) -> None:
-        """The response has named these tasks."""
-        await self._relay.learn_tasks(self._webhooks, task_ids)
+    async def finish(self, tap: Tap, *, complete: bool) -> None:
+        """The exchange is over, and `tap` has ended. `complete`: the whole response has arrived."""
+        await self._relay.learn_tasks(self._webhooks, tap.task_ids)
+        if self._request.operation is Operation.PUSH_CONFIG:
+            over = self.refused
+        else:  # a response without a task is an error or a Message: nothing follows
+            over = complete and tap.unreadable is None and (tap.task_over or not tap.task_ids)
+        if over:
+            await self._relay.not_expected(self._webhooks)
 
 
 class HttpWebhookRequest(WebhookRequest):
@@ -145,7 +152,8 @@ class HttpWebhookRequest(WebhookRequest):
         except ValueError:
             return response
         try:
-            if status < 400 and not (isinstance(payload, dict) and payload.get("error") is not None):
+            self.refused = status >= 400 or (isinstance(payload, dict) and payload.get("error") is not None)
+            if not self.refused:
                 await self.learn(payload, deleted)
             shown = await self._relay.restored(response)
         except StoreError as error:

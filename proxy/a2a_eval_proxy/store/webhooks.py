@@ -23,7 +23,12 @@ class Webhook:
     config_key: str = ""
     """The id of the task's configuration; "" as long as it is not known."""
     ended_at: int = 0
-    """When the task ended."""
+    """When the task ended, or the agent refused the webhook."""
+
+    @property
+    def task_ended(self) -> bool:
+        """Whether its task is known, and has ended."""
+        return bool(self.task_key and self.ended_at)
 
 
 _COLUMNS = [one.name for one in fields(Webhook)]
@@ -41,9 +46,10 @@ WEBHOOKS_INDEX = "CREATE INDEX webhooks_task ON webhooks (task_key)"
 
 _INSERT = f"INSERT INTO webhooks ({', '.join(_COLUMNS)}) VALUES ({', '.join(f':{one}' for one in _COLUMNS)})"  # noqa: S608  # fixed texts
 _SELECT = f"SELECT {', '.join(_COLUMNS)} FROM webhooks WHERE webhook_id = :webhook_id"  # noqa: S608  # fixed texts
-_SET_TASK = "UPDATE webhooks SET task_key = :task_key WHERE webhook_id = :webhook_id AND task_key = ''"
+_SET_TASK = "UPDATE webhooks SET task_key = :task_key, ended_at = 0 WHERE webhook_id = :webhook_id AND task_key = ''"
 _SET_CONFIG = "UPDATE webhooks SET config_key = :config_key WHERE webhook_id = :webhook_id"
 _END = "UPDATE webhooks SET ended_at = :at WHERE task_key = :task_key AND ended_at = 0"
+_END_ONE = "UPDATE webhooks SET ended_at = :at WHERE webhook_id = :webhook_id AND ended_at = 0"
 _ACTIVE = "SELECT count(*) FROM webhooks WHERE task_key = :task_key AND ended_at = 0"
 _ACTIVE_TASKS = "SELECT DISTINCT task_key FROM webhooks WHERE task_key <> '' AND ended_at = 0"
 _REMOVE = "DELETE FROM webhooks WHERE task_key = :task_key AND config_key = :config_key"
@@ -80,6 +86,10 @@ class WebhookTable:
 
     async def task_ended(self, task_key: str, at: float) -> None:
         await self._change(_END, {"task_key": task_key, "at": int(at)})
+
+    async def end(self, webhook_id: str, at: float) -> None:
+        """No further notifications are expected for this webhook, until one names its task (`set_task`)."""
+        await self._change(_END_ONE, {"webhook_id": webhook_id, "at": int(at)})
 
     async def has_active(self, task_key: str) -> bool:
         """Whether a task that has not ended has a webhook."""

@@ -122,12 +122,21 @@ class Relay:
         """The same webhook's address at another proxy."""
         return address.replace(self.push_url, other.push_url)
 
-    def addresses(self) -> list[str]:
-        """The addresses that the agent was given, in the order of their registration."""
+    def addresses(self, *, expecting: bool = False) -> list[str]:
+        """The addresses that the agent was given, in the order of their registration.
+
+        `expecting`: only those at which notifications are expected.
+        """
+        where = "WHERE ended_at = 0" if expecting else ""
         connection: Any = psycopg.connect(self.store) if "://" in str(self.store) else sqlite3.connect(self.store)
         with closing(connection):
-            rows = connection.execute("SELECT webhook_id FROM webhooks ORDER BY registered_at").fetchall()
+            rows = connection.execute(f"SELECT webhook_id FROM webhooks {where} ORDER BY registered_at").fetchall()
         return [f"{self.push_url}/{webhook_id}" for (webhook_id,) in rows]
+
+    async def until_expecting(self, addresses: set[str]) -> None:
+        """Waits until notifications are expected at these addresses alone: the proxy notes so after its response."""
+        while set(self.addresses(expecting=True)) != addresses:
+            await asyncio.sleep(0.01)
 
     async def notify(self, address: str, content: Any, **headers: str) -> httpx.Response:
         """Send a notification as an agent would."""

@@ -33,7 +33,12 @@ from a2a.types import (
     SendMessageRequest,
     TaskPushNotificationConfig,
 )
-from a2a.utils.errors import InvalidParamsError, PushNotificationNotSupportedError
+from a2a.utils.errors import (
+    InvalidParamsError,
+    MethodNotFoundError,
+    PushNotificationNotSupportedError,
+    TaskNotFoundError,
+)
 from agents.grpc_agent import GrpcAgent, grpc_agent
 from agents.scenario_agent import REST_PATH, RPC_PATH, AgentOptions
 from agents.scenarios import URI
@@ -168,6 +173,33 @@ async def test_other_targets_are_invalid_params(binding: str, relay: Relay, clie
     with pytest.raises(ERRORS.get(binding, InvalidParamsError)):
         await clients[binding].task("http://10.0.0.1/")
     assert relay.addresses() == known
+
+
+@each_binding
+async def test_a_webhook_that_the_agent_refuses_expects_nothing(
+    binding: str, relay: Relay, clients: dict[str, Client]
+) -> None:
+    known, expecting = len(relay.addresses()), set(relay.addresses(expecting=True))
+    with pytest.raises((TaskNotFoundError, MethodNotFoundError)):  # HTTP+JSON 0.3 has status 404 alone
+        await clients[binding].create("nobody's", HOOK)
+    assert len(relay.addresses()) == known + 1
+    await relay.until_expecting(expecting)
+
+
+async def test_a_task_that_ends_in_its_response_expects_nothing(tmp_path: Path) -> None:
+    """The agent, which does not notify, could not show the end in another way."""
+    going_on: set[str] = set()
+    settings: dict[str, Any] = {"grpc": "127.0.0.1:0"}
+    async with grpc_agent() as silent, relaying(silent.url, tmp_path / "turns.db", **settings) as relay:
+        for binding in BINDINGS:
+            client = Client(binding, relay.proxy.url, relay.proxy.grpc_address or "")
+            await client.task(HOOK, text="ask hi")
+            going_on |= set(relay.addresses(expecting=True))
+            known = len(relay.addresses())
+            await client.task(HOOK, text="artifact", stream=True)
+            assert len(relay.addresses()) == known + 1
+            await relay.until_expecting(going_on)
+            await client.close()
 
 
 @over_grpc
