@@ -33,7 +33,7 @@ types: $(STAMP) ## mypy --strict on the three packages
 
 test: $(STAMP) ## the whole test suite, with real clients over loopback
 	@tests/system-packages
-	$(BIN)/python -m pytest -n 5 --dist loadfile --no-loadscope-reorder $(ARGS)
+	$(BIN)/python -m pytest -n 4 --dist loadfile --no-loadscope-reorder $(ARGS)
 
 references: $(STAMP) ## write evaluators/docs/references.md from the markers of the tests
 	PYTHONPATH=tests$${PYTHONPATH:+:$$PYTHONPATH} $(BIN)/python -m references.table

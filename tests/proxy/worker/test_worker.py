@@ -343,13 +343,12 @@ async def test_an_engine_waits_for_a_database_that_goes_away_while_a_job_ends(
 ) -> None:
     caplog.set_level("INFO", "a2a_eval_proxy.worker")
     scorer = JobScorer(shared.store, None)
-    stopped = asyncio.Event()
+    scored, stopped = asyncio.Event(), asyncio.Event()
 
     async def score(turn_ids: Sequence[str]) -> int:
         number = await scorer.score(turn_ids)
-        if not stopped.is_set():
-            await asyncio.to_thread(postgres.stop)  # the turn is done, but its job is not
-            stopped.set()
+        scored.set()
+        await stopped.wait()  # the turn is done, but its job is not; the engine may cancel it meanwhile
         return number
 
     async def until_logged(line: str) -> None:
@@ -359,7 +358,9 @@ async def test_an_engine_waits_for_a_database_that_goes_away_while_a_job_ends(
 
     async with working(shared, score):
         await shared.kept.add(said(1, "before"))
-        await stopped.wait()
+        await scored.wait()
+        await asyncio.to_thread(postgres.stop)
+        stopped.set()
         await until_logged("the database cannot be reached: ")
         shared.store.add([said(2, "meanwhile")], lambda: None)
         await asyncio.to_thread(postgres.start)
