@@ -62,7 +62,7 @@ class AgentConnection:
         await self._http.aclose()
 
     async def card_and_interface(self, card_path: str, binding: str | None) -> tuple[AgentCard, AgentInterface]:
-        """The agent's card, and the interface to use, with this `binding` unless it is None.
+        """Returns the agent's card and the interface to use. `binding` None: any binding that this client speaks.
 
         Raises AgentUnreachableError or AgentError if the card cannot be fetched, ConfigurationError if it has no
         interface that can be used.
