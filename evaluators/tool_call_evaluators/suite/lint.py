@@ -1,19 +1,24 @@
-"""Finds parts of a suite without effect: expectations that no evaluator reads, unknown gates, cases without evaluators,
-misspelt placeholders."""
+"""Finds what has no effect in a suite: expectations that no evaluator reads, evaluators without their input, gates that
+cannot be met, cases without evaluators, misspelt placeholders."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import fields
 
-from ..evaluator import Scope, is_built_in
+from ..evaluator import EvaluatorBase, Scope, is_built_in
 from ..matching import placeholders
 from ..metrics.external import External
+from ..model import EXPECT_KEYS
 from ..options import or_known
 from .model import Case, Expectation, Suite
 
 READ_BY: Mapping[str, tuple[str, ...]] = {item.name: item.metadata["read_by"] for item in fields(Expectation)}
 """The keys of `expect`, and the evaluators that read each."""
+
+
+_OF_A_CASE = ("user_goal", "knowledge", "profile", "tasks", "constraints", "tools")
+"""Fields of EvalCase that a case gives itself, not in `expect`."""
 
 
 def unused_expectations(suite: Suite) -> list[str]:
@@ -38,6 +43,30 @@ def unused_expectations(suite: Suite) -> list[str]:
         for key, cases in unused.items()
         if cases
     ]
+
+
+def missing_inputs(suite: Suite) -> list[str]:
+    """A warning for each evaluator and input that its cases do not give, with these cases.
+
+    A case without an expectation that others give is named only if it expects nothing else: a suite may have cases for
+    calls and cases for answers.
+    """
+    found: dict[tuple[str, str], list[str]] = {}
+    given = {metric for metric, _, missing in _inputs(suite) if missing is None}
+    for metric, case, missing in _inputs(suite):
+        if missing and not (metric in given and missing.startswith("expect.") and _expects(case)):
+            found.setdefault((metric, missing), []).append(case.id)
+    return [f"{metric} skips {_cases(ids)}: {missing} is missing" for (metric, missing), ids in found.items()]
+
+
+def unmeasurable_gates(suite: Suite) -> list[str]:
+    """A sentence for each gate whose evaluator has no input in any case, unless the suite tolerates that."""
+    if "unmeasured" in suite.tolerate:
+        return []
+    inputs = list(_inputs(suite))
+    given = {metric for metric, _, missing in inputs if missing is None}
+    absent = {metric: missing for metric, _, missing in inputs if metric in suite.gates and metric not in given}
+    return [f"gate {metric} cannot be met: {missing} is missing in every case" for metric, missing in absent.items()]
 
 
 def unknown_gates(suite: Suite) -> list[str]:
@@ -71,6 +100,39 @@ def unscored_cases(suite: Suite) -> list[str]:
         return ["the suite has no cases: `run` has nothing to send"]
     bare = [case.id for case in suite.cases if not (suite.evaluators if case.evaluators is None else case.evaluators)]
     return [f"no evaluator scores {_cases(bare)}: list some in `evaluators`"] if bare else []
+
+
+def _inputs(suite: Suite) -> Iterator[tuple[str, Case, str | None]]:
+    """The metric of each evaluator with each case that it scores, and the first input that is missing there."""
+    scopes: tuple[Scope, ...] = ("turn", "conversation")
+    shared = {scope: suite.build_evaluators(scope) for scope in scopes}
+    for case in suite.cases:
+        for scope, of_suite in shared.items():
+            for item in of_suite if case.evaluators is None else suite.build_evaluators(scope, case):
+                yield item.metric, case, _missing(item, scope, case)
+
+
+def _missing(evaluator: EvaluatorBase, scope: Scope, case: Case) -> str | None:
+    """The first input of `evaluator` that `case` does not give, as in a suite; None if it gives all.
+
+    What only a run gives, such as the answer, is no input of a case.
+    """
+    whole = case.conversation_case(())
+    expects = [case.expect] if scope == "conversation" else [turn.expect for turn in case.turns]
+    keys = [key for key, readers in READ_BY.items() if evaluator.name in readers]
+    for name in dict.fromkeys((*(EXPECT_KEYS.get(need, need) for need in evaluator.needs), *keys)):
+        if name in _OF_A_CASE and getattr(whole, name) is None:
+            return name
+        options = [option for option in (evaluator.criterion, "criteria") if hasattr(evaluator, option)]
+        in_options = any(getattr(evaluator, option) is not None for option in options)
+        if name in READ_BY and not in_options and all(getattr(expect, name) is None for expect in expects):
+            where = f"expect.{name} of {'the case' if scope == 'conversation' else 'a turn'}"
+            return where + (f", or the option {' or '.join(options)}," if options else "")
+    return None
+
+
+def _expects(case: Case) -> bool:
+    return any(expect != Expectation() for expect in (case.expect, *(turn.expect for turn in case.turns)))
 
 
 def _names(suite: Suite, scope: Scope, case: Case | None) -> frozenset[str] | None:

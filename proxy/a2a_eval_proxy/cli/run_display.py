@@ -21,7 +21,13 @@ from tool_call_evaluators.report.causes import Cause, causes
 from tool_call_evaluators.report.wording import counted, printable
 from tool_call_evaluators.suite import Suite
 from tool_call_evaluators.suite.combined import combined
-from tool_call_evaluators.suite.lint import unknown_gates, unknown_placeholders, unused_expectations
+from tool_call_evaluators.suite.lint import (
+    missing_inputs,
+    unknown_gates,
+    unknown_placeholders,
+    unmeasurable_gates,
+    unused_expectations,
+)
 
 from ..errors import ConfigError
 from ..ids import new_run_name
@@ -68,6 +74,9 @@ async def run_and_show(options: RunOptions) -> bool:
     privacy = privacy_of(options.redact, options.redact_key, no_content=options.no_content)
     plan = _start(options, privacy).selecting(options.selection)
     parts = [_ready(file, suite, plan, options) for file, suite in plan.suites.items()]
+    for suite, _ in () if options.quiet else parts:
+        for sentence in missing_inputs(suite):
+            click.echo(printable(f"warning: {sentence}"), err=True)
     name = options.run or new_run_name(plan.suite.name.replace(", ", "+"))
     try:
         with shown_progress(silent=options.quiet) as progress:
@@ -119,7 +128,10 @@ def _ready(file: str, suite: Suite, plan: RunPlan, options: RunOptions) -> tuple
     """What the command line makes of a suite, and its agent. Raises ConfigError for what is known to fail."""
     from ..runs.preflight import unresolved_headers  # slow to import, and `evaluate` does not need it
 
-    if plan.arksim is None and (wrong := unknown_gates(suite)):
+    wrong = unknown_gates(suite)
+    if not options.selection:  # else it may measure the other cases
+        wrong += unmeasurable_gates(suite)
+    if plan.arksim is None and wrong:
         raise ConfigError(f"{file}: {'; '.join(wrong)}")
     if unresolved := unresolved_headers(file, suite, options.agent_defaults().headers):
         raise ConfigError("; ".join(unresolved))

@@ -12,8 +12,10 @@ from tool_call_evaluators.judge.errors import JudgeNotConfiguredError
 from tool_call_evaluators.report.wording import counted
 from tool_call_evaluators.suite import Suite
 from tool_call_evaluators.suite.lint import (
+    missing_inputs,
     unknown_gates,
     unknown_placeholders,
+    unmeasurable_gates,
     unscored_cases,
     unused_expectations,
 )
@@ -32,8 +34,10 @@ class Findings:
 
 def check_suite(suite: Suite) -> Findings:
     """What is wrong with `suite` itself, and with the settings of its judge."""
-    warnings = [*unused_expectations(suite), *unknown_placeholders(suite), *unscored_cases(suite)]
-    return Findings([*unknown_gates(suite), *_judge_problems(suite)], warnings)
+    warnings = [
+        *unused_expectations(suite), *missing_inputs(suite), *unknown_placeholders(suite), *unscored_cases(suite)
+    ]  # fmt: skip
+    return Findings([*unknown_gates(suite), *unmeasurable_gates(suite), *_judge_problems(suite)], warnings)
 
 
 def _judge_problems(suite: Suite) -> Iterator[str]:

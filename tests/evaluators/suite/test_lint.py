@@ -1,4 +1,4 @@
-"""Expectations that no evaluator looks at, gates on what none measures."""
+"""Expectations that no evaluator reads, evaluators without their input, gates that cannot be met."""
 
 from __future__ import annotations
 
@@ -9,8 +9,10 @@ from tool_call_evaluators import evaluator_names, parse_suite
 from tool_call_evaluators.suite import Expectation
 from tool_call_evaluators.suite.lint import (
     READ_BY,
+    missing_inputs,
     unknown_gates,
     unknown_placeholders,
+    unmeasurable_gates,
     unscored_cases,
     unused_expectations,
 )
@@ -104,3 +106,74 @@ def test_cases_that_nothing_scores_are_named():
     assert unscored_cases(parse_suite(suite % ("[]", ""))) == ["no evaluator scores case a: list some in `evaluators`"]
     assert unscored_cases(parse_suite(suite % ("[tool_error]", ", evaluators: []"))) != []
     assert unscored_cases(parse_suite(suite % ("[]", ", evaluators: [tool_error]"))) == []
+
+
+@pytest.mark.parametrize("key", VALUES)
+def test_an_evaluator_without_its_expectation_is_named(key):
+    for name in READ_BY[key]:
+        suite = f"suite: x\nevaluators: [{name}]\ncases: [{{id: a, turns: [{{user: hi}}]}}, {{id: b, turns: [%s]}}]"
+        (sentence,) = missing_inputs(parse_suite(suite % "{user: hi}"))
+        assert sentence.startswith(f"{name} skips case a and 1 more: expect.{key} of a turn")
+        assert sentence.endswith("is missing")
+        given = f"{{user: first}}, {{user: hi, expect: {{{key}: {VALUES[key]}}}}}"
+        assert missing_inputs(parse_suite(suite % given)) == [sentence.replace(" and 1 more", "")]
+
+
+def test_a_case_that_expects_something_else_is_no_mistake():
+    suite = """
+suite: x
+evaluators: [exact_match, tool_trajectory, goal_completion]
+cases:
+  - {id: answer, user_goal: g, turns: [{user: hi, expect: {response: x}}]}
+  - {id: calls, user_goal: g, turns: [{user: hi, expect: {tool_calls: []}}]}
+  - {id: goalless, turns: [{user: hi, expect: {tool_calls: []}}]}
+"""
+    assert missing_inputs(parse_suite(suite)) == ["goal_completion skips case goalless: user_goal is missing"]
+
+
+def test_an_input_may_stand_elsewhere():
+    """As an option, in the case of a conversation, in a simulated user, or with other criteria."""
+    suite = """
+suite: x
+evaluators: %s
+tools: [{name: f, parameters: {}}]
+cases: [{id: a, simulate: {goal: g}}]
+"""
+    for given in (
+        "[{exact_match: {expected: x}}]",
+        "[{tool_call_args: {expected_tool_calls: []}}]",
+        "[{llm_judge_output: {criteria: polite}}]",
+        "[goal_completion, tool_call_validity, helpfulness, tool_error]",
+        "[{external: {command: [score]}}]",
+    ):
+        assert missing_inputs(parse_suite(suite % given)) == []
+    turn = "suite: x\nevaluators: [{tool_trajectory: {scope: %s, id: t}}]\ncases: [{id: a, turns: [{user: hi%s}]%s}]"
+    expect = ", expect: {tool_calls: []}"
+    assert missing_inputs(parse_suite(turn % ("conversation", expect, ""))) == [
+        "t skips case a: expect.tool_calls of the case is missing"
+    ]
+    both = turn.replace("cases:", "gates: {t: 1}\ncases:") % ("conversation", "", expect)
+    assert missing_inputs(parse_suite(both)) == unmeasurable_gates(parse_suite(both)) == []
+
+
+def test_cases_with_their_own_evaluators_are_read_with_these():
+    suite = """
+suite: x
+evaluators: [tool_trajectory]
+cases:
+  - {id: a, turns: [{user: hi, expect: {tool_calls: []}}]}
+  - {id: b, turns: [{user: hi}], evaluators: [exact_match]}
+"""
+    assert missing_inputs(parse_suite(suite)) == [
+        "exact_match skips case b: expect.response of a turn, or the option expected, is missing"
+    ]
+
+
+def test_a_gate_whose_evaluator_skips_every_case_cannot_be_met():
+    suite = "suite: x\nevaluators: [exact_match]\n%sgates: {exact_match: 1}\ncases: [{id: a, turns: [{user: hi}]}%s]"
+    assert unmeasurable_gates(parse_suite(suite % ("", ""))) == [
+        "gate exact_match cannot be met: expect.response of a turn, or the option expected, is missing in every case"
+    ]
+    measured = ", {id: b, turns: [{user: hi, expect: {response: x}}]}"
+    assert unmeasurable_gates(parse_suite(suite % ("", measured))) == []
+    assert unmeasurable_gates(parse_suite(suite % ("tolerate: [unmeasured]\n", ""))) == []

@@ -30,6 +30,7 @@ SUITES = {
     "empty.yaml": "",
     "no-cases.yaml": "suite: s\nevaluators: [tool_error]\n",
     "gate.yaml": f"suite: s\nevaluators: [tool_error]\ngates: {{tool_eror: 1}}\n{CASES}",
+    "no-input.yaml": f"suite: s\nevaluators: [contains]\ngates: {{contains: 1}}\n{CASES}",
     "limit.yaml": f"suite: s\nevaluators: [tool_error]\ngates: {{tool_error: {{mean: 90}}}}\n{CASES}",
     "model.yaml": f"suite: s\nevaluators: [helpfulness]\n{CASES}",
     "judge.yaml": f"suite: s\njudge: {{model: gpt-4o}}\nevaluators: [helpfulness]\n{CASES}",
@@ -99,6 +100,8 @@ MISTAKES = {
     "expectation typo": Mistake("run expect.yaml --agent {agent}", "did you mean tool_calls?"),
     "case twice": Mistake("run twice.yaml --agent {agent}", "'ask' is already the id of an earlier case"),
     "gate typo": Mistake("run gate.yaml --agent {agent}", "did you mean tool_error?"),
+    "gate without input": Mistake("run no-input.yaml --agent {agent}", "gate contains cannot be met: expect.response"),
+    "gate without input: validate": Mistake("validate no-input.yaml", "gate contains cannot be met: expect.response_c"),
     "gate out of scale": Mistake("run limit.yaml --agent {agent}", "must lie between 0 and 1"),
     "no judge": Mistake("run model.yaml --agent {agent}", "set A2A_EVAL_PROXY_JUDGE_MODEL"),
     "no key": Mistake("run judge.yaml --agent {agent}", "A2A_EVAL_PROXY_JUDGE_API_KEY or OPENAI_API_KEY"),
@@ -247,11 +250,17 @@ def test_a_misspelt_placeholder_and_unread_expectations_are_named(
 def test_a_missing_expectation_is_named_as_in_the_suite(
     agent: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    """Before the run, by `validate` and `run`, and after it."""
     Path("bare.yaml").write_text(f"suite: s\nevaluators: [tool_trajectory]\n{CASES}")
+    warning = "warning: tool_trajectory skips case ask: expect.tool_calls of a turn is missing\n"
+    assert ended(["validate", "bare.yaml"], monkeypatch) == 0
+    assert warning in capsys.readouterr().out
     assert ended(["run", "bare.yaml", "--agent", agent], monkeypatch) == 1
-    assert "every result was skipped (not given: expected_tool_calls (in a suite: expect.tool_calls))" in (
-        capsys.readouterr().out
-    )
+    out, err = capsys.readouterr()
+    assert err.startswith(warning)
+    assert "every result was skipped (not given: expected_tool_calls (in a suite: expect.tool_calls))" in out
+    assert ended(["run", "bare.yaml", "--agent", "http://127.0.0.1:1"], monkeypatch) == 3
+    assert capsys.readouterr().err.startswith(warning), "before anything is sent"
 
 
 @pytest.mark.usefixtures("here")
