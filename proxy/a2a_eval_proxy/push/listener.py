@@ -83,9 +83,11 @@ class PushListener:
         if match is None or scope["method"] in _NOT_SENT:
             return _error(404 if match is None else 405, "this is where agents send notifications of tasks")
         turn = self._turns.setdefault(match[1], asyncio.Lock())  # whose waiters are served in order
+        # An agent that leaves while it waits has sent its notification all the same.
+        reading = asyncio.get_running_loop().create_task(self._body(receive, holder))
         try:
             async with asyncio.timeout(TIMEOUT_S), turn:
-                return await self._in_order(match[1], scope, receive, holder)
+                return await self._in_order(match[1], scope, reading)
         except TimeoutError:
             self._unsent.seen()
             message = f"the webhook did not take this and earlier notifications within {TIMEOUT_S:g} s"
@@ -93,13 +95,11 @@ class PushListener:
             if stream is not None:
                 self._relay.capture.report(stream, Finding("push_timeout", message, Severity.WARNING))
             return _error(504, message)
+        finally:
+            reading.cancel()
 
     async def _in_order(
-        self,
-        webhook_id: str,
-        scope: MutableMapping[str, Any],
-        receive: Callable[[], Awaitable[Message]],
-        holder: object,
+        self, webhook_id: str, scope: MutableMapping[str, Any], reading: Awaitable[bytes | WebhookAnswer | None]
     ) -> WebhookAnswer | None:
         try:
             webhook = await self._relay.registry.get(webhook_id)
@@ -108,7 +108,7 @@ class PushListener:
             return _error(503, "the store of the proxy cannot be read now")
         if webhook is None:
             return _error(404, "no webhook has this address, or it has none any more")
-        body = await self._body(receive, holder)
+        body = await reading
         if not isinstance(body, bytes):
             return body
         notification = await self._read(read_request(scope["headers"]).forward, body)

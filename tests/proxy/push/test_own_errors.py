@@ -9,6 +9,7 @@ import socket
 import uuid
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
 from a2a_eval_proxy.protocol.webhook_targets import WebhookTargets
@@ -87,6 +88,38 @@ async def test_notifications_of_a_webhook_are_sent_one_at_a_time(
     answers = await asyncio.gather(*(relay.notify(f"{address}?n={number}", MESSAGE) for number in range(5)))
     assert [answer.status_code for answer in answers] == [200] * 5
     assert steps == ["begins", "ends"] * 5
+
+
+async def test_a_notification_waits_its_turn_though_its_agent_has_left(
+    relay: Relay, endpoint: Endpoint, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An agent that gives up after some seconds has sent it all the same: without the proxy, it is there by then."""
+    first_begins, first_may_end, send = asyncio.Event(), asyncio.Event(), WebhookSender.send
+
+    async def slow(*arguments: Any) -> WebhookAnswer:
+        first_begins.set()
+        await first_may_end.wait()
+        return await send(*arguments)
+
+    _, _, address = await asking(relay, endpoint.url)
+    monkeypatch.setattr(WebhookSender, "send", slow)
+    first = asyncio.create_task(relay.notify(f"{address}?n=1", MESSAGE))
+    await asyncio.wait_for(first_begins.wait(), 60)
+    body, url = json.dumps(MESSAGE).encode(), urlsplit(address)
+    reader, writer = await asyncio.open_connection(url.hostname, url.port)
+    try:
+        writer.write(b"POST %b?n=2 HTTP/1.1\r\nhost: proxy\r\n" % url.path.encode())
+        writer.write(b"expect: 100-continue\r\ncontent-length: %d\r\n\r\n" % len(body))
+        async with asyncio.timeout(60):
+            assert b" 100 " in await reader.readuntil(b"\r\n\r\n")  # the proxy reads it before its turn
+            writer.write(body)
+            writer.write_eof()
+            assert await reader.read() == b""  # the proxy knows that the agent has left
+    finally:
+        writer.close()
+        first_may_end.set()
+    assert (await first).status_code == 200
+    assert [(await endpoint.next()).target[-3:] for _ in range(2)] == ["n=1", "n=2"]
 
 
 @pytest.mark.parametrize("why", ["digest", "signature", "store"])
