@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
+from threading import BoundedSemaphore
 from typing import Any, TypeVar
 
 from sqlalchemy import text
@@ -12,10 +13,10 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from ..annotations import of_turn
 from ..base import MAX_PAGE_BYTES, StoreUnreachableError, TurnJson
 from ..figures import ERRORED, FAILED
-from ..reads import BEYOND, Order, Rows, StoreReads, TurnPage, turn_json
+from ..reads import BEYOND, MOST_WAITING, Order, Rows, StoreReads, TurnPage, turn_json
 from ..schema import OUTCOMES, PREFIX
 from ..turn_filter import ANY_TURN, TurnFilter
-from .database import TROUBLE, Database, reason
+from .database import TROUBLE, Database, Work, reason
 
 T = TypeVar("T")
 
@@ -68,6 +69,7 @@ class PostgresReads(StoreReads):
     def __init__(self, database: Database, name: str) -> None:
         self._database = database
         self._where = name
+        self._places = BoundedSemaphore(MOST_WAITING)
 
     def _equals(self, column: str) -> str:
         """Compares indexed prefixes, too: the indexes have these expressions."""
@@ -79,7 +81,7 @@ class PostgresReads(StoreReads):
             return (await connection.execute(text(statement), values)).rowcount
 
         try:
-            return await self._database.run(change)
+            return await self._run(change)
         except TROUBLE as error:
             raise StoreUnreachableError(f"store {self._where} cannot be written: {reason(error)}") from error
 
@@ -88,10 +90,18 @@ class PostgresReads(StoreReads):
             return (await connection.execute(text(statement), values)).all()
 
         try:
-            rows = await self._database.run(select)
+            rows = await self._run(select)
         except TROUBLE as error:
             raise StoreUnreachableError(f"store {self._where} cannot be read: {reason(error)}") from error
         return decode(rows)
+
+    async def _run(self, work: Work[T]) -> T:
+        if not self._places.acquire(blocking=False):
+            raise StoreUnreachableError(f"store {self._where}: {MOST_WAITING} operations wait for it already")
+        try:
+            return await self._database.run(work)
+        finally:
+            self._places.release()
 
     async def _turns(
         self,

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import sqlite3
 import time
 from collections.abc import Callable, Iterator
-from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import closing, contextmanager
 from typing import Any, Literal, TypeVar
 from urllib.parse import quote
@@ -19,13 +17,14 @@ from ..reads import Order, Rows, StoreReads, TurnPage, turn_json
 from ..turn_filter import ANY_TURN, TurnFilter
 from .file import Identity, identity
 from .sql import found_by
+from .threads import Begin, StoreThreads
 
 T = TypeVar("T")
 
 _SILENT = "SELECT turn_id FROM turns WHERE status = 'open' AND heard_at < ? ORDER BY heard_at LIMIT ?"
 
-_SEARCHES = ThreadPoolExecutor(2, "store searches")
-"""A search may read thousands of turns: other reads do not wait for many of them."""
+_BUSY_S = 10.0
+"""How long an operation waits for the lock of another process."""
 
 _ANNOTATED = of_turn("group_concat")
 
@@ -57,6 +56,9 @@ class SqliteReads(StoreReads):
 
     def __init__(self, path: str) -> None:
         self._path = path
+        self._reads = StoreThreads("reads", 4)
+        self._searches = StoreThreads("searches", 2)  # of thousands of turns: other reads do not wait for them
+        self._changes = StoreThreads("changes", 1)  # SQLite makes one at a time
 
     def _met(self, error: sqlite3.Error, file: Identity | None) -> None:
         """Called, in any thread, with each error of SQLite and the file of the read."""
@@ -67,7 +69,7 @@ class SqliteReads(StoreReads):
         file = identity(self._path)
         try:
             with closing(
-                sqlite3.connect(f"file:{quote(self._path)}?mode={mode}", uri=True, timeout=10.0)
+                sqlite3.connect(f"file:{quote(self._path)}?mode={mode}", uri=True, timeout=_BUSY_S)
             ) as connection:
                 yield connection
         except sqlite3.Error as error:
@@ -78,21 +80,24 @@ class SqliteReads(StoreReads):
             raise StoreFileError(f"store {self._path}: a turn in it is damaged: {error}") from error
 
     async def _read(
-        self, statement: str, values: dict[str, Any], decode: Callable[[Rows], T], threads: Executor | None = None
+        self, statement: str, values: dict[str, Any], decode: Callable[[Rows], T], threads: StoreThreads | None = None
     ) -> T:
-        def read() -> T:
+        def read(begin: Begin) -> T:
+            begin()
             with self._reading() as connection:
                 return decode(connection.execute(statement, values))
 
-        return await asyncio.get_running_loop().run_in_executor(threads, read)
+        return await (threads or self._reads).run(read)
 
     async def _change(self, statement: str, values: dict[str, Any]) -> int:
-        def change() -> int:
+        def change(begin: Begin) -> int:
             with self._reading("rw") as connection, connection:
                 connection.execute("PRAGMA secure_delete = ON")
+                connection.execute("BEGIN IMMEDIATE")  # waits for the lock
+                begin()
                 return connection.execute(statement, values).rowcount
 
-        return await asyncio.to_thread(change)
+        return await self._changes.run(change)
 
     async def _turns(
         self,
@@ -120,7 +125,7 @@ class SqliteReads(StoreReads):
             f" ORDER BY seq {order} LIMIT :rows"
         )
         values = {**values, "rows": -1 if content else limit + 1}
-        return await self._read(statement, values, decode, _SEARCHES if content else None)
+        return await self._read(statement, values, decode, self._searches if content else None)
 
     def _has_status(self, status: str) -> str:
         """A few turns are open or pending; by the condition alone, SQLite reads all."""
@@ -135,9 +140,10 @@ class SqliteReads(StoreReads):
         return f"+{column} IN (SELECT value FROM json_each(:{parameter}))"  # noqa: S608  # fixed texts
 
     async def take_over(self, silent_s: float, most: int) -> list[TurnJson]:
-        return await asyncio.to_thread(self._take_over, silent_s, most)
+        return await self._changes.run(lambda begin: self._take_over(silent_s, most, begin))
 
-    def _take_over(self, silent_s: float, most: int) -> list[TurnJson]:
+    def _take_over(self, silent_s: float, most: int, begin: Begin) -> list[TurnJson]:
+        begin()
         now = int(time.time())
         with self._reading("rw") as connection:
             if connection.execute(_SILENT, (now - silent_s, 1)).fetchone() is None:
