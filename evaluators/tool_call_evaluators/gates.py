@@ -269,30 +269,30 @@ def _few_captured(limit: float, outcomes: Sequence[Outcome]) -> Iterator[Reason]
 
 
 def _passed_share(outcomes: Sequence[Outcome]) -> float | None:
-    """The share of conversations that pass, without those that the simulated user spoilt; None without any other."""
-    passed: dict[str, bool] = {}
+    """The share of scored conversations that pass, without those that the simulated user spoilt; None without any."""
     spoilt = {outcome.conversation for outcome in outcomes if outcome.spoilt}
-    for outcome in outcomes:
-        if outcome.conversation in spoilt:
-            continue
-        passed[outcome.conversation] = passed.get(outcome.conversation, True) and _all_passed(outcome)
-    return sum(passed.values()) / len(passed) if passed else None
+    turns = grouped((outcome.conversation, _statuses(outcome)) for outcome in outcomes)
+    found = (frozenset().union(*statuses) for conversation, statuses in turns.items() if conversation not in spoilt)
+    passed = [statuses.isdisjoint((Status.FAILED, Status.ERRORED)) for statuses in found if statuses]
+    return sum(passed) / len(passed) if passed else None
 
 
 def _few_passed(limit: float, outcomes: Sequence[Outcome]) -> Iterator[Reason]:
     rate = _passed_share(outcomes)
     if rate is None and outcomes:
-        yield Reason("unmeasured", "pass rate: the simulated user spoilt every conversation")
+        spoilt = any(outcome.spoilt for outcome in outcomes)
+        why = "the simulated user spoilt every conversation" if spoilt else "no conversation was scored"
+        code = CALLS_UNSEEN if any(outcome.unseen for outcome in outcomes) else "unmeasured"
+        yield Reason(code, f"pass rate: {why}")
     if rate is not None and rate < limit:
         yield Reason("below_pass_rate", f"pass rate of conversations {_below(rate, limit)}")
 
 
-def _all_passed(outcome: Outcome) -> bool:
-    """Whether the turn was executed without failure and none of its results failed or errored."""
-    if outcome.results is None or outcome.failure is not None:
-        return False
-    bad = (Status.FAILED, Status.ERRORED)
-    return not any(result.status in bad for result in outcome.results)
+def _statuses(outcome: Outcome) -> frozenset[Status]:
+    """Those of its results that were not skipped, and failed for a turn that failed or was not executed."""
+    found = {result.status for result in outcome.results or () if result.status is not Status.SKIPPED}
+    failed = outcome.results is None or outcome.failure is not None
+    return frozenset(found | {Status.FAILED} if failed else found)
 
 
 _COUNT = whole_number(0, 1_000_000_000)
@@ -341,7 +341,7 @@ class RunGates(Declared):
             lambda limit: f"pass rate of conversations ≥ {_value_text(limit)}",
         ),
     )
-    """The lowest accepted share, 0 to 1, of conversations that pass; replaces "every result must pass"."""
+    """The lowest accepted share, 0 to 1, of scored conversations that pass; replaces "every result must pass"."""
 
     def checks(self, outcomes: Sequence[Outcome]) -> list[GateCheck]:
         """Its limits and what the run reached."""

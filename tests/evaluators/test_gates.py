@@ -243,6 +243,25 @@ def test_under_a_pass_rate_what_did_not_run_still_counts():
     assert codes(gate(run, run=RunGates(pass_rate=1.0)))[0] == "below_pass_rate"
 
 
+def test_a_conversation_in_which_nothing_was_scored_has_no_part_in_the_pass_rate():
+    skipped = EvalResult.skipped("tool_error", "the tool calls are unknown")
+    bad_and_unscored = [*outcomes([bad()], conversation="a"), *outcomes([skipped], [skipped], conversation="b")]
+    verdict = gate(bad_and_unscored, run=RunGates(pass_rate=0.5))
+    assert checks(verdict) == [(None, "pass_rate", "0.00", False)]
+    assert checks(gate(outcomes([skipped], [good()]), run=RunGates(pass_rate=1.0)))[0][2] == "1.00"
+
+
+def test_a_pass_rate_is_not_measured_where_nothing_was_scored():
+    skipped = EvalResult.skipped("tool_error", "the tool calls are unknown")
+    verdict = gate(outcomes([skipped]), run=RunGates(pass_rate=0.5))
+    assert checks(verdict) == [(None, "pass_rate", "not measured", False)]
+    assert "pass rate: no conversation was scored" in [reason.message for reason in verdict.reasons]
+    unseen = [Outcome("a", "a", [skipped], unseen="the tool calls are unknown")]
+    assert not gate(unseen, run=RunGates(pass_rate=0.5)).passed
+    allowed = gate(unseen, run=RunGates(pass_rate=0.5), allow_no_capture=True)
+    assert checks(allowed) == [(None, "pass_rate", "not measured", None)]
+
+
 def checks(verdict):
     return [(check["metric"], check["gate"], check["text"], check["passed"]) for check in verdict.to_dict()["gates"]]
 
