@@ -13,7 +13,9 @@ from typing import Any
 
 import httpx._transports.default as httpx_transport
 import pytest
+from httpx._config import DEFAULT_TIMEOUT_CONFIG
 from hypothesis import HealthCheck, settings
+from support.patience import PATIENCE_S
 from support.ports import held_ports
 from support.postgres_server import PostgresServer, running_postgres, why_not
 
@@ -45,6 +47,10 @@ def _ssl_context(verify: Any = True, cert: Any = None, trust_env: bool = True) -
 
 
 httpx_transport.create_ssl_context = _ssl_context
+
+# Clients that name no limit, those of a2a-sdk among them, give up after 5 s: a machine may stand still for longer.
+for _step in ("connect", "read", "write", "pool"):
+    setattr(DEFAULT_TIMEOUT_CONFIG, _step, PATIENCE_S)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -23,6 +23,7 @@ from a2a.utils.proto_utils import to_stream_response
 from agents.capture_agent import METADATA_KEY, URI, CaptureExecutor, GatedHandler, agent_card, request_handler
 from google.protobuf.json_format import MessageToDict
 from starlette.applications import Starlette
+from support.patience import PATIENCE_S
 
 Json = dict[str, Any]
 
@@ -73,7 +74,7 @@ class Sender(PushNotificationSender):
             await self.post(webhook, event)
 
     async def post(self, webhook: Any, event: Json) -> int:
-        async with httpx.AsyncClient(trust_env=False, limits=UNKEPT) as client:
+        async with httpx.AsyncClient(trust_env=False, timeout=PATIENCE_S, limits=UNKEPT) as client:
             response = await client.post(webhook.url, content=self.body(event), headers=self.headers(webhook))
         return response.status_code
 

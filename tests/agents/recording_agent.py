@@ -24,6 +24,7 @@ from a2a.types import AgentCapabilities, AgentCard, AgentInterface
 from a2a_tool_capture import CapturingExecutor, CapturingRequestHandler, GatedPushConfigStore, ToolCallRecorder
 from a2a_tool_capture.agent.executor import declare_tool_calls
 from starlette.applications import Starlette
+from support.patience import PATIENCE_S
 
 UNKEPT = httpx.Limits(max_keepalive_connections=0)
 """Connections that nobody has to close."""
@@ -122,7 +123,7 @@ def build_ungated_app(url: str) -> Any:
 
 
 def push_sender(webhooks: PushNotificationConfigStore) -> BasePushNotificationSender:
-    return BasePushNotificationSender(httpx.AsyncClient(trust_env=False, limits=UNKEPT), webhooks)
+    return BasePushNotificationSender(httpx.AsyncClient(trust_env=False, timeout=PATIENCE_S, limits=UNKEPT), webhooks)
 
 
 def agent_card(url: str) -> AgentCard:

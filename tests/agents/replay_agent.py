@@ -13,6 +13,8 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Self
 
+from support.patience import PATIENCE_S
+
 CARD_PATH = b"/.well-known/agent-card.json"
 
 
@@ -98,7 +100,7 @@ class ReplayAgent:
         return self.card if CARD_PATH in request.head.split(b"\r\n")[0] else self.answer
 
     def _wait_for_release(self) -> None:
-        if not self._released.acquire(timeout=60):
+        if not self._released.acquire(timeout=PATIENCE_S):
             raise TimeoutError("nobody released the next piece")
 
 

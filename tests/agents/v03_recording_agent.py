@@ -27,6 +27,7 @@ from a2a.types import (
 from a2a.utils import new_task
 from a2a_tool_capture import CapturingRequestHandler, ToolCallRecorder
 from agents.serving import agent_arguments, serve_forever
+from support.patience import PATIENCE_S
 
 recorder = ToolCallRecorder()
 
@@ -94,7 +95,7 @@ def build_app(url: str) -> Any:
         card,
         recorder=recorder,
         push_config_store=webhooks,
-        push_sender=BasePushNotificationSender(httpx.AsyncClient(trust_env=False), webhooks),
+        push_sender=BasePushNotificationSender(httpx.AsyncClient(trust_env=False, timeout=PATIENCE_S), webhooks),
     )
     return A2AStarletteApplication(card, handler).build()
 

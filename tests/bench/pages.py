@@ -166,7 +166,7 @@ def _streaming(agent: ReplayAgent, port: int) -> Iterator[None]:
     try:
         yield
     finally:
-        ended.join(timeout=30)
+        ended.join(timeout=60)
 
 
 def _read(url: str, request: Mapping[str, Any]) -> None:

@@ -243,7 +243,7 @@ def counted_calls(file: Path, load: Callable[[], int]) -> Calls:
 def _request(file: Path) -> None:
     """Create the file that subjects/stage.py waits for, and wait until it has deleted the file again."""
     file.touch()
-    give_up = time.monotonic() + 10
+    give_up = time.monotonic() + 60
     while file.exists():
         if time.monotonic() > give_up:
             raise BehaviourError(f"the proxy does not count calls: nothing happened to {file}")

@@ -24,8 +24,8 @@ from . import procfs
 from .report import DIRECT
 from .revision import PACKAGES
 
-START_TIMEOUT_S = 30.0
-SETTLE_TIMEOUT_S = 30
+START_TIMEOUT_S = 60.0
+SETTLE_TIMEOUT_S = 60
 SUBJECTS = Path(__file__).parent / "subjects"
 
 NGINX_CONFIG = """\
@@ -108,13 +108,13 @@ class Running:
 
     def counter(self, name: str) -> int:
         """A counter of the proxy's metrics, 0 where it has none of that name."""
-        with urllib.request.urlopen(f"{self.admin_url}/metrics", timeout=30) as answer:
+        with urllib.request.urlopen(f"{self.admin_url}/metrics", timeout=60) as answer:
             found = re.search(rf"^a2a_eval_proxy_{name}_total (\S+)", answer.read().decode(), re.MULTILINE)
         return int(float(found[1])) if found else 0
 
     def stored_turns(self) -> list[dict[str, Any]]:
         """The first 100 turns in the proxy's store."""
-        with urllib.request.urlopen(f"{self.admin_url}/api/turns?limit=100", timeout=10) as answer:
+        with urllib.request.urlopen(f"{self.admin_url}/api/turns?limit=100", timeout=60) as answer:
             turns: list[dict[str, Any]] = json.load(answer)["items"]
         return turns
 
@@ -262,7 +262,7 @@ def _wait_until_ready(name: str, process: subprocess.Popen[bytes], launch: Launc
 def _stop(process: subprocess.Popen[bytes]) -> None:
     process.send_signal(signal.SIGTERM)
     try:
-        process.wait(timeout=10)
+        process.wait(timeout=60)
     except subprocess.TimeoutExpired:
         process.send_signal(signal.SIGKILL)
         process.wait()

@@ -22,6 +22,7 @@ from a2a.types import TaskState
 from deployment.containers import DEPLOY, IMAGE, NoContainersError, Podman, working_podman
 from deployment.pod import PROXY, TOKEN, Pod, running, say
 from deployment.rendering import overlay
+from support.patience import PATIENCE_S
 from support.ports import held_ports
 from support.postgres_server import PostgresServer
 from support.prefork import run
@@ -108,7 +109,7 @@ async def test_gateways_capture_and_workers_score(
     with running(podman, tmp_path, overlay("shared-store"), secret, upstream) as gateway:
         async with await create_client(gateway.url) as client:
             assert await say(client, "Where is order ORD-1001?") == TaskState.TASK_STATE_COMPLETED
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(PATIENCE_S):
             while not (turns := gateway.get("/api/turns?status=done").json()["items"]):
                 await asyncio.sleep(0.1)
         assert "a2a_eval_proxy_turns_scored_total 0.0" in gateway.get("/metrics").text
@@ -140,7 +141,7 @@ async def test_the_compose_file_serves_and_writes_the_report(podman: Podman, tmp
             async with await create_client(f"http://127.0.0.1:{proxy}") as client:
                 for text in ("Where is order ORD-1001?", "When will order ORD-1001 arrive?"):
                     assert await say(client, text) == TaskState.TASK_STATE_COMPLETED
-            httpx.post(f"http://127.0.0.1:{admin}/api/flush", timeout=30, trust_env=False).raise_for_status()
+            httpx.post(f"http://127.0.0.1:{admin}/api/flush", timeout=PATIENCE_S, trust_env=False).raise_for_status()
             assert "passed" in compose("--profile", "report", "run", "--rm", "report")
             podman("cp", "a2a-eval-proxy:/data/report", tmp_path / "report")
         finally:
@@ -149,7 +150,7 @@ async def test_the_compose_file_serves_and_writes_the_report(podman: Podman, tmp
 
 
 async def until_it_answers(url: str) -> None:
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(PATIENCE_S):
         while True:
             with suppress(httpx.TransportError):
                 if httpx.get(f"{url}/.well-known/agent-card.json", trust_env=False).is_success:
@@ -169,7 +170,7 @@ async def test_a_client_talks_to_the_agent_and_the_proxy_scores_it(pod: Pod) -> 
     async with await create_client(pod.url) as client:
         assert await say(client, text) == TaskState.TASK_STATE_COMPLETED
     flushed = httpx.post(
-        f"{pod.admin}/api/flush", headers={"Authorization": f"Bearer {TOKEN}"}, timeout=30, trust_env=False
+        f"{pod.admin}/api/flush", headers={"Authorization": f"Bearer {TOKEN}"}, timeout=PATIENCE_S, trust_env=False
     )
     assert flushed.is_success
     (turn,) = (turn for turn in pod.get("/api/turns").json()["items"] if turn["user_text"] == text)

@@ -19,7 +19,7 @@ global
     stats socket {socket} mode 600 level user
 defaults
     mode http
-    timeout connect 5s
+    timeout connect 60s
     timeout client 60s
     timeout server 60s
     retries 0

@@ -9,8 +9,9 @@ from types import TracebackType
 from typing import Self
 from urllib.parse import urlsplit
 
+from support.patience import PATIENCE_S
+
 HOP_BY_HOP = {"connection", "keep-alive", "transfer-encoding"}
-TIMEOUT_S = 30
 
 Headers = list[tuple[str, str]]
 
@@ -47,7 +48,7 @@ class RawConnection:
     def __enter__(self) -> Self:
         parts = urlsplit(self.url)
         self._authority = parts.netloc
-        self._socket = socket.create_connection((parts.hostname or "", parts.port or 80), TIMEOUT_S)
+        self._socket = socket.create_connection((parts.hostname or "", parts.port or 80), PATIENCE_S)
         self._file = self._socket.makefile("rb")
         return self
 

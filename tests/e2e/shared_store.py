@@ -14,6 +14,7 @@ from typing import Any
 import httpx
 import psycopg
 from e2e.streams import HEADERS
+from support.patience import PATIENCE_S
 from support.processes import ChildProcess
 from support.proxy import COMMAND, READY
 from support.raw_a2a import RPC, Wire
@@ -86,7 +87,7 @@ class Member:
     def stop(self) -> None:
         """Ask it to end; `code` is what it exits with."""
         self._child.terminate()
-        self.code = self._child.wait(60)
+        self.code = self._child.wait(PATIENCE_S)
         self._close()
 
     def _close(self) -> None:
@@ -141,7 +142,7 @@ async def keep_talking(proxy: Member, said: Said, goal: int, batch: int, progres
 
 async def _say(found: dict[str, str], texts: list[str]) -> None:
     """Returns when all are answered and stored. Raises HTTPError where the proxy is gone."""
-    async with httpx.AsyncClient(timeout=30, trust_env=False) as http:
+    async with httpx.AsyncClient(timeout=PATIENCE_S, trust_env=False) as http:
 
         async def say(text: str) -> None:
             body = Wire("1.0", "JSONRPC").message(text).body

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 
 import httpx
 from e2e.streams import HEADERS
+from support.patience import PATIENCE_S
 from support.raw_a2a import RPC, Wire
 
 STREAMED = "chunks"
@@ -50,7 +51,7 @@ async def constant_traffic(url: str, clients: int) -> AsyncIterator[Traffic]:
     enough = asyncio.Event()
 
     async def client(number: int) -> None:
-        async with httpx.AsyncClient(timeout=30, trust_env=False) as http:
+        async with httpx.AsyncClient(timeout=PATIENCE_S, trust_env=False) as http:
             while not enough.is_set() and not traffic.failures:
                 text = f"{STREAMED if number % 2 else 'artifact'} {uuid.uuid4()}"
                 try:

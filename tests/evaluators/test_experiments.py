@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from a2a_tool_capture import ToolCall
+from support.patience import PATIENCE_S
 from tool_call_evaluators import (
     AgentTrace,
     SuiteError,
@@ -144,7 +145,7 @@ async def test_examples_run_at_once_and_several_times():
     together = asyncio.Barrier(3)
 
     async def agent(example):
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(PATIENCE_S):
             await together.wait()
         return {"output": "ok", "toolCalls": []}
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import pytest
+from support.patience import PATIENCE_S
 from tool_call_evaluators import (
     AsyncEvaluator,
     EvalCase,
@@ -132,7 +133,7 @@ async def test_those_that_wait_wait_side_by_side():
         metric = "meeting"
 
         async def evaluate(self, case: EvalCase) -> EvalResult:
-            async with asyncio.timeout(10), arrived:
+            async with asyncio.timeout(PATIENCE_S), arrived:
                 return EvalResult(self.metric, 1.0)
 
     results = await evaluate(CASE, [Meeting(), Meeting()])

@@ -9,6 +9,7 @@ from pathlib import Path
 import a2a_tool_capture
 import pytest
 from a2a_tool_capture.connector import A2AToolCaptureExtension, AgentConfig, AgentResponse, BaseAgent, ToolCall
+from support.patience import PATIENCE_S
 
 AGENT = """
 from arksim import A2AToolCaptureExtension, AgentResponse, ToolCall
@@ -36,7 +37,9 @@ def run(script: str, *path: Path) -> subprocess.CompletedProcess[str]:
     """In an interpreter of its own: the names stay in a process."""
     paths = ":".join(map(str, [Path(a2a_tool_capture.__file__).parents[1], *path]))
     command = [sys.executable, "-c", f"from a2a_tool_capture.connector.arksim_names import names\n{script}"]
-    return subprocess.run(command, capture_output=True, text=True, check=False, env={"PYTHONPATH": paths}, timeout=60)
+    return subprocess.run(
+        command, capture_output=True, text=True, check=False, env={"PYTHONPATH": paths}, timeout=PATIENCE_S
+    )
 
 
 @pytest.mark.statement(322, 328)

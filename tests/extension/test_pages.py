@@ -41,6 +41,7 @@ from opentelemetry.sdk.trace import TracerProvider
 from starlette.applications import Starlette
 from starlette.middleware import Middleware
 from support.checking import check
+from support.patience import PATIENCE_S
 
 EXTENSION = Path(__file__).parents[2] / "extension"
 MOST_CHANGED_LINES = 5
@@ -70,7 +71,7 @@ async def test_five_changed_lines_make_a_stock_agent_report_its_calls() -> None:
 
     for mark, calls in (("-", []), ("+", [("look_up", {"order_id": "ORD-1001"})])):
         with ServerThread(lambda url, mark=mark: app(url, mark)) as server:
-            async with CaptureClient(server.url, timeout_s=20) as client:
+            async with CaptureClient(server.url, timeout_s=PATIENCE_S) as client:
                 assert client.declared is bool(calls)
                 turn = await client.send("Where is my order?")
             if mark == "+":

@@ -30,6 +30,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 from pydantic import BaseModel
+from support.patience import PATIENCE_S
 
 SCHEMA = Draft202012Validator(
     json.loads(files(a2a_tool_capture).joinpath("schema", "tool-call-capture-v1.schema.json").read_text("utf-8"))
@@ -531,7 +532,7 @@ async def test_each_request_has_its_own_calls(recorder: ToolCallRecorder) -> Non
 
     @recorder.tool
     def slow(number: int) -> int:
-        everybody.wait(timeout=20)
+        everybody.wait(timeout=PATIENCE_S)
         return number
 
     async def serve(number: int) -> list[Any]:

@@ -21,7 +21,7 @@ PATHS = ("/lf.a2a.v1.A2AService/SendMessage", "/a2a.v1.A2AService/SendStreamingM
 CODES = (grpc.StatusCode.OK, grpc.StatusCode.NOT_FOUND, grpc.StatusCode.UNKNOWN, grpc.StatusCode.UNAUTHENTICATED)
 HANG_S = 60.0
 AT_ONCE = 25
-SETTLE_S = 20.0
+SETTLE_S = 60.0
 
 Metadata = tuple[tuple[str, str | bytes], ...]
 

@@ -30,7 +30,7 @@ _MAX_GROWTH = 256 * 1024 * 1024
 """Bytes that the proxy may take beyond what it had before the round, at any time in it."""
 
 _SPARE_DESCRIPTORS = 8
-_BACK_TO_BASE_S = 30.0
+_BACK_TO_BASE_S = 60.0
 _LOOK_S = 0.2
 _TAIL = 1 << 20
 _CONTROLS = 3

@@ -10,6 +10,7 @@ import pytest
 from fuzz.__main__ import told
 from fuzz.plan import BEHAVIOURS, round_of
 from fuzz.rounds import run_round
+from support.patience import PATIENCE_S
 from support.proxy import COMMAND
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(400)]
@@ -26,6 +27,6 @@ async def test_nothing_crosses_and_nothing_hangs() -> None:
         round_of(secrets.randbelow(1_000_000), 0, connections=_CONNECTIONS),
     ]
     at_once = [replace(plan, clients=_CONNECTIONS) for plan in plans]
-    results = await asyncio.gather(*(run_round(plan, [COMMAND]) for plan in at_once))
+    results = await asyncio.gather(*(run_round(plan, [COMMAND], patience_s=PATIENCE_S) for plan in at_once))
     found = [told(plan, result, result.seconds) for plan, result in zip(plans, results, strict=True) if result.findings]
     assert not found, "\n".join(found)

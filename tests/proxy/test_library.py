@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 
 from a2a_eval_proxy.demo.agent import run_agent
+from support.patience import PATIENCE_S
 
 PAGE = Path(__file__).parents[2] / "proxy/docs/library.md"
 DEMO = Path(__file__).parents[2] / "proxy/a2a_eval_proxy/demo/suite.yaml"
@@ -26,7 +27,12 @@ async def test_the_library_example_runs(tmp_path: Path) -> None:
         program = example.replace("http://127.0.0.1:9999", url)
         assert program != example
         done = await asyncio.to_thread(
-            subprocess.run, [sys.executable, "-c", program], cwd=tmp_path, capture_output=True, text=True, timeout=60
+            subprocess.run,
+            [sys.executable, "-c", program],
+            cwd=tmp_path,
+            capture_output=True,
+            text=True,
+            timeout=PATIENCE_S,
         )
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.endswith("0 turns\nTrue\n")

@@ -10,8 +10,7 @@ from typing import Any
 from a2a_eval_proxy.store import Scored, ScoredConversation, Store, TurnQuery
 from a2a_eval_proxy.store.base import Score
 from a2a_eval_proxy.turn import Turn
-
-_TIMEOUT_S = 30
+from support.patience import PATIENCE_S
 
 
 def turn(number: int, **fields: Any) -> Turn:
@@ -59,5 +58,5 @@ class Kept:
 
 
 async def _awaited(committed: threading.Event) -> None:
-    await asyncio.to_thread(committed.wait, _TIMEOUT_S)
+    await asyncio.to_thread(committed.wait, PATIENCE_S)
     assert committed.is_set()

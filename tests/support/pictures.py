@@ -12,6 +12,7 @@ from a2a_eval_proxy.demo.story import tell
 from a2a_eval_proxy.ui.stored.store_pages import store_pages
 from rich.console import Console
 from support.chromium import chromium, screenshot, tab
+from support.patience import PATIENCE_S
 
 _FOLDER = Path(__file__).parents[2] / "proxy/docs/pictures"
 PICTURE = _FOLDER / "report.png"
@@ -26,7 +27,7 @@ def picture_of(report: Path, session: Any, path: Path) -> None:
 
     with tab(session, width=1040) as opened:
         opened.get(report.as_uri())
-        WebDriverWait(opened, 20).until(lambda page: page.find_elements("class name", "turn"))
+        WebDriverWait(opened, PATIENCE_S).until(lambda page: page.find_elements("class name", "turn"))
         opened.execute_script(_LEFT_OUT)
         screenshot(opened, path, opened.execute_script(_END))
 
@@ -37,7 +38,7 @@ def picture_of_pages(address: str, session: Any, path: Path) -> None:
 
     with tab(session, width=1040) as opened:
         opened.get(address)
-        WebDriverWait(opened, 20).until(lambda page: page.find_elements("css selector", "html[data-ready]"))
+        WebDriverWait(opened, PATIENCE_S).until(lambda page: page.find_elements("css selector", "html[data-ready]"))
         screenshot(opened, path, 620)
 
 

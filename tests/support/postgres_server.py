@@ -16,12 +16,12 @@ from pathlib import Path
 from urllib.parse import quote
 
 import psycopg
+from support.patience import PATIENCE_S
 from support.ports import held_ports
 
 PASSWORD = "open sesame: 100%"
 """One that has to be quoted in a URL."""
 
-_START_S = 30
 _SETTINGS = {
     "fsync": "off",  # a machine that loses power is not what is tested
     "full_page_writes": "off",
@@ -98,7 +98,7 @@ class PostgresServer:
             self._process = subprocess.Popen(
                 self._as_user([str(self._bin / "postgres"), "-D", str(self._data), *flags]), stdout=log, stderr=log
             )
-        deadline = time.monotonic() + _START_S
+        deadline = time.monotonic() + PATIENCE_S
         while True:
             try:
                 psycopg.connect(self.url("postgres"), connect_timeout=5).close()
@@ -113,7 +113,7 @@ class PostgresServer:
         """Stop it at once: every connection breaks, what was committed stays."""
         if self._process is not None:
             self._process.send_signal(signal.SIGQUIT)
-            self._process.wait(_START_S)
+            self._process.wait(PATIENCE_S)
             self._process = None
 
     def _as_user(self, command: Sequence[str]) -> list[str]:

@@ -9,9 +9,9 @@ from typing import Any
 
 from a2a_eval_proxy.store import open_store
 from a2a_eval_proxy.turn import Turn
+from support.patience import PATIENCE_S
 
 _BATCH = 500
-_TIMEOUT_S = 60
 
 
 def store_turns(path: Path, turns: Iterable[dict[str, Any]], run: str | None = None) -> None:
@@ -36,4 +36,4 @@ def _add(store: Any, turns: list[dict[str, Any]]) -> None:
     committed = threading.Event()
     evaluations = {turn["turn_id"]: turn["evaluations"] for turn in turns}
     assert store.add([Turn.from_dict(turn) for turn in turns], committed.set, evaluations.get)
-    assert committed.wait(_TIMEOUT_S)
+    assert committed.wait(PATIENCE_S)

@@ -8,6 +8,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from support.patience import PATIENCE_S
 from support.prefork import COMMAND, Forked, run
 
 SERVE = ("serve", "--upstream", "http://127.0.0.1:1", "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--no-otlp")
@@ -38,7 +39,7 @@ def test_signals_and_files_are_its_own(number: int, tmp_path: Path) -> None:
             assert os.getpgid(process.pid) == os.getpgid(0)
             process.send_signal(number)
             rest = process.stdout.read()
-        assert process.wait(30) == process.poll() == (-number if number == signal.SIGKILL else 0), rest
+        assert process.wait(PATIENCE_S) == process.poll() == (-number if number == signal.SIGKILL else 0), rest
     with pytest.raises(ProcessLookupError):
         os.kill(process.pid, 0)
 

@@ -41,7 +41,7 @@ public class JdkRequests {
             ? HttpRequest.BodyPublishers.noBody()
             : HttpRequest.BodyPublishers.ofByteArray(Base64.getDecoder().decode(parts[2]));
         return HttpRequest.newBuilder(URI.create(url + parts[1]))
-            .timeout(Duration.ofSeconds(30))
+            .timeout(Duration.ofSeconds(60))
             .header("Content-Type", "application/json")
             .header("A2A-Version", "1.0")
             .method(parts[0], body)

@@ -12,7 +12,7 @@ from typing import Any
 import httpx
 
 URI = "https://arksim.arklex.ai/a2a/tool-call-capture/v1"
-TIMEOUT_S = 30.0
+TIMEOUT_S = 60.0
 TLS = ssl.create_default_context()
 """Of all HTTP clients: one of its own for each would take 20 ms."""
 

@@ -10,6 +10,7 @@ from typing import Any
 import httpx
 import pytest
 from agents.stepwise_agent import RPC_PATH, stepwise_agent
+from support.patience import PATIENCE_S
 from support.proxy import Proxy, Turn
 
 OPTIONS = ("--no-evaluate",)
@@ -23,9 +24,7 @@ def agent() -> Iterator[str]:
 
 def rpc(proxy: Proxy, method: str, params: dict[str, Any]) -> dict[str, Any]:
     body = {"jsonrpc": "2.0", "id": 1, "method": method, "params": params}
-    answer = httpx.post(
-        f"{proxy.url}{RPC_PATH}", json=body, headers={"A2A-Version": "1.0"}, trust_env=False, timeout=30
-    )
+    answer = httpx.post(f"{proxy.url}{RPC_PATH}", json=body, headers={"A2A-Version": "1.0"}, trust_env=False)
     result: dict[str, Any] = answer.json()["result"]
     return result
 
@@ -83,7 +82,7 @@ def test_a_turn_and_its_task_survive_the_process(agent: str, tmp_path: Path, end
             proxy.kill()
         else:
             proxy.terminate()
-            assert proxy.wait(30) == 0
+            assert proxy.wait(PATIENCE_S) == 0
     with Proxy(agent, store, *OPTIONS) as proxy:
         (before,) = proxy.turns(status="open")
         assert before["ended_at"] is None

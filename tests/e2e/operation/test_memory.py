@@ -68,7 +68,7 @@ def message(text: str) -> dict[str, Any]:
 
 
 async def test_large_bodies_pass_unread_where_others_are_being_read(tmp_path: Path) -> None:
-    async with agent_and_proxy(tmp_path) as (agent, proxy), httpx.AsyncClient(base_url=proxy.url, timeout=60) as http:
+    async with agent_and_proxy(tmp_path) as (agent, proxy), httpx.AsyncClient(base_url=proxy.url) as http:
         end = asyncio.Event()
 
         async def upload() -> AsyncIterator[bytes]:

@@ -35,7 +35,7 @@ def proxy(agent: GetAgent, tmp_path_factory: pytest.TempPathFactory) -> Iterator
 
 def post(proxy: Proxy, body: bytes, content_type: str = PROTOBUF, **headers: str) -> httpx.Response:
     named = {name.replace("_", "-"): value for name, value in headers.items()} | {"content-type": content_type}
-    return httpx.post(f"{proxy.otlp_url}/v1/traces", content=body, headers=named, timeout=60, trust_env=False)
+    return httpx.post(f"{proxy.otlp_url}/v1/traces", content=body, headers=named, trust_env=False)
 
 
 def passes_through(proxy: Proxy) -> bool:

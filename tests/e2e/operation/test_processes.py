@@ -18,6 +18,7 @@ import pytest
 from a2a_tool_capture import URI
 from agents.stepwise_agent import RPC_PATH, stepwise_agent
 from support.live import live
+from support.patience import PATIENCE_S
 from support.prefork import COMMAND
 from support.processes import ChildProcess
 from support.proxy import Proxy
@@ -35,7 +36,7 @@ def rpc(proxy: Proxy, method: str, params: dict[str, Any]) -> dict[str, Any]:
     """A request on a connection of its own, which any of the processes may get."""
     body = {"jsonrpc": "2.0", "id": 1, "method": method, "params": params}
     url, headers = f"{proxy.url}{RPC_PATH}", {"A2A-Version": "1.0"}
-    result: dict[str, Any] = httpx.post(url, json=body, headers=headers, trust_env=False, timeout=30).json()["result"]
+    result: dict[str, Any] = httpx.post(url, json=body, headers=headers, trust_env=False).json()["result"]
     return result
 
 
@@ -70,7 +71,7 @@ def test_turns_of_all_processes_are_in_one_store_and_one_set_of_metrics(agent: s
         assert metric(proxy, "turns_closed_total") == 40
         wires = [proxy.get(f"/api/turns/{turn['turn_id']}/wire") for turn in turns]
         proxy.terminate()
-        assert proxy.wait(30) == 0
+        assert proxy.wait(PATIENCE_S) == 0
     assert {turn["task_id"] for turn in turns} == {task["id"] for task in tasks}
     assert {(turn["status"], len(turn["tool_calls"]), len(turn["findings"])) for turn in turns} == {("done", 1, 0)}
     for turn, wire in zip(turns, wires, strict=True):
@@ -120,7 +121,7 @@ def test_where_the_main_process_or_the_supervisor_dies_all_end(agent: str, tmp_p
         everyone = proxy.children()
         if victim == "main":
             os.kill(everyone[0], signal.SIGKILL)
-            assert proxy.wait(30) == 128 + signal.SIGKILL
+            assert proxy.wait(PATIENCE_S) == 128 + signal.SIGKILL
         else:
             proxy.kill()
         while any(Path(f"/proc/{child}").exists() for child in everyone):
@@ -132,7 +133,7 @@ def test_an_address_in_use_is_an_error(agent: str, tmp_path: Path) -> None:
         port = taken.getsockname()[1]
         command = ["serve", "--upstream", agent, "--listen", f"127.0.0.1:{port}", "--no-otlp", *OPTIONS]
         with ChildProcess([COMMAND, *command], cwd=tmp_path) as child:
-            assert child.wait(30) == 3
+            assert child.wait(PATIENCE_S) == 3
             assert f"cannot listen on 127.0.0.1:{port}: Address already in use" in child.stderr()
 
 
@@ -140,7 +141,7 @@ def test_what_a_serving_process_cannot_do_ends_the_start(agent: str, tmp_path: P
     command = ["serve", "--upstream", agent, "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--no-otlp", *OPTIONS]
     tls = ["--tls-cert", "missing.pem", "--tls-key", "missing.pem"]
     with ChildProcess([COMMAND, *command, *tls], cwd=tmp_path) as child:
-        assert child.wait(30) == 2
+        assert child.wait(PATIENCE_S) == 2
         assert child.stderr().count("missing.pem") == 1
 
 
@@ -178,8 +179,8 @@ async def test_live_events_of_all_processes_and_of_those_that_replace_dead_ones(
     gates = [uuid.uuid4().hex for _ in range(5)]
     with Proxy(agent, tmp_path / "turns.db", *OPTIONS) as proxy:
         async with (
-            httpx.AsyncClient(base_url=proxy.url, timeout=60) as data,
-            httpx.AsyncClient(base_url=proxy.admin_url, timeout=60) as admin,
+            httpx.AsyncClient(base_url=proxy.url) as data,
+            httpx.AsyncClient(base_url=proxy.admin_url) as admin,
             live(admin) as events,
         ):
             turns = [asyncio.create_task(stream(data, f"gate {gate}")) for gate in gates]

@@ -13,6 +13,7 @@ import httpx
 import pytest
 from a2a_eval_proxy.store import marked_in_use
 from agents.stepwise_agent import RPC_PATH, stepwise_agent
+from support.patience import PATIENCE_S
 from support.processes import ChildProcess
 from support.proxy import Proxy
 
@@ -30,13 +31,13 @@ def say(proxy: Proxy, case: str = "") -> None:
     message = {"messageId": str(uuid.uuid4()), "role": "ROLE_USER", "parts": [{"text": "done"}]}
     body = {"jsonrpc": "2.0", "id": 1, "method": "SendMessage", "params": {"message": message}}
     headers = {"A2A-Version": "1.0"} | ({"A2A-Eval-Case": case} if case else {})
-    httpx.post(f"{proxy.url}{RPC_PATH}", json=body, headers=headers, trust_env=False, timeout=30).raise_for_status()
+    httpx.post(f"{proxy.url}{RPC_PATH}", json=body, headers=headers, trust_env=False).raise_for_status()
 
 
 def printed(proxy: Proxy) -> str:
     """Everything on stderr, once the proxy has ended."""
     proxy.terminate()
-    assert proxy.wait(30) == 0
+    assert proxy.wait(PATIENCE_S) == 0
     text = proxy.stderr()
     assert ENDED in text
     return text

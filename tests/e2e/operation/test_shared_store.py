@@ -91,7 +91,7 @@ async def test_sidecars_store_and_workers_score(agent: GetAgent, postgres: Postg
         ]
         await asyncio.gather(*talking)
         await until_all_is_scored(running)
-        async with httpx.AsyncClient(timeout=30, trust_env=False) as http:
+        async with httpx.AsyncClient(trust_env=False) as http:
             runs = [(await http.get(proxy.found["admin"] + "/api/runs/chaos")).json() for proxy in running.proxies]
         exported = await command("export", "--store", running.url, "--run", "chaos")
         again = await command("evaluate", "--store", running.url, "--suite", str(tmp_path / "suite.yaml"))

@@ -15,14 +15,13 @@ from e2e.balancer import Balancer, Behind, balancer
 from e2e.contracts import GetAgent
 from e2e.streams import HEADERS, open_gate, open_streams, said
 from e2e.traffic import Traffic, constant_traffic
+from support.patience import PATIENCE_S
 from support.ports import held_ports
 from support.prefork import run
 from support.proxy import Proxy, Turn
 from support.raw_a2a import Wire
 
 STREAMS = 200
-GRACE_S = 30
-"""Longest time of any wait here; what is waited for comes much sooner."""
 
 
 def stored(store: Path) -> list[Turn]:
@@ -44,7 +43,7 @@ async def test_open_streams_finish_and_every_turn_is_scored(agent: GetAgent, tmp
             await until_not_ready(proxy)
             await open_gate(upstream, gate)
             texts = await asyncio.gather(*streams)
-        assert await asyncio.to_thread(proxy.wait, GRACE_S) == 0
+        assert await asyncio.to_thread(proxy.wait, PATIENCE_S) == 0
 
     assert Counter(texts) == {"before after": STREAMS}
     turns = stored(store)
@@ -60,7 +59,7 @@ async def test_what_does_not_finish_is_cut_when_the_time_is_over(agent: GetAgent
             proxy.terminate()
             with pytest.raises(httpx.RemoteProtocolError):
                 await stream
-        assert await asyncio.to_thread(proxy.wait, GRACE_S) == 0
+        assert await asyncio.to_thread(proxy.wait, PATIENCE_S) == 0
         await open_gate(upstream, gate)
 
     (turn,) = stored(store)
@@ -102,7 +101,7 @@ class Fleet:
     def restart(self, member: Behind) -> None:
         proxy = self._running[member.name]
         proxy.terminate()
-        assert proxy.wait(GRACE_S) == 0
+        assert proxy.wait(PATIENCE_S) == 0
         self._running[member.name] = self._started(member)
 
     def _started(self, member: Behind) -> Proxy:
@@ -127,7 +126,7 @@ async def test_a_rolling_restart_fails_no_request(agent: GetAgent, tmp_path: Pat
     with held_ports(5) as (*ports, front), ExitStack() as stack:
         fleet = Fleet(stack, agent("v1"), tmp_path, ports)
         before = stack.enter_context(balancer(tmp_path, front, fleet.members))
-        async with asyncio.timeout(3 * GRACE_S):
+        async with asyncio.timeout(PATIENCE_S):
             await until_all_up(before)
             async with constant_traffic(before.url, clients=8) as traffic:
                 await traffic.goes_on()

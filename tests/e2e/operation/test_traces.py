@@ -37,6 +37,7 @@ from opentelemetry.sdk.trace.export import BatchSpanProcessor
 from opentelemetry.trace import Status, StatusCode, Tracer
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 from starlette.applications import Starlette
+from support.patience import PATIENCE_S
 from support.postgres_server import PostgresServer
 from tool_call_evaluators.suite import Case, CaseTurn, Expectation
 
@@ -169,7 +170,7 @@ async def behind_proxy(agent: Agent, tmp_path: Path, **settings: Any) -> AsyncIt
 async def one_turn(proxy: RunningProxy) -> dict[str, Any]:
     async with CaptureClient(proxy.url) as client:
         await client.send("Is the kettle in stock?")
-    left = await proxy.flush(30)
+    left = await proxy.flush(PATIENCE_S)
     assert left == {"pending": 0, "open": 0}
     (turn,) = await proxy.turns()
     return turn
@@ -241,7 +242,7 @@ async def test_spans_after_scoring_merge_and_score_again(tmp_path: Path) -> None
             await asyncio.to_thread(agent.provider.force_flush)
             while "turn.done" not in [event.name for event in (await events.news()).events]:
                 pass
-        assert (await proxy.flush(30))["pending"] == 0
+        assert (await proxy.flush(PATIENCE_S))["pending"] == 0
         (turn,) = await proxy.turns()
     assert called(turn) == CALLED
     assert [result["score"] for result in turn["evaluations"]] == [0.75]
@@ -255,7 +256,7 @@ async def test_a_turn_that_is_bound_to_a_case_keeps_its_calls_and_later_spans_ke
         proxy.cases.put(RegisteredCase(case))
         merged = await one_turn(proxy)
         proxy.bind(merged, "kettle")
-        await proxy.flush(30)
+        await proxy.flush(PATIENCE_S)
         (bound,) = await proxy.turns()
         assert len(proxy.observed(bound["turn_id"]).spans) >= len(CALLED)
     assert bound == {**merged, "case_id": "kettle", "evaluations": bound["evaluations"]}
@@ -264,13 +265,13 @@ async def test_a_turn_that_is_bound_to_a_case_keeps_its_calls_and_later_spans_ke
     async with behind_proxy(agent, tmp_path / "late", expect_traces=False) as proxy:
         proxy.cases.put(RegisteredCase(case))
         proxy.bind(await one_turn(proxy), "kettle")
-        await proxy.flush(30)
+        await proxy.flush(PATIENCE_S)
         with proxy.bus.listen() as events:
             assert agent.provider is not None
             await asyncio.to_thread(agent.provider.force_flush)
             while "turn.done" not in [event.name for event in (await events.news()).events]:
                 pass
-        await proxy.flush(30)
+        await proxy.flush(PATIENCE_S)
         (turn,) = await proxy.turns()
     assert (turn["case_id"], called(turn)) == ("kettle", CALLED)
 
@@ -284,7 +285,7 @@ async def test_turns_in_one_trace_of_the_client_keep_their_own_calls(tmp_path: P
             parent = f"00-{trace_id}-{number:016x}-01"
             async with CaptureClient(proxy.url, headers={"traceparent": parent}) as client:
                 await client.send(f"turn {number}")
-        assert await proxy.flush(30) == {"pending": 0, "open": 0}
+        assert await proxy.flush(PATIENCE_S) == {"pending": 0, "open": 0}
         turns = await proxy.turns()
     assert [turn["trace_id"] for turn in turns] == [trace_id, trace_id]
     assert [called(turn) for turn in turns] == [CALLED, CALLED]
@@ -314,7 +315,7 @@ async def test_workers_get_a_turn_when_its_traces_are_there(tmp_path: Path, post
         assert await asyncio.to_thread(queued, url) == []
         assert agent.provider is not None
         await asyncio.to_thread(agent.provider.force_flush)
-        assert await proxy.flush(30) == {"pending": 0, "open": 0}
+        assert await proxy.flush(PATIENCE_S) == {"pending": 0, "open": 0}
         (turn,) = await proxy.turns()
         assert called(turn) == CALLED
         assert await asyncio.to_thread(queued, url) == [[turn["turn_id"]]]
@@ -333,7 +334,7 @@ async def test_spans_after_a_worker_has_scored_make_a_turn_pending_again(
         outdated = await proxy.store.work.turns([first["turn_id"]])
         assert agent.provider is not None
         await asyncio.to_thread(agent.provider.force_flush)
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(PATIENCE_S):
             while (await proxy.turns())[0]["status"] != "pending":
                 await asyncio.sleep(0.02)
         stale = [(Scored(first["turn_id"], []), claim) for claim in outdated]

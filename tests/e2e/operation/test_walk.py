@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Self
 
 import pytest
+from support.patience import PATIENCE_S
 from support.ports import held_ports
 from tool_call_evaluators import load_suite
 
@@ -52,7 +53,7 @@ class Shell:
         if self._bash.poll() is None:
             self._bash.stdin.write("kill $(jobs -p) 2>/dev/null; exit\n")
         self._bash.stdin.close()
-        self._bash.wait(30)
+        self._bash.wait(PATIENCE_S)
         assert self._bash.stdout is not None
         self._bash.stdout.close()
 

@@ -23,6 +23,7 @@ from a2a_tool_capture import CapturingRequestHandler
 from a2a_tool_capture.a2e import ToolAPI
 from a2a_tool_capture.client import CaptureClient
 from starlette.applications import Starlette
+from support.patience import PATIENCE_S
 
 PAGE = Path(__file__).parents[3] / "extension/docs/a2e.md"
 
@@ -115,7 +116,7 @@ async def test_calls_behind_a2e_are_captured_and_scored(tmp_path: Path, monkeypa
         async with CaptureClient(proxy.url) as client:
             conversations = [client.send(text) for text in ("ORD-1", "ORD-2 ORD-2", "ORD-3 fail")]
             answers = await asyncio.gather(*conversations)
-        assert await proxy.flush(20) == {"pending": 0, "open": 0}
+        assert await proxy.flush(PATIENCE_S) == {"pending": 0, "open": 0}
         turns = {turn["user_text"]: turn for turn in await proxy.turns()}
     assert [answer.text for answer in answers] == ["shipped", "shipped, shipped", "shipped, shipped, unknown_tool"]
 

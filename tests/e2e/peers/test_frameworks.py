@@ -99,7 +99,7 @@ def behind_proxy(
 
 async def converse(url: str, at_once: Sequence[str] = AT_ONCE) -> None:
     """One conversation about two cities, then conversations at once."""
-    async with httpx.AsyncClient(timeout=60, trust_env=False) as http:
+    async with httpx.AsyncClient(trust_env=False) as http:
         card = await A2ACardResolver(http, url).get_agent_card()
         client = ClientFactory(ClientConfig(httpx_client=http, streaming=True)).create(card)
 

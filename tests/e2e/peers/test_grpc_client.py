@@ -13,6 +13,7 @@ from agents.grpc_agent import grpc_agent
 from google.protobuf.descriptor import FileDescriptor
 from google.protobuf.descriptor_pb2 import FileDescriptorSet
 from support.grpc_proxy import running_proxy
+from support.patience import PATIENCE_S
 from support.provision import PINS, node_environment
 from support.recordings import UUID
 
@@ -33,7 +34,7 @@ async def outcomes(modules: Path, descriptors: Path, address: str) -> Any:
     program = await asyncio.create_subprocess_exec(
         "node", str(SCRIPT), str(modules), str(descriptors), address, stdout=-1, stderr=-1
     )
-    output, errors = await asyncio.wait_for(program.communicate(), 60)
+    output, errors = await asyncio.wait_for(program.communicate(), PATIENCE_S)
     assert program.returncode == 0, errors.decode()
     ids: dict[str, str] = {}
     text = UUID.sub(lambda found: ids.setdefault(found[0], f"id{len(ids)}"), output.decode())

@@ -10,6 +10,7 @@ import pytest
 from agents.replay_agent import Answer, Received, ReplayAgent
 from agents.scenarios import URI
 from e2e.raw_http import Headers, RawConnection, RawResponse, exchange
+from support.patience import PATIENCE_S
 from support.recordings import EXTENSION_HEADERS, Recording, names
 
 PER_CONNECTION = {"host", "connection"}
@@ -217,7 +218,7 @@ def test_chunked_upload_with_curl(replay: ReplayAgent, replay_proxy_url: str, tm
         command += ["--header", f"{name}: {value}"]
 
     output = subprocess.run(
-        [*command, f"{replay_proxy_url}/a2a/jsonrpc"], check=True, capture_output=True, timeout=30
+        [*command, f"{replay_proxy_url}/a2a/jsonrpc"], check=True, capture_output=True, timeout=PATIENCE_S
     ).stdout
 
     assert output == recording.response_body

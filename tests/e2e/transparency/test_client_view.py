@@ -20,6 +20,7 @@ from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
+from support.patience import awaited
 from support.processes import ChildProcess
 from support.provision import python_environment
 from support.raw_a2a import BINDINGS
@@ -181,7 +182,7 @@ class Webhook:
         """All that came, anonymous, up to the end of the agent's work."""
         bodies: list[bytes] = []
         while not bodies or not re.search(rb"COMPLETED|FAILED|completed|failed", bodies[-1]):
-            bodies.append(self.arrived.get(timeout=20))
+            awaited(self.arrived, bodies)
         return [anonymous(body.decode()) for body in bodies]
 
 

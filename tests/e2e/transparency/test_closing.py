@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 from agents.h11_agent import H11Agent, Request, Wire, echo
 from e2e.transparency.test_slow_peers import GET, connect, errors, open_files
+from support.patience import PATIENCE_S
 from support.proxy import Proxy
 
-TIMEOUT_S = 30
 LARGE = 2_000_000
 SURPLUS = bytes(400_000)
 """More than the proxy reads ahead of an answer: a part stays in its socket."""
@@ -59,7 +59,7 @@ def slow_client(proxy: Proxy) -> socket.socket:
     host, port = proxy.url.removeprefix("http://").split(":")
     client = socket.socket()
     client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 8192)
-    client.settimeout(TIMEOUT_S)
+    client.settimeout(PATIENCE_S)
     client.connect((host, int(port)))
     return client
 
@@ -141,7 +141,7 @@ def test_who_sends_all_before_it_reads_gets_a_refusal(sent: bytes, status: int, 
 def test_an_upload_that_stalls_and_goes_on_too_late_is_not_reset(agent: H11Agent, tmp_path: Path) -> None:
     with Proxy(agent.url, tmp_path / "turns.db", "--client-body-timeout", "1") as proxy, connect(proxy) as client:
         client.sendall(b"POST /up HTTP/1.1\r\nhost: x\r\ncontent-type: x/y\r\ncontent-length: 20000000\r\n\r\nhalf")
-        assert select.select([client], [], [], TIMEOUT_S)[0]  # the refusal has come
+        assert select.select([client], [], [], PATIENCE_S)[0]  # the refusal has come
         for _ in range(19):
             client.sendall(bytes(1_000_000))
         assert read_all(client).startswith(b"HTTP/1.1 408 ")
@@ -186,7 +186,7 @@ def test_connections_that_are_refused_are_bounded_too(agent: H11Agent, tmp_path:
         assert first.recv(12) == b"HTTP/1.1 200"
         before = open_files(proxy)
         crowd = [connect(proxy) for _ in range(200)]
-        assert select.select([crowd[-1]], [], [], TIMEOUT_S)[0]
+        assert select.select([crowd[-1]], [], [], PATIENCE_S)[0]
         assert open_files(proxy) - before < 50
         for one in crowd:
             one.close()
@@ -205,4 +205,4 @@ def test_clients_that_do_not_close_do_not_hold_up_the_end(agent: H11Agent, tmp_p
         assert read_all(closing)
         half.sendall(b"GET /a HTTP/1.1\r\n")
         proxy.terminate()
-        assert proxy.wait(TIMEOUT_S) == 0
+        assert proxy.wait(PATIENCE_S) == 0

@@ -16,6 +16,7 @@ from agents.replay_agent import Answer, ReplayAgent
 from agents.scenarios import URI
 from e2e.contracts import GetAgent, GetProxy
 from e2e.raw_http import RawConnection, RawResponse, exchange
+from support.patience import PATIENCE_S
 from support.ports import held_ports
 from support.proxy import Proxy
 from support.raw_a2a import ASKING_HEADER, BINDINGS, REST, RPC, RawRequest, Wire
@@ -151,7 +152,7 @@ def test_curl_reports_a_cut_either_way(agent: GetAgent, proxy_of: GetProxy) -> N
         request = Wire("1.0", "JSONRPC").message(f"cut {uuid.uuid4()}", stream=True)
         command = ["curl", "--silent", "--no-buffer", "--noproxy", "*", "--header", "A2A-Version: 1.0"]
         command += ["--header", "Content-Type: application/json", "--data-binary", request.body.decode(), url + RPC]
-        finished = subprocess.run(command, capture_output=True, timeout=30)
+        finished = subprocess.run(command, capture_output=True, timeout=PATIENCE_S)
         assert b"before" in finished.stdout
         codes.append(finished.returncode)
     assert codes == [18, 18]

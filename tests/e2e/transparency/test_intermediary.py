@@ -20,9 +20,9 @@ from agents.scenarios import METADATA_KEY, URI
 from e2e.raw_http import Headers, exchange
 from e2e.transparency.test_odd_answers import SEND, answer_with, raw_answer
 from e2e.transparency.test_slow_peers import connect
+from support.patience import PATIENCE_S
 from support.proxy import Proxy
 
-TIMEOUT_S = 30
 ADDED = {b"host", b"traceparent", b"a2a-extensions", b"content-length"}
 
 
@@ -264,8 +264,8 @@ def test_a_client_that_leaves_ends_the_request_at_the_agent(
     body = json.dumps(SEND).encode()
     with connect(proxy) as client:
         client.sendall(b"POST /rpc HTTP/1.1\r\nhost: x\r\ncontent-length: %d\r\n\r\n%b" % (len(body), body))
-        assert begun.wait(TIMEOUT_S)
+        assert begun.wait(PATIENCE_S)
         if leaves == "half-closes":
             client.shutdown(socket.SHUT_WR)
-            assert ended.wait(TIMEOUT_S)
-    assert ended.wait(TIMEOUT_S)
+            assert ended.wait(PATIENCE_S)
+    assert ended.wait(PATIENCE_S)

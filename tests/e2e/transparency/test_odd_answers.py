@@ -11,6 +11,7 @@ import httpx
 import pytest
 from agents.h11_agent import H11Agent, Request, Wire, echo
 from agents.scenarios import METADATA_KEY, URI
+from support.patience import PATIENCE_S
 from support.proxy import Proxy
 
 SEND = {
@@ -57,7 +58,7 @@ def answer_with(agent: H11Agent, raw: bytes, *, close: bool = False) -> None:
 
 def raw_answer(proxy: Proxy, request: bytes) -> bytes:
     host, port = proxy.url.removeprefix("http://").split(":")
-    with socket.create_connection((host, int(port)), 20) as connection:
+    with socket.create_connection((host, int(port)), PATIENCE_S) as connection:
         connection.sendall(request)
         received = b""
         while piece := connection.recv(65_536):

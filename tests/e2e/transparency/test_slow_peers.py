@@ -15,9 +15,9 @@ import h11
 import httpx
 import pytest
 from agents.h11_agent import H11Agent, Request, Wire, echo
+from support.patience import PATIENCE_S
 from support.proxy import Proxy
 
-TIMEOUT_S = 30
 LIMITS = (
     *("--client-header-timeout", "1"),
     *("--client-body-timeout", "1"),
@@ -53,12 +53,12 @@ def _forget(agent: H11Agent) -> None:
 
 def connect(proxy: Proxy) -> socket.socket:
     host, port = proxy.url.removeprefix("http://").split(":")
-    return socket.create_connection((host, int(port)), TIMEOUT_S)
+    return socket.create_connection((host, int(port)), PATIENCE_S)
 
 
 def ask(proxy: Proxy, path: str = "/other") -> str:
     """Another client's request, on a connection of its own."""
-    return httpx.get(proxy.url + path, timeout=TIMEOUT_S, trust_env=False).text
+    return httpx.get(proxy.url + path, trust_env=False).text
 
 
 def errors(proxy: Proxy, reason: str) -> float:
@@ -110,7 +110,7 @@ class Held:
     async def __call__(self, wire: Wire, request: Request) -> None:
         if not request.target.startswith(b"/large/"):
             self.arrived.release()
-            await asyncio.to_thread(self.released.wait, TIMEOUT_S)
+            await asyncio.to_thread(self.released.wait, PATIENCE_S)
         await large(wire, request)
 
 
@@ -129,7 +129,7 @@ def test_a_slow_reader_takes_no_connection_from_another(size: int, then: str, ag
         for other in others:
             other.start()
         for _ in others:
-            assert held.arrived.acquire(timeout=TIMEOUT_S)
+            assert held.arrived.acquire(timeout=PATIENCE_S)
         if then == "reads on":
             read = len(head)
             while read < size:
@@ -140,7 +140,7 @@ def test_a_slow_reader_takes_no_connection_from_another(size: int, then: str, ag
         pass
     held.released.set()
     for other in others:
-        other.join(TIMEOUT_S)
+        other.join(PATIENCE_S)
     assert [*answers, ask(proxy)] == ["mine"] * 4
 
 
@@ -184,7 +184,7 @@ def test_pipelined_requests_are_answered_in_order(agent: H11Agent, proxy: Proxy)
 async def answers_while_it_reads(wire: Wire, stuck: threading.Event) -> None:
     """Begins its response at once, reads once the client is stuck, and ends with a digest of what came."""
     wire.send(h11.Response(status_code=200, headers=[(b"transfer-encoding", b"chunked")]), h11.Data(data=b"begun "))
-    await asyncio.to_thread(stuck.wait, TIMEOUT_S)
+    await asyncio.to_thread(stuck.wait, PATIENCE_S)
     digest = hashlib.sha256()
     while isinstance(event := await wire.next_event(), h11.Data):
         digest.update(event.data)
@@ -208,7 +208,7 @@ def test_an_upload_arrives_whole_at_an_agent_that_answers_meanwhile(
         sent = fill(client, body, len(body))
         assert sent < len(body)
         stuck.set()
-        client.settimeout(TIMEOUT_S)
+        client.settimeout(PATIENCE_S)
         client.sendall(body[sent:])
         answer = until_closed(client)
     assert hashlib.sha256(whole).hexdigest().encode() in answer

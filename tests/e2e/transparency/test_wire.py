@@ -7,9 +7,8 @@ from collections.abc import Iterator
 
 import pytest
 from agents.h11_agent import H11Agent, echo
+from support.patience import PATIENCE_S
 from support.proxy import Proxy
-
-TIMEOUT_S = 20
 
 
 @pytest.fixture(scope="module")
@@ -37,7 +36,7 @@ def proxy(served: tuple[H11Agent, Proxy]) -> Proxy:
 
 def connect(url: str) -> socket.socket:
     host, port = url.removeprefix("http://").split(":")
-    return socket.create_connection((host, int(port)), TIMEOUT_S)
+    return socket.create_connection((host, int(port)), PATIENCE_S)
 
 
 def read_answer(file: socket.SocketIO) -> tuple[int, bytes]:

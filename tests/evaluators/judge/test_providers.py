@@ -21,6 +21,7 @@ from judges.providers import (
     anthropic_fails,
     anthropic_says,
 )
+from support.patience import PATIENCE_S
 from support.provision import python_environment
 from tool_call_evaluators import EvalCase, Helpfulness, Status, judge_usage
 from tool_call_evaluators.judge import (
@@ -190,7 +191,7 @@ def test_another_provider_is_asked_through_its_own_library():
             env={**environ, "PYTHONPATH": path},
             capture_output=True,
             text=True,
-            timeout=60,
+            timeout=PATIENCE_S,
             check=True,
         )
     answered, repaired, refused, no_key, unknown, no_library = json.loads(done.stdout)

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 from support.chromium import chromium, screenshot, tab
+from support.patience import PATIENCE_S
 from support.pictures import PICTURE, picture_of
 from support.turn_samples import call, finding, many_turns, result, turn
 from tool_call_evaluators import load_suite, parse_suite
@@ -80,7 +81,7 @@ def texts(session, selector: str) -> list[str]:
 
 def settle(session, script: str) -> None:
     """Wait until `script` is true in the page."""
-    session.set_script_timeout(20)
+    session.set_script_timeout(PATIENCE_S)
     session.execute_async_script(
         f"const done = arguments[0]; const look = () => ({script}) ? done() : requestAnimationFrame(look); look();"
     )

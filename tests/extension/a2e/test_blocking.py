@@ -30,6 +30,7 @@ from a2a_tool_capture.a2e.sdk import (
     host_process,
 )
 from extension.a2e.host_program import Shop
+from support.patience import PATIENCE_S
 
 PROGRAM = str(Path(__file__).with_name("host_program.py"))
 
@@ -52,7 +53,7 @@ class Files(ToolPlugin):
     def _execute_tool(self, tool_name: str, arguments: dict[str, Any]) -> dict[str, Any]:
         match tool_name:
             case "fetch":
-                self.hang.wait(30)
+                self.hang.wait(PATIENCE_S)
             case "push":
                 raise ToolDeniedError("not allowed")
         self.emit("progress", {"pct": 50})
@@ -221,9 +222,9 @@ def test_disconnecting_fails_the_calls_that_run() -> None:
 
     caller = threading.Thread(target=call)
     caller.start()
-    assert reached.wait(20)
+    assert reached.wait(PATIENCE_S)
     client.disconnect()
-    caller.join(20)
+    caller.join(PATIENCE_S)
     host.hang.set()
     assert [str(error) for error in failed] == ["the client was disconnected"]
 

@@ -76,7 +76,7 @@ def agent() -> Iterator[str]:
 async def told(url: str, headers: list[tuple[str, str]], method: str = "SendMessage") -> str:
     message = {"messageId": "m", "role": "ROLE_USER", "parts": [{"text": "hello"}]}
     body = {"jsonrpc": "2.0", "id": 1, "method": method, "params": {"message": message}}
-    async with httpx.AsyncClient(timeout=20) as http:
+    async with httpx.AsyncClient() as http:
         response = await http.post(url, json=body, headers=[("A2A-Version", "1.0"), *headers])
     assert response.status_code == 200
     assert "TASK_STATE_COMPLETED" in response.text
@@ -130,7 +130,7 @@ async def test_others_are_answered_as_if_they_had_not_asked(
 async def test_the_header_of_a2a_0_3_is_guarded_too(agent: str) -> None:
     message = {"messageId": "m", "role": "user", "kind": "message", "parts": [{"kind": "text", "text": "hello"}]}
     body = {"jsonrpc": "2.0", "id": 1, "method": "message/send", "params": {"message": message}}
-    async with httpx.AsyncClient(timeout=20) as http:
+    async with httpx.AsyncClient() as http:
         asking = {"X-A2A-Extensions": URI}
         unknown = await http.post(agent, json=body, headers=asking)
         known = await http.post(agent, json=body, headers=asking | {"Authorization": f"Bearer {TOKEN}"})

@@ -41,6 +41,7 @@ from a2a_tool_capture import (
 from a2a_tool_capture.client import AgentError
 from agents.serving import ServerThread
 from starlette.applications import Starlette
+from support.patience import PATIENCE_S
 
 CROWD = 6
 recorder = ToolCallRecorder()
@@ -227,7 +228,7 @@ class Raw:
             self._headers["X-A2A-Extensions" if self._legacy else "A2A-Extensions"] = f"https://example.com/x, {URI}"
 
     async def call(self, method: str, params: dict[str, Any]) -> str:
-        async with httpx.AsyncClient(timeout=20) as http:
+        async with httpx.AsyncClient() as http:
             body = {"jsonrpc": "2.0", "id": 1, "method": method, "params": params}
             response = await http.post(self._url, json=body, headers=self._headers)
         assert response.status_code == 200
@@ -273,7 +274,7 @@ async def test_the_card_declares_the_extension_once() -> None:
 @pytest.mark.parametrize("binding", ["JSONRPC", "HTTP+JSON"])
 @pytest.mark.parametrize("verb", CASES)
 async def test_a_client_that_asks_gets_the_calls(agent: str, verb: str, binding: str, streaming: bool) -> None:
-    async with CaptureClient(agent, binding=binding, streaming=streaming, timeout_s=20) as client:
+    async with CaptureClient(agent, binding=binding, streaming=streaming, timeout_s=PATIENCE_S) as client:
         assert client.declared
         turn = await client.send(verb)
     assert names(turn.tool_calls) == CASES[verb]
@@ -350,7 +351,7 @@ async def test_clients_of_a2a_0_3_ask_by_their_own_header(agent: str, stream: bo
 
 
 async def test_a_continued_artifact_keeps_the_calls_of_the_request_before(agent: str) -> None:
-    async with CaptureClient(agent, timeout_s=20) as client:
+    async with CaptureClient(agent, timeout_s=PATIENCE_S) as client:
         conversation = client.conversation()
         asked = await conversation.send("ask")
         answered = await conversation.send("answer the blue one")
@@ -449,7 +450,7 @@ async def test_two_messages_to_one_task_at_the_same_time() -> None:
         )
         for _ in range(2)
     ]
-    await asyncio.wait_for(asyncio.gather(*(executor.execute(context, queue) for context in contexts)), 10)
+    await asyncio.wait_for(asyncio.gather(*(executor.execute(context, queue) for context in contexts)), PATIENCE_S)
     await queue.close(immediate=True)
 
 
@@ -467,6 +468,6 @@ async def test_requests_at_the_same_time_do_not_mix(agent: str) -> None:
 
 
 async def test_errors_of_the_agent_stay_what_they_are(agent: str) -> None:
-    async with CaptureClient(agent, streaming=True, timeout_s=20) as client:
+    async with CaptureClient(agent, streaming=True, timeout_s=PATIENCE_S) as client:
         with pytest.raises(AgentError, match="planned"):
             await client.send("crash")

@@ -12,6 +12,7 @@ import pytest
 from a2a_tool_capture import URI, CaptureClient, TaskMerger, read_tool_calls
 from a2a_tool_capture.wire import normalize_event
 from agents.serving import ServerThread
+from support.patience import PATIENCE_S
 from support.processes import ChildProcess
 from support.provision import python_environment
 
@@ -33,7 +34,7 @@ def agent() -> Iterator[str]:
 
 
 async def ask(url: str, method: str, params: dict[str, Any], *, activate: bool = True) -> httpx.Response:
-    async with httpx.AsyncClient(timeout=20) as http:
+    async with httpx.AsyncClient() as http:
         body = {"jsonrpc": "2.0", "id": 1, "method": method, "params": params}
         return await http.post(url, json=body, headers={"X-A2A-Extensions": URI} if activate else {})
 
@@ -54,7 +55,7 @@ def calls_in(task: dict[str, Any]) -> list[str]:
 @pytest.mark.parametrize("streaming", [True, False])
 @pytest.mark.parametrize("verb", CALLS)
 async def test_a_client_that_asks_gets_every_call(agent: str, verb: str, streaming: bool) -> None:
-    async with CaptureClient(agent, streaming=streaming, timeout_s=20) as client:
+    async with CaptureClient(agent, streaming=streaming, timeout_s=PATIENCE_S) as client:
         assert client.declared
         turn = await client.send(verb)
     assert [call.arguments for call in turn.tool_calls] == [{"q": q} for q in CALLS[verb]]

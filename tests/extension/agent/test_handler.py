@@ -62,6 +62,7 @@ from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
+from support.patience import awaited
 
 BINDINGS = [("JSONRPC", "1.0"), ("JSONRPC", "0.3"), ("HTTP+JSON", "1.0"), ("HTTP+JSON", "0.3"), ("GRPC", "1.0")]
 UNKEPT = httpx.Limits(max_keepalive_connections=0)
@@ -114,9 +115,9 @@ class Webhooks:
 
     async def until_completed(self, path: str) -> str:
         """All that came to `path` up to the end of the task."""
-        bodies = []
+        bodies: list[bytes] = []
         while not bodies or b"TASK_STATE_COMPLETED" not in bodies[-1]:
-            bodies.append(await asyncio.to_thread(self.arrived[path].get, timeout=20))
+            await asyncio.to_thread(awaited, self.arrived[path], bodies)
         return b"\n".join(bodies).decode()
 
 
@@ -171,7 +172,7 @@ async def connected(
 
             url = f"{stack.enter_context(ServerThread(app)).url}/a2a"
         card.supported_interfaces.append(AgentInterface(url=url, protocol_binding=binding, protocol_version=version))
-        http = await stack.enter_async_context(httpx.AsyncClient(timeout=20))
+        http = await stack.enter_async_context(httpx.AsyncClient())
         config = ClientConfig(
             httpx_client=http,
             grpc_channel_factory=grpc.aio.insecure_channel,

@@ -19,6 +19,7 @@ from a2a_eval_proxy.scoring.pipeline import Pipeline
 from a2a_tool_capture import METADATA_KEY, URI
 from agents.replay_agent import Answer
 from support.live import live
+from support.patience import PATIENCE_S
 from support.proxied import Proxied, proxied
 from tool_call_evaluators import registry
 from tool_call_evaluators.evaluator import Measurement, SyncEvaluator
@@ -394,7 +395,7 @@ class Gate(SyncEvaluator):
     opened: ClassVar[threading.Event] = threading.Event()
 
     def measure(self, case: EvalCase) -> Measurement:
-        assert self.opened.wait(60)
+        assert self.opened.wait(PATIENCE_S)
         return Measurement(1.0, "it was opened")
 
 
@@ -452,7 +453,7 @@ async def test_live_events(it: Proxied) -> None:
 
 
 async def test_listeners_are_let_go_when_the_proxy_stops(tmp_path: Path) -> None:
-    async with httpx.AsyncClient(timeout=30) as listener:
+    async with httpx.AsyncClient() as listener:
         async with proxied(tmp_path) as it:
             request = listener.build_request("GET", f"{it.proxy.admin_url}/api/events")
             response = await listener.send(request, stream=True)

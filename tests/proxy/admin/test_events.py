@@ -71,7 +71,7 @@ async def proxied(agent: str, folder: Path, **settings: Any) -> AsyncIterator[Pr
     async with AsyncExitStack() as stack:
         proxy = await stack.enter_async_context(run_proxy(everything))
         urls = agent, proxy.url, proxy.admin_url
-        clients = [await stack.enter_async_context(httpx.AsyncClient(base_url=url, timeout=60)) for url in urls]
+        clients = [await stack.enter_async_context(httpx.AsyncClient(base_url=url)) for url in urls]
         yield Proxied(proxy, *clients)
 
 

@@ -16,6 +16,7 @@ from a2a_eval_proxy.privacy.json_paths import parse_path
 from a2a_eval_proxy.privacy.redactor import PathRule, detector_rule
 from a2a_tool_capture import METADATA_KEY, URI
 from agents.replay_agent import Answer
+from support.patience import PATIENCE_S
 from support.proxied import Proxied, proxied
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -197,7 +198,7 @@ async def test_a_client_that_leaves(tmp_path: Path) -> None:
         async with proxy.data.stream("POST", "/", content=content, headers=headers) as answer:
             async for _ in answer.aiter_bytes():
                 break
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(PATIENCE_S):
             while not (turns := await proxy.proxy.turns()):  # it is stored as open
                 await asyncio.sleep(0.01)
         (one,) = await exchanges(proxy, turns[0]["turn_id"])

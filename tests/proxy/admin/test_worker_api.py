@@ -20,6 +20,7 @@ from a2a_eval_proxy.settings import Settings
 from a2a_eval_proxy.settings.loading import load
 from a2a_eval_proxy.store.postgres.store import PostgresStore
 from support.kept import Kept, turn
+from support.patience import PATIENCE_S
 from support.postgres_server import PostgresServer
 from support.prefork import COMMAND
 from support.processes import ChildProcess
@@ -36,7 +37,7 @@ def value(text: str, series: str) -> float | None:
 
 
 async def until(client: httpx.AsyncClient, series: str, wanted: float) -> str:
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(PATIENCE_S):
         while value(text := (await client.get("/metrics")).text, series) != wanted:
             await asyncio.sleep(0.05)
     return text
@@ -66,7 +67,7 @@ async def test_a_worker_tells_health_readiness_and_what_it_scored(url: str, post
         assert (await client.get("/readyz")).text == "ready\n"
         postgres.stop()
         try:
-            async with asyncio.timeout(60):
+            async with asyncio.timeout(PATIENCE_S):
                 while (away := await client.get("/readyz")).status_code != 503:
                     await asyncio.sleep(0.05)
             assert away.text == "the database cannot be reached\n"

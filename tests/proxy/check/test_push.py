@@ -22,8 +22,9 @@ from agents.faulty_push_agent import PUSH_FAULTS, REFUSES_ADDRESSES, Webhooks, p
 from agents.recording_agent import build_app as recording_app
 from agents.serving import ServerThread
 from support.checking import check, rules_with
+from support.patience import PATIENCE_S
 
-PATIENT = PushOptions(wait_s=20, retry_wait_s=20)
+PATIENT = PushOptions(wait_s=PATIENCE_S, retry_wait_s=PATIENCE_S)
 """What must come is waited for."""
 BRIEF_S = 0.2
 """What never comes need not be waited for."""

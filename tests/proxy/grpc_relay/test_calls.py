@@ -15,6 +15,7 @@ import pytest_asyncio
 from a2a_eval_proxy.errors import GrpcMissingError, ListenError
 from agents.grpc_agent import UNLIMITED, grpc_agent
 from support.grpc_proxy import running_proxy
+from support.patience import PATIENCE_S
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 SERVICE = "/test.Service/"
@@ -153,7 +154,7 @@ async def test_a_deadline_ends_the_call_at_the_agent_too(agent, proxied):
     agent.service.cancelled.clear()
     outcome = await proxied.call("UnaryUnary", b"wait", timeout=0.05)
     assert outcome["code"] is grpc.StatusCode.DEADLINE_EXCEEDED
-    await asyncio.wait_for(agent.service.cancelled.wait(), 60)
+    await asyncio.wait_for(agent.service.cancelled.wait(), PATIENCE_S)
 
 
 async def test_the_agent_sees_that_a_client_cancels(agent, proxied):
@@ -161,9 +162,9 @@ async def test_the_agent_sees_that_a_client_cancels(agent, proxied):
     agent.service.waiting.clear()
     call = proxied.begin("UnaryUnary")
     await call.write(b"wait")
-    await asyncio.wait_for(agent.service.waiting.wait(), 60)
+    await asyncio.wait_for(agent.service.waiting.wait(), PATIENCE_S)
     call.cancel()
-    await asyncio.wait_for(agent.service.cancelled.wait(), 60)
+    await asyncio.wait_for(agent.service.cancelled.wait(), PATIENCE_S)
 
 
 async def test_messages_pass_one_by_one(proxied):

@@ -13,6 +13,7 @@ import pytest
 from a2a_tool_capture import URI
 from proxy.grpc_relay.test_calls import Caller
 from support.grpc_proxy import running_proxy
+from support.patience import PATIENCE_S
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 GET_TASK = "/lf.a2a.v1.A2AService/GetTask"
@@ -103,7 +104,7 @@ async def test_calls_beyond_the_limit_are_refused(agent, tmp_path):
     async with running_proxy(agent.url, tmp_path, max_client_connections=1) as proxy, calling(proxy) as caller:
         first = caller.begin("UnaryUnary")
         await first.write(b"wait")
-        await asyncio.wait_for(agent.service.waiting.wait(), 60)
+        await asyncio.wait_for(agent.service.waiting.wait(), PATIENCE_S)
         assert (await caller.call("UnaryUnary", b"x"))["code"] is grpc.StatusCode.RESOURCE_EXHAUSTED
         first.cancel()
 

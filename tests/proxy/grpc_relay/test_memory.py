@@ -19,6 +19,7 @@ from a2a_eval_proxy.grpc_relay.held_messages import ClientReadsNothingError, Hel
 from a2a_eval_proxy.net.client_limits import ClientLimits
 from agents.grpc_agent import UNLIMITED
 from support.grpc_proxy import running_proxy
+from support.patience import PATIENCE_S
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 STREAM = "/test.Service/StreamStream"
@@ -158,7 +159,7 @@ PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + b"\x00\x00\x00\x04\x00\x00\x00\x
 def deliver(address: str, data: bytes) -> None:
     """Send the bytes, and read a part of the answer."""
     host, _, port = address.rpartition(":")
-    with socket.create_connection((host, int(port)), timeout=60) as connection, suppress(ConnectionError):
+    with socket.create_connection((host, int(port)), timeout=PATIENCE_S) as connection, suppress(ConnectionError):
         connection.sendall(data)
         connection.recv(65536)
 

@@ -17,6 +17,7 @@ from agents.scenario_agent import AgentOptions
 from agents.scenarios import BOTH
 from support.certificates import Authority, Pair
 from support.grpc_proxy import running_proxy
+from support.patience import PATIENCE_S
 
 ECHO = "/test.Service/UnaryUnary"
 
@@ -117,7 +118,7 @@ def client(authority: Authority, pair: Pair | None = None) -> Any:
 async def echo(channel: Any) -> bytes | grpc.StatusCode:
     async with channel:
         try:
-            answer: bytes = await channel.unary_unary(ECHO)(b"x", timeout=20)
+            answer: bytes = await channel.unary_unary(ECHO)(b"x", timeout=PATIENCE_S)
             return answer
         except grpc.aio.AioRpcError as error:
             return error.code()

@@ -6,6 +6,7 @@ import subprocess
 import sys
 
 import pytest
+from support.patience import PATIENCE_S
 
 PROGRAM = """
 import resource, sys
@@ -29,5 +30,5 @@ print(connections_possible(1000), resource.getrlimit(resource.RLIMIT_NOFILE)[0])
 def test_clients_leave_files_for_the_rest(soft: int, hard: int, expected: str) -> None:
     """A limit can only be lowered, so a process of its own takes it."""
     command = [sys.executable, "-c", PROGRAM, str(soft), str(hard)]
-    run = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    run = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S, check=False)
     assert run.stdout.strip() == expected, run.stderr

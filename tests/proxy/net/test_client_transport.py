@@ -16,8 +16,9 @@ from a2a_eval_proxy.net import client_transport
 from a2a_eval_proxy.net.client_limits import ClientLimits
 from a2a_eval_proxy.net.http_server import HttpServer
 from support.certificates import Authority
+from support.patience import PATIENCE_S
 
-pytestmark = pytest.mark.timeout(60, method="thread")  # uvloop does not wake up for a signal
+pytestmark = pytest.mark.timeout(method="thread")  # uvloop does not wake up for a signal
 
 LARGE = b"x" * 3_000_000
 
@@ -49,7 +50,7 @@ def connect(server: HttpServer, tls: ssl.SSLContext | None = None) -> socket.soc
     """A blocking client, for a thread."""
     client = socket.socket()
     client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 8192)
-    client.settimeout(30)
+    client.settimeout(PATIENCE_S)
     client.connect(server._socket.getsockname()[:2])
     return client if tls is None else tls.wrap_socket(client, server_hostname="127.0.0.1")
 

@@ -13,6 +13,7 @@ from a2a_eval_proxy.errors import ConfigError
 from a2a_eval_proxy.net import file_watcher
 from a2a_eval_proxy.net.file_watcher import FileWatch
 from support.certificates import MountedSecret
+from support.patience import PATIENCE_S
 
 
 class Reader:
@@ -153,7 +154,7 @@ async def test_it_looks_by_itself(reader: Reader, watch: FileWatch, monkeypatch:
     watch.start()
     (reader.path.parent / "fresh").write_text("two")
     (reader.path.parent / "fresh").rename(reader.path)
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(PATIENCE_S):
         while len(reader.values) == started:
             await asyncio.sleep(0)
     await watch.close()

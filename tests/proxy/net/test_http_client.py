@@ -25,8 +25,9 @@ from a2a_eval_proxy.net.http_client import (
     UpstreamTimeoutError,
     UpstreamUnreachableError,
 )
+from support.patience import PATIENCE_S
 
-pytestmark = pytest.mark.timeout(60, method="thread")  # uvloop does not wake up for a signal
+pytestmark = pytest.mark.timeout(method="thread")  # uvloop does not wake up for a signal
 
 Reader, Writer = asyncio.StreamReader, asyncio.StreamWriter
 HOST = [(b"host", b"agent")]
@@ -811,7 +812,7 @@ async def test_who_leaves_at_the_moment_a_place_is_free_passes_it_on() -> None:
         busy.close()  # unread, so that its connection goes
         asyncio.get_running_loop().call_soon(leaver.cancel)  # just when it is gone
         await asyncio.gather(leaver, return_exceptions=True)
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(PATIENCE_S):
             assert await get(client) == b"ok"
 
 
@@ -920,7 +921,7 @@ async def test_a_handle_kept_too_long_reaches_nobody_elses_exchange() -> None:
         await go_on.wait()
         writer.write(OK)
 
-    async with asyncio.timeout(10), origin(behave) as it, client_of(it) as client:
+    async with asyncio.timeout(PATIENCE_S), origin(behave) as it, client_of(it) as client:
         first = await client.request(b"GET", b"/first", HOST)
         assert [await first.read(), await first.read()] == [b"ok", b""]
         second = asyncio.create_task(client.request(b"POST", b"/second", HOST))
@@ -949,7 +950,7 @@ async def test_a_whole_response_that_nobody_read_costs_its_connection() -> None:
                 await response.read()
             await let_everything_run()
             response.close()
-            async with asyncio.timeout(10):
+            async with asyncio.timeout(PATIENCE_S):
                 assert len(await get(client)) == size
 
 
@@ -1069,13 +1070,13 @@ async def test_what_the_loop_has_not_seen_yet_is_seen_before_a_connection_is_use
                 pass
             connection.sendall(OK)
             if number == 0:
-                assert may_go_on.wait(10)
+                assert may_go_on.wait(PATIENCE_S)
                 if stray:
                     connection.sendall(stray)
                 else:
                     connection.close()
                 left.set()
-        assert done.wait(10)
+        assert done.wait(PATIENCE_S)
         for connection in kept:
             connection.close()
 
@@ -1087,11 +1088,11 @@ async def test_what_the_loop_has_not_seen_yet_is_seen_before_a_connection_is_use
     client = HttpClient("127.0.0.1", listener.getsockname()[1])
     assert await get(client) == b"ok"
     may_go_on.set()
-    assert left.wait(10)  # blocks the loop: it learns of nothing
+    assert left.wait(PATIENCE_S)  # blocks the loop: it learns of nothing
     assert await body_of(await client.request(b"POST", b"/", HOST, b"{}")) == b"ok"
     client.close()
     done.set()
-    thread.join(10)
+    thread.join(PATIENCE_S)
     listener.close()
 
 

@@ -14,6 +14,7 @@ from a2a_eval_proxy.errors import ListenError
 from a2a_eval_proxy.net.client_limits import ClientLimits
 from a2a_eval_proxy.net.client_transport import ClientTransport
 from a2a_eval_proxy.net.http_server import HttpServer
+from support.patience import PATIENCE_S
 
 
 async def hello(scope: Any, receive: Any, send: Any) -> None:
@@ -45,7 +46,7 @@ async def test_an_idle_connection_is_closed_in_time() -> None:
     await server.start()
     reader, writer = await asyncio.open_connection("127.0.0.1", int(server.url.rpartition(":")[2]))
     writer.write(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(PATIENCE_S):
         assert b"200 OK" in await reader.read()  # to the end
     writer.close()
     await server.stop()

@@ -11,6 +11,7 @@ from a2a_eval_proxy.net.http_server import HttpServer
 from a2a_eval_proxy.net.repeated_head import KEPT, RepeatedHead
 from hypothesis import example, given
 from hypothesis import strategies as st
+from support.patience import PATIENCE_S
 
 HEAD = b"POST /a%%20b?x=1 HTTP/1.1\r\nHost: p\r\nContent-Length: %s\r\nX-Note: one\r\n\r\n"
 
@@ -57,7 +58,7 @@ async def sent(port: int, *requests: tuple[bytes, ...]) -> list[bytes]:
     """Send each request in its pieces, after the response to the one before; returns the status lines."""
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
     answers = []
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(PATIENCE_S):
         for pieces in requests:
             for piece in pieces:
                 writer.write(piece)

@@ -25,9 +25,10 @@ from a2a_eval_proxy.settings import Settings
 from a2a_tool_capture import CaptureClient
 from agents.scenario_agent import scenario_agent
 from support.certificates import Authority, MountedSecret, Pair
+from support.patience import PATIENCE_S
 from support.raw_a2a import RPC, Wire
 
-pytestmark = pytest.mark.timeout(60, method="thread")  # uvloop does not wake up for a signal
+pytestmark = pytest.mark.timeout(method="thread")  # uvloop does not wake up for a signal
 
 YESTERDAY = datetime.now(UTC) - timedelta(days=1)
 CARD = "/.well-known/agent-card.json"
@@ -62,7 +63,7 @@ async def proxy_before(upstream: str, folder: Path, **settings: Any) -> AsyncIte
 
 
 def http(proxy: RunningProxy, tls: ssl.SSLContext | bool = True) -> httpx.AsyncClient:
-    return httpx.AsyncClient(base_url=proxy.url, verify=tls, trust_env=False, timeout=30)
+    return httpx.AsyncClient(base_url=proxy.url, verify=tls, trust_env=False)
 
 
 def files(pair: Pair) -> dict[str, Path]:
@@ -92,7 +93,7 @@ async def test_everything_over_https(binding: str, streaming: bool, authority: A
             async with CaptureClient(proxy.url, tls=authority.client(), binding=binding, streaming=streaming) as client:
                 turn = await client.send("chunks please")
                 offered = [interface.url for interface in client.card.supported_interfaces]
-            await proxy.flush(10)
+            await proxy.flush(PATIENCE_S)
             [stored] = await proxy.turns()
 
     assert url.startswith("https://127.0.0.1:")
@@ -177,7 +178,7 @@ async def test_an_agent_whose_certificate_is_not_accepted(
             rpc = await say(client, Wire("1.0", "JSONRPC", request_id="the id"), "message hello")
             rest = await say(client, Wire("1.0", "HTTP+JSON"), "message hello")
             card = await client.get(CARD)
-            await proxy.flush(10)
+            await proxy.flush(PATIENCE_S)
             turns = await proxy.turns()
 
     assert (rpc.status_code, rest.status_code, card.status_code) == (502, 502, 502)
@@ -301,7 +302,7 @@ async def test_no_session_is_taken_up_again_after_its_authority_was_replaced(
         port = urlsplit(proxy.url).port or 0
         with (
             suppress(OSError),
-            socket.create_connection(("127.0.0.1", port), timeout=30) as plain,
+            socket.create_connection(("127.0.0.1", port), timeout=PATIENCE_S) as plain,
             tls.wrap_socket(plain, server_hostname="127.0.0.1", session=session) as secure,
         ):
             secure.sendall(b"GET /.well-known/agent-card.json HTTP/1.1\r\nhost: h\r\nconnection: close\r\n\r\n")
@@ -341,7 +342,7 @@ async def test_clients_that_stay_connected_do_not_hold_up_the_end(authority: Aut
     await server.start()
     async with httpx.AsyncClient(verify=authority.client(), trust_env=False) as client:
         assert (await client.get(server.url)).text == "hello"
-        async with asyncio.timeout(20):  # not reached where it works
+        async with asyncio.timeout(PATIENCE_S):  # not reached where it works
             await server.stop()
 
 
@@ -401,7 +402,7 @@ async def test_the_memory_of_a_connection_goes_with_it(authority: Authority, lea
             writer.write(b"GET / HTTP/1.1\r\nhost: x\r\n\r\n")
             await reader.readuntil(b"hello")
             writer.transport.abort()
-        async with asyncio.timeout(20):  # not reached where it works
+        async with asyncio.timeout(PATIENCE_S):  # not reached where it works
             while any(connection() for connection in connections):
                 await asyncio.sleep(0.01)
     finally:

@@ -26,6 +26,7 @@ from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
+from support.patience import PATIENCE_S, awaited
 from support.ports import held_ports
 
 METHODS = ["GET", "POST", "PUT"]
@@ -51,6 +52,7 @@ class Endpoint:
     status: int = 200
     headers: dict[str, str] = field(default_factory=dict)
     arrived: queue.SimpleQueue[Received] = field(default_factory=queue.SimpleQueue)
+    before: list[Received] = field(default_factory=list)
 
     async def take(self, request: Request) -> Response:
         body = await request.body()
@@ -59,8 +61,11 @@ class Endpoint:
         self.arrived.put(Received(request.method, target, dict(request.headers), body))
         return answer
 
+    def take_next(self) -> Received:
+        return awaited(self.arrived, self.before)
+
     async def next(self) -> Received:
-        return await asyncio.to_thread(self.arrived.get, timeout=20)
+        return await asyncio.to_thread(self.take_next)
 
     async def until_ended(self) -> list[Received]:
         """All that came, up to the end of the task."""
@@ -110,7 +115,7 @@ class Relay:
 
     async def turn(self, text: str) -> dict[str, Any]:
         """The one turn of this text, once it is done."""
-        await self.proxy.flush(20)
+        await self.proxy.flush(PATIENCE_S)
         (turn,) = [turn for turn in await self.proxy.turns() if turn["user_text"] == text]
         assert turn["status"] == "done"
         return turn
@@ -167,7 +172,7 @@ async def relaying(agent: str, store: Path | str, **settings: Any) -> AsyncItera
         }
         async with (
             run_proxy(Settings(upstream=agent, store=str(store), **everything)) as proxy,
-            httpx.AsyncClient(base_url=proxy.url, timeout=30, trust_env=False) as client,
+            httpx.AsyncClient(base_url=proxy.url, trust_env=False) as client,
         ):
             yield Relay(proxy, client, push_url, store)
 

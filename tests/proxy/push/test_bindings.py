@@ -66,7 +66,7 @@ class Client:
     """A client of a2a-sdk, over one binding."""
 
     def __init__(self, binding: str, url: str, grpc_address: str) -> None:
-        self._http = httpx.AsyncClient(trust_env=False, timeout=30)
+        self._http = httpx.AsyncClient(trust_env=False)
         self._transport = BINDINGS[binding](url, grpc_address, self._http)
         version = {} if binding.endswith("0.3") else {"A2A-Version": "1.0"}
         self._context = None if binding.startswith("gRPC") else ClientCallContext(service_parameters=version)

@@ -16,6 +16,7 @@ from a2a_eval_proxy.protocol.webhook_targets import WebhookTargets
 from a2a_eval_proxy.push import listener, retry
 from proxy.push.conftest import Endpoint, Relay, relaying
 from proxy.push.test_relay import asking, with_hook
+from support.patience import PATIENCE_S
 
 CAUSES = {"push_unsent": 502, "push_not_allowed": 403, "push_timeout": 504, "push_audience": 200}
 
@@ -33,7 +34,7 @@ def silent() -> Iterator[str]:
 
 async def found(relay: Relay, text: str, code: str) -> list[dict[str, Any]]:
     """The findings of this code in the one turn of this text, once there is one."""
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(PATIENCE_S):
         while True:
             for turn in await relay.proxy.turns():
                 findings = [finding for finding in turn["findings"] if finding["code"] == code]

@@ -38,7 +38,7 @@ def proxy(pushing_agent: str, push_url: str, tmp_path_factory: pytest.TempPathFa
 def rpc(proxy: Proxy, method: str, params: dict[str, Any]) -> httpx.Response:
     """A request on a connection of its own, which any of the processes may get."""
     body = {"jsonrpc": "2.0", "id": 1, "method": method, "params": params}
-    return httpx.post(f"{proxy.url}/rpc", json=body, headers={"a2a-version": "1.0"}, trust_env=False, timeout=30)
+    return httpx.post(f"{proxy.url}/rpc", json=body, headers={"a2a-version": "1.0"}, trust_env=False)
 
 
 @pytest.mark.parametrize("method", ["SendMessage", "SendStreamingMessage"])
@@ -51,7 +51,7 @@ def test_turns_have_what_responses_and_webhooks_showed_once(proxy: Proxy, endpoi
     ended: Counter[str] = Counter()
     shown: dict[str, list[bytes]] = {}
     while len(ended) < TASKS:
-        one = endpoint.arrived.get(timeout=20)
+        one = endpoint.take_next()
         event = next(iter(one.json.values()))
         task_id = event.get("taskId") or event["id"]
         shown.setdefault(task_id, []).append(one.body)
@@ -80,13 +80,13 @@ def test_the_notifications_of_a_killed_process_are_taken_up(proxy: Proxy, endpoi
         if number == 3:
             for process in serving:
                 os.kill(process, signal.SIGKILL)
-        answer = httpx.post(f"{push_url}/{webhook_id}", json={"n": number}, trust_env=False, timeout=30)
+        answer = httpx.post(f"{push_url}/{webhook_id}", json={"n": number}, trust_env=False)
         assert answer.status_code == 202
-    assert endpoint.arrived.get(timeout=20).json == {"n": 0}
+    assert endpoint.take_next().json == {"n": 0}
     endpoint.status = 200
     taken: list[int] = []
     while 5 not in taken:
-        number = endpoint.arrived.get(timeout=40).json["n"]
+        number = endpoint.take_next().json["n"]
         if number or taken[-1:] != [0]:
             taken.append(number)
     assert taken == list(range(6))

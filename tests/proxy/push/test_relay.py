@@ -14,6 +14,7 @@ import pytest
 from a2a_tool_capture import METADATA_KEY, URI
 from proxy.push.conftest import Endpoint, Received, Relay, message, relaying
 from support.certificates import Authority
+from support.patience import PATIENCE_S
 from support.ports import held_ports
 from support.postgres_server import PostgresServer
 
@@ -203,7 +204,7 @@ async def test_replicas_share_webhooks(pushing_agent: str, endpoint: Endpoint, p
         turn = await other.turn(text)
         assert turn["state"] == "TASK_STATE_COMPLETED"
         assert "incomplete" not in other.codes(turn)
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(PATIENCE_S):
             while one.proxy.open_turns:  # it learns that in time
                 await asyncio.sleep(0.1)
         assert (await one.turn(text))["findings"] == turn["findings"]
@@ -223,7 +224,7 @@ async def test_webhooks_can_be_refused(pushing_agent: str, endpoint: Endpoint, t
         card = (await relay.client.get("/.well-known/agent-card.json")).json()
         assert card["capabilities"]["streaming"] is True
         assert card["capabilities"]["pushNotifications"] is False
-        await relay.proxy.flush(20)
+        await relay.proxy.flush(PATIENCE_S)
         assert len(await relay.proxy.turns()) == 1
 
 
@@ -264,7 +265,7 @@ async def test_the_agent_may_reach_the_proxy_over_https(pushing_agent: str, endp
             _, task_id, address = await asking(replace(relay, push_url=secure["push_url"]), endpoint.url)
             end = {"task": {"id": task_id, "contextId": "c", "status": {"state": "TASK_STATE_COMPLETED"}}}
             trusting = ssl.create_default_context(cafile=authority.ca)
-            async with httpx.AsyncClient(verify=trusting, trust_env=False, timeout=30) as agent:
+            async with httpx.AsyncClient(verify=trusting, trust_env=False) as agent:
                 assert (await agent.post(address, json=end)).status_code == 200
             assert (await endpoint.next()).json == end
             with pytest.raises(httpx.TransportError):

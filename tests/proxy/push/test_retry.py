@@ -16,6 +16,7 @@ from a2a_eval_proxy.push import retry
 from a2a_eval_proxy.push.retry import is_refused, pause_s
 from a2a_eval_proxy.store import deliveries
 from proxy.push.conftest import Endpoint, Relay, message, relaying
+from support.patience import PATIENCE_S
 from support.ports import held_ports
 from support.postgres_server import PostgresServer
 from support.proxy import Proxy
@@ -65,7 +66,7 @@ async def test_nothing_is_lost_doubled_or_reordered_while_a_webhook_is_down(
         if one.json["n"] or not taken:
             taken.append(one.json["n"])
     assert taken == [0, 1, 2, 3, 4]
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(PATIENCE_S):
         while waiting(tmp_path / "turns.db"):
             await asyncio.sleep(0.01)
 
@@ -90,7 +91,7 @@ async def test_a_webhook_that_never_takes_anything_fills_neither_memory_nor_disk
     assert statuses == [202, 202, 202, 503, 503, 503]
     assert len(waiting(tmp_path / "turns.db")) == 3
     monkeypatch.setattr(retry, "MAX_AGE_S", -1.0)
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(PATIENCE_S):
         while waiting(tmp_path / "turns.db"):
             await asyncio.sleep(0.01)
 
@@ -105,7 +106,7 @@ async def test_a_deleted_configuration_takes_its_notifications(
     await patient.rpc("CreateTaskPushNotificationConfig", config)
     await patient.notify(patient.addresses()[-1], {"n": 1})
     await patient.rpc("DeleteTaskPushNotificationConfig", {"taskId": task_id, "id": "hook"})
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(PATIENCE_S):
         while waiting(tmp_path / "turns.db"):
             await asyncio.sleep(0.01)
 
@@ -126,7 +127,7 @@ def test_what_was_kept_is_sent_after_a_kill(pushing_agent: str, endpoint: Endpoi
             )
             assert answer.json()["result"]["task"]["status"]["state"] == "TASK_STATE_COMPLETED"
             proxy.flush()
-            assert b"submitted" in endpoint.arrived.get(timeout=20).body.lower()
+            assert b"submitted" in endpoint.take_next().body.lower()
             while len(waiting(store)) < 5:
                 time.sleep(0.02)
             proxy.kill()
@@ -134,7 +135,7 @@ def test_what_was_kept_is_sent_after_a_kill(pushing_agent: str, endpoint: Endpoi
             endpoint.arrived.get()
         endpoint.status = 200
         with Proxy(pushing_agent, store, "--push-retry", *arguments):
-            bodies = [endpoint.arrived.get(timeout=30).json for _ in range(5)]
+            bodies = [endpoint.take_next().json for _ in range(5)]
     kinds = [next(iter(body)) for body in bodies]
     assert kinds == ["task", "statusUpdate", "artifactUpdate", "artifactUpdate", "statusUpdate"]
     assert bodies[-1]["statusUpdate"]["status"]["state"] == "TASK_STATE_COMPLETED"

@@ -60,7 +60,7 @@ def request(text: str, version: str, method: str, field: str, url: str) -> dict[
 async def notifications(agent: str, path: str, version: str, body: Any, endpoint: Endpoint) -> list[tuple[str, str]]:
     """Token and anonymous body of all notifications of one message."""
     headers = {} if version == "0.3" else {"a2a-version": "1.0"}
-    async with httpx.AsyncClient(trust_env=False, timeout=30) as client:
+    async with httpx.AsyncClient(trust_env=False) as client:
         response = await client.post(agent + path, json=body, headers=headers)
         assert response.status_code == 200, response.text
         assert "error" not in response.json()

@@ -23,6 +23,7 @@ from a2a_eval_proxy.serving.serving import LocalServing
 from a2a_eval_proxy.settings import Settings
 from a2a_eval_proxy.store import StoreUnreachableError
 from agents.stepwise_agent import RPC_PATH, stepwise_agent
+from support.patience import PATIENCE_S
 from support.postgres_server import PostgresServer
 from tool_call_evaluators.suite import parse_suite
 
@@ -52,9 +53,9 @@ def settings(agent: str, store: str, **more: Any) -> Settings:
     return Settings(upstream=agent, store=store, **values)
 
 
-async def rpc(proxy: RunningProxy, method: str, params: Json, timeout_s: float = 30) -> Json:
+async def rpc(proxy: RunningProxy, method: str, params: Json) -> Json:
     body = {"jsonrpc": "2.0", "id": 1, "method": method, "params": params}
-    async with httpx.AsyncClient(trust_env=False, timeout=timeout_s) as client:
+    async with httpx.AsyncClient(trust_env=False) as client:
         answer = await client.post(f"{proxy.url}{RPC_PATH}", json=body, headers={"A2A-Version": "1.0"})
     result: Json = answer.json()["result"]
     return result
@@ -125,7 +126,7 @@ async def test_a_task_goes_on_after_a_restart(store: str, ids: str) -> None:
         for text in ("ask", "ask", "done"):
             async with run_proxy(settings(agent.url, store)) as proxy:
                 task = await say(proxy, text, task)
-                await proxy.flush(30)
+                await proxy.flush(PATIENCE_S)
                 turns = await proxy.turns()
     assert told(turns) == THREE_TURNS
     reused = ["id_reused"] if ids == "numbered" else []
@@ -139,7 +140,7 @@ async def test_a_task_goes_on_with_another_replica_and_comes_back(agent: str, st
         task = await say(two, "ask", task)
         await say(one, "done", task)
         for proxy in (one, two):
-            await proxy.flush(30)
+            await proxy.flush(PATIENCE_S)
         turns = await one.turns()
     assert told(turns) == THREE_TURNS
     assert codes(turns) == [[], [], []]
@@ -151,7 +152,7 @@ async def test_turns_of_a_conversation_are_stored_in_their_order(agent: str, sto
         task = await say(proxy, "ask")
         await say(proxy, "done", task)
         await say(proxy, "ask anew", {"contextId": task["contextId"]})
-        await proxy.flush(30)
+        await proxy.flush(PATIENCE_S)
         turns = await proxy.turns()
     assert [turn["user_text"] for turn in turns] == ["ask", "done", "ask anew"]
     assert [len(turn["tool_calls"]) for turn in turns] == [1, 1, 1]
@@ -170,7 +171,7 @@ async def test_a_task_that_the_book_has_forgotten_goes_on(agent: str, store: str
         task = await say(proxy, "ask", task)
         book_of(proxy).expire(2 * 10**10)
         await say(proxy, "done", task)
-        await proxy.flush(30)
+        await proxy.flush(PATIENCE_S)
         assert told(await proxy.turns()) == THREE_TURNS
 
 
@@ -179,7 +180,7 @@ async def test_turns_that_are_kept_without_content_are_known_by_their_ids(agent:
     for text in ("ask", "done"):
         async with run_proxy(settings(agent, store, no_content=True, evaluate=True)) as proxy:
             task = await say(proxy, text, task)
-            await proxy.flush(30)
+            await proxy.flush(PATIENCE_S)
             turns = await proxy.turns()
     assert [[call["name"] for call in turn["tool_calls"]] for turn in turns] == [["refund"], ["refund"]]
     assert [turn["tool_calls"][0]["id"][-2:] for turn in turns] == ["-0", "-1"]
@@ -198,7 +199,7 @@ async def test_a_store_that_cannot_be_read_costs_a_finding(
 
         monkeypatch.setattr(proxy.store, "of_task", away)
         await say(proxy, "ask", task)
-        await proxy.flush(30)
+        await proxy.flush(PATIENCE_S)
         assert told(await proxy.turns()) == THREE_TURNS[:2]
         assert codes(await proxy.turns()) == [[], ["earlier_calls_unknown"]]
 
@@ -219,7 +220,7 @@ async def test_the_answer_does_not_wait_for_the_store(agent: str, store: str, mo
         assert len(await proxy.turns()) == 1
         assert proxy.open_turns == 1
         go_on.set()
-        await proxy.flush(30)
+        await proxy.flush(PATIENCE_S)
         assert told(await proxy.turns()) == THREE_TURNS[:2]
 
 
@@ -242,8 +243,8 @@ async def test_an_open_turn_is_completed_by_another_process_once(agent: str, sto
         await until_completed(second, task)
         if not first_ends:
             await until_completed(first, task)
-            await first.flush(30)
-        await second.flush(30)
+            await first.flush(PATIENCE_S)
+        await second.flush(PATIENCE_S)
         turns = await second.turns()
     assert told(turns) == [("COMPLETED", [0], "answer 0")]
     assert codes(turns) == [[]]
@@ -268,7 +269,7 @@ async def test_closed_turns_that_wait_for_a_slow_store_are_bounded(
         open_gate(agent, gate)
         await until_completed(proxy, task)
         assert proxy.serving.waiting == 0
-        await proxy.flush(30)
+        await proxy.flush(PATIENCE_S)
         assert told(await proxy.turns()) == [("COMPLETED", [0], "answer 0")]
 
 
@@ -279,9 +280,9 @@ async def test_the_replica_that_had_the_turn_does_not_close_it_again(agent: str,
         await until_open(first)
         open_gate(agent, gate)
         await until_completed(second, task)
-        await second.flush(30)
+        await second.flush(PATIENCE_S)
         book_of(first).expire(10**10)
-        await first.flush(30)
+        await first.flush(PATIENCE_S)
         assert codes(await first.turns()) == [[]]
         assert (first.metrics.turns_closed, second.metrics.turns_closed) == (0, 1)
 
@@ -294,7 +295,7 @@ async def test_a_message_that_follows_with_another_replica_finds_the_turn_comple
         await until_open(first)
         open_gate(agent, gate)
         await until_completed(second, task)
-        await second.flush(30)
+        await second.flush(PATIENCE_S)
         assert told(await second.turns()) == [THREE_TURNS[0], ("COMPLETED", [1], "answer 1")]
 
 
@@ -308,7 +309,7 @@ async def test_an_exchange_that_is_under_way_costs_no_write(agent: str, store: s
         assert await proxy.turns() == []
         open_gate(agent, gate)
         await sent
-        await proxy.flush(30)
+        await proxy.flush(PATIENCE_S)
         assert told(await proxy.turns()) == [("COMPLETED", [0], "answer 0")]
 
 
@@ -332,7 +333,7 @@ async def test_a_turn_that_nobody_goes_on_with_is_closed_by_one(agent: str, stor
         while not (turns := [turn for turn in await one.turns() if turn["status"] != "open"]):
             await asyncio.sleep(0.05)
         for proxy in (one, two):
-            await proxy.flush(30)
+            await proxy.flush(PATIENCE_S)
         assert codes(turns) == [["incomplete"]]
         assert one.metrics.turns_closed + two.metrics.turns_closed == 1
 
@@ -354,7 +355,7 @@ async def test_too_many_questions_are_not_asked(agent: str, store: str, monkeypa
     async with run_proxy(settings(agent, store)) as proxy:
         task = await say(proxy, "ask")
         await say(proxy, "ask", task)
-        await proxy.flush(30)
+        await proxy.flush(PATIENCE_S)
         assert codes(await proxy.turns()) == [[], ["earlier_calls_unknown"]]
 
 
@@ -371,5 +372,5 @@ async def test_a_silent_agent_does_not_keep_a_turn_open(agent: str, store: str) 
         assert not sent.done()
         open_gate(agent, gate)
         assert (await sent)["status"]["state"] == "TASK_STATE_COMPLETED"
-        await proxy.flush(30)
+        await proxy.flush(PATIENCE_S)
         assert len(await proxy.turns()) == 1

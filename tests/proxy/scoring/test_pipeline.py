@@ -22,6 +22,7 @@ from a2a_eval_proxy.telemetry.turn_events import TurnEvents
 from a2a_eval_proxy.turn import Turn
 from a2a_tool_capture import Finding, ToolCall, ToolCallSource
 from support.live import heard
+from support.patience import PATIENCE_S
 from tool_call_evaluators import registry
 from tool_call_evaluators.evaluator import Measurement, SyncEvaluator
 from tool_call_evaluators.model import EvalCase
@@ -48,7 +49,7 @@ class Gate(SyncEvaluator):
 
     def measure(self, case: EvalCase) -> Measurement:
         self.reached.set()
-        assert self.opened.wait(60)
+        assert self.opened.wait(PATIENCE_S)
         if case.user_text == "raise":
             raise RuntimeError("this evaluator is broken")
         return Measurement(1.0, "it was opened")

@@ -30,6 +30,7 @@ from a2a_eval_proxy.telemetry.turn_listener import TurnListener
 from a2a_eval_proxy.turn import Turn
 from a2a_tool_capture import ToolCall
 from support.kept import result, turn
+from support.patience import PATIENCE_S
 from tool_call_evaluators.suite import Suite, parse_suite
 
 TEXTS = {"ascii": "a" * 30_000, "one emoji": "\U0001f600" + "a" * 30_000, "emoji": "\U0001f600" * 30_000}
@@ -152,7 +153,7 @@ async def in_a_batch_of_its_own() -> None:
 
 async def waiting(pipeline: Pipeline, turns: int) -> None:
     """Until so many wait for the store: redaction has a thread of its own."""
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(PATIENCE_S):
         while pipeline._store.health.waiting_turns < turns:
             await asyncio.sleep(0.001)
 
@@ -228,7 +229,7 @@ async def test_content_that_is_not_kept_cannot_be_read_back(path: Path, monkeypa
             it.take(turn(4, user_text="secret"))
             await waiting(it, 1)
             it.take(turn(5, user_text="secret"))
-            async with asyncio.timeout(30):
+            async with asyncio.timeout(PATIENCE_S):
                 while not it._metrics.turns_dropped:
                     await asyncio.sleep(0.001)
         await it.drained()
@@ -244,7 +245,7 @@ class HeldRedaction(Privacy):
         self.go_on = threading.Event()
 
     def redacted(self, turn: Turn) -> Turn:
-        assert self.go_on.wait(30)
+        assert self.go_on.wait(PATIENCE_S)
         return turn
 
 

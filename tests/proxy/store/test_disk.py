@@ -16,6 +16,7 @@ import pytest
 from a2a_eval_proxy.store import SqliteStore, open_store
 from a2a_eval_proxy.store.sqlite.file import copied
 from support.kept import Kept, turn
+from support.patience import PATIENCE_S
 
 PROXY = [sys.executable, "-m", "a2a_eval_proxy"]
 
@@ -52,7 +53,7 @@ def serving(script: str, store: Path) -> Iterator[tuple[str, Path]]:
             yield ready.group(1), log
         finally:
             proxy.terminate()
-            assert proxy.wait(60) == 0
+            assert proxy.wait(PATIENCE_S) == 0
 
 
 @needs_mounts

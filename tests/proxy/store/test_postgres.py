@@ -32,6 +32,7 @@ from a2a_eval_proxy.store.encoding import encoded_turn
 from a2a_eval_proxy.store.postgres import retention
 from a2a_eval_proxy.store.postgres.migrations import JOB_ENGINE, NEWEST
 from support.kept import Kept, result, turn
+from support.patience import PATIENCE_S
 from support.postgres_server import PASSWORD, PostgresServer
 
 EARLIER = Path(__file__).parents[2] / "data" / "store-postgres-0003.sql"
@@ -224,7 +225,7 @@ async def test_a_store_that_is_closed_while_the_database_is_away_gives_up(
     postgres.stop()
     try:
         store.add([turn(1), turn(2)], lambda: None)
-        await asyncio.wait_for(asyncio.to_thread(store.close, 0.0), 60)
+        await asyncio.wait_for(asyncio.to_thread(store.close, 0.0), PATIENCE_S)
     finally:
         postgres.start()
     assert "2 turn(s) are lost" in caplog.text

@@ -24,6 +24,7 @@ from a2a_eval_proxy.store import SqliteStore, StoreError, StoreFileError, open_s
 from a2a_eval_proxy.store.postgres import database, opening
 from agents.scenario_agent import scenario_agent
 from support.kept import Kept, turn
+from support.patience import PATIENCE_S
 from support.postgres_server import PostgresServer
 
 pytestmark = pytest.mark.filterwarnings("error")
@@ -74,7 +75,7 @@ class Traffic:
         return [(run["turns"], run["pending"]) for run in (await self.get("/api/runs")).json()["items"]]
 
     async def until(self, true: Callable[[], bool]) -> None:
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(PATIENCE_S):
             while not true():
                 await asyncio.sleep(0.01)
 
@@ -129,7 +130,7 @@ async def test_a_proxy_serves_while_the_database_is_away_and_stores_when_it_is_t
             assert "cannot be read" in refused.json()["error"]
             postgres.start()
             await it.until(lambda: it.proxy.store.health.problem is None)
-            await it.proxy.flush(30)
+            await it.proxy.flush(PATIENCE_S)
             assert await it.runs() == [(1, 1)]
             assert (await it.get("/readyz")).text == "ready\n"
             assert await it.metric("up") == 1
@@ -152,7 +153,7 @@ async def test_a_file_that_is_no_database_is_left_alone(tmp_path: Path, caplog: 
         assert await it.metric("up") == 0
         path.unlink()  # whoever is responsible sees to it
         await it.until(lambda: it.proxy.store.health.problem is None)
-        await it.proxy.flush(30)
+        await it.proxy.flush(PATIENCE_S)
         assert await it.runs() == [(1, 0)]
     assert [entry.name for entry in tmp_path.iterdir()] == ["notes.txt"]
     (told,) = [record.getMessage() for record in caplog.records if record.levelno >= logging.ERROR]
@@ -170,7 +171,7 @@ async def test_a_damaged_store_is_moved_aside_at_the_start(
     async with traffic(path) as it:
         await it.until(lambda: it.proxy.store.health.replaced == 1 and it.proxy.store.health.problem is None)
         await it.send()
-        await it.proxy.flush(30)
+        await it.proxy.flush(PATIENCE_S)
         assert await it.runs() == [(1, 0)]
         assert await it.metric("replaced_total") == 1
     (aside,) = tmp_path.glob("turns.db.damaged-*Z")
@@ -186,7 +187,7 @@ async def test_a_store_that_lacks_its_end_is_moved_aside_at_the_start(tmp_path: 
     async with traffic(path) as it:
         await it.until(lambda: it.proxy.store.health.replaced == 1 and it.proxy.store.health.problem is None)
         await it.send()
-        await it.proxy.flush(30)
+        await it.proxy.flush(PATIENCE_S)
         assert await it.runs() == [(1, 0)]
     assert list(tmp_path.glob("turns.db.damaged-*Z"))
 
@@ -291,14 +292,14 @@ async def test_a_store_that_is_deleted_is_made_anew(tmp_path: Path, caplog: pyte
     path = tmp_path / "turns.db"
     async with traffic(path) as it:
         await it.send()
-        await it.proxy.flush(30)
+        await it.proxy.flush(PATIENCE_S)
         for file in tmp_path.iterdir():
             file.unlink()
         refused = await it.get("/api/runs")
         assert refused.status_code == 503
         assert "unable to open" in refused.json()["error"]
         await it.send()
-        await it.proxy.flush(30)
+        await it.proxy.flush(PATIENCE_S)
         assert await it.runs() == [(1, 0)]
         assert await it.metric("replaced_total") == 1
     assert "was deleted or replaced while in use" in caplog.text
@@ -314,10 +315,10 @@ async def test_a_write_ahead_log_that_is_deleted_loses_nothing(
     path = tmp_path / "turns.db"
     async with traffic(path) as it:
         await it.send()
-        await it.proxy.flush(30)
+        await it.proxy.flush(PATIENCE_S)
         (tmp_path / "turns.db-wal").unlink()
         await it.send()
-        await it.proxy.flush(30)
+        await it.proxy.flush(PATIENCE_S)
         assert await it.runs() == [(2, 0)]
         assert await it.metric("replaced_total") == 1
         with closing(sqlite3.connect(path)) as connection:
@@ -331,7 +332,7 @@ async def test_a_store_that_is_damaged_under_traffic_is_moved_aside(
     path = tmp_path / "turns.db"
     full_of_turns(path)
     async with traffic(path) as it:
-        await it.proxy.flush(30)
+        await it.proxy.flush(PATIENCE_S)
         with closing(sqlite3.connect(path)) as connection:
             connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
         with path.open("r+b") as file:
@@ -339,11 +340,11 @@ async def test_a_store_that_is_damaged_under_traffic_is_moved_aside(
         statuses = []
         for _ in range(5):
             await it.send()
-            await it.proxy.flush(30)
+            await it.proxy.flush(PATIENCE_S)
             statuses.append((await it.get("/api/runs")).status_code)
         await it.until(lambda: it.proxy.store.health.replaced >= 1 and it.proxy.store.health.problem is None)
         await it.send()
-        await it.proxy.flush(30)
+        await it.proxy.flush(PATIENCE_S)
         assert set(statuses) <= {200, 503}
         assert (await it.get("/api/runs")).status_code == 200
     assert list(tmp_path.glob("turns.db.damaged-*Z"))
@@ -398,7 +399,7 @@ async def test_a_database_that_stops_answering_does_not_hold_up_the_end(
     async with AsyncExitStack() as proxy:
         it = await proxy.enter_async_context(traffic(url, evaluate=False, shutdown_timeout=1.0))
         await it.send()
-        await it.proxy.flush(30)
+        await it.proxy.flush(PATIENCE_S)
         with psycopg.connect(url) as other:
             other.execute("LOCK TABLE turns IN ACCESS EXCLUSIVE MODE")
             await it.send()

@@ -20,6 +20,7 @@ from a2a_tool_capture import Finding, ToolCall
 from hypothesis import given
 from hypothesis import strategies as st
 from support.kept import Kept, result, turn
+from support.patience import PATIENCE_S
 from support.postgres_server import PostgresServer
 
 EMPTIED = "TRUNCATE turns, conversations RESTART IDENTITY CASCADE"
@@ -194,7 +195,7 @@ async def test_searches_leave_threads_for_other_reads(tmp_path: Path, monkeypatc
     kept = Kept(store)
     await kept.add(turn(1, conversation_id="c"))
     go = threading.Event()
-    monkeypatch.setattr(TurnFilter, "matches", lambda *_: go.wait(10))
+    monkeypatch.setattr(TurnFilter, "matches", lambda *_: go.wait(PATIENCE_S))
     searches = [asyncio.create_task(kept.ids(conversation="c", content=TurnFilter(text="turn"))) for _ in range(50)]
     await asyncio.sleep(0)
     assert await store.status("turn-0001") == "pending"

@@ -16,6 +16,7 @@ from a2a_eval_proxy.grpc_relay.metadata import client_of
 from agents.grpc_agent import GrpcAgent, grpc_agent
 from opentelemetry.proto.trace.v1.trace_pb2 import Span, Status
 from support.grpc_proxy import running_proxy
+from support.patience import PATIENCE_S
 
 from .test_telemetry import (  # noqa: F401  # some are fixtures
     CLIENT_SPAN_ID,
@@ -56,7 +57,7 @@ async def test_spans_join_the_clients_trace_and_are_the_agents_parent(collector,
             [_ async for _ in stub(channel).SendStreamingMessage(message("artifact hi"), metadata=metadata)]
         else:
             await stub(channel).SendMessage(message("artifact hi"), metadata=metadata)
-        await proxy.flush(10)
+        await proxy.flush(PATIENCE_S)
         (turn,) = await proxy.turns()
     server, inner = collector.pair()
     name = f"{SERVICE}/{'SendStreamingMessage' if streams else 'SendMessage'}"

@@ -17,6 +17,7 @@ from a2a_eval_proxy.app import RunningProxy, run_proxy
 from a2a_eval_proxy.runs.rescore import evaluate_store
 from a2a_eval_proxy.settings import Settings
 from a2a_tool_capture import METADATA_KEY, URI
+from support.patience import PATIENCE_S
 from support.ports import held_ports
 from tool_call_evaluators.suite import parse_suite
 
@@ -93,7 +94,7 @@ async def say(proxy: RunningProxy, times: int = N) -> None:
                 await client.post(proxy.url, json=body)
             except httpx.HTTPError:
                 pass  # the cut is passed on
-    await proxy.flush(30)
+    await proxy.flush(PATIENCE_S)
 
 
 async def the_run(proxy: RunningProxy) -> dict[str, Any]:
@@ -253,7 +254,7 @@ async def test_a_client_that_leaves_before_the_answer_is_counted_as_none(tmp_pat
         writer.write(b"POST / HTTP/1.1\r\nhost: x\r\ncontent-length: 2\r\n\r\n{}")
         await hears.wait()
         writer.close()
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(PATIENCE_S):
             while not (counted := await metric(proxy, "a2a_eval_proxy_responses_total")):
                 await asyncio.sleep(0.01)
         leaves.set()

@@ -29,6 +29,7 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 from opentelemetry.proto.trace.v1.trace_pb2 import Span, Status
 from opentelemetry.trace import TraceFlags
 from support.otlp import PROTOBUF, CollectingSink, serving
+from support.patience import PATIENCE_S
 from tool_call_evaluators.model import EvalResult
 
 TRACE_ID, CLIENT_SPAN_ID = "4bf92f3577b34da6a3ce929d0e0e4736", "00f067aa0ba902b7"
@@ -156,7 +157,7 @@ async def test_spans_join_the_clients_trace_and_are_the_agents_parent(collector,
         response = await say(client, "artifact please", stream=stream, traceparent=TRACEPARENT)
         assert response.status_code == 200
         sent = await traceparent_at(agent)
-        await proxy.flush(10)
+        await proxy.flush(PATIENCE_S)
         turns = await proxy.turns()
     server, inner = collector.pair()
     assert server.trace_id.hex() == inner.trace_id.hex() == TRACE_ID
@@ -189,11 +190,11 @@ async def test_the_agents_spans_find_the_turn_whose_client_span_is_their_parent(
         for key, value in (("gen_ai.operation.name", "execute_tool"), ("gen_ai.tool.name", "search")):
             span.attributes.add(key=key).value.string_value = value
         headers = {"content-type": PROTOBUF}
-        await proxy.flush(10)
+        await proxy.flush(PATIENCE_S)
         with proxy.bus.listen() as done:
             await client.post(f"{proxy.otlp_url}/v1/traces", content=request.SerializeToString(), headers=headers)
-            await asyncio.wait_for(done.news(), 20)
-        await proxy.flush(10)
+            await asyncio.wait_for(done.news(), PATIENCE_S)
+        await proxy.flush(PATIENCE_S)
         turns = await proxy.turns()
     assert {turn["user_text"]: [call["name"] for call in turn["tool_calls"]] for turn in turns} == {
         "message one": ["search"],
@@ -328,7 +329,7 @@ async def test_what_is_not_sampled_passes_as_without_telemetry(collector, agent,
 async def test_each_evaluation_result_is_an_event_of_the_turns_span(collector, agent, tmp_path):
     async with proxying(tmp_path, agent, run="night") as (proxy, client):
         await say(client, "multi please", traceparent=TRACEPARENT)
-        await proxy.flush(10)
+        await proxy.flush(PATIENCE_S)
         (turn,) = await proxy.turns()
     (event,) = collector.events
     _, inner = collector.pair()
@@ -357,7 +358,7 @@ async def test_results_of_whole_conversations_are_events_without_a_turn(collecto
     )
     async with proxying(tmp_path, agent, run="night", suite=str(suite)) as (proxy, client):
         await say(client, "artifact please", traceparent=TRACEPARENT)
-        await proxy.flush(10)
+        await proxy.flush(PATIENCE_S)
         (turn,) = await proxy.turns()
     (event,) = collector.events
     assert (event.trace_id, event.span_id) == (b"", b"")
@@ -403,7 +404,7 @@ async def test_metrics(collector, agent, tmp_path):
     async with proxying(tmp_path, agent) as (proxy, client):
         await say(client, "multi please")
         await say(client, "snapshot-drops please", stream=True)
-        await proxy.flush(10)
+        await proxy.flush(PATIENCE_S)
         (dropped,) = [turn for turn in await proxy.turns() if turn["findings"]]
 
     def counts(name: str) -> dict[tuple[object, ...], int]:
@@ -442,12 +443,12 @@ async def test_what_we_export_to_ourselves_is_no_evidence(agent, tmp_path, monke
         proxying(tmp_path, agent, otlp=address, otlp_forward=url) as (proxy, client),
     ):
         await say(client, "multi please", traceparent=TRACEPARENT)
-        await proxy.flush(10)
-        async with asyncio.timeout(20):
+        await proxy.flush(PATIENCE_S)
+        async with asyncio.timeout(PATIENCE_S):
             # They came back to us, and went on from there.
             await collector.wait_for(lambda: bool(collector.spans and collector.events))
         await say(client, "artifact please", traceparent=TRACEPARENT)
-        await proxy.flush(10)
+        await proxy.flush(PATIENCE_S)
         assert proxy.metrics.spans == 0
         assert not proxy._tracing.heard
         turns = await proxy.turns()
@@ -469,7 +470,7 @@ async def test_traffic_passes_where_telemetry_cannot(agent, tmp_path, monkeypatc
     monkeypatch.setenv("OTEL_METRIC_EXPORT_INTERVAL", interval)
     async with proxying(tmp_path, agent) as (proxy, client):
         assert (await say(client, "artifact please")).status_code == 200
-        await proxy.flush(10)
+        await proxy.flush(PATIENCE_S)
         (turn,) = await proxy.turns()
     assert turn["status"] == "done"
 
@@ -485,7 +486,7 @@ async def test_a_collector_that_never_answers_does_not_hold_up_the_end(agent, tm
         monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", url)
         async with proxying(tmp_path, agent) as (proxy, client):
             await say(client, "artifact please")
-            await proxy.flush(10)
+            await proxy.flush(PATIENCE_S)
         assert "within 0.2 s" in caplog.text
         released.set()
 
@@ -514,7 +515,7 @@ print(json.dumps([name for name in sys.modules if name.startswith("opentelemetry
     environment = {"OTEL_EXPORTER_OTLP_ENDPOINT": "http://127.0.0.1:1", "OTEL_SDK_DISABLED": "true"} if disabled else {}
     command = [sys.executable, "-c", script, agent, str(tmp_path / "turns.db")]
     done = subprocess.run(
-        command, env={**os.environ, **environment}, capture_output=True, text=True, timeout=60, check=True
+        command, env={**os.environ, **environment}, capture_output=True, text=True, timeout=PATIENCE_S, check=True
     )
     loaded = {".".join(name.split(".")[:2]) for name in json.loads(done.stdout)}
     assert loaded == {"opentelemetry", "opentelemetry.proto"}

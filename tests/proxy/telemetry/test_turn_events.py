@@ -13,6 +13,7 @@ from a2a_eval_proxy.telemetry.event_bus import EventBus
 from a2a_eval_proxy.telemetry.turn_events import TurnEvents
 from a2a_eval_proxy.turn import Turn
 from support.live import heard
+from support.patience import PATIENCE_S
 
 
 class SlowPrivacy(Privacy):
@@ -23,7 +24,7 @@ class SlowPrivacy(Privacy):
         self.gate = threading.Event()
 
     def redacted(self, turn: Turn) -> Turn:
-        assert self.gate.wait(60)
+        assert self.gate.wait(PATIENCE_S)
         return turn
 
 

@@ -32,7 +32,7 @@ async def proxy(agent, tmp_path_factory):
 
 @pytest_asyncio.fixture(loop_scope="module")
 async def http(proxy):
-    async with httpx.AsyncClient(base_url=proxy.url, headers={"A2A-Version": "1.0"}, timeout=30) as http:
+    async with httpx.AsyncClient(base_url=proxy.url, headers={"A2A-Version": "1.0"}) as http:
         yield http
 
 

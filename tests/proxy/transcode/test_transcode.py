@@ -32,7 +32,7 @@ clients = pytest.mark.parametrize(("binding", "version"), TRANSPORTS)
 
 
 def transport(url: str, binding: str = "JSONRPC", version: str = "1.0") -> ClientTransport:
-    http = httpx.AsyncClient(headers={"A2A-Version": version}, timeout=30)
+    http = httpx.AsyncClient(headers={"A2A-Version": version})
     made: ClientTransport = TRANSPORTS[binding, version](http, CARD, url)
     return made
 

@@ -75,7 +75,7 @@ class Shown:
         self.agent.prepare(Answer([_HEAD % b"text/event-stream" + pieces[0], *pieces[1:]], cut=True, paced=True))
         message = {"messageId": "m", "role": "ROLE_USER", "parts": [{"text": text}], "contextId": context}
         request = {"jsonrpc": "2.0", "id": 1, "method": "SendStreamingMessage", "params": {"message": message}}
-        with httpx.stream("POST", self.proxy.url, json=request, headers=A2A, trust_env=False, timeout=30) as response:
+        with httpx.stream("POST", self.proxy.url, json=request, headers=A2A, trust_env=False) as response:
             lines = response.iter_lines()
             next(lines)
             yield self.agent.release

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 from support.chromium import chromium, screenshot, tab
+from support.patience import PATIENCE_S
 from support.provision import node_environment
 from support.turn_samples import call, finding, result, turn
 
@@ -37,7 +38,7 @@ HOSTILE = (
 @pytest.fixture(scope="module")
 def browser(tmp_path_factory):
     with chromium(tmp_path_factory.mktemp("browser")) as session:
-        session.set_script_timeout(20)
+        session.set_script_timeout(PATIENCE_S)
         yield session
 
 
@@ -69,7 +70,7 @@ def settle(session: Any, script: str) -> None:
     from selenium.common.exceptions import JavascriptException
     from selenium.webdriver.support.wait import WebDriverWait
 
-    wait = WebDriverWait(session, 20, poll_frequency=0.01, ignored_exceptions=[JavascriptException])
+    wait = WebDriverWait(session, PATIENCE_S, poll_frequency=0.01, ignored_exceptions=[JavascriptException])
     wait.until(lambda _: session.execute_script(f"return Boolean({script})"), script)
 
 
@@ -436,7 +437,8 @@ def press(session: Any, words: str) -> None:
     session.execute_script("document.documentElement.dataset.old = 1")
     session.execute_script("arguments[0].click()", button)
     arrived = "const {old, ready} = document.documentElement.dataset; return !old && ready"
-    WebDriverWait(session, 20).until(lambda _: session.execute_script(arrived))  # a script would end with the old page
+    # A script that waits would end with the old page.
+    WebDriverWait(session, PATIENCE_S).until(lambda _: session.execute_script(arrived))
 
 
 def copy(session: Any, words: str) -> str:

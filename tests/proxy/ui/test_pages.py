@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 from agents.stepwise_agent import stepwise_agent
+from support.patience import PATIENCE_S
 from support.turn_samples import call, turn
 
 from .conftest import Shown, json_answer, shown_proxy
@@ -32,7 +33,7 @@ def test_the_snippets_of_the_empty_list_work(tmp_path: Path) -> None:
             exec(snippets["python"], {"__name__": "__main__"})
         assert "TASK_STATE_COMPLETED" in printed.getvalue()
         if shutil.which("curl"):
-            subprocess.run(["sh", "-ec", snippets["curl"]], check=True, capture_output=True, timeout=60)
+            subprocess.run(["sh", "-ec", snippets["curl"]], check=True, capture_output=True, timeout=PATIENCE_S)
         proxy.flush()
         list_page = proxy.admin.get("/").text
         assert "snippet-" not in list_page

@@ -23,6 +23,7 @@ from a2a_eval_proxy.worker.job_engine import Engine, EngineOptions
 from a2a_eval_proxy.worker.job_scorer import JobScorer, Place, places
 from a2a_tool_capture import ToolCall
 from support.kept import Kept, turn
+from support.patience import PATIENCE_S
 from support.postgres_server import PostgresServer
 from tool_call_evaluators import registry
 from tool_call_evaluators.evaluator import AsyncEvaluator, Measurement
@@ -244,7 +245,7 @@ async def test_a_turn_whose_job_failed_for_good_is_left_to_people(shared: Shared
 
 
 async def until(shared: Shared, statement: str) -> None:
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(PATIENCE_S):
         while not await asyncio.to_thread(shared.rows, statement):
             await asyncio.sleep(0.02)
 
@@ -274,7 +275,7 @@ async def test_an_engine_works_until_it_is_cancelled(shared: Shared) -> None:
 
 
 async def test_an_engine_ends_when_cancelled_though_the_database_refuses_its_farewell(shared: Shared) -> None:
-    async with asyncio.timeout(60), working(shared):
+    async with asyncio.timeout(PATIENCE_S), working(shared):
         await until(shared, "SELECT FROM procrastinate_workers")
         shared.change("ALTER TABLE procrastinate_workers RENAME TO gone")
 
@@ -309,7 +310,7 @@ async def test_a_job_that_was_given_to_another_worker_meanwhile_is_one_line(
         return 0
 
     await shared.kept.add(said(1, "x"))
-    async with asyncio.timeout(60), working(shared, score):
+    async with asyncio.timeout(PATIENCE_S), working(shared, score):
         await given_away.wait()
         while "left to other workers" not in caplog.text:
             gc.collect()  # the task is in a cycle with its traceback
@@ -352,7 +353,7 @@ async def test_an_engine_waits_for_a_database_that_goes_away_while_a_job_ends(
         return number
 
     async def until_logged(line: str) -> None:
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(PATIENCE_S):
             while line not in caplog.text:
                 await asyncio.sleep(0.02)
 

@@ -16,6 +16,7 @@ from a2a_eval_proxy.protocol.operations import Binding, Operation
 from a2a_tool_capture.client import AgentError, AgentUnreachableError, ConfigurationError
 from agents.serving import ServerThread
 from support.checking import check, rules_with
+from support.patience import PATIENCE_S
 
 WORKING = {"task": {"id": "t", "contextId": "c", "status": {"state": "TASK_STATE_WORKING"}}}
 DONE = {"statusUpdate": {"taskId": "t", "contextId": "c", "status": {"state": "TASK_STATE_COMPLETED"}}}
@@ -57,7 +58,7 @@ async def begin_stream(send: Send, *events: Any) -> None:
         await send({"type": "http.response.body", "body": data, "more_body": True})
 
 
-async def stream(answer: Answer, timeout_s: float = 10) -> ProbeExchange:
+async def stream(answer: Answer, timeout_s: float = PATIENCE_S) -> ProbeExchange:
     """One stream of that agent."""
     with ServerThread(app(answer)) as agent:
         interface = Interface(Binding.HTTP_JSON, "1.0", agent.url)
@@ -125,7 +126,7 @@ async def test_redirects_are_not_followed() -> None:
 
 async def test_an_agent_that_hangs_is_named_and_holds_nobody_up() -> None:
     with ServerThread(app(hangs)) as agent:
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(PATIENCE_S):
             report = await check(agent.url, "hello", timeout_s=4)
     assert {"answers", "card-declares"} == rules_with(report, RuleStatus.FAILED)
     assert [len(item.turns) for item in report.record.conversations] == [1]

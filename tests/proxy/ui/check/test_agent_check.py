@@ -13,6 +13,7 @@ from a2a_eval_proxy.ui.check.agent_check import AgentCheck, CheckState
 from agents.faulty_agent import FAULTS, faulty
 from agents.faulty_push_agent import pushing_app
 from agents.serving import ServerThread
+from support.patience import PATIENCE_S
 
 FAULT = next(name for name, fault in FAULTS.items() if fault.breaks)
 
@@ -104,5 +105,5 @@ async def test_the_check_does_not_need_the_event_loop_of_the_traffic():
         check._check = watched
         check.start()
         await asyncio.sleep(0)
-        assert done.wait(60)  # blocks this loop
+        assert done.wait(PATIENCE_S)  # blocks this loop
         assert (await ended(check)).view is not None

@@ -79,7 +79,7 @@ async def test_a_turn_that_a_proxy_adds_is_an_event(store, monkeypatch):
     monkeypatch.setattr(store_watch, "EVERY_S", 0.01)
     async with store_pages(str(store), 0) as served:
         base, token = served.link.partition("/login")[0], {"authorization": f"Bearer {served.token}"}
-        listening = httpx.AsyncClient(trust_env=False, headers=token, timeout=30)
+        listening = httpx.AsyncClient(trust_env=False, headers=token)
         adding = True
 
         async def add() -> None:  # until the watch has begun
