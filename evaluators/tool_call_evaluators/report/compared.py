@@ -12,8 +12,7 @@ from ..matching.arguments import Difference, json_excerpt
 from ..matching.call_diff import CallChange
 from ..runs.changes import CaseChange, Comparison, ScoreChange, TurnChange
 from ..runs.regression import FALSE_ALARMS, LEAST_CASES, Sight
-from .markdown import escaped
-from .wording import call_text, counted, finite, printable, score_text
+from .wording import call_text, counted, escaped, finite, printable, score_text
 
 MAX_CASES = 100
 """Maximum number of cases listed one by one; the number of further cases follows."""

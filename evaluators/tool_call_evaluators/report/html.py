@@ -28,6 +28,7 @@ def html_report(report: Report) -> str:
         title=escape(printable(title)),
         style=style,
         overview=overview(report),
+        baseline=escape(printable(report.baseline.before if report.baseline else "")),
         agent=escape(printable(report.agents[0] if len(report.agents) == 1 else "")),
         data=page_data(report),
         script=script,

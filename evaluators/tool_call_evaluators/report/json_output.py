@@ -42,6 +42,7 @@ def json_report(report: Report) -> str:
             "usage": user_usage(report.users).to_dict(),
         },
         "unique_errors": list(report.unique_errors),
+        "baseline": report.baseline.to_dict() if report.baseline else None,
         "causes": [cause.to_dict() for cause in causes(report)],
     }
     # one conversation at a time: as objects, those of a long run take many times the memory of their text

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Sequence
 
 from .causes import causes
+from .compared import headline
 from .model import Report, seconds_between, verdict_sign
-from .wording import counted, duration_text, gate_name, gate_sign, one_line, printable, usage_text, users_text
+from .wording import counted, duration_text, escaped, gate_name, gate_sign, usage_text, users_text
 
 MAX_ROWS = 50
 """Maximum number of rows of a table; the number of further rows follows."""
-MAX_CELL = 300
-"""Maximum length of a text, in characters."""
 
 
 def markdown_summary(report: Report) -> str:
@@ -36,22 +34,16 @@ def markdown_summary(report: Report) -> str:
         f"## {'✅ Passed' if report.passed else '❌ Failed'}: {escaped(report.title)}",
         f"Run {escaped(report.run)} · {' · '.join(facts)}",
     ]
+    if report.baseline:
+        parts.append(f"Compared with the baseline: {escaped(headline(report.baseline))}")
     if report.visibility_text:
-        parts.append(f"⚠️ {escaped(report.visibility_text, 2 * MAX_CELL)}")
+        parts.append(f"⚠️ {escaped(report.visibility_text, 600)}")
     parts += _suites(report)
     parts += _reasons(report)
     parts += _tolerated(report)
     parts += _gates(report)
     parts += _scores(report)
     return "\n\n".join(parts) + "\n"
-
-
-def escaped(text: str, limit: int = MAX_CELL) -> str:
-    """`text` as one line that Markdown shows as it is."""
-    plain = one_line(printable(text), limit)
-    plain = plain.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
-    plain = re.sub(r"([\\`*_{}\[\]()#+!|~$-])", r"\\\1", plain)
-    return re.sub(r":(?=//)|(?<=www)\.", r"\\\g<0>", plain, flags=re.IGNORECASE)  # GitHub links bare addresses
 
 
 def _suites(report: Report) -> list[str]:

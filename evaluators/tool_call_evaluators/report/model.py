@@ -20,6 +20,8 @@ from ..judged.base import judge_usage
 from ..matching.arguments import ArgumentMatcher, Matcher
 from ..matching.call_diff import CallChange, diff_calls
 from ..model import CALLS_UNSEEN, EvalResult, Status
+from ..runs.changes import CaseChange, Comparison
+from ..runs.comparison import case_name
 from ..runs.outcomes import ConversationResults, ConversationTurn, RunConversation, TurnJson, failures, follow
 from ..simulation.record import UserRecord
 from ..suite import Case, EvaluatorSpec, Suite
@@ -56,6 +58,8 @@ class Report:
     """The cost of merging the distinct errors."""
     parts: Sequence[Report] = ()
     """The reports of each suite, in a run of several."""
+    baseline: Comparison | None = None
+    """The comparison with an earlier run."""
 
     @classmethod
     def build(
@@ -226,6 +230,14 @@ class Report:
             "passed": counts["passed"] - noted,
         }
         return [f"{count:,} {outcome}" for outcome, count in found.items() if count]
+
+    def change_of_case(self, conversation: RunConversation) -> CaseChange | None:
+        """How the case of a conversation differs from the baseline."""
+        return self._case_changes.get(case_name(conversation)) if self._case_changes else None
+
+    @cached_property
+    def _case_changes(self) -> dict[str, CaseChange]:
+        return {change.case: change for change in self.baseline.cases} if self.baseline else {}
 
     def changes(self, conversation: RunConversation, turn: ConversationTurn) -> list[CallChange] | None:
         """The expected calls of a turn (left) compared with the actual ones (right); None without an expectation."""

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from xml.etree import ElementTree as ET
 
 from ..grouping import grouped
+from .baseline import baseline_tile, change_title, metric_change
 from .causes import Cause, causes
 from .figures import models_usage, percentile, repeated_cases, tool_figures, turn_seconds
 from .focus import all_failures
@@ -48,7 +49,7 @@ class SectionLinks:
     cause: Callable[[Cause], str | None] = lambda cause: None
     place: Callable[[int | None, int], str] = lambda index, turn: f"#{_anchor(index, turn)}"
     focus: bool = False
-    """Whether the focus suites are in the folder of the page."""
+    """Whether the other files of the report are in the folder of the page."""
 
 
 _IN_PAGE = SectionLinks(focus=True)
@@ -63,7 +64,7 @@ def sections(report: Report, links: SectionLinks = _IN_PAGE, why_title: str = "W
     """The sections below the header, as HTML. Every text is escaped. `why_title` heads the reasons against the run."""
     why, errors = _why(report, links, why_title), _errors(report, links)
     found = [_suites(report), why, errors, _gates(report), _scores(report), _tools(report), _findings(report)]
-    return html_text([_tiles(report), *found])
+    return html_text([_tiles(report, links), *found])
 
 
 def html_text(parts: Iterable[ET.Element | None]) -> str:
@@ -115,8 +116,9 @@ def _masthead(report: Report) -> ET.Element:
     return element("header.masthead", headline, unseen, element("dl.facts", *listed))
 
 
-def _tiles(report: Report) -> ET.Element:
-    """The pass rate of the conversations, the latency of the turns and, where traces state them, the tokens."""
+def _tiles(report: Report, links: SectionLinks) -> ET.Element:
+    """The pass rate of the conversations and its change, the latency of the turns and, where traces state them, the
+    tokens."""
     counts, noted = report.counts, report.noted_count
     passed, judged = counts["passed"] - noted, counts["passed"] + counts["failed"]
     left_out = [(noted, "below threshold"), (counts["unscored"], "not scored"), (counts["spoilt"], "spoilt")]
@@ -138,11 +140,16 @@ def _tiles(report: Report) -> ET.Element:
     if usage:
         of_turns = f"{stated:,} of {counted(len(report.turns), 'turn')}{cost_text(usage)}"
         tiles.append(("tokens of models, input + output", tokens_text(usage), of_turns))
-    listed = (
-        element("div", element("dt", name), element("dd", element("b", value), element("span.quiet", f" {more}")))
-        for name, value, more in tiles
-    )
+    listed = [_tile(*tile) for tile in tiles]
+    if report.baseline:
+        page = element("a", "comparison.html", href="comparison.html") if links.focus else None
+        listed.insert(1, _tile(*baseline_tile(report.baseline), page))
     return element("dl.tiles", *listed, id="tiles")
+
+
+def _tile(name: str, value: str, more: str, link: ET.Element | None = None) -> ET.Element:
+    aside = element("span.quiet", f" {more}", "; see " if link is not None else None, link)
+    return element("div", element("dt", name), element("dd", element("b", value), aside))
 
 
 def _suites(report: Report) -> ET.Element | None:
@@ -248,16 +255,19 @@ def _scores(report: Report) -> ET.Element | None:
         return None
     results = (result for conversation in report.conversations for result in conversation.all_results)
     scores = grouped((item.evaluator, (item.score, item.scale)) for item in results if item.score is not None)
-    head = ("metric", "mean", "distribution", "passed", "failed", "skipped", "errored")
+    counts = ("passed", "failed", "skipped", "errored")
+    compared = [report.baseline] if report.baseline else []
+    head = ["metric", "mean", *(change_title(item) for item in compared), "distribution", *counts]
     rows = []
     for metric in metrics:
         name = metric["metric"]
         cells = [
             element("th", name, scope="row"),
             element("td.number", report.mean_text(metric)),
+            *(element("td.number", metric_change(item, name), data_head=change_title(item)) for item in compared),
             element("td", _distribution(scores.get(name, []))),
         ]
-        for key in head[3:]:
+        for key in counts:
             kind = ".bad" if key in ("failed", "errored") and metric[key] else ""
             cells.append(element(f"td.number{kind}", f"{metric[key]:,}", data_head=key))
         rows.append(element("tr", *cells))

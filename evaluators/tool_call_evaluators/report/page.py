@@ -16,6 +16,7 @@ from ..matching.call_diff import CallChange
 from ..model import EvalResult, Status
 from ..runs.outcomes import ConversationTurn, RunConversation
 from ..suite import Case, Expectation
+from .baseline import case_data
 from .focus import all_failures
 from .model import Report, seconds_between
 from .shorten import LONGEST_TEXT, Shortener
@@ -70,6 +71,7 @@ def _heading(report: Report, conversation: RunConversation) -> dict[str, Any]:
             "notes": report.notes(conversation),
             "tags": list(conversation.case.tags) if conversation.case else [],
             "focus": all_failures(report, conversation.case_id) if report.parts else None,
+            "baseline": case_data(report.change_of_case(conversation)),
         }
     )
 

@@ -37,6 +37,14 @@ def _escaped(character: re.Match[str]) -> str:
     return f"\\u{ord(character.group()):04x}"
 
 
+def escaped(text: str, limit: int = 300) -> str:
+    """`text` as one line, cut to `limit` characters, that Markdown shows as it is."""
+    plain = one_line(printable(text), limit)
+    plain = plain.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+    plain = re.sub(r"([\\`*_{}\[\]()#+!|~$-])", r"\\\1", plain)
+    return re.sub(r":(?=//)|(?<=www)\.", r"\\\g<0>", plain, flags=re.IGNORECASE)  # GitHub links bare addresses
+
+
 def cut(text: str, limit: int) -> str:
     """`text` cut to `limit` characters, with an ellipsis if it is cut."""
     return text if len(text) <= limit else f"{text[: limit - 1]}…"

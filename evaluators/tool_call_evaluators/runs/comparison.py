@@ -120,10 +120,12 @@ class _Side:
 
 
 def _by_case(conversations: Iterable[RunConversation]) -> dict[str, list[RunConversation]]:
-    def name(conversation: RunConversation) -> str:
-        return conversation.case_id or f"“{conversation.executed[0]['user_text'].strip()}”"
+    return grouped((case_name(conversation), conversation) for conversation in conversations if not conversation.spoilt)
 
-    return grouped((name(conversation), conversation) for conversation in conversations if not conversation.spoilt)
+
+def case_name(conversation: RunConversation) -> str:
+    """What a comparison calls the case of a conversation: its id, or the first message in quotes."""
+    return conversation.case_id or f"“{conversation.executed[0]['user_text'].strip()}”"
 
 
 def _spoken(conversation: RunConversation) -> tuple[str, ...]:

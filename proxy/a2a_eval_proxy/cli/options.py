@@ -71,6 +71,9 @@ class ReportOptions(Options):
         (),
         repeatable=True,
     )
+    baseline: str | None = _run(
+        types.run_name("NAME"), "Run of the store to compare with: the report shows what changed from it.", None
+    )
     allow_no_capture: bool = _run(
         types.FLAG, "Accept an agent whose tool calls are not visible: what depends on them does not fail.", False
     )

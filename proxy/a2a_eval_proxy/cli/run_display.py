@@ -18,6 +18,7 @@ from tool_call_evaluators.importers.arksim.simulation import load_simulation
 from tool_call_evaluators.options import OptionError
 from tool_call_evaluators.report import Report, json_report
 from tool_call_evaluators.report.causes import Cause, causes
+from tool_call_evaluators.report.compared import headline
 from tool_call_evaluators.report.wording import counted, printable
 from tool_call_evaluators.suite import Suite
 from tool_call_evaluators.suite.combined import combined
@@ -33,12 +34,14 @@ from ..errors import ConfigError
 from ..ids import new_run_name
 from ..privacy.policy import Privacy, privacy_of
 from ..runs.annotations import github_annotations
+from ..runs.compare import compare_runs
 from ..runs.rescore import evaluate_store
 from ..runs.run_plan import RunPlan
 from ..runs.run_result import RunResult
 from ..runs.run_watch import RunWatch
 from ..runs.show import stored_runs
 from ..runs.simulation_files import store_simulation, write_simulation
+from ..runs.stored_turns import check_run
 from ..runs.tables import (
     conversation_lines,
     failures_first,
@@ -73,6 +76,8 @@ async def run_and_show(options: RunOptions) -> bool:
 
     privacy = privacy_of(options.redact, options.redact_key, no_content=options.no_content)
     plan = _start(options, privacy).selecting(options.selection)
+    if options.baseline is not None:
+        await check_run(options.store, options.baseline)
     parts = [_ready(file, suite, plan, options) for file, suite in plan.suites.items()]
     for suite, _ in () if options.quiet else parts:
         for sentence in missing_inputs(suite):
@@ -101,7 +106,17 @@ async def run_and_show(options: RunOptions) -> bool:
         await write_simulation(simulation, conclusion.report, plan.scenarios, options.store)
     elif simulation:
         plan = replace(plan, warnings=[*plan.warnings, f"{simulation} is not written: --no-content"])
-    return show_result(conclusion, plan, options)
+    return show_result(await _compared(conclusion, options), plan, options)
+
+
+async def _compared(conclusion: RunResult, options: RunOptions | EvaluateOptions) -> RunResult:
+    """This result with its comparison with the baseline, if there is one. Raises StoreError."""
+    if options.baseline is None:
+        return conclusion
+    report = conclusion.report
+    cases = {item.case_id for item in report.conversations if item.case_id} if options.selection else None
+    comparison = await compare_runs(options.store, options.baseline, report.run, cases)
+    return replace(conclusion, report=replace(report, baseline=comparison))
 
 
 def _show_how_to_go_on(options: RunOptions, name: str, *, is_begun: bool) -> None:
@@ -118,6 +133,7 @@ def _repeating(options: RunOptions, name: str) -> list[str]:
         "--agent": options.agent and masked_url(options.agent),
         "--store": masked_url(options.store),
         "--report": options.report and str(options.report),
+        "--baseline": options.baseline,
     }
     chosen = [*(f"--case={case}" for case in options.case), *(f"--tag={tag}" for tag in options.tag)]
     settings = [word for flag, value in given.items() if value for word in (flag, value)]
@@ -154,6 +170,8 @@ async def evaluate_and_show(options: EvaluateOptions) -> bool:
         await store_simulation(simulation, plan.cases, options.store, run, privacy)
     elif run is None:
         run = await _newest(options.store)
+    if options.baseline is not None:
+        await check_run(options.store, options.baseline)
     suite, *others = plan.suites.values()
     with shown_progress(silent=options.quiet) as progress:
         conclusion = await evaluate_store(
@@ -169,7 +187,7 @@ async def evaluate_and_show(options: EvaluateOptions) -> bool:
             planned=progress.planned,
             advanced=progress.advanced,
         )
-    return show_result(conclusion, plan.selecting(options.selection), options)
+    return show_result(await _compared(conclusion, options), plan.selecting(options.selection), options)
 
 
 async def _newest(store: str) -> str | None:
@@ -271,6 +289,8 @@ def show_result(conclusion: RunResult, plan: RunPlan, options: RunOptions | Eval
     _show_causes(console, report, found, most)
     if verdict.tolerated:
         console.print(f"tolerated: {counted(len(verdict.tolerated), 'reason')}")
+    if report.baseline:
+        console.print(plain(headline(report.baseline)), soft_wrap=True, markup=False)
     if line := report.visibility_text:
         allowed = options.allow_no_capture
         line += "" if allowed else "; if that is intended, add --allow-no-capture"

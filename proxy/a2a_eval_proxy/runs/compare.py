@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -35,21 +35,21 @@ FORMS: Mapping[str, Callable[[Comparison], str]] = {
 }
 
 
-async def compare_runs(location: str, before: str, after: str) -> Comparison:
+async def compare_runs(location: str, before: str, after: str, cases: Collection[str] | None = None) -> Comparison:
     """Two runs of one store. Raises StoreError where there is no store, or no such run in it."""
     async with open_existing_store(location) as store:
-        return await compare_stored(store, before, after)
+        return await compare_stored(store, before, after, cases)
 
 
-async def compare_stored(store: Store, before: str, after: str) -> Comparison:
-    """Two runs of an open store, compared in a thread. Raises UnknownRunError."""
-    runs = await _turns(store, before), await _turns(store, after)
+async def compare_stored(store: Store, before: str, after: str, cases: Collection[str] | None = None) -> Comparison:
+    """Two runs of an open store, compared in a thread; with `cases`, only these. Raises UnknownRunError."""
+    runs = await _turns(store, before, cases), await _turns(store, after, cases)
     results = await conversation_results(store, before), await conversation_results(store, after)
     return await asyncio.to_thread(compare, *runs, names=(before, after), conversation_results=results)
 
 
-async def _turns(store: Store, run: str) -> list[dict[str, Any]]:
-    return [compact(turn) async for turn in turns_of(store, run)]
+async def _turns(store: Store, run: str, cases: Collection[str] | None) -> list[dict[str, Any]]:
+    return [compact(turn) async for turn in turns_of(store, run) if cases is None or turn["case_id"] in cases]
 
 
 def write_page(comparison: Comparison, folder: Path) -> Path:

@@ -15,6 +15,7 @@ from tool_call_evaluators.report.arksim import ArksimResults
 from tool_call_evaluators.report.focus import focus_suites
 
 from ..privacy.private_files import refuse_link, write_own
+from .compare import write_page
 
 PAGE = "report.html"
 _FORMS = {"report.json": json_report, "junit.xml": junit_xml, "summary.md": markdown_summary}
@@ -36,12 +37,12 @@ def publish_report(
 ) -> Path | None:
     """Write all forms of `report` into `folder` (created if necessary); the HTML page's path, None without a folder.
 
-    `folder` gets report.html, report.json, junit.xml, summary.md and, in focus/, a suite of everything that failed and
-    one for each distinct error; those of an earlier report go. `page` is the name of the HTML page, "" for none;
-    `arksim` adds evaluation.json, and to focus/ scenario files. The Markdown summary is also appended to the file that
-    GITHUB_STEP_SUMMARY names, with or without a folder; where that cannot be written, a warning is logged: the CI has
-    set it, and the run is no worse for it. Raises OSError where a file of `folder` cannot be written, or is
-    a symbolic link.
+    `folder` gets report.html, report.json, junit.xml, summary.md, with a baseline comparison.html, and in focus/ a
+    suite of everything that failed and one for each distinct error; those of an earlier report go. `page` is the name
+    of the HTML page, "" for none; `arksim` adds evaluation.json, and to focus/ scenario files. The Markdown summary is
+    also appended to the file that GITHUB_STEP_SUMMARY names, with or without a folder; where that cannot be written, a
+    warning is logged: the CI has set it, and the run is no worse for it. Raises OSError where a file of `folder` cannot
+    be written, or is a symbolic link.
     """
     if summary := environ.get(STEP_SUMMARY):
         try:
@@ -55,6 +56,8 @@ def publish_report(
     for name, form in {**_FORMS, page: html_report}.items():
         if name:
             write_own(folder / name, form(report))
+    if report.baseline is not None:
+        write_page(report.baseline, folder)
     if arksim is not None:
         write_own(folder / "evaluation.json", arksim.evaluation())
     focus = {f"{focus.name}.yaml": focus.text for focus in focus_suites(report)}

@@ -39,10 +39,21 @@ async def turns_of(store: Store, run: str | None) -> AsyncIterator[TurnJson]:
 
     Raises UnknownRunError before the first turn where the store has none of that run.
     """
-    if run is not None and not await store.runs(run):
-        raise UnknownRunError(unknown_run(run, [summary.name for summary in await store.runs()]))
+    if run is not None:
+        await _check_run(store, run)
     async for turn in every_turn(store, TurnQuery(run=run), _PAGE):
         yield turn
+
+
+async def check_run(location: str, run: str) -> None:
+    """Raise StoreError where there is no store, or no such run in it."""
+    async with open_existing_store(location) as store:
+        await _check_run(store, run)
+
+
+async def _check_run(store: Store, run: str) -> None:
+    if not await store.runs(run):
+        raise UnknownRunError(unknown_run(run, [summary.name for summary in await store.runs()]))
 
 
 async def write_turns(location: str, run: str | None, out: TextIO) -> None:

@@ -1,0 +1,67 @@
+"""A report that is compared with a baseline: its tile, its scores, its cases, and the other forms."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+from support.turn_samples import result, turn
+from tool_call_evaluators import parse_suite
+from tool_call_evaluators.report import Report, html_report, json_report, markdown_summary
+from tool_call_evaluators.report.page import page_data
+from tool_call_evaluators.runs.comparison import compare
+from tool_call_evaluators.runs.outcomes import follow, run_verdict
+
+SUITE = parse_suite(
+    "suite: s\nevaluators: [tool_trajectory]\n"
+    "cases: [{id: a, turns: [{user: x}]}, {id: b, turns: [{user: y}]}, {id: c, turns: [{user: z}]}]"
+)
+TEXTS = {"a": "x", "b": "y", "c": "z"}
+
+
+def run_of(scores: dict[str, float], metric: str = "tool_trajectory") -> list[dict]:
+    return [
+        turn(f"{case}{value}", TEXTS[case], case=case, evaluations=[result(metric, value)], conversation=f"c-{case}")
+        for case, value in scores.items()
+    ]
+
+
+def compared(before: dict[str, float], after: dict[str, float], *, metric: str = "tool_trajectory") -> Report:
+    turns = run_of(after)
+    conversations = follow(turns, SUITE)
+    made = Report.build("tuesday", turns, run_verdict(SUITE, conversations).to_dict(), suite=SUITE)
+    comparison = compare(run_of(before, metric), turns, names=("<monday>", "tuesday"))
+    return replace(made, baseline=comparison)
+
+
+def test_a_tile_and_the_scores_show_the_change() -> None:
+    page = html_report(compared({"a": 1.0, "b": 0.5}, {"a": 0.0, "b": 1.0, "c": 1.0}))
+    assert "change from &lt;monday&gt;" in page
+    assert "<b>= 0.00</b>" in page, "the pass rate of the cases that both runs have"
+    assert "pass rate 0.50 → 0.50; 1 newly failing, 1 fixed, 1 new" in page
+    assert '<a href="comparison.html">' in page
+    assert ">▼ −0.25<" in page, "the mean of the metric over these cases"
+
+
+def test_each_case_has_its_change() -> None:
+    data = json.loads(page_data(compared({"a": 1.0, "b": 0.5}, {"a": 0.0, "b": 1.0, "c": 1.0})))
+    assert [item.get("baseline") for item in data["conversations"]] == [
+        {"status": "newly failing", "tone": "changed", "scores": {"tool_trajectory": ["▼ −1.00", "1.00 → 0.00"]}},
+        {"status": "fixed", "tone": "better", "scores": {"tool_trajectory": ["▲ +0.50", "0.50 → 1.00"]}},
+        {"status": "new", "tone": "quiet"},
+    ]
+
+
+def test_what_is_the_same_or_not_comparable_has_no_arrow() -> None:
+    data = json.loads(page_data(compared({"a": 1.0}, {"a": 1.0})))
+    assert "baseline" not in data["conversations"][0]
+    page = html_report(compared({"a": 1.0}, {"a": 1.0}, metric="tool_error"))
+    assert "cannot be compared" in page
+    assert not set("▲▼") & set(page.partition("<script")[0])
+
+
+def test_the_other_forms_name_the_baseline() -> None:
+    made = compared({"a": 1.0}, {"a": 0.0})
+    assert "Compared with the baseline: &lt;monday&gt; → tuesday: " in markdown_summary(made)
+    assert json.loads(json_report(made))["baseline"]["counts"] == {"newly_failing": 1}
+    assert json.loads(json_report(replace(made, baseline=None)))["baseline"] is None

@@ -1,0 +1,64 @@
+"""`run --baseline` and `evaluate --baseline`: the report shows what changed from an earlier run of the store."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from a2a_eval_proxy.cli import main
+from agents.scenario_agent import scenario_agent
+
+SUITE = """\
+suite: s
+evaluators: [tool_error, {contains: {search_text: SEARCH}}]
+cases:
+  - {id: one, turns: [{user: message me}]}
+  - {id: two, turns: [{user: message me again}]}
+"""
+
+
+@pytest.fixture(scope="module")
+def agent() -> Iterator[str]:
+    with scenario_agent() as agent:
+        yield agent.url
+
+
+def ended(command: str, monkeypatch: pytest.MonkeyPatch) -> int:
+    monkeypatch.setattr("sys.argv", ["a2a-eval-proxy", *command.split()])
+    with pytest.raises(SystemExit) as stopped:
+        main()
+    return int(stopped.value.code or 0)
+
+
+def test_a_run_is_compared_with_an_earlier_one(
+    agent: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("GITHUB_STEP_SUMMARY", raising=False)
+    Path("suite.yaml").write_text(SUITE.replace("SEARCH", "x"))
+    run = f"run suite.yaml --agent {agent} --run"
+    assert ended(f"{run} monday --allow-no-capture", monkeypatch) in (0, 1)
+    Path("suite.yaml").write_text(SUITE.replace("SEARCH", "no-answer-has-this").replace("  - {id: two", "  - {id: new"))
+    capsys.readouterr()
+    assert ended(f"{run} tuesday --baseline monday --report report", monkeypatch) == 1
+    out = capsys.readouterr().out
+    assert "\nmonday → tuesday: " in out
+    assert "1 missing" in out
+    report = json.loads(Path("report/report.json").read_text())
+    assert {case["case"]: case["status"] for case in report["baseline"]["cases"]}.keys() == {"one", "two", "new"}
+    assert "change from monday" in Path("report/report.html").read_text()
+    assert "monday → tuesday" in Path("report/comparison.html").read_text()
+    assert ended("evaluate --suite suite.yaml --run tuesday --baseline monday --case one", monkeypatch) == 1
+    assert "missing" not in capsys.readouterr().out, "only the selected case is compared"
+
+
+def test_a_baseline_that_is_not_in_the_store_ends_it_first(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("suite.yaml").write_text(SUITE)
+    assert ended("run suite.yaml --agent http://127.0.0.1:1 --baseline monday", monkeypatch) == 2
+    assert "a2a-eval-proxy.db" in capsys.readouterr().err
+    assert not Path("a2a-eval-proxy.db").exists()
