@@ -127,7 +127,7 @@ class RelayedCall:
             if self._tap is not None:
                 self._tap.end()
             if self._tap is not None and self._webhooks is not None:
-                await self._webhooks.finish(self._tap, complete=self._complete)
+                self._webhooks.finish(self._tap, complete=self._complete)
 
     # ── to the agent ────────────────────────────────────────────────────────────────────────────────────
 

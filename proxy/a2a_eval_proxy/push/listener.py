@@ -7,6 +7,7 @@ import json
 import logging
 import re
 from collections.abc import Awaitable, Callable, MutableMapping
+from contextlib import suppress
 from typing import Any
 from weakref import WeakValueDictionary
 
@@ -28,8 +29,8 @@ from .notifications import (
     visible_to_others,
     without_body_fields,
 )
+from .registry import StoreTime
 from .relay import PushRelay
-from .retry import RetryQueue
 from .rewriting import RelayAddresses
 from .sender import TIMEOUT_S, UnsentError, WebhookAnswer
 
@@ -101,8 +102,9 @@ class PushListener:
     async def _in_order(
         self, webhook_id: str, scope: MutableMapping[str, Any], reading: Awaitable[bytes | WebhookAnswer | None]
     ) -> WebhookAnswer | None:
+        time = StoreTime()
         try:
-            webhook = await self._relay.registry.get(webhook_id)
+            webhook = await self._relay.registry.get(webhook_id, time)
         except StoreError as error:
             logger.warning("a notification was refused with status 503: %s", error)
             return _error(503, "the store of the proxy cannot be read now")
@@ -111,22 +113,26 @@ class PushListener:
         body = await reading
         if not isinstance(body, bytes):
             return body
-        notification = await self._read(read_request(scope["headers"]).forward, body)
-        stream = await self._relay.captured(webhook, notification)
+        notification = await self._read(read_request(scope["headers"]).forward, body, time)
+        stream, ended = self._relay.captured(webhook, notification)
         try:
-            return await self._passed_on(webhook, notification, stream, scope["method"], scope["query_string"])
+            answer = await self._passed_on(webhook, notification, stream, scope["method"], scope["query_string"], time)
         except UnsentError as error:
             self._unsent.seen()
             self._relay.capture.report(stream, Finding(error.code, str(error), Severity.WARNING))
-            return _error(error.status, str(error))
+            answer = _error(error.status, str(error))
+        if ended is not None:
+            with suppress(StoreError):  # it is stored later
+                await time.wait(ended)
+        return answer
 
-    async def _read(self, headers: RawHeaders, body: bytes) -> Notification:
+    async def _read(self, headers: RawHeaders, body: bytes, time: StoreTime) -> Notification:
         """A notification, with the client's own URL where the agent repeats the proxy's address in an unsigned one."""
         notification = read_notification(headers, body, self._max_body_bytes)
         if not self._relay.addresses.may_be_in(notification.decoded) or is_signed(headers):
             return notification
         try:
-            restored = await self._relay.restored(notification.decoded)
+            restored = await self._relay.restored(notification.decoded, time)
         except StoreError as error:
             logger.warning("a notification shows the proxy's address in place of its webhook's: %s", error)
             return notification
@@ -152,7 +158,13 @@ class PushListener:
                 return b"".join(chunks)
 
     async def _passed_on(
-        self, webhook: Webhook, notification: Notification, stream: NotificationStream, method: str, query: bytes
+        self,
+        webhook: Webhook,
+        notification: Notification,
+        stream: NotificationStream,
+        method: str,
+        query: bytes,
+        time: StoreTime,
     ) -> WebhookAnswer:
         """Send a notification to its webhook, without tool calls where its client did not ask. Raises UnsentError."""
         headers, body = notification.headers, notification.body
@@ -174,25 +186,19 @@ class PushListener:
                 return WebhookAnswer(204)
         retry = self._relay.retry
         if retry is not None:
-            answer = await self._kept(retry, webhook, method, query, headers, body)
+            try:
+                kept = await time.wait(retry.keep(webhook, method, query, headers, body))
+            except StoreError as error:
+                raise UnsentError(503, f"the notification could not be stored: {error}") from None
+            if not kept:
+                raise UnsentError(503, "too many notifications wait for this webhook, or for all")
+            answer = WebhookAnswer(202)
         else:
             answer = await self._relay.sender.send(webhook.url, method, query, headers, body)
         if answer.taken:
             stream.taken(notification.body)
             stream.shown = digest_of(body)
         return answer
-
-    async def _kept(
-        self, retry: RetryQueue, webhook: Webhook, method: str, query: bytes, headers: RawHeaders, body: bytes
-    ) -> WebhookAnswer:
-        """Keep a notification to be sent. Raises UnsentError."""
-        try:
-            kept = await retry.keep(webhook, method, query, headers, body)
-        except StoreError as error:
-            raise UnsentError(503, f"the notification could not be stored: {error}") from None
-        if not kept:
-            raise UnsentError(503, "too many notifications wait for this webhook, or for all")
-        return WebhookAnswer(202)
 
 
 def _error(status: int, message: str) -> WebhookAnswer:

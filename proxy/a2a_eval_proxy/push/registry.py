@@ -6,19 +6,21 @@ import asyncio
 import hashlib
 import math
 import secrets
-from collections.abc import Callable, Coroutine, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from contextlib import suppress
-from typing import Any, Self, TypeVar
+from typing import Self, TypeVar
 
 from ..clock import CLOCK
 from ..settings import Settings
 from ..store import PushTables, StoreError
 from ..store.webhooks import Webhook
+from .learned import LearnedFacts
+from .rewriting import NewWebhook
 
 T = TypeVar("T")
 
-_STORE_S = 2.0
-"""How long the store may take: a request or a notification waits for it."""
+STORE_S = 2.0
+"""How long a request or a notification waits for the store, in all."""
 
 _GRACE_S = 3_600.0
 """How long a webhook outlives its task: an agent may repeat its last notifications."""
@@ -29,8 +31,27 @@ _LONGEST_S = 30 * 86_400.0
 """After this time a webhook whose task never ended is given up."""
 
 
+class StoreTime:
+    """How long a request or a notification still waits for the store."""
+
+    def __init__(self) -> None:
+        self._left_s = STORE_S
+
+    async def wait(self, work: Awaitable[T]) -> T:
+        """The result of `work`, which is cancelled when the time is over. Raises StoreError."""
+        loop = asyncio.get_running_loop()
+        began = loop.time()
+        try:
+            async with asyncio.timeout(self._left_s):
+                return await work
+        except TimeoutError:
+            raise StoreError(f"the store did not answer within {STORE_S:g} s") from None
+        finally:
+            self._left_s -= loop.time() - began
+
+
 class WebhookRegistry:
-    """The webhooks of one agent's clients. Every method but `task_key` raises StoreError without an answer in time.
+    """The webhooks of one agent's clients. What is awaited raises StoreError without an answer in time.
 
     `identifier` turns the id of a task into that which the store shows.
     """
@@ -40,6 +61,7 @@ class WebhookRegistry:
     ) -> None:
         self.store = store
         self._table = store.webhooks
+        self._learned = LearnedFacts()
         self._agent = agent
         self._identifier = identifier
         self._oldest_s = min(_LONGEST_S, math.inf if retain_days is None else retain_days * 86_400)
@@ -50,45 +72,52 @@ class WebhookRegistry:
         relays = settings.push_mode == "relay"
         return cls(store, settings.upstream, identifier, settings.retain_days) if relays else None
 
-    async def register(self, url: str, *, asked: bool, task_id: str, config_id: str, now: float) -> Webhook:
-        """Keep a webhook. `asked`: its client requested the extension. Ids are "" where they are not known."""
-        webhook = Webhook(
-            secrets.token_urlsafe(24),
-            url,
-            int(asked),
-            int(now),
-            self._key(self._identifier(task_id)) if task_id else "",
-            self._key(config_id) if config_id else "",
-        )
-        await _in_time(self._table.add(webhook))
-        return webhook
+    async def register(self, wanted: Iterable[NewWebhook], *, asked: bool, task_id: str, now: float) -> list[Webhook]:
+        """Keep webhooks. `asked`: their client requested the extension. Ids are "" where they are not known."""
+        task_key = self._key(self._identifier(task_id)) if task_id else ""
+        time, webhooks = StoreTime(), []
+        for one in wanted:
+            config_key = self._key(one.config_id) if one.config_id else ""
+            webhook = Webhook(secrets.token_urlsafe(24), one.url, int(asked), int(now), task_key, config_key)
+            await time.wait(self._table.add(webhook))
+            webhooks.append(webhook)
+        return webhooks
 
-    async def get(self, webhook_id: str) -> Webhook | None:
-        return await _in_time(self._table.get(webhook_id))
+    async def get(self, webhook_id: str, time: StoreTime) -> Webhook | None:
+        return await time.wait(self._table.get(webhook_id))
 
-    async def belongs_to(self, webhook_id: str, task_id: str) -> None:
-        await _in_time(self._table.set_task(webhook_id, self._key(self._identifier(task_id))))
+    def belongs_to(self, webhook_id: str, task_id: str) -> None:
+        self._learned.add(self._table.set_task, webhook_id, self._key(self._identifier(task_id)))
 
-    async def has_config_id(self, webhook_id: str, config_id: str) -> None:
-        await _in_time(self._table.set_config(webhook_id, self._key(config_id)))
+    async def have_config_ids(self, config_ids: Mapping[str, str]) -> None:
+        """The configurations of webhooks, by their ids, have these ids."""
+        time = StoreTime()
+        for webhook_id, config_id in config_ids.items():
+            await time.wait(self._learned.add(self._table.set_config, webhook_id, self._key(config_id)))
 
-    async def task_ended(self, task_id: str, now: float) -> None:
-        await _in_time(self._table.task_ended(self._key(self._identifier(task_id)), now))
+    def task_ended(self, task_id: str, now: float) -> Awaitable[None]:
+        """Store that a task has ended; nobody has to wait for that."""
+        return self._learned.add(self._table.task_ended, self._key(self._identifier(task_id)), int(now))
 
-    async def ended(self, webhook_id: str, now: float) -> None:
+    def ended(self, webhook_id: str, now: float) -> None:
         """No further notifications are expected for this webhook."""
-        await _in_time(self._table.end(webhook_id, now))
+        self._learned.add(self._table.end, webhook_id, int(now))
 
     async def remove(self, task_id: str, config_id: str) -> None:
         """Forget the webhook of a deleted configuration."""
         task_key = self._key(self._identifier(task_id))
-        await _in_time(self._table.remove(task_key, self._key(config_id)))
+        removed = self._learned.add(self._table.remove, task_key, self._key(config_id))
         if config_id == task_id:  # a2a-sdk's id for a configuration that its client gave none
-            await _in_time(self._table.remove(task_key, ""))
+            removed = self._learned.add(self._table.remove, task_key, "")
+        await StoreTime().wait(removed)
 
     async def keeps_open(self, stored_task_id: str) -> bool:
         """Whether notifications of a task, whose id is as in the store, may still arrive."""
-        return await _in_time(self._table.has_active(self._key(stored_task_id)))
+        return await StoreTime().wait(self._table.has_active(self._key(stored_task_id)))
+
+    async def close(self) -> None:
+        """Store what was learned last."""
+        await self._learned.close()
 
     async def without_webhook(self, task_ids: Iterable[str]) -> list[str]:
         """Those of these tasks that have ended, or have no webhook any more."""
@@ -110,11 +139,3 @@ class WebhookRegistry:
         """A key of fixed size: agents make up ids of any size."""
         data = f"{self._agent}\0{text}".encode("utf-8", "surrogatepass")
         return hashlib.blake2b(data, digest_size=20).hexdigest()
-
-
-async def _in_time(work: Coroutine[Any, Any, T]) -> T:
-    try:
-        async with asyncio.timeout(_STORE_S):
-            return await work
-    except TimeoutError:
-        raise StoreError(f"the store did not answer within {_STORE_S:g} s") from None

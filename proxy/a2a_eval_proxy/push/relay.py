@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import logging
-from collections.abc import Iterable
+from collections.abc import Awaitable, Collection, Iterable
 from contextlib import suppress
 from typing import Any
 
@@ -19,12 +18,10 @@ from ..store import StoreError
 from ..store.webhooks import Webhook
 from .capture import NotificationCapture, NotificationStream, shows_final_state
 from .notifications import Notification, read_notification
-from .registry import WebhookRegistry
+from .registry import StoreTime, WebhookRegistry
 from .retry import RetryQueue
 from .rewriting import NewWebhook, RelayAddresses
 from .sender import WebhookSender
-
-logger = logging.getLogger(__name__)
 
 
 class NotRelayedError(Exception):
@@ -48,7 +45,7 @@ class PushRelay:
             self.retry = RetryQueue(registry.store, self.sender, CLOCK.now, self._given_up)
         self._max_body_bytes = settings.max_body_bytes
 
-    async def registered(self, wanted: Iterable[NewWebhook], task_id: str, *, asked: bool) -> list[Webhook]:
+    async def registered(self, wanted: Collection[NewWebhook], task_id: str, *, asked: bool) -> list[Webhook]:
         """Keep the webhooks that a request sets. `task_id` is "" where the request names none.
 
         Raises ValueError for a webhook to which the proxy does not send, NotRelayedError.
@@ -56,12 +53,7 @@ class PushRelay:
         for one in wanted:
             self._targets.check(one.url)
         try:
-            webhooks = [
-                await self.registry.register(
-                    one.url, asked=asked, task_id=task_id, config_id=one.config_id, now=CLOCK.now()
-                )
-                for one in wanted
-            ]
+            webhooks = await self.registry.register(wanted, asked=asked, task_id=task_id, now=CLOCK.now())
         except StoreError as error:
             raise NotRelayedError(f"it could not be stored: {error}") from error
         if task_id and webhooks:
@@ -72,56 +64,53 @@ class PushRelay:
         """What the agent gets in place of the webhook's URL."""
         return self.addresses.address(webhook.webhook_id)
 
-    async def restored(self, body: bytes) -> bytes:
-        """JSON of a response with the clients' own URLs. Raises StoreError."""
-        urls = await self.own_urls(body)
+    async def restored(self, body: bytes, time: StoreTime | None = None) -> bytes:
+        """JSON of a response or a notification with the clients' own URLs. Raises StoreError."""
+        urls = await self.own_urls(body, time)
         return self.addresses.restored(body, urls) if urls else body
 
-    async def own_urls(self, body: bytes) -> dict[str, str]:
+    async def own_urls(self, body: bytes, time: StoreTime | None = None) -> dict[str, str]:
         """The clients' own URLs of the addresses in JSON, by the id of their webhook. Raises StoreError."""
         urls = {}
+        time = time or StoreTime()
         for webhook_id in dict.fromkeys(self.addresses.ids_in(body)):
-            webhook = await self.registry.get(webhook_id)
+            webhook = await self.registry.get(webhook_id, time)
             if webhook is not None:
                 urls[webhook_id] = webhook.url
         return urls
 
-    async def learn_tasks(self, webhooks: Iterable[Webhook], task_ids: Iterable[str]) -> None:
+    def learn_tasks(self, webhooks: Iterable[Webhook], task_ids: Iterable[str]) -> None:
         """The response to a request with webhooks has named its task."""
         for task_id in list(task_ids)[:1]:
             for webhook in webhooks:
                 if not webhook.task_key:
-                    await self._set_task(webhook, task_id)
+                    self.registry.belongs_to(webhook.webhook_id, task_id)
+                    self.capture.tasks.add(task_id)
 
-    async def not_expected(self, webhooks: Iterable[Webhook]) -> None:
+    def not_expected(self, webhooks: Iterable[Webhook]) -> None:
         """The agent has refused these webhooks, or their task has ended: no further notifications are expected."""
-        try:
-            for webhook in webhooks:
-                await self.registry.ended(webhook.webhook_id, CLOCK.now())
-        except StoreError as error:
-            logger.debug("the end of a webhook is not stored: %s", error)
+        for webhook in webhooks:
+            self.registry.ended(webhook.webhook_id, CLOCK.now())
 
     async def learn_config_ids(self, payload: Any) -> None:
         """Take over the ids of configurations from a decoded response. Raises StoreError."""
-        for webhook_id, config_id in self.addresses.config_ids(payload).items():
-            await self.registry.has_config_id(webhook_id, config_id)
+        await self.registry.have_config_ids(self.addresses.config_ids(payload))
 
-    async def captured(self, webhook: Webhook, notification: Notification) -> NotificationStream:
-        """Report a notification to capture, and learn from it which task the webhook has, and that it has ended."""
+    def captured(
+        self, webhook: Webhook, notification: Notification
+    ) -> tuple[NotificationStream, Awaitable[None] | None]:
+        """Report a notification to capture, and learn from it which task the webhook has, and that it has ended.
+
+        Returns its stream; and, where it shows the end of the task, what ends once the store has that.
+        """
         stream = self.capture.stream(webhook.webhook_id, ended=webhook.task_ended)
         if notification.event is None:
-            return stream
+            return stream, None
         task_id = self.capture.take(stream, notification.body, notification.event)
-        if not task_id:
-            return stream
-        try:
-            if not webhook.task_key:
-                await self.registry.belongs_to(webhook.webhook_id, task_id)
-            if shows_final_state(notification.event):
-                await self.registry.task_ended(task_id, CLOCK.now())
-        except StoreError as error:
-            logger.debug("what a notification shows of its task is not stored: %s", error)
-        return stream
+        if task_id and not webhook.task_key:
+            self.registry.belongs_to(webhook.webhook_id, task_id)
+        final = task_id and shows_final_state(notification.event)
+        return stream, self.registry.task_ended(task_id, CLOCK.now()) if final else None
 
     def _given_up(self, webhook: Webhook, headers: RawHeaders, body: bytes, finding: Finding) -> None:
         """Report a notification that is given up, which another process may have captured."""
@@ -138,10 +127,3 @@ class PushRelay:
                 tasks = self.capture.tasks
                 for task_id in await self.registry.without_webhook(list(tasks)):
                     tasks.discard(task_id)
-
-    async def _set_task(self, webhook: Webhook, task_id: str) -> None:
-        try:
-            await self.registry.belongs_to(webhook.webhook_id, task_id)
-            self.capture.tasks.add(task_id)
-        except StoreError as error:
-            logger.debug("the task of a webhook is not stored: %s", error)

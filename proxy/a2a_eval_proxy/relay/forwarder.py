@@ -193,7 +193,7 @@ class _RequestRelay:
                 tap.end(Finding("client_gone", "the client left before the answer was complete", Severity.WARNING))
             tap.end()
             if self._webhooks is not None:  # the client may leave now
-                await self._webhooks.finish(tap, complete=complete)
+                self._webhooks.finish(tap, complete=complete)
 
     async def _exchange(self, message: Message, tap: Tap) -> None:
         """Send the request, whose body begins with `message`, to the agent, and its response to the client."""

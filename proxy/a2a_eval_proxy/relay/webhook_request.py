@@ -111,15 +111,15 @@ class WebhookRequest(ABC):
             self._request.has_webhook = True
             tap.remember_tasks()
 
-    async def finish(self, tap: Tap, *, complete: bool) -> None:
+    def finish(self, tap: Tap, *, complete: bool) -> None:
         """The exchange is over, and `tap` has ended. `complete`: the whole response has arrived."""
-        await self._relay.learn_tasks(self._webhooks, tap.task_ids)
+        self._relay.learn_tasks(self._webhooks, tap.task_ids)
         if self._request.operation is Operation.PUSH_CONFIG:
             over = self.refused
         else:  # a response without a task is an error or a Message: nothing follows
             over = complete and tap.unreadable is None and (tap.task_over or not tap.task_ids)
         if over:
-            await self._relay.not_expected(self._webhooks)
+            self._relay.not_expected(self._webhooks)
 
 
 class HttpWebhookRequest(WebhookRequest):

@@ -183,6 +183,7 @@ class DataPort:
     async def _open_push(self, stack: AsyncExitStack, relay: PushRelay, address: Address | None) -> None:
         """Relay webhooks, and receive the agent's notifications if there is an address for them."""
         settings = self._settings
+        stack.push_async_callback(relay.registry.close)
         stack.callback(asyncio.get_running_loop().create_task(relay.watch()).cancel)
         if address is None:
             return

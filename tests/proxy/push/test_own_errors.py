@@ -60,7 +60,7 @@ async def test_an_address_that_is_not_allowed_any_more_is_a_403(
 
 
 async def test_without_the_store_it_is_a_503(relay: Relay, endpoint: Endpoint, monkeypatch: pytest.MonkeyPatch) -> None:
-    async def fail(registry: WebhookRegistry, webhook_id: str) -> None:
+    async def fail(registry: WebhookRegistry, *_: object) -> None:
         raise StoreError("gone")
 
     _, _, address = await asking(relay, endpoint.url)

@@ -1,0 +1,86 @@
+"""The relay while another process keeps the store locked, or it does not answer."""
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+import uuid
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from typing import Any
+
+import pytest
+from a2a_eval_proxy.push import registry
+from a2a_eval_proxy.store.sqlite import reads
+from a2a_eval_proxy.store.webhooks import WebhookTable
+from proxy.push.conftest import Endpoint, Relay
+from proxy.push.test_relay import asking
+
+
+@contextmanager
+def locked(relay: Relay) -> Iterator[None]:
+    with closing(sqlite3.connect(relay.store)) as other:
+        other.execute("BEGIN IMMEDIATE")
+        yield
+        other.rollback()
+
+
+def end(task_id: str) -> dict[str, Any]:
+    return {"statusUpdate": {"taskId": task_id, "contextId": "c", "status": {"state": "TASK_STATE_COMPLETED"}}}
+
+
+async def test_notifications_pass_and_what_they_show_is_stored_later(
+    relay: Relay, endpoint: Endpoint, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(reads, "_BUSY_S", 60.0)
+    monkeypatch.setattr(registry, "STORE_S", 0.2)
+    tasks = [await asking(relay, endpoint.url) for _ in range(8)]
+    with locked(relay):
+        sent = [asyncio.create_task(relay.notify(address, end(task_id))) for _, task_id, address in tasks]
+        async with asyncio.timeout(60):
+            await asyncio.get_running_loop().getaddrinfo("localhost", 80)
+            answers = await asyncio.gather(*sent)
+        assert [answer.status_code for answer in answers] == [200] * 8
+        assert len(relay.addresses(expecting=True)) == 8
+    assert {(await endpoint.next()).json["statusUpdate"]["taskId"] for _ in tasks} == {one[1] for one in tasks}
+    await relay.until_expecting(set())
+
+
+async def test_a_request_that_sets_webhooks_passes_and_they_are_not_kept(
+    relay: Relay, endpoint: Endpoint, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(registry, "STORE_S", 0.2)
+    text = f"chunks {uuid.uuid4()}"
+    with locked(relay):
+        answer = await relay.send(text, {"taskPushNotificationConfig": {"url": endpoint.url}})
+        assert answer["result"]["task"]["id"]
+    await endpoint.until_ended()
+    turn = await relay.turn(text)
+    assert "push_not_relayed" in relay.codes(turn)
+    assert relay.addresses() == []
+
+
+async def test_a_deleted_configuration_ends_once_the_store_takes_it(
+    relay: Relay, endpoint: Endpoint, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(registry, "STORE_S", 0.2)
+    _, task_id, _ = await asking(relay, endpoint.url)
+    with locked(relay):
+        answer = await relay.rpc("DeleteTaskPushNotificationConfig", {"taskId": task_id, "id": "hook"})
+        assert "error" not in answer
+        assert len(relay.addresses()) == 1
+    await relay.until_expecting(set())
+    assert relay.addresses() == []
+
+
+async def test_a_notification_waits_for_a_store_that_does_not_answer_only_so_long(
+    relay: Relay, endpoint: Endpoint, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def never(*_: object) -> None:
+        await asyncio.Event().wait()
+
+    _, task_id, address = await asking(relay, endpoint.url)
+    monkeypatch.setattr(registry, "STORE_S", 0.1)
+    monkeypatch.setattr(WebhookTable, "get", never)
+    answer = await relay.notify(address, end(task_id))
+    assert answer.status_code == 503
