@@ -14,6 +14,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from importlib.metadata import distribution
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree as ET
@@ -21,8 +22,9 @@ from xml.etree import ElementTree as ET
 import pytest
 import yaml
 from deployment.containers import DEPLOY
+from packaging.requirements import Requirement
 from support.processes import ChildProcess
-from support.provision import UnavailableError, python_environment, wheels
+from support.provision import UnavailableError, python_environment, python_with
 
 CI = DEPLOY / "ci"
 ACTION = yaml.safe_load((CI / "action.yml").read_text("utf-8"))
@@ -98,18 +100,44 @@ def shell(command: list[str | Path], environment: dict[str, str], runner: Runner
 
 @pytest.fixture(scope="module")
 def temp(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The runner's directory, after the step that installs; from wheels, no index."""
-    folder = tmp_path_factory.mktemp("runner")
+    """The runner's directory, after the step that installs.
+
+    pip builds and installs both distributions from the checkout. What they require comes from the environment of this
+    suite: to download and unpack seventy wheels belongs to the test of the image.
+    """
     try:
-        found = wheels(DEPLOY / "requirements.txt", DEPLOY / "build-requirements.txt")
+        builder = python_with(DEPLOY / "build-requirements.txt")
     except UnavailableError as reason:
         pytest.skip(str(reason))
+    folder = tmp_path_factory.mktemp("runner")
+    required = linked_requirements(tmp_path_factory.mktemp("required"))
+    builders = map(str, builder.parents[1].glob("lib/*/site-packages"))
     with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PYTHONPATH", os.pathsep.join([str(required), *builders]))
         patch.setenv("PIP_NO_INDEX", "1")
-        patch.setenv("PIP_FIND_LINKS", str(found))
-        patch.setenv("PIP_NO_COMPILE", "1")  # what is imported is compiled then: half the time
+        patch.setenv("PIP_NO_BUILD_ISOLATION", "0")  # pip reads this variable the other way round: no isolation
+        patch.setenv("PIP_NO_COMPILE", "1")  # Python compiles what is imported
         done = Runner(folder, tmp_path_factory.mktemp("workspace")).step("Install")
     assert done.returncode == 0, done.stderr
+    (installed,) = folder.glob("a2a-eval-proxy/lib/*/site-packages")
+    (installed / "required.pth").write_text(f"{required}\n", "utf-8")
+    return folder
+
+
+def linked_requirements(folder: Path) -> Path:
+    """The folder, with links to the packages that ours require, without extras and the tools of developers."""
+    ours = "a2a-eval-proxy", "a2a-tool-capture"
+    found = [(name, "") for name in ours]
+    for name, extra in found:
+        for requirement in map(Requirement, distribution(name).requires or ()):
+            if requirement.marker is None or requirement.marker.evaluate({"extra": extra}):
+                needed = [(requirement.name, own) for own in ("", *requirement.extras)]
+                found += [one for one in needed if one not in found]
+    for package in {name for name, _ in found}.difference(ours):
+        for entry in {file.parts[0] for file in distribution(package).files or ()} - {".."}:
+            link = folder / entry
+            if not link.exists():  # distributions share namespace packages
+                link.symlink_to(distribution(package).locate_file(entry))
     return folder
 
 
