@@ -7,6 +7,7 @@ import importlib
 import subprocess
 import sys
 from collections import Counter
+from functools import cache
 from graphlib import TopologicalSorter
 from pathlib import Path
 
@@ -221,6 +222,12 @@ def name_of(path: Path) -> str:
     return next(path.relative_to(folder.parent).as_posix() for folder in FOLDERS if path.is_relative_to(folder))
 
 
+@cache
+def parsed(path: Path) -> ast.Module:
+    """The syntax tree of a module."""
+    return ast.parse(path.read_text("utf-8"))
+
+
 def too_long(found: dict[str, int], limit: int, exceptions: dict[str, int]) -> list[str]:
     """What is longer than it may be, and exceptions that nothing needs any more."""
     over = [name for name, lines in found.items() if lines > exceptions.get(name, limit)]
@@ -235,7 +242,7 @@ def test_modules_are_short() -> None:
 def test_functions_are_short() -> None:
     found: dict[str, int] = {}
     for path in MODULES:
-        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+        for node in ast.walk(parsed(path)):
             if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
                 name = f"{name_of(path)} {node.name}"
                 found[name] = max(found.get(name, 0), (node.end_lineno or 0) - node.lineno + 1)
@@ -252,12 +259,7 @@ EQUAL_CLASS_NAMES = {
 
 
 def test_class_names_are_unique() -> None:
-    names = Counter(
-        node.name
-        for path in MODULES
-        for node in ast.walk(ast.parse(path.read_text("utf-8")))
-        if isinstance(node, ast.ClassDef)
-    )
+    names = Counter(node.name for path in MODULES for node in ast.walk(parsed(path)) if isinstance(node, ast.ClassDef))
     assert {name for name, number in names.items() if number > 1} == EQUAL_CLASS_NAMES
 
 
@@ -327,9 +329,8 @@ def test_the_contract_names_what_the_extension_exports() -> None:
     assert set(promised.split()) <= set(a2a_tool_capture.__all__)
 
 
-@pytest.mark.parametrize("path", MODULES, ids=lambda path: "/".join(path.parts[-2:]))
-def test_every_module_says_what_it_is_for(path: Path) -> None:
-    assert ast.get_docstring(ast.parse(path.read_text("utf-8")))
+def test_every_module_says_what_it_is_for() -> None:
+    assert [name_of(path) for path in MODULES if not ast.get_docstring(parsed(path))] == []
 
 
 @pytest.mark.parametrize("package", PACKAGES)

@@ -62,6 +62,8 @@ PHRASES = {
     r"would-be": "intended",
 }
 BANNED = {re.compile(rf"\b(?:{phrase})\b", re.IGNORECASE): better for phrase, better in PHRASES.items()}
+ANY = re.compile(rf"\b(?:{'|'.join(PHRASES)})\b", re.IGNORECASE)
+"""One search instead of forty, of the many texts that hold none of them."""
 CODE = re.compile(r"^( *)(```+|~~~+).*?^\1\2`*$|`[^`\n]*`|<!--.*?-->|\]\([^)]*\)", re.MULTILINE | re.DOTALL)
 """What is not prose in Markdown: code blocks, code, comments, addresses of links."""
 
@@ -91,6 +93,7 @@ def occurrences(path: Path) -> list[Occurrence]:
     return [
         Occurrence(path.relative_to(ROOT).as_posix(), line + text.count("\n", 0, found.start()), found[0], better)
         for line, text in prose(path)
+        if ANY.search(text)
         for banned, better in BANNED.items()
         for found in banned.finditer(text)
     ]
