@@ -63,7 +63,8 @@ const KEYS = {
   k: (list) => step(list, -1),
   "/": (list, form) => form.elements.q.focus(),
   f: (list, form) => {
-    form.elements.verdict.value = form.elements.verdict.value === "failed" ? "" : "failed";
+    const failed = form.querySelector("[name=verdict][value=failed]");
+    (failed.checked ? form.querySelector("[name=verdict][value='']") : failed).checked = true;
     form.requestSubmit();
   },
   p: (list, form, events) => events && events.toggle(),
