@@ -26,13 +26,14 @@ _CARD_METHODS = (("/lf.a2a.v1.A2AService/GetExtendedAgentCard", "1.0"), ("/a2a.v
 
 
 def sizes(settings: Settings) -> tuple[tuple[str, int], ...]:
-    """Options for the size of messages and metadata, in both directions."""
+    """Options for the size of messages, metadata and windows, in both directions."""
     body, header = settings.max_body_bytes, settings.max_header_bytes
     return (
         ("grpc.max_receive_message_length", body),
         ("grpc.max_send_message_length", body),
         ("grpc.max_metadata_size", header),  # beyond it gRPC refuses some calls, and all beyond the absolute limit
         ("grpc.absolute_max_metadata_size", header),
+        ("grpc.http2.bdp_probe", 0),  # it lets a sender be up to 16 MB ahead of a call that nobody reads
     )
 
 

@@ -258,14 +258,20 @@ class RelayedCall:
         """The first message, or EOF. The client gets the initial metadata before it.
 
         An error without any message has none. gRPC does not show that it has none until the status arrives, at once.
+        The metadata never goes out together with a message: while the client reads nothing of that, gRPC would take it
+        for unsent, and refuse to send a status.
         """
         reading = asyncio.ensure_future(call.read())
         try:
             if not initial:
                 await asyncio.wait({reading}, timeout=_STATUS_S)
-            if initial or not reading.done():
+            is_sent = bool(initial) or not reading.done()
+            if is_sent:
                 await self._context.send_initial_metadata(initial)
-            return await reading
+            message = await reading
+            if not is_sent and message is not grpc.aio.EOF:
+                await self._context.send_initial_metadata(initial)
+            return message
         finally:
             reading.cancel()
 

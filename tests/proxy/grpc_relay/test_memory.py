@@ -49,6 +49,13 @@ async def flooded(channel: grpc.aio.Channel, size: int) -> Any:
     return call
 
 
+async def finished_flood(channel: grpc.aio.Channel, size: int) -> Any:
+    """As `flooded`, after which the client has nothing more to say."""
+    call = await flooded(channel, size)
+    await call.done_writing()
+    return call
+
+
 async def read_all(call: Any) -> None:
     while await call.read() is not grpc.aio.EOF:
         pass
@@ -64,6 +71,19 @@ async def test_a_client_that_never_reads_is_cut_off(agent, quick):
             await read_all(call)
         assert await call.code() is grpc.StatusCode.RESOURCE_EXHAUSTED
         assert await channel.unary_unary(ECHO)(b"x") == b"x"
+
+
+async def test_the_agent_waits_while_a_client_does_not_read(agent, quick):
+    """Also on connections that earlier calls have used at full speed, where gRPC would widen its windows."""
+    async with grpc.aio.insecure_channel(quick.grpc_address, [*UNLIMITED, ("grpc.http2.bdp_probe", 0)]) as channel:
+        await read_all(await finished_flood(channel, 64 * 1024))
+        errors, sent = await client_errors(quick), agent.service.sent
+        call = await flooded(channel, 64 * 1024)
+        while await client_errors(quick) == errors:
+            await asyncio.sleep(0.02)
+        assert agent.service.sent - sent < 16
+        with pytest.raises(grpc.aio.AioRpcError, match="did not read a message in time"):
+            await read_all(call)
 
 
 async def test_clients_that_read_slowly_are_not_cut_off(quick):
