@@ -87,6 +87,7 @@ class RunningProxy:
         self.suite = suite
         self.suite_file = settings.suite
         self.run: str | None = settings.run
+        self.trace_url = settings.trace_url
         self.metrics = Metrics()
         self.work = OneAtATime()
         self.bus = EventBus()

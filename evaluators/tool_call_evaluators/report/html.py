@@ -29,6 +29,7 @@ def html_report(report: Report) -> str:
         style=style,
         overview=overview(report),
         baseline=escape(printable(report.baseline.before if report.baseline else "")),
+        trace_url=escape(printable(report.trace_url)),
         agent=escape(printable(report.agents[0] if len(report.agents) == 1 else "")),
         data=page_data(report),
         script=script,

@@ -60,6 +60,8 @@ class Report:
     """The reports of each suite, in a run of several."""
     baseline: Comparison | None = None
     """The comparison with an earlier run."""
+    trace_url: str = ""
+    """The address of a trace for people, http or https, with `{trace_id}`; empty: trace ids are no links."""
 
     @classmethod
     def build(

@@ -257,15 +257,15 @@ def _scores(report: Report) -> ET.Element | None:
     scores = grouped((item.evaluator, (item.score, item.scale)) for item in results if item.score is not None)
     counts = ("passed", "failed", "skipped", "errored")
     compared = [report.baseline] if report.baseline else []
-    head = ["metric", "mean", *(change_title(item) for item in compared), "distribution", *counts]
+    head = ["metric", "mean", "distribution", *(change_title(item) for item in compared), *counts]
     rows = []
     for metric in metrics:
         name = metric["metric"]
         cells = [
             element("th", name, scope="row"),
             element("td.number", report.mean_text(metric)),
-            *(element("td.number", metric_change(item, name), data_head=change_title(item)) for item in compared),
             element("td", _distribution(scores.get(name, []))),
+            *(element("td.number", metric_change(item, name), data_head=change_title(item)) for item in compared),
         ]
         for key in counts:
             kind = ".bad" if key in ("failed", "errored") and metric[key] else ""

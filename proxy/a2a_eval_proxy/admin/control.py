@@ -29,6 +29,8 @@ class Control(Protocol):
     suite_file: str | None
     run: str | None
     """The run of new turns; None without traffic."""
+    trace_url: str | None
+    """Where people see traces, with `{trace_id}`."""
     privacy: Privacy
     work: OneAtATime
     """For what takes long: judging and comparing runs."""

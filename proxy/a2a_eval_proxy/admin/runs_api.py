@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Coroutine
 from dataclasses import asdict
+from functools import partial
 from typing import Any
 from urllib.parse import quote
 
@@ -70,7 +71,7 @@ class RunsApi:
 
     async def report(self, _: Request, given: Given) -> Response:
         name = given["name"]
-        page = await self._judged("report", name, run_report)
+        page = await self._judged("report", name, partial(run_report, trace_url=self._control.trace_url))
         file = f"attachment; filename=\"report.html\"; filename*=UTF-8''report-{quote(name[:100], safe='')}.html"
         return HTMLResponse(page, headers=_DOWNLOAD | {"Content-Disposition": file})
 

@@ -15,7 +15,14 @@ from ..errors import ConfigError
 from ..settings import parsing as types
 from ..settings.option import OptionGroup, Options, option
 from ..settings.parsing import is_loopback
-from ..settings.settings import PluginOption, PrivacyOptions, RedactionOptions, StoreOption, check_pair
+from ..settings.settings import (
+    PluginOption,
+    PrivacyOptions,
+    RedactionOptions,
+    StoreOption,
+    TraceUrlOption,
+    check_pair,
+)
 from ..settings.store_url import is_postgres, masked_url
 
 if TYPE_CHECKING:
@@ -40,7 +47,7 @@ class StoredRunOptions(StoreOption):
     run: str | None = _run(types.run_name("NAME"), "Only turns of this run.", None)
 
 
-class ReportOptions(Options):
+class ReportOptions(TraceUrlOption):
     """How a suite is read, and where the report goes."""
 
     report: Path | None = option(
@@ -309,7 +316,7 @@ class ShowOptions(StoreOption):
     output: str = option(types.one_of("text", "json"), "Output format.", "text")
 
 
-class UiOptions(PluginOption, StoreOption):
+class UiOptions(TraceUrlOption, PluginOption, StoreOption):
     suite: str | None = _run(types.FILE, "Suite file: its cases are shown, and its gates judge the runs.", None)
     port: int = option(types.PORT, "Port to listen on, on this machine only; 0: any free one.", 8082)
     open: bool = option(types.FLAG, "Open the link in a browser.", False)

@@ -39,7 +39,7 @@ async def _serve_until_stopped(options: UiOptions) -> None:
         loop.add_signal_handler(number, stop.set)
     start_logging("info", LOG_LINE, NO_PRIVACY)
     suite = import_suite(options.suite, allow_plugins=options.allow_plugins).suite if options.suite else None
-    async with store_pages(options.store, options.port, suite, options.suite) as served:
+    async with store_pages(options.store, options.port, suite, options.suite, options.trace_url) as served:
         click.echo(f"a2a-eval-proxy ui ready: store {masked_url(options.store)}, open {served.link}")
         click.echo(f"the link works once; later logins and the API need the token {served.token}", err=True)
         if options.open:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any
 
 from tool_call_evaluators.report import html_report, shortened_turn
@@ -66,10 +66,13 @@ async def run_details(store: Store, suite: Suite | None, run: RunSummary, *, cur
     }
 
 
-async def run_report(store: Store, suite: Suite | None, run: RunSummary, *, current: bool) -> bytes:
-    """The HTML report of `judged_run` in UTF-8. Raises LongRunError, StoreError."""
+async def run_report(
+    store: Store, suite: Suite | None, run: RunSummary, *, current: bool, trace_url: str | None
+) -> bytes:
+    """The HTML report of `judged_run` in UTF-8; `trace_url`: see `Report`. Raises LongRunError, StoreError."""
     result = await judged_run(store, suite, run, current=current, texts=True)
-    return await asyncio.to_thread(lambda: html_report(result.report).encode("utf-8", "replace"))
+    report = replace(result.report, trace_url=trace_url or "")
+    return await asyncio.to_thread(lambda: html_report(report).encode("utf-8", "replace"))
 
 
 def _metric(summary: MetricSummary) -> dict[str, Any]:

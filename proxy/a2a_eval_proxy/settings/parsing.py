@@ -27,6 +27,8 @@ _CARD_PATHS = ("/.well-known/agent-card.json", "/.well-known/agent.json")
 _HOST_AND_PORT = re.compile(r"(localhost|[\w-]+(\.[\w-]+)+|\[[0-9a-fA-F:]+\]|[\w-]+(?=:\d))(:\d+)?(/|$)", re.ASCII)
 """What is taken for an agent's URL without its scheme."""
 _MAX_SECONDS = 1e7
+TRACE_ID = "{trace_id}"
+"""Stands for the id in the address of a trace."""
 _TRUE, _FALSE = ("1", "true", "t", "yes", "y", "on"), ("0", "false", "f", "no", "n", "off")
 
 
@@ -68,6 +70,23 @@ def parse_url(value: Any) -> str:
     if "@" in parts.netloc:
         raise ValueError("expected a URL without user name and password (send these in a header)")
     return text.rstrip("/")
+
+
+def parse_trace_url(value: Any) -> str:
+    """An http or https URL with `{trace_id}` after its host. Every other character is kept."""
+    text = parse_text(value)
+    try:
+        parts = urlsplit(text)
+        valid = parts.scheme in ("http", "https") and bool(parts.hostname)
+    except ValueError:
+        valid = False
+    if not valid or "{" in parts.netloc or "@" in parts.netloc or TRACE_ID not in text or not _is_one_word(text):
+        raise ValueError(f"expected a URL such as http://jaeger:16686/trace/{TRACE_ID}, without user name")
+    return text
+
+
+def _is_one_word(text: str) -> bool:
+    return text.isprintable() and not any(char.isspace() for char in text)
 
 
 def parse_agent_url(value: Any) -> str:
@@ -266,6 +285,7 @@ OUTPUT_DIRECTORY = ValueType(_output_directory, "DIR", completes="dir")
 URL = ValueType(parse_url, "URL")
 AGENT = ValueType(parse_agent, "URL")
 UPSTREAM = ValueType(parse_upstream, "URL")
+TRACE_URL = ValueType(parse_trace_url, "URL")
 URL_PATH = ValueType(_url_path, "PATH")
 ADDRESS = ValueType(parse_address, "HOST:PORT")
 ADDRESS_OR_OFF = ValueType(_address_or_off, "HOST:PORT")

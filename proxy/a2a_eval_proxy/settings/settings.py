@@ -45,6 +45,17 @@ class PluginOption(Options):
     allow_plugins: bool = _run(types.SWITCH, "Let the suite load plug-ins from outside its directory.", False)
 
 
+class TraceUrlOption(Options):
+    """Where people see traces."""
+
+    trace_url: str | None = _traces(
+        types.TRACE_URL,
+        "Address of a trace in your tracing tool, such as http://jaeger:16686/trace/{trace_id}: the trace ids of turns "
+        "become links to it.",
+        None,
+    )
+
+
 class RedactionOptions(Options):
     """What is redacted."""
 
@@ -70,7 +81,7 @@ class PrivacyOptions(RedactionOptions):
     )
 
 
-class Settings(PluginOption, StoreOption, PrivacyOptions):
+class Settings(TraceUrlOption, PluginOption, StoreOption, PrivacyOptions):
     """The settings of `serve`. Field names are the keys of the config file; flags and variables follow."""
 
     upstream: str = _agent(

@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 import re
 from typing import Any
+from urllib.parse import quote
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 from tool_call_evaluators.matching.placeholders import readable
 from tool_call_evaluators.report.wording import counted, cut, duration_text, one_line, printable, score_text
 
+from ..settings.parsing import TRACE_ID
 from .links import named
 from .turn_rows import turn_row
 
@@ -36,8 +38,8 @@ class Absent(StrictUndefined):
         return False
 
 
-def environment() -> Environment:
-    """Templates of this package, with the wording of the report as filters."""
+def environment(trace_url: str | None = None) -> Environment:
+    """Templates of this package, with the wording of the report as filters. `trace_url`: see `TraceUrlOption`."""
     made = Environment(
         loader=PackageLoader(__package__ or "", "templates"),
         autoescape=True,
@@ -56,10 +58,15 @@ def environment() -> Environment:
         "readable": readable,
         "score": score_text,
         "sentence": sentence,
+        "trace_address": trace_address,
         "source_name": lambda source: SOURCES.get(source, source),
     }
-    made.globals |= {"signs": SIGNS, "named": named, "row_of": turn_row}
+    made.globals |= {"signs": SIGNS, "named": named, "row_of": turn_row, "trace_url": trace_url}
     return made
+
+
+def trace_address(trace_id: str, trace_url: str) -> str:
+    return trace_url.replace(TRACE_ID, quote(trace_id, safe=""))
 
 
 def _shown(value: Any) -> Any:

@@ -70,7 +70,7 @@ class Site:
         self._compared = ComparedRuns(control.store, work)
         self._assets = AssetFiles()
         self._fragments: SharedFragments[Response] = SharedFragments()
-        self._environment = environment()
+        self._environment = environment(control.trace_url)
         self._nav = [(screen.path.strip("/"), screen.nav) for screen in screens if screen.nav]
         self._login = Login(token) if token else None
         self.routes = [

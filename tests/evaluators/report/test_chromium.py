@@ -281,6 +281,22 @@ def test_what_changed_from_a_baseline_is_shown_for_each_case(opened):
     assert complaints(session) == []
 
 
+@pytest.mark.parametrize(
+    ("address", "href"),
+    [
+        ("https://jaeger/trace/{trace_id}?x={trace_id}", "https://jaeger/trace/4bf9%3C%26?x=4bf9%3C%26"),
+        ("javascript:alert('{trace_id}')", None),
+    ],
+)
+def test_a_trace_is_a_link_to_where_it_can_be_seen(opened, address, href):
+    session = opened(replace(report([turn("a", trace_id="4bf9<&")]), trace_url=address))
+    session.execute_script("document.getElementById('open-all').click()")
+    settle(session, "document.querySelector('.ids')")
+    link = session.execute_script("return document.querySelector('.ids a')?.getAttribute('href') ?? null")
+    assert link == href
+    assert "trace 4bf9<&" in "".join(texts(session, ".ids"))
+
+
 def test_hits_of_a_search_are_marked(opened, demo):
     session = opened(demo, "#status=all&search=trk-77120")
     session.execute_script("document.getElementById('open-all').click()")

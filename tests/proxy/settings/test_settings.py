@@ -310,6 +310,29 @@ def test_addresses(address: str, parts: tuple[str, int]) -> None:
     assert split_address(address) == parts
 
 
+@pytest.mark.parametrize(
+    "address", ["http://jaeger:16686/trace/{trace_id}", "https://x/explore?id={trace_id}#{trace_id}"]
+)
+def test_addresses_of_traces(address: str) -> None:
+    assert load({"trace_url": address}).trace_url == address
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        "jaeger:16686/trace/{trace_id}",
+        "javascript:alert({trace_id})",
+        "http://jaeger/trace/",
+        "http://{trace_id}/",
+        "http://ada:secret@jaeger/{trace_id}",
+        "http://jaeger/ {trace_id}",
+        "http://jaeger]/{trace_id}",
+    ],
+)
+def test_what_is_no_address_of_traces(address: str) -> None:
+    assert "--trace-url: expected a URL such as http://jaeger:16686/trace/{trace_id}" in problem({"trace_url": address})
+
+
 def test_where_the_card_is() -> None:
     assert load().card_paths == ("/.well-known/agent-card.json", "/.well-known/agent.json")
     assert load({"card_path": "/card"}).card_paths == ("/card",)

@@ -46,6 +46,14 @@ function captured(capture) {
   return capture.declared ? make("p", { class: "capture" }, "A2A extension declared, nothing captured") : null;
 }
 
+function traceLink(id) {
+  if (!id) return "";
+  const address = document.querySelector("#data").dataset.traceUrl;
+  const known = /^https?:\/\//.test(address);
+  const link = known ? make("a", { href: address.replaceAll("{trace_id}", () => encodeURIComponent(id)), rel: "noreferrer" }, id) : id;
+  return [" · trace ", link];
+}
+
 function turnSection(turn, id) {
   const facts = [];
   if (turn.state) facts.push(turn.state.replace("TASK_STATE_", "").toLowerCase().replaceAll("_", " "));
@@ -64,7 +72,7 @@ function turnSection(turn, id) {
         results(turn.results, "Scores"),
         findings(turn.findings),
         captured(turn.capture),
-        make("p", { class: "ids" }, `turn ${turn.id}`, turn.trace ? ` · trace ${turn.trace}` : "", turn.at ? ` · ${turn.at}` : "", " ", copyButton(JSON.stringify(turn, null, 2), "Copy as JSON")),
+        make("p", { class: "ids" }, `turn ${turn.id}`, traceLink(turn.trace), turn.at ? ` · ${turn.at}` : "", " ", copyButton(JSON.stringify(turn, null, 2), "Copy as JSON")),
       ];
   return make("section", { class: "turn", id }, heading, body);
 }

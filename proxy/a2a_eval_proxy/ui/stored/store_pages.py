@@ -38,6 +38,7 @@ class StoredControl:
     store: Store
     suite: Suite | None
     suite_file: str | None
+    trace_url: str | None = None
     cases: CaseBook = field(init=False)
     bus: EventBus = field(default_factory=EventBus)
     work: OneAtATime = field(default_factory=OneAtATime)
@@ -86,16 +87,22 @@ class Served:
 
 @asynccontextmanager
 async def store_pages(
-    location: str, port: int, suite: Suite | None = None, suite_file: str | None = None
+    location: str,
+    port: int,
+    suite: Suite | None = None,
+    suite_file: str | None = None,
+    trace_url: str | None = None,
 ) -> AsyncIterator[Served]:
     """Serve the pages over an existing store on a port of loopback (0: any free one) for the time of the block.
+
+    `trace_url`: see `TraceUrlOption`.
 
     Raises StoreError for a store that is missing or cannot be read, ListenError for a port that is taken.
     """
     token = secrets.token_urlsafe(24)
     async with AsyncExitStack() as stack:
         store = await stack.enter_async_context(open_existing_store(location))
-        control = StoredControl(store, suite, suite_file)
+        control = StoredControl(store, suite, suite_file, trace_url)
         screens = [screen for screen in SCREENS if screen is not check_page.SCREEN]
         site = Site(control, token=token, screens=screens)
         app = admin_app(control, CollectorRegistry(), token, HostNames(), site.routes, site.access)

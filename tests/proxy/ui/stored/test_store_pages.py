@@ -50,6 +50,22 @@ async def test_every_screen_works_without_an_agent(store):
         assert (await browser.get(served.link)).status_code == 401  # it works once
 
 
+async def test_a_trace_is_a_link_to_where_it_can_be_seen(tmp_path):
+    path = tmp_path / "turns.db"
+    store_turns(path, [turn("1", run="monday", trace_id="4bf9<"), turn("2", run="monday", trace_id=None)])
+    async with (
+        store_pages(str(path), 0, trace_url="http://jaeger/trace/{trace_id}?a&b") as served,
+        httpx.AsyncClient(trust_env=False, timeout=60, follow_redirects=True) as browser,
+    ):
+        base = served.link.partition("/login")[0]
+        await browser.get(served.link)
+        link = '<a href="http://jaeger/trace/4bf9%3C?a&amp;b" rel="noreferrer">4bf9&lt;</a>'
+        assert link in (await browser.get(f"{base}/turns/1")).text
+        assert "jaeger" not in (await browser.get(f"{base}/turns/2")).text
+        report = await browser.get(f"{base}/api/runs/monday/report")
+        assert 'data-trace-url="http://jaeger/trace/{trace_id}?a&amp;b"' in report.text
+
+
 async def test_the_api_needs_the_token_and_changes_no_traffic(store):
     async with store_pages(str(store), 0) as served:
         base, token = served.link.partition("/login")[0], {"authorization": f"Bearer {served.token}"}
