@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from enum import StrEnum
+from functools import cached_property
 from typing import Any
 
 from a2a_tool_capture.spec import BASE_URI, EXTENSIONS_HEADER, LEGACY_EXTENSIONS_HEADER, URI
 
 from ...protocol.operations import Binding, Operation
 from ..signatures.result import SignatureResult
+from .occurrences import Occurrence, occurrences_in
 
 UNKNOWN_URIS = (f"{BASE_URI}/v999", f"{BASE_URI}/v1999")
 """Versions that do not exist. The second begins like version 1: it finds agents that search for a substring."""
@@ -96,13 +98,18 @@ class OperationRequest(ProbeRequest):
     activation: Activation
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)  # without slots: `cached_property` needs a __dict__
 class ResponseEvent:
     """One A2A object of an answer: its path, its JSON value, and its A2A 1.0 form (None if it is not A2A)."""
 
     where: str
     raw: Any
     normal: dict[str, Any] | None
+
+    @cached_property
+    def occurrences(self) -> tuple[Occurrence, ...]:
+        """Every occurrence of the extension, in order: most rules read them."""
+        return tuple(occurrences_in(self.raw, self.where))
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,8 +10,8 @@ from typing import Any, Generic, TypeVar
 
 from a2a_tool_capture import Severity
 
+from ..probe.occurrences import Occurrence
 from ..probe.record import CardSeen, Interface, ProbeConversation, ProbeExchange, ProbeRequest
-from ..probe.responses import Occurrence
 
 TRAFFIC = "traffic"
 """The heading of the rules about messages and tool calls."""

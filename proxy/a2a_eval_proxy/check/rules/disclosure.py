@@ -7,10 +7,9 @@ from collections.abc import Collection, Iterable, Iterator
 from tool_call_evaluators.grouping import grouped
 
 from ...protocol.operations import Operation
+from ..probe.occurrences import Kind, Occurrence
 from ..probe.record import Activation, ProbeExchange, ProbeTurn
 from ..probe.responses import (
-    Kind,
-    Occurrence,
     calls_lost,
     entries,
     entries_in,

@@ -7,10 +7,11 @@ from collections.abc import Callable, Iterator
 
 from a2a_tool_capture.wire import EVENT_KEYS
 
+from ..probe.occurrences import Kind, occurrences_in
 from ..probe.push_events import Payload, identity, payload_of
 from ..probe.push_requests import SCHEME, configurations
 from ..probe.record import NotificationSeen, ProbeExchange, PushSeen, PushStep, PushTrial
-from ..probe.responses import Kind, occurrences_in, only_message, state_of, task_id_of
+from ..probe.responses import only_message, state_of, task_id_of
 from .base import Problem, Skipped, Unseen, problem
 
 NOTHING_ARRIVED = "no notification arrived"

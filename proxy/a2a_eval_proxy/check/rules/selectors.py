@@ -6,9 +6,10 @@ from collections.abc import Iterator
 from typing import Any
 
 from ...protocol.operations import Operation
+from ..probe.occurrences import Kind, Occurrence
 from ..probe.record import Activation, ProbeExchange, ProbeRecord, ProbeTurn, ResponseEvent
 from ..probe.requests import STREAMING
-from ..probe.responses import Kind, Occurrence, entries, occurrences, task_id_of
+from ..probe.responses import entries, occurrences, task_id_of
 from .base import Skipped, Subject
 
 NO_CALLS = "no tool call was seen: send a message that makes your agent call a tool (--message)"

@@ -16,8 +16,9 @@ from a2a_tool_capture.payload import listed_uris
 from jsonschema import Draft202012Validator
 
 from ...protocol.operations import Operation
+from ..probe.occurrences import Kind
 from ..probe.record import Activation, ProbeExchange
-from ..probe.responses import Kind, calls_lost, calls_of, first_task_id, occurrences, tasks_after_calls
+from ..probe.responses import calls_lost, calls_of, first_task_id, occurrences, tasks_after_calls
 from .base import Problem, Subject, Unseen, problem, problem_at
 from .selectors import (
     ASKING,
