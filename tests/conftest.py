@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 import gc
+import importlib
 import os
-import ssl
 import sys
 from collections.abc import Generator, Iterable, Iterator
-from functools import cache
 from pathlib import Path
-from typing import Any
 
-import httpx._transports.default as httpx_transport
 import pytest
 from httpx._config import DEFAULT_TIMEOUT_CONFIG
 from hypothesis import HealthCheck, settings
 from support.patience import PATIENCE_S
 from support.ports import held_ports
 from support.postgres_server import PostgresServer, running_postgres, why_not
+from support.ssl_context import share_ssl_context
 
 # Whether a property holds does not depend on how busy the machine is.
 settings.register_profile("suite", deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -27,26 +25,17 @@ settings.load_profile("suite")
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
 
+# Nobody in this process records the spans of a2a-sdk, which reads this setting when it is imported: making them takes
+# agents of the tests a fifth of their time. Processes that the tests start are as users start them.
+with pytest.MonkeyPatch.context() as _patch:
+    _patch.setenv("OTEL_INSTRUMENTATION_A2A_SDK_ENABLED", "false")
+    importlib.import_module("a2a.utils.telemetry")
+
 _NAMED_BYTES = 16
 _PROCESS = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw"))
 _PROCESSES = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
 
-_create_ssl_context = httpx_transport.create_ssl_context
-
-
-@cache
-def _usual_ssl_context(*environment: str | None) -> ssl.SSLContext:
-    """The context of clients that ask for none of their own: thousands would take 20 ms each, to read the same file."""
-    return _create_ssl_context(trust_env=any(environment))
-
-
-def _ssl_context(verify: Any = True, cert: Any = None, trust_env: bool = True) -> ssl.SSLContext:
-    if verify is True and cert is None:
-        return _usual_ssl_context(*(trust_env and os.environ.get(name) for name in ("SSL_CERT_FILE", "SSL_CERT_DIR")))
-    return _create_ssl_context(verify, cert, trust_env)
-
-
-httpx_transport.create_ssl_context = _ssl_context
+share_ssl_context()
 
 # Clients that name no limit, those of a2a-sdk among them, give up after 5 s: a machine may stand still for longer.
 for _step in ("connect", "read", "write", "pool"):

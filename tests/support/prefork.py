@@ -31,6 +31,17 @@ COMMAND = Path(sys.executable).with_name("a2a-eval-proxy")
 PYTEST = Path(sys.executable).with_name("pytest")
 NOT_IMPORTED = ("__main__", "pytest_plugin", "migrations.")
 """In the names of modules that run when they are imported, or that belong to another program."""
+IMPORTED_LATER = (
+    "_strptime",
+    "anyio._backends._asyncio",
+    "httpcore",
+    "pydantic.dataclasses",
+    "rich._emoji_codes",
+    "rich.status",
+    "uvicorn.lifespan.off",
+    "uvloop",
+)
+"""What libraries import only when it is used, as most commands do."""
 
 _REQUEST_BYTES = 1 << 20
 _CODE_BYTES = 4
@@ -41,11 +52,20 @@ _FILES = 4  # standard input, output and error, and where the exit code is writt
 
 
 def import_everything() -> None:
-    """Imports every module of the program. None may start a thread: a fork would not have it."""
+    """Imports every module of the program, and makes what every process would. None may start a thread: a fork would
+    not have it."""
+    for name in IMPORTED_LATER:
+        importlib.import_module(name)
     for package in ("a2a_eval_proxy", "tool_call_evaluators"):
         for module in pkgutil.walk_packages(importlib.import_module(package).__path__, f"{package}."):
             if not any(part in module.name for part in NOT_IMPORTED):
                 importlib.import_module(module.name)
+    from ssl_context import share_ssl_context  # beside this script
+    from tool_call_evaluators.suite.model import Suite
+    from tool_call_evaluators.typed import adapter
+
+    share_ssl_context()
+    adapter(Suite)  # reads suites
     if len(list(Path("/proc/self/task").iterdir())) > 1:
         raise RuntimeError("an import has started a thread")
 
