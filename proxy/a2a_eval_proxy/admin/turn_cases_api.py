@@ -105,11 +105,27 @@ async def append_case(control: Control, data: Mapping[str, Any]) -> str:
     if case_id in _taken(control):
         raise HTTPException(409, f"case_id: the case {case_id!r} exists; choose another id")
     case, comments = await recorded_case(control, turn_id, case_id)
+    if problem := repeats(control, case):
+        raise HTTPException(409, problem)
     try:
         await control.add_case(case, comments)
     except (SuiteError, SuiteFileError) as error:
         raise HTTPException(409, str(error)) from None
     return case.id
+
+
+def repeats(control: Control, case: Case) -> str:
+    """Why `case` is not appended if another one has its user messages; else "".
+
+    Turns find their case by the text of the user: with both cases, they would find neither.
+    """
+    messages = [turn.user for turn in case.turns]
+    same = next((other for other, _ in control.cases.listed() if [turn.user for turn in other.turns] == messages), None)
+    return (
+        f"the case {same.id!r} has the same user messages; change what it expects, or bind the turn to it"
+        if same
+        else ""
+    )
 
 
 async def bind_case(control: Control, turn_id: str, data: Mapping[str, Any]) -> str:

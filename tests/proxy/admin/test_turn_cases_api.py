@@ -95,9 +95,24 @@ async def test_a_case_is_appended_and_in_force_at_once(proxy: Proxied) -> None:
     assert turn["case_id"] == "where-is-ord-1"
     assert [result["status"] for result in turn["evaluations"]] == ["passed"]
     numbered = await proxy.admin.post("/api/suite/cases", json={"turn_id": again})
-    assert numbered.json()["case_id"] == "where-is-ord-1-2"
+    assert numbered.json()["case_id"] == "where-is-ord-1-2"  # of two turns
     named = await proxy.admin.post("/api/suite/cases", json={"turn_id": again, "case_id": " refund "})
     assert (named.status_code, named.json()["error"]) == (409, "case_id: the case 'refund' exists; choose another id")
+
+
+async def test_a_case_with_the_messages_of_another_one_is_not_appended(proxy: Proxied) -> None:
+    turn_id = await a_turn(proxy, "Twice, please")
+    await proxy.admin.post("/api/suite/cases", json={"turn_id": turn_id})
+    before = Path(proxy.proxy.settings.suite or "").read_text()
+    for data in ({"turn_id": turn_id}, {"turn_id": turn_id, "case_id": "another"}):
+        refused = await proxy.admin.post("/api/suite/cases", json=data)
+        reason = "the case 'twice-please' has the same user messages; change what it expects, or bind the turn to it"
+        assert (refused.status_code, refused.json()["error"]) == (409, reason)
+    assert Path(proxy.proxy.settings.suite or "").read_text() == before
+    page = (await proxy.admin.get(f"/turns/{turn_id}/case")).text
+    assert "twice-please" in page
+    assert "Append to" not in page
+    assert (await proxy.get(f"/api/turns/{await a_turn(proxy, 'Twice, please')}"))["case_id"] == "twice-please"
 
 
 async def test_a_turn_is_bound_to_a_case_and_scored_again(proxy: Proxied) -> None:

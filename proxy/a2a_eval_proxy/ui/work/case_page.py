@@ -6,7 +6,7 @@ from starlette.exceptions import HTTPException
 from starlette.responses import RedirectResponse, Response
 from tool_call_evaluators.suite.appending import case_text
 
-from ...admin.turn_cases_api import append_case, bind_case, recorded_case
+from ...admin.turn_cases_api import append_case, bind_case, recorded_case, repeats
 from ..forms import form_of
 from ..screen import Screen, Values, View
 
@@ -19,8 +19,9 @@ async def _values(view: View) -> Values:
     except HTTPException as error:
         if error.status_code != 409:
             raise
-        return {**values, "problem": error.detail, "text": "", "case_id": ""}
-    return {**values, "problem": None, "text": case_text(case, comments), "case_id": case.id}
+        return {**values, "problem": error.detail, "text": "", "case_id": "", "repeats": ""}
+    text, repeated = case_text(case, comments), repeats(view.control, case)
+    return {**values, "problem": None, "text": text, "case_id": case.id, "repeats": repeated}
 
 
 async def _change(view: View) -> Response:
