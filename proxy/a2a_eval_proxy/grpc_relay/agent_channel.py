@@ -33,7 +33,7 @@ def sizes(settings: Settings) -> tuple[tuple[str, int], ...]:
         ("grpc.max_send_message_length", body),
         ("grpc.max_metadata_size", header),  # beyond it gRPC refuses some calls, and all beyond the absolute limit
         ("grpc.absolute_max_metadata_size", header),
-        ("grpc.http2.bdp_probe", 0),  # it lets a sender be up to 16 MB ahead of a call that nobody reads
+        ("grpc.http2.bdp_probe", 0),  # it lets senders get MBs ahead of a client that does not read
     )
 
 

@@ -12,6 +12,7 @@ import grpc.aio
 from ..errors import ListenError
 from ..net.client_limits import ClientLimits
 from ..net.file_watcher import FileWatch
+from ..net.http_server import bound
 from ..relay.client_request import RelayContext
 from ..settings import Settings
 from ..telemetry.calls import CallTelemetry
@@ -59,15 +60,16 @@ class GrpcPort:
         held = HeldMessages(relay.bodies, self._limits)
         self._server.add_generic_rpc_handlers((_EveryMethod(relay, self._agent, telemetry, held),))
         try:
+            bound(self._address, shared=shared).close()  # for a port in use, gRPC would log a line of its own
             self.port = (
                 self._server.add_insecure_port(self._address)
                 if self._credentials is None
                 else self._server.add_secure_port(self._address, self._credentials)
             )
+        except ListenError as error:
+            raise ListenError(error.errno, f"{error}; choose another address with --grpc") from error
         except RuntimeError as error:
-            raise ListenError(
-                errno.EADDRINUSE, f"cannot listen on {self._address}: {error}; choose another address with --grpc"
-            ) from error
+            raise ListenError(errno.EADDRINUSE, f"cannot listen on {self._address}: {error}") from error
         await self._server.start()
 
     def retire(self) -> None:

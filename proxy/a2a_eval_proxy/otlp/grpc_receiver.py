@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from ..errors import GrpcMissingError, ListenError
+from ..net.http_server import bound
 from .decoding import PROTOBUF
 from .errors import BodyError, BusyError
 from .intake import SIGNALS, Intake, Signal, SinkError
@@ -66,6 +67,7 @@ class GrpcReceiver:
                 for signal in SIGNALS
             ]
         )
+        bound(self._address, shared=False).close()  # for a port in use, gRPC would log a line of its own
         try:
             self._port = server.add_insecure_port(self._address)
         except RuntimeError as error:

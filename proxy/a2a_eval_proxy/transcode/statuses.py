@@ -37,6 +37,10 @@ _REFUSALS = {
 _TOO_LARGE_TO_SEND, _TOO_LARGE_TO_RECEIVE = "Sent message larger than max", "Received message larger than max"
 """In the details of a status that this side's gRPC library made: a message exceeds `max_body_bytes`."""
 
+_TOO_MUCH_METADATA = "received metadata size exceeds"
+"""In the details of a status of a gRPC library: at the beginning in that of the agent, which refuses the client's
+headers, later in that of this side, which refuses the agent's."""
+
 
 @dataclass(frozen=True, slots=True)
 class RefusedCall:
@@ -58,6 +62,10 @@ def problem_of(code: grpc.StatusCode, details: str | None, method: str) -> A2AEr
         return UpstreamError(message)
     if _TOO_LARGE_TO_SEND in message:
         return RefusedCall(413, "BODY_TOO_LARGE", message)
+    if message.startswith(_TOO_MUCH_METADATA):
+        return RefusedCall(431, "HEADERS_TOO_LARGE", f"the agent does not take headers of this size: {message}")
+    if _TOO_MUCH_METADATA in message:
+        return UpstreamError(message)
     if code in _REFUSALS:
         return RefusedCall(_REFUSALS[code], code.name, message)
     if code is grpc.StatusCode.UNIMPLEMENTED:

@@ -125,10 +125,13 @@ async def test_what_came_by_grpc_goes_on_by_http(sink):
     assert far.trace_requests == sink.trace_requests == [export_request(["a", "b"])]
 
 
-async def test_a_port_in_use_is_said(sink):
+async def test_a_port_in_use_is_said(sink, capfd):
+    """In one sentence: gRPC itself would print another."""
     async with grpc_receiver(sink) as address:
-        with pytest.raises(ListenError, match=f"cannot listen on {address}"):
+        capfd.readouterr()
+        with pytest.raises(ListenError, match=f"cannot listen on {address}: Address already in use"):
             await GrpcReceiver(Intake(sink, max_bytes=1024), address).start()
+        assert address not in capfd.readouterr().err
 
 
 async def test_without_grpcio_the_error_says_what_to_install(sink, monkeypatch):

@@ -207,6 +207,15 @@ async def test_messages_over_the_limit_of_the_agents_side(tmp_path):
     assert "larger than max" in answer.json()["error"]["message"]
 
 
+async def test_headers_over_the_limit_of_the_agent(http):
+    """Its gRPC library takes 8 KiB unless the agent asks for more; the proxy takes `max_header_bytes`."""
+    for path, body in (("/", rpc("hi")), ("/message:send", message("hi"))):
+        answer = await http.post(path, json=body, headers={"x-large": "y" * 30_000})
+        error = answer.json()["error"]
+        assert (answer.status_code, (error.get("data") or error["details"])[0]["reason"]) == (431, "HEADERS_TOO_LARGE")
+        assert "exceeds hard limit (value length 30000 vs. 16384)" in error["message"]
+
+
 async def test_bodies_of_all_requests_share_a_limit(tmp_path, monkeypatch):
     monkeypatch.setattr(application, "_MAX_HELD_BYTES", 0)  # then there is room for two of the largest
     large = {**message("wait"), "metadata": {"text": "x" * 40_000}}
