@@ -163,6 +163,17 @@ class Exchange:
         """The turn this exchange opened."""
         return self._watcher.turn if self._watcher else None
 
+    @property
+    def awaits_task(self) -> bool:
+        """Whether it opened a turn that is still open, whose task neither the request nor a response has named."""
+        turn = self.turn
+        return turn is not None and not turn.task_id and not self.task_ids
+
+    def name_task(self, task_id: str, now: float) -> None:
+        """A notification names the task of the turn, if nothing else has done so."""
+        if self._watcher is not None and self.awaits_task:
+            self._remember(self._book.feed(self._watcher, {"statusUpdate": {"taskId": task_id}}, now, live=False))
+
     # ── response ────────────────────────────────────────────────────────────────────────────────────────
 
     def event(self, data: bytes, now: float, payload: Any = None) -> None:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Collection, Iterable
+from collections import OrderedDict
+from collections.abc import Awaitable, Callable, Collection, Iterable
 from contextlib import suppress
 from typing import Any
 
@@ -22,6 +23,8 @@ from .registry import StoreTime, WebhookRegistry
 from .retry import RetryQueue
 from .rewriting import NewWebhook, RelayAddresses
 from .sender import WebhookSender
+
+_MAX_UNANSWERED = 10_000
 
 
 class NotRelayedError(Exception):
@@ -44,6 +47,8 @@ class PushRelay:
         if settings.push_retry:
             self.retry = RetryQueue(registry.store, self.sender, CLOCK.now, self._given_up)
         self._max_body_bytes = settings.max_body_bytes
+        self._unanswered: OrderedDict[str, Callable[[str], None]] = OrderedDict()
+        """By webhook: what to call with the id of its task, where no response has named it; the latest ones."""
 
     async def registered(self, wanted: Collection[NewWebhook], task_id: str, *, asked: bool) -> list[Webhook]:
         """Keep the webhooks that a request sets. `task_id` is "" where the request names none.
@@ -59,6 +64,18 @@ class PushRelay:
         if task_id and webhooks:
             self.capture.tasks.add(task_id)
         return webhooks
+
+    def set_by(self, webhooks: Iterable[Webhook], name_task: Callable[[str], None]) -> None:
+        """`name_task` receives the id of the task of which the first notification comes before the response."""
+        for webhook in webhooks:
+            self._unanswered[webhook.webhook_id] = name_task
+            if len(self._unanswered) > _MAX_UNANSWERED:
+                self._unanswered.popitem(last=False)
+
+    def answered(self, webhooks: Iterable[Webhook]) -> None:
+        """The request that set these webhooks is over: see `set_by`."""
+        for webhook in webhooks:
+            self._unanswered.pop(webhook.webhook_id, None)
 
     def address(self, webhook: Webhook) -> str:
         """What the agent gets in place of the webhook's URL."""
@@ -106,6 +123,9 @@ class PushRelay:
         stream = self.capture.stream(webhook.webhook_id, ended=webhook.task_ended)
         if notification.event is None:
             return stream, None
+        named = task_id_of(notification.event)
+        if named and webhook.webhook_id in self._unanswered:
+            self._unanswered.pop(webhook.webhook_id)(named)
         task_id = self.capture.take(stream, notification.body, notification.event)
         if task_id and not webhook.task_key:
             self.registry.belongs_to(webhook.webhook_id, task_id)

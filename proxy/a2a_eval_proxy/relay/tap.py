@@ -63,6 +63,11 @@ class Tap:
         self._unread_request: bytes | None = None
         """The body, or its beginning, where it is not to be parsed."""
         self._ended = False
+        self.is_notified = False
+        """Whether a notification may name the task of this exchange: the request set a webhook that is relayed."""
+        self._notified_task = ""
+        self._left: Finding | None = None
+        """Set where the client has left, and the turn waits for that notification."""
         self.unreadable: Finding | None = None
 
     # ── questions of the byte path ───────────────────────────────────────────────────────────────────
@@ -280,12 +285,36 @@ class Tap:
         try:
             problem = problem or self.unreadable
             now = CLOCK.now()
-            self._exchange.end(now, problem=problem, lost=lost or self.unreadable is not None)
+            is_left = problem is not None and problem.code == "client_gone" and self.is_notified
+            if is_left and self._notified_task:
+                self._exchange.name_task(self._notified_task, now)
+            if is_left and self._exchange.awaits_task:
+                self._left = problem
+            else:
+                self._exchange.end(now, problem=problem, lost=lost or self.unreadable is not None)
             if self._wire is not None:
                 rest = self.rest if self.unreadable is None else b""
                 self._wire.end(now, problem.code if problem is not None else "", rest)
         except Exception as error:  # noqa: BLE001  # capture's errors end here
             self._failed(error)
+
+    def notified(self, task_id: str) -> None:
+        """Report that a webhook which the request set was notified of this task."""
+        try:
+            self._notified_task = task_id
+            request = self._exchange.request
+            if self._left is not None or (request is not None and request.operation is Operation.SEND):
+                self._exchange.name_task(task_id, CLOCK.now())  # events of a stream come no later than notifications
+            if self._left is not None:
+                self._exchange.end(CLOCK.now(), problem=self._left)
+                self._left = None
+        except Exception as error:  # noqa: BLE001  # capture's errors end here
+            self._failed(error)
+
+    @property
+    def awaits_notification(self) -> bool:
+        """Whether the client has left, and the turn stays open until a notification names its task."""
+        return self._left is not None
 
     def withheld(self, code: str, message: str) -> None:
         """Report that something did not reach the client, while the rest is still read."""

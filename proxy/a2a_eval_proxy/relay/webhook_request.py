@@ -93,6 +93,8 @@ class WebhookRequest(ABC):
             return
         if self._webhooks:
             self._replace([self._relay.address(webhook) for webhook in self._webhooks])
+            tap.is_notified = True
+            self._relay.set_by(self._webhooks, tap.notified)
         self._request.has_webhook = tap.has_foreign_webhook
 
     async def learn(self, payload: Any, deleted: str | None) -> None:
@@ -113,6 +115,8 @@ class WebhookRequest(ABC):
 
     def finish(self, tap: Tap, *, complete: bool) -> None:
         """The exchange is over, and `tap` has ended. `complete`: the whole response has arrived."""
+        if not tap.awaits_notification:
+            self._relay.answered(self._webhooks)
         self._relay.learn_tasks(self._webhooks, tap.task_ids)
         if self._request.operation is Operation.PUSH_CONFIG:
             over = self.refused
