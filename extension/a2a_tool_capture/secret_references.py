@@ -38,6 +38,12 @@ def referenced_files(value: str) -> list[str]:
     return [match[1] for match in _REFERENCE.finditer(value) if match[1]]
 
 
+def unset_variables(value: str) -> list[str]:
+    """Names of the variables that a value refers to and that are not set."""
+    names = (match[2] for match in _REFERENCE.finditer(value))
+    return [name for name in names if name and name not in os.environ]
+
+
 def _variable(setting: str, variable: str) -> str:
     if variable not in os.environ:
         raise ConfigurationError(f"{setting} needs the environment variable {variable}, which is not set")

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from ..runs.outcomes import RunConversation, failures
 from ..suite import Case, CaseTurn, EvaluatorSpec, Suite
-from ..suite.case_ids import printable_id
+from ..suite.case_ids import printable_id, slug
 from ..suite.writing import suite_text
 from .model import Report
 
 ALL = "all-failures"
 """In a run of several suites there is one for each: `all-failures-1-orders`."""
+MAX_FILE_NAME = 40
+"""Maximum length of the part of a name that is made of an error or a suite, in characters."""
 MAX_FILES = 100
 """Maximum number of distinct errors with a suite of their own; `ALL` contains all."""
 
@@ -51,7 +52,7 @@ def focus_suites(report: Report) -> list[Focus]:
     for number, error in enumerate(report.unique_errors[:MAX_FILES], start=1):
         names = {occurrence["conversation"] for occurrence in error["occurrences"]}
         title = f"{error['label']}: {error['description']}"
-        found = _focus(report, f"error-{number:02}-{_slug(error['label'])}", title, cases, names)
+        found = _focus(report, f"error-{number:02}-{_file_name(error['label'])}", title, cases, names)
         if found is not None:
             focused.append(found)
     return focused
@@ -66,11 +67,11 @@ def all_failures(report: Report, case_id: str | None) -> str:
 def _suffix(report: Report, part: Report) -> str:
     """Of the names of one suite's focus suites, in a run of several."""
     number = next(number for number, each in enumerate(report.parts, start=1) if each is part)
-    return f"-{number}-{_slug(part.title)}"
+    return f"-{number}-{_file_name(part.title)}"
 
 
-def _slug(text: str) -> str:
-    return re.sub(r"[^a-z0-9]+", "-", text.casefold()).strip("-")[:40] or "unnamed"
+def _file_name(text: str) -> str:
+    return slug(text, MAX_FILE_NAME) or "unnamed"
 
 
 def _cases(report: Report) -> dict[str, Case]:

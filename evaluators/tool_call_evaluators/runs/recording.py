@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -13,7 +12,7 @@ from a2a_tool_capture.canonical import canonical
 from a2a_tool_capture.models import Finding, ToolCall
 
 from ..suite import Case, CaseTurn, EvaluatorSpec, Expectation, Suite
-from ..suite.case_ids import free_id, printable_id
+from ..suite.case_ids import free_id, printable_id, slug
 from ..suite.writing import case_dict, suite_text
 from ..suite.yaml_document import MAX_BYTES, MAX_VALUES
 from ..turn_health import calls_unseen
@@ -23,8 +22,6 @@ from .outcomes import RunConversation, TurnJson, follow
 EXPECTED_CALLS = EvaluatorSpec("tool_trajectory", {"mode": "in_order"})
 WORKING_TOOLS = EvaluatorSpec("tool_error")
 """The evaluators of a recorded suite; cases with a failed tool call omit the second."""
-
-MAX_ID_LENGTH = 48
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +108,7 @@ def _case(group: Sequence[RunConversation], ids: set[str]) -> _Recorded:
     }
     if failed:
         comments.append(f"without tool_error, as these tools failed: {', '.join(failed)}")
-    case_id = free_id(printable_id(group[0].case_id or _slug(repetitions[0][0]["user_text"])), ids)
+    case_id = free_id(printable_id(group[0].case_id or (slug(repetitions[0][0]["user_text"]) or "case")), ids)
     case = Case(id=case_id, turns=tuple(turns), evaluators=(EXPECTED_CALLS,) if failed else None)
     return _Recorded(case, tuple(comments), len(group))
 
@@ -144,17 +141,6 @@ def _expected(turns: Sequence[TurnJson], context: Context) -> tuple[ToolCall, ..
         arguments: Any = expected_value(seen, context) if seen else None
         calls.append(ToolCall(together[0]["name"], arguments))
     return tuple(calls)
-
-
-def _slug(text: str) -> str:
-    """The first words of `text`, as an id."""
-    words = re.findall(r"[^\W_]+", text.casefold())
-    slug = ""
-    for word in words:
-        if slug and len(slug) + 1 + len(word) > MAX_ID_LENGTH:
-            break
-        slug = f"{slug}-{word}"[: MAX_ID_LENGTH + 1] if slug else word[:MAX_ID_LENGTH]
-    return slug or "case"
 
 
 def _within_bounds(recorded: Sequence[_Recorded]) -> list[_Recorded]:

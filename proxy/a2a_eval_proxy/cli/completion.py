@@ -19,6 +19,7 @@ from ..settings.option import environment_name
 from ..settings.parsing import CASE, EVALUATORS, RUN, TAG, ValueType
 from ..settings.settings import DEFAULT_STORE
 
+_MOST_RUNS = 1_000
 _MOST_BYTES = 5_000_000
 """Of a suite, as in `tool_call_evaluators.suite`, which is slow to import."""
 
@@ -48,7 +49,7 @@ def _runs(ctx: click.Context) -> Iterable[str]:
 
     async def names() -> list[str]:
         async with open_existing_store(_given(ctx, "store") or DEFAULT_STORE) as store:
-            return [run.name for run in reversed(await store.runs())]
+            return await store.run_names(_MOST_RUNS)
 
     return asyncio.run(names())
 

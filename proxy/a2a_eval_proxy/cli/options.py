@@ -106,6 +106,7 @@ class AgentClientOptions(Options):
         "Header to send with every request. ${VARIABLE} and ${file:PATH} are expanded. Repeatable.",
         (),
         secret=True,
+        references=True,
         repeatable=True,
     )
     agent_model: str | None = _agent(types.NAME, "Model of an openai: agent.", None)

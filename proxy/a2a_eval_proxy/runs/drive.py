@@ -169,8 +169,7 @@ async def run_suite(
 async def _check_name(run: str, store: Store, location: str, *, resume: bool) -> None:
     exists = bool(await store.runs(run))
     if resume and not exists and not await store.conversations(run):  # a conversation without turns is a beginning
-        unknown = unknown_run(run, [summary.name for summary in await store.runs()])
-        raise ConfigError(f"--resume: {unknown}; leave out --resume to begin it")
+        raise ConfigError(f"--resume: {await unknown_run(store, run)}; leave out --resume to begin it")
     if exists and not resume:
         raise ConfigError(
             f"run {run!r} already exists in {masked_url(location)}; use --resume to continue it, or another --run name"

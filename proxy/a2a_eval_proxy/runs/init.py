@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,6 +11,7 @@ from a2a_tool_capture.client import CaptureClient
 from tool_call_evaluators.report.wording import call_text, counted
 from tool_call_evaluators.runs.recording import record_suite
 from tool_call_evaluators.suite import Case, CaseTurn, Suite, parse_suite
+from tool_call_evaluators.suite.case_ids import slug
 from tool_call_evaluators.suite.schema import shipped_schema
 from tool_call_evaluators.suite.writing import EDITOR_LINE, SCHEMA_FILE
 from tool_call_evaluators.suite.yaml_writer import block, flow
@@ -95,7 +95,7 @@ async def first_suite(agent: AgentOptions, message: str | None = None) -> FirstS
     """
     name, examples, declared = await _card(agent)
     text = message or next(iter(examples), _GREETING)
-    asked = Suite(name=_slug(name), cases=(Case(id=_slug(text)[:48], turns=(CaseTurn(user=text),)),))
+    asked = Suite(name=slug(name) or "agent", cases=(Case(id=slug(text) or "case", turns=(CaseTurn(user=text),)),))
     with TemporaryDirectory(prefix="a2a-eval-proxy-") as folder:
         result = await run_suite(asked, agent, str(Path(folder, "turns.db")), "init")
     turns = result.report.turns
@@ -131,8 +131,3 @@ def _suite_text(recorded: str, url: str, asked: Suite) -> str:
     first = next(index for index, line in enumerate(body) if line.startswith("suite:")) + 1
     body[first:first] = block({"agent": {"url": url}})
     return _HEAD + "\n".join(body).rstrip() + "\n\n" + _MORE
-
-
-def _slug(text: str) -> str:
-    """Words of `text` as an id: `order-status`."""
-    return "-".join(re.findall(r"\w+", text.lower())[:6]) or "agent"

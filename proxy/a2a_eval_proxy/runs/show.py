@@ -51,7 +51,7 @@ async def find(location: str, name: str) -> TurnJson | StoredRun:
 async def _run(store: Store, name: str) -> StoredRun:
     found = await store.runs(name)
     if not found:
-        raise UnknownRunError(f"no turn {name!r}, and {unknown_run(name, [run.name for run in await store.runs()])}")
+        raise UnknownRunError(f"no turn {name!r}, and {await unknown_run(store, name)}")
     page = await store.turns(TurnQuery(run=name, limit=MAX_TURNS))
     return StoredRun(found[0], page.items)
 

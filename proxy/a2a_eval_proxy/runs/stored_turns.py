@@ -16,6 +16,8 @@ from ..store.base import Evaluations, TurnJson
 _PAGE = 200
 """Turns in memory at once; one may hold megabytes."""
 _NAMED_RUNS = 20
+_MOST_RUNS = 10_000
+"""The newest runs, among which a similar name is searched."""
 _SHORT = 500
 """Characters of an answer that are kept as the reason of a failed task."""
 
@@ -53,7 +55,7 @@ async def check_run(location: str, run: str) -> None:
 
 async def _check_run(store: Store, run: str) -> None:
     if not await store.runs(run):
-        raise UnknownRunError(unknown_run(run, [summary.name for summary in await store.runs()]))
+        raise UnknownRunError(await unknown_run(store, run))
 
 
 async def write_turns(location: str, run: str | None, out: TextIO) -> None:
@@ -96,10 +98,10 @@ def compact(turn: TurnJson) -> TurnJson:
     return bare | {"response_text": "", "capture": {}, "evaluations": results}
 
 
-def unknown_run(run: str, names: list[str]) -> str:
+async def unknown_run(store: Store, run: str) -> str:
     """That the store does not have `run`, and which it has: the newest ones are named."""
+    names = await store.run_names(_MOST_RUNS)
     if not names:
         return f"no run {run!r}: the store is empty"
-    more = len(names) - _NAMED_RUNS
-    listed = ", ".join(names[-_NAMED_RUNS:]) + (f" and {more} older" if more > 0 else "")
+    listed = ", ".join(names[:_NAMED_RUNS]) + (" and older ones" if len(names) > _NAMED_RUNS else "")
     return f"no run {run!r}{did_you_mean(run, names)}; the store has {listed}"

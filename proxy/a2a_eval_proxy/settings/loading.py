@@ -7,6 +7,8 @@ from dataclasses import MISSING, dataclass, field, fields
 from pathlib import Path
 from typing import Any, TypeVar
 
+from a2a_tool_capture.secret_references import unset_variables
+
 from ..errors import ConfigError
 from .option import Option, Options, environment_name, flag_name
 
@@ -42,6 +44,8 @@ def load(
             source, value = environment_name(name), environment[environment_name(name)]
         elif not item.positional and name in file.values:
             source, value = f"{file.places[name]}: {name}", file.values[name]
+            if item.references and (unset := unset_variables(str(value))):
+                raise ConfigError(f"{source}: needs the environment variable {unset[0]}, which is not set")
         elif spec.default is MISSING and spec.default_factory is MISSING:
             raise _missing(name, item)
         else:

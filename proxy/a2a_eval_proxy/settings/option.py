@@ -39,6 +39,8 @@ class Option:
     secret: bool = False
     """Whether errors and `repr` mask the value."""
     repeatable: bool = False
+    references: bool = False
+    """Whether `${VARIABLE}` and `${file:PATH}` in it are expanded."""
     positional: bool = False
     """Whether it is an argument of the command line, which no variable or file sets."""
     alias: str | None = None

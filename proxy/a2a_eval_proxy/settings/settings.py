@@ -70,6 +70,7 @@ class RedactionOptions(Options):
         "Key for the action hash. ${VARIABLE} and ${file:PATH} are expanded.",
         None,
         secret=True,
+        references=True,
     )
 
 
@@ -151,7 +152,7 @@ class Settings(TraceUrlOption, PluginOption, StoreOption, PrivacyOptions):
     )
     otlp_forward: str | None = _traces(types.URL, "URL of a collector to forward all received telemetry to.", None)
     otlp_forward_headers: tuple[tuple[str, str], ...] = _traces(
-        types.HEADER_PAIRS, "Headers for that collector. ${VARIABLE} is expanded.", (), secret=True
+        types.HEADER_PAIRS, "Headers for that collector. ${VARIABLE} is expanded.", (), secret=True, references=True
     )
     expect_traces: bool = _traces(
         types.SWITCH, "Wait for traces of every turn, even if the agent has not sent any yet.", False
@@ -195,6 +196,7 @@ class Settings(TraceUrlOption, PluginOption, StoreOption, PrivacyOptions):
         "Header to send to the agent, replacing the client's. ${VARIABLE} and ${file:PATH} are expanded. Repeatable.",
         (),
         secret=True,
+        references=True,
         repeatable=True,
     )
     retain_days: float | None = _privacy(types.DAYS, "Delete turns this long after they end. Default: never.", None)

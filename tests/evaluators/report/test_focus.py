@@ -11,6 +11,7 @@ from tool_call_evaluators import SuiteError, load_suite, parse_suite
 from tool_call_evaluators.report import Report
 from tool_call_evaluators.report.focus import ALL, MAX_FILES, focus_suites
 from tool_call_evaluators.runs.outcomes import follow, run_verdict
+from tool_call_evaluators.suite.case_ids import slug
 from tool_call_evaluators.suite.writing import EDITOR_LINE
 
 DEMO = Path(__file__).parents[3] / "proxy/a2a_eval_proxy/demo/suite.yaml"
@@ -138,3 +139,12 @@ def test_there_are_only_so_many_files():
     focused = focus_suites(report(bad))
     assert len(focused) == MAX_FILES + 1
     assert len(focused[0].case_ids) == MAX_FILES + 5
+
+
+def test_names_of_files_keep_letters_of_any_script():
+    assert slug("Größe: U\u0308berfällig, fünf Tage zu spät und immer noch nicht da", 40) == (
+        "grösse-überfällig-fünf-tage-zu-spät-und"
+    )
+    assert slug("注文 ORD-1001") == "注文-ord-1001"
+    assert slug("x" * 60, 40) == "x" * 40
+    assert slug("../..") == ""

@@ -14,7 +14,8 @@ from support.turn_samples import call, finding, turn
 from tool_call_evaluators import Status, evaluate_sync, parse_suite
 from tool_call_evaluators.matching.arguments import ArgumentMatcher
 from tool_call_evaluators.runs.generated_values import Context, expected_value
-from tool_call_evaluators.runs.recording import MAX_ID_LENGTH, record_case, record_suite
+from tool_call_evaluators.runs.recording import record_case, record_suite
+from tool_call_evaluators.suite.case_ids import MAX_LENGTH
 
 RECORDED = datetime(2026, 11, 21, 9, 0, tzinfo=UTC)
 UUID = "0d9a52b6-6b5a-4a62-9f5d-2f1c3f0a9b11"
@@ -91,7 +92,7 @@ def test_cases_are_named_by_what_was_said_first():
     ids = [case.id for case in suite.cases]
     assert ids[:3] == ["where-is-order-ord-1001", "case", "where-is-order-ord-1001-2"]
     assert ids[4] == "wo-ist-mein-paket-bitte-schön"
-    assert all(len(case_id) <= MAX_ID_LENGTH for case_id in ids)
+    assert all(len(case_id) <= MAX_LENGTH for case_id in ids)
 
 
 def test_conversations_keep_their_turns():

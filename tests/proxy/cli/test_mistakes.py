@@ -37,6 +37,7 @@ SUITES = {
     "secret.yaml": f"suite: s\njudge: {{model: m, api_key: sk-1}}\nevaluators: [helpfulness]\n{CASES}",
     "header.yaml": f"suite: s\nagent: {{headers: {{X-Key: '${{NO_SUCH_KEY}}'}}}}\nevaluators: [tool_error]\n{CASES}",
     "plugin.yaml": f"suite: s\nplugins: [no-such.py]\n{CASES}",
+    "settings.yaml": "# of this project\nstore: turns.db\nheader: ['X-Key: ${NO_SUCH_KEY}']\n",
     "csv.yaml": "input,expected\nhi,there\n",
 }
 
@@ -86,6 +87,9 @@ MISTAKES = {
         RUN, "A2A_EVAL_PROXY_CONCURRENCY: expected a whole number", environment={"A2A_EVAL_PROXY_CONCURRENCY": "x"}
     ),
     "report in a file": Mistake(f"{RUN} --report suite.yaml", "--report: cannot create the directory: "),
+    "variable in the config": Mistake(
+        f"{RUN} --config settings.yaml", "settings.yaml:3: header: needs the environment variable NO_SUCH_KEY, which is"
+    ),
     "config that is missing": Mistake(f"{RUN} --config no.yaml", "--config: cannot read no.yaml: No such file"),
     # the suite
     "no such suite": Mistake("run no.yaml --agent {agent}", "no.yaml: cannot be read: No such file"),

@@ -14,7 +14,9 @@ MAX_CASES = 500
 
 async def _values(view: View) -> Values:
     listed = view.control.cases.listed()
-    newest = (await view.control.store.runs())[: -MAX_RUNS - 1 : -1] if listed else []
+    store = view.control.store
+    names = await store.run_names(MAX_RUNS) if listed else []
+    newest = [run for name in names for run in await store.runs(name)]
     rows = await judged(view, newest, FRAGMENT_S if "fragment" in view.request.query_params else FIRST_PAINT_S)
     last = last_rows({row.run.name: row.view for row in rows if row.view})
     return {
