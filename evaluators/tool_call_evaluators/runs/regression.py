@@ -15,6 +15,7 @@ from __future__ import annotations
 import math
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from statistics import NormalDist, fmean, mode
 from typing import TypeAlias, TypeVar
 
@@ -72,15 +73,16 @@ def find_falls(cases: Mapping[str, Mapping[Measure, Sides]]) -> Falls:
     """
     differences: dict[Measure, dict[str, float]] = {}
     single: dict[tuple[str, Measure], FallTest] = {}
+    tested, outline = cache(permutation), cache(_outline)  # many cases have the same scores
     for case, measures in cases.items():
         for measure, (before, after) in measures.items():
             shared = min(len(before), len(after))
             if shared:
                 differences.setdefault(measure, {})[case] = fmean(after[:shared]) - fmean(before[:shared])
-                single[case, measure] = permutation(before, after)
+                single[case, measure] = tested(tuple(before), tuple(after))
     overall = {measure: sign_flip(list(found.values())) for measure, found in differences.items()}
     # equal tests need no correction for one another
-    groups = list(grouped(((key[0], *_outline(*cases[key[0]][key[1]])), key) for key in single).values())
+    groups = list(grouped(((key[0], *outline(*map(tuple, cases[key[0]][key[1]]))), key) for key in single).values())
     alone = [single[group[0]] for group in groups]
     single_level = SINGLE_CASES if len(cases) >= LEAST_CASES else FALSE_ALARMS
     testable = len(testable_at(alone, single_level))
