@@ -42,6 +42,14 @@ _MAX_HELD_BYTES = 64 * 1024 * 1024
 _NOT_SENT = ("GET", "HEAD", "OPTIONS", "TRACE", "CONNECT")
 
 
+class _RefusedError(Exception):
+    """The agent gets this error; nothing reaches the client."""
+
+    def __init__(self, status: int, message: str) -> None:
+        super().__init__(message)
+        self.status = status
+
+
 class PushListener:
     """The ASGI application of the push port."""
 
@@ -83,12 +91,11 @@ class PushListener:
         match = _ID.search(scope["path"])
         if match is None or scope["method"] in _NOT_SENT:
             return _error(404 if match is None else 405, "this is where agents send notifications of tasks")
-        turn = self._turns.setdefault(match[1], asyncio.Lock())  # whose waiters are served in order
-        # An agent that leaves while it waits has sent its notification all the same.
-        reading = asyncio.get_running_loop().create_task(self._body(receive, holder))
         try:
-            async with asyncio.timeout(TIMEOUT_S), turn:
-                return await self._in_order(match[1], scope, reading)
+            async with asyncio.timeout(TIMEOUT_S):
+                return await self._received(match[1], scope, receive, holder)
+        except _RefusedError as error:
+            return _error(error.status, str(error))
         except TimeoutError:
             self._unsent.seen()
             message = f"the webhook did not take this and earlier notifications within {TIMEOUT_S:g} s"
@@ -96,23 +103,42 @@ class PushListener:
             if stream is not None:
                 self._relay.capture.report(stream, Finding("push_timeout", message, Severity.WARNING))
             return _error(504, message)
-        finally:
-            reading.cancel()
 
-    async def _in_order(
-        self, webhook_id: str, scope: MutableMapping[str, Any], reading: Awaitable[bytes | WebhookAnswer | None]
+    async def _received(
+        self,
+        webhook_id: str,
+        scope: MutableMapping[str, Any],
+        receive: Callable[[], Awaitable[Message]],
+        holder: object,
     ) -> WebhookAnswer | None:
+        """Once it has arrived, a notification is passed on though its agent leaves: senders stop waiting after a few
+        seconds. Until then, it keeps no other waiting. Raises _RefusedError."""
+        first = await receive()  # before anything else: where the agent leaves, this may be lost
         time = StoreTime()
+        webhook = await self._webhook(webhook_id, time)
+        body = await self._body(first, receive, holder)
+        if body is None:
+            return None
+        turn = self._turns.setdefault(webhook_id, asyncio.Lock())  # whose waiters are served in order
+        waits = turn.locked()
+        async with turn:
+            if waits:  # it may be deleted by now
+                webhook = await self._webhook(webhook_id, time)
+            return await self._in_order(webhook, scope, body, time)
+
+    async def _webhook(self, webhook_id: str, time: StoreTime) -> Webhook:
         try:
             webhook = await self._relay.registry.get(webhook_id, time)
         except StoreError as error:
             logger.warning("a notification was refused with status 503: %s", error)
-            return _error(503, "the store of the proxy cannot be read now")
+            raise _RefusedError(503, "the store of the proxy cannot be read now") from None
         if webhook is None:
-            return _error(404, "no webhook has this address, or it has none any more")
-        body = await reading
-        if not isinstance(body, bytes):
-            return body
+            raise _RefusedError(404, "no webhook has this address, or it has none any more")
+        return webhook
+
+    async def _in_order(
+        self, webhook: Webhook, scope: MutableMapping[str, Any], body: bytes, time: StoreTime
+    ) -> WebhookAnswer:
         notification = await self._read(read_request(scope["headers"]).forward, body, time)
         stream, ended = self._relay.captured(webhook, notification)
         try:
@@ -140,22 +166,22 @@ class PushListener:
             return notification
         return read_notification(without_body_fields(headers), restored, self._max_body_bytes)
 
-    async def _body(self, receive: Callable[[], Awaitable[Message]], holder: object) -> bytes | WebhookAnswer | None:
+    async def _body(self, first: Message, receive: Callable[[], Awaitable[Message]], holder: object) -> bytes | None:
+        """The body that begins with `first`; None where the agent leaves before its end. Raises _RefusedError."""
         chunks: list[bytes] = []
-        size = 0
-        while True:
-            message = await receive()
-            if message["type"] == "http.disconnect":
-                return None
+        size, message = 0, first
+        while message["type"] != "http.disconnect":
             chunk = message.get("body", b"")
             size += len(chunk)
             if size > self._max_body_bytes:
-                return _error(413, f"the notification exceeds {self._max_body_bytes} bytes (max_body_bytes)")
+                raise _RefusedError(413, f"the notification exceeds {self._max_body_bytes} bytes (max_body_bytes)")
             if not self._bodies.take(holder, len(chunk)):
-                return _error(503, "too many notifications are on their way")
+                raise _RefusedError(503, "too many notifications are on their way")
             chunks.append(chunk)
             if not message.get("more_body"):
                 return b"".join(chunks)
+            message = await receive()
+        return None
 
     async def _passed_on(
         self,

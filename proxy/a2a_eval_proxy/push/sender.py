@@ -10,6 +10,7 @@ from ipaddress import ip_address
 from ssl import SSLContext
 from urllib.parse import urlsplit
 
+from ..bounded_threads import BoundedThreads
 from ..net.http_client import HttpClient, RawHeaders, UpstreamError, UpstreamUnreachableError
 from ..net.tls import TlsFiles
 from ..protocol.headers import response_headers
@@ -17,6 +18,9 @@ from ..protocol.webhook_targets import WebhookTargets
 
 TIMEOUT_S = 30.0
 """The upper end of what A2A 1.0, section 13.2 recommends to agents."""
+
+BODY_S = 5.0
+"""How long the body of an answer may take, whose status is what counts."""
 
 _MAX_ANSWER_BYTES = 64 * 1024
 _LOCATION = frozenset({b"location", b"content-length"})
@@ -50,6 +54,8 @@ class WebhookSender:
 
     def __init__(self, targets: WebhookTargets) -> None:
         self._targets = targets
+        self._names = BoundedThreads("webhook names", 8, lambda: UpstreamError("too many names are being resolved"))
+        """Clients choose the names, and how long their servers take to answer."""
 
     @cached_property
     def _tls(self) -> SSLContext:
@@ -85,7 +91,7 @@ class WebhookSender:
     async def _addresses(self, host: str, port: int) -> Iterable[str]:
         """The addresses of a host to which the proxy may send: they are checked, and then used as they are."""
         try:
-            found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
+            found = await self._names.run(lambda _: socket.getaddrinfo(host, port, type=socket.SOCK_STREAM))
         except (OSError, UnicodeError) as error:
             raise UpstreamError(f"its name cannot be resolved: {error}") from None
         addresses = dict.fromkeys(str(item[4][0]) for item in found)
@@ -98,10 +104,13 @@ class WebhookSender:
 
 async def _answer(client: HttpClient, method: str, target: bytes, headers: RawHeaders, body: bytes) -> WebhookAnswer:
     response = await client.request(method.encode(), target, headers, body)
+    content = b""
     try:
-        content = b""
-        while len(content) < _MAX_ANSWER_BYTES and (chunk := await response.read()):
-            content += chunk
+        async with asyncio.timeout(BODY_S):
+            while len(content) < _MAX_ANSWER_BYTES and (chunk := await response.read()):
+                content += chunk
+    except (TimeoutError, UpstreamError):
+        pass  # the client has answered: to send it again would double it
     finally:
         response.close()
     # A redirect is not for the agent either: it would lead around the proxy.

@@ -40,9 +40,6 @@ BEYOND: dict[Order, str] = {"ASC": ">", "DESC": "<"}
 """How a `seq` that follows another one compares with it."""
 
 MAX_PAGE = 1_000
-MOST_WAITING = 1_000
-"""Operations that may wait for a store that does not answer, those in progress included; further ones fail at once."""
-
 _LARGEST = 2**63 - 1
 
 _NEWEST_OF_CASES = (

@@ -10,10 +10,11 @@ from typing import Any, TypeVar
 from sqlalchemy import text
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from ...bounded_threads import MOST_WAITING
 from ..annotations import of_turn
 from ..base import MAX_PAGE_BYTES, StoreUnreachableError, TurnJson
 from ..figures import ERRORED, FAILED
-from ..reads import BEYOND, MOST_WAITING, Order, Rows, StoreReads, TurnPage, turn_json
+from ..reads import BEYOND, Order, Rows, StoreReads, TurnPage, turn_json
 from ..schema import OUTCOMES, PREFIX
 from ..turn_filter import ANY_TURN, TurnFilter
 from .database import TROUBLE, Database, Work, reason

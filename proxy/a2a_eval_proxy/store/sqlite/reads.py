@@ -10,6 +10,7 @@ from contextlib import closing, contextmanager
 from typing import Any, Literal, TypeVar
 from urllib.parse import quote
 
+from ...bounded_threads import MOST_WAITING, Begin, BoundedThreads
 from ..annotations import of_turn
 from ..base import StoreFileError, TurnJson
 from ..figures import ERRORED, FAILED
@@ -17,7 +18,6 @@ from ..reads import Order, Rows, StoreReads, TurnPage, turn_json
 from ..turn_filter import ANY_TURN, TurnFilter
 from .file import Identity, identity
 from .sql import found_by
-from .threads import Begin, StoreThreads
 
 T = TypeVar("T")
 
@@ -56,9 +56,12 @@ class SqliteReads(StoreReads):
 
     def __init__(self, path: str) -> None:
         self._path = path
-        self._reads = StoreThreads("reads", 4)
-        self._searches = StoreThreads("searches", 2)  # of thousands of turns: other reads do not wait for them
-        self._changes = StoreThreads("changes", 1)  # SQLite makes one at a time
+        self._reads = BoundedThreads("store reads", 4, self._too_many)
+        self._searches = BoundedThreads("store searches", 2, self._too_many)  # thousands of turns: others do not wait
+        self._changes = BoundedThreads("store changes", 1, self._too_many)  # SQLite makes one at a time
+
+    def _too_many(self) -> Exception:
+        return StoreFileError(f"store {self._path}: {MOST_WAITING} operations wait for it already")
 
     def _met(self, error: sqlite3.Error, file: Identity | None) -> None:
         """Called, in any thread, with each error of SQLite and the file of the read."""
@@ -80,7 +83,7 @@ class SqliteReads(StoreReads):
             raise StoreFileError(f"store {self._path}: a turn in it is damaged: {error}") from error
 
     async def _read(
-        self, statement: str, values: dict[str, Any], decode: Callable[[Rows], T], threads: StoreThreads | None = None
+        self, statement: str, values: dict[str, Any], decode: Callable[[Rows], T], threads: BoundedThreads | None = None
     ) -> T:
         def read(begin: Begin) -> T:
             begin()

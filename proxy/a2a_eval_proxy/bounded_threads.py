@@ -1,5 +1,5 @@
-"""A store's own threads. A file that is locked or a disk that stalls keeps only a bounded number of its operations
-waiting, and none of the event loop's threads, which resolve names, for one."""
+"""Threads for one kind of work that may stall: only a bounded number of its operations waits, and none of the event
+loop's own threads, which resolve names and render pages, for example."""
 
 from __future__ import annotations
 
@@ -10,28 +10,28 @@ from contextlib import suppress
 from threading import BoundedSemaphore
 from typing import Any, TypeVar
 
-from ..base import StoreFileError
-from ..reads import MOST_WAITING
-
 T = TypeVar("T")
+
+MOST_WAITING = 1_000
+"""Operations, those in progress included; further ones fail at once."""
 
 Begin = Callable[[], None]
 """Called by an operation before it has any effect; raises CancelledError if its caller has given it up."""
 
 
-class StoreThreads:
+class BoundedThreads:
     """Runs operations of one kind, in the order in which they came."""
 
-    def __init__(self, name: str, threads: int) -> None:
-        self._name = name
+    def __init__(self, name: str, threads: int, too_many: Callable[[], Exception]) -> None:
+        """`too_many` is raised where `MOST_WAITING` operations wait."""
+        self._too_many = too_many
         self._threads = ThreadPoolExecutor(threads, name)
         self._places = BoundedSemaphore(MOST_WAITING)
 
     async def run(self, work: Callable[[Begin], T]) -> T:
-        """Do `work`; from any event loop. Once cancelled, it does not begin. Raises what `work` raises, and
-        StoreFileError at once if too many operations wait."""
+        """Do `work`; from any event loop. Once cancelled, it does not begin. Raises what `work` raises."""
         if not self._places.acquire(blocking=False):
-            raise StoreFileError(f"{MOST_WAITING} {self._name} wait for the file already")
+            raise self._too_many()
         answer: Future[T] = Future()
         held = [work]
         answer.add_done_callback(lambda _: held.clear())  # one that is given up holds its place, but no memory

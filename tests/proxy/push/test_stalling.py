@@ -1,0 +1,78 @@
+"""Agents that stall while they notify, clients whose endpoints never end their answers, and names that take long."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import socket
+import threading
+from typing import Any
+from urllib.parse import urlsplit
+
+import pytest
+from a2a_eval_proxy.protocol.webhook_targets import WebhookTargets
+from a2a_eval_proxy.push import sender
+from proxy.push.conftest import Endpoint, Relay
+from proxy.push.test_relay import asking
+from support.patience import PATIENCE_S
+
+
+def raw(address: str, content: Any) -> bytes:
+    body = json.dumps(content).encode()
+    url = urlsplit(address)
+    head = f"POST {url.path} HTTP/1.1\r\nhost: {url.netloc}\r\ncontent-length: {len(body)}\r\n\r\n"
+    return head.encode() + body
+
+
+async def test_a_notification_that_arrives_slowly_keeps_no_other_waiting(relay: Relay, endpoint: Endpoint) -> None:
+    _, _, address = await asking(relay, endpoint.url)
+    slow = raw(address, {"n": "slow"})
+    url = urlsplit(address)
+    _, writer = await asyncio.open_connection(url.hostname, url.port)
+    writer.write(slow[:-5])
+    await writer.drain()
+    assert (await relay.notify(address, {"n": "quick"})).status_code == 200
+    writer.write(slow[-5:])
+    assert [(await endpoint.next()).json["n"] for _ in range(2)] == ["quick", "slow"]
+    writer.close()
+
+
+@pytest.mark.parametrize("ends", [True, False])
+async def test_the_clients_status_counts_though_its_body_is_cut_or_never_ends(
+    relay: Relay, monkeypatch: pytest.MonkeyPatch, ends: bool
+) -> None:
+    monkeypatch.setattr(sender, "BODY_S", 0.1)
+
+    async def take(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(b"HTTP/1.1 202 Accepted\r\ncontent-length: 99\r\n\r\ntaken")
+        if not ends:
+            await reader.read()
+        writer.close()
+
+    async with await asyncio.start_server(take, "127.0.0.1", 0) as server:
+        _, _, address = await asking(relay, f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/hook")
+        answer = await relay.notify(address, {"n": 1})
+    assert (answer.status_code, answer.text) == (202, "taken")
+
+
+async def test_only_the_senders_own_threads_wait_for_names(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Clients choose the names."""
+    asked, answered = threading.Semaphore(0), threading.Event()
+
+    def slow(host: str, *_: object, **__: object) -> list[Any]:
+        asked.release()
+        answered.wait(PATIENCE_S)
+        return []
+
+    monkeypatch.setattr(socket, "getaddrinfo", slow)
+    relays = sender.WebhookSender(WebhookTargets(["*.example"]))
+    sending = [asyncio.create_task(relays.send(f"http://{n}.example", "POST", b"", [], b"")) for n in range(40)]
+    async with asyncio.timeout(PATIENCE_S):
+        while not asked.acquire(blocking=False):
+            await asyncio.sleep(0.01)
+        await asyncio.to_thread(int)
+    assert not any(one.done() for one in sending)
+    answered.set()
+    outcomes = await asyncio.gather(*sending, return_exceptions=True)
+    assert {type(one) for one in outcomes} == {sender.UnsentError}
