@@ -242,8 +242,9 @@ class Report:
         return {change.case: change for change in self.baseline.cases} if self.baseline else {}
 
     def changes(self, conversation: RunConversation, turn: ConversationTurn) -> list[CallChange] | None:
-        """The expected calls of a turn (left) compared with the actual ones (right); None without an expectation."""
-        if turn.turn is None or turn.expect is None or turn.expect.tool_calls is None:
+        """The expected calls of a turn (left) compared with the actual ones (right); None without an expectation, or
+        if the actual ones are unknown."""
+        if turn.turn is None or turn.unseen or turn.expect is None or turn.expect.tool_calls is None:
             return None
         key = turn.turn["turn_id"]
         if key not in self._changes:
@@ -252,9 +253,10 @@ class Report:
         return self._changes[key]
 
     def changes_of_all(self, conversation: RunConversation) -> list[CallChange] | None:
-        """The expected calls of a whole conversation compared with those of all its turns in order."""
+        """The expected calls of a whole conversation compared with those of all its turns in order; None as for
+        `changes`."""
         case = conversation.case
-        if case is None or case.expect.tool_calls is None:
+        if case is None or case.expect.tool_calls is None or any(turn.unseen for turn in conversation.turns):
             return None
         made = [call for turn in conversation.executed for call in made_calls(turn)]
         return diff_calls(case.expect.tool_calls, made, self._matcher(case))

@@ -121,7 +121,10 @@ def turn_data(
                 "expected_calls": _expected_calls(planned.expect, short),
             }
         )
-    compared = _compared(report.changes(conversation, planned), planned.expect, short)
+    if planned.unseen:
+        compared = _not_compared(planned.expect, short)
+    else:
+        compared = _compared(report.changes(conversation, planned), planned.expect, short)
     return compared | _without_empty(
         {
             "number": planned.index + 1,
@@ -152,6 +155,12 @@ def _compared(changes: list[CallChange] | None, expect: Expectation | None, shor
     if changes is None:
         return {}
     return {"expected_calls": _expected_calls(expect, short), "changes": [_change(change) for change in changes]}
+
+
+def _not_compared(expect: Expectation | None, short: Shortener) -> dict[str, Any]:
+    """The expected calls of a turn whose actual ones are unknown."""
+    expected = _expected_calls(expect, short) or []
+    return {"unseen": True, "expected_calls": expected, "changes": [["unknown", n, None] for n in range(len(expected))]}
 
 
 def _call(call: Mapping[str, Any], start: str | None, short: Shortener) -> dict[str, Any]:

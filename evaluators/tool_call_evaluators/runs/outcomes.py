@@ -14,7 +14,7 @@ from ..model import CALLS_UNSEEN, EvalResult, Status
 from ..outcome import Outcome
 from ..simulation.record import SIMULATED_USER, UserRecord, is_driven, record_in
 from ..suite import Case, Expectation, Suite
-from ..turn_health import TURN_SUCCEEDED, turn_failure_of
+from ..turn_health import TURN_SUCCEEDED, calls_unseen, turn_failure_of
 from ..verdict import Verdict, gate
 
 TurnJson: TypeAlias = Mapping[str, Any]
@@ -57,6 +57,14 @@ class ConversationTurn:
     def failure(self) -> str | None:
         """How the turn itself failed; None if it did not or was not executed."""
         return None if self.turn is None else turn_failure(self.turn)
+
+    @property
+    def unseen(self) -> bool:
+        """Whether its tool calls are unknown: then no call means nothing."""
+        if self.turn is None:
+            return False
+        findings = map(Finding.from_dict, self.turn["findings"])
+        return calls_unseen(self.turn["state"], len(self.turn["tool_calls"]), findings) is not None
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,6 +25,7 @@ CHANGES = {
     "removed": ("−", "missing"),
     "added": ("+", "unexpected"),
     "awaited": ("…", "not called yet"),
+    "unknown": ("?", "tool calls are not visible"),
 }
 """Signs and words of the report, for a comparison of calls."""
 

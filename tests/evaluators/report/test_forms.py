@@ -13,6 +13,8 @@ from hypothesis import strategies as st
 from support.turn_samples import call, finding, many_turns, result, turn
 from tool_call_evaluators import EvalResult, load_suite, parse_suite
 from tool_call_evaluators.report import Report, html_report, json_report, junit_xml, markdown_summary
+from tool_call_evaluators.report.figures import tool_figures
+from tool_call_evaluators.report.page import page_data
 from tool_call_evaluators.runs.outcomes import follow, run_verdict
 
 FIXTURES = Path(__file__).parents[1] / "fixtures"
@@ -350,3 +352,32 @@ def test_a_tolerated_error_is_named_as_such():
     made = report([turn("t", "x", case="a", evaluations=[errored, result("other", 1.0)])], suite)
     assert made.notes(made.conversations[0]) == ["tolerated by the suite"]
     assert "errored: tool_error – (tolerated by the suite): down" in junit_xml(made)
+
+
+UNSEEN = parse_suite("""
+suite: unseen
+evaluators: [tool_trajectory, {tool_trajectory: {name: whole, scope: conversation}}]
+cases:
+  - id: refund
+    turns: [{user: Refund me, expect: {tool_calls: [{name: refund}]}}]
+    expect: {tool_calls: [{name: refund}]}
+""")
+
+
+def test_calls_that_are_not_visible_are_not_shown_as_missing():
+    shown = report([turn("1", "Refund me", case="refund")], UNSEEN)
+    (conversation,) = json.loads(json_report(shown))["conversations"]
+    assert [conversation["call_changes"], conversation["turns"][0]["call_changes"]] == [
+        [{"kind": "removed", "left": 0}]
+    ] * 2
+    assert [(tool.name, tool.mismatches) for tool in tool_figures(shown)] == [("refund", 1)]
+    not_visible = finding("no_capture", message="the card declares no extension")
+    shown = report([turn("1", "Refund me", case="refund", findings=[not_visible])], UNSEEN)
+    (conversation,) = json.loads(json_report(shown))["conversations"]
+    assert [conversation["call_changes"], conversation["turns"][0]["call_changes"]] == [None, None]
+    assert tool_figures(shown) == []
+    (page,) = json.loads(page_data(shown))["conversations"]
+    assert "changes" not in page
+    assert page["turns"][0]["unseen"]
+    assert page["turns"][0]["changes"] == [["unknown", 0, None]]
+    assert [call["name"] for call in page["turns"][0]["expected_calls"]] == ["refund"]

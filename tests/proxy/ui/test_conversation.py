@@ -41,6 +41,10 @@ def shop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shown]:
                 run="monday", start=5, response_text=MARKUP, findings=[finding("late_spans", message=MARKUP)],
             ),
             turn("3", MARKUP, case=None, conversation="c/1", run="tuesday", start=9),
+            turn(
+                "5", "Where is it?", case="refund", conversation="unseen", run="plain", start=30,
+                findings=[finding("no_capture", message="the card declares no extension")],
+            ),
             turn("4", "dots", conversation="..", run="tuesday", start=20),
         )  # fmt: skip
         scored = ScoredConversation(ConversationKey("monday", "c/1", "refund"), 2, [result("journey", 0.5)])
@@ -69,6 +73,16 @@ def test_turns_are_in_order_with_their_calls_next_to_the_expected_ones(shop):
     assert 'href="../runs/monday"' in text
     assert MARKUP not in text
     assert "alert(1)" in text
+
+
+def test_expected_calls_of_a_turn_whose_calls_are_not_visible_are_not_missing(shop):
+    for path in ("/turns/5", "/conversations/unseen?run=plain"):
+        text = shop.admin.get(path).text
+        assert 'title="tool calls are not visible"' in text
+        assert '<code class="tool">lookup</code>' in text
+        assert 'class="removed"' not in text
+    diff = shop.admin.get("/api/turns/5/diff").json()
+    assert (len(diff["expected"]), diff["actual"], diff["changes"]) == (1, [], None)
 
 
 def test_the_conversation_as_a_whole_has_its_expectations_and_results(shop):

@@ -16,6 +16,7 @@ const CHANGES = {
   changed: ["≠", "different arguments"],
   removed: ["−", "missing"],
   added: ["+", "unexpected"],
+  unknown: ["?", "tool calls are not visible"],
 };
 
 function argumentList(call, differing, written) {
@@ -76,5 +77,5 @@ function callRows(turn) {
       cell("actual", made[right] && madeBlock(made[right], differing)),
     );
   });
-  return [heading, rows.length ? make("ol", { class: "calls compared" }, rows) : make("p", { class: "quiet" }, "none, as expected"), more];
+  return [heading, rows.length ? make("ol", { class: "calls compared" }, rows) : make("p", { class: "quiet" }, turn.unseen ? "not visible" : "none, as expected"), more];
 }
