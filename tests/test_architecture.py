@@ -160,7 +160,7 @@ LAYERS = {
         "bridges | client",
         "agent_connection",
         "a2e | agent | merge",
-        "dialects | merge_state | recorder | secret_references",
+        "client_tls | dialects | merge_state | recorder | secret_references",
         "dedupe | errors | footprint | payload | recording | sameness",
         "models | places",
         "canonical | json_values | spec | wire",

@@ -19,6 +19,7 @@ from a2a.types import AgentCapabilities, AgentCard, AgentInterface, GetExtendedA
 from a2a.utils.errors import A2AError
 from google.protobuf.json_format import ParseError
 
+from .client_tls import channel_credentials
 from .errors import (
     AgentError,
     AgentUnreachableError,
@@ -105,9 +106,8 @@ class AgentConnection:
         return (CompatGrpcTransport if is_legacy_version(interface.protocol_version) else GrpcTransport)(channel, card)
 
     def _channel(self, url: str) -> Any:
-        """A grpc.aio.Channel to HOST:PORT, which may have a scheme. Raises ConfigurationError without grpcio."""
+        """A grpc.aio.Channel to HOST:PORT, which may have a scheme. Raises ConfigurationError, also without grpcio."""
         try:
-            import grpc
             import grpc.aio
         except ImportError:
             raise ConfigurationError(_GRPC_MISSING) from None
@@ -118,9 +118,7 @@ class AgentConnection:
             ("grpc.min_reconnect_backoff_ms", round(self._connect_timeout_s * 1000)),  # the time to connect
         ]
         if url.startswith(_SECURE) or self._url.startswith(_SECURE):
-            trusted = self._tls.get_ca_certs(binary_form=True) if self._tls is not None else []
-            pem = "".join(map(ssl.DER_cert_to_PEM_cert, trusted)).encode() or None
-            channel = grpc.aio.secure_channel(target, grpc.ssl_channel_credentials(pem), options)
+            channel = grpc.aio.secure_channel(target, channel_credentials(self._tls), options)
         else:
             channel = grpc.aio.insecure_channel(target, options)
         self._channels.append(channel)

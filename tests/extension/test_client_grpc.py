@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ssl
 import uuid
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ import pytest_asyncio
 from a2a.types import AgentCard
 from a2a_tool_capture import agent_connection
 from a2a_tool_capture.client import AgentError, AgentUnreachableError, CaptureClient, ConfigurationError
+from a2a_tool_capture.client_tls import ClientTls
 from agents.grpc_agent import GrpcAgent, grpc_agent
 from agents.scenario_agent import AgentOptions
 from agents.scenarios import BOTH, SCENARIOS
@@ -94,6 +96,35 @@ async def test_an_agent_behind_tls(tmp_path: Path) -> None:
         with pytest.raises(AgentUnreachableError):
             async with CaptureClient(f"grpcs://{agent.address}", tls=Authority(tmp_path / "other").client()):
                 pass
+
+
+async def test_an_agent_that_asks_for_a_certificate(tmp_path: Path) -> None:
+    authority = Authority(tmp_path)
+    pair, own = authority.issue("agent"), authority.issue("client")
+    files = [(pair.key.read_bytes(), pair.cert.read_bytes())]
+    credentials = grpc.ssl_server_credentials(files, authority.ca.read_bytes(), require_client_auth=True)
+    tls = ClientTls(ssl.PROTOCOL_TLS_CLIENT)
+    tls.load_verify_locations(authority.ca)
+    async with grpc_agent(credentials=credentials) as agent:
+        with pytest.raises(AgentUnreachableError):
+            async with CaptureClient(f"grpcs://{agent.address}", tls=tls):
+                pass
+        tls.load_cert_chain(own.cert, own.key)
+        async with CaptureClient(f"grpcs://{agent.address}", tls=tls) as client:
+            assert (await client.send("message hi")).text == "echo: message hi"
+
+
+async def test_a_certificate_that_grpc_cannot_present(tmp_path: Path) -> None:
+    own = Authority(tmp_path).issue("client", password="secret")
+    tls = ClientTls(ssl.PROTOCOL_TLS_CLIENT)
+    tls.load_cert_chain(own.cert, own.key, "secret")
+    with pytest.raises(ConfigurationError, match=r"client\.key: gRPC cannot read an encrypted key"):
+        async with CaptureClient("grpcs://127.0.0.1:9", tls=tls):
+            pass
+    own.key.unlink()
+    with pytest.raises(ConfigurationError, match=r"client\.key: No such file"):
+        async with CaptureClient("grpcs://127.0.0.1:9", tls=tls):
+            pass
 
 
 @pytest.mark.parametrize(

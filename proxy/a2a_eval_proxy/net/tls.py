@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Self
 
+from a2a_tool_capture.client_tls import ClientTls
+
 from ..errors import ConfigError
 
 _ALPN = ["http/1.1"]
@@ -64,11 +66,14 @@ class TlsFiles:
 
     def client_context(self) -> ssl.SSLContext:
         """For a client that checks names and trusts `ca`, or else the system. Raises ConfigError."""
-        if self.ca is None:
+        if self.ca is None and self.cert is None:
             context = ssl.create_default_context()
         else:
-            context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+            context = ClientTls(ssl.PROTOCOL_TLS_CLIENT)
+        if self.ca is not None:
             self._load_ca(context)
+        elif self.cert is not None:
+            context.load_default_certs()
         context.set_alpn_protocols(_ALPN)
         if self.cert is not None:
             self._show_certificate(context)

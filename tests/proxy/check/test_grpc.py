@@ -10,9 +10,12 @@ import grpc
 import pytest
 from a2a_eval_proxy.check.probe import client
 from a2a_eval_proxy.check.probe.dialogue import probe_agent
+from a2a_eval_proxy.check.report.json_output import report_json
 from a2a_eval_proxy.check.report.report import CheckReport
+from a2a_eval_proxy.check.report.wording import place
 from a2a_eval_proxy.check.rules.base import CheckVerdict, RuleStatus
 from a2a_eval_proxy.check.rules.grpc import GRPC_RULES
+from a2a_eval_proxy.cli.options import AgentClientOptions
 from a2a_tool_capture.client import AgentUnreachableError
 from agents.capture_agent import agent_card
 from agents.faulty_grpc_agent import GRPC_FAULTS, RightHandler, checked_agent
@@ -24,6 +27,7 @@ from starlette.responses import JSONResponse
 from starlette.routing import Route
 from support.certificates import Authority
 from support.checking import check, rules_with
+from support.patience import PATIENCE_S
 from support.ports import held_ports
 
 QUICK = {"subscribe-asked", "subscribe-silent", "grpc-subscribe"}
@@ -129,6 +133,8 @@ async def test_a_request_in_the_report_can_be_read() -> None:
     assert request.url == f"grpc://{address}/lf.a2a.v1.A2AService/GetTask"
     assert request.headers == (("a2a-version", "1.0"),)
     assert json.loads(request.body)["id"].startswith("no-such-task")
+    assert place(failed.problems[0]) == "gRPC NOT_FOUND"
+    assert report_json(report, "")["results"][report.results.index(failed)]["problems"][0]["grpc_status"] == "NOT_FOUND"
 
 
 async def test_headers_are_metadata_and_are_not_in_the_report() -> None:
@@ -161,6 +167,19 @@ async def test_tls_trusts_the_given_authority(tmp_path: Path) -> None:
 
     (conversation,) = record.conversations
     assert not any(turn.opening.problem for turn in conversation.turns)
+
+
+async def test_the_certificate_of_the_options_is_presented(tmp_path: Path) -> None:
+    authority = Authority(tmp_path)
+    pair, own = authority.issue("agent"), authority.issue("client")
+    files = (pair.key.read_bytes(), pair.cert.read_bytes())
+    credentials = grpc.ssl_server_credentials([files], authority.ca.read_bytes(), require_client_auth=True)
+    options = {"agent_ca": str(authority.ca), "agent_cert": str(own.cert), "agent_key": str(own.key)}
+    async with checked_agent(versions=("1.0",), credentials=credentials) as address:
+        tls = AgentClientOptions(**options).tls()
+        async with client.ProbeClient({}, PATIENCE_S, tls) as probe:
+            record = await probe_agent(probe, f"grpcs://{address}", ["Got a kettle?"], lambda step: None)
+    assert not any(turn.opening.problem for turn in record.conversations[0].turns)
 
 
 async def test_nobody_there_is_said_in_a_sentence() -> None:

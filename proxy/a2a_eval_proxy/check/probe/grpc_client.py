@@ -9,6 +9,7 @@ from typing import Any
 
 import grpc
 import grpc.aio
+from a2a_tool_capture.client_tls import channel_credentials
 from google.protobuf.json_format import ParseDict
 from google.protobuf.message import DecodeError
 from google.rpc.error_details_pb2 import ErrorInfo
@@ -35,8 +36,8 @@ class CallFailed(Exception):  # noqa: N818  # an answer
 class ProbeChannels:
     """One channel to each address.
 
-    `tls` has the trusted authorities; None trusts the system's. `secure`: use TLS also for addresses without a scheme.
-    Messages of more than `max_bytes` are errors.
+    `tls` has the trusted authorities, and the client certificate if it is a `ClientTls`. `secure`: use TLS also for
+    addresses without a scheme. Messages of more than `max_bytes` are errors.
     """
 
     def __init__(self, tls: ssl.SSLContext | None, secure: bool, max_bytes: int) -> None:
@@ -50,13 +51,11 @@ class ProbeChannels:
             await channel.close(None)
 
     def to(self, address: str) -> grpc.aio.Channel:
-        """The channel to HOST:PORT, with a scheme or without."""
+        """The channel to HOST:PORT, with a scheme or without. Raises ConfigurationError."""
         if address not in self._channels:
             target = address.rpartition("://")[2].rstrip("/")
             if self._secure or address.startswith(_SECURE):
-                trusted = self._tls.get_ca_certs(binary_form=True) if self._tls is not None else []
-                pem = "".join(map(ssl.DER_cert_to_PEM_cert, trusted)).encode() or None
-                channel = grpc.aio.secure_channel(target, grpc.ssl_channel_credentials(pem), self._options)
+                channel = grpc.aio.secure_channel(target, channel_credentials(self._tls), self._options)
             else:
                 channel = grpc.aio.insecure_channel(target, self._options)
             self._channels[address] = channel

@@ -140,6 +140,13 @@ class ProbeExchange:
     grpc_error: GrpcError | None = None
 
     @property
+    def grpc_status(self) -> str:
+        """The name of the gRPC status; "" over HTTP, and without an answer."""
+        if self.request.interface.binding is not Binding.GRPC or not self.status:
+            return ""
+        return "OK" if self.grpc_error is None else self.grpc_error.code
+
+    @property
     def operation(self) -> Operation:
         return self.request.operation
 

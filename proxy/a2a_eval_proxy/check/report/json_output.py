@@ -56,6 +56,7 @@ def _problem(problem: Problem) -> dict[str, Any]:
             "body": request.body.decode(errors="replace") or None,
         },
         "status": problem.status or None,
+        "grpc_status": problem.grpc_status or None,
         "where": problem.where or None,
         "excerpt": _bounded(finite(problem.excerpt)),
     }

@@ -13,7 +13,6 @@ from tool_call_evaluators.report.wording import counted, cut, one_line, printabl
 
 from ..probe.push_events import payload_of
 from ..probe.record import ProbeRequest
-from ..probe.requests import GRPC
 from ..rules.base import TRAFFIC, CheckVerdict, Problem, RuleResult, RuleStatus
 from ..rules.selectors import NO_CALLS
 from .report import CheckReport
@@ -68,8 +67,8 @@ def excerpt_text(problem: Problem) -> str:
 
 
 def place(problem: Problem) -> str:
-    """Returns the HTTP status and the path of the problem in the answer; over gRPC, messages have the status."""
-    answer = "answered" if problem.request.method == GRPC else f"HTTP {problem.status}"
+    """Returns the status, of HTTP or gRPC, and the path of the problem in the answer."""
+    answer = f"gRPC {problem.grpc_status}" if problem.grpc_status else f"HTTP {problem.status}"
     status = answer if problem.status else "no answer"
     return f"{status}, {problem.where}" if problem.where else status
 

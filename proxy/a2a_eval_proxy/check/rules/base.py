@@ -32,10 +32,13 @@ class Problem:
     status: int = 0
     where: str = ""
     excerpt: object = None
+    grpc_status: str = ""
+    """The name of the status, of an answer over gRPC."""
 
 
 def problem(seen: ProbeExchange | CardSeen, message: str, where: str = "", excerpt: object = None) -> Problem:
-    return Problem(message, seen.request, seen.status, where, excerpt)
+    grpc_status = seen.grpc_status if isinstance(seen, ProbeExchange) else ""
+    return Problem(message, seen.request, seen.status, where, excerpt, grpc_status)
 
 
 def problem_at(exchange: ProbeExchange, message: str, occurrence: Occurrence) -> Problem:

@@ -1,0 +1,45 @@
+"""TLS of a client, over HTTP and over gRPC, which has an OpenSSL of its own."""
+
+from __future__ import annotations
+
+import os
+import ssl
+from pathlib import Path
+from typing import Any
+
+from .errors import ConfigurationError
+
+_ENCRYPTED = b"ENCRYPTED"
+"""In the header of an encrypted private key in PEM, whether of PKCS 8 or older."""
+
+
+class ClientTls(ssl.SSLContext):
+    """A context whose certificate gRPC can present, too. From any other, Python returns no private key."""
+
+    presented: tuple[Path, Path] | None = None
+    """Files (PEM) of the certificate chain and of its key."""
+
+    def load_cert_chain(self, certfile: Any, keyfile: Any = None, password: Any = None) -> None:
+        super().load_cert_chain(certfile, keyfile, password)
+        self.presented = Path(os.fsdecode(certfile)), Path(os.fsdecode(keyfile or certfile))
+
+
+def channel_credentials(tls: ssl.SSLContext | None) -> Any:
+    """grpc.ChannelCredentials with the authorities of `tls`, or grpcio's own, and the certificate of a `ClientTls`.
+
+    Requires grpcio. Raises ConfigurationError for a certificate or key that gRPC cannot read.
+    """
+    import grpc
+
+    trusted = tls.get_ca_certs(binary_form=True) if tls is not None else []
+    authorities = "".join(map(ssl.DER_cert_to_PEM_cert, trusted)).encode() or None
+    if not isinstance(tls, ClientTls) or tls.presented is None:
+        return grpc.ssl_channel_credentials(authorities)
+    chain_file, key_file = tls.presented
+    try:
+        chain, key = chain_file.read_bytes(), key_file.read_bytes()
+    except OSError as error:
+        raise ConfigurationError(f"cannot read {error.filename}: {error.strerror}") from None
+    if _ENCRYPTED in key:
+        raise ConfigurationError(f"{key_file}: gRPC cannot read an encrypted key; expected one without password")
+    return grpc.ssl_channel_credentials(authorities, key, chain)
