@@ -338,7 +338,10 @@ def problems(session: Any, axe: str) -> list[str]:
     """What axe-core finds, other than minor matters."""
     if not session.execute_script("return Boolean(window.axe)"):
         session.execute_script(axe)
-    found = session.execute_async_script("axe.run(document).then(arguments[0])")["violations"]
+    found = session.execute_async_script(
+        "const [done] = arguments;"
+        "axe.run(document, {resultTypes: ['violations']}).then((results) => done(results.violations))"
+    )
     return [
         f"{item['id']}: {item['nodes'][0]['html'][:200]}"
         for item in found

@@ -19,6 +19,7 @@ from ..test_chromium import (  # noqa: F401  # some are fixtures
     axe,
     browser,
     complaints,
+    look,
     opened,
     problems,
     settle,
@@ -99,17 +100,19 @@ def test_the_screens_fit_every_width_and_are_accessible(browser, shop, axe):  # 
         "check": "/check",
     }
     for screen, path in screens.items():
-        for name, width, dark in (("phone", 360, True), ("desktop", 1280, False)):
-            with opened(browser, shop.url + path, width=width, dark=dark) as session:
-                settle(session, "!document.querySelector('[data-again]')")
-                screenshot(session, ARTIFACTS / f"{screen}-{name}-{'dark' if dark else 'light'}.png")
+        with opened(browser, shop.url + path) as session:
+            settle(session, "!document.querySelector('[data-again]')")
+            for name, width, theme in (("phone", 360, "dark"), ("desktop", 1280, "light")):
+                look(session, width, theme)
+                screenshot(session, ARTIFACTS / f"{screen}-{name}-{theme}.png")
                 page, room = session.execute_script(
                     "return [document.documentElement.scrollWidth, document.documentElement.clientWidth]"
                 )
                 assert page <= room, screen
-                if dark or screen in ("runs", "run-not-complete", "check"):  # which have colours of their own
-                    assert problems(session, axe) == [], screen
-                assert complaints(session) == [], screen
+                # these have colours of their own
+                if theme == "dark" or screen in ("runs", "run-not-complete", "check"):
+                    assert problems(session, axe) == [], (screen, name, theme)
+            assert complaints(session) == [], screen
 
 
 def test_the_picture_of_the_pages_can_be_made_again(browser, shop, tmp_path):  # noqa: F811
