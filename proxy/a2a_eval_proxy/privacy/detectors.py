@@ -36,7 +36,7 @@ _COLONS = re.compile(r"(?::|%3[Aa])[0-9A-Fa-f]{0,4}(?::|%3[Aa])")
 
 _AT_SIGNS = ("@", "%40", "\\u0040", "&#64;")
 _EMAIL = re.compile(
-    r"(?:[\w.+-]|%2[Bb]){1,64}(?:@|%40|\\{1,8}u0040|&#64;)(?:[\w-]{1,63}\.){1,8}(?:xn--[a-z0-9-]{2,59}|[^\W\d_]{2,63})"
+    r"(?:[\w.+-]|%2[Bb]){1,64}+(?:@|%40|\\{1,8}u0040|&#64;)(?:[\w-]{1,63}\.){1,8}(?:xn--[a-z0-9-]{2,59}|[^\W\d_]{2,63})"
 )
 _PHONE = _compiled(
     # E.164 with its plus, international with 00, North American, and with a trunk 0: the others need separators

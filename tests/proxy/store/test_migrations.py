@@ -8,7 +8,6 @@ import re
 import signal
 import sqlite3
 import subprocess
-import sys
 from contextlib import closing
 from pathlib import Path
 
@@ -16,6 +15,7 @@ import pytest
 from a2a_eval_proxy.store import StoreError, TurnQuery, every_turn
 from a2a_eval_proxy.store.sqlite.migrations import MIGRATIONS, NEWEST, OLDEST
 from a2a_eval_proxy.store.sqlite.store import SqliteStore
+from support.prefork import run
 
 DATA = Path(__file__).parents[2] / "data"
 STORES = {2: ("03cd7de", 15), 3: ("a858469", 16), 4: ("aeab0d8", 16)}
@@ -102,9 +102,16 @@ for path in sys.argv[1:]:
 """
 
 
+def run_program(folder: Path, text: str, *arguments: str | Path) -> subprocess.CompletedProcess[str]:
+    """Runs a Python program in a process of its own."""
+    program = folder / "program.py"
+    program.write_text(text, "utf-8")
+    return run(*arguments, program=program)
+
+
 def opened_at_once(*paths: Path) -> tuple[list[str], str]:
     """Exit codes and errors of four processes that open a store at the same moment, for each store."""
-    done = subprocess.run([sys.executable, "-c", OPEN, *paths], capture_output=True, text=True, timeout=100)
+    done = run_program(paths[0].parent, OPEN, *paths)
     return done.stdout.split(), done.stderr
 
 
@@ -138,7 +145,7 @@ def test_a_process_that_is_killed_in_the_middle_leaves_the_store_as_it_was(
     path: Path, version: int, statement: str
 ) -> None:
     before = content(path)
-    done = subprocess.run([sys.executable, "-c", KILLED, str(path), statement], capture_output=True, text=True)
+    done = run_program(path.parent, KILLED, path, statement)
     assert (done.returncode, done.stderr) == (-signal.SIGKILL, "")
     assert content(path) == before
     SqliteStore(str(path)).close()
