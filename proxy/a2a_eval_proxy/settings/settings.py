@@ -19,6 +19,7 @@ from .parsing import is_loopback, split_address
 DEFAULT_MAX_HEADER_BYTES = 65_536
 DEFAULT_STORE = "a2a-eval-proxy.db"
 DEFAULT_OTLP = "127.0.0.1:4318"
+DEFAULT_PUSH_LISTEN = "127.0.0.1:8083"
 
 _agent = partial(option, group=OptionGroup.AGENT)
 _run = partial(option, group=OptionGroup.RUN)
@@ -126,7 +127,7 @@ class Settings(TraceUrlOption, PluginOption, StoreOption, PrivacyOptions):
     push_url: str | None = _agent(
         types.URL, "URL at which the agent reaches --push-listen; it is given to the agent for webhooks.", None
     )
-    push_listen: str = _agent(types.ADDRESS, "Address to receive the agent's notifications on.", "127.0.0.1:8083")
+    push_listen: str = _agent(types.ADDRESS, "Address to receive the agent's notifications on.", DEFAULT_PUSH_LISTEN)
     push_allow: tuple[str, ...] = _agent(
         types.WEBHOOK_TARGETS,
         "Targets of webhooks that clients may register: public (any public address), host names (*.example.com: those "
@@ -300,6 +301,13 @@ class Settings(TraceUrlOption, PluginOption, StoreOption, PrivacyOptions):
     def _check_push(self) -> None:
         if self.push == "relay" and not self.push_url:
             raise ConfigError("push: relay requires push_url, the URL at which the agent reaches push_listen")
+        if self.push == "refuse" and self.push_url:
+            raise ConfigError("push: refuse allows no webhooks, and push_url relays them; leave out one of them")
+        if self.push_listen != DEFAULT_PUSH_LISTEN and not self.push_url:
+            raise ConfigError(
+                f"push_listen: nothing is received on {self.push_listen} without push_url, the URL at which the agent "
+                "reaches it"
+            )
         if self.push_tls_cert and not (self.push_url or "").startswith("https://"):
             raise ConfigError(f"push_tls_cert: requires a push_url that begins with https://, got {self.push_url}")
         if self.push_retry and self.push_mode != "relay":

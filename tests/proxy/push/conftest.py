@@ -161,10 +161,9 @@ def message(text: str, **more: str) -> dict[str, Any]:
 async def relaying(agent: str, store: Path | str, **settings: Any) -> AsyncIterator[Relay]:
     with held_ports(1) as (port,):
         push_url = f"http://127.0.0.1:{port}/push"
+        relays = {"push_url": push_url, "push_listen": f"127.0.0.1:{port}", "push_allow": ("127.0.0.1",)}
         everything = {
-            "push_url": push_url,
-            "push_listen": f"127.0.0.1:{port}",
-            "push_allow": ("127.0.0.1",),
+            **({} if settings.get("push") == "refuse" else relays),
             "admin": "127.0.0.1:0",
             "listen": "127.0.0.1:0",
             "otlp": None,
