@@ -87,6 +87,13 @@ def test_unreachable_agent_has_no_card(proxy_before_nothing: Proxy) -> None:
     assert response.status == 502
 
 
+def test_no_card_is_kept_for_an_agent_that_gives_none_any_more(replay: ReplayAgent, replay_proxy_url: str) -> None:
+    card = replay.card
+    for given, status in ((card, 200), (Answer([], cut=True), 502), (card, 200)):
+        replay.card = given
+        assert exchange(replay_proxy_url, "GET /.well-known/agent-card.json HTTP/1.1", []).status == status
+
+
 def test_turn_of_an_unreachable_agent_counts(proxy_before_nothing: Proxy) -> None:
     """It is a turn without an answer, not no turn at all."""
     text = f"chunks {uuid.uuid4()}"

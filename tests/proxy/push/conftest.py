@@ -51,13 +51,14 @@ class Endpoint:
     url: str = ""
     status: int = 200
     headers: dict[str, str] = field(default_factory=dict)
+    says: bytes = b"said the client"
     arrived: queue.SimpleQueue[Received] = field(default_factory=queue.SimpleQueue)
     before: list[Received] = field(default_factory=list)
 
     async def take(self, request: Request) -> Response:
         body = await request.body()
         target = request.url.path + (f"?{request.url.query}" if request.url.query else "")
-        answer = Response(b"said the client", self.status, self.headers)
+        answer = Response(self.says, self.status, self.headers)
         self.arrived.put(Received(request.method, target, dict(request.headers), body))
         return answer
 

@@ -155,6 +155,7 @@ async def test_a_compressed_request_passes_as_it_is(relay: Relay, endpoint: Endp
     assert "error" in answer.json()
     assert "a2a-eval-proxy" not in answer.text
     assert relay.addresses() == []
+    assert "push_not_relayed" in relay.codes(await relay.turn("hi"))
 
 
 async def test_what_cannot_be_read_is_not_refused(pushing_agent: str, endpoint: Endpoint, tmp_path: Path) -> None:

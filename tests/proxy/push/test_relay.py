@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import base64
+import functools
+import operator
 import ssl
 import uuid
 from dataclasses import replace
@@ -108,11 +111,24 @@ async def test_a_webhook_that_was_set_past_the_proxy_is_noticed_when_it_is_liste
     assert "not_asked" in relay.codes(turn)
 
 
+async def test_addresses_end_with_192_random_bits(relay: Relay, endpoint: Endpoint) -> None:
+    """Of 40 random numbers, all have the same value at one of the bits with a probability below 1e-9."""
+    _, task_id, _ = await asking(relay, endpoint.url)
+    for number in range(40):
+        await relay.rpc("CreateTaskPushNotificationConfig", {"taskId": task_id, "url": endpoint.url, "id": str(number)})
+    names = [address.rpartition("/")[2] for address in relay.addresses()]
+    ids = [int.from_bytes(base64.urlsafe_b64decode(name)) for name in names]
+    assert {len(name) for name in names} == {32}
+    assert functools.reduce(operator.or_, ids) == 2**192 - 1
+    assert functools.reduce(operator.and_, ids) == 0
+
+
 async def test_the_agent_gets_the_clients_answer_and_redirects_lead_nowhere(relay: Relay, endpoint: Endpoint) -> None:
     _, _, address = await asking(relay, f"{endpoint.url}/hook?a=1")
     endpoint.status, endpoint.headers = 307, {"location": f"{endpoint.url}/elsewhere", "x-client": "yes"}
+    endpoint.says = b"said the client" * 10_000
     answer = await relay.client.put(f"{address}?b=2", content=b"\xff not JSON", headers={"x-mine": "yes"})
-    assert (answer.status_code, answer.content) == (307, b"said the client")
+    assert (answer.status_code, answer.content) == (307, endpoint.says[: 64 * 1024])
     assert answer.headers["x-client"] == "yes"
     assert "location" not in answer.headers
     one = await endpoint.next()
