@@ -114,9 +114,10 @@ class _Side:
         return grouped((metric, fmean(scores)) for found in by_conversation for metric, scores in found.items())
 
     @property
-    def turns(self) -> dict[int, list[TurnJson]]:
+    def turns(self) -> dict[int, list[ConversationTurn]]:
+        """The executed turns by their place in the case."""
         turns = (turn for conversation in self.conversations for turn in conversation.turns)
-        return grouped((turn.index, turn.turn) for turn in turns if turn.turn is not None)
+        return grouped((turn.index, turn) for turn in turns if turn.turn is not None)
 
 
 def _by_case(conversations: Iterable[RunConversation]) -> dict[str, list[RunConversation]]:
@@ -182,11 +183,13 @@ def _status(change: CaseChange, fell: bool) -> CaseStatus:
 
 
 def _turn_changes(
-    before: Mapping[int, Sequence[TurnJson]], after: Mapping[int, Sequence[TurnJson]]
+    before: Mapping[int, Sequence[ConversationTurn]], after: Mapping[int, Sequence[ConversationTurn]]
 ) -> Iterable[TurnChange]:
     for index in sorted({*before, *after}):
-        calls, share = _typical(before.get(index, []))
-        calls_now, share_now = _typical(after.get(index, []))
+        sides = before.get(index, []), after.get(index, [])
+        if any(turns and all(turn.unseen for turn in turns) for turns in sides):
+            continue  # calls that are not visible are not gone
+        (calls, share), (calls_now, share_now) = map(_typical, sides)
         as_data = [
             replace(call, arguments=quoted(call.arguments) if call.arguments else call.arguments) for call in calls
         ]
@@ -195,11 +198,13 @@ def _turn_changes(
             yield TurnChange(index + 1, changes, tuple(calls), tuple(calls_now), (share, share_now))
 
 
-def _typical(turns: Sequence[TurnJson]) -> tuple[list[ToolCall], tuple[int, int]]:
-    """The most frequent calls of the turns (the first in a tie), their number of turns, and the number of all turns."""
-    if not turns:
+def _typical(turns: Sequence[ConversationTurn]) -> tuple[list[ToolCall], tuple[int, int]]:
+    """The most frequent calls of the turns whose calls are known (the first in a tie), their number of turns, and the
+    number of all those turns."""
+    known = [turn.turn["tool_calls"] for turn in turns if turn.turn is not None and not turn.unseen]
+    if not known:
         return [], (0, 0)
-    variants = [[ToolCall.from_dict(call) for call in turn["tool_calls"]] for turn in turns]
+    variants = [[ToolCall.from_dict(call) for call in calls] for calls in known]
     keys = [canonical([[call.name, call.arguments] for call in calls]) for calls in variants]
     key, count = Counter(keys).most_common(1)[0]
     return variants[keys.index(key)], (count, len(variants))

@@ -24,7 +24,7 @@ from tool_call_evaluators.report.wording import (
     usage_text,
     users_text,
 )
-from tool_call_evaluators.runs.outcomes import RunConversation, turn_failure
+from tool_call_evaluators.runs.outcomes import ConversationTurn, RunConversation, turn_failure
 from tool_call_evaluators.simulation.record import UserRecord
 from tool_call_evaluators.turn_health import FAILED_STATES, TURN_SUCCEEDED
 
@@ -83,7 +83,7 @@ def turn_table(turns: Sequence[TurnJson], report: Report | None = None, *, ids: 
         conversation = (turn["case_id"], turn["conversation_id"])
         table.add_row(
             "" if conversation == previous else escape(plain(turn["case_id"] or "no case")),
-            "\n".join(_calls(turn)) or "[dim]none[/dim]",
+            "\n".join(_calls(turn)) or f"[dim]{_no_calls(turn)}[/dim]",
             f"[{_STYLES[verdict]}]{verdict}[/]",
             *(["\n".join(said)] if any(remarks) else []),
             *([escape(plain(turn["turn_id"]))] if ids else []),
@@ -255,6 +255,10 @@ def _calls(turn: TurnJson) -> list[str]:
     calls = turn["tool_calls"]
     more = len(calls) - _MOST_CALLS
     return [_call(call) for call in calls[:_MOST_CALLS]] + ([f"… and {more} more"] if more > 0 else [])
+
+
+def _no_calls(turn: TurnJson) -> str:
+    return "not visible" if ConversationTurn(0, turn).unseen else "none"
 
 
 def _call(call: Mapping[str, Any]) -> str:

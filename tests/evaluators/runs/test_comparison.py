@@ -8,7 +8,7 @@ from math import comb
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from support.turn_samples import call, result, turn
+from support.turn_samples import call, finding, result, turn
 from tool_call_evaluators import parse_suite
 from tool_call_evaluators.report import comparison_json, comparison_markdown, comparison_text
 from tool_call_evaluators.report.compared import MAX_CASES
@@ -43,6 +43,20 @@ def test_new_and_fixed_failures():
     assert (b.failures, b.fixes) == ((), ("tool_error",))
     assert (a.regressed, b.regressed, comparison.regressed) == (False, False, False)
     assert comparison.counts == {"newly_failing": 1, "fixed": 1, "same": 1}
+
+
+def test_calls_that_are_not_visible_in_a_run_are_not_gone():
+    unseen = {"findings": [finding("no_capture")]}
+    (case,) = compare([one("a", calls=[call("f")])], [one("a", **unseen)]).cases
+    assert case.turns == ()
+    (case,) = compare([one("a", **unseen)], [one("a", calls=[call("f")])]).cases
+    assert case.turns == ()
+    once = [one("a", **unseen), one("a", calls=[call("g")], number=1)]
+    (case,) = compare([one("a", calls=[call("f")])], once).cases
+    assert [(change.kind, turn.shares) for turn in case.turns for change in turn.changes] == [
+        ("removed", ((1, 1), (1, 1))),
+        ("added", ((1, 1), (1, 1))),
+    ]
 
 
 def test_what_did_not_run_is_a_failure():

@@ -77,6 +77,7 @@ def test_what_depends_on_calls_fails_unless_allowed(text: str, agent: str, shell
         code, printed = shell(*command)
         assert (code, printed.count(LINE), HINT in printed) == (1, 1, True)
         assert "no_capture" in printed
+        assert " not visible " in printed  # in the column of tool calls
     code, printed = shell(*evaluate, "--allow-no-capture")
     assert (code, "tolerated: " in printed, printed.count(WHY), HINT in printed) == (0, True, 1, False)
 
