@@ -9,12 +9,14 @@ import uuid
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import closing
+from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
 from proxy.push.conftest import Endpoint, message
 from support.ports import held_ports
+from support.postgres_server import PostgresServer
 from support.proxy import Proxy
 
 TASKS = 12
@@ -26,13 +28,27 @@ def push_url() -> Iterator[str]:
         yield f"http://127.0.0.1:{port}/push"
 
 
-@pytest.fixture(scope="module")
-def proxy(pushing_agent: str, push_url: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Proxy]:
+def relaying(agent: str, push_url: str, folder: Path, *arguments: str) -> Proxy:
     listen = push_url.removeprefix("http://").removesuffix("/push")
     options = ("--push-url", push_url, "--push-listen", listen, "--push-allow", "127.0.0.1", "--push-retry")
-    store = tmp_path_factory.mktemp("push") / "turns.db"
-    with Proxy(pushing_agent, store, "--processes", "3", *options) as proxy:
+    return Proxy(agent, folder / "turns.db", *options, *arguments)
+
+
+@pytest.fixture(scope="module")
+def proxy(pushing_agent: str, push_url: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Proxy]:
+    with relaying(pushing_agent, push_url, tmp_path_factory.mktemp("push"), "--processes", "3") as proxy:
         yield proxy
+
+
+@pytest.fixture
+def postgres_proxy(pushing_agent: str, tmp_path: Path, postgres: PostgresServer) -> Iterator[Proxy]:
+    store = ("--store", postgres.new_database())
+    with (
+        held_ports(1) as (port,),
+        relaying(pushing_agent, f"http://127.0.0.1:{port}", tmp_path, "--processes", "2", *store) as proxy,
+    ):
+        yield proxy
+        assert not proxy.store.exists()
 
 
 def rpc(proxy: Proxy, method: str, params: dict[str, Any]) -> httpx.Response:
@@ -41,8 +57,14 @@ def rpc(proxy: Proxy, method: str, params: dict[str, Any]) -> httpx.Response:
     return httpx.post(f"{proxy.url}/rpc", json=body, headers={"a2a-version": "1.0"}, trust_env=False)
 
 
-@pytest.mark.parametrize("method", ["SendMessage", "SendStreamingMessage"])
-def test_turns_have_what_responses_and_webhooks_showed_once(proxy: Proxy, endpoint: Endpoint, method: str) -> None:
+@pytest.mark.parametrize(
+    ("kind", "method"),
+    [("proxy", "SendMessage"), ("proxy", "SendStreamingMessage"), ("postgres_proxy", "SendStreamingMessage")],
+)
+def test_turns_have_what_responses_and_webhooks_showed_once(
+    request: pytest.FixtureRequest, endpoint: Endpoint, kind: str, method: str
+) -> None:
+    proxy: Proxy = request.getfixturevalue(kind)
     texts = [f"chunks {uuid.uuid4()}" for _ in range(TASKS)]
     configuration = {"taskPushNotificationConfig": {"url": endpoint.url}, "returnImmediately": True}
     for text in texts:
@@ -62,7 +84,6 @@ def test_turns_have_what_responses_and_webhooks_showed_once(proxy: Proxy, endpoi
     proxy.flush()
     turns = [turn for turn in proxy.turns() if turn["user_text"] in texts]
     assert sorted(turn["user_text"] for turn in turns) == sorted(texts)
-    print([(t["status"], t["state"], t["response_text"], [f["code"] for f in t["findings"]]) for t in turns])
     assert {(turn["response_text"], len(turn["tool_calls"]), turn["state"]) for turn in turns} == {
         ("one two", 2, "TASK_STATE_COMPLETED")
     }
