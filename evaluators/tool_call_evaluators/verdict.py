@@ -101,10 +101,11 @@ def gate(
     )
 
 
-_NOTHING_CAPTURED = (
-    "tool calls are expected, but none were captured in this run: enable the tool-call-capture extension in the agent "
-    "(verify with `a2a-eval-proxy check URL`) or send its OpenTelemetry traces to "
-    "`a2a-eval-proxy serve`"
+_NOTHING_CAPTURED = "tool calls are expected, but none were captured in this run: "
+_EVERY_TURN_FAILED = "every turn that expects some failed or was not executed"
+_ENABLE_CAPTURE = (
+    "enable the tool-call-capture extension in the agent (verify with `a2a-eval-proxy check URL`) or send its "
+    "OpenTelemetry traces to `a2a-eval-proxy serve`"
 )
 
 
@@ -155,7 +156,8 @@ def _always(outcomes: Sequence[Outcome]) -> Iterator[Reason]:
         yield Reason("nothing_ran", "the run has no turns")
     expecting = any(outcome.captured is not None for outcome in outcomes)
     if expecting and not any(outcome.captured or outcome.called for outcome in outcomes):
-        yield Reason("nothing_captured", _NOTHING_CAPTURED)
+        failed = all(outcome.failure or outcome.results is None for outcome in outcomes if outcome.captured is not None)
+        yield Reason("nothing_captured", _NOTHING_CAPTURED + (_EVERY_TURN_FAILED if failed else _ENABLE_CAPTURE))
     # A turn that failed has a reason of its own.
     if unseen := Counter(outcome.unseen for outcome in outcomes if outcome.unseen and not outcome.failure):
         message = f"{unseen.total()} of {len(outcomes)} turns and conversations were not scored for tool calls: "

@@ -6,19 +6,25 @@ from collections.abc import Mapping
 from typing import Any
 
 from ..runs.changes import CaseChange, Comparison, ScoreChange
-from .compared import STATUSES
+from .compared import STATUSES, count_texts
 from .wording import score_text
 
 
 def baseline_tile(comparison: Comparison) -> tuple[str, str, str]:
     """The title, the change of the pass rate over the cases of both runs, and what changed."""
     rate = comparison.pass_rate
-    counts = comparison.counts
-    changed = [f"{counts[status]:,} {word}" for status, (word, _) in STATUSES.items() if status in counts]
     if not comparison.comparable:
         return change_title(comparison), "–", "cannot be compared: they share no metric"
-    more = f"pass rate {_values(rate)}; {', '.join(changed) or 'no cases'}"
+    more = f"pass rate {_values(rate)}; {count_texts(comparison)}"
     return change_title(comparison), change_text(rate), more
+
+
+def change_line(comparison: Comparison) -> str:
+    """`monday: 1 newly failing, 2 unchanged`, for the end of a run."""
+    counts = count_texts(comparison)
+    if not comparison.comparable:
+        counts = f"cannot be compared ({counts})"
+    return f"{comparison.before}: {f'regressed ({counts})' if comparison.regressed else counts}"
 
 
 def change_title(comparison: Comparison) -> str:

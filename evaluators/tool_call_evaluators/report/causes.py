@@ -93,7 +93,8 @@ def causes(report: Report) -> list[Cause]:
     failed before any call, its failure is the cause. Any others have the same cause if their reasons are equivalent
     (`behavior_failures.normalised`).
     """
-    rest = (reason for reason in report.reasons if reason["code"] not in IN_ERRORS)
+    rest = [reason for reason in report.reasons if reason["code"] not in IN_ERRORS]
+    rest.sort(key=lambda reason: reason["code"].startswith("below_"))  # gates: the failures behind them follow
     of_cases = sorted(_causes(_of_errors(report)), key=lambda cause: (not cause.counts, not cause.of_gate))
     return [*_causes(map(_of_reason, rest)), *of_cases]
 

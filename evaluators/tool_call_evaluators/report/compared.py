@@ -86,12 +86,16 @@ def comparison_markdown(comparison: Comparison) -> str:
     return "\n\n".join([*parts, *more_cases(comparison)]) + "\n"
 
 
-def headline(comparison: Comparison) -> str:
+def count_texts(comparison: Comparison) -> str:
     counts = comparison.counts
     parts = [f"{counts[status]:,} {word}" for status, (word, _) in STATUSES.items() if status in counts]
+    return ", ".join(parts) or "no cases"
+
+
+def headline(comparison: Comparison) -> str:
     verdict = "no regressions" if comparison.comparable else "cannot be compared"
     verdict = "regressed" if comparison.regressed else verdict
-    return f"{comparison.before} → {comparison.after}: {verdict} ({', '.join(parts) or 'no cases'})"
+    return f"{comparison.before} → {comparison.after}: {verdict} ({count_texts(comparison)})"
 
 
 def notices(comparison: Comparison) -> list[_Line]:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from .baseline import change_line
 from .causes import causes
-from .compared import headline
 from .model import Report, seconds_between, verdict_sign
 from .wording import counted, duration_text, escaped, gate_name, gate_sign, usage_text, users_text
 
@@ -35,7 +35,7 @@ def markdown_summary(report: Report) -> str:
         f"Run {escaped(report.run)} · {' · '.join(facts)}",
     ]
     if report.baseline:
-        parts.append(f"Compared with the baseline: {escaped(headline(report.baseline))}")
+        parts.append(f"Compared with {escaped(change_line(report.baseline))}")
     if report.visibility_text:
         parts.append(f"⚠️ {escaped(report.visibility_text, 600)}")
     parts += _suites(report)

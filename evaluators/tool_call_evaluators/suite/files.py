@@ -38,7 +38,8 @@ def read_bytes(path: Path, most: int, kind: str) -> bytes:
         with path.open("rb") as file:
             data = file.read(most + 1)
     except OSError as error:
-        raise SuiteError(f"cannot be read: {error.strerror or error}", str(path)) from None
+        hint = "; name a file in it" if isinstance(error, IsADirectoryError) else ""
+        raise SuiteError(f"cannot be read: {error.strerror or error}{hint}", str(path)) from None
     if len(data) > most:
         raise SuiteError(f"is larger than {most:,} bytes, the maximum size of {kind}", str(path))
     return data

@@ -54,9 +54,9 @@ def missing_inputs(suite: Suite) -> list[str]:
     found: dict[tuple[str, str], list[str]] = {}
     given = {metric for metric, _, missing in _inputs(suite) if missing is None}
     for metric, case, missing in _inputs(suite):
-        if missing and not (metric in given and missing.startswith("expect.") and _expects(case)):
+        if missing and not (metric in given and "expect." in missing and _expects(case)):
             found.setdefault((metric, missing), []).append(case.id)
-    return [f"{metric} skips {_cases(ids)}: {missing} is missing" for (metric, missing), ids in found.items()]
+    return [f"{metric} skips {_cases(ids)}: {missing}" for (metric, missing), ids in found.items()]
 
 
 def unmeasurable_gates(suite: Suite) -> list[str]:
@@ -66,7 +66,9 @@ def unmeasurable_gates(suite: Suite) -> list[str]:
     inputs = list(_inputs(suite))
     given = {metric for metric, _, missing in inputs if missing is None}
     absent = {metric: missing for metric, _, missing in inputs if metric in suite.gates and metric not in given}
-    return [f"gate {metric} cannot be met: {missing} is missing in every case" for metric, missing in absent.items()]
+    return [
+        f"gate {metric} cannot be met, as {metric} skips every case: {missing}" for metric, missing in absent.items()
+    ]
 
 
 def unknown_gates(suite: Suite) -> list[str]:
@@ -103,7 +105,7 @@ def unscored_cases(suite: Suite) -> list[str]:
 
 
 def _inputs(suite: Suite) -> Iterator[tuple[str, Case, str | None]]:
-    """The metric of each evaluator with each case that it scores, and the first input that is missing there."""
+    """The metric of each evaluator with each case that it scores, and which input is missing there, if any."""
     scopes: tuple[Scope, ...] = ("turn", "conversation")
     shared = {scope: suite.build_evaluators(scope) for scope in scopes}
     for case in suite.cases:
@@ -113,7 +115,7 @@ def _inputs(suite: Suite) -> Iterator[tuple[str, Case, str | None]]:
 
 
 def _missing(evaluator: EvaluatorBase, scope: Scope, case: Case) -> str | None:
-    """The first input of `evaluator` that `case` does not give, as in a suite; None if it gives all.
+    """That `case` does not give an input of `evaluator`, with its key in a suite; None if it gives all.
 
     What only a run gives, such as the answer, is no input of a case.
     """
@@ -122,12 +124,12 @@ def _missing(evaluator: EvaluatorBase, scope: Scope, case: Case) -> str | None:
     keys = [key for key, readers in READ_BY.items() if evaluator.name in readers]
     for name in dict.fromkeys((*(EXPECT_KEYS.get(need, need) for need in evaluator.needs), *keys)):
         if name in _OF_A_CASE and getattr(whole, name) is None:
-            return name
+            return f"the case has no {name}"
         options = [option for option in (evaluator.criterion, "criteria") if hasattr(evaluator, option)]
         in_options = any(getattr(evaluator, option) is not None for option in options)
         if name in READ_BY and not in_options and all(getattr(expect, name) is None for expect in expects):
-            where = f"expect.{name} of {'the case' if scope == 'conversation' else 'a turn'}"
-            return where + (f", or the option {' or '.join(options)}," if options else "")
+            absent = f"{'the case has no' if scope == 'conversation' else 'no turn has'} expect.{name}"
+            return absent + (f", and the option {' or '.join(options)} is not set" if options else "")
     return None
 
 

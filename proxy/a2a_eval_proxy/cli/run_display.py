@@ -17,8 +17,8 @@ from tool_call_evaluators.importers import import_suite, suite_files
 from tool_call_evaluators.importers.arksim.simulation import load_simulation
 from tool_call_evaluators.options import OptionError
 from tool_call_evaluators.report import Report, json_report
+from tool_call_evaluators.report.baseline import change_line
 from tool_call_evaluators.report.causes import Cause, causes
-from tool_call_evaluators.report.compared import headline
 from tool_call_evaluators.report.wording import counted, printable
 from tool_call_evaluators.suite import Suite
 from tool_call_evaluators.suite.combined import combined
@@ -79,7 +79,7 @@ async def run_and_show(options: RunOptions) -> bool:
     if options.baseline is not None:
         await check_run(options.store, options.baseline)
     parts = [_ready(file, suite, plan, options) for file, suite in plan.suites.items()]
-    for suite, _ in () if options.quiet else parts:
+    for suite, _ in () if options.quiet or options.selection else parts:
         for sentence in missing_inputs(suite):
             click.echo(printable(f"warning: {sentence}"), err=True)
     name = options.run or new_run_name(plan.suite.name.replace(", ", "+"))
@@ -291,9 +291,11 @@ def show_result(conclusion: RunResult, plan: RunPlan, options: RunOptions | Eval
     details.print()
     _show_causes(console, report, found, most)
     if verdict.tolerated:
-        console.print(f"tolerated: {counted(len(verdict.tolerated), 'reason')}")
+        messages = list(dict.fromkeys(reason.message for reason in verdict.tolerated))
+        more = f"; and {len(messages) - 1} more" if len(messages) > 1 else ""
+        console.print(f"tolerated: {plain(messages[0])}{more}", soft_wrap=True, markup=False)
     if report.baseline:
-        console.print(plain(headline(report.baseline)), soft_wrap=True, markup=False)
+        console.print(f"compared with {plain(change_line(report.baseline))}", soft_wrap=True, markup=False)
     if line := report.visibility_text:
         allowed = options.allow_no_capture
         line += "" if allowed else "; if that is intended, add --allow-no-capture"

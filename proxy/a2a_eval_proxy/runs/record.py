@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from itertools import takewhile
 
+from tool_call_evaluators.report.wording import counted
 from tool_call_evaluators.runs.recording import record_suite
 from tool_call_evaluators.suite import parse_suite
 
@@ -14,7 +15,7 @@ from .stored_turns import compact, open_existing_store, turns_of
 
 
 class NothingToRecordError(StoreError):
-    """No stored conversation went well; the message says where was looked."""
+    """Every stored conversation failed, or its tool calls are unknown; the message names the store and the run."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +30,7 @@ class Recording:
 async def record_run(location: str, run: str | None) -> Recording:
     """A suite that expects what the agent did in one run or (None) in all.
 
-    Raises StoreError where there is no store or no such run, NothingToRecordError where no conversation went well.
+    Raises StoreError where there is no store or no such run, NothingToRecordError.
     """
     async with open_existing_store(location) as store:
         turns = [compact(turn) async for turn in turns_of(store, run)]
@@ -37,6 +38,9 @@ async def record_run(location: str, run: str | None) -> Recording:
     cases = len(parse_suite(text).cases)
     if not cases:
         where = f"store {masked_url(location)}" + (f", run {run!r}" if run else "")
-        raise NothingToRecordError(f"{where}: none of {len(turns)} turns is of a conversation that went well")
+        raise NothingToRecordError(
+            f"{where}: no conversation of {counted(len(turns), 'turn')} can be recorded: each failed, or its "
+            "tool calls are unknown"
+        )
     head = takewhile(lambda line: line.startswith("# "), text.splitlines())
     return Recording(text, cases, tuple(line[2:] for line in head if line.startswith("# Left out")))

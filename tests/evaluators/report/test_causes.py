@@ -95,12 +95,25 @@ def test_calls_that_are_missing_because_the_turn_failed_are_no_cause_of_their_ow
     )
     broken_off = {**turn("t", "x", [], [result("tool_trajectory", 0.0)], case="a"), "state": "TASK_STATE_FAILED"}
     of_run, cause = causes(report([broken_off], suite))
-    assert "none were captured" in of_run.text
+    assert of_run.text.endswith("captured in this run: every turn that expects some failed or was not executed")
     assert cause.sentence == "a: the task ended as TASK_STATE_FAILED: Here you are. (tool_trajectory)"
     called = {**broken_off, "tool_calls": [call("refund")]}
     assert [cause.text for cause in causes(report([called], suite))] == [
         "the task ended as TASK_STATE_FAILED: Here you are.",
         "pay missing; mail missing; refund not expected",
+    ]
+
+
+def test_the_failures_behind_a_gate_follow_it_directly():
+    suite = parse_suite(
+        "suite: s\nevaluators: [tool_efficiency, contains]\ngates: {tool_efficiency: 0.9}\n"
+        "cases: [{id: a, turns: [{user: x}]}]"
+    )
+    turns = [turn("a", "x", evaluations=[result("tool_efficiency", 0.0), result("contains", None)], case="a")]
+    assert [cause.text for cause in causes(report(turns, suite))] == [
+        "contains: every result was skipped (contains said so)",
+        "tool_efficiency: mean 0.00 is below 0.90",
+        "tool_efficiency said so",
     ]
 
 

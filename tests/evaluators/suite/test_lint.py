@@ -113,8 +113,7 @@ def test_an_evaluator_without_its_expectation_is_named(key):
     for name in READ_BY[key]:
         suite = f"suite: x\nevaluators: [{name}]\ncases: [{{id: a, turns: [{{user: hi}}]}}, {{id: b, turns: [%s]}}]"
         (sentence,) = missing_inputs(parse_suite(suite % "{user: hi}"))
-        assert sentence.startswith(f"{name} skips case a and 1 more: expect.{key} of a turn")
-        assert sentence.endswith("is missing")
+        assert sentence.startswith(f"{name} skips case a and 1 more: no turn has expect.{key}")
         given = f"{{user: first}}, {{user: hi, expect: {{{key}: {VALUES[key]}}}}}"
         assert missing_inputs(parse_suite(suite % given)) == [sentence.replace(" and 1 more", "")]
 
@@ -128,7 +127,7 @@ cases:
   - {id: calls, user_goal: g, turns: [{user: hi, expect: {tool_calls: []}}]}
   - {id: goalless, turns: [{user: hi, expect: {tool_calls: []}}]}
 """
-    assert missing_inputs(parse_suite(suite)) == ["goal_completion skips case goalless: user_goal is missing"]
+    assert missing_inputs(parse_suite(suite)) == ["goal_completion skips case goalless: the case has no user_goal"]
 
 
 def test_an_input_may_stand_elsewhere():
@@ -150,7 +149,7 @@ cases: [{id: a, simulate: {goal: g}}]
     turn = "suite: x\nevaluators: [{tool_trajectory: {scope: %s, id: t}}]\ncases: [{id: a, turns: [{user: hi%s}]%s}]"
     expect = ", expect: {tool_calls: []}"
     assert missing_inputs(parse_suite(turn % ("conversation", expect, ""))) == [
-        "t skips case a: expect.tool_calls of the case is missing"
+        "t skips case a: the case has no expect.tool_calls"
     ]
     both = turn.replace("cases:", "gates: {t: 1}\ncases:") % ("conversation", "", expect)
     assert missing_inputs(parse_suite(both)) == unmeasurable_gates(parse_suite(both)) == []
@@ -165,14 +164,15 @@ cases:
   - {id: b, turns: [{user: hi}], evaluators: [exact_match]}
 """
     assert missing_inputs(parse_suite(suite)) == [
-        "exact_match skips case b: expect.response of a turn, or the option expected, is missing"
+        "exact_match skips case b: no turn has expect.response, and the option expected is not set"
     ]
 
 
 def test_a_gate_whose_evaluator_skips_every_case_cannot_be_met():
     suite = "suite: x\nevaluators: [exact_match]\n%sgates: {exact_match: 1}\ncases: [{id: a, turns: [{user: hi}]}%s]"
     assert unmeasurable_gates(parse_suite(suite % ("", ""))) == [
-        "gate exact_match cannot be met: expect.response of a turn, or the option expected, is missing in every case"
+        "gate exact_match cannot be met, as exact_match skips every case: no turn has expect.response, and the option "
+        "expected is not set"
     ]
     measured = ", {id: b, turns: [{user: hi, expect: {response: x}}]}"
     assert unmeasurable_gates(parse_suite(suite % ("", measured))) == []

@@ -44,7 +44,7 @@ def test_a_run_is_compared_with_an_earlier_one(
     capsys.readouterr()
     assert ended(f"{run} tuesday --baseline monday --report report", monkeypatch) == 1
     out = capsys.readouterr().out
-    assert "\nmonday → tuesday: " in out
+    assert "\ncompared with monday: " in out
     assert "1 missing" in out
     report = json.loads(Path("report/report.json").read_text())
     assert {case["case"]: case["status"] for case in report["baseline"]["cases"]}.keys() == {"one", "two", "new"}

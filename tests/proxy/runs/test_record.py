@@ -50,7 +50,10 @@ def test_an_edited_suite_is_not_overwritten(tmp_path: Path) -> None:
     [
         (["--store", "no-such.db"], "no-such.db"),
         (["--store", "{store}", "--run", "nope"], "the store has bad"),
-        (["--store", "{store}"], "none of 1 turns is of a conversation that went well"),
+        (
+            ["--store", "{store}"],
+            "no conversation of 1 turn can be recorded: each failed, or its tool",
+        ),
     ],
 )
 def test_nothing_to_record(arguments: list[str], named: str, tmp_path: Path) -> None:
