@@ -33,6 +33,11 @@ class Control:
         self._gates: defaultdict[str, asyncio.Event] = defaultdict(asyncio.Event)
         self._subscribed: defaultdict[str, asyncio.Event] = defaultdict(asyncio.Event)
 
+    @property
+    def subscribers(self) -> int:
+        """Number of tasks that have, or had, a subscriber."""
+        return sum(event.is_set() for event in self._subscribed.values())
+
     async def wait_at_gate(self, name: str) -> None:
         await self._gates[name].wait()
 

@@ -22,6 +22,14 @@ from .sender import NO_ANSWER, Sender
 
 Progress = Callable[[str], None]
 
+RUNNING = "subscribe to a running task"
+_RUNNING_STATES = frozenset({"TASK_STATE_SUBMITTED", "TASK_STATE_WORKING"})
+_LEAST_RUN_S = 1.0
+"""How long the events of a subscription take at least, in seconds: of a shorter run, a proxy may just be too late."""
+
+_ATTEMPTS = 3
+"""What a subscription shows depends on the moment when it begins, too: a difference must show every time."""
+
 
 @dataclass(slots=True)
 class Side:
@@ -32,10 +40,11 @@ class Side:
     task: str = ""
     context: str = ""
     ended: bool = False
+    running: bool = False
 
     def learn(self, answer: SideAnswer) -> None:
         """Take task and conversation from the answer to a message."""
-        self.task, self.context, self.ended = "", "", False
+        self.task, self.context, self.ended, self.running = "", "", False, False
         for part in answer.parts:
             value = part.value
             if self.requests.interface.binding is Binding.JSONRPC and isinstance(value, dict):
@@ -45,6 +54,7 @@ class Side:
                 self.task = self.task or task_id_of(event)
                 self.context = self.context or context_id_of(event)
                 self.ended = state_of(event) in TERMINAL_STATES or self.ended
+                self.running = state_of(event) in _RUNNING_STATES
 
 
 @dataclass(slots=True)
@@ -72,10 +82,29 @@ class InterfaceComparison:
         await self._errors()
         if self.unreachable:
             return []
+        if streams and messages:
+            await self._running_task(messages[0])
         for message in messages:
             await self._message(message, streams=streams)
         await self._reads(pushes=pushes)
         return self.done
+
+    async def _running_task(self, text: str) -> None:
+        """A subscription to a task while it runs, if the agent has one that runs for long enough."""
+        for left in reversed(range(_ATTEMPTS)):
+            self.progress(f"{self.interface}: {RUNNING}")
+            sent = (side.sender.send(side.requests.send(text, str(uuid.uuid4()), waits=False)) for side in self.sides)
+            for side, answer in zip(self.sides, await asyncio.gather(*sent), strict=True):
+                side.learn(answer)
+            if not all(side.running for side in self.sides):
+                return
+            trial = InterfaceComparison(self.interface, self.sides, self.progress)
+            direct, again, _ = await trial._about_task(RUNNING, "SubscribeToTask")
+            if min(direct.spread_s, again.spread_s) < _LEAST_RUN_S:
+                return
+            if not left or not trial.done[0].faults:
+                self.done += trial.done
+                return
 
     async def _message(self, text: str, *, streams: bool) -> None:
         """The message in each way, without and with a request for tool calls, and the task after it."""
@@ -117,13 +146,14 @@ class InterfaceComparison:
         await self._each("wrong version", lambda side: side.requests.wrong_version())
         await self._each("wrong content type", lambda side: side.requests.wrong_content_type())
 
-    async def _about_task(self, name: str, operation: str, *, asked: bool = False) -> None:
-        if all(side.task for side in self.sides):
+    async def _about_task(self, name: str, operation: str, *, asked: bool = False) -> list[SideAnswer]:
+        if not all(side.task for side in self.sides):
+            return []
 
-            def build(side: Side) -> ComparedRequest:
-                return side.requests.about_task(operation, side.task, asked=asked)
+        def build(side: Side) -> ComparedRequest:
+            return side.requests.about_task(operation, side.task, asked=asked)
 
-            await self._each(name, build, asked=asked)
+        return await self._each(name, build, asked=asked)
 
     async def _each(
         self, name: str, build: Callable[[Side], ComparedRequest | None], *, asked: bool = False, card: bool = False

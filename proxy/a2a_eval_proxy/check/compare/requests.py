@@ -91,11 +91,15 @@ class Requests:
             url += "?" + urlencode({key: "true" if value is True else value for key, value in content.items()})
         return ProbeRequest(verb, url, (accept, *headers))
 
-    def send(self, text: str, message_id: str, *, stream: bool = False, asked: bool = False) -> ComparedRequest:
-        """SendMessage or SendStreamingMessage."""
+    def send(
+        self, text: str, message_id: str, *, stream: bool = False, asked: bool = False, waits: bool = True
+    ) -> ComparedRequest:
+        """SendMessage or SendStreamingMessage. `waits`: SendMessage responds when the agent has finished."""
         content: dict[str, Any] = {"message": text_message(self.interface, text, message_id)}
         if self.interface.legacy and not stream:
-            content["configuration"] = {"blocking": True}
+            content["configuration"] = {"blocking": waits}
+        elif not waits:
+            content["configuration"] = {"returnImmediately": True}
         return self.operation("SendStreamingMessage" if stream else "SendMessage", content, asked=asked)
 
     def about_task(self, name: str, task: str, *, asked: bool = False) -> ComparedRequest:

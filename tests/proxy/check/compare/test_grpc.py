@@ -62,6 +62,18 @@ class BrokenGrpcProxy(grpc.GenericRpcHandler):
         return grpc.unary_stream_rpc_method_handler(relay)
 
 
+@asynccontextmanager
+async def serving(proxy: BrokenGrpcProxy) -> AsyncIterator[str]:
+    """HOST:PORT of the proxy."""
+    server = grpc.aio.server(handlers=[proxy])
+    port = server.add_insecure_port("127.0.0.1:0")
+    await server.start()
+    try:
+        yield f"127.0.0.1:{port}"
+    finally:
+        await server.stop(0)
+
+
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def agent():
     async with grpc_agent() as agent:
@@ -71,16 +83,6 @@ async def agent():
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def behind(agent):
     """Runs a comparison of the 1.0 interface behind a proxy that breaks something."""
-
-    @asynccontextmanager
-    async def serving(proxy: BrokenGrpcProxy) -> AsyncIterator[str]:
-        server = grpc.aio.server(handlers=[proxy])
-        port = server.add_insecure_port("127.0.0.1:0")
-        await server.start()
-        try:
-            yield f"127.0.0.1:{port}"
-        finally:
-            await server.stop(0)
 
     async def run(**breakage: Any) -> list[OperationComparison]:
         proxy = BrokenGrpcProxy(agent.address, **breakage)
