@@ -19,8 +19,9 @@ OF_WHEELS = (*("libstdc++.so.6", "libgcc_s.so.1"), *("libpthread.so.0", "libdl.s
 """What compiled wheels may expect of a machine (manylinux), beside the C library."""
 NOT_NEEDED = (
     *("test", "idlelib", "tkinter", "_tkinter*", "turtledemo", "lib2to3"),
-    *("__pycache__", "site-packages", "dist-packages", "config-*"),
+    *("*.opt-?.pyc", "site-packages", "dist-packages", "config-*"),
 )
+"""Bytecode stays, with the times of its sources: the image writes none, so each start would compile the library."""
 
 
 def write_root(root: Path) -> None:
@@ -50,13 +51,13 @@ def write_root(root: Path) -> None:
 def _copy_pip(site_packages: Path) -> None:
     found = distribution("pip")
     for file in found.files or ():
-        if ".." not in file.parts and "__pycache__" not in file.parts:
+        if ".." not in file.parts:
             _copy(Path(str(found.locate_file(file))), site_packages / file)
 
 
 def _copy(file: Path, target: Path) -> None:
     target.parent.mkdir(parents=True, exist_ok=True)
-    shutil.copy(file, target)
+    shutil.copy2(file, target)
 
 
 def _needed_by(files: Iterable[Path]) -> set[Path]:
