@@ -14,9 +14,9 @@ from functools import partial
 from typing import Any
 
 from prometheus_client import CollectorRegistry
-from tool_call_evaluators.importers import import_suite
+from tool_call_evaluators.importers import ImportedSuites, import_suites
 from tool_call_evaluators.judge import JudgeNotConfiguredError
-from tool_call_evaluators.suite import Case, Suite
+from tool_call_evaluators.suite import Case
 
 from .admin.agent_status import AgentWatch
 from .admin.api import admin_app
@@ -76,7 +76,7 @@ class RunningProxy:
     def __init__(
         self,
         settings: Settings,
-        suite: Suite | None,
+        imported: ImportedSuites | None,
         listeners: Sequence[TurnListener],
         *,
         keeps_open_turns: bool,
@@ -84,8 +84,8 @@ class RunningProxy:
     ) -> None:
         """Put the parts together; `start` starts them. Called on the event loop. See `run_proxy`."""
         self.settings = settings
-        self.suite = suite
-        self.suite_file = settings.suite
+        self.suite = suite = imported.suite if imported else None
+        self.suite_file = imported.file if imported else None
         self.run: str | None = settings.run
         self.trace_url = settings.trace_url
         self.metrics = Metrics()
@@ -379,17 +379,17 @@ async def run_proxy(
     At its end, open responses may finish, what is open is closed, and what is closed is scored. Raises StoreError,
     SuiteError or ListenError (an OSError) where it cannot start; nothing is left behind then.
     """
-    imported = import_suite(settings.suite, allow_plugins=settings.allow_plugins) if settings.suite else None
+    imported = import_suites(settings.suite, allow_plugins=settings.allow_plugins) if settings.suite else None
     for note in imported.notes if imported else ():
-        logger.warning("suite %s: not imported: %s", settings.suite, note)
-    if imported and settings.evaluate:
+        logger.warning("suite %s", note)
+    for part in imported.parts if imported and settings.evaluate else ():
         try:
-            imported.suite.check_judges()
+            part.check_judges()
         except JudgeNotConfiguredError as error:  # traffic does not depend on it
-            logger.warning("suite %s: %s; until then its results are errors", settings.suite, error)
+            logger.warning("suite %s: %s; until then its results are errors", part.name, error)
     proxy = RunningProxy(
         settings,
-        imported.suite if imported else None,
+        imported,
         listeners,
         keeps_open_turns=keeps_open_turns,
         serving_processes=serving_processes,

@@ -7,7 +7,7 @@ Suite files of this project are accepted too. Each format is a module, listed in
 public.
 """
 
-from .folders import suite_files
+from .folders import ImportedSuites, import_suites, suite_files
 from .formats import FORMATS, Imported, import_suite, import_text
 
-__all__ = ["FORMATS", "Imported", "import_suite", "import_text", "suite_files"]
+__all__ = ["FORMATS", "Imported", "ImportedSuites", "import_suite", "import_suites", "import_text", "suite_files"]

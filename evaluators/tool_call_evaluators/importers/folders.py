@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
+from ..suite import Suite
+from ..suite.combined import CombinedSuite, combined
 from ..suite.files import read_source
 from ..suite.yaml_document import SuiteError
+from .formats import import_suite
 
 _SUFFIXES = (".yaml", ".yml")
 
@@ -29,6 +33,30 @@ def suite_files(paths: Iterable[str]) -> tuple[list[str], list[str]]:
             else:
                 others.append(file)
     return list(files.values()), others
+
+
+@dataclass(frozen=True, slots=True)
+class ImportedSuites:
+    """The suites of a file or folder as one (see `combined`); `file` is the only one, or else the folder."""
+
+    suite: Suite
+    file: str
+    notes: Sequence[str]
+    """What was not imported, each with its file."""
+
+    @property
+    def parts(self) -> Sequence[Suite]:
+        return self.suite.parts if isinstance(self.suite, CombinedSuite) else [self.suite]
+
+
+def import_suites(path: str, *, allow_plugins: bool = False) -> ImportedSuites:
+    """The suites at `path`. Raises as `suite_files`, `import_suite` and `combined` do."""
+    files, others = suite_files([path])
+    imported = {file: import_suite(file, allow_plugins=allow_plugins) for file in files}
+    notes = [f"{file}: not imported: {note}" for file, item in imported.items() for note in item.notes]
+    notes += [f"{file} is skipped: it is not a suite" for file in others]
+    suite = combined([item.suite for item in imported.values()], files)
+    return ImportedSuites(suite, files[0] if len(files) == 1 else path, notes)
 
 
 def _in_folder(folder: Path) -> dict[str, bool]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from .model import Case, Suite
 
@@ -14,6 +14,13 @@ class CombinationError(ValueError):
     """Suites that cannot be in one run; the message names both."""
 
     exit_code = 2
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CombinedSuite(Suite):
+    """Several suites as one; `parts` has them as they are, with their gates."""
+
+    parts: tuple[Suite, ...] = ()
 
 
 def combined(suites: Sequence[Suite], files: Sequence[str] = ()) -> Suite:
@@ -31,7 +38,8 @@ def combined(suites: Sequence[Suite], files: Sequence[str] = ()) -> Suite:
     cases = tuple(_own(case, suite) for suite in suites for case in suite.cases)
     names = [suite.name for suite in suites]
     more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
-    return Suite(name=", ".join(names[:_NAMED]) + more, plugins=tuple(plugins), cases=cases)
+    name = ", ".join(names[:_NAMED]) + more
+    return CombinedSuite(name=name, plugins=tuple(plugins), cases=cases, parts=tuple(suites))
 
 
 def _own(case: Case, suite: Suite) -> Case:

@@ -269,7 +269,7 @@ class EvaluateOptions(PluginOption, ReportOptions, RedactionOptions, StoredRunOp
 
 class WorkerOptions(PluginOption, RedactionOptions):
     store: str = option(types.ValueType(types.parse_text, "URL"), "PostgreSQL database with the pending turns.")
-    suite: str | None = option(types.FILE, "Suite file with cases and evaluators.", None)
+    suite: str | None = option(types.FILE, "Suite file with cases and evaluators, or a folder of them.", None)
     concurrency: int = option(
         types.CONCURRENCY, "Jobs to run concurrently, each of up to 50 turns. Raise it if judges are slow.", 4
     )
@@ -318,7 +318,9 @@ class ShowOptions(StoreOption):
 
 
 class UiOptions(TraceUrlOption, PluginOption, StoreOption):
-    suite: str | None = _run(types.FILE, "Suite file: its cases are shown, and its gates judge the runs.", None)
+    suite: str | None = _run(
+        types.FILE, "Suite file or folder whose cases are shown, and whose gates judge runs.", None
+    )
     port: int = option(types.PORT, "Port to listen on, on this machine only; 0: any free one.", 8082)
     open: bool = option(types.FLAG, "Open the link in a browser.", False)
 

@@ -27,7 +27,7 @@ def ui(options: UiOptions) -> None:
 
 
 async def _serve_until_stopped(options: UiOptions) -> None:
-    from tool_call_evaluators.importers import import_suite
+    from tool_call_evaluators.importers import import_suites
 
     from ..privacy.policy import NO_PRIVACY
     from ..telemetry.logs import LOG_LINE, start_logging
@@ -38,8 +38,9 @@ async def _serve_until_stopped(options: UiOptions) -> None:
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
     start_logging("info", LOG_LINE, NO_PRIVACY)
-    suite = import_suite(options.suite, allow_plugins=options.allow_plugins).suite if options.suite else None
-    async with store_pages(options.store, options.port, suite, options.suite, options.trace_url) as served:
+    imported = import_suites(options.suite, allow_plugins=options.allow_plugins) if options.suite else None
+    suite, file = (imported.suite, imported.file) if imported else (None, None)
+    async with store_pages(options.store, options.port, suite, file, options.trace_url) as served:
         click.echo(f"a2a-eval-proxy ui ready: store {masked_url(options.store)}, open {served.link}")
         click.echo(f"the link works once; later logins and the API need the token {served.token}", err=True)
         if options.open:

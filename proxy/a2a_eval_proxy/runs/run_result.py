@@ -113,7 +113,10 @@ async def load_and_judge_run(
     async for stored in every_turn(store, TurnQuery(run=run)):
         turn = scorer.in_force(in_its_case(privacy.stored_turn(stored), moved or {}))
         turns.append(shortened_turn(turn) if texts else without_texts(turn))
-    result = _judge(suites, turns, await _conversation_results(store, scorer, run), run, partial=partial)
+    result = judge_suites(suites, turns, await _conversation_results(store, scorer, run), run, partial=partial)
+    left = len(turns) - len(result.report.turns)
+    if left and len(suites) > 1 and not partial:
+        logger.warning("not counted, as they belong to no case of the suites: %s", counted(left, "turn"))
     cache = privacy.judge_cache(store.judge_cache)
     judge = None if cache is None else judge_with(suites[0].judge, cache=cache)
     errors, spent = await errors_of_run(failures(result.report.conversations), judge)
@@ -121,8 +124,13 @@ async def load_and_judge_run(
     return RunResult(result.verdict, merged)
 
 
-def _judge(
-    suites: Sequence[Suite], turns: Sequence[TurnJson], results: ConversationResults, run: str | None, *, partial: bool
+def judge_suites(
+    suites: Sequence[Suite],
+    turns: Sequence[TurnJson],
+    results: ConversationResults,
+    run: str | None,
+    *,
+    partial: bool = False,
 ) -> RunResult:
     """As `judge_turns`; several suites judge the turns of their own cases, and all must pass."""
     if len(suites) == 1 and not partial:
@@ -131,9 +139,6 @@ def _judge(
     parts = [judge_turns(*each, results, run) for each in judged]
     if len(parts) == 1:
         return parts[0]
-    left = len(turns) - sum(len(own) for _, own in judged)
-    if left and not partial:
-        logger.warning("not counted, as they belong to no case of the suites: %s", counted(left, "turn"))
     return _together(parts, combined(suites))
 
 

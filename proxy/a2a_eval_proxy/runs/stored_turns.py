@@ -103,5 +103,6 @@ async def unknown_run(store: Store, run: str) -> str:
     names = await store.run_names(_MOST_RUNS)
     if not names:
         return f"no run {run!r}: the store is empty"
-    listed = ", ".join(names[:_NAMED_RUNS]) + (" and older ones" if len(names) > _NAMED_RUNS else "")
+    more = len(names) - _NAMED_RUNS
+    listed = ", ".join(reversed(names[:_NAMED_RUNS])) + (f" and {more} older" if more > 0 else "")
     return f"no run {run!r}{did_you_mean(run, names)}; the store has {listed}"

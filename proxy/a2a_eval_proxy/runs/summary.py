@@ -8,11 +8,12 @@ from typing import Any
 
 from tool_call_evaluators.report import html_report, shortened_turn
 from tool_call_evaluators.suite import Suite
+from tool_call_evaluators.suite.combined import CombinedSuite
 from tool_call_evaluators.verdict import MetricSummary
 
 from ..store import Store, TurnQuery, every_turn
 from ..store.base import RunSummary
-from .run_result import RunResult, judge_turns
+from .run_result import RunResult, judge_suites, judge_turns
 from .stored_turns import conversation_results, without_texts
 
 MAX_TURNS = 10_000
@@ -43,6 +44,8 @@ async def judged_run(
     cases = {case.id for case in suite.cases} if suite else ()
     if not current and not any(turn["case_id"] in cases for turn in turns):
         suite = None
+    if isinstance(suite, CombinedSuite):
+        return await asyncio.to_thread(judge_suites, suite.parts, turns, results, run.name)
     return await asyncio.to_thread(judge_turns, suite, turns, results, run.name)
 
 

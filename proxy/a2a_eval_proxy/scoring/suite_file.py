@@ -13,6 +13,7 @@ from pathlib import Path
 
 from tool_call_evaluators.suite import Case, Suite, SuiteError, parse_suite
 from tool_call_evaluators.suite.appending import with_case
+from tool_call_evaluators.suite.combined import CombinedSuite
 from tool_call_evaluators.suite.files import read_text
 
 from .case_book import CaseBook
@@ -39,6 +40,8 @@ async def add_to_suite(
     """
     if suite is None or file is None:
         raise SuiteError("no suite file was given (--suite)", "suite")
+    if isinstance(suite, CombinedSuite):
+        raise SuiteError("is a folder of several suites; copy the case into one of its files", file)
     await asyncio.to_thread(append_case, Path(file), case, comments, allow_plugins=allow_plugins)
     extended = replace(suite, cases=(*suite.cases, replace(case, tools=suite.tools)))
     cases.extend(extended)

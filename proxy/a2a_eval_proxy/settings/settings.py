@@ -139,7 +139,7 @@ class Settings(TraceUrlOption, PluginOption, StoreOption, PrivacyOptions):
         "Store notifications before they are sent, and repeat them until their webhooks take them, for up to a day.",
         False,
     )
-    suite: str | None = _run(types.FILE, "Suite file with cases and evaluators.", None)
+    suite: str | None = _run(types.FILE, "Suite file with cases and evaluators, or a folder of them.", None)
     run: str = _run(types.NAME, "Name of the run. Default: serve- and the current time.", lambda: new_run_name("serve"))
     evaluate: bool = _run(types.SWITCH, "Score turns. Unscored turns stay pending for `worker` or `evaluate`.", True)
     otlp: str | None = _traces(

@@ -11,7 +11,7 @@ from contextlib import AsyncExitStack
 from typing import Any
 
 import click
-from tool_call_evaluators.importers import import_suite
+from tool_call_evaluators.importers import import_suites
 
 from ..admin.worker_api import AdminOptions, worker_app
 from ..net.http_server import listening
@@ -50,7 +50,7 @@ async def work_until_stopped(
     for name in ("procrastinate.utils", "procrastinate.worker.worker", "psycopg.pool"):
         logging.getLogger(name).setLevel(logging.CRITICAL)
     asyncio.get_running_loop().set_exception_handler(log_lost_task)
-    imported = import_suite(suite_file, allow_plugins=allow_plugins) if suite_file else None
+    imported = import_suites(suite_file, allow_plugins=allow_plugins) if suite_file else None
     store = PostgresStore(location)
     try:
         metrics = Metrics()

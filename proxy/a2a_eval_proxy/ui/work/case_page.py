@@ -5,6 +5,7 @@ from __future__ import annotations
 from starlette.exceptions import HTTPException
 from starlette.responses import RedirectResponse, Response
 from tool_call_evaluators.suite.appending import case_text
+from tool_call_evaluators.suite.combined import CombinedSuite
 
 from ...admin.turn_cases_api import append_case, bind_case, recorded_case, repeats
 from ..forms import form_of
@@ -13,7 +14,8 @@ from ..screen import Screen, Values, View
 
 async def _values(view: View) -> Values:
     turn_id = view.request.path_params["turn_id"]
-    values = {"turn_id": turn_id, "suite_file": view.control.suite_file}
+    one_file = not isinstance(view.control.suite, CombinedSuite)
+    values = {"turn_id": turn_id, "suite_file": view.control.suite_file if one_file else None}
     try:
         case, comments = await recorded_case(view.control, turn_id)
     except HTTPException as error:
