@@ -20,8 +20,9 @@ OVERLAYS = DEPLOY / "kustomize" / "overlays"
 Manifest = dict[str, Any]
 
 VALIDATE = """\
-import json, sys
+import functools, json, sys
 import kubernetes_validate as k
+k.utils.schema_contents = functools.cache(k.utils.schema_contents)
 for line in sys.stdin:
     found = []
     for manifest, version in json.loads(line):
@@ -32,7 +33,7 @@ for line in sys.stdin:
             found.append(" ".join([*name, version, str(getattr(error, "message", error))]))
     print(json.dumps(found), flush=True)
 """
-"""Reads jobs by line, and answers each with a line of complaints."""
+"""Reads jobs by line, and answers each with a line of complaints. Reads each file of schemas once, not for each job."""
 
 
 class RenderError(Exception):
