@@ -57,13 +57,19 @@ def test_no_text_becomes_markup_and_the_policy_allows_the_style_only(page):
     assert not re.search(r"""\s(?:src|href)=["'](?!#)""", page.partition("</style>")[2])
 
 
+@pytest.fixture(scope="module")
+def browser(tmp_path_factory):
+    with chromium(tmp_path_factory.mktemp("browser")) as session:
+        yield session
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
 @pytest.mark.parametrize("width", [1280, 360])
-def test_it_can_be_read_on_every_screen(page, tmp_path, width, dark):
+def test_it_can_be_read_on_every_screen(page, browser, tmp_path, width, dark):
     path = tmp_path / "comparison.html"
     path.write_text(page, "utf-8")
-    with chromium(tmp_path) as browser, tab(browser, width=width, dark=dark) as session:
+    with tab(browser, width=width, dark=dark) as session:
         session.get(path.as_uri())
         screenshot(session, ARTIFACTS / f"comparison-{width}-{'dark' if dark else 'light'}.png")
         wide, screen = session.execute_script(
