@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from rich.console import Console, ConsoleOptions, RenderResult
@@ -74,6 +74,7 @@ def turn_table(turns: Sequence[TurnJson], report: Report | None = None, *, ids: 
     table.add_column("verdict", no_wrap=True, min_width=8)
     verdicts = [_verdict(turn, failed, notes) for turn in turns]
     remarks = [_remarks(turn, verdict, notes) for turn, verdict in zip(turns, verdicts, strict=True)]
+    remarks = [said or _why(turn, failed) for turn, said in zip(turns, remarks, strict=True)]
     if any(remarks):
         table.add_column("remarks", overflow="fold", min_width=8)
     if ids:
@@ -161,16 +162,22 @@ def passed(turn: TurnJson) -> bool:
     )
 
 
-def failed_turns(report: Report) -> set[str]:
-    """The turns that count as failed: those that a reason names, and those of conversations that one names."""
-    failed: set[str] = set()
+def failed_turns(report: Report) -> dict[str, str]:
+    """The turns that count as failed, each with the first reason: those that a reason names, and those of conversations
+    that one names."""
+    failed: dict[str, str] = {}
     for conversation in report.conversations:
-        reasons = report.reasons_of(conversation)
-        named = {reason["turn_id"] for reason in reasons if reason["code"] not in USER_REASONS}
-        if None in named:
-            named |= {turn.turn["turn_id"] for turn in conversation.turns if turn.turn is not None}
-        failed |= named - {None}
+        for reason in report.reasons_of(conversation):
+            for turn in conversation.executed if reason["code"] not in USER_REASONS else ():
+                if reason["turn_id"] in (None, turn["turn_id"]):
+                    failed.setdefault(turn["turn_id"], reason["message"].removeprefix(conversation.label).lstrip(",: "))
     return failed
+
+
+def _why(turn: TurnJson, failed: Mapping[str, str] | None) -> list[str]:
+    """Why a turn failed without fault of its own: another turn of its conversation was not executed, for example."""
+    reason = (failed or {}).get(turn["turn_id"])
+    return [f"[red]{escape(plain(reason, _LONGEST_CALL))}[/red]"] if reason else []
 
 
 def gate_table(gates: Iterable[Mapping[str, Any]]) -> Table:
@@ -207,7 +214,7 @@ def _notes(report: Report) -> dict[tuple[str, str], str]:
     }
 
 
-def _verdict(turn: TurnJson, failed: Collection[str] | None, notes: Mapping[tuple[str, str], str]) -> str:
+def _verdict(turn: TurnJson, failed: Mapping[str, str] | None, notes: Mapping[tuple[str, str], str]) -> str:
     if turn["turn_id"] in failed if failed is not None else not passed(turn):
         return "failed"
     if any(notes.get((turn["turn_id"], result["evaluator"])) == GATE_NOT_MET for result in turn["evaluations"]):

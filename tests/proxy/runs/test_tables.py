@@ -151,7 +151,7 @@ def test_a_turn_that_a_reason_names_has_failed_in_its_row_too():
     suite = parse_suite("suite: s\nevaluators: [tool_error]")
     turns = [turn("a", evaluations=GOOD), turn("b", evaluations=[result("tool_error", 0.0)])]
     report = Report.build("r", turns, run_verdict(suite, follow(turns, suite)).to_dict(), suite=suite)
-    assert failed_turns(report) == {"b"}
+    assert failed_turns(report) == {"b": "tool_error failed: tool_error said so"}
     rows = printed(turn_table(report.turns, report))[1:]
     assert [row.split()[3] for row in rows] == [report.status(item) for item in report.conversations]
 
@@ -160,7 +160,8 @@ def test_a_turn_that_never_came_fails_its_conversation_in_every_row():
     suite = parse_suite("suite: s\nevaluators: [tool_error]\ncases: [{id: two, turns: [{user: A}, {user: B}]}]")
     turns = [turn("a", "A", evaluations=GOOD, case="two", conversation="c")]
     report = Report.build("r", turns, run_verdict(suite, follow(turns, suite)).to_dict(), suite=suite)
-    assert failed_turns(report) == {"a"}
+    assert failed_turns(report) == {"a": "turn 2: not executed (no matching turn)"}
+    assert "turn 2: not executed (no matching turn)" in printed(turn_table(report.turns, report), 120)[1]
 
 
 def test_a_table_begins_with_what_failed():
