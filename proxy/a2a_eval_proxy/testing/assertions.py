@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from a2a_tool_capture.models import ToolCall
+from a2a_tool_capture.models import Finding, ToolCall
 from tool_call_evaluators.matching.arguments import Matcher, MatcherLike, as_matcher, call_matches
 from tool_call_evaluators.matching.call_diff import MAX_DIFFED, CallChange, diff_calls
 from tool_call_evaluators.metrics.tool_trajectory import ToolTrajectory, TrajectoryMode
 from tool_call_evaluators.model import EvalCase
 from tool_call_evaluators.report.wording import call_text, counted, one_line, printable
+from tool_call_evaluators.turn_health import calls_unseen, turn_failure_of
 
 TurnJson = Mapping[str, Any]
 """A turn as in /api/turns."""
@@ -30,7 +31,8 @@ def assert_tool_calls(
     `expected` holds calls as in a suite, `{"name": ..., "arguments": {...}}`: without `arguments` none are
     expected, placeholders such as `{"$any": True}` are understood. `mode` and `arguments` (there `matcher`) are those
     of the evaluator `tool_trajectory`, whose score must be 1. With the default, all expected calls were made in this
-    order, and no others. `expected=[]` asserts that no tool was called.
+    order, and no others. `expected=[]` asserts that no tool was called. A turn whose calls are unknown fails, whatever
+    is expected: no source shows calls of the agent, or its answer was lost.
 
     Raises AssertionError where they are not: its first line is the first difference, then both sides are compared.
     Raises ValueError for no turns at all, a malformed expectation, or an unknown option: such a test checks nothing.
@@ -48,11 +50,13 @@ def assert_tool_calls(
             problem = str(error)
     if problem is not None:
         raise ValueError(f"assert_tool_calls: {problem}")  # outside the handler: pytest shows no earlier error
-    if evaluator.measure(case).score == 1.0:
+    unknown = next((why for turn in chosen if (why := _unknown(turn))), None)
+    if unknown is None and evaluator.measure(case).score == 1.0:
         return
     lines = diff_lines(case.expected_tool_calls or (), case.tool_calls, mode, matcher)
-    lines = [f"{_first_difference(lines)} ({mode})", "", *lines, *_hints(chosen, case.expected_tool_calls or (), lines)]
-    raise AssertionError(printable("\n".join(lines)))
+    first = unknown or f"{_first_difference(lines)} ({mode})"
+    hints = _hints(chosen, case.expected_tool_calls or (), lines)
+    raise AssertionError(printable("\n".join([first, "", *lines, *hints])))
 
 
 def _misuse(turns: Sequence[Any], expected: object) -> str | None:
@@ -68,6 +72,16 @@ def _misuse(turns: Sequence[Any], expected: object) -> str | None:
     if name is not None:
         return f'write {{"name": {name!r}, "arguments": None}} in place of {name!r}, to accept any arguments'
     return None
+
+
+def _unknown(turn: TurnJson) -> str | None:
+    """Why the calls of a turn without any are unknown; None if they are known. A task that failed made none."""
+    findings = [Finding.from_dict(finding) for finding in turn["findings"]]
+    if turn["tool_calls"]:
+        return None
+    failure = turn_failure_of(None, "", findings)
+    lost = f"no tool call was captured, and the turn failed: {failure.message}" if failure else None
+    return calls_unseen(turn["state"], 0, findings) or lost
 
 
 def _first_difference(lines: Sequence[str]) -> str:

@@ -8,7 +8,7 @@ import pytest
 from a2a_eval_proxy.testing import assert_tool_calls
 from hypothesis import given
 from hypothesis import strategies as st
-from support.turn_samples import call, turn
+from support.turn_samples import call, finding, turn
 from tool_call_evaluators import EvalCase, ToolTrajectory
 from tool_call_evaluators.matching.call_diff import MAX_DIFFED
 from tool_call_evaluators.metrics.tool_trajectory import TrajectoryMode
@@ -117,6 +117,19 @@ def test_what_the_turn_knows_of_missing_calls_is_told() -> None:
     undeclared = turn("t", capture={**turn("t")["capture"], "declared": False})
     assert "does not declare the tool-call-capture extension" in failure(undeclared, expected(LOOKUP))[-1]
     assert "does not declare" not in "".join(failure([undeclared, turn("u", calls=[MAIL])], expected(LOOKUP)))
+
+
+def test_calls_that_are_unknown_are_never_as_expected() -> None:
+    unseen = turn("t", findings=[finding("no_capture", message="the card declares no extension")])
+    lost = turn("t", state=None, findings=[finding("upstream_cut", "error", message="the stream broke off")])
+    for broken, why in (
+        (unseen, "the tool calls are unknown: the card declares no extension"),
+        (lost, "no tool call was captured, and the turn failed: upstream_cut: the stream broke off"),
+    ):
+        assert failure(broken, [])[0] == why
+        assert failure([turn("u", calls=[MAIL]), broken], expected(MAIL), mode="subset")[0] == why
+        assert failure(broken, expected(LOOKUP))[:3] == [why, "", '- lookup(order_id="A-1")   (not made)']
+    assert_tool_calls(turn("t", state="TASK_STATE_FAILED"), [])
 
 
 def test_control_characters_of_an_agent_do_not_reach_the_terminal() -> None:
