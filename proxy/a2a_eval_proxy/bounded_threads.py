@@ -7,6 +7,7 @@ import asyncio
 from collections.abc import Callable
 from concurrent.futures import CancelledError, Future, InvalidStateError, ThreadPoolExecutor
 from contextlib import suppress
+from functools import partial
 from threading import BoundedSemaphore
 from typing import Any, TypeVar
 
@@ -25,7 +26,8 @@ class BoundedThreads:
     def __init__(self, name: str, threads: int, too_many: Callable[[], Exception]) -> None:
         """`too_many` is raised where `MOST_WAITING` operations wait."""
         self._too_many = too_many
-        self._threads = ThreadPoolExecutor(threads, name)
+        self._new_threads = partial(ThreadPoolExecutor, threads, name)
+        self._threads = self._new_threads()
         self._places = BoundedSemaphore(MOST_WAITING)
 
     async def run(self, work: Callable[[Begin], T]) -> T:
@@ -37,6 +39,11 @@ class BoundedThreads:
         answer.add_done_callback(lambda _: held.clear())  # one that is given up holds its place, but no memory
         self._threads.submit(self._do, held, answer)
         return await asyncio.wrap_future(answer)
+
+    def end(self) -> None:
+        """End the threads once they have nothing to do, without waiting for them. A later operation starts others."""
+        ending, self._threads = self._threads, self._new_threads()
+        ending.shutdown(wait=False)
 
     def _do(self, held: list[Callable[[Begin], Any]], answer: Future[Any]) -> None:
         def begin() -> None:

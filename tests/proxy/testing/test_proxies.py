@@ -15,6 +15,7 @@ from a2a_eval_proxy.testing import EvalProxy, ProxyPool
 from a2a_eval_proxy.testing.proxies import MAX_IDLE
 from a2a_tool_capture.errors import AgentUnreachableError
 from agents.scenario_agent import scenario_agent
+from support.patience import PATIENCE_S
 from support.ports import held_ports
 
 
@@ -100,7 +101,9 @@ def test_nothing_is_left_behind(tmp_path: Path, agent: str, monkeypatch: pytest.
     pool.close()
     assert pool.exported == []
     assert list(tmp_path.iterdir()) == []
-    assert set(threading.enumerate()) <= before  # threads of earlier tests may end meanwhile
+    for thread in set(threading.enumerate()) - before:
+        thread.join(PATIENCE_S)
+        assert not thread.is_alive(), thread
 
 
 @pytest.mark.parametrize(

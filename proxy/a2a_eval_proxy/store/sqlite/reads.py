@@ -60,6 +60,10 @@ class SqliteReads(StoreReads):
         self._searches = BoundedThreads("store searches", 2, self._too_many)  # thousands of turns: others do not wait
         self._changes = BoundedThreads("store changes", 1, self._too_many)  # SQLite makes one at a time
 
+    def _end_threads(self) -> None:
+        for threads in (self._reads, self._searches, self._changes):
+            threads.end()
+
     def _too_many(self) -> Exception:
         return StoreFileError(f"store {self._path}: {MOST_WAITING} operations wait for it already")
 

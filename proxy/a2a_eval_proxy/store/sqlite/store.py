@@ -59,6 +59,7 @@ class SqliteStore(SqliteReads, QueuedWrites):
 
     def close(self, timeout_s: float = 30.0) -> None:
         super().close(timeout_s)
+        self._end_threads()
         if self.closed:
             self._let_go()
 
