@@ -1,7 +1,8 @@
-"""The fuzzer of the byte path: `make fuzz`, or `make fuzz ARGS="--minutes 30 --seed 7"`.
+"""The fuzzer of the byte path and the push relay: `make fuzz`, or `make fuzz ARGS="--minutes 30 --seed 7"`.
 
-Rounds of many clients against a hostile agent, with the proxy as a process between them. Prints the seed, a line for
-each round, and for a finding what both sides did. Exit code 0 without a finding, 1 with one.
+Rounds of many clients against a hostile agent, with the proxy as a process between them; every third one is about
+webhooks. Prints the seed, a line for each round, and for a finding what both sides did. Exit code 0 without a finding,
+1 with one.
 """
 
 from __future__ import annotations
@@ -20,6 +21,8 @@ from support.proxy import COMMAND
 from . import plants
 from .plan import BEHAVIOURS, Round, round_of
 from .plants import PLANTS
+from .push_plan import PushRound, push_round_of
+from .push_rounds import run_push_round
 from .rounds import PATIENCE_S, Result, run_round
 
 _SEEDS = 1_000_000
@@ -41,19 +44,36 @@ async def _fuzz(options: argparse.Namespace, seed: int) -> int:
     exchanges = found = 0
     index = options.round or 0
     while True:
-        plan = round_of(seed, index, connections=options.connections, only=frozenset(options.only))
-        result = await run_round(plan, [options.proxy], patience_s=options.patience)
-        exchanges += result.exchanges
-        found += bool(result.findings)
-        print(_line(plan, result), flush=True)
-        if result.findings:
-            print(told(plan, result, time.monotonic() - started), flush=True)
+        for about_push in _kinds(options, index):
+            plan, result = await _play(options, seed, index, [options.proxy], push=about_push)
+            exchanges += result.exchanges
+            found += bool(result.findings)
+            print(_line(plan, result), flush=True)
+            if result.findings:
+                print(told(plan, result, time.monotonic() - started), flush=True)
         index += 1
         over = time.monotonic() - started > options.minutes * 60 or options.round is not None
         if over or (result.findings and not options.keep_going):
             break
     print(f"{exchanges} exchanges in {time.monotonic() - started:.0f} s, rounds with findings: {found}")
     return 1 if found else 0
+
+
+def _kinds(options: argparse.Namespace, index: int) -> tuple[bool, ...]:
+    """Whether the rounds of this number are about push: after every second one of the byte path, one is."""
+    if options.push or options.only or options.round is not None:
+        return (options.push,)
+    return (False, True) if index % 2 else (False,)
+
+
+async def _play(
+    options: argparse.Namespace, seed: int, index: int, command: Sequence[str | Path], *, push: bool
+) -> tuple[Round | PushRound, Result]:
+    if push:
+        webhooks = push_round_of(seed, index, webhooks=options.connections)
+        return webhooks, await run_push_round(webhooks, command)
+    plan = round_of(seed, index, connections=options.connections, only=frozenset(options.only))
+    return plan, await run_round(plan, command, patience_s=options.patience)
 
 
 async def _find_plants(names: list[str], seed: int, options: argparse.Namespace) -> int:
@@ -63,8 +83,7 @@ async def _find_plants(names: list[str], seed: int, options: argparse.Namespace)
         command = [sys.executable, Path(plants.__file__), name]
         started = time.monotonic()
         for index in itertools.count():
-            plan = round_of(seed, index, connections=options.connections, only=frozenset(options.only))
-            result = await run_round(plan, command, patience_s=options.patience)
+            plan, result = await _play(options, seed, index, command, push=PLANTS[name].is_of_push)
             seconds = time.monotonic() - started
             if result.findings or seconds > _PLANT_FOUND_WITHIN_S:
                 break
@@ -78,16 +97,18 @@ async def _find_plants(names: list[str], seed: int, options: argparse.Namespace)
     return 1 if hidden else 0
 
 
-def _line(plan: Round, result: Result) -> str:
+def _line(plan: Round | PushRound, result: Result) -> str:
     ends = ", ".join(f"{count} {end}" for end, count in sorted(result.ends.items()))
     timed = ", timed" if plan.timed else ""
     peak = result.peak_rss >> 20
-    return f"round {plan.index}: {plan.clients} clients{timed}, {result.seconds:.1f} s, peak {peak} MB: {ends}"
+    what = "webhooks at once" if isinstance(plan, PushRound) else "clients"
+    return f"round {plan.index}: {plan.clients} {what}{timed}, {result.seconds:.1f} s, peak {peak} MB: {ends}"
 
 
-def told(plan: Round, result: Result, seconds: float) -> str:
+def told(plan: Round | PushRound, result: Result, seconds: float) -> str:
     """The findings of a round, how to play it again, and what both sides of the exchanges did."""
-    lines = [f"FOUND after {seconds:.0f} s: to play the round again, --seed {plan.seed} --round {plan.index}"]
+    again = f"--seed {plan.seed} --round {plan.index}{' --push' if isinstance(plan, PushRound) else ''}"
+    lines = [f"FOUND after {seconds:.0f} s: to play the round again, {again}"]
     for finding in result.findings[:5]:
         lines.append(f"{finding.fault}: {finding.message}")
         lines += [result.scripts[token] for token in finding.tokens[:4] if token in result.scripts]
@@ -103,6 +124,7 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--round", type=int, help="only this round of the seed")
     parser.add_argument("--connections", type=int, default=120, help="client connections in a round")
     parser.add_argument("--only", nargs="*", default=[], choices=BEHAVIOURS, metavar="BEHAVIOUR", help="only these")
+    parser.add_argument("--push", action="store_true", help="only rounds of the push relay")
     parser.add_argument("--keep-going", action="store_true", help="go on after a finding")
     parser.add_argument("--patience", type=float, default=PATIENCE_S, help="seconds without a byte that are a hang")
     parser.add_argument(

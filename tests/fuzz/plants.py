@@ -1,4 +1,4 @@
-"""Known faults of the byte path, to be put back one at a time: does the fuzzer find them?
+"""Known faults of the byte path and the push relay, to be put back one at a time: does the fuzzer find them?
 
 Each is a few lines of source replaced while the module is imported, in the process under test only. A replacement that
 does not fit the source any more ends the process with a sentence: then it is to be written anew.
@@ -35,6 +35,11 @@ class Plant:
 
     what: str
     edits: tuple[Edit, ...]
+
+    @property
+    def is_of_push(self) -> bool:
+        """Whether rounds of the push relay find it."""
+        return any(edit.module.startswith("push.") or edit.module == "store.webhooks" for edit in self.edits)
 
 
 _FRAMING_FROM_HEADERS = Edit(
@@ -189,6 +194,80 @@ PLANTS = {
                 "net.http_messages",
                 "            self.reusable = False\n            if self.complete:",
                 "            if self.complete:",
+            ),
+        ),
+    ),
+    "push-crosses-webhooks": Plant(
+        "a notification goes to the webhook that was notified before",
+        (
+            Edit(
+                "push.listener",
+                "            answer = await self._relay.sender.send(webhook.url, method",
+                """
+            url, self.planted = getattr(self, "planted", webhook.url), webhook.url
+            answer = await self._relay.sender.send(url, method""",
+            ),
+        ),
+    ),
+    "push-shows-calls": Plant(
+        "who did not ask is notified of tool calls",
+        (Edit("push.listener", "        if not webhook.asked:", "        if False:"),),
+    ),
+    "push-overlooks-encoded-calls": Plant(
+        "tool calls are removed from notifications without content coding alone",
+        (Edit("push.notifications", "decoded = decoded_whole(encoding, body, max_bytes)", "decoded = body"),),
+    ),
+    "push-sends-again": Plant(
+        "what a client answers with 503 is sent again",
+        (
+            Edit(
+                "push.sender",
+                "    response = await client.request(method.encode(), target, headers, body)\n",
+                """    response = await client.request(method.encode(), target, headers, body)
+    if response.status == 503:
+        response.close()
+        response = await client.request(method.encode(), target, headers, body)
+""",
+            ),
+        ),
+    ),
+    "push-forgets-who-left": Plant(
+        "what an agent that leaves has sent is dropped",
+        (
+            Edit(
+                "push.listener",
+                "        first = await receive()",
+                "        await asyncio.sleep(0.05)\n        first = await receive()",
+            ),
+        ),
+    ),
+    "push-two-at-a-time": Plant(
+        "notifications of a webhook are sent concurrently",
+        (Edit("push.listener", "        async with turn:", "        if True:"),),
+    ),
+    "push-keeps-deleted": Plant(
+        "a deleted configuration is notified further",
+        (
+            Edit(
+                "store.webhooks",
+                "DELETE FROM webhooks WHERE task_key = :task_key AND config_key",
+                "DELETE FROM webhooks WHERE task_key = :task_key AND url",
+            ),
+        ),
+    ),
+    "push-shows-the-address": Plant(
+        "a client sees the proxy's address where the agent repeats it",
+        (Edit("push.relay", "return self.addresses.restored(body, urls) if urls else body", "return body"),),
+    ),
+    "push-keeps-bytes": Plant(
+        "memory grows with each notification",
+        (
+            Edit(
+                "push.listener",
+                "        turn = self._turns.setdefault(",
+                """
+        self.planted = [*getattr(self, "planted", ()), b"x" * (1 << 20)]
+        turn = self._turns.setdefault(""",
             ),
         ),
     ),

@@ -17,7 +17,7 @@ from support.proxy import Proxy
 
 from .agent import Agent
 from .clients import Client
-from .ledger import End, Fault, Finding, Ledger
+from .ledger import Fault, Finding, Ledger
 from .plan import Round, exchange
 from .values import ConnectionPlan, Exchange, token_of
 
@@ -43,7 +43,7 @@ class Result:
     findings: list[Finding]
     seconds: float
     exchanges: int
-    ends: Counter[End] = field(default_factory=Counter)
+    ends: Counter[str] = field(default_factory=Counter)
     peak_rss: int = 0
     scripts: dict[bytes, str] = field(default_factory=dict)
 
@@ -59,7 +59,7 @@ async def run_round(plan: Round, command: Sequence[str | Path], *, patience_s: f
             )
             await asyncio.to_thread(proxy.__enter__)
             try:
-                watch = _Process(proxy)
+                watch = ProxyProcess(proxy)
                 agent.proxy_port = watch.port
                 await _play(plan, ledger, watch, patience_s)
                 if not ledger.findings:
@@ -73,7 +73,7 @@ async def run_round(plan: Round, command: Sequence[str | Path], *, patience_s: f
                 await asyncio.to_thread(proxy.__exit__, None, None, None)
     findings = ledger.findings or ledger.settle()  # of a round that was broken off not all can be said
     scripts = {token: found.script() for item in findings for token in item.tokens if (found := ledger.exchange(token))}
-    return Result(findings, time.monotonic() - started, plan.exchanges, ledger.ends, watch.peak, scripts)
+    return Result(findings, time.monotonic() - started, plan.exchanges, Counter(ledger.ends), watch.peak, scripts)
 
 
 def _arguments(plan: Round) -> list[str]:
@@ -83,7 +83,7 @@ def _arguments(plan: Round) -> list[str]:
     return arguments
 
 
-async def _play(plan: Round, ledger: Ledger, watch: _Process, patience_s: float) -> None:
+async def _play(plan: Round, ledger: Ledger, watch: ProxyProcess, patience_s: float) -> None:
     """All connections of the plan, so many at once as it says, until the first finding."""
     for connection in plan.connections:
         for batch in connection.batches:
@@ -118,7 +118,7 @@ async def _control(plan: Round, ledger: Ledger, port: int, patience_s: float) ->
         await Client(ConnectionPlan(((item,),)), ledger, port, patience_s).run()
 
 
-class _Process:
+class ProxyProcess:
     """The proxy's process from outside."""
 
     def __init__(self, proxy: Proxy) -> None:

@@ -9,6 +9,8 @@ from dataclasses import replace
 import pytest
 from fuzz.__main__ import told
 from fuzz.plan import BEHAVIOURS, round_of
+from fuzz.push_plan import push_round_of
+from fuzz.push_rounds import run_push_round
 from fuzz.rounds import run_round
 from support.patience import PATIENCE_S
 from support.proxy import COMMAND
@@ -27,6 +29,9 @@ async def test_nothing_crosses_and_nothing_hangs() -> None:
         round_of(secrets.randbelow(1_000_000), 0, connections=_CONNECTIONS),
     ]
     at_once = [replace(plan, clients=_CONNECTIONS) for plan in plans]
-    results = await asyncio.gather(*(run_round(plan, [COMMAND], patience_s=PATIENCE_S) for plan in at_once))
-    found = [told(plan, result, result.seconds) for plan, result in zip(plans, results, strict=True) if result.findings]
+    webhooks = push_round_of(secrets.randbelow(1_000_000), 0, webhooks=_CONNECTIONS)
+    rounds = [run_round(plan, [COMMAND], patience_s=PATIENCE_S) for plan in at_once]
+    results = await asyncio.gather(*rounds, run_push_round(webhooks, [COMMAND]))
+    outcomes = zip([*plans, webhooks], results, strict=True)
+    found = [told(plan, result, result.seconds) for plan, result in outcomes if result.findings]
     assert not found, "\n".join(found)
