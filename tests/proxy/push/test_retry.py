@@ -26,7 +26,8 @@ HOOK = "taskPushNotificationConfig"
 
 @pytest.fixture
 async def patient(pushing_agent: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Relay]:
-    """A relay that repeats notifications, without pauses."""
+    """A relay that repeats notifications without pauses, and does not look for those that others left."""
+    monkeypatch.setattr(retry, "_LOOK_EVERY_S", 10 * PATIENCE_S)
     monkeypatch.setattr(retry, "FIRST_PAUSE_S", 0.02)
     monkeypatch.setattr(retry, "LONGEST_PAUSE_S", 0.02)
     async with relaying(pushing_agent, tmp_path / "turns.db", push_retry=True) as relay:
