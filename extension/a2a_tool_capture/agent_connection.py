@@ -135,8 +135,10 @@ class AgentConnection:
                     card = await transport.get_extended_agent_card(
                         GetExtendedAgentCardRequest(), context=self.context(interface)
                     )
-                return card, interface
-            except AgentError as error:
+                if card is not None:
+                    return card, interface
+                spoken = spoken or version  # the agent ended the call with OK, and without a card
+            except (AgentError, AttributeError) as error:  # AttributeError: a2a-sdk converts a card of 0.3 that is None
                 if not spoken and "UNIMPLEMENTED" not in str(error):
                     spoken = version
         capabilities = AgentCapabilities(streaming=True)

@@ -92,8 +92,13 @@ METHODS = _methods()
 """By the path of the call, `/PACKAGE.SERVICE/METHOD`."""
 
 
-def decoded(message_type: type[Message], data: bytes) -> Message:
-    """The message that `data` encodes. Raises ValueError, also for one with too many values to be read."""
+def decoded(message_type: type[Message], data: bytes | None) -> Message:
+    """The message that `data` encodes. Raises ValueError, also for one with too many values to be read.
+
+    `data` is None where the agent ended a call with OK, and without the message that the method returns.
+    """
+    if data is None:
+        raise ValueError("the call ended with OK and without a message")
     message = message_type()
     try:
         message.ParseFromString(data)

@@ -79,7 +79,7 @@ class _ChannelOfExchange:
         options["response_deserializer"] = partial(self._read, path)
         return partial(self._call, path, self._channel.unary_stream(path, **options), None)
 
-    def _read(self, path: str, data: bytes) -> Message:
+    def _read(self, path: str, data: bytes | None) -> Message:
         """The decoded message; an empty one where it is not readable, since grpcio hides exceptions."""
         method = METHODS[path]
         try:
