@@ -47,7 +47,7 @@ class StoredRunOptions(StoreOption):
     run: str | None = _run(types.run_name("NAME"), "Only turns of this run.", None)
 
 
-class ReportOptions(TraceUrlOption):
+class ReportOptions(Options):
     """How a suite is read, and where the report goes."""
 
     report: Path | None = option(
@@ -248,7 +248,7 @@ class ValidateOptions(DrivenAgentOptions, PluginOption):
     format: str | None = option(types.one_of("suite", *_IMPORTED), "Suite file format; detected by default.", None)
 
 
-class EvaluateOptions(PluginOption, ReportOptions, RedactionOptions, StoredRunOptions):
+class EvaluateOptions(TraceUrlOption, PluginOption, ReportOptions, RedactionOptions, StoredRunOptions):
     suite: tuple[str, ...] = _run(
         types.ValueType(types.TEXTS.parse, "FILE", completes="file"),
         "Suite file with cases and evaluators, or a folder of them. Repeatable.",

@@ -106,17 +106,14 @@ async def run_and_show(options: RunOptions) -> bool:
         await write_simulation(simulation, conclusion.report, plan.scenarios, options.store)
     elif simulation:
         plan = replace(plan, warnings=[*plan.warnings, f"{simulation} is not written: --no-content"])
-    return show_result(await _completed(conclusion, options), plan, options)
+    return show_result(await _compared(conclusion, options), plan, options)
 
 
-async def _completed(conclusion: RunResult, options: RunOptions | EvaluateOptions) -> RunResult:
-    """This result with what its report shows besides: links to traces, and the change from the baseline.
-
-    Raises StoreError.
-    """
-    report = replace(conclusion.report, trace_url=options.trace_url or "")
+async def _compared(conclusion: RunResult, options: RunOptions | EvaluateOptions) -> RunResult:
+    """This result with its comparison with the baseline, if there is one. Raises StoreError."""
     if options.baseline is None:
-        return replace(conclusion, report=report)
+        return conclusion
+    report = conclusion.report
     cases = {item.case_id for item in report.conversations if item.case_id} if options.selection else None
     comparison = await compare_runs(options.store, options.baseline, report.run, cases)
     return replace(conclusion, report=replace(report, baseline=comparison))
@@ -190,7 +187,8 @@ async def evaluate_and_show(options: EvaluateOptions) -> bool:
             planned=progress.planned,
             advanced=progress.advanced,
         )
-    return show_result(await _completed(conclusion, options), plan.selecting(options.selection), options)
+    conclusion = replace(conclusion, report=replace(conclusion.report, trace_url=options.trace_url or ""))
+    return show_result(await _compared(conclusion, options), plan.selecting(options.selection), options)
 
 
 async def _newest(store: str) -> str | None:

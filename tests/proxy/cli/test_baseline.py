@@ -50,7 +50,9 @@ def test_a_run_is_compared_with_an_earlier_one(
     assert {case["case"]: case["status"] for case in report["baseline"]["cases"]}.keys() == {"one", "two", "new"}
     assert "change from monday" in Path("report/report.html").read_text()
     assert "monday → tuesday" in Path("report/comparison.html").read_text()
-    assert ended("evaluate --suite suite.yaml --run tuesday --baseline monday --case one", monkeypatch) == 1
+    evaluate = "evaluate --suite suite.yaml --run tuesday --baseline monday --case one --report again"
+    assert ended(f"{evaluate} --trace-url http://jaeger/{{trace_id}}", monkeypatch) == 1
+    assert 'data-trace-url="http://jaeger/{trace_id}"' in Path("again/report.html").read_text()
     assert "missing" not in capsys.readouterr().out, "only the selected case is compared"
 
 
