@@ -121,7 +121,7 @@ def test_two_runs_are_compared_with_the_differences_of_their_report(runs):
     response = runs.get("/compare?a=shop-1&b=shop-2")
     assert "<h1>shop-1 → shop-2</h1>" in response.text
     assert "newly failing: " in response.text
-    assert "<option selected>shop-1</option>" in response.text
+    assert '<option value="shop-1" selected>shop-1</option>' in response.text
     assert 'href="compare?a=shop-2&amp;b=shop-1"' in response.text
     assert response.text.count("<style") == 0
 
