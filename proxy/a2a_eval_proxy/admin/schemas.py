@@ -76,7 +76,7 @@ _HEADERS = listed({"type": "array", "items": TEXT, "minItems": 2, "maxItems": 2}
 _CONTENT = {"bytes": COUNT, "text": TEXT, "base64": TEXT, "withheld": TEXT}
 _BODY = record(optional=["text", "base64", "withheld", "cut", "coding"], **_CONTENT, cut=BOOLEAN, coding=TEXT)
 _EXCHANGE = record(
-    offset_s=NUMBER, opens_turn=BOOLEAN,
+    offset_s=NUMBER, opens_turn=BOOLEAN, notification=BOOLEAN,
     request=record(method=TEXT, target=TEXT, headers=_HEADERS, body=_BODY),
     response=nullable(record(
         optional=["events", "events_left_out", "body", "pieces"],

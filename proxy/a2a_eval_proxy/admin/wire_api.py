@@ -107,6 +107,7 @@ def _exchange(privacy: Privacy, one: Mapping[str, Any], began: float) -> dict[st
     shown: dict[str, Any] = {
         "offset_s": _offset(one["started_at"], began),
         "opens_turn": bool(one["turn_id"]),
+        "notification": one["notification"],
         "request": {
             **request,
             "target": privacy.text(request["target"]),

@@ -30,7 +30,7 @@ class LearnedFacts:
         self._dropped = ProblemLog(logger, "{count} fact(s) about webhooks were dropped: the store takes none")
 
     def add(self, change: Callable[..., Awaitable[object]], *arguments: str | float) -> asyncio.Future[None]:
-        """Store a fact by a method of a table. The result is there once it is stored; nobody has to wait for it."""
+        """Store a fact by a method of a table. The result is there once it is stored; a caller need not wait for it."""
         stored = self._waiting.setdefault((change, *arguments), asyncio.get_running_loop().create_future())
         if len(self._waiting) > _MOST_WAITING:
             self._dropped.seen()

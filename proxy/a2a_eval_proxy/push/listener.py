@@ -8,12 +8,14 @@ import logging
 import re
 from collections.abc import Awaitable, Callable, MutableMapping
 from contextlib import suppress
+from dataclasses import dataclass
 from typing import Any
 from weakref import WeakValueDictionary
 
 from a2a_tool_capture import Finding, Severity
 
 from ..capture.held_bytes import HeldBytes
+from ..clock import CLOCK
 from ..net.http_client import RawHeaders
 from ..protocol.headers import read_request
 from ..store import StoreError
@@ -42,6 +44,23 @@ _MAX_HELD_BYTES = 64 * 1024 * 1024
 _NOT_SENT = ("GET", "HEAD", "OPTIONS", "TRACE", "CONNECT")
 
 
+@dataclass(slots=True)
+class NotificationRecord:
+    """A notification as its agent sent it, without the addresses of webhooks, and the answer that it got."""
+
+    arrived_at: float
+    """In seconds since the epoch."""
+    task_id: str
+    """"" where it is not known."""
+    method: str
+    headers: RawHeaders
+    body: bytes
+    answer: WebhookAnswer | None = None
+    """None if the client did not answer in time."""
+    problem: str = ""
+    """The code of the finding for a notification that the client did not answer."""
+
+
 class _RefusedError(Exception):
     """The agent gets this error; nothing reaches the client."""
 
@@ -53,7 +72,9 @@ class _RefusedError(Exception):
 class PushListener:
     """The ASGI application of the push port."""
 
-    def __init__(self, relay: PushRelay, max_body_bytes: int) -> None:
+    def __init__(self, relay: PushRelay, max_body_bytes: int, record: Callable[[NotificationRecord], None]) -> None:
+        """`record` receives each notification once it is passed on, or is not going to be."""
+        self._record = record
         self._relay = relay
         self._max_body_bytes = max_body_bytes
         self._bodies = HeldBytes(max(_MAX_HELD_BYTES, 2 * max_body_bytes))
@@ -139,22 +160,39 @@ class PushListener:
     async def _in_order(
         self, webhook: Webhook, scope: MutableMapping[str, Any], body: bytes, time: StoreTime
     ) -> WebhookAnswer:
-        notification = await self._read(read_request(scope["headers"]).forward, body, time)
+        arrived_at = CLOCK.now()
+        original = read_notification(read_request(scope["headers"]).forward, body, self._max_body_bytes)
+        notification = await self._restored(original, time)
         stream, ended = self._relay.captured(webhook, notification)
+        record = NotificationRecord(arrived_at, stream.task_id, scope["method"], *self._recorded(original))
         try:
             answer = await self._passed_on(webhook, notification, stream, scope["method"], scope["query_string"], time)
         except UnsentError as error:
             self._unsent.seen()
             self._relay.capture.report(stream, Finding(error.code, str(error), Severity.WARNING))
-            answer = _error(error.status, str(error))
+            answer, record.problem = _error(error.status, str(error)), error.code
+        except asyncio.CancelledError:  # its time is over
+            record.problem = "push_timeout"
+            self._record(record)
+            raise
+        record.answer = answer
+        self._record(record)
         if ended is not None:
             with suppress(StoreError):  # it is stored later
                 await time.wait(ended)
         return answer
 
-    async def _read(self, headers: RawHeaders, body: bytes, time: StoreTime) -> Notification:
-        """A notification, with the client's own URL where the agent repeats the proxy's address in an unsigned one."""
-        notification = read_notification(headers, body, self._max_body_bytes)
+    def _recorded(self, notification: Notification) -> tuple[RawHeaders, bytes]:
+        """Header and body, without the addresses of webhooks."""
+        headers, body = notification.headers, notification.body
+        if not self._relay.addresses.may_be_in(notification.decoded):
+            return headers, body
+        decoded = self._relay.addresses.masked(notification.decoded)
+        return (headers if notification.decoded is body else without_body_fields(headers)), decoded
+
+    async def _restored(self, notification: Notification, time: StoreTime) -> Notification:
+        """With the client's own URL where the agent repeats the proxy's address in an unsigned notification."""
+        headers = notification.headers
         if not self._relay.addresses.may_be_in(notification.decoded) or is_signed(headers):
             return notification
         try:

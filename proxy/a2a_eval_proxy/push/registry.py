@@ -96,7 +96,7 @@ class WebhookRegistry:
             await time.wait(self._learned.add(self._table.set_config, webhook_id, self._key(config_id)))
 
     def task_ended(self, task_id: str, now: float) -> Awaitable[None]:
-        """Store that a task has ended; nobody has to wait for that."""
+        """Store that a task has ended; a caller need not wait for that."""
         return self._learned.add(self._table.task_ended, self._key(self._identifier(task_id)), int(now))
 
     def ended(self, webhook_id: str, now: float) -> None:

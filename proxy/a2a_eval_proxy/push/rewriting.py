@@ -134,6 +134,10 @@ class RelayAddresses:
 
         return self._in_json.sub(url, body)
 
+    def masked(self, body: bytes) -> bytes:
+        """JSON without the ids of webhooks."""
+        return self._in_json.sub(lambda match: match[0].removesuffix(match[1]) + b"***", body)
+
     def restored_text(self, text: str, urls: Mapping[str, str]) -> str:
         """As `restored`, for plain text."""
         return self._in_text.sub(lambda match: urls.get(match[1], match[0]), text)

@@ -24,6 +24,7 @@ def exchange_json(exchange: WireExchange) -> dict[str, Any]:
         "started_at": exchange.started_at,
         "turn_id": exchange.turn_id,
         "task_ids": list(exchange.task_ids),
+        "notification": exchange.is_notification,
         "request": _request(exchange),
         "response": _response(exchange) if exchange.status else None,
         "ended_at": exchange.ended_at,

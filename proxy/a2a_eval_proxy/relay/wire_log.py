@@ -31,7 +31,8 @@ Part = tuple[float, bytes]
 
 
 class WireExchange:
-    """One exchange with the agent. Its log counts what it keeps; nothing is kept any more once `forgotten`."""
+    """One exchange with the agent, or one notification with the answer that the agent got. Its log counts what it
+    keeps; nothing is kept any more once `forgotten`."""
 
     # Defaults are of the class: most exchanges set few of them, and each assignment takes time on the byte path.
     body = b""
@@ -52,6 +53,8 @@ class WireExchange:
     left_out = events_left_out = 0
     """Bytes of the response that are not kept, and the number of events that have none in `parts`."""
     ended_at: float | None = None
+    is_notification = False
+    """Whether the agent sent the request, to a webhook of a client."""
     problem = ""
     """The code of the finding that explains how it ended; "" for a complete response."""
     size = 0

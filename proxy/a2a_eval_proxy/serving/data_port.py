@@ -8,6 +8,7 @@ import ssl
 from collections.abc import Sequence
 from contextlib import AsyncExitStack
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
 
 from ..capture.turn_book import TurnBook
 from ..clock import CLOCK
@@ -15,12 +16,13 @@ from ..errors import GrpcMissingError
 from ..net.browser_guard import BrowserGuard, HostNames
 from ..net.client_limits import FILES_WHEN_TRANSCODING, ClientLimits, connections_possible
 from ..net.file_watcher import FileWatch
+from ..net.http_client import RequestHead
 from ..net.http_server import Address, HttpServer, listening, reachable
 from ..net.tls import ServerTls, TlsFiles
 from ..privacy.policy import privacy_of
 from ..protocol.agent_card import grpc_address
 from ..push.capture import NotificationCapture, NotifiedTasks
-from ..push.listener import PushListener
+from ..push.listener import NotificationRecord, PushListener
 from ..push.registry import WebhookRegistry
 from ..push.relay import PushRelay
 from ..relay.forwarder import Forwarder
@@ -28,7 +30,7 @@ from ..relay.negotiation import Negotiation
 from ..relay.opted_in_tasks import Callers, OptedInTasks
 from ..relay.upstream import Upstream
 from ..relay.wire_json import exchange_json
-from ..relay.wire_log import MAX_AGE_S, WireLog
+from ..relay.wire_log import MAX_AGE_S, WireExchange, WireLog
 from ..settings import Settings
 from ..telemetry.counters import Metrics
 from ..telemetry.problem_log import ProblemLog
@@ -187,7 +189,7 @@ class DataPort:
         stack.callback(asyncio.get_running_loop().create_task(relay.watch()).cancel)
         if address is None:
             return
-        listener = PushListener(relay, settings.max_body_bytes)
+        listener = PushListener(relay, settings.max_body_bytes, self._keep_notification)
         stack.callback(listener.close)
         if relay.retry is not None:
             stack.push_async_callback(relay.retry.close)
@@ -202,6 +204,21 @@ class DataPort:
             self._push_tls,
         )
         logger.info("webhooks: notifications of the agent are received on %s", server.url)
+
+    def _keep_notification(self, record: NotificationRecord) -> None:
+        """Keep a notification for the wire of its turn."""
+        log = self._wire_log
+        if log is None or not record.task_id or not log.admits(record.arrived_at):
+            return
+        path = f"{urlsplit(self._settings.push_url or '').path}/***"  # the rest is a secret
+        head = RequestHead(record.method.encode(), path.encode(), record.headers)
+        wire = WireExchange(log, record.arrived_at, head, b"")
+        wire.is_notification, wire.named_task = True, record.task_id
+        wire.keep(record.body, complete=True)
+        if record.answer is not None:
+            wire.status, wire.headers, wire.response_at = record.answer.status, record.answer.headers, CLOCK.now()
+            wire.part(record.answer.body, CLOCK.now())
+        wire.end(CLOCK.now(), record.problem, b"")
 
     def _client_limits(self) -> ClientLimits:
         settings = self._settings

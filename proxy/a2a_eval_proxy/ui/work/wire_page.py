@@ -33,11 +33,11 @@ async def _values(view: View) -> Values:
 
 def _exchange(one: Mapping[str, Any], proxy_url: str | None, agent: str) -> dict[str, Any]:
     request, response = one["request"], one["response"]
-    is_grpc = ["content-type", "application/grpc"] in request["headers"]
+    has_curl = not (one["notification"] or ["content-type", "application/grpc"] in request["headers"])
     events = response.get("events", []) if response is not None else []
     return {
         **one,
-        "curl": curl_command(request, proxy_url, agent) if proxy_url and not is_grpc else None,
+        "curl": curl_command(request, proxy_url, agent) if proxy_url and has_curl else None,
         "request_text": _text(request["body"]),
         "response_text": _text(response["body"]) if response is not None and "body" in response else None,
         "events": [{**event, **_event(event)} for event in events[:_MOST_EVENTS]],
