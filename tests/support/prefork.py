@@ -61,11 +61,12 @@ def import_everything() -> None:
             if not any(part in module.name for part in NOT_IMPORTED):
                 importlib.import_module(module.name)
     from ssl_context import share_ssl_context  # beside this script
-    from tool_call_evaluators.suite.model import Suite
+    from tool_call_evaluators.suite.model import Case, Suite
     from tool_call_evaluators.typed import adapter
 
     share_ssl_context()
-    adapter(Suite)  # reads suites
+    for declared in (Suite, Case):
+        adapter(declared)  # reads and writes suites
     if len(list(Path("/proc/self/task").iterdir())) > 1:
         raise RuntimeError("an import has started a thread")
 
