@@ -138,7 +138,7 @@ class AgentConnection:
                 if card is not None:
                     return card, interface
                 spoken = spoken or version  # the agent ended the call with OK, and without a card
-            except (AgentError, AttributeError) as error:  # AttributeError: a2a-sdk converts a card of 0.3 that is None
+            except AgentError as error:
                 if not spoken and "UNIMPLEMENTED" not in str(error):
                     spoken = version
         capabilities = AgentCapabilities(streaming=True)
@@ -175,10 +175,22 @@ def _choose(card: AgentCard, binding: str | None) -> AgentInterface:
 
 @contextmanager
 def mapped_errors(url: str) -> Iterator[None]:
-    """Raise the SDK's exceptions, including several kinds of parsing errors, as a CaptureError."""
+    """Raise the SDK's exceptions, including several kinds of parsing errors, as a CaptureError.
+
+    AttributeError: a gRPC call ended with OK and without a message, which the SDK reads as None.
+    """
     try:
         yield
-    except (A2AError, httpx.HTTPError, httpx.InvalidURL, ParseError, ValueError, TypeError, KeyError) as error:
+    except (
+        A2AError,
+        httpx.HTTPError,
+        httpx.InvalidURL,
+        ParseError,
+        ValueError,
+        TypeError,
+        KeyError,
+        AttributeError,
+    ) as error:
         raise _error_from(error, url) from error
 
 

@@ -9,7 +9,7 @@ import grpc
 import grpc.aio
 import httpx
 import pytest
-from a2a_tool_capture.client import CaptureClient
+from a2a_tool_capture.client import AgentError, CaptureClient
 from support.grpc_proxy import running_proxy
 
 SEND = {"message": {"messageId": "m", "role": "ROLE_USER", "parts": [{"text": "hi"}]}}
@@ -49,6 +49,9 @@ async def test_it_is_an_error_of_the_agent(address, tmp_path, caplog):
     assert "Traceback" not in caplog.text
 
 
-async def test_a_client_knows_it_as_an_agent_without_a_card(address):
-    async with CaptureClient(f"grpc://{address}") as client:
+@pytest.mark.parametrize("streaming", [False, True])
+async def test_a_client_knows_it_as_an_agent_without_a_card(address, streaming):
+    async with CaptureClient(f"grpc://{address}", streaming=streaming) as client:
         assert client.card.name == f"grpc://{address}"
+        with pytest.raises(AgentError):
+            await client.send("hi")
