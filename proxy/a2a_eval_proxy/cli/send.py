@@ -41,14 +41,18 @@ def send(options: SendOptions) -> bool:
             show(transcript.update(so_far.turn_tool_calls, so_far.response_text))
 
     with redirect_stdout(sys.stderr):  # a Python agent may print
-        turn = run_async(
-            send_message(
-                options.agent_options(),
-                options.text,
-                conversation_id=options.conversation,
-                task_id=options.task,
-                observe=observe,
+        try:
+            turn = run_async(
+                send_message(
+                    options.agent_options(),
+                    options.text,
+                    conversation_id=options.conversation,
+                    task_id=options.task,
+                    observe=observe,
+                )
             )
-        )
+        except BaseException:
+            show(transcript.line_end())  # the error has a line of its own
+            raise
     show(transcript.end(turn) if as_text else json.dumps(turn_json(turn), indent=2, ensure_ascii=False) + "\n")
     return turn.state not in FAILED_STATES

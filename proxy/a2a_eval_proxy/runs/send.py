@@ -49,9 +49,7 @@ class MessageTranscript:
 
     def end(self, turn: CapturedTurn) -> str:
         """What is still missing, and a line about the turn as a whole."""
-        rest = self.update(list(turn.tool_calls), turn.text)
-        if self._text and not self._text.endswith("\n"):
-            rest += "\n"
+        rest = self.update(list(turn.tool_calls), turn.text) + self.line_end()
         seconds = (turn.ended_at - turn.started_at).total_seconds()
         state = (turn.state or "answered").removeprefix("TASK_STATE_").lower().replace("_", " ")
         lines = [f"{state}, {counted(len(turn.tool_calls), 'tool call')}, {duration_text(seconds)}"]
@@ -62,14 +60,17 @@ class MessageTranscript:
             lines.append("continue with: " + _continuation(turn))
         return f"{rest}\n" + "".join(f"{line}\n" for line in lines)
 
+    def line_end(self) -> str:
+        """What ends the line of the response so far, if it has not ended."""
+        return "\n" if self._text and not self._text.endswith("\n") else ""
+
     def _new_calls(self, calls: list[ToolCall]) -> list[str]:
         lines: list[str] = []
         for number, call in enumerate(calls):
             line = f"→ {printable(call_text(_arguments_of(call)))}\n" + _outcome(call)
             key = call.id or str(number)
             if self._shown.get(key) != line:
-                begun = self._text and not self._text.endswith("\n") and not lines
-                lines.append(("\n" if begun else "") + line)
+                lines.append(("" if lines else self.line_end()) + line)
                 self._shown[key] = line
         return lines
 

@@ -1,9 +1,12 @@
-"""`send`: its exit code says whether the agent's task failed."""
+"""`send`: its exit code says whether the agent's task failed; an error has a line of its own."""
 
 from __future__ import annotations
 
+import json
+
 import pytest
 from a2a_eval_proxy.cli import main
+from agents.replay_agent import Answer, ReplayAgent
 from agents.scenario_agent import scenario_agent
 
 
@@ -17,3 +20,33 @@ def test_the_exit_code_is_that_of_the_task(
             main()
     assert (ended.value.code or 0) == code
     assert f"\n{ends_with}, " in capsys.readouterr().out
+
+
+def test_an_error_after_a_part_of_the_response_has_a_line_of_its_own(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    part = {"artifactId": "a", "parts": [{"text": "Order ORD-1 is"}]}
+    told = {
+        "jsonrpc": "2.0",
+        "id": 1,
+        "result": {"artifactUpdate": {"taskId": "t", "contextId": "c", "artifact": part}},
+    }
+    broken = {"jsonrpc": "2.0", "id": 1, "error": {"code": -32603, "message": "the database is down"}}
+    events = "".join(f"data: {json.dumps(event)}\n\n" for event in (told, broken)).encode()
+    with ReplayAgent() as agent:
+        interface = {"url": agent.url, "protocolBinding": "JSONRPC", "protocolVersion": "1.0"}
+        card = {"name": "Shop", "capabilities": {"streaming": True}, "supportedInterfaces": [interface]}
+        agent.card = _answer("application/json", json.dumps(card).encode())
+        agent.prepare(_answer("text/event-stream", events))
+        monkeypatch.setattr("sys.argv", ["a2a-eval-proxy", "send", "Where is it?", "--agent", agent.url])
+        with pytest.raises(SystemExit) as ended:
+            main()
+    assert ended.value.code == 3
+    printed = capsys.readouterr()
+    assert printed.out == "Order ORD-1 is\n"
+    assert "the database is down" in printed.err
+
+
+def _answer(content_type: str, body: bytes) -> Answer:
+    head = f"HTTP/1.1 200 OK\r\ncontent-type: {content_type}\r\nconnection: close\r\n\r\n"
+    return Answer([head.encode() + body], cut=True)
