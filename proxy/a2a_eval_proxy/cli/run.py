@@ -27,10 +27,10 @@ def run(options: RunOptions) -> bool:
 def evaluate(options: EvaluateOptions) -> bool:
     """Score stored turns again with suites, without an agent.
 
-    The exit code says whether they passed.
+    The exit code says whether they passed. With --report, writes the report of a run that is stored.
 
     \b
-    Example: a2a-eval-proxy evaluate --run monday --suite suite.yaml
+    Example: a2a-eval-proxy evaluate --run monday --suite suite.yaml --report report
     """
     from .run_display import evaluate_and_show
 
