@@ -29,6 +29,8 @@ class Fault(StrEnum):
     """A request on a connection that answered or closed unasked before."""
     HUNG = "hung"
     """An exchange without an end."""
+    GRPC = "gRPC"
+    """A call over gRPC that is not what its plan says, or has no end."""
     PROCESS = "process"
     """What the process shows from outside: memory, descriptors, log, health."""
 

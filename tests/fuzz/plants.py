@@ -37,6 +37,11 @@ class Plant:
     edits: tuple[Edit, ...]
 
     @property
+    def is_of_grpc(self) -> bool:
+        """Whether rounds over gRPC find it."""
+        return any(edit.module.startswith("grpc_relay.") for edit in self.edits)
+
+    @property
     def is_of_push(self) -> bool:
         """Whether rounds of the push relay find it."""
         return any(edit.module.startswith("push.") or edit.module == "store.webhooks" for edit in self.edits)
@@ -177,6 +182,60 @@ PLANTS = {
             return
         self.former = connection
 """,
+            ),
+        ),
+    ),
+    "grpc-drops-metadata": Plant(
+        "the agent's metadata does not reach the client",
+        (
+            Edit(
+                "grpc_relay.relayed_call",
+                "        pairs = tuple(metadata or ())\n",
+                "        pairs = ()\n",
+            ),
+        ),
+    ),
+    "grpc-crosses-messages": Plant(
+        "a client gets the message that another one was to get",
+        (
+            Edit(
+                "grpc_relay.held_messages",
+                "                await context.write(message)\n",
+                """
+                before, HeldMessages.planted = getattr(HeldMessages, "planted", message), message
+                await context.write(before)
+""",
+            ),
+        ),
+    ),
+    "grpc-shows-calls": Plant(
+        "clients that did not ask for tool calls see them",
+        (
+            Edit(
+                "grpc_relay.relayed_call",
+                "cleaner = None if tap.requested else MessageFilter(tap.keeps)",
+                "cleaner = None",
+            ),
+        ),
+    ),
+    "grpc-forgets-to-cancel": Plant(
+        "a client that leaves does not cancel the call of the agent",
+        (
+            Edit(
+                "grpc_relay.relayed_call",
+                "            call.cancel()\n            self._held.release(self)\n",
+                "            FORGOTTEN.append(call)\n            self._held.release(self)\n",
+            ),
+            Edit("grpc_relay.relayed_call", "logger = logging", "FORGOTTEN: list[Any] = []\nlogger = logging"),
+        ),
+    ),
+    "grpc-changes-status": Plant(
+        "the agent's status reaches the client as UNKNOWN",
+        (
+            Edit(
+                "grpc_relay.relayed_call",
+                'await context.abort(error.code(), error.details() or "", trailing)',
+                'await context.abort(grpc.StatusCode.UNKNOWN, error.details() or "", trailing)',
             ),
         ),
     ),

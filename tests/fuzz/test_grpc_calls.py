@@ -12,6 +12,7 @@ import pytest
 import pytest_asyncio
 from a2a_eval_proxy.grpc_relay.held_messages import HeldMessages
 from a2a_eval_proxy.grpc_relay.relayed_call import RelayedCall
+from fuzz import grpc_calls
 from fuzz.grpc_calls import FuzzAgent, faults
 from support.grpc_proxy import running_proxy
 
@@ -89,5 +90,6 @@ def crosses_messages(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize("plant", [drops_metadata, drops_a_message, crosses_messages])
 async def test_planted_faults_are_found(agent, proxy, monkeypatch, plant: Callable[[pytest.MonkeyPatch], None]):
+    monkeypatch.setattr(grpc_calls, "HANG_S", 2.0)  # who waits for a message that a fault has lost waits for good
     plant(monkeypatch)
     assert await faults(2, 40, proxy.grpc_address, agent[0])

@@ -14,8 +14,9 @@ from support.prefork import COMMAND
 from support.processes import ChildProcess
 
 READY = (
-    r"ready: proxy (?P<proxy>https?://\S+) -> agent (?P<agent>https?://[^\s,]+), admin (?P<admin>http://[^\s,]+), "
-    r"(traces (?P<traces>http://[^\s,]+), )?"
+    r"ready: proxy (?P<proxy>https?://\S+) -> agent (?P<agent>(https?|grpcs?)://[^\s,]+), "
+    r"admin (?P<admin>http://[^\s,]+), "
+    r"(traces (?P<traces>http://[^\s,]+), )?(gRPC (?P<grpc>[^\s,]+), )?"
 )
 FLUSH_TIMEOUT_S = 60
 
@@ -25,7 +26,8 @@ Turn = dict[str, Any]
 class Proxy:
     """`a2a-eval-proxy serve` in front of `upstream`, on free ports.
 
-    `url` is where clients go, `admin_url` the admin port, `otlp_url` where exporters go: None without `telemetry`.
+    `url` is where clients go, `admin_url` the admin port, `otlp_url` where exporters go: None without `telemetry`,
+    `grpc_address` where clients go over gRPC: None without `--grpc`.
     `command` starts the program.
     """
 
@@ -62,7 +64,7 @@ class Proxy:
             self._child.stop()
             raise
         self.url = ready["proxy"]
-        self.otlp_url, self.admin_url = ready["traces"], ready["admin"]
+        self.otlp_url, self.admin_url, self.grpc_address = ready["traces"], ready["admin"], ready["grpc"]
         self._admin = httpx.Client(base_url=ready["admin"], timeout=90, trust_env=False)
         return self
 
