@@ -147,7 +147,7 @@ async def test_headers_are_metadata_and_are_not_in_the_report() -> None:
 
     async with (
         checked_agent(Handler, versions=("1.0",)) as address,
-        client.ProbeClient({"Authorization": "Bearer s3cret"}, 20) as probe,
+        client.ProbeClient({"Authorization": "Bearer s3cret"}, PATIENCE_S) as probe,
     ):
         record = await probe_agent(probe, f"grpc://{address}", ["Got a kettle?"], lambda step: None)
 
@@ -160,7 +160,7 @@ async def test_tls_trusts_the_given_authority(tmp_path: Path) -> None:
     pair = authority.issue("agent")
     files = (pair.key.read_bytes(), pair.cert.read_bytes())
     async with checked_agent(versions=("1.0",), credentials=grpc.ssl_server_credentials([files])) as address:
-        async with client.ProbeClient({}, 20, authority.client()) as probe:
+        async with client.ProbeClient({}, PATIENCE_S, authority.client()) as probe:
             record = await probe_agent(probe, f"grpcs://{address}", ["Got a kettle?"], lambda step: None)
         with pytest.raises(AgentUnreachableError, match="handshake failed"):
             await check(f"grpcs://{address}", "Got a kettle?")

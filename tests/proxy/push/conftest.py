@@ -19,8 +19,6 @@ import psycopg
 import pytest
 from a2a_eval_proxy.app import RunningProxy, run_proxy
 from a2a_eval_proxy.capture import turn_book
-from a2a_eval_proxy.push import registry
-from a2a_eval_proxy.scoring import continuity
 from a2a_eval_proxy.settings import Settings
 from agents.recording_agent import build_app
 from agents.serving import ServerThread
@@ -82,13 +80,6 @@ class Endpoint:
 def _brief_lingering(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing comes after the end of a task here, so that its turn need not wait for it."""
     monkeypatch.setattr(turn_book, "LINGER_S", 0.2)
-
-
-@pytest.fixture(autouse=True)
-def _patient_with_stores(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A machine that stands still does so while the store is asked, too."""
-    monkeypatch.setattr(registry, "STORE_S", PATIENCE_S)
-    monkeypatch.setattr(continuity, "_PATIENCE_S", PATIENCE_S)
 
 
 @pytest.fixture

@@ -25,6 +25,7 @@ from agents.grpc_agent import grpc_agent
 from agents.scenario_agent import AgentOptions
 from agents.serving import ServerThread
 from support.grpc_proxy import running_proxy
+from support.patience import PATIENCE_S
 
 EXTENSION_URI = "https://arksim.arklex.ai/a2a/tool-call-capture/v1"
 MESSAGE = "Where is my order?"
@@ -34,8 +35,8 @@ EXTENSION = ("a2a-extensions", "x-a2a-extensions")
 async def compared(
     url: str, via: str, message: str = MESSAGE, headers: dict[str, str] | None = None
 ) -> ComparisonReport:
-    async with ProbeClient(headers or {}, 20) as client:
-        connection = SideConnection(client.headers, 20)
+    async with ProbeClient(headers or {}, PATIENCE_S) as client:
+        connection = SideConnection(client.headers, PATIENCE_S)
         return await compare_agent(url, via, client, connection, [message], lambda what: None)
 
 

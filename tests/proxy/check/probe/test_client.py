@@ -149,7 +149,7 @@ def card_app(bodies: dict[str, tuple[int, bytes]]) -> Callable[[str], Any]:
 
 async def test_a_card_at_its_older_place() -> None:
     with ServerThread(card_app({"/.well-known/agent.json": (200, b'{"name": "old"}')})) as agent:
-        async with ProbeClient({}, 10) as probe:
+        async with ProbeClient({}, PATIENCE_S) as probe:
             seen = await probe.card(agent.url)
     assert seen.card == {"name": "old"}
     assert seen.request.url == f"{agent.url}/.well-known/agent.json"
@@ -161,7 +161,7 @@ async def test_a_card_at_its_older_place() -> None:
 )
 async def test_no_card_is_an_error_of_the_agent(status: int, body: bytes, told: str) -> None:
     with ServerThread(card_app({"/.well-known/agent-card.json": (status, body)})) as agent:
-        async with ProbeClient({}, 10) as probe:
+        async with ProbeClient({}, PATIENCE_S) as probe:
             with pytest.raises(AgentError, match=told):
                 await probe.card(agent.url)
 
@@ -190,7 +190,7 @@ async def test_a_card_without_end_is_no_card(monkeypatch: pytest.MonkeyPatch) ->
             await asyncio.sleep(0)
 
     with ServerThread(lambda url: endless) as agent:
-        async with ProbeClient({}, 5) as probe:
+        async with ProbeClient({}, PATIENCE_S) as probe:
             with pytest.raises(AgentError, match="expected a JSON object"):
                 await probe.card(agent.url)
 
