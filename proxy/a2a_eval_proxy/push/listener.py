@@ -136,16 +136,14 @@ class PushListener:
         seconds. Until then, it keeps no other waiting. Raises _RefusedError."""
         first = await receive()  # before anything else: where the agent leaves, this may be lost
         time = StoreTime()
-        webhook = await self._webhook(webhook_id, time)
+        if first.get("more_body"):
+            await self._webhook(webhook_id, time)  # the rest is read for a webhook only
         body = await self._body(first, receive, holder)
         if body is None:
             return None
         turn = self._turns.setdefault(webhook_id, asyncio.Lock())  # whose waiters are served in order
-        waits = turn.locked()
         async with turn:
-            if waits:  # it may be deleted by now
-                webhook = await self._webhook(webhook_id, time)
-            return await self._in_order(webhook, scope, body, time)
+            return await self._in_order(await self._webhook(webhook_id, time), scope, body, time)
 
     async def _webhook(self, webhook_id: str, time: StoreTime) -> Webhook:
         try:

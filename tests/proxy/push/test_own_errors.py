@@ -13,12 +13,14 @@ from urllib.parse import urlsplit
 
 import pytest
 from a2a_eval_proxy.protocol.webhook_targets import WebhookTargets
-from a2a_eval_proxy.push import listener
+from a2a_eval_proxy.push import listener, registry
 from a2a_eval_proxy.push.registry import WebhookRegistry
 from a2a_eval_proxy.push.sender import WebhookAnswer, WebhookSender
 from a2a_eval_proxy.store import StoreError
+from a2a_eval_proxy.store.webhooks import Webhook
 from proxy.push.conftest import Endpoint, Relay, message, relaying
 from proxy.push.test_relay import asking, with_hook
+from support.patience import PATIENCE_S
 from support.ports import held_ports
 
 MESSAGE = {"message": {"messageId": "m", "role": "ROLE_AGENT", "parts": [{"text": "hi"}]}}
@@ -88,6 +90,30 @@ async def test_notifications_of_a_webhook_are_sent_one_at_a_time(
     answers = await asyncio.gather(*(relay.notify(f"{address}?n={number}", MESSAGE) for number in range(5)))
     assert [answer.status_code for answer in answers] == [200] * 5
     assert steps == ["begins", "ends"] * 5
+
+
+async def test_notifications_keep_their_order_though_the_store_is_slow(
+    relay: Relay, endpoint: Endpoint, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An agent may send one before the response to the one before (the sender of @a2a-js/sdk does)."""
+    first_begins, first_may_go_on, get = asyncio.Event(), asyncio.Event(), WebhookRegistry.get
+
+    async def slow(*arguments: Any) -> Webhook | None:
+        if not first_begins.is_set():
+            first_begins.set()
+            await first_may_go_on.wait()
+        return await get(*arguments)
+
+    _, _, address = await asking(relay, endpoint.url)
+    monkeypatch.setattr(registry, "STORE_S", PATIENCE_S)
+    monkeypatch.setattr(WebhookRegistry, "get", slow)
+    first = asyncio.create_task(relay.notify(f"{address}?n=1", MESSAGE))
+    await asyncio.wait_for(first_begins.wait(), PATIENCE_S)
+    second = asyncio.create_task(relay.notify(f"{address}?n=2", MESSAGE))
+    await asyncio.wait({second}, timeout=0.2)  # it would overtake the first by then
+    first_may_go_on.set()
+    assert [(await one).status_code for one in (first, second)] == [200, 200]
+    assert [(await endpoint.next()).target[-3:] for _ in range(2)] == ["n=1", "n=2"]
 
 
 async def test_a_notification_waits_its_turn_though_its_agent_has_left(
