@@ -169,6 +169,11 @@ class Exchange:
         turn = self.turn
         return turn is not None and not turn.task_id and not self.task_ids
 
+    def leave(self, problem: Finding) -> None:
+        """The client has left for this reason; the turn stays open until `name_task`."""
+        if self.turn is not None:
+            self.turn.findings.append(problem)
+
     def name_task(self, task_id: str, now: float) -> None:
         """A notification names the task of the turn, if nothing else has done so."""
         if self._watcher is not None and self.awaits_task:

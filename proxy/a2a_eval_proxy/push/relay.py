@@ -6,7 +6,7 @@ import asyncio
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Collection, Iterable
 from contextlib import suppress
-from typing import Any
+from typing import Any, Protocol
 
 from a2a_tool_capture import Finding
 
@@ -25,6 +25,18 @@ from .rewriting import NewWebhook, RelayAddresses
 from .sender import WebhookSender
 
 _MAX_UNANSWERED = 10_000
+
+
+class SettingExchange(Protocol):
+    """An exchange whose request set webhooks."""
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether its client has left and its turn is closed, so that no task is awaited any more."""
+        ...
+
+    def notified(self, task_id: str) -> None:
+        """Report that one of its webhooks was notified of this task."""
 
 
 class NotRelayedError(Exception):
@@ -47,8 +59,8 @@ class PushRelay:
         if settings.push_retry:
             self.retry = RetryQueue(registry.store, self.sender, CLOCK.now, self._given_up)
         self._max_body_bytes = settings.max_body_bytes
-        self._unanswered: OrderedDict[str, Callable[[str], None]] = OrderedDict()
-        """By webhook: what to call with the id of its task, where no response has named it; the latest ones."""
+        self._unanswered: OrderedDict[str, SettingExchange] = OrderedDict()
+        """By webhook: the exchange that set it, where no response has named its task; the latest ones."""
 
     async def registered(self, wanted: Collection[NewWebhook], task_id: str, *, asked: bool) -> list[Webhook]:
         """Keep the webhooks that a request sets. `task_id` is "" where the request names none.
@@ -65,10 +77,10 @@ class PushRelay:
             self.capture.tasks.add(task_id)
         return webhooks
 
-    def set_by(self, webhooks: Iterable[Webhook], name_task: Callable[[str], None]) -> None:
-        """`name_task` receives the id of the task of which the first notification comes before the response."""
+    def set_by(self, webhooks: Iterable[Webhook], exchange: SettingExchange) -> None:
+        """`exchange` set these webhooks; a notification that comes before its response names its task."""
         for webhook in webhooks:
-            self._unanswered[webhook.webhook_id] = name_task
+            self._unanswered[webhook.webhook_id] = exchange
             if len(self._unanswered) > _MAX_UNANSWERED:
                 self._unanswered.popitem(last=False)
 
@@ -125,7 +137,7 @@ class PushRelay:
             return stream, None
         named = task_id_of(notification.event)
         if named and webhook.webhook_id in self._unanswered:
-            self._unanswered.pop(webhook.webhook_id)(named)
+            self._unanswered.pop(webhook.webhook_id).notified(named)
         task_id = self.capture.take(stream, notification.body, notification.event)
         if task_id and not webhook.task_key:
             self.registry.belongs_to(webhook.webhook_id, task_id)
@@ -140,10 +152,18 @@ class PushRelay:
         self.capture.report(stream, finding)
 
     async def watch(self) -> None:
-        """Have turns time out whose webhooks another process has seen the end of. Ends by being cancelled."""
+        """Have turns time out whose webhooks another process has seen the end of, and forget exchanges without a turn.
+
+        Ends by being cancelled.
+        """
         while True:
             await asyncio.sleep(self._check_every_s)
+            self._forget_closed()
             with suppress(StoreError):  # it is tried again
                 tasks = self.capture.tasks
                 for task_id in await self.registry.without_webhook(list(tasks)):
                     tasks.discard(task_id)
+
+    def _forget_closed(self) -> None:
+        for webhook_id in [one for one, exchange in self._unanswered.items() if exchange.is_closed]:
+            del self._unanswered[webhook_id]

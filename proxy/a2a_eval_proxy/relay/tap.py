@@ -290,6 +290,7 @@ class Tap:
                 self._exchange.name_task(self._notified_task, now)
             if is_left and self._exchange.awaits_task:
                 self._left = problem
+                self._exchange.leave(problem)
             else:
                 self._exchange.end(now, problem=problem, lost=lost or self.unreadable is not None)
             if self._wire is not None:
@@ -315,6 +316,11 @@ class Tap:
     def awaits_notification(self) -> bool:
         """Whether the client has left, and the turn stays open until a notification names its task."""
         return self._left is not None
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether the client has left, and the turn was closed since: it timed out."""
+        return self._left is not None and self._exchange.turn is None
 
     def withheld(self, code: str, message: str) -> None:
         """Report that something did not reach the client, while the rest is still read."""

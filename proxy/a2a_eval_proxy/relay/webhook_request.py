@@ -94,7 +94,7 @@ class WebhookRequest(ABC):
         if self._webhooks:
             self._replace([self._relay.address(webhook) for webhook in self._webhooks])
             tap.is_notified = True
-            self._relay.set_by(self._webhooks, tap.notified)
+            self._relay.set_by(self._webhooks, tap)
         self._request.has_webhook = tap.has_foreign_webhook
 
     async def learn(self, payload: Any, deleted: str | None) -> None:
