@@ -13,7 +13,6 @@ from types import TracebackType
 from typing import Any, Self
 
 import uvicorn
-from support.patience import PATIENCE_S
 
 AppFactory = Callable[[str], Any]
 """Builds the application from the base URL it will be reached at."""
@@ -72,7 +71,7 @@ class ServerThread:
 
     def __enter__(self) -> Self:
         self._thread.start()
-        if not self._server.ready.wait(PATIENCE_S):
+        if not self._server.ready.wait(60):
             raise RuntimeError(f"the agent at {self.url} did not start")
         return self
 
@@ -80,7 +79,7 @@ class ServerThread:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._server.end()
-        self._thread.join(PATIENCE_S)
+        self._thread.join(60)
         self._listener.close()
 
 

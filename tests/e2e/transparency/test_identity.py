@@ -158,4 +158,5 @@ def test_run_and_check_over_https_with_a_certificate(authority: Authority, tmp_p
     assert refused.returncode == 3
     assert (locked.returncode, locked.stdout) == (2, "")
     assert locked.stderr.endswith(f"agent_key: {pair.key} is encrypted; set agent_key_password\n")
+    assert checked.returncode != 2, checked.stderr
     assert {interface["name"] for interface in json.loads(checked.stdout)["interfaces"]} >= {"JSONRPC 1.0"}

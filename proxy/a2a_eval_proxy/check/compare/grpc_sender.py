@@ -10,6 +10,7 @@ from typing import Any
 
 import grpc
 import grpc.aio
+from a2a_tool_capture.errors import ConfigurationError
 from google.protobuf.json_format import MessageToDict, ParseDict
 from google.protobuf.message import DecodeError
 from google.rpc import error_details_pb2, status_pb2  # noqa: F401  # registers the types of details
@@ -43,9 +44,11 @@ class GrpcSender:
         if not isinstance(message, bytes):
             message = b"" if method is None else ParseDict(message, method.request_type()).SerializeToString()
         metadata = [*self._metadata, *request.metadata]
-        call = self._channels.to(request.address).unary_stream(request.path)(
-            message, metadata=metadata, timeout=self._timeout_s
-        )
+        try:
+            channel = self._channels.to(request.address)
+        except ConfigurationError as error:  # it concerns this interface of the agent, and no other
+            return SideAnswer(grpc.StatusCode.UNAVAILABLE.name, message=str(error))
+        call = channel.unary_stream(request.path)(message, metadata=metadata, timeout=self._timeout_s)
         parts: list[AnswerPart] = []
         times: list[float] = []
         initial: Any = ()

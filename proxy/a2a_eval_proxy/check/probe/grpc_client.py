@@ -10,6 +10,7 @@ from typing import Any
 import grpc
 import grpc.aio
 from a2a_tool_capture.client_tls import channel_credentials
+from a2a_tool_capture.errors import ConfigurationError
 from google.protobuf.json_format import ParseDict
 from google.protobuf.message import DecodeError
 from google.rpc.error_details_pb2 import ErrorInfo
@@ -93,9 +94,13 @@ class GrpcChannels:
             call.cancel()
 
     def _start(self, address: str, path: str, method: A2AMethod, request: OperationRequest) -> Any:
-        """Every call is started as one with a stream of answers, which on the wire is the same."""
+        """Every call is started as one with a stream of answers, which on the wire is the same. Raises CallFailed."""
         message = ParseDict(json.loads(request.body), method.request_type()).SerializeToString()
-        return self._channels.to(address).unary_stream(path)(message, metadata=[*self._metadata, *request.headers])
+        try:
+            channel = self._channels.to(address)
+        except ConfigurationError as error:  # it concerns this interface of the agent, and no other
+            raise CallFailed(GrpcError(grpc.StatusCode.UNAVAILABLE.name, str(error)), answered=False) from None
+        return channel.unary_stream(path)(message, metadata=[*self._metadata, *request.headers])
 
     async def _end(self, call: Any, seen: list[tuple[str, str]]) -> None:
         """Read the trailing metadata and status of a call that has ended. Raises CallFailed unless it is OK."""
