@@ -285,12 +285,12 @@ class Tap:
         try:
             problem = problem or self.unreadable
             now = CLOCK.now()
-            is_left = problem is not None and problem.code == "client_gone" and self.is_notified
-            if is_left and self._notified_task:
+            left = problem if problem is not None and problem.code == "client_gone" and self.is_notified else None
+            if left is not None and self._notified_task:
                 self._exchange.name_task(self._notified_task, now)
-            if is_left and self._exchange.awaits_task:
-                self._left = problem
-                self._exchange.leave(problem)
+            if left is not None and self._exchange.awaits_task:
+                self._left = left
+                self._exchange.leave(left)
             else:
                 self._exchange.end(now, problem=problem, lost=lost or self.unreadable is not None)
             if self._wire is not None:
