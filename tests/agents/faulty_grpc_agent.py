@@ -196,3 +196,4 @@ async def checked_agent(
         yield address
     finally:
         await server.stop(0)
+        await handler.aclose()  # as in `grpc_agent`

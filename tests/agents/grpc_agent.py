@@ -161,3 +161,5 @@ async def grpc_agent(
     finally:
         await server.stop(0)
         await web.stop()
+        # Its parked tasks end here. Collected as garbage, they would stop whichever thread collects them for good.
+        await handler.aclose()
