@@ -5,11 +5,13 @@ The first word of the message says what it does; see `Agent`.
 
 from __future__ import annotations
 
+import uuid
 from typing import Any
 
 import httpx
 from a2a.helpers import new_task_from_user_message, new_text_message, new_text_part
 from a2a.server.agent_execution import AgentExecutor, RequestContext
+from a2a.server.context import ServerCallContext
 from a2a.server.events import EventQueue
 from a2a.server.request_handlers import DefaultRequestHandler, RequestHandler
 from a2a.server.routes import create_agent_card_routes, create_jsonrpc_routes, create_rest_routes
@@ -20,7 +22,7 @@ from a2a.server.tasks import (
     PushNotificationConfigStore,
     TaskUpdater,
 )
-from a2a.types import AgentCapabilities, AgentCard, AgentInterface
+from a2a.types import AgentCapabilities, AgentCard, AgentInterface, TaskPushNotificationConfig
 from a2a_tool_capture import CapturingExecutor, CapturingRequestHandler, GatedPushConfigStore, ToolCallRecorder
 from a2a_tool_capture.agent.executor import declare_tool_calls
 from starlette.applications import Starlette
@@ -91,11 +93,26 @@ class Agent(AgentExecutor):
         await TaskUpdater(event_queue, context.task_id or "", context.context_id or "").cancel()
 
 
+class VerifyingConfigStore(InMemoryPushNotificationConfigStore):
+    """Takes a webhook with the token `verified` once it has echoed a validation token, as A2A's samples do."""
+
+    async def set_info(
+        self, task_id: str, notification_config: TaskPushNotificationConfig, context: ServerCallContext
+    ) -> TaskPushNotificationConfig:
+        if notification_config.token == "verified":
+            token = {"validationToken": str(uuid.uuid4())}
+            async with httpx.AsyncClient(trust_env=False, timeout=PATIENCE_S) as client:
+                answer = await client.get(notification_config.url, params=token)
+            if answer.raise_for_status().text != token["validationToken"]:
+                raise ValueError("the webhook did not echo the token")
+        return await super().set_info(task_id, notification_config, context)
+
+
 def build_app(url: str) -> Any:
     """The ASGI application of an agent reached at `url`."""
     recorder = ToolCallRecorder()
     card = agent_card(url)
-    webhooks = GatedPushConfigStore(InMemoryPushNotificationConfigStore())
+    webhooks = GatedPushConfigStore(VerifyingConfigStore())
     handler = CapturingRequestHandler(
         Agent(recorder),
         InMemoryTaskStore(),

@@ -13,6 +13,7 @@ from typing import Any
 from weakref import WeakValueDictionary
 
 from a2a_tool_capture import Finding, Severity
+from a2a_tool_capture.spec import strip_headers
 
 from ..capture.held_bytes import HeldBytes
 from ..clock import CLOCK
@@ -41,7 +42,10 @@ logger = logging.getLogger(__name__)
 Message = MutableMapping[str, Any]
 _ID = re.compile(rf"/({RelayAddresses.ID})$")
 _MAX_HELD_BYTES = 64 * 1024 * 1024
-_NOT_SENT = ("GET", "HEAD", "OPTIONS", "TRACE", "CONNECT")
+_VERIFYING = ("GET", "HEAD", "OPTIONS")
+"""With these methods agents ask whether a webhook takes notifications: none of them carries one (RFC 9110, 9.2.1)."""
+_NOT_SENT = ("TRACE", "CONNECT")
+_ALLOW = (b"allow", b"GET, HEAD, OPTIONS, POST, PUT, PATCH, DELETE")
 
 
 @dataclass(slots=True)
@@ -100,9 +104,10 @@ class PushListener:
             self._bodies.drop(holder)
         if answer is None:
             return  # the agent left
-        length = (b"content-length", b"%d" % len(answer.body))
-        start = {"type": "http.response.start", "status": answer.status, "headers": [*answer.headers, length]}
-        await send(start)
+        headers = answer.headers
+        if scope["method"] != "HEAD":  # the answer to HEAD has the length of a body that it omits
+            headers = [*headers, (b"content-length", b"%d" % len(answer.body))]
+        await send({"type": "http.response.start", "status": answer.status, "headers": headers})
         await send({"type": "http.response.body", "body": answer.body})
 
     async def _answer(
@@ -110,8 +115,10 @@ class PushListener:
     ) -> WebhookAnswer | None:
         """What the agent gets: the answer of the client, or an error of the proxy."""
         match = _ID.search(scope["path"])
-        if match is None or scope["method"] in _NOT_SENT:
-            return _error(404 if match is None else 405, "this is where agents send notifications of tasks")
+        if match is None:
+            return _error(404, "this is where agents send notifications of tasks")
+        if scope["method"] in _NOT_SENT:
+            return _error(405, f"no webhook takes requests with the method {scope['method']}", _ALLOW)
         try:
             async with asyncio.timeout(TIMEOUT_S):
                 return await self._received(match[1], scope, receive, holder)
@@ -121,7 +128,7 @@ class PushListener:
             self._unsent.seen()
             message = f"the webhook did not take this and earlier notifications within {TIMEOUT_S:g} s"
             stream = self._relay.capture.known(match[1])
-            if stream is not None:
+            if stream is not None and scope["method"] not in _VERIFYING:
                 self._relay.capture.report(stream, Finding("push_timeout", message, Severity.WARNING))
             return _error(504, message)
 
@@ -141,9 +148,21 @@ class PushListener:
         body = await self._body(first, receive, holder)
         if body is None:
             return None
+        if scope["method"] in _VERIFYING:
+            return await self._verified(await self._webhook(webhook_id, time), scope, body)
         turn = self._turns.setdefault(webhook_id, asyncio.Lock())  # whose waiters are served in order
         async with turn:
             return await self._in_order(await self._webhook(webhook_id, time), scope, body, time)
+
+    async def _verified(self, webhook: Webhook, scope: MutableMapping[str, Any], body: bytes) -> WebhookAnswer:
+        """What the client answers to a request that is no notification: it is neither captured, repeated nor kept in
+        order, as the agent may wait for the answer before it takes the webhook."""
+        headers = read_request(scope["headers"]).forward
+        headers = headers if webhook.asked else strip_headers(headers)
+        try:
+            return await self._relay.sender.send(webhook.url, scope["method"], scope["query_string"], headers, body)
+        except UnsentError as error:
+            return _error(error.status, str(error))
 
     async def _webhook(self, webhook_id: str, time: StoreTime) -> Webhook:
         try:
@@ -263,6 +282,6 @@ class PushListener:
         return answer
 
 
-def _error(status: int, message: str) -> WebhookAnswer:
+def _error(status: int, message: str, *headers: tuple[bytes, bytes]) -> WebhookAnswer:
     body = json.dumps({"error": {"code": status, "message": message}}).encode()
-    return WebhookAnswer(status, [(b"content-type", b"application/json")], body)
+    return WebhookAnswer(status, [(b"content-type", b"application/json"), *headers], body)

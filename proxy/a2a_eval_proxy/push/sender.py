@@ -23,7 +23,7 @@ BODY_S = 5.0
 """How long the body of an answer may take, whose status is what counts."""
 
 _MAX_ANSWER_BYTES = 64 * 1024
-_LOCATION = frozenset({b"location", b"content-length"})
+_LOCATION = frozenset({b"location"})
 
 
 class WebhookAnswer:
@@ -114,6 +114,5 @@ async def _answer(client: HttpClient, method: str, target: bytes, headers: RawHe
     finally:
         response.close()
     # A redirect is not for the agent either: it would lead around the proxy.
-    return WebhookAnswer(
-        response.status, response_headers(response.headers, drop=_LOCATION), content[:_MAX_ANSWER_BYTES]
-    )
+    drop = _LOCATION if method == "HEAD" else _LOCATION | {b"content-length"}
+    return WebhookAnswer(response.status, response_headers(response.headers, drop=drop), content[:_MAX_ANSWER_BYTES])

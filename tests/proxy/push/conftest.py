@@ -29,7 +29,7 @@ from starlette.routing import Route
 from support.patience import PATIENCE_S, awaited
 from support.ports import held_ports
 
-METHODS = ["GET", "POST", "PUT"]
+METHODS = ["GET", "OPTIONS", "POST", "PUT"]
 
 
 @dataclass
@@ -46,7 +46,7 @@ class Received:
 
 @dataclass
 class Endpoint:
-    """A client's webhook; `status` is what it answers."""
+    """A client's webhook; `status` is what it answers, and it echoes the `validationToken` of a query."""
 
     url: str = ""
     status: int = 200
@@ -58,7 +58,8 @@ class Endpoint:
     async def take(self, request: Request) -> Response:
         body = await request.body()
         target = request.url.path + (f"?{request.url.query}" if request.url.query else "")
-        answer = Response(self.says, self.status, self.headers)
+        says = request.query_params.get("validationToken", self.says)
+        answer = Response(says, self.status, self.headers)
         self.arrived.put(Received(request.method, target, dict(request.headers), body))
         return answer
 

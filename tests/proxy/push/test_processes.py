@@ -20,6 +20,7 @@ from support.postgres_server import PostgresServer
 from support.proxy import Proxy
 
 TASKS = 12
+HOOK = "taskPushNotificationConfig"
 
 
 @pytest.fixture(scope="module")
@@ -66,7 +67,7 @@ def test_turns_have_what_responses_and_webhooks_showed_once(
 ) -> None:
     proxy: Proxy = request.getfixturevalue(kind)
     texts = [f"chunks {uuid.uuid4()}" for _ in range(TASKS)]
-    configuration = {"taskPushNotificationConfig": {"url": endpoint.url}, "returnImmediately": True}
+    configuration = {HOOK: {"url": endpoint.url}, "returnImmediately": True}
     for text in texts:
         response = rpc(proxy, method, {"message": message(text), "configuration": configuration})
         assert '"error"' not in response.text
@@ -88,6 +89,16 @@ def test_turns_have_what_responses_and_webhooks_showed_once(
         ("one two", 2, "TASK_STATE_COMPLETED")
     }
     assert [turn["findings"] for turn in turns if turn["findings"]] == []
+
+
+def test_an_agent_verifies_a_webhook_while_it_is_being_registered(proxy: Proxy, endpoint: Endpoint) -> None:
+    """The process that registers it, and the one that the agent asks, are different ones most of the time."""
+    config = {"url": endpoint.url, "token": "verified"}
+    for _ in range(6):
+        sent = rpc(proxy, "SendMessage", {"message": message("ask hi"), "configuration": {HOOK: config}}).json()
+        task_id = sent["result"]["task"]["id"]
+        created = rpc(proxy, "CreateTaskPushNotificationConfig", {"taskId": task_id, "id": "other", **config}).json()
+        assert created["result"]["url"] == endpoint.url
 
 
 def test_the_notifications_of_a_killed_process_are_taken_up(proxy: Proxy, endpoint: Endpoint, push_url: str) -> None:

@@ -135,7 +135,6 @@ async def test_the_agent_gets_the_clients_answer_and_redirects_lead_nowhere(rela
     assert (one.method, one.target, one.body) == ("PUT", "/hook?a=1&b=2", b"\xff not JSON")
     assert one.headers["x-mine"] == "yes"
     assert endpoint.arrived.empty()
-    assert (await relay.client.get(address)).status_code == 405
     assert (await relay.client.post(f"{address}x", content=b"{}")).status_code == 404
 
 
