@@ -410,7 +410,7 @@ def test_a_turn_is_annotated_made_a_case_bound_and_copied(browser: Any, tmp_path
             settle(session, "document.querySelector('.wire .exchange')")
             assert len(texts(session, ".wire-events > li")) == 3
             copied = copy(session, "Copy as curl")
-            assert copied.startswith(f"curl -sS -N -X POST {proxy.proxy.url}/ -H ")
+            assert copied.startswith(f"curl -sS -N -g --path-as-is -X POST {proxy.proxy.url}/ -H ")
             assert json.loads(copy(session, "Copy JSON"))["turn_id"] == turn_id
             assert problems(session, axe) == []
             screenshot(session, ARTIFACTS / "turn-with-wire.png")
