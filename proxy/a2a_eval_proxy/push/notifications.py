@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import base64
-import binascii
-from collections.abc import Iterable
+import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,6 +21,11 @@ from ..protocol.operations import decode_json
 
 RawHeaders = list[tuple[bytes, bytes]]
 
+_JWT = re.compile(rb"(?:[\w-]+ +)?[\w-]+\.([\w=-]+)\.[\w=-]*")
+"""The value of a header that is a JWT (RFC 7519), behind the name of its scheme, if any. The group is its payload,
+which some senders pad."""
+_BODY_DIGEST = re.compile("(body|payload).{0,9}(sha|hash|digest)", re.IGNORECASE)
+"""The name of a claim that binds the body."""
 _BODY_FIELDS = frozenset({b"content-encoding", b"content-length"})
 
 
@@ -79,25 +84,31 @@ def without_body_fields(headers: RawHeaders) -> RawHeaders:
     return [item for item in headers if item[0] not in _BODY_FIELDS | DIGESTS]
 
 
-def is_signed(headers: Iterable[tuple[bytes, bytes]]) -> bool:
-    """Whether a header signs the body: RFC 9421, and the names of webhook senders (`x-hub-signature-256`)."""
-    return any(b"signature" in name or b"jws" in name for name, _ in headers)
+def is_signed(headers: RawHeaders) -> bool:
+    """Whether a header signs the body: RFC 9421, the names of webhook senders (`x-hub-signature-256`), and a JWT with
+    a digest of the body (`request_body_sha256` in A2A's samples, `payload_hash`)."""
+    named = any(b"signature" in name or b"jws" in name for name, _ in headers)
+    return named or any(_BODY_DIGEST.search(claim) for claims in _jwt_claims(headers) for claim in claims)
 
 
-def audience_finding(headers: Iterable[tuple[bytes, bytes]], push_url: str) -> Finding | None:
+def audience_finding(headers: RawHeaders, push_url: str) -> Finding | None:
     """The finding for a JWT whose audience is the proxy's address, which the client will refuse."""
-    for name, value in headers:
-        if name == b"authorization" and value[:7].lower() == b"bearer ":
-            try:
-                claims = orjson.loads(base64.urlsafe_b64decode(value[7:].split(b".")[1] + b"=="))
-                audience = claims.get("aud")
-            except (IndexError, ValueError, AttributeError, binascii.Error):
-                continue
-            if any(isinstance(one, str) and one.startswith(push_url) for one in [audience, *_items(audience)]):
-                why = "the audience of its JWT is the proxy's address, not the webhook's: with --push pass it is"
-                return Finding("push_audience", f"a notification may be refused by the client: {why}", Severity.WARNING)
+    for claims in _jwt_claims(headers):
+        audience = claims.get("aud")
+        audiences = audience if isinstance(audience, list) else [audience]
+        if any(isinstance(one, str) and one.startswith(push_url) for one in audiences):
+            why = "the audience of its JWT is the proxy's address, not the webhook's: with --push pass it is"
+            return Finding("push_audience", f"a notification may be refused by the client: {why}", Severity.WARNING)
     return None
 
 
-def _items(value: Any) -> list[Any]:
-    return value if isinstance(value, list) else []
+def _jwt_claims(headers: RawHeaders) -> Iterator[dict[str, Any]]:
+    """The claims of each JWT in a header, such as `Authorization` or `X-A2A-Notification-Token`; not verified."""
+    for _, value in headers:
+        token = _JWT.fullmatch(value)
+        try:
+            claims = orjson.loads(base64.urlsafe_b64decode(token[1] + b"==")) if token is not None else None
+        except ValueError:
+            continue
+        if isinstance(claims, dict):
+            yield claims

@@ -30,9 +30,15 @@ def update(**artifact: Any) -> bytes:
     return json.dumps({"artifactUpdate": {"taskId": "t", "contextId": "c", "artifact": content}}).encode()
 
 
+def jwt(claims: Any) -> bytes:
+    return b"e30." + base64.urlsafe_b64encode(json.dumps(claims).encode()).rstrip(b"=") + b".c2ln"
+
+
 PLAIN = update(parts=[{"text": "hi"}])
 WITH_CALLS = update(parts=[{"text": "hi"}], metadata=CALLS, extensions=[URI])
 ONLY_CALLS = update(parts=[], metadata=CALLS, extensions=[URI])
+BOUND = (b"authorization", b"Bearer " + jwt({"iat": 1, "request_body_sha256": "00"}))
+"""As the senders of A2A's samples sign a notification."""
 
 
 def seen(body: bytes, *headers: tuple[bytes, bytes]) -> tuple[list[tuple[bytes, bytes]], bytes] | None:
@@ -63,6 +69,7 @@ def test_compressed_notifications_are_read() -> None:
     [
         (WITH_CALLS, (b"x-hub-signature-256", b"sha256=00")),
         (WITH_CALLS, (b"signature-input", b"sig=()")),
+        (WITH_CALLS, BOUND),
         (WITH_CALLS[:-1], JSON),
         (PLAIN, (b"content-encoding", b"br")),
         (PLAIN, GZIP),
@@ -87,10 +94,6 @@ def test_nothing_is_too_odd_to_be_read(body: bytes, coding: bytes) -> None:
     assert notification.body == body
 
 
-def jwt(claims: Any) -> bytes:
-    return b"e30." + base64.urlsafe_b64encode(json.dumps(claims).encode()).rstrip(b"=") + b".c2ln"
-
-
 @pytest.mark.parametrize("audience", ["https://proxy/push/abc", ["x", "https://proxy/push/abc"]])
 @pytest.mark.parametrize("scheme", [b"Bearer ", b"bearer "])
 def test_a_jwt_for_the_proxys_address_is_found(audience: Any, scheme: bytes) -> None:
@@ -109,7 +112,34 @@ def test_any_other_authorization_is_not(value: bytes) -> None:
     assert audience_finding([(b"authorization", value)], "https://proxy/push") is None
 
 
-@pytest.mark.parametrize("name", [b"x-hub-signature-256", b"signature", b"x-jws", b"webhook-signature"])
-def test_signatures(name: bytes) -> None:
-    assert is_signed([(name, b"")])
-    assert not is_signed([JSON])
+@pytest.mark.parametrize(
+    "header",
+    [
+        *((name, b"") for name in (b"x-hub-signature-256", b"signature", b"x-jws", b"webhook-signature")),
+        BOUND,
+        (b"authorization", b"bearer " + jwt({"iss": "agent", "payload_hash": "00"})),
+        (b"x-a2a-notification-token", jwt({"request_body_sha256": "00"})),
+    ],
+)
+def test_signatures(header: tuple[bytes, bytes]) -> None:
+    assert is_signed([JSON, header])
+    assert seen(PLAIN, header) == ([header], PLAIN)
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        jwt({"aud": "https://client", "jti": "request_body_sha256"}),
+        jwt(["request_body_sha256"]),
+        b"a.b.c",
+        b"e30.",
+        b"",
+    ],
+)
+def test_a_token_that_names_no_body_is_no_signature(value: bytes) -> None:
+    assert not is_signed([JSON, (b"authorization", b"Bearer " + value), (b"x-a2a-notification-token", value)])
+
+
+@given(st.binary(max_size=60))
+def test_no_token_is_too_odd_to_be_read(value: bytes) -> None:
+    assert not is_signed([(b"authorization", b"Bearer e30." + base64.urlsafe_b64encode(value) + b".x")])

@@ -21,6 +21,9 @@ from support.patience import PATIENCE_S
 from support.ports import held_ports
 from support.postgres_server import PostgresServer
 
+BOUND = "e30.eyJyZXF1ZXN0X2JvZHlfc2hhMjU2IjoiMDAifQ.c2ln"
+"""A JWT with the claims `{"request_body_sha256": "00"}`, which A2A's samples send."""
+
 CALLS = [{"id": "1", "name": "search", "arguments": {"q": "kettle"}, "result": "KETTLE"}]
 
 
@@ -157,15 +160,22 @@ async def test_a_notification_that_is_repeated_counts_once(relay: Relay, endpoin
     assert turn["response_text"] == "word word word "
 
 
-async def test_a_signed_notification_with_tool_calls_is_withheld(relay: Relay, endpoint: Endpoint) -> None:
+@pytest.mark.parametrize(
+    "signature",
+    [{"x_hub_signature_256": "sha256=00"}, {"authorization": f"Bearer {BOUND}"}],
+    ids=["signature", "jwt"],
+)
+async def test_a_signed_notification_with_tool_calls_is_withheld(
+    relay: Relay, endpoint: Endpoint, signature: dict[str, str]
+) -> None:
     text = f"silent {uuid.uuid4()}"
     task_id = (await relay.send(text, with_hook(endpoint.url)))["result"]["task"]["id"]
     (address,) = relay.addresses()
     artifact = {"artifactId": "a", "parts": [{"text": "hi"}], "metadata": {METADATA_KEY: CALLS}, "extensions": [URI]}
     update = {"artifactUpdate": {"taskId": task_id, "contextId": "c", "artifact": artifact}}
     plain = {"statusUpdate": {"taskId": task_id, "contextId": "c", "status": {"state": "TASK_STATE_WORKING"}}}
-    assert (await relay.notify(address, update, x_hub_signature_256="sha256=00")).status_code == 422
-    assert (await relay.notify(address, plain, x_hub_signature_256="sha256=00")).status_code == 200
+    assert (await relay.notify(address, update, **signature)).status_code == 422
+    assert (await relay.notify(address, plain, **signature)).status_code == 200
     assert (await relay.notify(address, update, content_digest="sha-256=:AA==:")).status_code == 200
     assert (await relay.notify(address, {"last": True})).status_code == 200
     shown: list[Received] = []
