@@ -21,6 +21,9 @@ TURN_SUCCEEDED = "turn_succeeded"
 NO_CAPTURE = "no_capture"
 """The finding of a turn without calls if nothing shows that calls would have been captured."""
 
+AGENT_UNREACHABLE = "agent_unreachable"
+"""The finding of a turn of `run` that broke off since the agent could not be reached any more."""
+
 _UNREAD = frozenset({NO_CAPTURE, "malformed_response", "client_gone"})
 
 

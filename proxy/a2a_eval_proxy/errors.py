@@ -15,6 +15,12 @@ class ConfigError(ValueError):
     exit_code = BAD_INPUT
 
 
+class RunIncompleteError(Exception):
+    """A run ended before its end, and not by the agent's doing; the message says why, and how to resume it."""
+
+    exit_code = UNREACHABLE
+
+
 class GrpcMissingError(RuntimeError):
     """grpcio is not installed; the message has the command to install it."""
 

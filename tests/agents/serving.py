@@ -9,6 +9,7 @@ import socket
 import ssl
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from types import TracebackType
 from typing import Any, Self
 
@@ -39,7 +40,8 @@ class _ThreadServer(uvicorn.Server):
 
     def end(self) -> None:
         """Drops open connections. To be called from another thread, once it is ready."""
-        self._loop.call_soon_threadsafe(self._ending.set)
+        with suppress(RuntimeError):  # it has ended
+            self._loop.call_soon_threadsafe(self._ending.set)
 
 
 def _bind(host: str, port: int) -> socket.socket:
@@ -75,10 +77,14 @@ class ServerThread:
             raise RuntimeError(f"the agent at {self.url} did not start")
         return self
 
+    def end(self) -> None:
+        """Drops open connections, and takes no more."""
+        self._server.end()
+
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._server.end()
+        self.end()
         self._thread.join(60)
         self._listener.close()
 

@@ -14,7 +14,7 @@ from ..model import CALLS_UNSEEN, EvalResult, Status
 from ..outcome import Outcome
 from ..simulation.record import SIMULATED_USER, UserRecord, is_driven, record_in
 from ..suite import Case, Expectation, Suite
-from ..turn_health import TURN_SUCCEEDED, calls_unseen, turn_failure_of
+from ..turn_health import AGENT_UNREACHABLE, TURN_SUCCEEDED, calls_unseen, turn_failure_of
 from ..verdict import Verdict, gate
 
 TurnJson: TypeAlias = Mapping[str, Any]
@@ -110,6 +110,12 @@ class RunConversation:
             return False
         return self.came and all(turn.turn is not None and turn.turn["status"] != "open" for turn in self.turns)
 
+    @property
+    def cut_off(self) -> bool:
+        """Whether a resumed run repeats it: it is not complete, or the agent could not be reached any more."""
+        codes = {finding["code"] for turn in self.executed for finding in turn["findings"]}
+        return not self.complete or AGENT_UNREACHABLE in codes
+
     def where(self, turn: ConversationTurn) -> str:
         """The name of a turn in reports."""
         return self.label if len(self.turns) == 1 else f"{self.label}, turn {turn.index + 1}"
@@ -139,13 +145,13 @@ def follow(
 def remaining(turns: Iterable[TurnJson], suite: Suite) -> tuple[list[TurnJson], dict[str, int]]:
     """The kept turns of an interrupted run, and the conversations left to run.
 
-    Kept are the turns of complete conversations. The second value is the number of remaining conversations by case id,
-    without finished cases. An interrupted conversation is repeated from the beginning.
+    Kept are the turns of conversations that are not `cut_off`. The second value is the number of remaining
+    conversations by case id, without finished cases. A conversation is repeated from the beginning.
     """
     stand: list[TurnJson] = []
     todo = {case.id: case.conversations for case in suite.cases}
     for conversation in follow(turns, suite):
-        if conversation.case is None or not conversation.complete or not todo.get(conversation.case.id):
+        if conversation.case is None or conversation.cut_off or not todo.get(conversation.case.id):
             continue
         todo[conversation.case.id] -= 1
         stand += conversation.executed

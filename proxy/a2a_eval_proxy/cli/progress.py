@@ -13,6 +13,8 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from tool_call_evaluators.report.wording import counted, duration_text
 
+from ..runs.run_watch import RunWatch
+
 _LINE_EVERY_S = 10.0
 _MINUTE_S = 60
 
@@ -21,8 +23,10 @@ class RunProgress:
     """The numbers of a run in progress; `bar` shows them on a terminal."""
 
     def __init__(self, bar: Progress) -> None:
+        self.watch = RunWatch(self.scored)
+        """Counts the scored turns, and knows the store, of the run that it is given to."""
         self._bar = bar
-        self._task = bar.add_task("starting", total=None, counts="")
+        self._task = bar.add_task("starting", total=None, counts=self)
         self._began = time.monotonic()
         self._total = self.done = self._passed = self._failed = 0
 
@@ -40,16 +44,17 @@ class RunProgress:
         """A turn has its results."""
         self._passed += passed
         self._failed += not passed
-        self._bar.update(self._task, counts=self._counts)
 
-    @property
-    def _counts(self) -> str:
-        return f"{self._passed:,} passed, {self._failed:,} failed"
+    def __str__(self) -> str:
+        """`110 passed, 10 failed`, and what is wrong with the store, if anything. The bar asks at each refresh."""
+        problem = self.watch.store.problem
+        waiting = f", waiting for the store: {problem}" if problem else ""
+        return f"{self._passed:,} passed, {self._failed:,} failed{waiting}"
 
     @property
     def line(self) -> str:
         """`120 of 1,000 turns, 110 passed, 10 failed, about 3 min 20 s left`."""
-        text = f"{self.done:,} of {counted(self._total, 'turn')}, {self._counts}"
+        text = f"{self.done:,} of {counted(self._total, 'turn')}, {self}"
         if not 0 < self.done < self._total:
             return text
         left = math.ceil((time.monotonic() - self._began) / self.done * (self._total - self.done))
@@ -69,7 +74,7 @@ def shown_progress(*, silent: bool, every_s: float = _LINE_EVERY_S) -> Iterator[
         TextColumn("{task.description}"),
         BarColumn(),
         MofNCompleteColumn(),
-        TextColumn("{task.fields[counts]}"),
+        TextColumn("{task.fields[counts]}", markup=False),
         TimeElapsedColumn(),
         TimeRemainingColumn(),
     )

@@ -30,7 +30,7 @@ from tool_call_evaluators.suite.lint import (
     unused_expectations,
 )
 
-from ..errors import ConfigError
+from ..errors import UNREACHABLE, ConfigError, RunIncompleteError
 from ..ids import new_run_name
 from ..privacy.policy import Privacy, privacy_of
 from ..runs.annotations import github_annotations
@@ -38,7 +38,6 @@ from ..runs.compare import compare_runs
 from ..runs.rescore import evaluate_store
 from ..runs.run_plan import RunPlan
 from ..runs.run_result import RunResult
-from ..runs.run_watch import RunWatch
 from ..runs.show import stored_runs
 from ..runs.simulation_files import store_simulation, write_simulation
 from ..runs.stored_turns import check_run
@@ -83,8 +82,10 @@ async def run_and_show(options: RunOptions) -> bool:
         for sentence in missing_inputs(suite):
             click.echo(printable(f"warning: {sentence}"), err=True)
     name = options.run or new_run_name(plan.suite.name.replace(", ", "+"))
+    resuming = shlex.join([*_repeating(options, name), "--resume"])
     try:
         with shown_progress(silent=options.quiet) as progress:
+            progress.watch.fail_fast = options.fail_fast
             conclusion = await run_suite(
                 *parts[0],
                 options.store,
@@ -95,18 +96,27 @@ async def run_and_show(options: RunOptions) -> bool:
                 texts=_keeps_texts(plan, options),
                 privacy=privacy,
                 partial=bool(options.selection),
-                watch=RunWatch(progress.scored, fail_fast=options.fail_fast),
+                watch=progress.watch,
                 planned=progress.planned,
                 advanced=lambda case: progress.advanced(),
             )
     except asyncio.CancelledError:  # Ctrl-C
-        _show_how_to_go_on(options, name, is_begun=options.resume or progress.done > 0)
+        begun = options.resume or progress.watch.store.writes
+        command = f"resume with: {resuming}" if begun else f"begin again with: {resuming.removesuffix(' --resume')}"
+        click.echo(f"\ninterrupted; {command}", err=True)
         raise
+    except Exception as error:
+        if getattr(error, "exit_code", None) != UNREACHABLE or not (options.resume or progress.watch.store.writes):
+            raise
+        raise RunIncompleteError(f"{error} (to resume the run: {resuming})") from error
     if (simulation := plan.simulation_output) and privacy.keeps_content:
         await write_simulation(simulation, conclusion.report, plan.scenarios, options.store)
     elif simulation:
         plan = replace(plan, warnings=[*plan.warnings, f"{simulation} is not written: --no-content"])
-    return show_result(await _compared(conclusion, options), plan, options)
+    passed = show_result(await _compared(conclusion, options), plan, options)
+    if conclusion.unreachable and not passed:
+        raise RunIncompleteError(f"the run is incomplete: {conclusion.unreachable} (to resume the run: {resuming})")
+    return passed
 
 
 async def _compared(conclusion: RunResult, options: RunOptions | EvaluateOptions) -> RunResult:
@@ -117,13 +127,6 @@ async def _compared(conclusion: RunResult, options: RunOptions | EvaluateOptions
     cases = {item.case_id for item in report.conversations if item.case_id} if options.selection else None
     comparison = await compare_runs(options.store, options.baseline, report.run, cases)
     return replace(conclusion, report=replace(report, baseline=comparison))
-
-
-def _show_how_to_go_on(options: RunOptions, name: str, *, is_begun: bool) -> None:
-    """Show the command that resumes an interrupted run, or that begins it again if no turn is done."""
-    command = shlex.join([*_repeating(options, name), *(["--resume"] if is_begun else [])])
-    line = f"\ninterrupted; {'resume' if is_begun else 'begin again'} with: {escape(command)}"
-    Console(stderr=True, highlight=False).print(line, soft_wrap=True)
 
 
 def _repeating(options: RunOptions, name: str) -> list[str]:
@@ -183,7 +186,7 @@ async def evaluate_and_show(options: EvaluateOptions) -> bool:
             privacy=privacy,
             selection=options.selection,
             engine=options.engine,
-            watch=RunWatch(progress.scored),
+            watch=progress.watch,
             planned=progress.planned,
             advanced=progress.advanced,
         )

@@ -9,7 +9,7 @@ import ssl
 import uuid
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 from a2a_tool_capture import Finding, Severity
@@ -17,10 +17,12 @@ from a2a_tool_capture.client import CaptureClient, CaptureConversation
 from a2a_tool_capture.errors import AgentError, AgentUnreachableError, CaptureError
 from a2a_tool_capture.models import CapturedTurn
 from tool_call_evaluators.model import EvalResult
+from tool_call_evaluators.report.wording import counted
 from tool_call_evaluators.runs.outcomes import follow, remaining
 from tool_call_evaluators.simulation.record import SIMULATED_USER
 from tool_call_evaluators.suite import AgentDefaults, Case, Suite
 from tool_call_evaluators.suite.combined import combined
+from tool_call_evaluators.turn_health import AGENT_UNREACHABLE
 
 from ..capture.exchange import major_minor
 from ..capture.visibility import CallVisibility
@@ -54,8 +56,8 @@ _MAX_WAITING = 200
 _SERVED_GRACE_S = 10.0
 """How much longer than the time limit the client waits for an agent that this process serves, which reports it."""
 
-_PLACE = ("turn_id", "case_id", "conversation_id", "user_text", "started_at", "status", "simulated_user")
-"""Of a turn, what says which place in the plan it takes."""
+_PLACE = ("turn_id", "case_id", "conversation_id", "user_text", "started_at", "status", "simulated_user", "findings")
+"""Of a turn, what says which place in the plan it takes, and whether it stands."""
 
 
 class NothingRanError(Exception):
@@ -133,7 +135,8 @@ async def run_suite(
     """Hold every conversation of the suite with the agent, score the turns, and judge the run.
 
     `others` are further suites of the run, each with its agent, which follow one after the other. With `resume`,
-    conversations that an earlier process completed are skipped; an interrupted one is discarded and run again. With
+    conversations that an earlier process completed are skipped; an interrupted one, and one in which the agent could
+    not be reached any more, is discarded and run again. With
     `replay_user`, simulated users write what they wrote in that run; no model is asked. `planned` is called with the
     number of turns to come (at most), `advanced` after each. Memory does not grow with the run; for `texts` and
     `partial`, see `load_and_judge_run`. `privacy` applies to everything but what is sent to the agent.
@@ -151,17 +154,20 @@ async def run_suite(
     run = privacy.identifier(run)  # as its turns will have it
     store = open_store(location)
     try:
+        watch.store = store.health
         await _check_name(run, store, location, resume=resume)
         async with scoring(store, whole, privacy, listener=watch) as (pipeline, scorer):
             await pipeline.resume(run)
             left = await _left(parts, privacy.suite(whole), store, run)
             planned(sum(turns for _, _, own in left for turns in _turns(whole, own)))
             users = [await users_of(part, own, store, replay_user) for part, _, own in left]
+            lost: list[str] = []
             for each, its_users in zip(left, users, strict=True):
-                await _drive(*each, store, pipeline, run, its_users, advanced, privacy, watch)
+                lost += await _drive(*each, store, pipeline, run, its_users, advanced, privacy, watch)
             await pipeline.drained()
             await store.drained()  # of the records of conversations without turns
-        return await load_and_judge_run(store, scorer, expected, run, texts=texts, partial=partial)
+        result = await load_and_judge_run(store, scorer, expected, run, texts=texts, partial=partial)
+        return replace(result, unreachable=f"{counted(len(lost), 'conversation')} broke off: {lost[0]}" if lost else "")
     finally:
         await asyncio.to_thread(store.close)
 
@@ -196,13 +202,13 @@ async def _todo(store: Store, suite: Suite, run: str) -> dict[str, list[int]]:
     cut_off = [
         turn["turn_id"]
         for conversation in conversations
-        if conversation.case is not None and not conversation.complete
+        if conversation.case is not None and conversation.cut_off
         for turn in conversation.executed
     ]
     if cut_off:
         store.discard(cut_off, lambda: None)
         await store.drained()
-    had = {(one.case_id, one.user.conversation) for one in conversations if one.complete and one.user}
+    had = {(one.case_id, one.user.conversation) for one in conversations if one.user and not one.cut_off}
     todo = {}
     for case_id, count in remaining(turns, suite)[1].items():
         free = (number for number in itertools.count(1) if (case_id, number) not in had)
@@ -239,9 +245,10 @@ async def _drive(
     advanced: Callable[[Case], None],
     privacy: Privacy,
     watch: RunWatch,
-) -> None:
+) -> list[str]:
+    """Why the agent could not be reached any more, for each conversation that broke off so."""
     if watch.stops:
-        return
+        return []
     async with agent_client(agent) as (client, server):
         visibility = CallVisibility(asks=True, dialects=bool(agent.dialects), logs=False)
         name = server.name if server else client.url
@@ -258,6 +265,7 @@ async def _drive(
             driver.unanswered,
             driver.problem,
         )
+    return driver.unreachable
 
 
 @dataclass(slots=True)
@@ -282,6 +290,8 @@ class _Driver:
     """Conversations in which a message led to no turn, or the simulated user's model to no message."""
     problem: str = ""
     """The first problem, redacted."""
+    unreachable: list[str] = field(default_factory=list)
+    """For each conversation that broke off since the agent could not be reached: why, redacted."""
 
     async def drive(self, conversations: Iterator[tuple[Case, int]], concurrency: int) -> None:
         """Hold these conversations, some concurrently. Raises StoreError where the store writes nothing more."""
@@ -348,10 +358,12 @@ class _Driver:
             captured = await conversation.send(text)
         except CaptureError as error:
             self._note(str(error), error if isinstance(error, AgentError) else None)
-            if error.turn is None or (isinstance(error, AgentUnreachableError) and error.turn.first_event_at is None):
+            if unreachable := isinstance(error, AgentUnreachableError):
+                self.unreachable.append(self._privacy.text(str(error)))
+            if error.turn is None or (unreachable and error.turn.first_event_at is None):
                 return None, True
-            code = "agent_unreachable" if isinstance(error, AgentUnreachableError) else "agent_error"
             turn = self._turn(error.turn, case)
+            code = AGENT_UNREACHABLE if unreachable else "agent_error"
             turn.findings.append(Finding(code, str(error), Severity.ERROR))
             return turn, True
         except Exception as error:  # error boundary: a bug of ours costs one conversation, whose turns are missing then

@@ -57,6 +57,8 @@ async def evaluate_store(
         for part in selected:
             part.check_judges()
     async with open_existing_store(location) as store:
+        if watch:
+            watch.store = store.health
         planned(sum(summary.turns for summary in await store.runs(run)))
         judged = [privacy.suite(part) for part in selected]
         only = {case.id for part in (*judged, *selected) for case in part.cases} if selection or others else None

@@ -43,6 +43,8 @@ class RunResult:
 
     verdict: Verdict
     report: Report
+    unreachable: str = ""
+    """How many conversations broke off since the agent could not be reached, and the first reason; empty: none did."""
 
     @property
     def usage(self) -> Usage:

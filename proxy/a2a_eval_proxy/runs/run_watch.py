@@ -7,7 +7,7 @@ from typing import Any
 
 from tool_call_evaluators.turn_health import turn_failure_of
 
-from ..store import ScoredConversation
+from ..store import ScoredConversation, StoreHealth
 from ..telemetry.turn_listener import TurnListener
 from ..turn import Turn
 
@@ -20,6 +20,8 @@ class RunWatch(TurnListener):
         self.fail_fast = fail_fast
         self.failed = False
         """Whether a turn or a conversation has failed."""
+        self.store = StoreHealth(problem=None)
+        """The state of the run's store, once it is open."""
         self._scored = scored
 
     @property

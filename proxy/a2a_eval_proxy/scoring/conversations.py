@@ -10,6 +10,7 @@ from functools import partial
 
 from ..privacy.policy import NO_PRIVACY, Privacy
 from ..store import ConversationKey, ScoredConversation, Store, TurnQuery, every_turn
+from ..store.base import StoreUnreachableError, once_readable
 from ..turn import Turn
 from .case_book import CaseBook
 from .executor import ExecutorLostError, ScoringExecutor
@@ -119,9 +120,10 @@ class Conversations:
     async def _score(self, keys: Sequence[ConversationKey]) -> list[ScoredConversation]:
         """The results of those that are over."""
         try:
-            turns = [await self._turns_of(key) for key in keys]
+            reads = (partial(self._turns_of, key) for key in keys)
+            turns = [await once_readable(self._store, read, StoreUnreachableError) for read in reads]
             results = await self._executor.score_conversations(turns)
-        except ExecutorLostError:
+        except (ExecutorLostError, StoreUnreachableError):
             raise
         except Exception as error:  # error boundary: what could not be evaluated has not passed
             logger.error("conversations could not be scored", exc_info=error)

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections import OrderedDict
 from collections.abc import AsyncIterator, Callable, Sequence
+from functools import partial
 
-from ..store import Store, StoreError
+from ..store import Store
+from ..store.base import once_readable
 from ..turn import Turn
 from .executor import Job, StoredJob
-
-logger = logging.getLogger(__name__)
 
 PAGE = 200
 """Turns that are scored together, at most."""
@@ -24,8 +23,6 @@ _QUEUED_BYTES = 32 * 1024 * 1024
 
 _REMEMBERED = 100_000
 _REMEMBERED_BYTES = 32 * 1024 * 1024
-
-_READ_AGAIN_S = 1.0
 
 _NO_JOB = (None, 0)
 
@@ -61,7 +58,9 @@ class JobQueue:
         self._jobs.put_nowait(list(jobs))
 
     async def parts(self) -> AsyncIterator[list[Job]]:
-        """Jobs to score together, as they come; never ends. One whose turn cannot be read now is waited for."""
+        """Jobs to score together, as they come; never ends. One whose turn cannot be read now is waited for.
+
+        Raises StoreError once the store's patience ends."""
         while True:
             jobs = await self._jobs.get()
             while not self._jobs.empty() and len(jobs) < PAGE:
@@ -84,13 +83,7 @@ class JobQueue:
         if isinstance(job, Job):
             self._bytes -= job.size
             return job
-        while True:
-            try:
-                item = await self._store.turn(job.turn_id)
-                break
-            except StoreError as error:
-                logger.debug("turn %s is not scored yet: %s", job.turn_id, error)  # how the store does is logged there
-                await asyncio.sleep(_READ_AGAIN_S)
+        item = await once_readable(self._store, partial(self._store.turn, job.turn_id))
         if item is None or item["status"] != "pending":
             self._on_gone(job)
             return None

@@ -18,6 +18,7 @@ from ..otlp.trace_service import Tracing
 from ..privacy.content_removal import lacks_content
 from ..privacy.policy import NO_PRIVACY, Privacy
 from ..store import ConversationKey, Scored, ScoredConversation, Store, TurnQuery, every_turn
+from ..store.base import StoreUnreachableError, once_readable
 from ..telemetry.counters import Metrics
 from ..telemetry.problem_log import ProblemLog
 from ..telemetry.turn_listener import TurnListener
@@ -318,7 +319,8 @@ class Pipeline:
         if not self._scores or self._scorer.evaluators(turn.case_id).is_cheap:
             return []
         try:
-            earlier = await self._store.earlier(turn, MAX_HISTORY)
+            read = partial(self._store.earlier, turn, MAX_HISTORY)
+            earlier = await once_readable(self._store, read, StoreUnreachableError)
         except Exception as error:  # noqa: BLE001  # error boundary: an unreadable store costs the turn its context
             logger.error("the turns before %s could not be read: %s", turn.turn_id, error)
             return []

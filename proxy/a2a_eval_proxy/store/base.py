@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Collection, Sequence
+import asyncio
+import logging
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 from tool_call_evaluators.judge.cache import JudgeCache
 
@@ -17,6 +20,10 @@ from .figures import TurnFigures
 from .turn_filter import ANY_TURN, TurnFilter
 from .webhooks import WebhookTable
 
+logger = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
 TurnJson = dict[str, Any]
 """A turn as in /api/turns; `annotations` only where it has some."""
 
@@ -25,6 +32,8 @@ Evaluations = list[dict[str, Any]]
 
 MAX_PAGE_BYTES = 8 * 1024 * 1024
 """Limit of the JSON of one page; a page ends with the turn that reaches it."""
+
+_READ_AGAIN_S = 1.0
 
 MAX_EXAMINED = 20_000
 """Turns that are read for a page with a filter by content."""
@@ -42,7 +51,7 @@ class StoreError(Exception):
 
 
 class StoreUnreachableError(StoreError):
-    """The database server does not respond or refuses access."""
+    """The database server does not respond or refuses access, or a store could not be written for too long."""
 
     exit_code = UNREACHABLE
     may_pass = True
@@ -173,6 +182,9 @@ class Store(PushTables, Protocol):
     on_ended: Callable[[], object]
     """Called in the store's thread when it has `ended_by`."""
 
+    patience_s: float
+    """How long it may fail until the work that needs it ends; infinite for one that was opened `patiently`."""
+
     ended_by: StoreError | None
     """Why nothing more is ever written; None as long as the store is written, or tried again."""
 
@@ -290,3 +302,17 @@ async def every_turn(store: Store, query: TurnQuery, page: int = 500) -> AsyncIt
         if found.next_cursor is None:
             return
         query = replace(query, cursor=found.next_cursor)
+
+
+async def once_readable(store: Store, read: Callable[[], Awaitable[T]], problem: type[StoreError] = StoreError) -> T:
+    """What `read` returns, which is called again after each `problem`, until the patience of the store ends: then it is
+    raised."""
+    deadline = time.monotonic() + store.patience_s
+    while True:
+        try:
+            return await read()
+        except problem as error:
+            if time.monotonic() >= deadline:
+                raise
+            logger.debug("%s; reading again", error)  # how the store does is logged where it is written
+        await asyncio.sleep(_READ_AGAIN_S)

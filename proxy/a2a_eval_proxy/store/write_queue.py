@@ -13,7 +13,7 @@ from collections.abc import Callable, Collection, Sequence
 from datetime import datetime
 
 from ..turn import Turn
-from .base import Score, Scored, ScoredConversation, StoreError, StoreHealth
+from .base import Score, Scored, ScoredConversation, StoreError, StoreHealth, StoreUnreachableError
 from .encoding import encoded_conversation, encoded_scored, encoded_turn
 from .write_items import Add, Discard, Finish, FinishConversations, Item, Mark, Prune, Settle, nothing
 
@@ -30,6 +30,9 @@ MAX_GROUP = 100
 
 MAX_GROUP_BYTES = 4 * 1024 * 1024
 """After as many bytes no further batch joins a transaction: a backlog is written in pieces that take little memory."""
+
+PATIENCE_S = 30.0
+"""How long each write of a store that is not patient is tried before the store ends."""
 
 _RETRY_S = 1.0
 
@@ -50,8 +53,9 @@ class QueuedWrites(ABC):
     trouble: tuple[type[Exception], ...] = ()
     """Errors that pass, such as a full disk or a database that is away: the group is written again until it works."""
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, *, patient: bool) -> None:
         self._name = name
+        self.patience_s = math.inf if patient else PATIENCE_S
         self.health = StoreHealth()
         self._on_opened: Callable[[], object] = nothing
         self.on_ended: Callable[[], object] = nothing
@@ -66,7 +70,8 @@ class QueuedWrites(ABC):
         memory than its text."""
         self._awaited = True
         """Whether `first_attempt` reports the first error, in place of the log."""
-        self._opened = self._failing = False
+        self._opened = False
+        self._failing_since: float | None = None
         self._give_up_at = math.inf
         self._writer = threading.Thread(target=self._write_forever, name="store-writer", daemon=True)
 
@@ -178,7 +183,8 @@ class QueuedWrites(ABC):
             group = self._next_group()
             if not self._commit(group) or any(isinstance(item, Mark) and item.last for item in group):
                 break
-        self._log_lost(self.health.problem)
+        if self.ended_by is None:
+            self._log_lost(self.health.problem)
 
     def _log_lost(self, problem: str | None) -> None:
         if self.health.waiting_turns:
@@ -197,13 +203,11 @@ class QueuedWrites(ABC):
                     self._attempted.set()
                     if self._awaited and not error.may_pass:
                         return False
-                self._failed(str(error).removeprefix(f"store {self._name}: "))
+                if not self._tries_again(str(error).removeprefix(f"store {self._name}: ")):
+                    return False
             else:
                 self._is_open()
                 return True
-            if time.monotonic() >= self._give_up_at:
-                return False
-            self._pause()
 
     def _is_open(self) -> None:
         self._opened = True
@@ -238,7 +242,8 @@ class QueuedWrites(ABC):
             if self.ended_by is None and not self._try_until_written(self._writing(group) if something else nothing):
                 return False
         except StoreError as error:
-            self.ended_by = error
+            waiting = self.health.waiting_turns
+            self.ended_by = type(error)(f"{error}; {waiting} turn(s) are lost" if waiting else str(error))
             self.health.problem = str(error).removeprefix(f"store {self._name}: ")
             self.on_ended()
         if self.ended_by is not None:
@@ -276,10 +281,8 @@ class QueuedWrites(ABC):
                 if not self._open_until_it_works():
                     return False
             except self.trouble as error:  # nothing may be lost, so try until it works
-                self._failed(self._describe(error))
-                if time.monotonic() >= self._give_up_at:
+                if not self._tries_again(self._describe(error)):
                     return False
-                self._pause()
             else:
                 self._works()
                 return True
@@ -290,17 +293,29 @@ class QueuedWrites(ABC):
         self.health.problem = str(lost)
         logger.error("store %s: %s", self._name, lost)
 
-    def _failed(self, problem: str) -> None:
-        if not self._failing:
+    def _tries_again(self, problem: str) -> bool:
+        """After a failure: waits for the next attempt; False where there is no more time for it.
+
+        Raises StoreUnreachableError where the store has failed for as long as its patience lasts."""
+        now = time.monotonic()
+        if self._failing_since is None:
+            self._failing_since = now
             logger.error("store %s: %s; retrying, turns wait in memory", self._name, problem)
-        self._failing = True
         self.health.failed_writes += 1
         self.health.problem = problem
+        if now >= self._give_up_at:
+            return False
+        if now - self._failing_since >= self.patience_s:
+            raise StoreUnreachableError(
+                f"store {self._name}: {problem}, for {self.patience_s:g} s; repeat the command when it can be written"
+            )
+        self._pause()
+        return True
 
     def _works(self) -> None:
-        if self._failing:
+        if self._failing_since is not None:
             logger.info("store %s: it can be written again", self._name)
-        self._failing = False
+        self._failing_since = None
         self.health.problem = None
 
     def _pause(self) -> None:

@@ -22,6 +22,8 @@ async def test_without_a_terminal_progress_is_a_line_at_an_interval(capsys: pyte
     assert first.endswith(" s left")
     progress.advanced(2)
     assert progress.line == "4 of 4 turns, 1 passed, 1 failed"
+    progress.watch.store.problem = "disk full"
+    assert progress.line == "4 of 4 turns, 1 passed, 1 failed, waiting for the store: disk full"
 
 
 async def test_a_quiet_run_shows_no_progress(capsys: pytest.CaptureFixture[str]) -> None:

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import json
+import logging
 import re
 from collections import Counter
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 from a2a.server.routes import create_agent_card_routes
+from a2a_eval_proxy.cli import main
 from a2a_eval_proxy.connectors.chat_agent import ChatOptions
 from a2a_eval_proxy.demo.agent import agent_card, run_agent
 from a2a_eval_proxy.errors import ConfigError
@@ -22,12 +24,16 @@ from a2a_eval_proxy.runs.rescore import evaluate_store
 from a2a_eval_proxy.store import TurnQuery, every_turn, open_store
 from a2a_tool_capture.client import CaptureClient
 from a2a_tool_capture.errors import AgentError, AgentUnreachableError
+from agents.control import Control
+from agents.scenario_agent import AgentOptions as ScenarioOptions
+from agents.scenario_agent import build_app, scenario_agent
 from agents.serving import ServerThread
 from judges.fake_api import KEY, MODEL, FakeApi
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from tool_call_evaluators.report import json_report
 from tool_call_evaluators.suite import AgentDefaults, Case, Suite, parse_suite
 
@@ -173,6 +179,69 @@ async def test_an_agent_that_dies_amid_the_run_fails_it(
     assert {reason.code for reason in conclusion.verdict.reasons} >= {"missing_turn"}
     assert sum(reason.code == "missing_turn" for reason in conclusion.verdict.reasons) == 4
     assert re.search(r"\d conversations broke off without an answer; .*: nobody is there any more", caplog.text)
+
+
+MORTAL = """
+suite: mortal
+evaluators: [tool_trajectory]
+cases:
+  - {id: before, turns: [{user: message me, expect: {tool_calls: [{name: never}]}}]}
+  - {id: dying, turns: [{user: chunks, expect: {tool_calls: [{name: search}, {name: convert}]}}]}
+  - {id: after, turns: [{user: message me, expect: {tool_calls: []}}]}
+"""
+
+
+def mortal(url: str, die: Callable[[], None]) -> ASGIApp:
+    """The scenario agent, which dies when it has begun a task."""
+    app = build_app(url, ScenarioOptions(), Control())
+
+    async def until_working(scope: Scope, receive: Receive, send: Send) -> None:
+        async def sent(message: Message) -> None:
+            await send(message)
+            if b"TASK_STATE_WORKING" in message.get("body", b""):
+                die()
+                await asyncio.Event().wait()
+
+        await app(scope, receive, sent)
+
+    return until_working
+
+
+def test_a_run_whose_agent_dies_is_incomplete_and_repeats_on_resume_what_was_not_the_agents_doing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("suite.yaml").write_text(MORTAL)
+    with ServerThread(lambda url: mortal(url, lambda: server.end())) as server:
+        run = ["run", "suite.yaml", "--agent", server.url, "--run", "now", "--report", "report"]
+        assert exit_code([*run, "--concurrency", "1", "--allow-no-capture"], monkeypatch) == 3
+    shown = capsys.readouterr()
+    assert "failed, " in shown.out
+    assert Path("report", "report.json").exists()
+    before, dying = asyncio.run(stored("a2a-eval-proxy.db"))
+    assert (before["case_id"], dying["case_id"]) == ("before", "dying")
+    resume = re.search(
+        r"a2a-eval-proxy: the run is incomplete: 2 conversations broke off: .* is the agent running\? "
+        r"\(to resume the run: a2a-eval-proxy (.+)\)$",
+        shown.err,
+    )
+    assert resume
+    with scenario_agent() as agent:
+        again = [agent.url if word == server.url else word for word in resume[1].split()]
+        assert exit_code([*again, "--allow-no-capture"], monkeypatch) == 1  # `before` has failed
+    resumed = {turn["case_id"]: turn for turn in asyncio.run(stored("a2a-eval-proxy.db"))}
+    assert resumed.keys() == {"before", "dying", "after"}
+    assert resumed["before"] == before
+    assert resumed["dying"]["state"] == "TASK_STATE_COMPLETED"
+    assert exit_code([*again, "--allow-no-capture"], monkeypatch) == 1  # asks no agent: there is none any more
+
+
+def exit_code(command: Sequence[str], monkeypatch: pytest.MonkeyPatch) -> int:
+    monkeypatch.setattr("sys.argv", ["a2a-eval-proxy", *command])
+    monkeypatch.setattr(logging.getLogger(), "handlers", [])  # a command adds one, whose stream ends with the test
+    with pytest.raises(SystemExit) as stopped:
+        main()
+    return int(stopped.value.code or 0)
 
 
 async def test_a_conversation_that_crashes_is_a_missing_one_and_the_others_go_on(

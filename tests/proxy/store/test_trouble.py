@@ -9,7 +9,7 @@ import re
 import socket
 import sqlite3
 import sys
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, closing
 from pathlib import Path
 from typing import Any
@@ -19,6 +19,8 @@ import psycopg
 import pytest
 from a2a_eval_proxy.app import RunningProxy, run_proxy
 from a2a_eval_proxy.cli import main
+from a2a_eval_proxy.runs.drive import AgentOptions, run_suite
+from a2a_eval_proxy.runs.run_watch import RunWatch
 from a2a_eval_proxy.settings import Settings
 from a2a_eval_proxy.store import SqliteStore, StoreError, StoreFileError, open_store, write_queue
 from a2a_eval_proxy.store.postgres import database, opening
@@ -26,6 +28,7 @@ from agents.scenario_agent import scenario_agent
 from support.kept import Kept, turn
 from support.patience import PATIENCE_S
 from support.postgres_server import PostgresServer
+from tool_call_evaluators.suite import parse_suite
 
 pytestmark = pytest.mark.filterwarnings("error")
 
@@ -372,6 +375,77 @@ async def test_a_store_that_is_not_patient_makes_no_other_file(tmp_path: Path) -
             with pytest.raises(StoreFileError, match="deleted or replaced while in use"):
                 await store.drained()
     assert not path.exists()
+
+
+# ── under a run ─────────────────────────────────────────────────────────────────────────────────────────────
+
+SUITE = """
+suite: s
+evaluators: [tool_error, {tool_trajectory: {scope: conversation}}]
+cases:
+  - {id: a, repetitions: 3, expect: {tool_calls: []}, turns: [{user: message me}]}
+"""
+
+FULL = "CREATE TRIGGER full BEFORE INSERT ON turns BEGIN SELECT RAISE(ABORT, 'database or disk is full'); END"
+
+
+def ended(command: Sequence[str], monkeypatch: pytest.MonkeyPatch) -> int:
+    monkeypatch.setattr("sys.argv", ["a2a-eval-proxy", *command])
+    monkeypatch.setattr(logging.getLogger(), "handlers", [])  # a command adds one, whose stream ends with the test
+    with pytest.raises(SystemExit) as stopped:
+        main()
+    return int(stopped.value.code or 0)
+
+
+def execute(path: Path, statement: str) -> None:
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute(statement)
+
+
+@pytest.mark.usefixtures("fast")
+def test_run_ends_when_the_disk_stays_full_and_is_resumed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path, suite = tmp_path / "turns.db", tmp_path / "suite.yaml"
+    suite.write_text(SUITE)
+    with scenario_agent() as agent:
+        run = ["run", str(suite), "--agent", agent.url, "--store", str(path), "--allow-no-capture", "--run"]
+        assert ended([*run, "before"], monkeypatch) == 0
+        execute(path, FULL)
+        monkeypatch.setattr(write_queue, "PATIENCE_S", 0.2)
+        assert ended([*run, "now"], monkeypatch) == 3
+        sentence = capsys.readouterr().err.splitlines()[-1]
+        assert re.search(r"database or disk is full, for 0\.2 s; repeat .*; 3 turn\(s\) are lost$", sentence)
+        execute(path, "DROP TRIGGER full")
+        execute(path, FULL.replace("INSERT ON turns", "INSERT ON conversations"))
+        assert ended([*run, "now"], monkeypatch) == 3  # its turns are stored
+        sentence = capsys.readouterr().err.splitlines()[-1]
+        resume = re.search(r"\(to resume the run: a2a-eval-proxy (.+ --run now --resume)\)$", sentence)
+        assert resume
+        execute(path, "DROP TRIGGER full")
+        assert ended([*resume[1].split(), "--allow-no-capture"], monkeypatch) == 0
+    evaluated = ["evaluate", "--suite", str(suite), "--store", str(path), "--run", "now", "--allow-no-capture"]
+    execute(path, FULL.replace("INSERT", "UPDATE"))
+    assert ended(evaluated, monkeypatch) == 3
+    assert "database or disk is full, for 0.2 s; repeat the command" in capsys.readouterr().err
+
+
+@pytest.mark.usefixtures("fast")
+async def test_a_run_passes_when_its_database_comes_back(postgres: PostgresServer) -> None:
+    """It goes when the first turn is scored: further turns are to be written, and conversations to be read."""
+    url, starting = postgres.new_database(), []
+
+    def stop_once(passed: bool) -> None:
+        if not starting:
+            postgres.stop()
+            starting.append(asyncio.get_running_loop().run_in_executor(None, postgres.start))
+
+    with scenario_agent() as agent:
+        options = AgentOptions(agent.url, concurrency=1)
+        result = await run_suite(parse_suite(SUITE), options, url, "now", watch=RunWatch(stop_once))
+    await starting[0]
+    assert result.allowing_no_capture().verdict.passed, result.verdict.reasons
+    assert len(result.report.turns) == 3
 
 
 # ── the end ─────────────────────────────────────────────────────────────────────────────────────────────────

@@ -34,8 +34,8 @@ class PostgresStore(PostgresReads, QueuedWrites):
 
     Raises StoreError for what is no URL of a database. Where the database does not let us in it raises
     StoreUnreachableError, where it holds something else, or (with `must_exist`) no store, StoreError; `patient`, it
-    leaves that to `start` and tries for as long as it takes. Once open, it outlives a database that goes away: what is
-    written waits in memory.
+    leaves that to `start` and tries for as long as it takes. Once open, it outlives a database that goes away for some
+    time (`patient`: for any): what is written waits in memory.
     """
 
     trouble = TROUBLE
@@ -46,7 +46,7 @@ class PostgresStore(PostgresReads, QueuedWrites):
         self._must_exist = must_exist
         database = Database(url)
         PostgresReads.__init__(self, database, masked_url(url))
-        QueuedWrites.__init__(self, masked_url(url))
+        QueuedWrites.__init__(self, masked_url(url), patient=patient)
         self.judge_cache = PostgresJudgeCache(database)
         self.work = WorkStore(database, masked_url(url))
         """What workers do."""

@@ -47,7 +47,7 @@ class SqliteStore(SqliteReads, QueuedWrites):
 
     def __init__(self, path: str, *, patient: bool = False) -> None:
         SqliteReads.__init__(self, path)
-        QueuedWrites.__init__(self, path)
+        QueuedWrites.__init__(self, path, patient=patient)
         self.judge_cache = SqliteJudgeCache(path)
         self._connection: sqlite3.Connection | None = None
         self._patient = patient
