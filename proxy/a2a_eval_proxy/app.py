@@ -373,8 +373,8 @@ async def run_proxy(
     """Run a proxy in the current event loop for the time of the block.
 
     `listeners` receive every turn. `keeps_open_turns`: turns that outlive their exchange are stored as open, for a
-    later process to continue; otherwise they are closed as incomplete at the end. `serving_processes`: a Unix socket to
-    which the processes connect that serve clients; None: this process serves them.
+    later process to continue; otherwise they are closed as incomplete at the end. `serving_processes`: sends
+    the connections to the processes that serve clients; None: this process serves them.
 
     At its end, open responses may finish, what is open is closed, and what is closed is scored. Raises StoreError,
     SuiteError or ListenError (an OSError) where it cannot start; nothing is left behind then.

@@ -19,6 +19,11 @@ TESTS = Path(__file__).parents[1]
 STOP_TIMEOUT_S = 60
 
 
+def children(parent: int) -> list[int]:
+    """The process ids of the children of a process, zombies too."""
+    return sorted(map(int, Path(f"/proc/{parent}/task/{parent}/children").read_text("ascii").split()))
+
+
 class ChildProcess:
     """A process whose stdout is read line by line and whose stderr is kept for failure messages."""
 

@@ -11,7 +11,7 @@ from typing import Any, Self
 
 import httpx
 from support.prefork import COMMAND
-from support.processes import ChildProcess
+from support.processes import ChildProcess, children
 
 READY = (
     r"ready: proxy (?P<proxy>https?://\S+) -> agent (?P<agent>(https?|grpcs?)://[^\s,]+), "
@@ -80,8 +80,7 @@ class Proxy:
 
     def children(self) -> list[int]:
         """With `--processes`: the process ids of the main process, then of the serving ones."""
-        parent = self.process_id
-        return sorted(map(int, Path(f"/proc/{parent}/task/{parent}/children").read_text("ascii").split()))
+        return children(self.process_id)
 
     def kill(self) -> None:
         """Ends the process as a crash would."""

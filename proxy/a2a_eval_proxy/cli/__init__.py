@@ -11,6 +11,7 @@ import sys
 import click
 from a2a_tool_capture import __version__
 
+from ..children import leave_process_one
 from ..errors import BAD_INPUT, ConfigError
 from .catalogue import convert, evaluators, schema
 from .check import check
@@ -51,6 +52,7 @@ for _command in (*_RUNNING, *_STORED, *_SUITES):
 
 def main() -> None:
     """Entry point: every expected failure is one sentence on stderr and an exit code."""
+    leave_process_one()
     try:
         sys.exit(cli(standalone_mode=False))
     except (click.Abort, KeyboardInterrupt):

@@ -62,7 +62,7 @@ async def _serve_until_stopped(settings: Settings, role: Role | None = None) -> 
     start_logging(settings.log_level, LOG_LINE, privacy)
     lines = LineWriter(lambda line: privacy.text(without_secrets(line)))
     listeners = [] if settings.quiet else [TurnLines(lines.write, scores=settings.evaluate)]
-    serving = None if role is None else role.listener
+    serving = None if role is None else role.link
     async with run_proxy(settings, *listeners, serving_processes=serving) as proxy:
         _tune_interpreter()
         traces = f"traces {proxy.otlp_url}, " if proxy.otlp_url else ""
@@ -96,7 +96,7 @@ async def _serve_for(role: Role) -> None:
     settings = role.settings
     privacy = privacy_of(settings.redact, settings.redact_key, no_content=settings.no_content)
     start_logging(settings.log_level, LOG_LINE, privacy)
-    link = Link(*await asyncio.open_unix_connection(role.listener.getsockname()))
+    link = Link(*await asyncio.open_unix_connection(sock=role.link))
     _tune_interpreter()
     await ServingProcess(settings, link, role.caller_key, role.push).run()
 

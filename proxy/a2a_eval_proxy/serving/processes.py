@@ -120,15 +120,15 @@ class _Peer:
 
 
 class ServingProcesses:
-    """The data port in `settings.processes` processes, which connect to `listener`, a Unix socket."""
+    """The data port in `settings.processes` processes; the connection to each new one is received from `links`."""
 
-    def __init__(self, settings: Settings, metrics: Metrics, new_reports: NewReports, listener: socket.socket) -> None:
+    def __init__(self, settings: Settings, metrics: Metrics, new_reports: NewReports, links: socket.socket) -> None:
         self.url = f"{'https' if settings.tls_cert else 'http'}://{settings.listen}"
         self.grpc_address = settings.grpc
         self._settings = settings
         self._metrics = metrics
         self._new_reports = new_reports
-        self._listener = listener
+        self._links_to_come = links
         self._peers: set[_Peer] = set()
         self._ended = self._open_turns(None)
         """For the turns of processes that are no more."""
@@ -137,6 +137,8 @@ class ServingProcesses:
         self._changed = asyncio.Condition()
         self._failure: Exception | None = None
         self._started = False
+        self._stopping = False
+        self._serving: set[asyncio.Task[None]] = set()
         self._live = False
         self._numbers = itertools.count(1)
 
@@ -165,9 +167,10 @@ class ServingProcesses:
         """Nothing: serving processes report what they cannot do."""
 
     async def open(self, stack: AsyncExitStack, requests: RequestTelemetry | None) -> None:
-        server = await asyncio.start_unix_server(self._serve, sock=self._listener)
-        stack.callback(server.close)
-        watch = asyncio.get_running_loop().create_task(self._ended.reports.continuity.watch_over())
+        loop = asyncio.get_running_loop()
+        loop.add_reader(self._links_to_come, self._accept)
+        stack.callback(loop.remove_reader, self._links_to_come)
+        watch = loop.create_task(self._ended.reports.continuity.watch_over())
         stack.callback(watch.cancel)
         stack.push_async_callback(self._stop)
         try:
@@ -225,6 +228,7 @@ class ServingProcesses:
 
     async def _stop(self) -> None:
         """Have all processes serve their open responses, close their turns, and end."""
+        self._stopping = True
         for peer in self._peers:
             peer.link.send("stop")
         try:
@@ -233,14 +237,26 @@ class ServingProcesses:
         except TimeoutError:
             logger.error("%d serving process(es) did not stop in time", len(self._peers))
 
-    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    def _accept(self) -> None:
+        """Take the connection to a new serving process from the supervisor."""
+        _, files, _, _ = socket.recv_fds(self._links_to_come, 1, 1)
+        if not files:  # the supervisor has ended
+            asyncio.get_running_loop().remove_reader(self._links_to_come)
+        for file in files:
+            task = asyncio.get_running_loop().create_task(self._serve(socket.socket(fileno=file)))
+            self._serving.add(task)
+            task.add_done_callback(self._serving.discard)
+
+    async def _serve(self, connection: socket.socket) -> None:
         """Take the messages of one serving process, until it ends."""
-        link = Link(reader, writer)
+        link = Link(*await asyncio.open_unix_connection(sock=connection))
         peer = _Peer(link, self._open_turns(link))
         self._peers.add(peer)
         self._opted_in.send_all(link)
         if self._live:
             link.send("watch", live=True)
+        if self._stopping:
+            link.send("stop")
         async for message in link.messages():
             if message["kind"] in SHARED:
                 self._opted_in.learn(message)

@@ -2,25 +2,30 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import secrets
-import shutil
 import signal
 import socket
-import tempfile
 import time
+from contextlib import suppress
 from dataclasses import dataclass, replace
-from pathlib import Path
 
+from ..children import ended_children, exit_code
 from ..errors import ConfigError
 from ..net.http_server import BACKLOG, address_of, bound
 from ..settings import Settings
 
-_PAUSE_S = 1.0
-"""Least time between two starts of serving processes that ended unexpectedly."""
+logger = logging.getLogger(__name__)
+
+_PAUSE_S = 1
+"""Time before an ended serving process is replaced, and between attempts to start one."""
 
 _END_S = 10.0
 """How long serving processes may outlive the main process."""
+
+_SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGCHLD, signal.SIGALRM)
+"""Blocked in the supervisor, which waits for them: none interrupts it, none is missed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,8 +35,8 @@ class Role:
     is_main: bool
     settings: Settings
     """Those of the command, with the address that clients connect to."""
-    listener: socket.socket
-    """The Unix socket on which the main process accepts serving processes."""
+    link: socket.socket
+    """In a serving process: its link to the main process. In the main process: where it receives the other ends."""
     supervised: int
     """A descriptor that becomes readable when the supervisor ends."""
     push: socket.socket | None
@@ -56,15 +61,7 @@ def fork_processes(settings: Settings) -> Role | int:
     if settings.push_mode == "relay":
         push = bound(settings.push_listen, shared=False)
         push.listen(BACKLOG)  # notifications wait here while the process that receives them starts again
-    folder = Path(tempfile.mkdtemp(prefix="a2a-eval-proxy-"))  # for this user only
-    listener = socket.socket(socket.AF_UNIX)
-    listener.bind(str(folder / "main"))
-    listener.listen()
-    supervised, _alive = os.pipe()
-    result = _Supervisor(settings, listener, push, supervised, _alive).run()
-    if isinstance(result, int):
-        shutil.rmtree(folder, ignore_errors=True)
-    return result
+    return _Supervisor(settings, push).run()
 
 
 def _reserved(address: str) -> socket.socket:
@@ -74,64 +71,93 @@ def _reserved(address: str) -> socket.socket:
 
 
 class _Supervisor:
-    def __init__(
-        self, settings: Settings, listener: socket.socket, push: socket.socket | None, supervised: int, alive: int
-    ) -> None:
+    def __init__(self, settings: Settings, push: socket.socket | None) -> None:
         self._settings = settings
-        self._listener = listener
         self._push = push
-        self._supervised = supervised
-        self._alive = alive
+        self._supervised, self._alive = os.pipe()
+        self._links, self._links_of_main = socket.socketpair()
+        self._links.setblocking(False)  # a main process that does not read cannot hold up the supervisor
         self._caller_key = secrets.token_bytes(32)
         self._main = 0
         self._serving: set[int] = set()
         self._receiver = 0
         """The process that receives notifications: one, so that they stay in order."""
-        self._stopping = False
 
     def run(self) -> Role | int:
         """See `fork_processes`."""
-        for is_main in (True, *[False] * self._settings.processes):
-            if (role := self._fork(is_main=is_main)) is not None:
-                return role
-        for number in (signal.SIGTERM, signal.SIGINT):
-            signal.signal(number, self._stop)
+        signal.signal(signal.SIGCHLD, lambda *_: None)  # a signal that is ignored need not become pending
+        signal.pthread_sigmask(signal.SIG_BLOCK, _SIGNALS)
+        stopping = False
+        if (role := self._fork_main() or self._fork_serving()) is not None:
+            return role
         while True:
-            pid, status = os.wait()
-            if pid == self._main:
+            if len(self._serving) < self._settings.processes and not any(signal.getitimer(signal.ITIMER_REAL)):
+                signal.alarm(_PAUSE_S)
+            number = signal.sigwait(_SIGNALS)
+            if number in (signal.SIGTERM, signal.SIGINT):
+                stopping = True
+                os.kill(self._main, signal.SIGTERM)  # it stops the others
+            elif number == signal.SIGALRM and not stopping and (role := self._fork_serving()) is not None:
+                return role
+            elif (code := self._reap()) is not None:
                 self._end_all()
-                code = os.waitstatus_to_exitcode(status)
-                return code if code >= 0 else 128 - code
-            self._serving.discard(pid)
-            if not self._stopping:
-                time.sleep(_PAUSE_S)
-                if (role := self._fork(is_main=False)) is not None:
-                    return role
+                return code
 
-    def _fork(self, *, is_main: bool) -> Role | None:
-        """Returns the role in the child, None in the supervisor."""
-        receives = not is_main and self._receiver not in self._serving
-        pid = os.fork()
-        if pid == 0:
-            os.close(self._alive)
-            if self._push is not None and not receives:
-                self._push.close()
-            for number in (signal.SIGTERM, signal.SIGINT):
-                signal.signal(number, signal.SIG_DFL)
-            push = self._push if receives else None
-            return Role(is_main, self._settings, self._listener, self._supervised, push, self._caller_key)
-        if is_main:
-            self._main = pid
-        else:
-            self._serving.add(pid)
-        if receives:
-            self._receiver = pid
+    def _fork_main(self) -> Role | None:
+        """Returns the role in the child, None in the supervisor. Raises ConfigError."""
+        try:
+            self._main = os.fork()
+        except OSError as error:
+            raise ConfigError(f"processes: the main process cannot be started: {error.strerror}") from error
+        if self._main == 0:
+            return self._role(self._links_of_main, is_main=True)
+        self._links_of_main.close()
         return None
 
-    def _stop(self, number: int, frame: object) -> None:
-        """Have the main process stop; it stops the others."""
-        self._stopping = True
-        os.kill(self._main, signal.SIGTERM)
+    def _fork_serving(self) -> Role | None:
+        """Fork the serving processes that are missing. Returns the role in each of them, None in the supervisor."""
+        while len(self._serving) < self._settings.processes:
+            receives = self._receiver not in self._serving
+            here, there = socket.socketpair()
+            with here, there:
+                try:
+                    pid = os.fork()
+                except OSError as error:
+                    logger.error("a serving process cannot be started: %s; trying again", error.strerror)
+                    return None
+                if pid == 0:
+                    return self._role(there.dup(), receives=receives)
+                with suppress(OSError):  # the main process ends; so does this process, whose connection is closed
+                    socket.send_fds(self._links, [b"\0"], [here.fileno()])
+            self._serving.add(pid)
+            if receives:
+                self._receiver = pid
+        return None
+
+    def _role(self, link: socket.socket, *, is_main: bool = False, receives: bool = False) -> Role:
+        """In a child: give back what is the supervisor's."""
+        os.close(self._alive)
+        self._links.close()
+        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGCHLD):
+            signal.signal(number, signal.SIG_DFL)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, _SIGNALS)
+        if self._push is not None and not receives:
+            self._push.close()
+        push = self._push if receives else None
+        return Role(is_main, self._settings, link, self._supervised, push, self._caller_key)
+
+    def _reap(self) -> int | None:
+        """Returns the exit code of the main process once it has ended.
+
+        Children may be others than ours: those of whatever was this process before it became the supervisor, and as
+        process 1 all that lost their parent.
+        """
+        code = None
+        for pid, status in ended_children():
+            self._serving.discard(pid)
+            if pid == self._main:
+                code = exit_code(status)
+        return code
 
     def _end_all(self) -> None:
         """The main process has ended: so do the others."""
@@ -140,7 +166,5 @@ class _Supervisor:
                 os.kill(pid, number)
             give_up_at = time.monotonic() + wait_s
             while self._serving and time.monotonic() < give_up_at:
-                pid, _ = os.waitpid(-1, os.WNOHANG)
-                self._serving.discard(pid)
-                if pid == 0:
-                    time.sleep(0.02)
+                self._reap()
+                time.sleep(0.02)

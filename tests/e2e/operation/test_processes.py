@@ -7,9 +7,11 @@ import os
 import re
 import signal
 import socket
+import subprocess
 import uuid
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +22,7 @@ from agents.stepwise_agent import RPC_PATH, stepwise_agent
 from support.live import live
 from support.patience import PATIENCE_S
 from support.prefork import COMMAND
-from support.processes import ChildProcess
+from support.processes import ChildProcess, children
 from support.proxy import Proxy
 
 OPTIONS = ("--processes", "3")
@@ -115,8 +117,13 @@ def test_a_task_without_a_client_survives_the_process_that_relayed_it(agent: str
     ]
 
 
-@pytest.mark.parametrize("victim", ["main", "supervisor"])
-def test_where_the_main_process_or_the_supervisor_dies_all_end(agent: str, tmp_path: Path, victim: str) -> None:
+@pytest.mark.parametrize("victim", ["main", "supervisor", "all"])
+def test_where_the_main_process_or_the_supervisor_dies_all_end_and_nothing_is_left(
+    agent: str, tmp_path: Path, victim: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    temporary = tmp_path / "temporary"
+    temporary.mkdir()
+    monkeypatch.setenv("TMPDIR", str(temporary))
     with Proxy(agent, tmp_path / "turns.db", *OPTIONS) as proxy:
         everyone = proxy.children()
         if victim == "main":
@@ -124,8 +131,49 @@ def test_where_the_main_process_or_the_supervisor_dies_all_end(agent: str, tmp_p
             assert proxy.wait(PATIENCE_S) == 128 + signal.SIGKILL
         else:
             proxy.kill()
+            for child in everyone if victim == "all" else ():
+                with suppress(ProcessLookupError):
+                    os.kill(child, signal.SIGKILL)
         while any(Path(f"/proc/{child}").exists() for child in everyone):
             pass
+    assert not list(temporary.iterdir())
+
+
+def test_children_of_others_are_not_replaced(agent: str, tmp_path: Path) -> None:
+    """Such as those of the script that became the supervisor."""
+    ends = [tmp_path / "first", tmp_path / "second"]
+    for end in ends:
+        os.mkfifo(end)
+    script = "".join(f"read _ < {end} & " for end in ends) + 'exec "$@"'
+    with Proxy(agent, tmp_path / "turns.db", *OPTIONS, command=("sh", "-c", script, "sh", COMMAND)) as proxy:
+        everyone = proxy.children()
+        for end, child in zip(ends, everyone, strict=False):
+            end.write_text("now\n")
+            while child in proxy.children():
+                pass
+        assert proxy.children() == everyone[2:]
+
+
+def test_process_one_of_a_container_leaves_no_zombies_and_stops_in_order(agent: str, tmp_path: Path) -> None:
+    container = ("unshare", "--pid", "--fork", "--kill-child", "--mount-proc")
+    if subprocess.run([*container, "true"], check=False, capture_output=True).returncode:
+        pytest.skip("namespaces of processes cannot be made here")
+    end = tmp_path / "end"
+    os.mkfifo(end)
+    with Proxy(agent, tmp_path / "turns.db", command=(*container, COMMAND)) as proxy:
+        (one,) = proxy.children()
+        before = children(one)
+        leave_an_orphan = ["nsenter", "--target", str(one), "--pid", "sh", "-c", f"read _ < {end} &"]
+        subprocess.run(leave_an_orphan, check=True)
+        while children(one) == before:
+            pass
+        end.write_text("now\n")
+        while children(one) != before:
+            pass
+        say(proxy, "done")
+        os.kill(one, signal.SIGTERM)
+        assert proxy.wait(PATIENCE_S) == 0
+        assert "stopping" in proxy.stderr()
 
 
 def test_an_address_in_use_is_an_error(agent: str, tmp_path: Path) -> None:
