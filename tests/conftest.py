@@ -68,6 +68,21 @@ def pytest_collection() -> Generator[None, object, object]:
         gc.enable()
 
 
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """No garbage is collected while a report is made, so that a failing test costs itself and not the run.
+
+    A report parses the source of each frame. Finalizers of garbage that is collected meanwhile may format tracebacks,
+    which parses too. In CPython 3.11, one parse inside another raises SystemError (gh-106905), which ends the run. A
+    test over its time leaves such garbage behind: the tasks it did not await.
+    """
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.enable()
+
+
 class _Folder(pytest.Dir):
     """Collected from another place on in each process of pytest-xdist, so that each compiles other files: in a new
     clone, all four would compile each file at the same moment."""
