@@ -25,6 +25,7 @@ FILES_WHEN_TRANSCODING = 3
 
 _LINES = {
     "bad_request": "{count} request(s) of clients were not valid HTTP/1.1 and answered with 400",
+    "internal_error": "{count} request(s) met a fault of the proxy and were answered with 500",
     "header_too_large": "{count} request(s) of clients had a header or trailer beyond max_header_bytes",
     "header_timeout": "{count} client connection(s) sent no whole header within client_header_timeout and were closed",
     "body_timeout": "{count} client(s) stopped inside a request for client_body_timeout and were cut off",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import select
 from collections.abc import Callable
 from typing import Any
@@ -17,6 +18,8 @@ from .client_transport import ClientTransport
 from .client_watch import ON_GONE
 from .repeated_head import KEPT, RepeatedHead
 from .response_cycle import OldResponseCycle, ResponseCycle
+
+logger = logging.getLogger(__name__)
 
 _END_OF_SECTION = b"\r\n\r\n"
 """Ends a header section, and a chunked body with its trailer section."""
@@ -159,6 +162,14 @@ class BoundedProtocol(HttpToolsProtocol):
             self.loop.call_soon(self._parse)
 
     def _parse(self) -> None:
+        """Parse what has arrived. An exception is a fault of the proxy, and never the client's 400."""
+        try:
+            self._parse_received()
+        except Exception:
+            logger.exception("a request could not be read; the client gets a 500")
+            self._refuse(500, "internal_error", "The proxy failed to read the request.")
+
+    def _parse_received(self) -> None:
         """Give the parser the bytes of the current request, or of the next once the response is complete."""
         data, at = self._unparsed, 0
         if self._repeated is not None and self._head_since is None and self._take_repeated(self._repeated, data):
@@ -232,9 +243,13 @@ class BoundedProtocol(HttpToolsProtocol):
             except httptools.HttpParserUpgrade:
                 self._continue_without_upgrade()
         except httptools.HttpParserError as error:
-            cause = error.__context__
-            message = str(cause) if isinstance(cause, _BadRequestError) else "Invalid HTTP request received."
-            self._refuse(400, "bad_request", message)
+            cause = error.__context__ if isinstance(error, httptools.HttpParserCallbackError) else error
+            if isinstance(cause, _BadRequestError):
+                self._refuse(400, "bad_request", str(cause))
+            elif isinstance(cause, httptools.HttpParserError):
+                self._refuse(400, "bad_request", "Invalid HTTP request received.")
+            else:
+                raise
             return
         if self._unread > self._limits.max_unread_bytes:
             self._refuse(431, "header_too_large", "The request's header fields are too large.")
@@ -314,7 +329,9 @@ class BoundedProtocol(HttpToolsProtocol):
         """The ASGI scope, without what our applications do not use."""
         url = self.url if self.url.startswith(b"/") else _with_path(self.url)
         target = httptools.parse_url(url)
-        path = target.path.decode("ascii")
+        if not target.path.isascii():  # RFC 9112, section 3.2
+            raise _BadRequestError("The request's path has bytes that are not ASCII; percent-encode them.")
+        path = target.path.decode()
         return {
             "type": "http",
             "asgi": _ASGI,

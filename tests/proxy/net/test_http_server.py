@@ -163,6 +163,35 @@ async def test_a_header_far_too_large_is_refused() -> None:
     await server.stop()
 
 
+async def status_of(server: HttpServer, request: bytes) -> int:
+    """What a new connection that sends `request` is answered with."""
+    reader, writer = await asyncio.open_connection(*server._socket.getsockname()[:2])
+    writer.write(request)
+    status = int((await reader.readline()).split()[1])
+    writer.close()
+    await writer.wait_closed()
+    return status
+
+
+async def test_a_fault_of_the_proxy_is_not_blamed_on_the_client(caplog: pytest.LogCaptureFixture) -> None:
+    limits = ClientLimits()
+    server = HttpServer(hello, "127.0.0.1:0", shutdown_timeout_s=1, limits=limits)
+    await server.start()
+    del server.server_state.default_headers  # as if a release of uvicorn no longer had it
+    assert await status_of(server, b"GET / HTTP/1.1\r\nhost: h\r\n\r\n") == 500
+    assert await status_of(server, b"GET / HTTP/1.1\r\nhost: a\r\nhost: b\r\n\r\n") == 400
+    await server.stop()
+    assert limits.broken_limits == {"internal_error": 1, "bad_request": 1}
+    assert "AttributeError" in caplog.text
+
+
+async def test_a_path_that_is_not_ascii_is_the_clients_fault() -> None:
+    server = HttpServer(hello, "127.0.0.1:0", shutdown_timeout_s=1)
+    await server.start()
+    assert await status_of(server, b"GET /\xc3\xa4 HTTP/1.1\r\nhost: h\r\n\r\n") == 400
+    await server.stop()
+
+
 async def test_trailer_fields_are_no_header_fields() -> None:
     names: list[list[bytes]] = []
 
