@@ -44,6 +44,12 @@ def test_the_first_page_is_short() -> None:
     assert len((ROOT / "README.md").read_text("utf-8").splitlines()) < 150
 
 
+def test_git_ignores_the_virtual_environment_of_the_first_page() -> None:
+    environments = re.findall(r"-m venv (\S+)", (ROOT / "README.md").read_text("utf-8"))
+    assert environments
+    assert {f"{name}/" for name in environments} <= set((ROOT / ".gitignore").read_text().splitlines())
+
+
 def test_the_modules_of_the_architecture_page_exist() -> None:
     text = (ROOT / "proxy/docs/architecture.md").read_text("utf-8")
     packages = ("a2a_eval_proxy", "tool_call_evaluators", "a2a_tool_capture")

@@ -110,7 +110,7 @@ async def _write(
     """Write a report in the format of the options to its file or standard output."""
     from rich.console import Console
 
-    from ..privacy.private_files import write_out
+    from ..output_files import write_out
 
     console = Console(highlight=False)
     if options.format == "text" and options.out is None and console.is_terminal:

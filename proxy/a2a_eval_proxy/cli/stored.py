@@ -113,7 +113,7 @@ def record(options: RecordOptions) -> None:
     \b
     Example: a2a-eval-proxy record --run monday --out suite.yaml
     """
-    from ..privacy.private_files import write_out
+    from ..output_files import write_out
     from ..runs.record import record_run
 
     out = options.out

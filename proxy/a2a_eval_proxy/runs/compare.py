@@ -14,7 +14,7 @@ from tool_call_evaluators.report.compared import Tone
 from tool_call_evaluators.runs.changes import Comparison
 from tool_call_evaluators.runs.comparison import compare
 
-from ..privacy.private_files import write_own
+from ..output_files import write_file
 from ..store import Store
 from .stored_turns import compact, conversation_results, open_existing_store, turns_of
 
@@ -55,7 +55,7 @@ async def _turns(store: Store, run: str, cases: Collection[str] | None) -> list[
 def write_page(comparison: Comparison, folder: Path) -> Path:
     """Write comparison.html into `folder`, which is created if necessary; returns its path. Raises OSError."""
     folder.mkdir(parents=True, exist_ok=True)
-    write_own(folder / PAGE, comparison_html(comparison))
+    write_file(folder / PAGE, comparison_html(comparison))
     return folder / PAGE
 
 

@@ -14,7 +14,7 @@ from tool_call_evaluators.report import Report, html_report, json_report, junit_
 from tool_call_evaluators.report.arksim import ArksimResults
 from tool_call_evaluators.report.focus import focus_suites
 
-from ..privacy.private_files import refuse_link, write_own
+from ..output_files import refuse_link, write_file
 from .compare import write_page
 
 PAGE = "report.html"
@@ -55,11 +55,11 @@ def publish_report(
     folder.mkdir(parents=True, exist_ok=True)
     for name, form in {**_FORMS, page: html_report}.items():
         if name:
-            write_own(folder / name, form(report))
+            write_file(folder / name, form(report))
     if report.baseline is not None:
         write_page(report.baseline, folder)
     if arksim is not None:
-        write_own(folder / "evaluation.json", arksim.evaluation())
+        write_file(folder / "evaluation.json", arksim.evaluation())
     focus = {f"{focus.name}.yaml": focus.text for focus in focus_suites(report)}
     _write_focus(folder / _FOCUS, focus | (arksim.focus() if arksim else {}))
     return folder / (page or "report.json")
@@ -72,4 +72,4 @@ def _write_focus(folder: Path, files: Mapping[str, str]) -> None:
             old.unlink()
     for name, text in files.items():
         folder.mkdir(exist_ok=True)
-        write_own(folder / name, text)
+        write_file(folder / name, text)

@@ -26,8 +26,8 @@ from tool_call_evaluators.suite import Case, Suite
 
 from ..errors import ConfigError
 from ..ids import new_turn_id
+from ..output_files import write_file
 from ..privacy.policy import Privacy
-from ..privacy.private_files import write_own
 from ..settings.store_url import masked_url
 from ..store import Store, StoreError, TurnQuery, every_turn, open_store
 from ..turn import Turn
@@ -129,7 +129,7 @@ async def write_simulation(path: Path, report: Report, scenarios: Scenarios, loc
             if item.came
         ]
     path.parent.mkdir(parents=True, exist_ok=True)
-    write_own(path, simulation_text(simulation_id(report.run), rfc3339(datetime.now(UTC)), conversations))
+    write_file(path, simulation_text(simulation_id(report.run), rfc3339(datetime.now(UTC)), conversations))
 
 
 async def _conversation(

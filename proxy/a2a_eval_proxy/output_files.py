@@ -1,23 +1,22 @@
-"""Writes files that only their owner can read, since they contain the content of turns."""
+"""Writes the files that commands make for their user: reports, suites, workflows."""
 
 from __future__ import annotations
 
 import errno
-import os
 import secrets
 from pathlib import Path
 
 
 def write_out(path: Path, text: str) -> None:
-    """Write `text` (UTF-8) to a file as `write_own` does, or a device or pipe such as /dev/stdout. Raises OSError."""
+    """Write `text` (UTF-8) to a file as `write_file` does, or a device or pipe such as /dev/stdout. Raises OSError."""
     if path.exists() and not path.is_file() and not path.is_dir():
         path.write_text(text, "utf-8")
     else:
-        write_own(path, text)
+        write_file(path, text)
 
 
-def write_own(path: Path, text: str) -> None:
-    """Write `text` (UTF-8) to a file with mode 0600, atomically, whatever the mode of an existing file.
+def write_file(path: Path, text: str) -> None:
+    """Write `text` (UTF-8) to a file atomically; its mode follows the umask, also where it replaces a file.
 
     Does not follow a symbolic link, and replaces a pipe or device: other users with write access to the directory must
     not choose which file is overwritten or who reads the text. Raises OSError.
@@ -25,7 +24,7 @@ def write_own(path: Path, text: str) -> None:
     refuse_link(path)
     part = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
     try:
-        with os.fdopen(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf-8") as file:
+        with part.open("x", encoding="utf-8") as file:
             file.write(text)
         part.replace(path)
     except BaseException as error:
