@@ -136,7 +136,8 @@ LAYERS = {
         "settings | traces",
         "capture | privacy",
         "protocol",
-        "bounded_threads | children | clock | errors | ids | in_steps | loop_thread | one_at_a_time | output_files | turn",
+        "bounded_threads | children | clock | errors | ids | in_steps | loop_thread | "
+        "one_at_a_time | output_files | turn",
     ],
     f"{PROXY}.check": ["compare", "report", "rules", "probe", "signatures"],
     EVALUATORS: [
