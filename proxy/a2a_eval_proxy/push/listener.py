@@ -41,6 +41,9 @@ logger = logging.getLogger(__name__)
 
 Message = MutableMapping[str, Any]
 _ID = re.compile(rf"/({RelayAddresses.ID})$")
+TURN_S = 1.0
+"""How long the answer to a notification keeps the next one waiting: a webhook that hangs on one loses no other."""
+
 _MAX_HELD_BYTES = 64 * 1024 * 1024
 _VERIFYING = ("GET", "HEAD", "OPTIONS")
 """With these methods agents ask whether a webhook takes notifications: none of them carries one (RFC 9110, 9.2.1)."""
@@ -83,7 +86,7 @@ class PushListener:
         self._max_body_bytes = max_body_bytes
         self._bodies = HeldBytes(max(_MAX_HELD_BYTES, 2 * max_body_bytes))
         self._turns: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
-        """By webhook: one notification at a time, in the order in which they arrive."""
+        """By webhook: whose notification is sent next, in the order in which they arrive."""
         self._unsent = ProblemLog(logger, "{count} notification(s) did not reach their webhooks")
 
     def close(self) -> None:
@@ -152,7 +155,16 @@ class PushListener:
             return await self._verified(await self._webhook(webhook_id, time), scope, body)
         turn = self._turns.setdefault(webhook_id, asyncio.Lock())  # whose waiters are served in order
         async with turn:
-            return await self._in_order(await self._webhook(webhook_id, time), scope, body, time)
+            webhook = await self._webhook(webhook_id, time)
+            turn_over = asyncio.Event()
+            passing_on = asyncio.create_task(self._in_order(webhook, scope, body, time, turn_over))
+            passing_on.add_done_callback(lambda _: turn_over.set())
+            try:
+                await turn_over.wait()
+            except asyncio.CancelledError:
+                passing_on.cancel()
+                raise
+        return await passing_on
 
     async def _verified(self, webhook: Webhook, scope: MutableMapping[str, Any], body: bytes) -> WebhookAnswer:
         """What the client answers to a request that is no notification: it is neither captured, repeated nor kept in
@@ -175,7 +187,12 @@ class PushListener:
         return webhook
 
     async def _in_order(
-        self, webhook: Webhook, scope: MutableMapping[str, Any], body: bytes, time: StoreTime
+        self,
+        webhook: Webhook,
+        scope: MutableMapping[str, Any],
+        body: bytes,
+        time: StoreTime,
+        turn_over: asyncio.Event,
     ) -> WebhookAnswer:
         arrived_at = CLOCK.now()
         original = read_notification(read_request(scope["headers"]).forward, body, self._max_body_bytes)
@@ -183,7 +200,7 @@ class PushListener:
         stream, ended = self._relay.captured(webhook, notification)
         record = NotificationRecord(arrived_at, stream.task_id, scope["method"], *self._recorded(original))
         try:
-            answer = await self._passed_on(webhook, notification, stream, scope["method"], scope["query_string"], time)
+            answer = await self._passed_on(webhook, notification, stream, scope, time, turn_over)
         except UnsentError as error:
             self._unsent.seen()
             self._relay.capture.report(stream, Finding(error.code, str(error), Severity.WARNING))
@@ -243,11 +260,15 @@ class PushListener:
         webhook: Webhook,
         notification: Notification,
         stream: NotificationStream,
-        method: str,
-        query: bytes,
+        scope: MutableMapping[str, Any],
         time: StoreTime,
+        turn_over: asyncio.Event,
     ) -> WebhookAnswer:
-        """Send a notification to its webhook, without tool calls where its client did not ask. Raises UnsentError."""
+        """Send a notification to its webhook, without tool calls where its client did not ask. Raises UnsentError.
+
+        `turn_over` is set once the next notification may be sent, though this one has no answer yet.
+        """
+        method, query = scope["method"], scope["query_string"]
         headers, body = notification.headers, notification.body
         problem = audience_finding(headers, self._relay.push_url)
         if problem is not None:
@@ -275,6 +296,7 @@ class PushListener:
                 raise UnsentError(503, "too many notifications wait for this webhook, or for all")
             answer = WebhookAnswer(202)
         else:
+            asyncio.get_running_loop().call_later(TURN_S, turn_over.set)
             answer = await self._relay.sender.send(webhook.url, method, query, headers, body)
         if answer.taken:
             stream.taken(notification.body)

@@ -76,6 +76,7 @@ async def test_notifications_of_a_webhook_are_sent_one_at_a_time(
     relay: Relay, endpoint: Endpoint, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Also where the agent sends them at the same time."""
+    monkeypatch.setattr(listener, "TURN_S", PATIENCE_S)
     steps: list[str] = []
     send = WebhookSender.send
 
@@ -120,6 +121,7 @@ async def test_a_notification_waits_its_turn_though_its_agent_has_left(
     relay: Relay, endpoint: Endpoint, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """An agent that gives up after some seconds has sent it all the same: without the proxy, it is there by then."""
+    monkeypatch.setattr(listener, "TURN_S", PATIENCE_S)
     first_begins, first_may_end, send = asyncio.Event(), asyncio.Event(), WebhookSender.send
 
     async def slow(*arguments: Any) -> WebhookAnswer:

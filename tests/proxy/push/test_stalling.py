@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 
 import pytest
 from a2a_eval_proxy.protocol.webhook_targets import WebhookTargets
-from a2a_eval_proxy.push import sender
+from a2a_eval_proxy.push import listener, sender
 from proxy.push.conftest import Endpoint, Relay
 from proxy.push.test_relay import asking
 from support.patience import PATIENCE_S
@@ -35,6 +35,29 @@ async def test_a_notification_that_arrives_slowly_keeps_no_other_waiting(relay: 
     writer.write(slow[-5:])
     assert [(await endpoint.next()).json["n"] for _ in range(2)] == ["quick", "slow"]
     writer.close()
+
+
+async def test_a_notification_without_an_answer_delays_the_next_ones_briefly(
+    relay: Relay, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(listener, "TURN_S", 0.05)
+    first_begins, others_are_taken = asyncio.Event(), asyncio.Event()
+
+    async def take(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        if b"n=0" in await reader.readuntil(b"\r\n\r\n"):
+            first_begins.set()
+            await others_are_taken.wait()
+        writer.write(b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n")
+        writer.close()
+
+    async with await asyncio.start_server(take, "127.0.0.1", 0) as server:
+        _, _, address = await asking(relay, f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/hook")
+        first = asyncio.create_task(relay.notify(f"{address}?n=0", {"n": 0}))
+        await asyncio.wait_for(first_begins.wait(), PATIENCE_S)
+        others = await asyncio.gather(*(relay.notify(f"{address}?n={n}", {"n": n}) for n in range(1, 6)))
+        assert [one.status_code for one in others] == [200] * 5
+        others_are_taken.set()
+        assert (await first).status_code == 200
 
 
 @pytest.mark.parametrize("ends", [True, False])
