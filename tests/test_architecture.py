@@ -182,6 +182,24 @@ def test_no_import_leads_back_up(graph: grimp.ImportGraph, package: str) -> None
     assert not found, "\n".join(f"{one.importer} must not import {one.imported}" for one in found)
 
 
+PAGE = FOLDERS[-1].parent / "docs/architecture.md"
+BEGIN, END = "<!-- layers: python tests/test_architecture.py -->\n", "<!-- /layers -->"
+
+
+def layers_in_markdown() -> str:
+    """The layers of the three packages, high to low."""
+    parts = []
+    for package in reversed(PACKAGES):
+        rows = [" · ".join(f"`{name.strip()}`" for name in line.split("|")) for line in LAYERS[package]]
+        parts.append(f"`{package}`:\n\n" + "".join(f"{number}. {row}\n" for number, row in enumerate(rows, 1)))
+    return "\n" + "\n".join(parts) + "\n"
+
+
+def test_the_page_shows_the_layers() -> None:
+    shown = PAGE.read_text("utf-8").partition(BEGIN)[2].partition(END)[0]
+    assert shown == layers_in_markdown(), "run `python tests/test_architecture.py`"
+
+
 def test_no_modules_import_each_other_in_a_circle(graph: grimp.ImportGraph) -> None:
     ours = {name for name in graph.modules if name.partition(".")[0] in PACKAGES}
     TopologicalSorter({name: graph.find_modules_directly_imported_by(name) & ours for name in ours}).prepare()
@@ -302,3 +320,8 @@ def test_every_module_says_what_it_is_for() -> None:
 def test_packages_are_typed(package: str) -> None:
     folder = Path(importlib.import_module(package).__file__ or "").parent
     assert (folder / "py.typed").is_file()
+
+
+if __name__ == "__main__":
+    before, _, rest = PAGE.read_text("utf-8").partition(BEGIN)
+    PAGE.write_text(before + BEGIN + layers_in_markdown() + END + rest.partition(END)[2], "utf-8")

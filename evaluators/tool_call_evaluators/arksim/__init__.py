@@ -4,8 +4,6 @@
 an evaluator of a metric, `entities` has the content of evaluation.json, and `thresholds` arksim's gates on it as
 functions. What is exported here is public; plug-in files also import it as `arksim.evaluator`, unless arksim itself is
 installed.
-
-Imported by plugins. Imports the judge, the registry and the base classes of evaluators.
 """
 
 from .entities import (

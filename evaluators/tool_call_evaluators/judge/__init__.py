@@ -2,8 +2,6 @@
 
 An evaluator sees `Judge`: one *question* in, one *answer* that fits the question's schema out. A *panel* asks several
 times; each answer is a *vote*. What is exported here is public.
-
-Imported by judged, suite and report. Imports `options` and `declared`.
 """
 
 from .cache import CachingJudge, JudgeCache, JudgeCacheError, MemoryJudgeCache, SqliteJudgeCache

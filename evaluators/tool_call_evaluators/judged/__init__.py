@@ -2,6 +2,4 @@
 
 `base` has the classes to derive from. `reference` compares with an expected answer in words; `tool_wording` grades
 the names and descriptions of tools; `unique_errors` groups failures. A *transcript* is a turn written for a judge.
-
-Imported by the package's face, suite and report. Imports judge and the modules of the package's root.
 """

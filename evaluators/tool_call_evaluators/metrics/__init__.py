@@ -3,6 +3,4 @@
 `tool_call_criteria` has order, count and output; `text_match` has exact_match and contains; `conversation_scores` has
 the two for whole conversations. `custom` and `external` run user-defined metrics. A new evaluator is a new module here
 and a line in the face of the package.
-
-Imported by the package's face and suite. Imports matching and the modules of the package's root.
 """

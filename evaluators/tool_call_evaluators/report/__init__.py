@@ -4,7 +4,7 @@
     Path("report.html").write_text(html_report(report), "utf-8")
 
 `overview` is the static part of the HTML report, `page` the data of the interactive part. A *focus suite* repeats the
-failed cases. The names exported here are public. No other module of this package imports this one.
+failed cases. The names exported here are public.
 """
 
 from .compared import comparison_json, comparison_markdown, comparison_text

@@ -3,8 +3,6 @@
 *Outcomes* match turns with the suite's cases. A *comparison* finds changed calls, scores and cases; *regression* tests
 whether a drop is significant. *Recording* creates a suite from the turns of an agent known to be good. The names
 exported here are public.
-
-Imported by report and by programs. Imports suite and matching.
 """
 
 from .comparison import compare

@@ -3,8 +3,6 @@
 A *scenario* (the `simulate` block of a case) says who the user is and what the user wants. *Instructions* are the
 prompt that the model gets. `SimulatedUser` decides what is sent, when the conversation ends and what is a *fault* of
 the user; it does no input or output: the driver asks the model and the agent. A *record* is what the store keeps.
-
-Imported by suite and runs. Imports judge (prompts, settings, usage), declared and options.
 """
 
 from .faults import USER_FAULTS, USER_NO_END, USER_UNANSWERED

@@ -10,9 +10,6 @@
 
 `model` declares every key once; `parsing`, `writing`, `lint` and the JSON Schema follow from it. A *document* is YAML
 or JSON with the position of every value, a *node* a value in it. *Lint* finds expectations that no evaluator reads.
-
-Imported by importers, runs, report and the package's face. Imports metrics, judged, judge, matching and the modules
-of the package's root.
 """
 
 from ..simulation.scenario import Simulation

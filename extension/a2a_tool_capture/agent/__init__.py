@@ -4,5 +4,5 @@ The *executor* wraps the agent's executor and adds calls to artifacts; the *requ
 from responses to other clients. *Gates* let only known callers activate the extension. `middleware` works with any ASGI
 server. `sdk_compat` hides the differences between a2a-sdk 0.3 and 1.x.
 
-Imported by bridges and the package's face. Imports the core modules. The middleware and gates do not need a2a-sdk.
+The middleware and gates do not need a2a-sdk.
 """

@@ -1,5 +1,4 @@
 """Bridges that record the tool calls of frameworks with a `ToolCallRecorder`.
 
-One module per framework, which must be installed. Public: `a2a_tool_capture.bridges.<framework>`. Imports
-`recorder` and `agent`. Nothing imports this room.
+One module per framework, which must be installed. Public: `a2a_tool_capture.bridges.<framework>`.
 """

@@ -2,8 +2,6 @@
 
 Names and signatures are those of arksim's Python connector. Where arksim is not installed, `arksim_names` serves them
 under arksim's module names, so that an agent written for it runs unchanged. `tracing` needs openai-agents.
-
-Nothing in the package imports this room. Imports the bridges and the core.
 """
 
 from __future__ import annotations

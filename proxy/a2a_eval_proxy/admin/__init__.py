@@ -2,6 +2,4 @@
 
 `api` is the application of a proxy's port. The `*_api` modules have its routes, each for one subject; `control` is the
 running proxy as they see it. `worker_api` is the application of a worker's port.
-
-Imported by the application and the command line. Imports runs, scoring, store, net and telemetry.
 """

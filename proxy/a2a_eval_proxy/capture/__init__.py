@@ -3,6 +3,4 @@
 An *exchange* is one HTTP request with its response. A *turn* is one user message and all the agent did for it. The
 *turn book* joins exchanges into turns and closes a turn when the agent has answered. A *lookup* asks the store about
 a task that the turn book does not know.
-
-Imported by relay, traces, scoring, runs and the application. Imports protocol.
 """

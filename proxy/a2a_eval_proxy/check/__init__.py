@@ -1,6 +1,4 @@
 """Conformance check of the tool-call-capture extension: probes an agent and applies rules to its answers.
 
 Three rooms, in one direction: `probe` talks to the agent and records, `rules` decides, `report` shows.
-
-Imported by the command line and the pages. Imports protocol and grpc_relay.messages.
 """

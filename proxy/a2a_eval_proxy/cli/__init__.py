@@ -1,7 +1,7 @@
 """The command line: a group of commands, one module for each or for a few; the exit codes are those of `errors`.
 
 `command` makes a command from a function and a dataclass of options. Heavy imports happen inside the functions, so
-that `--help` and errors are quick. May import every room; none imports it.
+that `--help` and errors are quick.
 """
 
 from __future__ import annotations

@@ -3,6 +3,4 @@
 `server` serves an agent, `executor` answers A2A messages with it, `conversations` keeps one instance for each
 conversation. An agent is a class with `execute`: one of a Python file (`python_agent`), or `chat_agent` for a
 chat-completions API, whose tools a Python file may hold (`tools`).
-
-Imported by `runs`, `check` and `cli`. Imports `net` and what is below.
 """

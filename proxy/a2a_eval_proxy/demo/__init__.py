@@ -1,4 +1,4 @@
 """A sample agent, a suite for it, and `demo`, which shows both in one process.
 
-`python -m a2a_eval_proxy.demo.agent` runs the agent alone. Nothing but the command line and tests imports this room.
+`python -m a2a_eval_proxy.demo.agent` runs the agent alone.
 """

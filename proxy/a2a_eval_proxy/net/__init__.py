@@ -2,6 +2,4 @@
 
 The *HTTP client* sends bytes to the agent over pooled connections; the *HTTP server* is uvicorn inside our event
 loop. A *file watcher* reloads files that others replace, such as certificates. The *browser guard* refuses web pages.
-
-Imported by relay, otlp, admin, the application and the demo. Imports settings and telemetry.
 """

@@ -2,6 +2,4 @@
 
 The *intake* decodes a request, hands it to the sink and answers. The *trace service* is the sink: it puts spans into
 the trace book. *Forwarding* sends requests on as they came. *Size limits* bound a body's memory before it is decoded.
-
-Imported by scoring and the application. Imports traces, net and telemetry.
 """

@@ -2,6 +2,4 @@
 
 A *rule* names what to find (a *detector*, a pattern or a JSON path) and what to do with it. The *redactor* applies
 rules; the *policy* decides what evaluators see and what the store keeps.
-
-Imported by settings, telemetry, scoring, runs, worker and the application. Imports no other room.
 """

@@ -2,6 +2,4 @@
 
 An *operation* is an A2A method, whatever binding and protocol version carries it. A *binding* is JSON-RPC or
 HTTP+JSON. The *extension filter* removes tool-call-capture data from bodies and leaves every other byte unchanged.
-
-Imported by capture, relay, check, settings and telemetry. Imports nothing of the proxy.
 """

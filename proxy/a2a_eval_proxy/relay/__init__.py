@@ -3,6 +3,4 @@
 The *forwarder* is the ASGI application; the *upstream* is the agent. The *tap* copies what passes to capture and
 stops capture's errors. *Negotiation* decides whether a request activates the extension; a task is *opted in* when its
 caller did.
-
-Imported by the application only. Imports net, capture, protocol, settings and telemetry.
 """

@@ -3,6 +3,4 @@
 The *pipeline* stores a turn, waits for its spans, has it scored and stores the results. The *case book* finds the
 suite's case of a turn; the *scorer* runs the evaluators, the *executor* decides in which thread or process. A
 *conversation* is scored when all turns of its case are. *Continuity* takes over turns of a process that ended.
-
-Imported by runs, worker, admin and the application. Imports store, otlp, traces, capture, privacy and telemetry.
 """

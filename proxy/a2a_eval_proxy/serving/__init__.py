@@ -3,6 +3,4 @@
 The *data port* relays requests and captures turns. It reports them: in one process directly to scoring; with
 `--processes N`, N serving processes report over a *link* to the *main process*, which stores and scores turns and has
 the admin port. The *supervisor* is their parent: it starts serving processes again when they end.
-
-Imported by the application and the command line. Imports relay, scoring, net, capture and telemetry.
 """

@@ -2,8 +2,6 @@
 
 `Store` in `base` is the interface; `open_store` opens the backend that a store URL names. A *pending* turn waits to
 be scored. The *write queue* commits in groups on a thread of its own; reads run concurrently with it.
-
-Imported by telemetry, scoring, runs, worker, admin and the application. Imports settings (the store URL).
 """
 
 from collections.abc import Iterator

@@ -2,6 +2,4 @@
 
 *Counters* are plain numbers that the byte path increments. `start` decides whether anything is exported; the SDK of
 OpenTelemetry is imported only then. The *problem log* writes one line for a problem that repeats.
-
-Imported by net and every room above it. Imports store, privacy and protocol.
 """

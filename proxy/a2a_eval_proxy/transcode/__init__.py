@@ -4,8 +4,6 @@ The data port relays and captures as it does before any agent. What answers it i
 leads to an application in the same process: the HTTP server of a2a-sdk (`application`), whose request handler calls the
 agent over gRPC (`handler`). `metadata` and `statuses` map headers and errors, `card` makes the agent card.
 All but `card_of` and `card` require grpcio, an optional dependency.
-
-Imported by `serving`, `admin` and `cli`. Imports grpc_relay, relay, protocol and net.
 """
 
 from __future__ import annotations

@@ -18,6 +18,4 @@ To add a screen, write one module and one template, and add its `Screen` to `SCR
    Macros must be imported inside such a block.
 5. A form that changes something posts to a path with `action`; the guard of the admin port refuses other origins.
 6. A script is a file in `assets`, imported by `main.js`; it does nothing on pages without its elements.
-
-Imported by the application and the command line. Imports admin, runs, scoring, store, net and telemetry.
 """

@@ -2,6 +2,4 @@
 
 A *job* is one conversation to score. The *job engine* (procrastinate) fetches jobs, retries them and takes over those
 of workers that died; the *job scorer* finds the case of each turn, the same for every worker, and scores it.
-
-Imported by the command line. Imports scoring, store, privacy and telemetry.
 """

@@ -3,6 +3,4 @@
 A *side* is a way to the agent: direct, direct a second time, or through the proxy. Each has a conversation of its own.
 What differs between the two direct sides *varies*: it says nothing about the proxy. *By design* is a difference that
 docs/transparency.md announces. `answers`, `requests`, `pairing`, `differences` and `cards` are pure.
-
-Imported by the command line. Imports the other rooms of the check.
 """

@@ -1,1 +1,1 @@
-"""The report of a check as text, JSON and JUnit XML, with credentials masked. Imports rules and probe."""
+"""The report of a check as text, JSON and JUnit XML, with credentials masked."""

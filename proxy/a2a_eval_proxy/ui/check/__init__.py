@@ -1,4 +1,1 @@
-"""The screen of the check: runs it against the agent at a button, and shows its progress and its report.
-
-Imported by the pages. Imports check.
-"""
+"""The screen of the check: runs it against the agent at a button, and shows its progress and its report."""

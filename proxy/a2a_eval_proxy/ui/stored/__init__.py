@@ -2,6 +2,4 @@
 
 `store_pages` serves them. The *store watch* polls the store for turns that other processes add, and publishes them as
 live events.
-
-Imported by the command line. Imports admin, scoring, store, net and telemetry.
 """
