@@ -211,13 +211,17 @@ class CaptureClient:
         """Feed `events` to `progress` until they end, or until the task has settled and no more events arrive."""
         try:
             async with asyncio.timeout(None) as closing:
-                with mapped_errors(self._interface.url):
-                    async for event in events:
-                        progress.feed(MessageToDict(event))
-                        if progress.stream_should_end:
-                            closing.reschedule(asyncio.get_running_loop().time() + CLOSING_GRACE_S)
+                async for event in self._as_json(events):
+                    progress.feed(event)  # an error of the observer is not the agent's
+                    if progress.stream_should_end:
+                        closing.reschedule(asyncio.get_running_loop().time() + CLOSING_GRACE_S)
         except TimeoutError:
             pass  # the agent left the stream open; the turn is complete
+
+    async def _as_json(self, events: AsyncIterator[StreamResponse]) -> AsyncIterator[dict[str, Any]]:
+        with mapped_errors(self._interface.url):
+            async for event in events:
+                yield MessageToDict(event)
 
     async def _catch_up(self, progress: _Progress) -> None:
         """Follow the task until it has settled: by subscription if the agent streams, else by polling."""

@@ -17,6 +17,7 @@ from .catalogue import convert, evaluators, schema
 from .check import check
 from .demo import demo
 from .init import init
+from .output import guarded_output
 from .run import evaluate, run
 from .send import send
 from .serve import serve
@@ -53,6 +54,11 @@ for _command in (*_RUNNING, *_STORED, *_SUITES):
 def main() -> None:
     """Entry point: every expected failure is one sentence on stderr and an exit code."""
     leave_process_one()
+    with guarded_output():
+        _run()
+
+
+def _run() -> None:
     try:
         sys.exit(cli(standalone_mode=False))
     except (click.Abort, KeyboardInterrupt):
@@ -72,13 +78,12 @@ def main() -> None:
             code, text = BAD_INPUT, f"{error.filename}: {error.strerror}"
         if code is None:  # a bug
             raise
-        from tool_call_evaluators.report.wording import printable
-
-        _fail(printable(text), code)  # it may quote an agent
+        _fail(text, code)
 
 
 def _fail(message: str, code: int) -> None:
     from ..telemetry.logs import without_secrets
 
-    click.echo(f"a2a-eval-proxy: {without_secrets(message)}", err=True)
+    shown = without_secrets(message).replace("\x1b", "\N{REPLACEMENT CHARACTER}")  # it may quote an agent or a file
+    click.echo(f"a2a-eval-proxy: {shown}", err=True)
     sys.exit(code)

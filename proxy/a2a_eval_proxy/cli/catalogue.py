@@ -13,6 +13,7 @@ import click
 
 from .command import command, wide_console
 from .options import ConvertOptions, EvaluatorsOptions, SchemaOptions
+from .output import JsonOutput, echo_document
 
 if TYPE_CHECKING:
     from tool_call_evaluators.evaluator import EvaluatorBase
@@ -59,7 +60,7 @@ def schema(options: SchemaOptions) -> None:
     """
     from tool_call_evaluators.suite.schema import shipped_schema
 
-    click.echo(shipped_schema(), nl=False)
+    JsonOutput().write(shipped_schema())
 
 
 @command(ConvertOptions)
@@ -84,7 +85,7 @@ def convert(options: ConvertOptions) -> None:
     notes = [f"Not imported: {note}" for note in imported.notes]
     text = suite_text(imported.suite, [f"From {Path(options.file).name} ({imported.format}).", *notes])
     if out is None:
-        click.echo(text, nl=False)
+        echo_document(text)
     else:
         write_out(out, text)
     cases = len(imported.suite.cases)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from .command import command, run_async
 from .options import CheckOptions
+from .output import JsonOutput, echo_document
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -124,7 +125,9 @@ async def _write(
         text = json.dumps(as_json(), indent=2, ensure_ascii=False) + "\n"
     else:
         text = as_junit()
-    if options.out is None:
+    if options.out is not None:
+        await asyncio.to_thread(write_out, options.out, text)
+    elif options.format == "text":
         sys.stdout.write(text)
     else:
-        await asyncio.to_thread(write_out, options.out, text)
+        (JsonOutput().write if options.format == "json" else echo_document)(text)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import shlex
+import sys
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -57,6 +58,7 @@ from ..settings.store_url import masked_url
 from ..telemetry.logs import start_logging
 from .command import wide_console
 from .options import EvaluateOptions, RunOptions
+from .output import JsonOutput, unguarded
 from .progress import shown_progress
 
 if TYPE_CHECKING:
@@ -285,7 +287,7 @@ def show_result(conclusion: RunResult, plan: RunPlan, options: RunOptions | Eval
     console, details = wide_console(silent=as_json), wide_console(silent=as_json or options.quiet)
     report, verdict = conclusion.report, conclusion.verdict
     if as_json:
-        click.echo(json_report(report), nl=False)
+        JsonOutput().write(json_report(report))
     found = [] if report.passed else [cause for cause in causes(report) if cause.counts]
     most = len(found) if options.verbose else _MOST_CAUSES
     _show_tables(details, report, None if options.verbose else _MOST_LINES - min(len(found), most))
@@ -308,9 +310,9 @@ def show_result(conclusion: RunResult, plan: RunPlan, options: RunOptions | Eval
         details.print(line)
     reports = dict(zip(map(Path, plan.suites), report.parts or [report], strict=True))
     for line in github_annotations(reports, os.environ):
-        click.echo(line, err=True)
+        click.echo(line, file=unguarded(sys.stderr))
     page = plan.publish(report)  # last: a full disk does not hide the verdict
     where = f"store {masked_url(options.store)}" + (f", report {page}" if page else "")
     run = report.run if len({turn["run"] for turn in report.turns}) > 1 else f"run {report.run}"  # else "3 runs"
-    console.print(f"\n{escape(run)}: {counted(len(report.turns), 'turn')}, {escape(where)}", soft_wrap=True)
+    console.print(f"\n{escape(plain(run))}: {counted(len(report.turns), 'turn')}, {escape(where)}", soft_wrap=True)
     return verdict.passed

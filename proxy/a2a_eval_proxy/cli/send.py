@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from contextlib import redirect_stdout
 from typing import TYPE_CHECKING
 
 from .command import command, run_async
 from .options import SendOptions
+from .output import echo_json
 
 if TYPE_CHECKING:
     from a2a_tool_capture import TaskMerger
@@ -54,5 +54,8 @@ def send(options: SendOptions) -> bool:
         except BaseException:
             show(transcript.line_end())  # the error has a line of its own
             raise
-    show(transcript.end(turn) if as_text else json.dumps(turn_json(turn), indent=2, ensure_ascii=False) + "\n")
+    if as_text:
+        show(transcript.end(turn))
+    else:
+        echo_json(turn_json(turn))
     return turn.state not in FAILED_STATES

@@ -13,6 +13,7 @@ import click
 from ..settings import Settings
 from ..settings.store_url import masked_url
 from .command import command, run_async
+from .output import guarded
 
 if TYPE_CHECKING:
     from ..serving.supervisor import Role
@@ -60,7 +61,7 @@ async def _serve_until_stopped(settings: Settings, role: Role | None = None) -> 
         loop.add_reader(role.supervised, stop.set)
     privacy = privacy_of(settings.redact, settings.redact_key, no_content=settings.no_content)
     start_logging(settings.log_level, LOG_LINE, privacy)
-    lines = LineWriter(lambda line: privacy.text(without_secrets(line)))
+    lines = LineWriter(lambda line: guarded(privacy.text(without_secrets(line))))
     listeners = [] if settings.quiet else [TurnLines(lines.write, scores=settings.evaluate)]
     serving = None if role is None else role.link
     async with run_proxy(settings, *listeners, serving_processes=serving) as proxy:

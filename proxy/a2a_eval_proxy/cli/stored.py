@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import json
-import sys
+import os
 from dataclasses import asdict
 
 import click
 
 from .command import command, run_async, wide_console
 from .options import CompareOptions, ExportOptions, RecordOptions, RunsOptions, ShowOptions
+from .output import JsonOutput, echo_document, echo_json
 
 
 @command(ExportOptions)
@@ -23,7 +23,7 @@ def export(options: ExportOptions) -> None:
     """
     from ..runs.stored_turns import write_turns
 
-    run_async(write_turns(options.store, options.run, sys.stdout))
+    run_async(write_turns(options.store, options.run, JsonOutput()))
 
 
 @command(RunsOptions)
@@ -39,7 +39,7 @@ def runs(options: RunsOptions) -> None:
 
     found = run_async(stored_runs(options.store))
     if options.output == "json":
-        click.echo(json.dumps([asdict(run) for run in found], indent=2, ensure_ascii=False))
+        echo_json([asdict(run) for run in found])
     elif found:
         wide_console().print(runs_table(found))
     else:
@@ -60,8 +60,7 @@ def show(options: ShowOptions) -> None:
 
     found = run_async(find(options.store, options.name))
     if options.output == "json":
-        whole = found.to_dict() if isinstance(found, StoredRun) else found
-        click.echo(json.dumps(whole, indent=2, ensure_ascii=False))
+        echo_json(found.to_dict() if isinstance(found, StoredRun) else found)
     elif isinstance(found, StoredRun):
         console = wide_console()
         console.print(turn_table(found.turns, ids=True))
@@ -86,10 +85,16 @@ def compare(options: CompareOptions) -> bool:
     \b
     Example: a2a-eval-proxy compare monday tuesday --fail-on-regression
     """
-    from ..runs.compare import compare_runs, show, write_page
+    from ..runs.compare import FORMS, compare_runs, write_page
 
     comparison = run_async(compare_runs(options.store, options.run_a, options.run_b))
-    show(comparison, options.format)
+    text = FORMS[options.format](comparison)
+    if options.format == "text":  # in colour on a terminal, unless NO_COLOR is set (https://no-color.org)
+        click.echo(text, nl=False, color=False if os.environ.get("NO_COLOR") else None)
+    elif options.format == "json":
+        JsonOutput().write(text)
+    else:
+        echo_document(text)
     if options.report is not None:
         click.echo(f"page {write_page(comparison, options.report)}", err=True)
     if not options.fail_on_regression:
@@ -121,7 +126,7 @@ def record(options: RecordOptions) -> None:
         raise click.UsageError(f"--out: {out} already exists; choose another file (existing files are kept)")
     recording = run_async(record_run(options.store, options.run))
     if out is None:
-        click.echo(recording.text, nl=False)
+        echo_document(recording.text)
     else:
         write_out(out, recording.text)
     summary = f"recorded {recording.cases} case{'s' if recording.cases > 1 else ''}"

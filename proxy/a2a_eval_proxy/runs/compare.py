@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 from typing import Any
@@ -57,8 +56,3 @@ def write_page(comparison: Comparison, folder: Path) -> Path:
     folder.mkdir(parents=True, exist_ok=True)
     write_file(folder / PAGE, comparison_html(comparison))
     return folder / PAGE
-
-
-def show(comparison: Comparison, form: str) -> None:
-    """Print it; as text in colour on a terminal, unless NO_COLOR is set (https://no-color.org)."""
-    click.echo(FORMS[form](comparison), nl=False, color=False if os.environ.get("NO_COLOR") else None)

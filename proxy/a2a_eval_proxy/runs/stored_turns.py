@@ -6,12 +6,15 @@ import asyncio
 import json
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
-from typing import Any, TextIO
+from typing import TYPE_CHECKING, Any
 
 from tool_call_evaluators.options import did_you_mean
 
 from ..store import Store, StoreError, TurnQuery, every_turn, open_store
 from ..store.base import Evaluations, TurnJson
+
+if TYPE_CHECKING:
+    from _typeshed import SupportsWrite
 
 _PAGE = 200
 """Turns in memory at once; one may hold megabytes."""
@@ -58,7 +61,7 @@ async def _check_run(store: Store, run: str) -> None:
         raise UnknownRunError(await unknown_run(store, run))
 
 
-async def write_turns(location: str, run: str | None, out: TextIO) -> None:
+async def write_turns(location: str, run: str | None, out: SupportsWrite[str]) -> None:
     """One turn a line, oldest first, in the JSON form of /api/turns; a page of them in memory at a time.
 
     Raises StoreError where there is no store, or no such run in it.

@@ -1,0 +1,111 @@
+"""Standard output and error of commands, whatever their encoding is and whoever wrote what they show."""
+
+from __future__ import annotations
+
+import codecs
+import json
+import re
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, redirect_stderr, redirect_stdout
+from typing import Any, TextIO
+
+_ASCII_SIGNS = {
+    "→": "->", "–": "-", "−": "-", "—": "-", "…": "...", "✓": "+", "✕": "x", "·": "-", "•": "*", "▲": "+", "▼": "-",
+    "≥": ">=", "≤": "<=", "≠": "!=", "≈": "~", "±": "+-", "“": '"', "”": '"', "’": "'",
+}  # fmt: skip
+_COMMAND = re.compile(r"((?:\A|(?<=[\r\n]))[^\S\r\n]*:|##\w*)([:\[])")
+"""GitHub executes `::error::` at the beginning of a line, and `##[error]` anywhere:
+https://github.com/actions/runner/blob/main/src/Runner.Common/ActionCommand.cs. Azure executes `##vso[...]`.
+"""
+_STEERING = re.compile(
+    r"[\x00-\x08\x0b\x0c\x0e-\x1a\x1c-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]|\x1b(?!\[)|\r(?!\n|\x1b)"
+)
+"""Control characters except those of colours and progress bars, which `printable` removes from others' text."""
+_NOT_ASCII = re.compile("[^\x00-\x7e]")
+_LONGEST_BEGINNING = 1_000
+"""Characters of an unfinished line that are kept to recognize a command that comes in pieces."""
+
+
+def _escaped(text: str) -> str:
+    """As JSON escapes it, so that JSON with it has the same value."""
+    units = text.encode("utf-16-be", "surrogatepass")
+    return "".join(f"\\u{high:02x}{low:02x}" for high, low in zip(units[::2], units[1::2], strict=True))
+
+
+def _replaced(error: UnicodeError) -> tuple[str, int]:
+    if not isinstance(error, UnicodeEncodeError):
+        raise error
+    missing = error.object[error.start : error.end]
+    return "".join(_ASCII_SIGNS.get(character) or _escaped(character) for character in missing), error.end
+
+
+_REPLACED = "a2a_eval_proxy.replaced"
+codecs.register_error(_REPLACED, _replaced)
+
+
+def guarded(text: str) -> str:
+    """`text` with what would steer a terminal or a CI job escaped: a run, an agent or a user may be named so."""
+    if "::" in text or "##" in text:
+        text = _COMMAND.sub(lambda found: found[1] + _escaped(found[2]), text)
+    return _STEERING.sub(lambda found: _escaped(found[0]), text)
+
+
+class GuardedStream:
+    """A text stream that takes any text and writes it `guarded`.
+
+    What its encoding lacks is replaced: signs by ASCII ones, the rest by `\\u20ac`.
+    """
+
+    def __init__(self, stream: TextIO) -> None:
+        self.unguarded = stream
+        self._line = ""
+
+    def write(self, text: str) -> int:
+        whole = guarded(self._line + text)
+        self.unguarded.write(self._encodable(whole[len(self._line) :]))
+        self._line = whole[max(whole.rfind("\n"), whole.rfind("\r")) + 1 :][-_LONGEST_BEGINNING:]
+        return len(text)
+
+    def _encodable(self, text: str) -> str:
+        encoding = self.unguarded.encoding or "utf-8"
+        return text.encode(encoding, _REPLACED).decode(encoding)
+
+    def __getattr__(self, name: str) -> Any:
+        if name == "buffer" and codecs.lookup(self.unguarded.encoding).name == "ascii":
+            raise AttributeError(name)  # click would take it to write UTF-8
+        return getattr(self.unguarded, name)
+
+
+@contextmanager
+def guarded_output() -> Iterator[None]:
+    """Standard output and error are a `GuardedStream` until the end of the block."""
+    with redirect_stdout(GuardedStream(sys.stdout)), redirect_stderr(GuardedStream(sys.stderr)):
+        yield
+
+
+def unguarded(stream: TextIO) -> TextIO:
+    """The stream for our own commands to a CI job."""
+    found: TextIO = getattr(stream, "unguarded", stream)
+    return found
+
+
+class JsonOutput:
+    """Standard output for JSON: in ASCII, with escapes, if its encoding is not UTF-8."""
+
+    def write(self, text: str) -> int:
+        utf8 = codecs.lookup(sys.stdout.encoding or "utf-8").name == "utf-8"
+        return sys.stdout.write(text if utf8 else _NOT_ASCII.sub(lambda found: _escaped(found[0]), text))
+
+
+def echo_json(data: Any) -> None:
+    """Write `data` as JSON on several lines to standard output."""
+    JsonOutput().write(json.dumps(data, indent=2, ensure_ascii=False) + "\n")
+
+
+def echo_document(text: str) -> None:
+    """Write a suite or a page to standard output: in UTF-8 whatever its encoding is, as into a file."""
+    stream = unguarded(sys.stdout)
+    stream.flush()
+    stream.buffer.write(text.encode("utf-8", "replace"))
+    stream.buffer.flush()
