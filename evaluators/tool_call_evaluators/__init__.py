@@ -31,7 +31,7 @@ from .metrics.tool_correctness import ToolCorrectness
 from .metrics.tool_efficiency import ToolEfficiency
 from .metrics.tool_error import ToolError
 from .metrics.tool_trajectory import ToolTrajectory
-from .model import CountCriterion, EvalCase, EvalResult, ExpectedOutput, Status
+from .model import CountCriterion, EvalCase, EvalResult, ExpectedCall, ExpectedOutput, Status
 from .options import OptionError
 from .outcome import Outcome, Reason
 from .registry import evaluator_class, evaluator_names, get_evaluator, register
@@ -76,6 +76,7 @@ __all__ = [
     "EvaluatorSpec",
     "ExactMatch",
     "Expectation",
+    "ExpectedCall",
     "ExpectedOutput",
     "ExperimentResult",
     "External",

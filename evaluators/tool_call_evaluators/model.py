@@ -150,7 +150,44 @@ class CountCriterion(NamedTuple):
         return COMPARATORS[self.comparator](actual, self.times)
 
 
-class ExpectedCalls(tuple[ToolCall, ...]):
+@dataclass(frozen=True, slots=True)
+class ExpectedCall:
+    """An expected call of the tool `name`: its arguments, and its result and error if they matter.
+
+    Values may be placeholders (see `matching.placeholders`). `arguments` is None if any are accepted, `result` and
+    `error` if nothing is expected of them. A string is compared with the text of a result, any other value with the
+    JSON value of the text.
+    """
+
+    name: str
+    arguments: Mapping[str, Any] | None = field(default_factory=dict)
+    result: Any = None
+    error: Any = None
+
+    @property
+    def outcome(self) -> dict[str, Any]:
+        """The `result` and the `error`, where they are expected."""
+        return {part: value for part in ("result", "error") if (value := getattr(self, part)) is not None}
+
+    def to_dict(self) -> dict[str, Any]:
+        """JSON form; a result and an error only if they are expected."""
+        return {"name": self.name, "arguments": self.arguments, **self.outcome}
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> ExpectedCall:
+        """Inverse of `to_dict`; `args` is also accepted. Raises KeyError without a name, ValueError for other keys."""
+        if unknown := [key for key in data if key not in EXPECTED_CALL_KEYS]:
+            accepted = ", ".join(EXPECTED_CALL_KEYS)
+            raise ValueError(f"unknown key {unknown[0]!r}; accepted in an expected call are {accepted}")
+        call = _tool_call(data)
+        return cls(call.name, call.arguments, data.get("result"), data.get("error"))
+
+
+EXPECTED_CALL_KEYS = ("name", "arguments", "args", "result", "error")
+"""Keys of an expected call; `args` is another name of `arguments`."""
+
+
+class ExpectedCalls(tuple[ExpectedCall, ...]):
     """Expected calls, with what `matching.exact` keeps of them for the next comparison."""
 
     checks: Any
@@ -173,9 +210,9 @@ class EvalCase:
     `expected_tool_calls=[]` expects that no tool is called, `tools=[]` says that there are no tools.
 
     The key `args` is accepted for the arguments of a call. In an expected call, missing arguments are `{}`, and null
-    means any. `results` holds the results of other evaluators for the same turn or conversation. Creating a case takes
-    microseconds and checks types only. Raises ValueError, naming the field and entry, for a value that is neither the
-    model nor a mapping with its required keys.
+    means any; of a ToolCall, the name, arguments, result and error are expected. `results` holds the results of other
+    evaluators for the same turn or conversation. Creating a case takes microseconds and checks types only. Raises
+    ValueError, naming the field and entry, for a value that is neither the model nor a mapping with its required keys.
     """
 
     tool_calls: tuple[ToolCall, ...]
@@ -213,7 +250,7 @@ class EvalCase:
         *,
         tool_calls: Iterable[ToolCall | Mapping[str, Any]] | None = None,
         calls_unseen: str | None = None,
-        expected_tool_calls: Iterable[ToolCall | Mapping[str, Any]] | None = None,
+        expected_tool_calls: Iterable[ExpectedCall | ToolCall | Mapping[str, Any]] | None = None,
         tools: Iterable[ToolDefinition | Mapping[str, Any]] | None = None,
         user_text: str | None = None,
         reasoning_steps: Iterable[str] | None = None,
@@ -320,7 +357,12 @@ def expected_calls(entries: Iterable[Any]) -> ExpectedCalls:
     """Expected calls from models or their JSON forms. Raises ValueError."""
     if isinstance(entries, ExpectedCalls):
         return entries
-    return ExpectedCalls(_models(entries, ToolCall, _tool_call, "expected_tool_calls"))
+    if not isinstance(entries, str | Mapping):
+        entries = [
+            ExpectedCall(item.name, item.arguments, item.result, item.error) if isinstance(item, ToolCall) else item
+            for item in entries
+        ]
+    return ExpectedCalls(_models(entries, ExpectedCall, ExpectedCall.from_dict, "expected_tool_calls"))
 
 
 def _outputs(entries: Iterable[Any]) -> tuple[ExpectedOutput, ...]:
@@ -354,6 +396,16 @@ def _tool_call(data: Mapping[str, Any]) -> ToolCall:
 def json_text(value: Any) -> str | None:
     """Strings and None unchanged, any other value as JSON text: the stored form of tool results."""
     return value if value is None or isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+
+
+def from_json(value: Any) -> Any:
+    """The JSON value of a string, or the string itself if it is not JSON; any other value unchanged."""
+    if not isinstance(value, str):
+        return value
+    try:
+        return json.loads(value)
+    except (ValueError, RecursionError):
+        return value
 
 
 def _json(value: Any) -> Any:

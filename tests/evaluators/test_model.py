@@ -10,6 +10,7 @@ from a2a_tool_capture import ToolCall
 from hypothesis import given
 from hypothesis import strategies as st
 from tool_call_evaluators import CountCriterion, EvalCase, EvalResult, ExpectedOutput, Status, ToolDefinition
+from tool_call_evaluators.model import ExpectedCall
 
 SCHEMA = {"type": "object", "properties": {"id": {"type": "string"}}}
 
@@ -35,7 +36,7 @@ def test_mappings_become_models():
         results=[{"evaluator": "x", "score": 1}],
     )
     assert case.tool_calls == (ToolCall("a", {}), ToolCall("b"))
-    assert case.expected_tool_calls == (ToolCall("a", None, result='{"ok": 1}'),)
+    assert case.expected_tool_calls == (ExpectedCall("a", None, result={"ok": 1}),)
     assert case.tools == (ToolDefinition("a", parameters=SCHEMA),)
     assert case.knowledge == "one\n\ntwo"
     assert case.tool_calls_count == {"a": CountCriterion(">=", 1)}
@@ -54,6 +55,12 @@ def test_mappings_become_models():
         ({"tool_calls": [ToolCall("a"), "b"]}, r"tool_calls\[1\]: expected an object or ToolCall, got str 'b'"),
         ({"tool_calls": {"name": "a"}}, "tool_calls: expected a list, got an object"),
         ({"expected_tool_calls": "a"}, "expected_tool_calls: expected a list"),
+        ({"expected_tool_calls": [{"arguments": {}}]}, r"expected_tool_calls\[0\]: name is missing"),
+        (
+            {"expected_tool_calls": [{"name": "a"}, {"name": "a", "source": "otel_trace"}]},
+            r"expected_tool_calls\[1\]: unknown key 'source'; accepted in an expected call are "
+            "name, arguments, args, result, error",
+        ),
         ({"tools": [{}]}, r"tools\[0\]: name must be"),
         ({"tasks": "book"}, "tasks: expected a list of strings, got one string"),
         ({"tool_calls_order": ["a", 1]}, r"tool_calls_order\[1\]: expected a string"),

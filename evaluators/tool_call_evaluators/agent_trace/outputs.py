@@ -39,11 +39,12 @@ def eval_test_case(
 
 
 def _expected(calls: Any) -> Any:
-    """The expected calls, with `{}` in place of null arguments."""
+    """The names and arguments of the expected calls, which Dokimos compares, with `{}` in place of null arguments."""
     if not isinstance(calls, list | tuple):
         return calls
-    return [{**call, "arguments": {}} if _open(call) else call for call in calls]
+    return [_compared(call) if isinstance(call, Mapping) else call for call in calls]
 
 
-def _open(call: Any) -> bool:
-    return isinstance(call, Mapping) and call.get("arguments", ...) is None
+def _compared(call: Mapping[str, Any]) -> dict[str, Any]:
+    compared = {key: value for key, value in call.items() if key in ("name", "arguments", "args")}
+    return {**compared, "arguments": {}} if call.get("arguments", ...) is None else compared

@@ -14,10 +14,9 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from a2a_tool_capture.models import ToolCall
-
 from ..declared import boolean, number
 from ..gates import Gate
+from ..model import ExpectedCall
 from ..suite import Case, CaseTurn, EvaluatorSpec, Expectation, Simulation, Suite
 from ..suite.case_ids import printable_id
 from ..suite.files import read_source
@@ -179,7 +178,7 @@ def _text(content: Node | None) -> str | None:
     return "\n".join(texts) or None
 
 
-def _calls(data: Node) -> tuple[ToolCall, ...]:
+def _calls(data: Node) -> tuple[ExpectedCall, ...]:
     """The expected calls; empty if the intermediate data contains none: then no call is expected."""
     calls = [expected_call(item, "args") for item in data.items_at("tool_uses", "toolUses")]
     for event in data.items_at("invocation_events", "invocationEvents"):

@@ -10,9 +10,8 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
-from a2a_tool_capture.models import ToolCall
-
 from ..matching.placeholders import quoted
+from ..model import ExpectedCall
 from ..options import did_you_mean
 from ..suite import Case
 from ..suite.case_ids import free_id
@@ -39,10 +38,10 @@ class Notes:
         return tuple(f"{text} ({count} times)" if count > 1 else text for text, count in self._counts.items())
 
 
-def expected_call(node: Node, *arguments_names: str) -> ToolCall:
+def expected_call(node: Node, *arguments_names: str) -> ExpectedCall:
     """`{name, <one of arguments_names>}` as an expected call whose arguments are taken literally."""
     name, arguments = node.need("name").text(), node.get(*arguments_names)
-    return ToolCall(name, {} if arguments is None else quoted(arguments.object()))
+    return ExpectedCall(name, {} if arguments is None else quoted(arguments.object()))
 
 
 def user_text(inputs: Mapping[str, Any], notes: Notes) -> str:

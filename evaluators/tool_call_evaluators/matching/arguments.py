@@ -1,4 +1,4 @@
-"""Compares the arguments of a call with the expected ones.
+"""Decides whether a call is an expected one: its name, its arguments, and the result and error that are expected.
 
 Values compare as JSON: numbers by value (1 equals 1.0), true is neither 1 nor "true", strings exactly unless
 an option changes that, lists by position. Expected values may be placeholders (see `placeholders`).
@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
-from dataclasses import KW_ONLY, dataclass, field
+from dataclasses import KW_ONLY, dataclass, field, replace
 from functools import cached_property
 from typing import Any, ClassVar, Literal, TypeAlias
 
 from a2a_tool_capture.models import ToolCall
 
+from ..model import ExpectedCall, from_json
 from ..options import IN_FILES, OptionError, check_options, in_our_words
 from .equality import equal_values, value_key
 from .placeholders import ATOMS, accepts, is_placeholder, readable
@@ -26,25 +27,32 @@ Matcher: TypeAlias = Callable[[Arguments, Arguments], bool]
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """One difference from the expected arguments. `path` is like `items[0].qty`; empty for the arguments as a whole."""
+    """One difference from an expected call. `path` is like `items[0].qty`; empty for the `part` as a whole."""
 
     path: str
     problem: Literal["missing", "unexpected", "different", "unknown"]
     expected: Any = None
     actual: Any = None
+    part: str = "arguments"
+    """`arguments`, `result` or `error`."""
 
     def __str__(self) -> str:
         where = self.path or "arguments"
+        if self.part != "arguments":
+            where = f"its {self.part} at {self.path}" if self.path else f"its {self.part}"
         if self.problem == "missing":
             return f"{where} is missing (expected {_excerpt(readable(self.expected))})"
         if self.problem == "unexpected":
             return f"{where} was not expected (got {json_excerpt(self.actual)})"
-        if self.problem == "unknown":
+        if self.problem == "unknown" and self.part == "arguments":
             return f"{where} are unknown: the trace does not contain them"
+        if self.problem == "unknown":
+            return f"{where} is not known: none was reported (expected {_excerpt(readable(self.expected))})"
         return f"{where}: expected {_excerpt(readable(self.expected))}, got {json_excerpt(self.actual)}"
 
     def to_dict(self) -> dict[str, Any]:
-        return {"path": self.path, "problem": self.problem, "expected": self.expected, "actual": self.actual}
+        out = {"path": self.path, "problem": self.problem, "expected": self.expected, "actual": self.actual}
+        return out if self.part == "arguments" else {**out, "part": self.part}
 
 
 @dataclass(frozen=True)
@@ -223,11 +231,14 @@ def rule_for(matcher: Matcher, tool: str) -> Matcher:
     return matcher.for_tool(tool) if isinstance(matcher, ArgumentMatcher) else matcher
 
 
-def call_matches(expected: ToolCall, actual: ToolCall, matcher: Matcher) -> bool:
-    """Whether the names are equal and `matcher` accepts the arguments."""
+def call_matches(expected: ExpectedCall, actual: ToolCall, matcher: Matcher) -> bool:
+    """Whether the names are equal, `matcher` accepts the arguments, and the result and error are as expected."""
     if expected.name != actual.name:
         return False
-    return arguments_match(expected.arguments, actual.arguments, rule_for(matcher, expected.name))
+    rule = rule_for(matcher, expected.name)
+    if not arguments_match(expected.arguments, actual.arguments, rule):
+        return False
+    return not outcome_differences(expected, actual, rule)
 
 
 def arguments_match(expected: Arguments | None, actual: Arguments | None, rule: Matcher) -> bool:
@@ -239,15 +250,44 @@ def arguments_match(expected: Arguments | None, actual: Arguments | None, rule: 
     return bool(rule(expected, actual))
 
 
-def argument_differences(expected: ToolCall, actual: ToolCall, matcher: Matcher) -> list[Difference]:
-    """The differences between the arguments of two calls of one tool; for a plain function, at most one, of the
+def outcome_differences(expected: ExpectedCall, actual: ToolCall, rule: Matcher) -> list[Difference]:
+    """The differences of the result and error from the expected ones. An unknown one is never as expected.
+
+    The options of `rule` apply as to arguments; where arguments are ignored or compared by a plain function, the
+    values must be equal.
+    """
+    if not isinstance(rule, ArgumentMatcher):
+        rule = ArgumentMatcher()
+    mode: MatchMode = "exact" if rule.mode == "ignore" else rule.mode
+    found = []
+    for part, wanted in expected.outcome.items():
+        text = getattr(actual, part)
+        if text is None:
+            found.append(Difference("", "unknown", wanted, part=part))
+        else:
+            given = text if _is_text(wanted) else from_json(text)
+            found += [replace(difference, part=part) for difference in rule._compare(wanted, given, "", mode)]
+    return found
+
+
+def _is_text(expected: Any) -> bool:
+    """Whether a result is compared with `expected` as text, not as the JSON value of the text."""
+    if is_placeholder(expected):
+        return "$regex" in expected or isinstance(expected.get("$literal"), str)
+    return isinstance(expected, str)
+
+
+def call_differences(expected: ExpectedCall, actual: ToolCall, matcher: Matcher) -> list[Difference]:
+    """The differences between two calls of one tool; of arguments that a plain function compares, at most one, of the
     whole."""
     rule = rule_for(matcher, expected.name)
     if isinstance(rule, ArgumentMatcher):
-        return rule.differences(expected.arguments, actual.arguments)
-    if call_matches(expected, actual, matcher):
-        return []
-    return [Difference("", "different", expected.arguments, actual.arguments)]
+        found = rule.differences(expected.arguments, actual.arguments)
+    elif arguments_match(expected.arguments, actual.arguments, rule):
+        found = []
+    else:
+        found = [Difference("", "different", expected.arguments, actual.arguments)]
+    return [*found, *outcome_differences(expected, actual, rule)]
 
 
 def json_excerpt(value: Any, limit: int = 60) -> str:

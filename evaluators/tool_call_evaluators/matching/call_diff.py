@@ -1,4 +1,4 @@
-"""The differences between two sequences of tool calls: added, removed, moved, changed arguments."""
+"""The differences between expected and actual tool calls: added, removed, moved, changed."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Any, Literal
 
 from a2a_tool_capture.models import ToolCall
 
+from ..model import ExpectedCall
 from .arguments import ArgumentMatcher, Difference, Matcher
 from .explain import nearest_calls
 from .match_table import match_table
@@ -23,8 +24,8 @@ MAX_DIFFED = 300
 class CallChange:
     """One line of the difference. `left` and `right` are indices, None on the side without the call.
 
-    `moved`: an equal call in another position. `changed`: a call of the same tool with different arguments, listed in
-    `differences`.
+    `moved`: an equal call in another position. `changed`: a call of the same tool with different arguments, or another
+    result or error than expected, listed in `differences`.
     """
 
     kind: ChangeKind
@@ -44,12 +45,14 @@ class CallChange:
         return out
 
 
-def diff_calls(left: Sequence[ToolCall], right: Sequence[ToolCall], matcher: Matcher | None = None) -> list[CallChange]:
+def diff_calls(
+    left: Sequence[ExpectedCall], right: Sequence[ToolCall], matcher: Matcher | None = None
+) -> list[CallChange]:
     """Every call of both sides once, in the order of the right side; removed calls follow their predecessor.
 
     Equal calls in order are `same`, as many as possible; then equal calls out of order are `moved`; then calls of
-    one tool are paired as `changed`, each with the one that differs least; the rest are removed or added. The left
-    side may be an expectation with placeholders. Only the first `MAX_DIFFED` calls of each side are compared.
+    one tool are paired as `changed`, each with the one that differs least; the rest are removed or added. Only the
+    first `MAX_DIFFED` calls of each side are compared.
     """
     matcher = matcher or ArgumentMatcher()
     left, right = left[:MAX_DIFFED], right[:MAX_DIFFED]

@@ -7,7 +7,7 @@ from typing import Any, TypeAlias
 
 from a2a_tool_capture.models import ToolCall
 
-from ..model import ExpectedCalls
+from ..model import ExpectedCall, ExpectedCalls
 from .arguments import ArgumentMatcher, Matcher
 from .placeholders import is_placeholder
 
@@ -21,12 +21,13 @@ def made_exactly(expected: ExpectedCalls, actual: Sequence[ToolCall], matcher: M
     """Whether the calls are equal one by one, so that `matcher` accepts each pair. False proves nothing.
 
     Costs little more than comparing the names and arguments as Python objects. Also False for expectations with
-    placeholders, for matchers with functions, and for some equal values (an integer beyond 2**53 and its double).
+    placeholders, results or errors, for matchers with functions, and for some equal values (an integer beyond 2**53 and
+    its double).
     """
     if len(expected) != len(actual) or not isinstance(matcher, ArgumentMatcher) or matcher.has_functions:
         return False
     if matcher.mode == "ignore" and not matcher.per_tool:
-        return [call.name for call in expected] == [call.name for call in actual]
+        return [(call.name, {}) for call in actual] == [(call.name, call.outcome) for call in expected]
     for wanted, made in zip(expected, actual, strict=True):
         if wanted.name != made.name or wanted.arguments != made.arguments:
             return False
@@ -45,9 +46,11 @@ def made_exactly(expected: ExpectedCalls, actual: Sequence[ToolCall], matcher: M
     return True
 
 
-def _checks(expected: Sequence[ToolCall]) -> list[_Check] | None:
-    """What remains to be checked of calls that are equal for Python; None if placeholders, or values that are not
-    JSON, make that insufficient."""
+def _checks(expected: Sequence[ExpectedCall]) -> list[_Check] | None:
+    """What remains to be checked of calls that are equal for Python; None if placeholders, values that are not JSON, or
+    expected results make that insufficient."""
+    if any(call.outcome for call in expected):
+        return None
     try:
         return [
             (index, path, types) for index, call in enumerate(expected) for path, types in _doubtful(call.arguments, ())

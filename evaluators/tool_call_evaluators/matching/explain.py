@@ -14,7 +14,8 @@ from typing import Any
 
 from a2a_tool_capture.models import ToolCall
 
-from .arguments import Difference, Matcher, argument_differences
+from ..model import ExpectedCall
+from .arguments import Difference, Matcher, call_differences
 
 MAX_PROBLEMS = 3
 """Maximum number of problems in a reason; the details contain all."""
@@ -28,13 +29,13 @@ MAX_COMPARED = 10
 class Pairing:
     """The pairs of expected and actual calls; `pairs` holds indices (expected, actual)."""
 
-    expected: Sequence[ToolCall]
+    expected: Sequence[ExpectedCall]
     actual: Sequence[ToolCall]
     pairs: Sequence[tuple[int, int]]
     matcher: Matcher
 
     @classmethod
-    def one_by_one(cls, expected: Sequence[ToolCall], actual: Sequence[ToolCall], matcher: Matcher) -> Pairing:
+    def one_by_one(cls, expected: Sequence[ExpectedCall], actual: Sequence[ToolCall], matcher: Matcher) -> Pairing:
         """Each expected call with the actual one in its place; there are as many of both."""
         return cls(expected, actual, [(index, index) for index in range(len(actual))], matcher)
 
@@ -102,7 +103,7 @@ class Pairing:
 
 
 def nearest_calls(
-    expected: Sequence[ToolCall],
+    expected: Sequence[ExpectedCall],
     actual: Sequence[ToolCall],
     missing: Iterable[int],
     extra: Iterable[int],
@@ -115,8 +116,7 @@ def nearest_calls(
     for wanted in missing:
         candidates = left_over[expected[wanted].name]
         compared = [
-            (argument_differences(expected[wanted], actual[index], matcher), index)
-            for index in candidates[:MAX_COMPARED]
+            (call_differences(expected[wanted], actual[index], matcher), index) for index in candidates[:MAX_COMPARED]
         ]
         if compared:
             differences, nearest = min(compared, key=lambda item: (len(item[0]), item[1]))
@@ -124,7 +124,7 @@ def nearest_calls(
             yield wanted, nearest, differences
 
 
-def call_name(index: int, calls: Sequence[ToolCall]) -> str:
+def call_name(index: int, calls: Sequence[ToolCall | ExpectedCall]) -> str:
     """The name of a call in a sentence: `call 2 (refund)`."""
     return f"call {index + 1} ({calls[index].name})"
 

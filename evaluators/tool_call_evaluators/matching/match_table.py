@@ -8,15 +8,17 @@ from typing import Any, TypeAlias
 
 from a2a_tool_capture.models import ToolCall
 
-from .arguments import ArgumentMatcher, Arguments, Matcher, arguments_match, rule_for
+from ..model import ExpectedCall
+from .arguments import ArgumentMatcher, Arguments, Matcher, arguments_match, outcome_differences, rule_for
 from .equality import has_large_number
+from .pairing import items
 from .placeholders import contains_placeholder, is_placeholder
 
 _Calls: TypeAlias = Sequence[tuple[int, Arguments | None]]
 """The calls of one tool: the bit of each, and its arguments."""
 
 
-def match_table(expected: Sequence[ToolCall], actual: Sequence[ToolCall], matcher: Matcher) -> list[int]:
+def match_table(expected: Sequence[ExpectedCall], actual: Sequence[ToolCall], matcher: Matcher) -> list[int]:
     """For each expected call the actual calls that match it, as bits (see `pairing`).
 
     The result equals `call_matches` of each pair; calls are indexed by their arguments, so that long trajectories stay
@@ -47,6 +49,9 @@ def match_table(expected: Sequence[ToolCall], actual: Sequence[ToolCall], matche
             if name not in indexes:
                 indexes[name] = _ArgumentIndex(candidates, rule)
             table.append(indexes[name].matching(arguments))
+        if wanted.outcome:
+            found = [made for made in items(table[-1]) if not outcome_differences(wanted, actual[made], rule)]
+            table[-1] = sum(1 << made for made in found)
     return table
 
 

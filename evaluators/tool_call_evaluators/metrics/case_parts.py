@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
@@ -12,7 +11,7 @@ from typing import Any
 from a2a_tool_capture.models import ToolCall
 
 from ..evaluator import SkipEvaluation
-from ..model import EvalCase
+from ..model import EvalCase, from_json
 from ..options import OptionError, did_you_mean
 
 _FIELDS = tuple(field.name for field in fields(EvalCase))
@@ -81,16 +80,6 @@ def _follow(value: Any, steps: Iterable[str], at: str) -> Any:
             raise NothingThereError(f"{at} has no {step}")
         at = f"{at}.{step}"
     return value
-
-
-def from_json(value: Any) -> Any:
-    """The JSON value of a string, or the string itself if it is not JSON; any other value unchanged."""
-    if not isinstance(value, str):
-        return value
-    try:
-        return json.loads(value)
-    except (ValueError, RecursionError):
-        return value
 
 
 def calls_named(case: EvalCase, names: AbstractSet[str]) -> tuple[ToolCall, ...]:

@@ -9,9 +9,9 @@ from typing import Any, ClassVar
 from ..evaluator import Measurement, SkipEvaluation, SyncEvaluator, field_text
 from ..matching.explain import counted, sentence
 from ..matching.similarity import MISSING, leaves
-from ..model import EvalCase
+from ..model import EvalCase, from_json
 from ..registry import register
-from .case_parts import NothingThereError, check_path, expected_part, from_json, output_part, select
+from .case_parts import NothingThereError, check_path, expected_part, output_part, select
 
 
 @register

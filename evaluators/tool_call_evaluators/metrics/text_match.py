@@ -8,9 +8,9 @@ from typing import Any, ClassVar
 
 from ..evaluator import Measurement, SkipEvaluation, SyncEvaluator, field_text
 from ..matching.arguments import ArgumentMatcher, json_excerpt
-from ..model import EvalCase, json_text
+from ..model import EvalCase, from_json, json_text
 from ..registry import register
-from .case_parts import NothingThereError, check_path, expected_part, from_json, output_part, select
+from .case_parts import NothingThereError, check_path, expected_part, output_part, select
 
 
 @register

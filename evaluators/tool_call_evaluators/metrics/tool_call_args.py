@@ -10,14 +10,14 @@ from typing import Any, ClassVar, Literal
 from a2a_tool_capture.models import ToolCall
 
 from ..evaluator import Measurement, SyncEvaluator
-from ..matching.arguments import ArgumentMatcher
+from ..matching.arguments import ArgumentMatcher, outcome_differences
 from ..matching.exact import made_exactly
 from ..matching.explain import Pairing, counted, sentence, unless_all
 from ..matching.match_table import match_table
 from ..matching.pairing import first_fitting
 from ..matching.placeholders import check_placeholders
 from ..matching.similarity import leaves
-from ..model import EvalCase, ExpectedCalls, expected_calls
+from ..model import EvalCase, ExpectedCall, ExpectedCalls, expected_calls
 from ..registry import register
 from .case_parts import calls_named, checked_criterion, no_criteria
 
@@ -42,7 +42,7 @@ class ToolCallArgs(SyncEvaluator):
 
     With `argument_score: similarity`, each expected call that no call fits then takes the unused call of its name with
     the most similar arguments, and counts by their similarity as `json_similarity` computes it, where each further
-    argument is a value of similarity 0 unless `subset`.
+    argument is a value of similarity 0 unless `subset`, and an expected result or error one of similarity 1 or 0.
 
     The expected calls are the case's, else the option `expected_tool_calls`; without both: skipped. An expected name
     may also be the id of a call, as UiPath's criteria name a tool by the `tool.id` of its spans.
@@ -58,7 +58,7 @@ class ToolCallArgs(SyncEvaluator):
     spellings: ClassVar[Mapping[str, str]] = {"tool_calls": "expected_tool_calls"}
     reads_calls: ClassVar[bool] = True
 
-    expected_tool_calls: Sequence[Mapping[str, Any] | ToolCall] | None = None
+    expected_tool_calls: Sequence[Mapping[str, Any] | ExpectedCall] | None = None
     """The expected calls of cases without their own."""
     strict: bool = False
     """True: 1 if all expected calls are matched, else 0."""
@@ -68,10 +68,10 @@ class ToolCallArgs(SyncEvaluator):
     """`match`: arguments agree or not; `similarity`: partial credit for similar arguments."""
 
     def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.expected_tool_calls is not None:
+        if isinstance(self.expected_tool_calls, Sequence):
             given = checked_criterion(_expected, self.expected_tool_calls, self.name, "expected_tool_calls")
             object.__setattr__(self, "expected_tool_calls", given)
+        super().__post_init__()
 
     def measure(self, case: EvalCase) -> Measurement:
         criteria = self.expected_tool_calls if case.expected_tool_calls is None else case.expected_tool_calls
@@ -99,7 +99,7 @@ class ToolCallArgs(SyncEvaluator):
         return Measurement(score, sentence(summary, problems), details)
 
     def _paired(
-        self, expected: Sequence[ToolCall], actual: Sequence[ToolCall], fitting: Sequence[int], matcher: ArgumentMatcher
+        self, expected: ExpectedCalls, actual: Sequence[ToolCall], fitting: Sequence[int], matcher: ArgumentMatcher
     ) -> tuple[Pairing, float, dict[str, Any]]:
         """Given for each expected call those that fit, as bits: the pairs, the sum of the similarities of the others,
         and the details."""
@@ -108,7 +108,7 @@ class ToolCallArgs(SyncEvaluator):
         def score(left: int, right: int) -> float:
             fits = fitting[left] >> right & 1
             if not fits and self.argument_score == "similarity":
-                scores[left, right] = self._similarity(expected[left].arguments or {}, actual[right].arguments)
+                scores[left, right] = self._similarity(expected[left], actual[right])
             return scores.get((left, right), float(fits))
 
         pairs, compared = first_fitting(
@@ -122,12 +122,15 @@ class ToolCallArgs(SyncEvaluator):
             unused -= {-best[1]} if best[0] else set()
         return pairing, partial, {**compared, **pairing.details(), "explained_tool_calls_args": _explained(compared)}
 
-    def _similarity(self, expected: Mapping[str, Any], actual: Mapping[str, Any] | None) -> float:
-        if actual is None:
+    def _similarity(self, expected: ExpectedCall, actual: ToolCall) -> float:
+        if actual.arguments is None:
             return 0.0
-        similar = [leaf.similarity for leaf in leaves(expected, actual, accepts=_EQUAL.accepts)]
-        count = len(similar) + (0 if self.subset else len(actual.keys() - expected.keys()))
-        return min(1.0, sum(similar) / count) if count else 1.0
+        wanted = expected.arguments or {}
+        similar = [leaf.similarity for leaf in leaves(wanted, actual.arguments, accepts=_EQUAL.accepts)]
+        wrong = len({difference.part for difference in outcome_differences(expected, actual, _EQUAL)})
+        agreeing = len(expected.outcome) - wrong
+        count = len(similar) + agreeing + wrong + (0 if self.subset else len(actual.arguments.keys() - wanted.keys()))
+        return min(1.0, (sum(similar) + agreeing) / count) if count else 1.0
 
 
 def _explained(compared: Mapping[str, Mapping[str, Any]]) -> dict[str, str]:
@@ -146,7 +149,7 @@ def _printed(value: Any) -> str:
 def _expected(entries: Any) -> ExpectedCalls:
     calls = expected_calls(entries)
     for call in calls:
-        check_placeholders(call.arguments)
+        check_placeholders((call.arguments, call.result, call.error))
     return calls
 
 

@@ -17,9 +17,9 @@ from ..evaluator import Measurement, SyncEvaluator
 from ..matching.arguments import json_excerpt
 from ..matching.explain import counted, sentence, unless_all
 from ..matching.pairing import first_fitting, longest_common_subsequence
-from ..model import CountCriterion, EvalCase, ExpectedOutput, count_criterion, expected_output
+from ..model import CountCriterion, EvalCase, ExpectedOutput, count_criterion, expected_output, from_json
 from ..registry import register
-from .case_parts import calls_named, checked_criterion, from_json, no_criteria
+from .case_parts import calls_named, checked_criterion, no_criteria
 
 
 @register

@@ -14,7 +14,7 @@ from ..matching.exact import made_exactly
 from ..matching.explain import Pairing, counted, matched_text, sentence
 from ..matching.match_table import match_table
 from ..matching.pairing import longest_common_subsequence, maximum_matching
-from ..model import EvalCase, ExpectedCalls
+from ..model import EvalCase, ExpectedCall, ExpectedCalls
 from ..registry import register
 
 _NAMES = ArgumentMatcher(mode="ignore")
@@ -54,6 +54,8 @@ class ToolCorrectness(SyncEvaluator):
             return self._compare_names(expected, actual)
         in_order = self.mode == "names_and_order"
         matcher = _NAMES if in_order else as_matcher(self.matcher)
+        if in_order:
+            expected = ExpectedCalls(ExpectedCall(call.name, None) for call in expected)
         if made_exactly(expected, actual, matcher):
             _, summary = self._share(len(actual), len(expected), len(actual))
             return Measurement(
@@ -77,7 +79,7 @@ class ToolCorrectness(SyncEvaluator):
     def _details(self, pairing: Pairing) -> dict[str, Any]:
         return {"mode": self.mode, **pairing.details()}
 
-    def _compare_names(self, expected: tuple[ToolCall, ...], actual: tuple[ToolCall, ...]) -> Measurement:
+    def _compare_names(self, expected: ExpectedCalls, actual: tuple[ToolCall, ...]) -> Measurement:
         wanted, used = {call.name for call in expected}, {call.name for call in actual}
         details = {
             "mode": self.mode,

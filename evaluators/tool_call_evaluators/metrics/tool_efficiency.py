@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from a2a_tool_capture.models import ToolCall
@@ -14,7 +14,7 @@ from ..matching.explain import call_name, counted, sentence
 from ..matching.match_table import match_table
 from ..matching.pairing import items
 from ..matching.placeholders import quoted
-from ..model import EvalCase
+from ..model import EvalCase, ExpectedCall
 from ..registry import register
 
 
@@ -71,7 +71,7 @@ class ToolEfficiency(SyncEvaluator):
         if len({call.name for call in calls}) == len(calls):
             return [0] * len(calls)
         known = [index for index, call in enumerate(calls) if call.arguments is not None]
-        wanted = [replace(calls[index], arguments=quoted(calls[index].arguments or {})) for index in known]
+        wanted = [ExpectedCall(calls[index].name, quoted(calls[index].arguments or {})) for index in known]
         same = [0] * len(calls)
         for index, row in zip(known, match_table(wanted, calls, as_matcher(self.matcher)), strict=True):
             same[index] = row

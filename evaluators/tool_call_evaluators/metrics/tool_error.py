@@ -13,10 +13,9 @@ from ..evaluator import Measurement, SyncEvaluator
 from ..matching.arguments import json_excerpt
 from ..matching.explain import call_name, counted, sentence
 from ..matching.patterns import compiled_pattern, found_in
-from ..model import EvalCase
+from ..model import EvalCase, from_json
 from ..options import OptionError
 from ..registry import register
-from .case_parts import from_json
 
 
 @register

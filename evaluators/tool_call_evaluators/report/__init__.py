@@ -15,7 +15,7 @@ from .json_output import json_report
 from .junit import junit_xml
 from .markdown import markdown_summary
 from .model import Report
-from .shorten import shortened_turn
+from .shorten import shortened_turn, with_outcome
 
 __all__ = [
     "Report",
@@ -30,4 +30,5 @@ __all__ = [
     "junit_xml",
     "markdown_summary",
     "shortened_turn",
+    "with_outcome",
 ]

@@ -207,7 +207,7 @@ def _differences(changes: _Named) -> tuple[str, Hashable]:
             key.add((change.kind, tool, "", ""))
         for difference in change.differences:
             texts.append(f"{tool}: {difference}")
-            key.add((change.kind, tool, difference.path, difference.problem))
+            key.add((change.kind, tool, difference.part, difference.path, difference.problem))
     return _listed(dict.fromkeys(texts)), frozenset(key)
 
 

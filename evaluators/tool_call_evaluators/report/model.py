@@ -19,7 +19,7 @@ from ..judge.usage import Usage
 from ..judged.base import judge_usage
 from ..matching.arguments import ArgumentMatcher, Matcher
 from ..matching.call_diff import CallChange, diff_calls
-from ..model import CALLS_UNSEEN, EvalResult, Status
+from ..model import CALLS_UNSEEN, EvalResult, ExpectedCall, Status
 from ..runs.changes import CaseChange, Comparison
 from ..runs.comparison import case_name
 from ..runs.outcomes import ConversationResults, ConversationTurn, RunConversation, TurnJson, failures, follow
@@ -249,7 +249,7 @@ class Report:
         key = turn.turn["turn_id"]
         if key not in self._changes:
             matcher = self._matcher(conversation.case)
-            self._changes[key] = diff_calls(turn.expect.tool_calls, made_calls(turn.turn), matcher)
+            self._changes[key] = _changes_in(turn.expect.tool_calls, [turn.turn], matcher)
         return self._changes[key]
 
     def changes_of_all(self, conversation: RunConversation) -> list[CallChange] | None:
@@ -258,8 +258,7 @@ class Report:
         case = conversation.case
         if case is None or case.expect.tool_calls is None or any(turn.unseen for turn in conversation.turns):
             return None
-        made = [call for turn in conversation.executed for call in made_calls(turn)]
-        return diff_calls(case.expect.tool_calls, made, self._matcher(case))
+        return _changes_in(case.expect.tool_calls, conversation.executed, self._matcher(case))
 
     def _matcher(self, case: Case | None) -> Matcher:
         """The matcher of the first evaluator that compares arguments."""
@@ -338,9 +337,12 @@ def verdict_sign(report: Report) -> str:
     return "✓" if report.passed else "✕"
 
 
-def made_calls(turn: TurnJson) -> list[ToolCall]:
-    """The tool calls of a turn as values."""
-    return [ToolCall.from_dict(call) for call in turn["tool_calls"]]
+def _changes_in(expected: Sequence[ExpectedCall], turns: Iterable[TurnJson], matcher: Matcher) -> list[CallChange]:
+    """The expected calls compared with those of `turns`. Shortened results are not compared."""
+    made = [call for turn in turns for call in turn["tool_calls"]]
+    if any("shortened" in call for call in made):
+        expected = [ExpectedCall(call.name, call.arguments) for call in expected]
+    return diff_calls(expected, [ToolCall.from_dict(call) for call in made], matcher)
 
 
 def duration(turn: TurnJson) -> float | None:

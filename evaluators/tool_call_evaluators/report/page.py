@@ -193,13 +193,14 @@ def _expected_calls(expect: Expectation | None, short: Shortener) -> list[dict[s
                 "arguments": _arguments(call.arguments, short),
             }
         )
+        | {part: short.value(value) for part, value in call.outcome.items()}
         for call in expect.tool_calls[:MAX_CALLS]
     ]
 
 
 def _change(change: CallChange) -> list[Any]:
     """`[kind, left, right]`, and for changed arguments the top-level names of the differences."""
-    steps = [_first_step(difference.path) for difference in change.differences]
+    steps = [_first_step(difference.path) for difference in change.differences if difference.part == "arguments"]
     return [change.kind, change.left, change.right, *([sorted(set(steps))] if steps else [])]
 
 

@@ -36,6 +36,12 @@ class Shortener:
         return self.text(whole) if len(whole) > self._limit else finite(value)
 
 
+def with_outcome(call: Mapping[str, Any], result: str | None, error: str | None) -> Mapping[str, Any]:
+    """A call with a shorter result and error; `shortened` if one differs from that of `call`."""
+    same = result == call["result"] and error == call["error"]
+    return call if same else {**call, "result": result, "error": error, "shortened": True}
+
+
 def shortened_turn(turn: TurnJson) -> TurnJson:
     """A turn reduced for a report, so that many fit into memory. Long texts are cut: answers, tool results, findings
     and reasons. The data that identifies and compares turns (user text, arguments, scores) stays; of the details of a
@@ -45,9 +51,7 @@ def shortened_turn(turn: TurnJson) -> TurnJson:
         {
             **turn,
             "response_text": cut(turn["response_text"]),
-            "tool_calls": [
-                {**call, "result": cut(call["result"]), "error": cut(call["error"])} for call in turn["tool_calls"]
-            ],
+            "tool_calls": [with_outcome(call, cut(call["result"]), cut(call["error"])) for call in turn["tool_calls"]],
             "findings": [{**finding, "message": cut(finding["message"])} for finding in turn["findings"]],
             "evaluations": [
                 {**result, "reason": cut(result["reason"]), "details": _told_details(result)}

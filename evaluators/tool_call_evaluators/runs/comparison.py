@@ -18,7 +18,7 @@ from a2a_tool_capture.models import ToolCall
 from ..grouping import grouped
 from ..matching.call_diff import diff_calls
 from ..matching.placeholders import quoted
-from ..model import CALLS_UNSEEN, Status
+from ..model import CALLS_UNSEEN, ExpectedCall, Status
 from ..suite import Suite
 from .changes import RATE, CaseChange, CaseStatus, Comparison, ScoreChange, TurnChange
 from .comparability import metrics_of, not_judged
@@ -190,9 +190,7 @@ def _turn_changes(
         if any(turns and all(turn.unseen for turn in turns) for turns in sides):
             continue  # calls that are not visible are not gone
         (calls, share), (calls_now, share_now) = map(_typical, sides)
-        as_data = [
-            replace(call, arguments=quoted(call.arguments) if call.arguments else call.arguments) for call in calls
-        ]
+        as_data = [ExpectedCall(call.name, call.arguments and quoted(call.arguments)) for call in calls]
         changes = tuple(change for change in diff_calls(as_data, calls_now) if change.kind != "same")
         if changes:
             yield TurnChange(index + 1, changes, tuple(calls), tuple(calls_now), (share, share_now))

@@ -9,8 +9,9 @@ from datetime import datetime
 from typing import Any
 
 from a2a_tool_capture.canonical import canonical
-from a2a_tool_capture.models import Finding, ToolCall
+from a2a_tool_capture.models import Finding
 
+from ..model import ExpectedCall
 from ..suite import Case, CaseTurn, EvaluatorSpec, Expectation, Suite
 from ..suite.case_ids import free_id, printable_id, slug
 from ..suite.writing import case_dict, suite_text
@@ -134,12 +135,12 @@ def _typical(turns: Sequence[TurnJson]) -> tuple[list[TurnJson], int]:
     return [turn for turn, own in zip(turns, shapes, strict=True) if own == shape], count
 
 
-def _expected(turns: Sequence[TurnJson], context: Context) -> tuple[ToolCall, ...]:
+def _expected(turns: Sequence[TurnJson], context: Context) -> tuple[ExpectedCall, ...]:
     calls = []
     for together in zip(*(turn["tool_calls"] for turn in turns), strict=True):
         seen = [call["arguments"] for call in together if call["arguments"] is not None]
         arguments: Any = expected_value(seen, context) if seen else None
-        calls.append(ToolCall(together[0]["name"], arguments))
+        calls.append(ExpectedCall(together[0]["name"], arguments))
     return tuple(calls)
 
 

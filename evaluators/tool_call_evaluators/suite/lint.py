@@ -86,7 +86,7 @@ def unknown_placeholders(suite: Suite) -> list[str]:
     found: dict[str, dict[str, None]] = {}
     for case in suite.cases:
         for expect in (case.expect, *(turn.expect for turn in case.turns)):
-            values = [*(call.arguments for call in expect.tool_calls or ()), expect.response]
+            values = [[call.to_dict() for call in expect.tool_calls or ()], expect.response]
             for key in sorted(set().union(*map(placeholders.unknown_placeholders, values))):
                 found.setdefault(key, {})[case.id] = None
     known = placeholders.PLACEHOLDERS

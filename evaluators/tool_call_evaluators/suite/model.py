@@ -39,9 +39,11 @@ from ..matching.placeholders import check_placeholders
 from ..model import (
     COMPARATORS,
     EXPECT_KEYS,
+    EXPECTED_CALL_KEYS,
     CountCriterion,
     EvalCase,
     EvalResult,
+    ExpectedCall,
     ExpectedCalls,
     ExpectedOutput,
     count_criterion,
@@ -56,14 +58,16 @@ from .files import Tools
 MAX_REPETITIONS = 1_000
 
 
-def _expected_call(value: Any) -> ToolCall:
-    # a pasted recorded call is accepted; only its name and arguments are expected
-    entries = checked_object(value, _CALL_KEYS, ("name",))
+def _expected_call(value: Any) -> ExpectedCall:
+    entries = checked_object(value, EXPECTED_CALL_KEYS, ("name",))
     name = at("name", text, entries["name"])
     key = "args" if "args" in entries else "arguments"
     if {"args", "arguments"} <= entries.keys():
         raise FieldError("arguments and args are the same; give one of them", "args")
-    return ToolCall(name, at(key, _expected_arguments, entries.get(key, {})))
+    arguments = at(key, _expected_arguments, entries.get(key, {}))
+    for part in ("result", "error"):
+        at(part, check_placeholders, entries.get(part))
+    return ExpectedCall(name, arguments, entries.get("result"), entries.get("error"))
 
 
 def _expected_arguments(value: Any) -> dict[str, Any] | None:
@@ -73,7 +77,6 @@ def _expected_arguments(value: Any) -> dict[str, Any] | None:
     return arguments
 
 
-_CALL_KEYS = (*(item.name for item in fields(ToolCall)), "args")
 _ARGUMENTS = {
     "type": ["object", "null"],
     "description": "Expected arguments; null: any. Values may be placeholders.",
@@ -82,11 +85,17 @@ _CALL = Value(
     _expected_call,
     {
         "type": "object",
-        "properties": {**{key: {} for key in _CALL_KEYS}, "name": TEXT, "arguments": _ARGUMENTS, "args": _ARGUMENTS},
+        "properties": {
+            "name": TEXT,
+            "arguments": _ARGUMENTS,
+            "args": _ARGUMENTS,
+            "result": {"description": "Expected result: a string, or the JSON value of the text; null: any."},
+            "error": {"description": "Expected error: a string, or the JSON value of the text; null: any, or none."},
+        },
         "required": ["name"],
         "additionalProperties": False,
     },
-    write=lambda call: {"name": call.name} | ({} if call.arguments == {} else {"arguments": call.arguments}),
+    write=lambda call: {key: value for key, value in call.to_dict().items() if key != "arguments" or value != {}},
 )
 _COUNT = Value(
     count_criterion,
@@ -108,7 +117,7 @@ _OUTPUT = Value(
 _CASE_FIELDS = {key: field for field, key in EXPECT_KEYS.items()}
 """Names of EvalCase for keys of `expect`, if they differ."""
 
-_Calls = tuple[Annotated[ToolCall, _CALL], ...]
+_Calls = tuple[Annotated[ExpectedCall, _CALL], ...]
 _Counts = Mapping[str, Annotated[CountCriterion, _COUNT]]
 _Outputs = tuple[Annotated[ExpectedOutput, _OUTPUT], ...]
 

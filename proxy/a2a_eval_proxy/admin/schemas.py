@@ -88,9 +88,10 @@ _EXCHANGE = record(
 )  # fmt: skip
 
 _CALL = record(name=TEXT, arguments=nullable(OPEN))
+_EXPECTED = record(optional=["result", "error"], name=TEXT, arguments=nullable(OPEN), result=ANY, error=ANY)
 _CHANGE = {
     "kind": one_of(get_args(ChangeKind)), "left": COUNT, "right": COUNT,
-    "differences": listed(record(path=TEXT, problem=TEXT, expected=ANY, actual=ANY)),
+    "differences": listed(record(optional=["part"], path=TEXT, problem=TEXT, expected=ANY, actual=ANY, part=TEXT)),
 }  # fmt: skip
 _SCORE = record(
     metric=TEXT, before=nullable(NUMBER), after=nullable(NUMBER), delta=nullable(NUMBER), counts=listed(COUNT),
@@ -161,7 +162,7 @@ SCHEMAS: dict[str, Schema] = {
         judge_usage=nullable(_USAGE),
     ),
     "CallDiff": record(
-        turn_id=TEXT, case_id=nullable(TEXT), turn=nullable(COUNT), expected=nullable(listed(_CALL)),
+        turn_id=TEXT, case_id=nullable(TEXT), turn=nullable(COUNT), expected=nullable(listed(_EXPECTED)),
         actual=listed(_CALL), changes=nullable(listed(record(optional=["left", "right", "differences"], **_CHANGE))),
     ),
     "Comparison": record(

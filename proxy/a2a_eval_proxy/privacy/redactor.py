@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from a2a_tool_capture import Finding, ToolCall
 from a2a_tool_capture.canonical import canonical
@@ -19,6 +19,9 @@ from ..turn import Turn
 from .content_removal import free_key, state_without_content
 from .detectors import DETECTORS, SECRET_NAME, Detector
 from .json_paths import DROPPED, Path, edited, json_inside
+
+if TYPE_CHECKING:
+    from tool_call_evaluators.model import ExpectedCall
 
 MAX_DEPTH = 200
 """Maximum nesting; deeper values are masked without inspection."""
@@ -63,6 +66,7 @@ class PathRule:
 
 
 Rule = TextRule | PathRule
+AnyCall = TypeVar("AnyCall", ToolCall, "ExpectedCall")
 
 
 def detector_rule(name: str, action: Action = Action.MASK) -> TextRule:
@@ -114,7 +118,7 @@ class Redactor:
             state=state_without_content(turn.state),
             user_text=self._optional(content.get("user_text")) or "",
             response_text=self._optional(content.get("response_text")) or "",
-            tool_calls=self._calls(turn.tool_calls, content),
+            tool_calls=[replace(call, id=self.identifier(call.id)) for call in self._calls(turn.tool_calls, content)],
             findings=[self.finding(finding) for finding in turn.findings],
             simulated_user=turn.simulated_user and self.simulated_user(turn.simulated_user),
         )
@@ -131,8 +135,8 @@ class Redactor:
         redacted = record["redacted"] or said != record["replies"]
         return {**record, "replies": said, "fault": fault, "redacted": redacted}
 
-    def calls(self, calls: Sequence[ToolCall]) -> list[ToolCall]:
-        """Returns the calls redacted as in a turn."""
+    def calls(self, calls: Sequence[AnyCall]) -> list[AnyCall]:
+        """Returns calls, made or expected, redacted as in a turn; ids are unchanged."""
         return self._calls(calls, self._without_paths("", "", calls))
 
     def finding(self, finding: Finding) -> Finding:
@@ -161,7 +165,7 @@ class Redactor:
         items = [self.value(item, depth - 1) for item in value]
         return value if all(new is item for new, item in zip(items, value, strict=True)) else items
 
-    def _without_paths(self, user_text: str, response_text: str, calls: Sequence[ToolCall]) -> Mapping[str, Any]:
+    def _without_paths(self, user_text: str, response_text: str, calls: Sequence[AnyCall]) -> Mapping[str, Any]:
         """Returns the content of a turn after the path rules."""
         content: Any = {
             "user_text": user_text,
@@ -172,7 +176,7 @@ class Redactor:
             content = edited(content, rule.path, partial(self._replaced, REDACTED, rule.action))
         return content if isinstance(content, Mapping) else {}
 
-    def _calls(self, calls: Sequence[ToolCall], content: Mapping[str, Any]) -> list[ToolCall]:
+    def _calls(self, calls: Sequence[AnyCall], content: Mapping[str, Any]) -> list[AnyCall]:
         left = content.get("tool_calls")
         if not isinstance(left, list) or len(left) != len(calls):  # a path matched whole calls
             left = [None] * len(calls)
@@ -180,16 +184,15 @@ class Redactor:
             self._call(call, kept if isinstance(kept, Mapping) else {}) for call, kept in zip(calls, left, strict=True)
         ]
 
-    def _call(self, call: ToolCall, left: Mapping[str, Any]) -> ToolCall:
+    def _call(self, call: AnyCall, left: Mapping[str, Any]) -> AnyCall:
         """Returns the redacted call; `left` is its content after the path rules."""
         arguments = left.get("arguments")
         return replace(
             call,
-            id=self.identifier(call.id),
             name=self.text(call.name),
             arguments=self.value(arguments) if isinstance(arguments, Mapping) else None,
-            result=self._optional(left.get("result")),
-            error=self._optional(left.get("error")),
+            result=self.value(left.get("result")),
+            error=self.value(left.get("error")),
         )
 
     def _optional(self, text: Any) -> str | None:

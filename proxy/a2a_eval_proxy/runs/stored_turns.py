@@ -9,6 +9,7 @@ from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
 from tool_call_evaluators.options import did_you_mean
+from tool_call_evaluators.report import with_outcome
 
 from ..store import Store, StoreError, TurnQuery, every_turn, open_store
 from ..store.base import Evaluations, TurnJson
@@ -86,7 +87,7 @@ def without_texts(turn: Mapping[str, Any]) -> TurnJson:
     return {
         **turn,
         "response_text": turn["response_text"][:_SHORT],
-        "tool_calls": [{**call, "result": None} for call in turn["tool_calls"]],
+        "tool_calls": [with_outcome(call, None, call["error"]) for call in turn["tool_calls"]],
         "evaluations": [
             {**result, "details": {key: value for key, value in result["details"].items() if key == "judge"}}
             for result in turn["evaluations"]

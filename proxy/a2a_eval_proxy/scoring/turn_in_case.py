@@ -43,8 +43,8 @@ class TurnInCase:
             "turn_id": turn["turn_id"],
             "case_id": turn["case_id"],
             "turn": None if self.conversation.case is None else self.turn.index + 1,
-            "expected": None if expected is None else [_call(call.name, call.arguments) for call in expected],
-            "actual": [_call(call["name"], call["arguments"]) for call in turn["tool_calls"]],
+            "expected": None if expected is None else [call.to_dict() for call in expected],
+            "actual": [{key: call[key] for key in ("name", "arguments")} for call in turn["tool_calls"]],
             "changes": None if changes is None else [change.to_dict() for change in changes],
         }
 
@@ -71,7 +71,3 @@ async def _earlier(store: Store, turn: TurnJson, case: Case) -> int:
         return 0
     earlier = await store.earlier(Turn.from_dict({**turn, "status": "done"}), _MAX_EARLIER)
     return sum(other["case_id"] == case.id for other in earlier)
-
-
-def _call(name: str, arguments: Any) -> dict[str, Any]:
-    return {"name": name, "arguments": arguments}

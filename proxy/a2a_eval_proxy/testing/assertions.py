@@ -9,7 +9,7 @@ from a2a_tool_capture.models import Finding, ToolCall
 from tool_call_evaluators.matching.arguments import Matcher, MatcherLike, as_matcher, call_matches
 from tool_call_evaluators.matching.call_diff import MAX_DIFFED, CallChange, diff_calls
 from tool_call_evaluators.metrics.tool_trajectory import ToolTrajectory, TrajectoryMode
-from tool_call_evaluators.model import EvalCase
+from tool_call_evaluators.model import EvalCase, ExpectedCall
 from tool_call_evaluators.report.wording import call_text, counted, one_line, printable
 from tool_call_evaluators.turn_health import calls_unseen, turn_failure_of
 
@@ -29,10 +29,10 @@ def assert_tool_calls(
     """Assert that a turn made the expected tool calls; of several turns, all their calls one after the other.
 
     `expected` holds calls as in a suite, `{"name": ..., "arguments": {...}}`: without `arguments` none are
-    expected, placeholders such as `{"$any": True}` are understood. `mode` and `arguments` (there `matcher`) are those
-    of the evaluator `tool_trajectory`, whose score must be 1. With the default, all expected calls were made in this
-    order, and no others. `expected=[]` asserts that no tool was called. A turn whose calls are unknown fails, whatever
-    is expected: no source shows calls of the agent, or its answer was lost.
+    expected, a `result` and an `error` only if given; placeholders such as `{"$any": True}` are understood. `mode` and
+    `arguments` (there `matcher`) are those of the evaluator `tool_trajectory`, whose score must be 1. With the default,
+    all expected calls were made in this order, and no others. `expected=[]` asserts that no tool was called. A turn
+    whose calls are unknown fails, whatever is expected: no source shows calls of the agent, or its answer was lost.
 
     Raises AssertionError where they are not: its first line is the first difference, then both sides are compared.
     Raises ValueError for no turns at all, a malformed expectation, or an unknown option: such a test checks nothing.
@@ -96,12 +96,12 @@ def _first_difference(lines: Sequence[str]) -> str:
 
 
 def diff_lines(
-    expected: Sequence[ToolCall], made: Sequence[ToolCall], mode: TrajectoryMode, matcher: Matcher
+    expected: Sequence[ExpectedCall], made: Sequence[ToolCall], mode: TrajectoryMode, matcher: Matcher
 ) -> list[str]:
     """Every call of both sides on a line, as `mode` sees them.
 
-    `-` expected and not made, `+` made and not expected, `~` made with other arguments (and which), `>` made, but not
-    in its place; a blank where nothing is wrong. Only the first `MAX_DIFFED` calls of a side are listed.
+    `-` expected and not made, `+` made and not expected, `~` made, and what differs from the expected call, `>` made,
+    but not in its place; a blank where nothing is wrong. Only the first `MAX_DIFFED` calls of a side are listed.
     """
     lines = []
     for change in diff_calls(expected, made, matcher):
@@ -126,15 +126,15 @@ def diff_lines(
     return [*lines, f"  … and {counted(left_out, 'more call')}"] if left_out > 0 else lines
 
 
-def _line(mark: str, call: ToolCall, note: str, wrong: bool = True) -> str:
+def _line(mark: str, call: ToolCall | ExpectedCall, note: str, wrong: bool = True) -> str:
     return f"{mark} {_text(call)}   ({note})" if wrong else f"  {_text(call)}   ({note}, which is accepted)"
 
 
-def _text(call: ToolCall) -> str:
+def _text(call: ToolCall | ExpectedCall) -> str:
     return call_text({"name": call.name, "arguments": call.arguments})
 
 
-def _hints(turns: Sequence[TurnJson], expected: Sequence[ToolCall], lines: Sequence[str]) -> list[str]:
+def _hints(turns: Sequence[TurnJson], expected: Sequence[ExpectedCall], lines: Sequence[str]) -> list[str]:
     """What explains the difference: calls expected without arguments, findings, an agent that shows no calls."""
     bare = any(line.startswith(f"~ {call.name}(") for call in expected if call.arguments == {} for line in lines)
     hint = ["", "a call expected without arguments has none; write arguments: None to accept any"] if bare else []

@@ -21,7 +21,7 @@ from .work.turn_work import turn_work
 CHANGES = {
     "same": ("=", "as expected"),
     "moved": ("↕", "expected in another position"),
-    "changed": ("≠", "different arguments"),
+    "changed": ("≠", "different"),
     "removed": ("−", "missing"),
     "added": ("+", "unexpected"),
     "awaited": ("…", "not called yet"),

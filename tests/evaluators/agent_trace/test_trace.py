@@ -355,6 +355,12 @@ def test_expected_arguments_of_null_are_empty_in_the_maps_of_a_test_case():
         eval_test_case("Hi", {}, {"toolCalls": {}})
 
 
+def test_of_expected_calls_in_the_maps_of_a_test_case_names_and_arguments_are_compared():
+    recorded = {"name": "a", "arguments": {"x": 1}, "result": "done", "metadata": {"latency": 3}}
+    case = eval_test_case("Hi", {"toolCalls": [{**recorded, "result": "later"}]}, {"toolCalls": [recorded]})
+    assert ToolTrajectory().evaluate(case).score == 1.0
+
+
 def test_outputs_without_calls_do_not_look_like_an_agent_that_called_none():
     case = eval_test_case("Hi", {"output": "Hello"}, {"toolCalls": []})
     result = ToolTrajectory().evaluate(case)

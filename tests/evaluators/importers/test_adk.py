@@ -10,6 +10,7 @@ import pytest
 from a2a_tool_capture import ToolCall
 from tool_call_evaluators import EvalCase, evaluate_sync
 from tool_call_evaluators.importers import Imported, import_suite, import_text
+from tool_call_evaluators.model import ExpectedCall
 from tool_call_evaluators.suite import Case, EvaluatorSpec, Simulation, SuiteError
 
 EVALSETS = Path(__file__).parents[1] / "fixtures/google-adk"
@@ -28,7 +29,7 @@ def test_the_expected_calls_of_each_turn() -> None:
     assert [turn.expect.tool_calls for turn in case.turns] == [
         (),
         (),
-        (ToolCall("roll_die", {"sides": 6}),),
+        (ExpectedCall("roll_die", {"sides": 6}),),
     ]
     assert dice.suite.evaluators == (STRICT, ERROR)
     assert dice.suite.gates == {}

@@ -34,6 +34,7 @@ from tool_call_evaluators.importers.arksim.simulation import (
     read_simulation,
     simulation_text,
 )
+from tool_call_evaluators.model import ExpectedCall
 from tool_call_evaluators.suite import Simulation
 from tool_call_evaluators.suite.writing import suite_text
 
@@ -71,9 +72,9 @@ def test_a_scenario_is_a_case_with_a_simulated_user() -> None:
     )
     assert kettle.eval_case(0).knowledge == "Returns are free for 30 days.\n\nThe label comes by mail."
     assert kettle.expect.tool_calls == (
-        ToolCall("lookup_order", {"order_id": "ORD-1001"}),
-        ToolCall("send_label", {"order_id": "ORD-1001"}),
-        ToolCall("log", None),
+        ExpectedCall("lookup_order", {"order_id": "ORD-1001"}),
+        ExpectedCall("send_label", {"order_id": "ORD-1001"}),
+        ExpectedCall("log", None),
     )
     assert kettle.evaluators == (
         EvaluatorSpec("tool_error"),
@@ -489,7 +490,7 @@ def test_a_scenario_is_held_as_often_as_there_are_conversations() -> None:
     known = scenarios.scenarios.by_scenario_id(scenarios.suite.cases)
     cases = cases_by_scenario([*CONVERSATIONS, browsing], known)
     assert {key: case.conversations for key, case in cases.items()} == {"order": 2, "unknown": 1, "browse": 1}
-    assert cases["browse"].expect.tool_calls == (ToolCall("search", None),)
+    assert cases["browse"].expect.tool_calls == (ExpectedCall("search", None),)
     order = cases["order"].eval_case(0)
     assert (order.user_goal, order.knowledge, order.profile) == ("Find the order.", "It is late.", "Brief.")
     assert cases["unknown"].eval_case(0).user_goal is None

@@ -6,7 +6,6 @@ import json
 from pathlib import Path
 
 import pytest
-from a2a_tool_capture import ToolCall
 from hypothesis import given
 from hypothesis import strategies as st
 from tool_call_evaluators import (
@@ -26,6 +25,7 @@ from tool_call_evaluators import (
 )
 from tool_call_evaluators.importers import FORMATS, import_suite, import_text
 from tool_call_evaluators.judge import PreparedJudge
+from tool_call_evaluators.model import ExpectedCall
 from tool_call_evaluators.suite import Simulation
 from tool_call_evaluators.suite.writing import suite_text
 
@@ -69,14 +69,14 @@ def test_adk_evalsets():
         CaseTurn(
             "Switch the lamp on,\nplease.",
             Expectation(
-                tool_calls=(ToolCall("set_device", {"device": "lamp", "level": {"$literal": {"$any": True}}}),),
+                tool_calls=(ExpectedCall("set_device", {"device": "lamp", "level": {"$literal": {"$any": True}}}),),
                 response="The lamp is on.",
             ),
         ),
         CaseTurn("Thanks!", Expectation(tool_calls=())),
         CaseTurn("And what is the weather?"),
     )
-    assert camel.turns[0].expect.tool_calls == (ToolCall("list_devices", {}),)
+    assert camel.turns[0].expect.tool_calls == (ExpectedCall("list_devices", {}),)
     assert simulated.simulate == Simulation(goal="Have all lamps off.", opening="Hello.", max_turns=20)
     assert imported.notes == ("rubrics were not imported",)
 
@@ -102,7 +102,7 @@ def test_the_older_forms_of_adk():
     (dice,) = cases("adk-old.test.json").values()
     assert dice.id == "dice"
     assert dice.turns[0].expect == Expectation(tool_calls=(), response="I roll dice.")
-    assert dice.turns[1].expect == Expectation(tool_calls=(ToolCall("roll_die", {"sides": 6}),) * 2)
+    assert dice.turns[1].expect == Expectation(tool_calls=(ExpectedCall("roll_die", {"sides": 6}),) * 2)
     bare = import_text(json.dumps([{"query": "Hi", "expected_tool_use": []}]), "folder/greet.test.json")
     assert [(case.id, len(case.turns)) for case in bare.suite.cases] == [("greet", 1)]
 
@@ -129,7 +129,7 @@ def test_uipath_evaluation_sets():
         CaseTurn(
             '{"city": "Paris", "action": "get_forecast"}',
             Expectation(
-                tool_calls=(ToolCall("get_forecast", {"city": "Paris"}),),
+                tool_calls=(ExpectedCall("get_forecast", {"city": "Paris"}),),
                 tool_calls_order=("get_forecast",),
                 tool_calls_count={"get_forecast": CountCriterion("=", 1)},
                 tool_outputs=(ExpectedOutput("get_forecast", "rain"),),
@@ -143,7 +143,7 @@ def test_uipath_evaluation_sets():
     assert [turn.user for turn in chat.turns] == ["Hello", "Will it rain in Paris?"]
     assert chat.turns[0].expect == Expectation()
     assert chat.turns[1].expect == Expectation(
-        tool_calls=(ToolCall("get_forecast", {"city": "Paris"}),), response="Yes."
+        tool_calls=(ExpectedCall("get_forecast", {"city": "Paris"}),), response="Yes."
     )
     assert set(imported.notes) == {
         "the evaluation made-up has no inputs and was not imported",
@@ -207,7 +207,7 @@ def test_without_uipaths_evaluators_the_criteria_tell_their_kind():
         (
             {"a": {"toolCalls": [{"name": "f"}]}, "b": {"toolCalls": []}},
             [
-                ("tool_call_args", {"expected_tool_calls": (ToolCall("f", {}),)}),
+                ("tool_call_args", {"expected_tool_calls": (ExpectedCall("f", {}),)}),
                 ("tool_call_args", {"id": "b", "expected_tool_calls": ()}),
             ],
         ),
@@ -330,7 +330,7 @@ def test_dokimos_datasets():
     assert policy.id == "example-1"
     assert policy.turns == (CaseTurn("What is the refund policy?", Expectation(response="30 days.")),)
     assert refund.turns[0].expect == Expectation(
-        tool_calls=(ToolCall("refund", {"order": "ORD-1"}),), response={"refunded": True}
+        tool_calls=(ExpectedCall("refund", {"order": "ORD-1"}),), response={"refunded": True}
     )
     assert refund.tools == (ToolDefinition("refund", "Pays back.", {"type": "object"}),)
     assert refund.tasks == ("pay back",)

@@ -7,11 +7,12 @@ from a2a_tool_capture import ToolCall
 from a2a_tool_capture.canonical import canonical
 from hypothesis import given
 from hypothesis import strategies as st
-from tool_call_evaluators import ArgumentMatcher, OptionError
-from tool_call_evaluators.matching.arguments import argument_differences, as_matcher, call_matches, json_excerpt
+from tool_call_evaluators import ArgumentMatcher, EvalCase, OptionError, get_evaluator
+from tool_call_evaluators.matching.arguments import as_matcher, call_differences, call_matches, json_excerpt
 from tool_call_evaluators.matching.equality import equal_values, value_key
 from tool_call_evaluators.matching.match_table import match_table
 from tool_call_evaluators.matching.pairing import items
+from tool_call_evaluators.model import ExpectedCall
 
 # keys without `$`, so that nothing generated is a placeholder by chance
 json_values = st.recursive(
@@ -107,9 +108,9 @@ def test_large_whole_numbers_match_the_doubles_that_protobuf_makes_of_them(whole
     for nested in ({"id": whole}, {"id": [whole, {"b": whole}]}, {"id": {"a": whole, "b": "x"}}):
         for expected, actual in ((nested, floats(nested)), (floats(nested), nested)):
             assert matcher(expected, actual)
-            assert match_table([ToolCall("f", expected)], [ToolCall("f", actual)], matcher) == [1]
+            assert match_table([ExpectedCall("f", expected)], [ToolCall("f", actual)], matcher) == [1]
     assert not matcher({"id": whole}, {"id": whole + 1})
-    assert match_table([ToolCall("f", {"id": whole})], [ToolCall("f", {"id": whole + 1})], matcher) == [0]
+    assert match_table([ExpectedCall("f", {"id": whole})], [ToolCall("f", {"id": whole + 1})], matcher) == [0]
     assert not matcher({"id": whole}, {"id": float(whole) * 2})
 
 
@@ -165,12 +166,12 @@ def test_per_tool_override():
     matcher = ArgumentMatcher(
         per_tool={"search": "ignore", "pay": {"mode": "subset", "trim": True}, "log": lambda e, a: "x" in a}
     )
-    assert call_matches(ToolCall("search", {"a": 1}), ToolCall("search", {"b": 2}), matcher)
-    assert call_matches(ToolCall("pay", {"a": "1"}), ToolCall("pay", {"a": " 1", "b": 2}), matcher)
-    assert call_matches(ToolCall("log", {}), ToolCall("log", {"x": 1}), matcher)
-    assert not call_matches(ToolCall("log", {"x": 1}), ToolCall("log", {}), matcher)
-    assert not call_matches(ToolCall("other", {"a": 1}), ToolCall("other", {"b": 2}), matcher)
-    assert not call_matches(ToolCall("search", {}), ToolCall("Search", {}), matcher)
+    assert call_matches(ExpectedCall("search", {"a": 1}), ToolCall("search", {"b": 2}), matcher)
+    assert call_matches(ExpectedCall("pay", {"a": "1"}), ToolCall("pay", {"a": " 1", "b": 2}), matcher)
+    assert call_matches(ExpectedCall("log", {}), ToolCall("log", {"x": 1}), matcher)
+    assert not call_matches(ExpectedCall("log", {"x": 1}), ToolCall("log", {}), matcher)
+    assert not call_matches(ExpectedCall("other", {"a": 1}), ToolCall("other", {"b": 2}), matcher)
+    assert not call_matches(ExpectedCall("search", {}), ToolCall("Search", {}), matcher)
 
 
 @pytest.mark.statement(226)
@@ -179,11 +180,11 @@ def test_a_plain_function_will_do_and_never_sees_unknown_arguments():
         return expected.keys() == actual.keys()
 
     assert as_matcher(same_keys) is same_keys
-    assert call_matches(ToolCall("a", {"x": 1}), ToolCall("a", {"x": 2}), same_keys)
-    assert not call_matches(ToolCall("a", {"x": 1}), ToolCall("a", None), same_keys)
-    assert call_matches(ToolCall("a", None), ToolCall("a", None), same_keys)
-    assert argument_differences(ToolCall("a", {"x": 1}), ToolCall("a", {"x": 2}), same_keys) == []
-    (difference,) = argument_differences(ToolCall("a", {"x": 1}), ToolCall("a", {"y": 2}), same_keys)
+    assert call_matches(ExpectedCall("a", {"x": 1}), ToolCall("a", {"x": 2}), same_keys)
+    assert not call_matches(ExpectedCall("a", {"x": 1}), ToolCall("a", None), same_keys)
+    assert call_matches(ExpectedCall("a", None), ToolCall("a", None), same_keys)
+    assert call_differences(ExpectedCall("a", {"x": 1}), ToolCall("a", {"x": 2}), same_keys) == []
+    (difference,) = call_differences(ExpectedCall("a", {"x": 1}), ToolCall("a", {"y": 2}), same_keys)
     assert difference.to_dict() == {
         "path": "",
         "problem": "different",
@@ -282,10 +283,95 @@ expectations = (
 
 @given(
     matchers | st.just(lambda expected, actual: expected.keys() == actual.keys()),
-    st.lists(st.builds(ToolCall, st.sampled_from("fg"), expectations), max_size=4),
+    st.lists(st.builds(ExpectedCall, st.sampled_from("fg"), expectations), max_size=4),
     st.lists(st.builds(ToolCall, st.sampled_from("fg"), arguments | st.none()), max_size=4),
 )
 def test_the_table_says_what_comparing_one_by_one_says(matcher, expected, actual):
     assert [list(items(row)) for row in match_table(expected, actual, matcher)] == [
         [index for index, call in enumerate(actual) if call_matches(wanted, call, matcher)] for wanted in expected
     ]
+
+
+ORDER = '{"status": "sent", "items": 2, "paid": true}'
+
+
+@pytest.mark.parametrize("part", ["result", "error"])
+@pytest.mark.parametrize(
+    ("wanted", "text", "accepted"),
+    [
+        ("sent", "sent", True),
+        ("sent", "lost", False),
+        ("7", "7", True),
+        (7, "7.0", True),
+        (1, "true", False),
+        (True, "1", False),
+        (False, "false", True),
+        ({"status": "sent", "items": 2.0, "paid": True}, ORDER, True),
+        ({"status": "sent", "items": 2, "paid": 1}, ORDER, False),
+        ({"status": "sent"}, ORDER, False),
+        ({"status": {"$regex": "s.*"}, "items": {"$approx": 2}, "paid": {"$any": True}}, ORDER, True),
+        ({"$type": "object"}, ORDER, True),
+        ({"$type": "object"}, "sent", False),
+        ({"$type": "string"}, "sent", True),
+        ({"$regex": "[0-9]+"}, "12", True),
+        ({"$any": True}, "", True),
+        ({"$any": True}, None, False),
+        ({"$literal": "sent"}, "sent", True),
+        ({"$literal": None}, "null", True),
+        ("sent", None, False),
+        (None, "lost", True),
+        (None, None, True),
+    ],
+)
+def test_expected_results_and_errors_are_compared(part, wanted, text, accepted):
+    case = EvalCase(
+        tool_calls=[ToolCall("f", {"id": 1}, **{part: text})],
+        expected_tool_calls=[{"name": "f", "arguments": {"id": 1}, part: wanted}],
+    )
+    for name, options in (
+        ("tool_trajectory", {}),
+        ("tool_trajectory", {"mode": "within", "matcher": "ignore"}),
+        ("tool_correctness", {"mode": "names_and_args", "matcher": {"per_tool": {"f": lambda *_: True}}}),
+        ("tool_call_args", {}),
+    ):
+        assert get_evaluator(name, **options).evaluate(case).score == accepted, (name, options)
+    assert get_evaluator("tool_correctness", mode="names_and_order").evaluate(case).score == 1.0
+    similar = get_evaluator("tool_call_args", argument_score="similarity").evaluate(case)
+    assert similar.score == (1.0 if accepted else 0.5)
+
+
+@pytest.mark.parametrize(
+    ("matcher", "accepted"),
+    [("exact", False), ("subset", True), ({"mode": "subset", "case_insensitive": True}, True), ("superset", False)],
+)
+def test_the_options_of_the_arguments_apply_to_results(matcher, accepted):
+    wanted = ExpectedCall("f", {}, result={"status": "sent"})
+    assert call_matches(wanted, ToolCall("f", {}, result=ORDER), as_matcher(matcher)) == accepted
+    shouted = ToolCall("f", {}, result='{"status": "SENT"}')
+    assert call_matches(wanted, shouted, as_matcher(matcher)) == isinstance(matcher, dict)
+
+
+def test_the_reason_names_the_result_that_differs():
+    case = EvalCase(
+        tool_calls=[ToolCall("f", result=ORDER), ToolCall("g"), ToolCall("h", error="no seat")],
+        expected_tool_calls=[
+            {"name": "f", "result": {"status": "lost", "items": 2, "paid": True}},
+            {"name": "g", "result": "done"},
+            {"name": "h", "error": {"$regex": "time.*"}},
+        ],
+    )
+    result = get_evaluator("tool_trajectory").evaluate(case)
+    assert result.reason == (
+        "in_order: 0 of 3 expected calls matched, 3 calls made: "
+        'call 1 (f) differs from expected call 1: its result at status: expected "lost", got "sent"; '
+        'call 2 (g) differs from expected call 2: its result is not known: none was reported (expected "done"); '
+        'call 3 (h) differs from expected call 3: its error: expected /time.*/, got "no seat".'
+    )
+    (difference,) = result.details["near_misses"][0]["differences"]
+    assert difference == {
+        "path": "status",
+        "problem": "different",
+        "expected": "lost",
+        "actual": "sent",
+        "part": "result",
+    }

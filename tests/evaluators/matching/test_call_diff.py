@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tool_call_evaluators.matching.arguments import ArgumentMatcher
 from tool_call_evaluators.matching.call_diff import MAX_DIFFED, diff_calls
+from tool_call_evaluators.model import ExpectedCall, expected_calls
 
 
 def calls(*texts: str) -> list[ToolCall]:
@@ -15,7 +16,7 @@ def calls(*texts: str) -> list[ToolCall]:
 
 
 def lines(left: list[ToolCall], right: list[ToolCall], **options) -> list[tuple[str, int | None, int | None]]:
-    return [(change.kind, change.left, change.right) for change in diff_calls(left, right, **options)]
+    return [(change.kind, change.left, change.right) for change in diff_calls(expected_calls(left), right, **options)]
 
 
 def test_equal_sequences():
@@ -36,7 +37,7 @@ def test_added_and_removed_where_they_happened():
 
 def test_changed_arguments_say_where():
     (change,) = diff_calls(
-        [ToolCall("refund", {"id": "A", "amount": 1})], [ToolCall("refund", {"id": "A", "amount": 2})]
+        [ExpectedCall("refund", {"id": "A", "amount": 1})], [ToolCall("refund", {"id": "A", "amount": 2})]
     )
     assert change.kind == "changed"
     assert [str(difference) for difference in change.differences] == ["amount: expected 1, got 2"]
@@ -49,7 +50,7 @@ def test_changed_arguments_say_where():
 
 
 def test_the_call_that_differs_least_is_the_changed_one():
-    left = [ToolCall("f", {"a": 1, "b": 2})]
+    left = [ExpectedCall("f", {"a": 1, "b": 2})]
     right = [ToolCall("f", {"a": 8, "b": 9}), ToolCall("f", {"a": 1, "b": 9})]
     assert lines(left, right) == [("added", None, 0), ("changed", 0, 1)]
 
@@ -68,7 +69,7 @@ def test_placeholders_and_matchers_decide_what_is_equal():
 
 def test_only_the_first_calls_are_looked_at():
     many = calls(*["a"] * (MAX_DIFFED + 5))
-    assert len(diff_calls(many, many)) == MAX_DIFFED
+    assert len(diff_calls(expected_calls(many), many)) == MAX_DIFFED
 
 
 SEQUENCES = st.lists(st.sampled_from(["a:1", "a:2", "b:1", "c:1"]), max_size=7).map(lambda texts: calls(*texts))
@@ -76,7 +77,7 @@ SEQUENCES = st.lists(st.sampled_from(["a:1", "a:2", "b:1", "c:1"]), max_size=7).
 
 @given(SEQUENCES, SEQUENCES)
 def test_every_call_is_in_exactly_one_line(left, right):
-    changes = diff_calls(left, right)
+    changes = diff_calls(expected_calls(left), right)
     assert sorted(change.left for change in changes if change.left is not None) == list(range(len(left)))
     assert [change.right for change in changes if change.right is not None] == list(range(len(right)))
     for change in changes:

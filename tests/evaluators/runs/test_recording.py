@@ -7,12 +7,12 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
-from a2a_tool_capture import ToolCall
 from hypothesis import given
 from hypothesis import strategies as st
 from support.turn_samples import call, finding, turn
 from tool_call_evaluators import Status, evaluate_sync, parse_suite
 from tool_call_evaluators.matching.arguments import ArgumentMatcher
+from tool_call_evaluators.model import ExpectedCall
 from tool_call_evaluators.runs.generated_values import Context, expected_value
 from tool_call_evaluators.runs.recording import record_case, record_suite
 from tool_call_evaluators.suite.case_ids import MAX_LENGTH
@@ -103,7 +103,7 @@ def test_conversations_keep_their_turns():
     suite, _ = recorded(turns)
     (case,) = suite.cases
     assert [item.user for item in case.turns] == ["I want my money back.", "Yes, please."]
-    assert [item.expect.tool_calls for item in case.turns] == [(), (ToolCall("refund", {}),)]
+    assert [item.expect.tool_calls for item in case.turns] == [(), (ExpectedCall("refund", {}),)]
 
 
 def test_repetitions_become_one_case_and_what_changed_a_placeholder():
@@ -172,9 +172,9 @@ def test_a_tool_that_failed_is_no_failure_of_the_recording():
 def test_unknown_arguments_may_be_any():
     made = turn("1", "Go.", [call("a")])
     made["tool_calls"][0]["arguments"] = None
-    assert recorded([made])[0].cases[0].turns[0].expect.tool_calls == (ToolCall("a", None),)
+    assert recorded([made])[0].cases[0].turns[0].expect.tool_calls == (ExpectedCall("a", None),)
     both = [made, turn("2", "Go.", [call("a", x=1)])]
-    assert recorded(both)[0].cases[0].turns[0].expect.tool_calls == (ToolCall("a", {"x": 1}),)
+    assert recorded(both)[0].cases[0].turns[0].expect.tool_calls == (ExpectedCall("a", {"x": 1}),)
 
 
 def test_traffic_beyond_what_a_suite_may_hold():

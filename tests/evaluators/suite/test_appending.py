@@ -7,16 +7,16 @@ from typing import Any
 
 import pytest
 import yaml
-from a2a_tool_capture import ToolCall
 from hypothesis import assume, given
 from hypothesis import strategies as st
+from tool_call_evaluators.model import ExpectedCall
 from tool_call_evaluators.suite import Case, CaseTurn, Expectation, SuiteError, parse_suite
 from tool_call_evaluators.suite.appending import case_text, with_case
 from tool_call_evaluators.suite.yaml_document import read_document
 
 CASE = Case(
     id="new",
-    turns=(CaseTurn("Where is it?\nNow?", Expectation(tool_calls=(ToolCall("lookup", {"id": "ORD-1", "n": 2}),))),),
+    turns=(CaseTurn("Where is it?\nNow?", Expectation(tool_calls=(ExpectedCall("lookup", {"id": "ORD-1", "n": 2}),))),),
 )
 COMMENTS = ["recorded 2 times"]
 

@@ -6,12 +6,13 @@ import json
 import re
 
 import pytest
-from a2a_tool_capture import Severity, ToolCall
+from a2a_tool_capture import Severity
 from tool_call_evaluators import (
     AgentDefaults,
     CaseTurn,
     CountCriterion,
     EvalCase,
+    ExpectedCall,
     ExpectedOutput,
     Gate,
     RunGates,
@@ -67,7 +68,7 @@ cases:
         expect:
           tool_calls:
             - {name: lookup_order, arguments: {order_id: {$regex: "ORD-[0-9]+"}}}
-            - {name: audit, arguments: null, id: c1, result: ok, source: otel_trace}
+            - {name: audit, arguments: null, result: ok}
           tool_calls_order: [lookup_order, audit]
           tool_calls_count: {lookup_order: ["=", 1]}
           tool_outputs: [{name: audit, output: ok}]
@@ -131,8 +132,8 @@ def test_everything_a_suite_can_say():
     assert status.turns[2] == CaseTurn("Thanks!")
     expect = status.turns[1].expect
     assert expect.tool_calls == (
-        ToolCall("lookup_order", {"order_id": {"$regex": "ORD-[0-9]+"}}),
-        ToolCall("audit", None),
+        ExpectedCall("lookup_order", {"order_id": {"$regex": "ORD-[0-9]+"}}),
+        ExpectedCall("audit", None, result="ok"),
     )
     assert expect.tool_calls_count == {"lookup_order": CountCriterion("=", 1)}
     assert expect.tool_outputs == (ExpectedOutput("audit", "ok"),)
@@ -173,7 +174,7 @@ def test_what_is_evaluated_of_a_conversation():
 
 def test_expected_arguments_that_are_left_out_are_none_at_all():
     case = parse_case({"id": "a", "turns": [{"user": "hi", "expect": {"tool_calls": [{"name": "x"}]}}]})
-    assert case.turns[0].expect.tool_calls == (ToolCall("x", {}),)
+    assert case.turns[0].expect.tool_calls == (ExpectedCall("x", {}),)
 
 
 def turn(*lines):
@@ -246,6 +247,16 @@ def turn(*lines):
         (
             turn("- user: hi", "  expect: {tool_calls: [{name: a, arguments: {x: {$regex: '('}}}]}"),
             "s.yaml:6:41: cases[0].turns[0].expect.tool_calls[0].arguments: $regex '(' does not compile: "
+            "missing ), unterminated subpattern at position 0",
+        ),
+        (
+            turn("- user: hi", "  expect: {tool_calls: [{name: a, id: c1}]}"),
+            "s.yaml:6:41: cases[0].turns[0].expect.tool_calls[0].id: unknown key; "
+            "accepted are name, arguments, args, result, error",
+        ),
+        (
+            turn("- user: hi", "  expect: {tool_calls: [{name: a, result: {$regex: '('}}]}"),
+            "s.yaml:6:41: cases[0].turns[0].expect.tool_calls[0].result: $regex '(' does not compile: "
             "missing ), unterminated subpattern at position 0",
         ),
         (

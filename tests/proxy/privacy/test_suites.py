@@ -7,7 +7,8 @@ from dataclasses import fields
 from a2a_eval_proxy.privacy.redactor import Redactor
 from a2a_eval_proxy.privacy.rules import parse_rules
 from a2a_eval_proxy.privacy.suites import redacted_case
-from tool_call_evaluators import Case, Simulation
+from tool_call_evaluators import Case, CaseTurn, Expectation, Simulation
+from tool_call_evaluators.model import ExpectedCall
 
 
 def test_the_texts_of_a_simulated_user_are_redacted() -> None:
@@ -17,3 +18,12 @@ def test_the_texts_of_a_simulated_user_are_redacted() -> None:
     assert seen is not None
     assert "ada@" not in str([getattr(seen, item.name) for item in fields(seen)])
     assert (seen.max_turns, len(seen.knowledge)) == (10, 1)
+
+
+def test_expected_results_and_errors_are_redacted_as_those_of_calls_are() -> None:
+    wanted = ExpectedCall("f", {}, result={"to": "ada@example.org", "n": {"$any": True}}, error="for ada@example.org")
+    case = Case(id="a", turns=(CaseTurn("hi", Expectation(tool_calls=(wanted,))),))
+    (call,) = (
+        redacted_case(case, Redactor(parse_rules("email"), b"a key of the tests")).turns[0].expect.tool_calls or ()
+    )
+    assert call == ExpectedCall("f", {}, result={"to": "[email]", "n": {"$any": True}}, error="for [email]")

@@ -54,6 +54,17 @@ def test_everything_that_differs_is_on_a_line() -> None:
     ]
 
 
+def test_an_expected_result_is_compared() -> None:
+    made = turn("t", calls=[{**LOOKUP, "result": "sent"}])
+    assert_tool_calls(made, [{**expected(LOOKUP)[0], "result": {"$regex": "se.t"}}])
+    assert failure(made, [{**expected(LOOKUP)[0], "result": "lost"}])[2:] == [
+        '~ lookup(order_id="A-1")',
+        '    its result: expected "lost", got "sent"',
+    ]
+    with pytest.raises(ValueError, match="unknown key 'id'; accepted in an expected call are name, arguments"):
+        assert_tool_calls(made, made["tool_calls"])
+
+
 @pytest.mark.parametrize(
     ("mode", "moved"),
     [

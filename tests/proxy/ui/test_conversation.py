@@ -19,7 +19,9 @@ cases:
     user_goal: Get it back.
     expect: {tool_calls: [{name: lookup}, {name: refund}]}
     turns:
-      - {user: Where is it?, expect: {tool_calls: [{name: lookup, arguments: {id: {$regex: 'O-[0-9]+'}}}]}}
+      - user: Where is it?
+        expect:
+          tool_calls: [{name: lookup, arguments: {id: {$regex: 'O-[0-9]+'}}, result: {found: {$any: true}}}]
       - {user: Send it back., expect: {response_contains: done}}
       - {user: Never said., expect: {tool_calls: [{name: goodbye}]}}
 """
@@ -66,6 +68,7 @@ def test_turns_are_in_order_with_their_calls_next_to_the_expected_ones(shop):
     assert places == sorted(places)
     assert 'class="changed"' in text
     assert "/O-[0-9]+/" in text
+    assert "<b>result </b>{&#34;found&#34;: any}" in text
     assert "Get it back." in text
     assert "response contains" in text
     assert "<code>goodbye</code>" in text

@@ -11,8 +11,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from a2a_tool_capture.models import ToolCall
-
+from ...model import ExpectedCall
 from ...suite import Case, EvaluatorSpec, Expectation, Simulation
 from ...suite.case_ids import printable_id
 from ...suite.node import Node
@@ -94,7 +93,7 @@ def _with_expected_calls(case: Case, mode: Node | None, expected: list[Node]) ->
         how_node = item.get("arg_match_mode")
         how = "ignore" if how_node is None else how_node.choice(_ARGUMENTS)
         if how == "ignore":
-            calls.append(ToolCall(call.name, None))
+            calls.append(ExpectedCall(call.name, None))
             continue
         matcher = {"exact": "exact", "partial": "subset"}[how]
         if matchers.setdefault(call.name, matcher) != matcher:

@@ -13,7 +13,7 @@ const SOURCES = {
 const CHANGES = {
   same: ["=", "as expected"],
   moved: ["↕", "expected in another position"],
-  changed: ["≠", "different arguments"],
+  changed: ["≠", "different"],
   removed: ["−", "missing"],
   added: ["+", "unexpected"],
   unknown: ["?", "tool calls are not visible"],
@@ -39,6 +39,13 @@ function callBlock(call, differing = [], written = expectedText) {
   return make("div", { class: "call", dir: "ltr" }, make("code", { class: "tool" }, call.name), argumentList(call, differing, written));
 }
 
+function expectedBlock(call, differing = []) {
+  const block = callBlock(call, differing);
+  for (const part of ["result", "error"])
+    if (call[part] !== undefined) block.append(make("p", { class: "source" }, make("b", {}, `${part} `), expectedText(call[part])));
+  return block;
+}
+
 function madeBlock(call, differing = []) {
   const took = call.time && call.time[1] !== null ? ` · ${duration(call.time[1] - call.time[0])}` : "";
   const block = callBlock(call, differing, json);
@@ -60,7 +67,7 @@ function callRows(turn) {
   const heading = make("h4", {}, "Tool calls");
   const more = turn.calls_left_out ? make("p", { class: "note" }, `${counted(turn.calls_left_out, "more call")} in the export`) : null;
   if (turn.missing && expected.length) {
-    const rows = expected.map((call) => make("li", { class: "removed" }, cell("expected", callBlock(call))));
+    const rows = expected.map((call) => make("li", { class: "removed" }, cell("expected", expectedBlock(call))));
     return [heading, make("ol", { class: "calls" }, rows)];
   }
   if (!turn.changes) {
@@ -73,7 +80,7 @@ function callRows(turn) {
       "li",
       { class: kind },
       make("span", { class: "mark", title: words }, make("span", { "aria-hidden": "true" }, mark), unseen(words)),
-      cell("expected", expected[left] && callBlock(expected[left], differing)),
+      cell("expected", expected[left] && expectedBlock(expected[left], differing)),
       cell("actual", made[right] && madeBlock(made[right], differing)),
     );
   });
