@@ -82,7 +82,7 @@ def machine() -> dict[str, str | int | float]:
 
 
 def _build() -> str:
-    """How the interpreter was built: without profile-guided optimization (PGO), all targets take 14 to 18 % more CPU."""
+    """How the interpreter was built: without profile-guided optimization (PGO), all targets take a seventh more CPU."""
     options = sysconfig.get_config_var("CONFIG_ARGS") or ""
     return "built with PGO" if "--enable-optimizations" in options else "built without PGO"
 
