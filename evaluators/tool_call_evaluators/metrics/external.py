@@ -7,8 +7,9 @@ import json
 import os
 import signal
 from collections.abc import Mapping, Sequence
+from contextlib import closing, suppress
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, cast
 
 from ..evaluator import AsyncEvaluator, Measurement
 from ..model import EvalCase
@@ -19,7 +20,9 @@ from .custom import measurement_of
 MAX_OUTPUT_BYTES = 1_000_000
 """Maximum size of the output; a program that writes more is killed."""
 _EXCERPT_BYTES = 2_000
-_END_S = 5.0
+_END_S = 1.0
+"""How long the pipes of a program that has ended may stay open."""
+_STDERR = 2
 
 
 class ExternalError(Exception):
@@ -81,79 +84,60 @@ class External(AsyncEvaluator):
             raise ExternalError(f"{self.command[0]} wrote no valid result ({error}): {excerpt}") from None
 
 
+class _Program(asyncio.SubprocessProtocol):
+    """What a program writes, and its end."""
+
+    def __init__(self) -> None:
+        self.output = bytearray()
+        self.complaint = b""
+        """The end of its standard error."""
+        self.done = asyncio.Event()
+        """Set when the program has ended, or has written too much."""
+        self.closed = asyncio.Event()
+        """Set when the program has ended and its pipes are closed."""
+
+    def pipe_data_received(self, fd: int, data: bytes) -> None:
+        if fd == _STDERR:
+            self.complaint = (self.complaint + data)[-_EXCERPT_BYTES:]
+        elif len(self.output) <= MAX_OUTPUT_BYTES:
+            self.output += data
+            if len(self.output) > MAX_OUTPUT_BYTES:
+                self.done.set()
+
+    def process_exited(self) -> None:
+        self.done.set()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self.closed.set()
+
+
 async def _run(command: Sequence[str], data: bytes, timeout_s: float, folder: str | None) -> bytes:
-    """The output of the program for the input `data`. Raises ExternalError. Leaves no process running."""
+    """The output of the program for the input `data`. Raises ExternalError. Leaves nothing of its group running."""
+    loop = asyncio.get_running_loop()
     try:
-        process = await asyncio.create_subprocess_exec(
-            *command,
-            stdin=asyncio.subprocess.PIPE,
-            stdout=asyncio.subprocess.PIPE,
-            stderr=asyncio.subprocess.PIPE,
-            cwd=folder,
-            start_new_session=True,
-        )
+        transport, program = await loop.subprocess_exec(_Program, *command, cwd=folder, start_new_session=True)
     except (OSError, ValueError) as error:
         raise ExternalError(f"{command[0]} cannot be run: {getattr(error, 'strerror', None) or error}") from None
-    try:
-        async with asyncio.timeout(timeout_s):
-            _, output, complaint = await asyncio.gather(_write(process, data), _read(process), _last_stderr(process))
-            status = await process.wait()
-    except TimeoutError:
-        raise ExternalError(f"{command[0]} did not finish within {timeout_s:g} s") from None
-    finally:
-        await _end(process)
-    if len(output) > MAX_OUTPUT_BYTES:
-        raise ExternalError(f"{command[0]} wrote more than {MAX_OUTPUT_BYTES:,} bytes")
-    if status != 0:
-        message = complaint.decode(errors="replace").strip()
-        raise ExternalError(f"{command[0]} ended with exit code {status}" + (f": {message}" if message else ""))
-    return output
-
-
-async def _write(process: asyncio.subprocess.Process, data: bytes) -> None:
-    stdin = process.stdin
-    if stdin is not None:
+    stdin = cast("asyncio.WriteTransport", transport.get_pipe_transport(0))
+    with closing(transport):
         try:
-            stdin.write(data)
-            await stdin.drain()
-        except (BrokenPipeError, ConnectionResetError):
-            pass  # a program need not read all of its input
+            stdin.write(data)  # a program need not read it
+            stdin.write_eof()
+            async with asyncio.timeout(timeout_s):
+                await program.done.wait()
+        except TimeoutError:
+            raise ExternalError(f"{command[0]} did not finish within {timeout_s:g} s") from None
         finally:
-            stdin.close()
-
-
-async def _read(process: asyncio.subprocess.Process) -> bytes:
-    """The output of the program. Kills a program that writes more than the limit, and returns more than the limit."""
-    kept = bytearray()
-    while process.stdout is not None and (chunk := await process.stdout.read(65_536)):
-        if len(kept) <= MAX_OUTPUT_BYTES:
-            kept += chunk
-            if len(kept) > MAX_OUTPUT_BYTES:
-                _stop(process)
-    return bytes(kept)
-
-
-async def _last_stderr(process: asyncio.subprocess.Process) -> bytes:
-    """The end of the standard error of the program."""
-    kept = b""
-    while process.stderr is not None and (chunk := await process.stderr.read(65_536)):
-        kept = (kept + chunk)[-_EXCERPT_BYTES:]
-    return kept
-
-
-def _stop(process: asyncio.subprocess.Process) -> None:
-    """Kill the program and its child processes, if they still run."""
-    try:
-        os.killpg(process.pid, signal.SIGKILL)
-    except (ProcessLookupError, PermissionError):
-        pass  # all of them have ended already
-
-
-async def _end(process: asyncio.subprocess.Process) -> None:
-    """End the process and close its pipes."""
-    _stop(process)
-    try:
-        async with asyncio.timeout(_END_S):
-            await process.communicate()
-    except TimeoutError:
-        pass  # a descendant has left the process group and holds the pipe
+            with suppress(ProcessLookupError, PermissionError):  # all have ended already
+                os.killpg(transport.get_pid(), signal.SIGKILL)
+            if stdin.get_write_buffer_size():
+                stdin.abort()
+            with suppress(TimeoutError):  # a process that has left the group holds a pipe, but the output is read
+                async with asyncio.timeout(_END_S):
+                    await program.closed.wait()
+    if len(program.output) > MAX_OUTPUT_BYTES:
+        raise ExternalError(f"{command[0]} wrote more than {MAX_OUTPUT_BYTES:,} bytes")
+    if (status := transport.get_returncode()) != 0:
+        message = program.complaint.decode(errors="replace").strip()
+        raise ExternalError(f"{command[0]} ended with exit code {status}" + (f": {message}" if message else ""))
+    return bytes(program.output)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import select
+import signal
 import sys
 import threading
 from pathlib import Path
@@ -137,6 +138,26 @@ def ended(pid: int) -> bool:
         return bool(select.select([process], [], [], 10)[0])
     finally:
         os.close(process)
+
+
+@pytest.mark.parametrize("own_session", [False, True])
+async def test_a_process_that_is_left_in_the_background_costs_no_result(tmp_path, own_session):
+    """It holds the pipes. One that has a session of its own cannot be known and stays; the others are killed."""
+    command = script(
+        tmp_path,
+        "import subprocess\n"
+        "child = subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(600)'],"
+        f" start_new_session={own_session})\n"
+        "print('x' * 500_000, file=sys.stderr)\n"
+        "print(json.dumps({'score': 1, 'reason': str(child.pid), 'details': {'text': 'x' * 900_000}}))",
+    )
+    before = len(list(Path("/proc/self/fd").iterdir()))
+    result = await run(command, timeout=10)
+    assert result.score == 1, result.reason
+    assert len(list(Path("/proc/self/fd").iterdir())) == before
+    if own_session:
+        os.kill(int(result.reason), signal.SIGKILL)
+    assert ended(int(result.reason))
 
 
 async def test_a_cancelled_evaluation_leaves_nothing_running(tmp_path):
