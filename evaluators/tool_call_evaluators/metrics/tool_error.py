@@ -24,7 +24,8 @@ class ToolError(SyncEvaluator):
     """The fraction of calls that succeeded; 1 without calls.
 
     A call failed if it has an error that is not blank; or its result is null or blank; or its result is
-    a JSON object whose top-level `error` is present and not null; or `error_detector`, a regular expression
+    a JSON object whose top-level `error` is present and not null, or whose `isError` is true, as in a result of an MCP
+    tool (MCP 2025-06-18, CallToolResult); or `error_detector`, a regular expression
     or a function, finds an error in its result; or `is_error`, a function of the ToolCall, returns true.
     Details: `failed`, a list of `{position, name, reason}`.
     """
@@ -71,6 +72,8 @@ class ToolError(SyncEvaluator):
                 return "result is null"
             if isinstance(result, Mapping) and result.get("error") is not None:
                 return f"result has error {json_excerpt(result['error'])}"
+            if isinstance(result, Mapping) and result.get("isError") is True:
+                return f"result has isError, and content {json_excerpt(result.get('content'))}"
         detector = self.error_detector
         if isinstance(detector, str) and found_in(detector, call.result):
             return f"the result matches {detector!r}"
@@ -81,5 +84,5 @@ class ToolError(SyncEvaluator):
         return ""
 
 
-_ERROR_OR_NULL = re.compile(r'"error"|\\|\A\s*null\s*\Z')
-"""What a result that is JSON null, or an object with the key `error`, contains: perhaps as an escape."""
+_ERROR_OR_NULL = re.compile(r'"error"|"isError"|\\|\A\s*null\s*\Z')
+"""What a result that is JSON null, or an object with the key `error` or `isError`, contains: perhaps as an escape."""

@@ -25,6 +25,8 @@ def evaluate(*calls, **options):
         {"result": '{"error": ""}'},
         {"result": '{"error": false}'},
         {"result": {"error": {"code": 4}}},
+        {"result": {"content": [{"type": "text", "text": "no seat"}], "isError": True}},
+        {"result": '{"is\\u0045rror": true}'},
     ],
 )
 def test_failed(call):
@@ -48,6 +50,9 @@ def test_failed(call):
         {"result": '"error"'},
         {"result": "\u00a0null"},
         {"result": 'null "error"'},
+        {"result": {"content": [{"type": "text", "text": "a seat"}], "isError": False}},
+        {"result": '{"isError": "true"}'},
+        {"result": '{"data": {"isError": true}}'},
     ],
 )
 def test_succeeded(call):
