@@ -17,7 +17,8 @@ from a2a.client.transports.base import ClientTransport
 from a2a.compat.v0_3.versions import is_legacy_version
 from a2a.types import AgentCapabilities, AgentCard, AgentInterface, GetExtendedAgentCardRequest
 from a2a.utils.errors import A2AError
-from google.protobuf.json_format import ParseError
+from google.protobuf.json_format import Error as ProtoJsonError
+from google.protobuf.json_format import SerializeToJsonError
 
 from .client_tls import channel_credentials
 from .errors import (
@@ -185,7 +186,7 @@ def mapped_errors(url: str) -> Iterator[None]:
         A2AError,
         httpx.HTTPError,
         httpx.InvalidURL,
-        ParseError,
+        ProtoJsonError,
         ValueError,
         TypeError,
         KeyError,
@@ -212,6 +213,8 @@ def _error_from(error: Exception, url: str) -> CaptureError:
             return AgentUnreachableError(f"{url} {what}: {connection_problem(cause)}")
     if isinstance(error, A2AClientError):
         return AgentError(f"{url} answered with an error: {error.message}")
+    if isinstance(error, SerializeToJsonError):
+        return AgentError(f"{url} answered with what JSON cannot hold: {error}")
     return AgentError(f"{url} answered with something that is not A2A: {error}")
 
 

@@ -233,10 +233,10 @@ class CaptureClient:
         while True:
             try:
                 with mapped_errors(self._interface.url):
-                    task = await self._client.get_task(
-                        GetTaskRequest(id=progress.task_id), context=self._connection.context(self._interface)
-                    )
-                progress.feed({"task": MessageToDict(task)})
+                    request = GetTaskRequest(id=progress.task_id)
+                    task = await self._client.get_task(request, context=self._connection.context(self._interface))
+                    snapshot = MessageToDict(task)
+                progress.feed({"task": snapshot})
                 lost = 0
                 if not progress.done and subscribes:
                     subscribes = await self._subscribe(progress)

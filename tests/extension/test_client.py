@@ -476,6 +476,19 @@ async def test_junk_in_a_stream_is_an_error_of_the_agent() -> None:
             await client.send("hello")
 
 
+@pytest.mark.parametrize("number", [float("nan"), float("inf")])
+async def test_a_number_that_is_none_in_json_is_an_error_of_the_agent(number: float) -> None:
+    artifact = {"artifactId": "a", "parts": [{"data": {"price": number}}]}
+    submitted = {"id": "t", "contextId": "c", "status": {"state": "TASK_STATE_SUBMITTED"}}
+    update = {"taskId": "t", "contextId": "c", "artifact": artifact}
+    app = sse_app([{"task": submitted}, {"artifactUpdate": update}])
+    async with on_line(app) as line, CaptureClient(line.url) as client:
+        with pytest.raises(AgentError, match=f"{line.url}.* with what JSON cannot hold: .*") as caught:
+            await client.send("hello")
+    assert caught.value.turn is not None
+    assert caught.value.turn.task_id == "t"
+
+
 # ── errors ──────────────────────────────────────────────────────────────────────────────────────────────────
 
 
