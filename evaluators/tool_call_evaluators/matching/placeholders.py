@@ -135,7 +135,7 @@ def _matches(pattern: Any, actual: Any, *, ignore_case: bool) -> bool:
     if not isinstance(pattern, str) or len(pattern) > MAX_PATTERN_LENGTH:
         raise PlaceholderError(f"$regex takes a pattern of at most {MAX_PATTERN_LENGTH} characters")
     try:
-        compiled = compiled_pattern(pattern, ignore_case=ignore_case)
+        compiled = compiled_pattern(pattern, ignore_case=ignore_case, ascii_classes=True)
     except ValueError as error:
         raise PlaceholderError(f"$regex {error}") from None
     if not isinstance(actual, str) or len(actual) > MAX_TEXT_LENGTH:

@@ -24,6 +24,9 @@ def matches(expected, actual, **options):
         ({"$type": "null"}, [None], [0, "", False]),
         ({"$type": ["string", "null"]}, ["x", None], [1]),
         ({"$regex": "ORD-[0-9]+"}, ["ORD-1"], ["ORD-", "xORD-1", "ORD-1x", 1, None]),
+        ({"$regex": r"\d\w[\d-]"}, ["1a-", "1_2"], ["１a-", "1ü-", "1a２"]),
+        ({"$regex": r"[\d\D][\W_]\D"}, ["１ü２", "1-x"], ["1kx", "1-2"]),
+        ({"$regex": r"[]\d]\s\\d"}, ["]\u00a0\\d", "1 \\d"], ["1 1"]),
         ({"$regex": "a.*"}, ["a" * 10_000], ["a" * 10_001, "a\nb"]),
         ({"$approx": 3.0, "tolerance": 0.1}, [3, 3.1, 2.9, 3.05], [3.11, 2.8, "3", True, None]),
         ({"$approx": 10, "tolerance": 0}, [10, 10.0], [10.001]),
@@ -50,6 +53,8 @@ def test_a_placeholder_needs_the_value_to_be_there():
 def test_text_options_apply():
     assert not matches({"$regex": "abc"}, " ABC ")
     assert matches({"$regex": "abc"}, " ABC ", trim=True, case_insensitive=True)
+    assert matches({"$regex": r"é\w\W"}, "ÉS-", case_insensitive=True)
+    assert not matches({"$regex": r"\W"}, "k", case_insensitive=True)
     assert matches({"$literal": "abc"}, " ABC ", trim=True, case_insensitive=True)
 
 
