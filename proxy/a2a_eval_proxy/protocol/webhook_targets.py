@@ -13,8 +13,20 @@ PUBLIC = "public"
 _NUMERIC = re.compile(r"\[?[0-9a-f.]*:[0-9a-f:.]*\]?(/\d+)?|[0-9.]+(/[0-9.]+)?")
 """What is meant as an address or a network."""
 
-_NAT64 = ip_network("64:ff9b::/96")
-"""RFC 6052, section 2.1: the last 32 bits are an IPv4 address."""
+_Address = IPv4Address | IPv6Address
+
+_NOT_PUBLIC = [
+    *map(ip_network, ("0.0.0.0/8", "10.0.0.0/8", "100.64.0.0/10", "127.0.0.0/8", "169.254.0.0/16", "172.16.0.0/12")),
+    *map(ip_network, ("192.0.0.0/24", "192.0.2.0/24", "192.88.99.0/24", "192.168.0.0/16", "198.18.0.0/15")),
+    *map(ip_network, ("198.51.100.0/24", "203.0.113.0/24", "224.0.0.0/3")),
+    *map(ip_network, ("::/3", "2001::/23", "2001:db8::/32", "3fff::/20", "4000::/2", "8000::/1")),
+]
+"""IANA's special-purpose networks (iana-ipv4-special-registry, iana-ipv6-special-registry) that are private, local or
+no hosts', multicast, and all of IPv6 outside of 2000::/3, the global unicast addresses (ipv6-address-space). Not
+`ipaddress.is_global`, whose tables differ from one release of Python to another."""
+
+_LAST_32_BITS = [ip_network(one) for one in ("::/96", "::ffff:0:0/96", "::ffff:0:0:0/96", "64:ff9b::/96")]
+"""Where these are an IPv4 address: RFC 4291, section 2.5.5; RFC 2765, section 2.1; RFC 6052, section 2.1 (NAT64)."""
 
 
 class WebhookTargets:
@@ -64,15 +76,14 @@ class WebhookTargets:
                 return
         raise ValueError(f"the proxy does not send to webhooks at {host}; --push-allow of the proxy can allow it")
 
-    def allows(self, host: str, address: IPv4Address | IPv6Address) -> bool:
+    def allows(self, host: str, address: _Address) -> bool:
         """Whether the proxy may send to a host of this name, or this IP address, at this address."""
         if self._has_name(host.lower()):
             return True
-        if isinstance(address, IPv6Address):
-            address = _embedded(address) or address
-        if any(address in network for network in self._networks):
+        judged = _without_embedding(address)
+        if any(one in network for network in self._networks for one in (address, judged)):
             return True
-        return self._public and address.is_global and not address.is_multicast
+        return self._public and is_public(judged)
 
     def _has_name(self, host: str) -> bool:
         host = host.removesuffix(".")
@@ -91,12 +102,21 @@ def parsed(url: str) -> SplitResult:
     return parts
 
 
+def is_public(address: _Address) -> bool:
+    """Whether an address is reachable from the whole internet; one of IPv6 that embeds one of IPv4 is if that is."""
+    judged = _without_embedding(address)
+    return not any(judged in network for network in _NOT_PUBLIC)
+
+
 def _is_local(host: str) -> bool:
     """Whether this name means this machine (RFC 6761, section 6.3)."""
     return f".{host.removesuffix('.')}".endswith(".localhost")
 
 
-def _embedded(address: IPv6Address) -> IPv4Address | None:
-    if address in _NAT64:
+def _without_embedding(address: _Address) -> _Address:
+    """The IPv4 address that one of IPv6 embeds, also of 6to4 and Teredo; `address` where it embeds none."""
+    if isinstance(address, IPv4Address):
+        return address
+    if any(address in network for network in _LAST_32_BITS):
         return IPv4Address(int(address) & 0xFFFFFFFF)
-    return address.ipv4_mapped or address.sixtofour
+    return address.sixtofour or (address.teredo[1] if address.teredo else address)

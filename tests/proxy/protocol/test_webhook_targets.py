@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from ipaddress import ip_address
+from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network
 
 import pytest
 from a2a_eval_proxy.protocol.webhook_targets import WebhookTargets
+from hypothesis import given
+from hypothesis import strategies as st
 
 PRIVATE = [
     "127.0.0.1",
@@ -17,6 +19,11 @@ PRIVATE = [
     "0.0.0.0",
     "224.0.0.1",
     "255.255.255.255",
+    "192.0.0.8",
+    "192.0.0.170",
+    "192.88.99.1",
+    "198.18.0.1",
+    "203.0.113.1",
     "::1",
     "::",
     "fe80::1",
@@ -25,6 +32,18 @@ PRIVATE = [
     "::ffff:127.0.0.1",
     "64:ff9b::7f00:1",
     "2002:7f00:1::",
+    "64:ff9b:1::1",
+    "64:ff9b:1:a00:0:100::",
+    "fec0::1",
+    "::127.0.0.1",
+    "::ffff:0:127.0.0.1",
+    "2001:0:808:808::80ff:fffe",
+    "100::1",
+    "2001:2::1",
+    "2001:db8::1",
+    "3fff::1",
+    "4000::1",
+    "5f00::1",
 ]
 
 
@@ -36,7 +55,34 @@ def test_private_addresses_are_not_public(address: str) -> None:
         public.check(f"http://[{address}]:80/" if ":" in address else f"http://{address}/")
 
 
-@pytest.mark.parametrize("address", ["8.8.8.8", "2606:4700::1111", "::ffff:8.8.8.8"])
+@given(st.ip_addresses(v=4))
+def test_an_address_of_ipv4_is_judged_alike_in_every_notation(address: IPv4Address) -> None:
+    bits = int(address)
+    notations = [
+        bits,  # IPv4-compatible: RFC 4291, section 2.5.5.1
+        0xFFFF << 32 | bits,  # IPv4-mapped: RFC 4291, section 2.5.5.2
+        0xFFFF << 48 | bits,  # IPv4-translated: RFC 2765, section 2.1
+        0x64FF9B << 96 | bits,  # NAT64: RFC 6052, section 2.1
+        0x2002 << 112 | bits << 80 | 1,  # 6to4: RFC 3056, section 2
+        0x20010000 << 96 | 0x08080808 << 64 | bits ^ 0xFFFFFFFF,  # Teredo: RFC 4380, section 4
+    ]
+    public = WebhookTargets(["public"])
+    assert {public.allows("any", IPv6Address(one)) for one in notations} == {public.allows("any", address)}
+    network = WebhookTargets([f"{address}/32"])
+    assert all(network.allows("any", IPv6Address(one)) for one in notations)
+
+
+@given(st.ip_addresses())
+def test_what_the_standard_library_calls_private_is_not_public(address: IPv4Address | IPv6Address) -> None:
+    """Its tables grow from release to release; the proxy's own are the same for all."""
+    private = address.is_private or address.is_multicast or address.is_reserved
+    embeds = isinstance(address, IPv6Address) and bool(
+        address.sixtofour or address.teredo or address not in ip_network("2000::/3")
+    )
+    assert embeds or not (private and WebhookTargets(["public"]).allows("any", address))
+
+
+@pytest.mark.parametrize("address", ["8.8.8.8", "192.0.1.1", "2606:4700::1111", "2001:200::1", "::ffff:8.8.8.8"])
 def test_public_addresses_are(address: str) -> None:
     assert WebhookTargets(["public"]).allows("hooks.example", ip_address(address))
     assert not WebhookTargets(["*.example.com"]).allows("hooks.example", ip_address(address))

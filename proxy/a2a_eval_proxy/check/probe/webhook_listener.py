@@ -12,6 +12,7 @@ from urllib.parse import urlsplit
 
 from ...errors import ListenError
 from ...net.http_server import HttpServer
+from ...protocol.webhook_targets import is_public
 from ...settings.parsing import is_loopback
 from .record import CheckWebhook, NotificationSeen, ProbeRequest
 
@@ -82,7 +83,7 @@ class WebhookListener:
         """Whether agents may refuse the address (A2A 1.0, section 13.2)."""
         host = urlsplit(self._url).hostname or ""
         try:
-            return not ip_address(host).is_global
+            return not is_public(ip_address(host))
         except ValueError:
             return host == "localhost"
 
