@@ -1,7 +1,8 @@
 """Cuts the extension out of responses of the usual form, without reading the text member by member. Pure.
 
 The usual form: each of the extension's names stands in the metadata or the extensions of an artifact that has a text,
-and the JSON has no spaces between its elements, or those of Python's `json`. `extension_scanner` handles all others.
+and the JSON has no spaces between its elements, or those of Python's `json`; with line breaks, another element follows
+each that is removed. `extension_scanner` handles all others.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ _NAME = re.compile(rb'"%b(?:/[^"\\]*)?"(: ?\[)?' % re.escape(BASE_URI).encode())
 """A URI of the extension, or a metadata key with the beginning of its list."""
 _ALONE = re.compile(rb'"(?:%b": ?{|%b": ?\[)\Z' % (METADATA.encode(), EXTENSIONS.encode()))
 """What stands before the only element of the metadata or the extensions."""
+_COMMA = re.compile(rb",[ \t\n\r]*")
 _LONGEST_OPENING = 16
 _MAX_TRIES = 10
 
@@ -51,8 +53,9 @@ def cut_usual(body: bytes, payload: Any) -> bytes | None:
     kept = []
     position = 0
     for start, end in runs:
-        if body[end] == 0x2C:  # a comma
-            end += 2 if body[end + 1] == 0x20 else 1
+        comma = _COMMA.match(body, end)
+        if comma is not None:
+            end = comma.end()
         elif body[start - 1] == 0x2C:
             start -= 1
         elif body[start - 2 : start] == b", ":

@@ -796,6 +796,26 @@ def test_the_cheap_test_never_misses() -> None:
 
 # ── the usual form ──────────────────────────────────────────────────────────────────────────────────────────
 
+uris = st.lists(st.sampled_from([URI, LATER, OTHER, "urn:another"]), unique=True)
+
+
+@given(uris, uris, st.booleans(), st.sampled_from([None, 0, 2, "\t"]), st.sampled_from([(",", ":"), (", ", ": ")]))
+def test_the_cutter_leaves_the_same_bytes_as_the_scanner_wherever_the_extension_stands(
+    in_metadata: list[str], in_extensions: list[str], first: bool, indent: int | str | None, separators: tuple[str, str]
+) -> None:
+    """First, last, in the middle or alone, in compact JSON and in such with a line for each element."""
+
+    def rendered(kept: Callable[[str], bool]) -> bytes:
+        metadata = {f"{uri}/tool_calls": [{"name": "x"}] for uri in filter(kept, in_metadata)}
+        ours: dict[str, Any] = {"metadata": metadata, "extensions": list(filter(kept, in_extensions))}
+        for name, everything in (("metadata", in_metadata), ("extensions", in_extensions)):
+            if everything and not ours[name]:
+                del ours[name]
+        content = {"task": {"id": "t", "artifacts": [{**ours, **LEFT} if first else {**LEFT, **ours}]}}
+        return json.dumps(content, indent=indent, separators=separators).encode()
+
+    assert guard(rendered(lambda _: True)) == rendered(lambda uri: not uri.startswith(BASE_URI))
+
 
 @pytest.mark.parametrize("separators", [(",", ":"), (", ", ": ")])
 @pytest.mark.parametrize(
