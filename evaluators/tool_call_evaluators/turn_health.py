@@ -24,7 +24,17 @@ NO_CAPTURE = "no_capture"
 AGENT_UNREACHABLE = "agent_unreachable"
 """The finding of a turn of `run` that broke off since the agent could not be reached any more."""
 
-_UNREAD = frozenset({NO_CAPTURE, "malformed_response", "client_gone"})
+UNREAD_REPORTS = (
+    "malformed_entry",
+    "calls_not_a_list",
+    "uri_not_listed",
+    "calls_not_on_artifact",
+    "malformed_event",
+    "too_many_calls",
+)
+"""Findings of tool calls that the agent reported and that were not read: the turn has more calls than are known."""
+
+_LOST_ANSWER = frozenset({"malformed_response", "client_gone"})
 
 
 class TurnFailure(NamedTuple):
@@ -48,17 +58,24 @@ def turn_failure_of(state: str | None, response_text: str, findings: Iterable[Fi
     return None
 
 
-def calls_unseen(state: str | None, calls: int, findings: Iterable[Finding]) -> str | None:
-    """Why the tool calls of a turn are unknown; None if they are known, as in any turn with `calls`.
+def unseen_because(state: str | None, calls: int, findings: Iterable[Finding]) -> Finding | None:
+    """The finding because of which the tool calls of a turn are unknown, or more of them than its `calls` were made.
 
-    `without_vacuous_passes` handles turns that the agent failed.
+    None if they are known. `without_vacuous_passes` handles turns that the agent failed.
     """
-    if calls:
-        return None
     for finding in findings:
-        if finding.code == NO_CAPTURE or (finding.code in _UNREAD and state not in TERMINAL_STATES):
-            return f"the tool calls are unknown: {finding.message}"
+        if finding.code in UNREAD_REPORTS:
+            return finding
+        lost = finding.code in _LOST_ANSWER and state not in TERMINAL_STATES
+        if not calls and (lost or finding.code == NO_CAPTURE):
+            return finding
     return None
+
+
+def calls_unseen(state: str | None, calls: int, findings: Iterable[Finding]) -> str | None:
+    """`unseen_because` as the reason of a skipped result."""
+    finding = unseen_because(state, calls, findings)
+    return None if finding is None else f"the tool calls are unknown: {finding.message}"
 
 
 def failed_turn_result(failure: TurnFailure) -> EvalResult:
@@ -71,14 +88,15 @@ def failed_turn_result(failure: TurnFailure) -> EvalResult:
 def without_vacuous_passes(
     results: Sequence[EvalResult], readers: frozenset[str], state: str | None, failure: TurnFailure
 ) -> list[EvalResult]:
-    """The results of a failed turn without captured calls, in which none of `readers` (metrics that read calls) passes.
+    """The results of a failed turn with none of `readers` (metrics that read calls) passed.
 
-    Calls may be lost with the answer, so only a failed result is reliable. A task that the agent rejected ended as
-    intended: there, no captured call means no call.
+    For turns without captured calls, and for those whose answer was not read to its end: calls may be lost with it, so
+    only a failed result is reliable. A task that the agent rejected ended as intended: there, no captured call means no
+    call.
     """
     if state == "TASK_STATE_REJECTED":
         return list(results)
-    reason = f"no tool call was captured, and the turn failed: {failure.message}"
+    reason = f"tool calls may be lost, because the turn failed: {failure.message}"
     return [
         EvalResult.unseen(result.evaluator, reason, version=result.version)
         if result.evaluator in readers and result.status in (Status.PASSED, Status.SCORED)

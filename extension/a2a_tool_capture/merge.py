@@ -395,6 +395,9 @@ class TaskMerger:
         return Finding(code, message, Severity.WARNING, where or f"task {self.task_id!r}")
 
     def _keep(self, finding: Finding) -> None:
-        if len(self._findings) < MAX_FINDINGS and finding not in self._findings:
+        known = self._findings
+        if finding in known:
+            return
+        if len(known) < MAX_FINDINGS or all(finding.code != other.code for other in known):  # each code is kept once
             self._findings[finding] = None
             self.growth += UNKNOWN_BYTES

@@ -88,7 +88,8 @@ def read_tool_calls(
             message = f"tool calls are {_kind(entries)}, expected a list; they were ignored"
             findings.append(Finding("calls_not_a_list", message, where=where))
             continue
-        if require_artifact_uri and version.uri not in already_listed and version.uri not in listed_uris(artifact):
+        listed = version.uri in already_listed or version.uri in listed_uris(artifact)
+        if entries and require_artifact_uri and not listed:
             message = (
                 f"{len(entries)} tool call(s) ignored: the artifact does not list {version.uri} in "
                 "'extensions'; list it there on every chunk"
@@ -108,7 +109,7 @@ def misplaced_calls(holder: Mapping[str, Any]) -> list[int]:
     """Numbers of calls in the metadata of what is not an artifact: they do not count (A2A 1.0, section 3.7)."""
     metadata = holder.get("metadata")
     lists = [metadata.get(version.metadata_key) for version in KNOWN_VERSIONS] if isinstance(metadata, dict) else []
-    return [len(entries) for entries in lists if isinstance(entries, list) and entries]
+    return [len(entries) if isinstance(entries, list) else 1 for entries in lists if entries]
 
 
 def _read_entry(entry: Any, where: str, number: int, findings: list[Finding], seen: SeenCalls) -> ToolCall | None:

@@ -57,6 +57,8 @@ def test_how_a_turn_failed(state: str | None, findings: list[Finding], code: str
         (None, 0, [Finding("malformed_response", "not JSON")], False),
         ("TASK_STATE_COMPLETED", 0, [Finding("malformed_response", "not JSON")], True),
         ("TASK_STATE_WORKING", 0, [Finding("client_gone", "the client left")], False),
+        ("TASK_STATE_COMPLETED", 2, [Finding("too_many_calls", "the rest is not kept")], False),
+        ("TASK_STATE_COMPLETED", 2, [Finding("repaired_entry", "read all the same", Severity.INFO)], True),
     ],
 )
 def test_whether_calls_were_seen(state: str | None, calls: int, findings: list[Finding], *, seen: bool) -> None:

@@ -619,6 +619,9 @@ def test_calls_on_a_message_or_a_task_are_ignored_and_reported(
     assert merger.tool_calls == []
     assert codes(merger) == ["calls_not_on_artifact"]
     assert "2 tool call(s)" in merger.findings[0].message
+    (holder,) = event
+    an_object = {holder: {**event[holder], "metadata": {METADATA_KEY: call("one")}}}
+    assert set(codes(merged(an_object))) == {"calls_not_on_artifact"}
 
 
 @pytest.mark.parametrize("event", [None, 1, "task", [], {}, {"other": {}}, {"task": 1}, {"artifactUpdate": {}}])
@@ -736,6 +739,8 @@ def test_findings_are_counted_once_and_bounded() -> None:
     for number in range(merge_module.MAX_FINDINGS + 50):
         merger.feed(chunk(f"unknown-{number}"))
     assert len(merger.findings) == merge_module.MAX_FINDINGS
+    merger.feed({"artifactUpdate": {"artifact": {"artifactId": "a", "metadata": {METADATA_KEY: {}}}}})
+    assert codes(merger)[-1] == "calls_not_a_list", "each code is kept once, for it may say that calls were not read"
 
 
 @pytest.mark.parametrize("artifacts", [1, 3])

@@ -169,6 +169,7 @@ def test_calls_of_an_artifact_that_does_not_list_the_uri_are_ignored(extensions:
     assert reading.tool_calls == []
     assert codes(reading) == ["uri_not_listed"]
     assert reading.findings[0].message.startswith("2 tool call(s) ignored")
+    assert read_tool_calls(artifact([], extensions=extensions)) == ([], []), "nothing is ignored"
 
 
 def test_once_listed_is_listed() -> None:

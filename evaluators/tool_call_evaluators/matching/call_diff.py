@@ -14,7 +14,7 @@ from .explain import nearest_calls
 from .match_table import match_table
 from .pairing import longest_common_subsequence, maximum_matching
 
-ChangeKind = Literal["same", "moved", "changed", "removed", "added"]
+ChangeKind = Literal["same", "moved", "changed", "removed", "added", "unknown"]
 
 MAX_DIFFED = 300
 """Maximum number of calls compared per side; the time grows with the product of both numbers."""
@@ -25,7 +25,8 @@ class CallChange:
     """One line of the difference. `left` and `right` are indices, None on the side without the call.
 
     `moved`: an equal call in another position. `changed`: a call of the same tool with different arguments, or another
-    result or error than expected, listed in `differences`.
+    result or error than expected, listed in `differences`. `unknown`: expected and not among the known
+    calls, which are not all; only reports use it.
     """
 
     kind: ChangeKind

@@ -198,7 +198,12 @@ def _changes(report: Report, conversation: RunConversation, turn: ConversationTu
 
 def _differences(changes: _Named) -> tuple[str, Hashable]:
     """How calls differ, as a sentence and as a key that is equal for the same differences with other values."""
-    words = {"moved": "called in another position", "removed": "missing", "added": "not expected"}
+    words = {
+        "moved": "called in another position",
+        "removed": "missing",
+        "unknown": "not visible",
+        "added": "not expected",
+    }
     texts: list[str] = []
     key: set[tuple[str, ...]] = set()
     for change, tool in changes:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import cached_property
 from typing import Any, Literal, TypeAlias
 
-from a2a_tool_capture.models import ToolCall
+from a2a_tool_capture.models import Finding, ToolCall
 
 from ..bands import band
 from ..behavior_failures import unique_errors as grouped_errors
@@ -18,7 +18,7 @@ from ..grouping import grouped
 from ..judge.usage import Usage
 from ..judged.base import judge_usage
 from ..matching.arguments import ArgumentMatcher, Matcher
-from ..matching.call_diff import CallChange, diff_calls
+from ..matching.call_diff import CallChange, ChangeKind, diff_calls
 from ..model import CALLS_UNSEEN, EvalResult, ExpectedCall, Status
 from ..runs.changes import CaseChange, Comparison
 from ..runs.comparison import case_name
@@ -127,10 +127,14 @@ class Report:
         return sum(len(turn["tool_calls"]) for turn in self.turns)
 
     @cached_property
-    def not_visible(self) -> list[str]:
-        """Of each turn whose tool calls no source could show, why."""
-        findings = (finding for turn in self.turns for finding in turn["findings"])
-        return [finding["message"] for finding in findings if finding["code"] == NO_CAPTURE]
+    def not_visible(self) -> list[Finding]:
+        """Of each turn whose tool calls are unknown, why."""
+        return [turn.unseen for item in self.conversations for turn in item.turns if turn.unseen]
+
+    @property
+    def could_be_allowed(self) -> bool:
+        """Whether tool calls are unknown only where no source could show any (`no_capture`)."""
+        return all(finding.code == NO_CAPTURE for finding in self.not_visible)
 
     @property
     def visibility_text(self) -> str:
@@ -139,7 +143,7 @@ class Report:
             return ""
         text = f"tool calls are not visible in {len(self.not_visible)} of {counted(len(self.turns), 'turn')}"
         known = any(reason["code"] == CALLS_UNSEEN for reason in self.reasons)
-        return text if known else f"{text}: {one_line(printable(self.not_visible[0]), _LONGEST_REASON)}"
+        return text if known else f"{text}: {one_line(printable(self.not_visible[0].message), _LONGEST_REASON)}"
 
     @cached_property
     def usage(self) -> Usage:
@@ -243,13 +247,17 @@ class Report:
 
     def changes(self, conversation: RunConversation, turn: ConversationTurn) -> list[CallChange] | None:
         """The expected calls of a turn (left) compared with the actual ones (right); None without an expectation, or
-        if the actual ones are unknown."""
-        if turn.turn is None or turn.unseen or turn.expect is None or turn.expect.tool_calls is None:
+        if no actual one is known. If some are unknown, so is an expected call that none of the others is."""
+        if turn.turn is None or turn.expect is None or turn.expect.tool_calls is None:
+            return None
+        if turn.unseen and not turn.turn["tool_calls"]:
             return None
         key = turn.turn["turn_id"]
         if key not in self._changes:
             matcher = self._matcher(conversation.case)
-            self._changes[key] = _changes_in(turn.expect.tool_calls, [turn.turn], matcher)
+            found = _changes_in(turn.expect.tool_calls, [turn.turn], matcher)
+            missing: ChangeKind = "unknown" if turn.unseen else "removed"
+            self._changes[key] = [replace(one, kind=missing) if one.kind == "removed" else one for one in found]
         return self._changes[key]
 
     def changes_of_all(self, conversation: RunConversation) -> list[CallChange] | None:

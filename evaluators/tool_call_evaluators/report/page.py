@@ -121,7 +121,7 @@ def turn_data(
                 "expected_calls": _expected_calls(planned.expect, short),
             }
         )
-    if planned.unseen:
+    if planned.unseen and not turn["tool_calls"]:
         compared = _not_compared(planned.expect, short)
     else:
         compared = _compared(report.changes(conversation, planned), planned.expect, short)

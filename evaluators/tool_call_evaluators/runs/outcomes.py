@@ -14,7 +14,7 @@ from ..model import CALLS_UNSEEN, EvalResult, Status
 from ..outcome import Outcome
 from ..simulation.record import SIMULATED_USER, UserRecord, is_driven, record_in
 from ..suite import Case, Expectation, Suite
-from ..turn_health import AGENT_UNREACHABLE, TURN_SUCCEEDED, calls_unseen, turn_failure_of
+from ..turn_health import AGENT_UNREACHABLE, TURN_SUCCEEDED, turn_failure_of, unseen_because
 from ..verdict import Verdict, gate
 
 TurnJson: TypeAlias = Mapping[str, Any]
@@ -58,13 +58,13 @@ class ConversationTurn:
         """How the turn itself failed; None if it did not or was not executed."""
         return None if self.turn is None else turn_failure(self.turn)
 
-    @property
-    def unseen(self) -> bool:
-        """Whether its tool calls are unknown: then no call means nothing."""
+    @cached_property
+    def unseen(self) -> Finding | None:
+        """Why its tool calls are unknown: then no call means nothing, and captured calls may not be all."""
         if self.turn is None:
-            return False
+            return None
         findings = map(Finding.from_dict, self.turn["findings"])
-        return calls_unseen(self.turn["state"], len(self.turn["tool_calls"]), findings) is not None
+        return unseen_because(self.turn["state"], len(self.turn["tool_calls"]), findings)
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,9 +26,9 @@ class RunProgress:
         self.watch = RunWatch(self.scored)
         """Counts the scored turns, and knows the store, of the run that it is given to."""
         self._bar = bar
-        self._task = bar.add_task("starting", total=None, counts=self)
         self._began = time.monotonic()
         self._total = self.done = self._passed = self._failed = 0
+        self._task = bar.add_task("starting", total=None, counts=self)  # last: the bar's thread may ask at once
 
     def planned(self, turns: int) -> None:
         """That many turns are going to come."""

@@ -300,8 +300,8 @@ def show_result(conclusion: RunResult, plan: RunPlan, options: RunOptions | Eval
     if report.baseline:
         console.print(f"compared with {plain(change_line(report.baseline))}", soft_wrap=True, markup=False)
     if line := report.visibility_text:
-        allowed = options.allow_no_capture
-        line += "" if allowed else "; if that is intended, add --allow-no-capture"
+        allowed = options.allow_no_capture and report.could_be_allowed
+        line += "" if allowed or not report.could_be_allowed else "; if that is intended, add --allow-no-capture"
         style = "dim" if allowed else "yellow"
         Console(stderr=as_json, highlight=False).print(line, soft_wrap=True, markup=False, style=style)
     for sentence in () if options.quiet else plan.warnings:

@@ -8,7 +8,6 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
-from a2a_tool_capture import Finding
 from tool_call_evaluators.behavior_failures import unique_errors
 from tool_call_evaluators.judge.usage import Usage
 from tool_call_evaluators.judged.base import judge_with
@@ -20,7 +19,6 @@ from tool_call_evaluators.runs.suites import verdict_of_suites
 from tool_call_evaluators.simulation.record import SIMULATED_USER
 from tool_call_evaluators.suite import Suite
 from tool_call_evaluators.suite.combined import combined
-from tool_call_evaluators.turn_health import calls_unseen
 from tool_call_evaluators.verdict import Verdict
 
 from ..privacy.policy import NO_PRIVACY, Privacy
@@ -56,11 +54,7 @@ class RunResult:
 
         Unchanged if the calls of any turn are unknown for another reason, such as an unreadable response.
         """
-        unknown = sum(
-            calls_unseen(turn["state"], len(turn["tool_calls"]), map(Finding.from_dict, turn["findings"])) is not None
-            for turn in self.report.turns
-        )
-        if not unknown or len(self.report.not_visible) < unknown:
+        if not self.report.not_visible or not self.report.could_be_allowed:
             return self
         if not self.report.parts:
             return _allowing_no_capture(self.report)

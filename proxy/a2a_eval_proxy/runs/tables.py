@@ -84,7 +84,7 @@ def turn_table(turns: Sequence[TurnJson], report: Report | None = None, *, ids: 
         conversation = (turn["case_id"], turn["conversation_id"])
         table.add_row(
             "" if conversation == previous else escape(plain(turn["case_id"] or "no case")),
-            "\n".join(_calls(turn)) or f"[dim]{_no_calls(turn)}[/dim]",
+            "\n".join(_calls(turn)) or "[dim]none[/dim]",
             f"[{_STYLES[verdict]}]{verdict}[/]",
             *(["\n".join(said)] if any(remarks) else []),
             *([escape(plain(turn["turn_id"]))] if ids else []),
@@ -261,11 +261,10 @@ def _score(result: Mapping[str, Any]) -> str:
 def _calls(turn: TurnJson) -> list[str]:
     calls = turn["tool_calls"]
     more = len(calls) - _MOST_CALLS
-    return [_call(call) for call in calls[:_MOST_CALLS]] + ([f"… and {more} more"] if more > 0 else [])
-
-
-def _no_calls(turn: TurnJson) -> str:
-    return "not visible" if ConversationTurn(0, turn).unseen else "none"
+    lines = [_call(call) for call in calls[:_MOST_CALLS]] + ([f"… and {more} more"] if more > 0 else [])
+    if ConversationTurn(0, turn).unseen:
+        return [*lines, f"[dim]{'others ' if lines else ''}not visible[/dim]"]
+    return lines
 
 
 def _call(call: Mapping[str, Any]) -> str:

@@ -15,6 +15,7 @@ from tool_call_evaluators.run import evaluate, evaluate_sync
 from tool_call_evaluators.runs.outcomes import ConversationTurn, follow
 from tool_call_evaluators.suite import Case, EvaluatorSpec, Suite
 from tool_call_evaluators.turn_health import (
+    FAILED_STATES,
     TURN_SUCCEEDED,
     calls_unseen,
     failed_turn_result,
@@ -139,7 +140,7 @@ class Scorer:
     def eval_case(self, turn: Turn, earlier: int, history: Iterable[TurnJson] = ()) -> EvalCase:
         """What the evaluators receive of a turn. Raises ValueError for malformed calls."""
         past = [_past(item) for item in history] if history else ()
-        unseen = None if turn.tool_calls else calls_unseen(turn.state, 0, turn.findings)
+        unseen = calls_unseen(turn.state, len(turn.tool_calls), turn.findings)
         case = self._cases.case(turn.case_id) if turn.case_id else None
         if case is None:
             return EvalCase(
@@ -223,7 +224,7 @@ def _results(turn: Turn, results: Sequence[EvalResult], evaluators: Sequence[Eva
     failure = turn_failure_of(turn.state, turn.response_text, turn.findings)
     if failure is None:
         return _json(results)
-    if not turn.tool_calls:
+    if not turn.tool_calls or turn.state not in FAILED_STATES:
         readers = frozenset(evaluator.metric for evaluator in evaluators if evaluator.reads_calls)
         results = without_vacuous_passes(results, readers, turn.state, failure)
     return _json([failed_turn_result(failure), *results])

@@ -75,13 +75,11 @@ def _misuse(turns: Sequence[Any], expected: object) -> str | None:
 
 
 def _unknown(turn: TurnJson) -> str | None:
-    """Why the calls of a turn without any are unknown; None if they are known. A task that failed made none."""
+    """Why the calls of a turn are unknown; None if they are known, as those of a task that failed."""
     findings = [Finding.from_dict(finding) for finding in turn["findings"]]
-    if turn["tool_calls"]:
-        return None
     failure = turn_failure_of(None, "", findings)
-    lost = f"no tool call was captured, and the turn failed: {failure.message}" if failure else None
-    return calls_unseen(turn["state"], 0, findings) or lost
+    lost = f"tool calls may be lost, because the turn failed: {failure.message}" if failure else None
+    return calls_unseen(turn["state"], len(turn["tool_calls"]), findings) or lost
 
 
 def _first_difference(lines: Sequence[str]) -> str:

@@ -17,6 +17,17 @@ def closed(*, kept_from_asking: bool, calls: bool = False) -> Turn:
     return turn
 
 
+@pytest.mark.parametrize(
+    ("code", "added"), [("dialect_not_read", True), ("uri_not_listed", False), ("id_reused", False)]
+)
+def test_a_turn_of_an_agent_that_declares_the_extension(code: str, added: bool) -> None:
+    """Parts in the form of another framework are a sign of calls; unread reports say so themselves."""
+    turn = closed(kept_from_asking=False)
+    turn.findings = [Finding(code, "in the response")]
+    CallVisibility(asks=True, dialects=False).judge(turn)
+    assert ("no_capture" in [finding.code for finding in turn.findings]) is added
+
+
 @pytest.mark.parametrize("traces", [True, False])
 @pytest.mark.parametrize("kept_from_asking", [True, False])
 def test_a_turn_in_which_the_agent_was_not_asked(kept_from_asking: bool, traces: bool) -> None:

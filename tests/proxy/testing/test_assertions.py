@@ -123,7 +123,8 @@ def test_arguments_as_the_matcher_has_them() -> None:
 
 def test_what_the_turn_knows_of_missing_calls_is_told() -> None:
     told = failure(turn("t", findings=[FINDING] * 12), expected(LOOKUP))
-    assert told[3:6] == ["", "findings:", "  uri_not_listed: 2 calls were ignored"]
+    assert told[0].startswith("the tool calls are unknown: ")
+    assert told[4:7] == ["", "findings:", "  uri_not_listed: 2 calls were ignored"]
     assert told[-1] == "  … and 2 more"
     undeclared = turn("t", capture={**turn("t")["capture"], "declared": False})
     assert "does not declare the tool-call-capture extension" in failure(undeclared, expected(LOOKUP))[-1]
@@ -135,11 +136,12 @@ def test_calls_that_are_unknown_are_never_as_expected() -> None:
     lost = turn("t", state=None, findings=[finding("upstream_cut", "error", message="the stream broke off")])
     for broken, why in (
         (unseen, "the tool calls are unknown: the card declares no extension"),
-        (lost, "no tool call was captured, and the turn failed: upstream_cut: the stream broke off"),
+        (lost, "tool calls may be lost, because the turn failed: upstream_cut: the stream broke off"),
     ):
         assert failure(broken, [])[0] == why
         assert failure([turn("u", calls=[MAIL]), broken], expected(MAIL), mode="subset")[0] == why
         assert failure(broken, expected(LOOKUP))[:3] == [why, "", '- lookup(order_id="A-1")   (not made)']
+    assert failure({**lost, "tool_calls": [MAIL]}, expected(MAIL))[0].startswith("tool calls may be lost")
     assert_tool_calls(turn("t", state="TASK_STATE_FAILED"), [])
 
 
