@@ -20,7 +20,8 @@ _may_exceed_doubles = re.compile(r"[0-9]{16}").search
 """Canonical text without such digits has no number beyond `LARGEST_EXACT`."""
 
 
-LEAVES = frozenset({str, int, float, bool, type(None)})
+EXACT = frozenset({str, int, bool, type(None)})
+LEAVES = EXACT | {float}
 
 
 def canonical(value: Any) -> str:
@@ -77,6 +78,20 @@ def as_double(value: int) -> int | float:
         return float(value) if abs(value) > LARGEST_EXACT else value
     except OverflowError:
         return value
+
+
+def with_whole_numbers(value: Any) -> Any:
+    """JSON data with each whole double up to `LARGEST_EXACT` as an integer: protobuf turns 2 into 2.0.
+
+    What contains none is not copied. Raises RecursionError as `canonical` does.
+    """
+    if isinstance(value, float):
+        return int(value) if value.is_integer() and abs(value) <= LARGEST_EXACT else value
+    if isinstance(value, dict) and not EXACT.issuperset(map(type, value.values())):
+        return {key: with_whole_numbers(item) for key, item in value.items()}
+    if isinstance(value, list) and not EXACT.issuperset(map(type, value)):
+        return [with_whole_numbers(item) for item in value]
+    return value
 
 
 def too_deep(value: Any, limit: int = MAX_DEPTH) -> bool:

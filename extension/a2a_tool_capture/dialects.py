@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, NamedTuple
 
-from .canonical import too_deep
+from .canonical import too_deep, with_whole_numbers
 from .dedupe import reconcile
 from .footprint import value_bytes
 from .json_values import plain_text
@@ -222,7 +222,7 @@ def _call(name_key: str, data: Mapping[str, Any]) -> _CallPart | None:
     arguments = data.get("args")
     if arguments is not None and not isinstance(arguments, dict):
         raise _MalformedError(f"'args' is a {type(arguments).__name__}, expected an object")
-    return _CallPart(name, _text(data, "id"), False, arguments or {})
+    return _CallPart(name, _text(data, "id"), False, with_whole_numbers(arguments or {}))
 
 
 def _response(name_key: str, data: Mapping[str, Any]) -> _CallPart | None:

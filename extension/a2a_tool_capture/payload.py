@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
-from .canonical import LEAVES, MAX_DEPTH, too_deep
+from .canonical import EXACT, MAX_DEPTH, too_deep, with_whole_numbers
 from .models import Finding, Severity, ToolCall, ToolCallSource
 from .spec import KNOWN_VERSIONS, ExtensionVersion
 
@@ -122,8 +122,9 @@ def _read_entry(entry: Any, where: str, number: int, findings: list[Finding], se
             and type(name) is str
             and type(arguments) is dict
             and _TEXTS.issuperset(kinds)
-            and (LEAVES.issuperset(map(type, arguments.values())) or not too_deep(arguments))
+            and ((flat := EXACT.issuperset(map(type, arguments.values()))) or not too_deep(arguments))
         ):
+            arguments = arguments if flat else with_whole_numbers(arguments)
             call_id = call_id or ""
             first, ended = seen.times(call_id, name, result is not None or error is not None)
             source = ToolCallSource.A2A_PROTOCOL
@@ -165,7 +166,7 @@ def _repaired(entry: Any, where: str, number: int, findings: list[Finding]) -> T
         call_id = _encode(call_id)
     return ToolCall(
         name=entry["name"],
-        arguments=arguments or {},
+        arguments=with_whole_numbers(arguments or {}),
         id=call_id or "",
         result=result if result is None or isinstance(result, str) else _encode(result),
         error=error if error is None or isinstance(error, str) else _encode(error),

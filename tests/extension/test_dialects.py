@@ -154,6 +154,12 @@ def shown(*parts: Event, artifact_id: str = "a", append: bool = False, **more: A
     return {"artifactUpdate": {"taskId": "t", "artifact": artifact, "append": append}}
 
 
+def test_whole_numbers_of_arguments_are_integers() -> None:
+    merger = TaskMerger(dialects=["adk"])
+    merger.feed(said(call_part(n=2.0, box=[0.0, 0.5])))
+    assert json.dumps(merger.tool_calls[0].arguments) == '{"n": 2, "box": [0, 0.5]}'
+
+
 @pytest.mark.parametrize(
     ("response", "result", "error"),
     [

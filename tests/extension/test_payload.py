@@ -80,6 +80,15 @@ def test_other_arguments_skip_the_entry(arguments: Any) -> None:
     assert codes(reading) == ["malformed_entry"]
 
 
+@pytest.mark.parametrize("written", [dict, json.dumps])
+def test_whole_numbers_are_integers_though_protobuf_makes_doubles_of_them(written: Any) -> None:
+    arguments = {"n": 2.0, "box": [0.0, {"deep": -1.0, "half": 0.5}], "huge": 1e300, "big": 2.0**53, "flag": True}
+    (call,) = read({"name": "book", "arguments": written(arguments)}).tool_calls
+    shown = '{"n": 2, "box": [0, {"deep": -1, "half": 0.5}], "huge": 1e+300, "big": 9007199254740992.0, "flag": true}'
+    assert json.dumps(call.arguments) == shown
+    assert arguments["n"].__class__ is float, "what was received is not changed"
+
+
 # ── id, result, error ───────────────────────────────────────────────────────────────────────────────────────
 
 

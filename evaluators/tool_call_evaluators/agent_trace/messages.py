@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
+from a2a_tool_capture.canonical import with_whole_numbers
 from a2a_tool_capture.models import ToolCall
 
 from ..model import json_text
@@ -109,7 +110,7 @@ def arguments_of(value: Any) -> Mapping[str, Any] | None:
             value = json.loads(value or "{}")
         except (ValueError, RecursionError):
             value = python_literal(value)
-    return value if isinstance(value, Mapping) else None
+    return with_whole_numbers(value) if isinstance(value, Mapping) else None
 
 
 _Role: TypeAlias = Literal["user", "agent", "result"]

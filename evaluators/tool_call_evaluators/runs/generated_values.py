@@ -48,7 +48,7 @@ def expected_value(seen: Sequence[Any], context: Context) -> Any:
             return [expected_value(list(items), context) for items in zip(*seen, strict=True)]
         return {"$type": "array"}
     if all(equal_values(first, value) for value in seen[1:]):
-        return _tidy(first) if len(seen) > 1 else _guessed(first, context)
+        return first if len(seen) > 1 else _guessed(first, context)
     return _common(seen)
 
 
@@ -60,13 +60,7 @@ def _guessed(value: Any, context: Context) -> Any:
         return _pattern(value, context) or value
     if isinstance(value, int | float) and not isinstance(value, bool) and _is_moment(value, context.recorded):
         return {"$type": "number"}
-    return _tidy(value)
-
-
-def _tidy(value: Any) -> Any:
-    """Integers as such: protobuf converts all numbers to floats."""
-    whole = isinstance(value, float) and value.is_integer() and abs(value) < 1e15
-    return int(value) if whole else value
+    return value
 
 
 def _pattern(text: str, context: Context) -> dict[str, Any] | None:

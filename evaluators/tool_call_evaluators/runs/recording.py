@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
-from a2a_tool_capture.canonical import canonical
+from a2a_tool_capture.canonical import canonical, with_whole_numbers
 from a2a_tool_capture.models import Finding
 
 from ..model import ExpectedCall
@@ -138,10 +139,15 @@ def _typical(turns: Sequence[TurnJson]) -> tuple[list[TurnJson], int]:
 def _expected(turns: Sequence[TurnJson], context: Context) -> tuple[ExpectedCall, ...]:
     calls = []
     for together in zip(*(turn["tool_calls"] for turn in turns), strict=True):
-        seen = [call["arguments"] for call in together if call["arguments"] is not None]
+        seen = [_ordered(call["arguments"]) for call in together if call["arguments"] is not None]
         arguments: Any = expected_value(seen, context) if seen else None
         calls.append(ExpectedCall(together[0]["name"], arguments))
     return tuple(calls)
+
+
+def _ordered(arguments: Any) -> Any:
+    """`arguments` with sorted keys: those of a protobuf Struct have a new order in each process."""
+    return json.loads(json.dumps(with_whole_numbers(arguments), sort_keys=True))
 
 
 def _within_bounds(recorded: Sequence[_Recorded]) -> list[_Recorded]:

@@ -6,7 +6,7 @@ import re
 from typing import Any
 
 import orjson
-from a2a_tool_capture.canonical import MAX_DEPTH, too_deep
+from a2a_tool_capture.canonical import MAX_DEPTH, too_deep, with_whole_numbers
 from tool_call_evaluators.agent_trace.python_literals import MAX_REPR, python_literal
 
 from ..protocol.json_density import may_be_dense
@@ -55,7 +55,7 @@ def parse_object(value: Any) -> dict[str, Any] | None:
     if not isinstance(parsed, dict):
         return None
     withheld = any(isinstance(member, str) and is_placeholder(member) for member in parsed.values())
-    return None if withheld else parsed
+    return None if withheld else with_whole_numbers(parsed)
 
 
 def as_text(value: Any) -> str | None:

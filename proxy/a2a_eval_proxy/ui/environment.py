@@ -7,6 +7,7 @@ import re
 from typing import Any
 from urllib.parse import quote
 
+from a2a_tool_capture.canonical import with_whole_numbers
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 from tool_call_evaluators.matching.placeholders import readable
@@ -82,7 +83,7 @@ def pretty(value: Any) -> str:
         if isinstance(value, str):
             if _ROUNDED.search(value):
                 return value
-            value = json.loads(value)
+            value = with_whole_numbers(json.loads(value))
         return json.dumps(value, ensure_ascii=False, indent=2, default=str)
     except (ValueError, RecursionError):
         return str(value)

@@ -36,7 +36,7 @@ def test_the_demo_is_recorded_and_passes_its_own_recording():
     suite, text = recorded(turns, name="shop")
     assert suite.name == "shop"
     assert [case.id for case in suite.cases] == list(dict.fromkeys(turn["case_id"] for turn in turns))
-    assert "amount_eur: 64}" in text
+    assert "{amount_eur: 64, " in text
     (trajectory, _) = suite.build_evaluators()
     position: dict[str, int] = {}
     for made in turns:

@@ -94,6 +94,10 @@ def test_an_object_with_a_withheld_member_is_unknown() -> None:
     assert parse_object('{"city": "__REDACTED__", "units": "metric"}') is None
 
 
+def test_whole_numbers_of_an_object_are_integers() -> None:
+    assert json.dumps(parse_object('{"n": 2.0, "box": [0.0, 0.5]}')) == '{"n": 2, "box": [0, 0.5]}'
+
+
 def test_structured_values_pass() -> None:
     assert parse_object({"city": "Paris"}) == {"city": "Paris"}
     assert parse_object({}) == {}
