@@ -120,16 +120,3 @@ TRANSITIONS: dict[TurnPhase, _Row] = {
     TurnPhase.CLOSED: {},
 }
 """The next phase, by phase and event. Any other pair raises KeyError: it cannot happen."""
-
-
-def diagram() -> str:
-    """`TRANSITIONS` as a Mermaid state diagram; events that change nothing are left out."""
-    lines = ["stateDiagram-v2"]
-    names = {phase: phase.replace(" ", "_") for phase in TurnPhase} | {TurnPhase.NEW: "[*]"}
-    lines += [f'    state "{phase}" as {name}' for phase, name in names.items() if " " in phase]
-    for phase, row in TRANSITIONS.items():
-        for following in TurnPhase:
-            events = [event for event, target in row.items() if target is following and following is not phase]
-            if events:
-                lines.append(f"    {names[phase]} --> {names[following]}: {', '.join(events)}")
-    return "\n".join([*lines, f"    {names[TurnPhase.CLOSED]} --> [*]"])

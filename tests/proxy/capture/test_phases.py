@@ -5,11 +5,24 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from a2a_eval_proxy.capture.phases import TRANSITIONS, TurnEvent, TurnPhase, diagram
+from a2a_eval_proxy.capture.phases import TRANSITIONS, TurnEvent, TurnPhase
 from a2a_eval_proxy.capture.records import OpenTurn
 from a2a_eval_proxy.turn import Turn
 
 PAGE = Path(__file__).parents[3] / "proxy" / "docs" / "architecture.md"
+
+
+def diagram() -> str:
+    """`TRANSITIONS` as a Mermaid state diagram; events that change nothing are left out."""
+    lines = ["stateDiagram-v2"]
+    names = {phase: phase.replace(" ", "_") for phase in TurnPhase} | {TurnPhase.NEW: "[*]"}
+    lines += [f'    state "{phase}" as {name}' for phase, name in names.items() if " " in phase]
+    for phase, row in TRANSITIONS.items():
+        for following in TurnPhase:
+            events = [event for event, target in row.items() if target is following and following is not phase]
+            if events:
+                lines.append(f"    {names[phase]} --> {names[following]}: {', '.join(events)}")
+    return "\n".join([*lines, f"    {names[TurnPhase.CLOSED]} --> [*]"])
 
 
 def test_the_documentation_shows_the_table() -> None:
