@@ -43,8 +43,7 @@ def repeated_cases(report: Report) -> tuple[int, int, int]:
     for conversation in report.conversations:
         status = report.status(conversation)
         if conversation.case_id is not None and status in ("passed", "failed"):
-            passed = status == "passed" and not report.notes(conversation)
-            verdicts.setdefault(conversation.case_id, []).append(passed)
+            verdicts.setdefault(conversation.case_id, []).append(status == "passed")
     repeated = [passed for passed in verdicts.values() if len(passed) > 1]
     return sum(map(any, repeated)), sum(map(all, repeated)), len(repeated)
 

@@ -1,7 +1,7 @@
 """JUnit XML: one testcase for each case, so that any CI shows what failed.
 
-It contains failures only if the run did not pass: results that the gates accept are not reported as failed. Each
-reason that concerns the run as a whole is a testcase.
+A conversation that failed is a failure even if a gate tolerates it; the message then says so. Each reason that concerns
+the run as a whole is a testcase.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from xml.etree import ElementTree as ET
 
 from ..gates import TOLERABLE
 from ..grouping import grouped
-from ..model import EvalResult
+from ..model import EvalResult, Status
 from ..runs.outcomes import ConversationTurn, RunConversation
 from ..simulation.record import fault_counts
 from .model import ReasonJson, Report, duration
@@ -78,13 +78,18 @@ def _testcase(report: Report, name: str, group: Sequence[RunConversation]) -> tu
     seconds = sum(duration(turn) or 0.0 for turn in turns)
     case = ET.Element("testcase", classname=printable(report.title), name=printable(name), time=f"{seconds:.3f}")
     reasons = [reason for conversation in group for reason in report.reasons_of(conversation)]
-    if reasons:
+    if reasons or (reasons := [_tolerated(report, item) for item in group if report.notes(item)]):
         _problem(case, reasons)
     elif all(report.status(conversation) == "unscored" for conversation in group):
         ET.SubElement(case, "skipped", message="nothing was measured")
     output = "\n\n".join(_transcript(report, conversation) for conversation in group)
     ET.SubElement(case, "system-out").text = printable(cut(output, MAX_OUTPUT))
     return case, seconds
+
+
+def _tolerated(report: Report, conversation: RunConversation) -> ReasonJson:
+    """What the verdict tolerates in a conversation, as a reason."""
+    return {"code": str(Status.FAILED), "message": f"{conversation.label}: {'; '.join(report.notes(conversation))}"}
 
 
 def _problem(case: ET.Element, reasons: Sequence[ReasonJson]) -> None:

@@ -103,7 +103,7 @@ class Report:
     @property
     def share_text(self) -> str:
         """`3 of 4`: the conversations in which everything passed, of those that were scored."""
-        return f"{self.counts['passed'] - self.noted_count:,} of {self.counts['passed'] + self.counts['failed']:,}"
+        return f"{self.counts['passed']:,} of {self.counts['passed'] + self.counts['failed']:,}"
 
     @cached_property
     def turns(self) -> list[TurnJson]:
@@ -182,13 +182,15 @@ class Report:
         return self._reasons_by_label.get(conversation.label, [])
 
     def status(self, conversation: RunConversation) -> ConversationStatus:
-        """Failed if a reason names it; spoilt if that is a fault of the simulated user alone; unscored if it has no
-        measured result."""
+        """Failed if a reason names it, or if something in it failed that the verdict tolerates (`notes`); spoilt if it
+        has only a fault of the simulated user; unscored if it has no measured result."""
         reasons = self.reasons_of(conversation)
         if any(reason["code"] not in USER_REASONS for reason in reasons):
             return "failed"
         if reasons or conversation.spoilt:
             return "spoilt"
+        if self.notes(conversation):
+            return "failed"
         return "passed" if any(result.measured for result in conversation.all_results) else "unscored"
 
     def note(self, conversation: RunConversation, turn: ConversationTurn | None, result: EvalResult) -> str:
@@ -208,12 +210,14 @@ class Report:
         return GATE_NOT_MET if result.evaluator in self._missed or None in self._missed else TOLERATED_BY_GATE
 
     def notes(self, conversation: RunConversation) -> list[str]:
-        """Why a conversation passed although something in it did not, in the words of `note`; each once."""
-        return self._notes_by_label[conversation.label] if self.status(conversation) == "passed" else []
+        """How the verdict treats what failed in a conversation that no reason names, in the words of `note`; each
+        once."""
+        named = bool(self.reasons_of(conversation)) or conversation.spoilt or not conversation.came
+        return [] if named else self._notes_by_label[conversation.label]
 
     @cached_property
     def noted_count(self) -> int:
-        """The number of conversations that passed although something in them did not."""
+        """The number of conversations that failed and that no reason names."""
         return sum(bool(self.notes(conversation)) for conversation in self.conversations)
 
     @cached_property
@@ -226,14 +230,13 @@ class Report:
 
     @property
     def count_texts(self) -> list[str]:
-        """The number of conversations of each outcome that occurred, as in the filters of the HTML page."""
+        """The number of conversations of each outcome that occurred."""
         counts, noted = self.counts, self.noted_count
         found = {
-            "failed": counts["failed"],
-            "below threshold": noted,
+            f"failed ({noted:,} of them below threshold)" if noted else "failed": counts["failed"],
             "spoilt by the simulated user": counts["spoilt"],
             "not scored": counts["unscored"],
-            "passed": counts["passed"] - noted,
+            "passed": counts["passed"],
         }
         return [f"{count:,} {outcome}" for outcome, count in found.items() if count]
 

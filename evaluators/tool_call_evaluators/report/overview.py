@@ -120,7 +120,7 @@ def _tiles(report: Report, links: SectionLinks) -> ET.Element:
     """The pass rate of the conversations and its change, the latency of the turns and, where traces state them, the
     tokens."""
     counts, noted = report.counts, report.noted_count
-    passed, judged = counts["passed"] - noted, counts["passed"] + counts["failed"]
+    passed, judged = counts["passed"], counts["passed"] + counts["failed"]
     left_out = [(noted, "below threshold"), (counts["unscored"], "not scored"), (counts["spoilt"], "spoilt")]
     aside = [f"{passed / judged:.0%}"] if judged else []
     aside += [f"{count:,} {words}" for count, words in left_out if count]

@@ -108,7 +108,7 @@ def test_reasons_about_the_run_are_testcases_of_their_own():
     xml = checked(junit_xml(report([bad], suite)))
     gates = [case.get("name") for case in xml.findall("testcase[@classname='one.gates']")]
     assert gates == ["too_many_findings", "tool_error"]
-    assert xml.find("testcase[@name='status']/failure") is None  # the gate is on the mean, not on each result
+    assert "the gate is not met" in xml.find("testcase[@name='status']/failure").get("message")
 
 
 def test_repetitions_are_one_testcase():
@@ -273,13 +273,13 @@ TURNS = st.lists(
 
 
 @given(TURNS, st.sampled_from(["", "gates: {tool_error: 0.5}", "gates: {pass_rate: 0.5}", "tolerate: [unmeasured]"]))
-def test_junit_shows_a_problem_exactly_where_the_run_did_not_pass(turns, gates):
+def test_junit_shows_a_problem_exactly_where_the_run_or_a_conversation_did_not_pass(turns, gates):
     suite = parse_suite(
         f"suite: one\n{gates}\nevaluators: [tool_error]\ncases: [{{id: status, turns: [{{user: Where is my order?}}]}}]"
     )
     made = report(turns, suite)
     xml = checked(junit_xml(made))
-    assert (int(xml.get("failures")) + int(xml.get("errors")) == 0) == made.passed
+    assert (int(xml.get("failures")) + int(xml.get("errors")) == 0) == (made.passed and not made.counts["failed"])
 
 
 def test_a_label_without_a_score_is_shown_in_place_of_the_score():
@@ -326,16 +326,20 @@ def test_every_form_says_in_the_same_words_how_a_gate_treats_a_bad_result(gate, 
     )
     good, bad = (turn(f"{n}", "x", case="a", start=n, evaluations=[result("tool_error", float(n))]) for n in (1, 0))
     made = report([good, bad], suite)
-    assert made.counts["passed"] == 2
+    assert made.counts == {"passed": 1, "failed": 1, "spoilt": 0, "unscored": 0}, "tolerated, but no success"
     assert made.noted_count == 1
-    output = checked(junit_xml(made)).findtext("testcase/system-out")
+    junit = checked(junit_xml(made))
+    assert f"a #1: {words}" in junit.find("testcase/failure").get("message")
+    output = junit.findtext("testcase/system-out")
     assert f"failed: tool_error 0.00 ({words}): tool_error said so" in output
     text = markdown_summary(made)
+    assert "· 1 failed (1 of them below threshold) · 1 passed ·" in text
     assert f"| 1 | a \\#1: tool\\_error said so \\(tool\\_error; {words}\\) |" in text
     assert re.search(rf"\| {sign} \| .* ≥ 0\.[59]0 \| 0\.50 \|", text)
     data = json.loads(json_report(made))
     first, second = data["conversations"]
     assert (first["notes"], second["notes"]) == ([words], [])
+    assert (data["counts"]["failed"], first["status"], second["status"]) == (1, "failed", "passed")
     assert first["turns"][0]["results"][0]["note"] == words
     assert data["gates"][0]["actual"] == 0.5
     page = html_report(made)

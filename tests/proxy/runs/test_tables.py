@@ -130,7 +130,7 @@ def test_the_rows_say_what_the_verdict_of_the_gates_says(least, verdict):
     rows = printed(turn_table(report.turns, report), 120)[1:]
     assert " ".join(rows[0].split()) == "no case none passed"
     assert " ".join(rows[1].split()) == f"no case none {verdict} tool_error 0.00"
-    assert [report.status(item) for item in report.conversations] == ["passed", "passed"]
+    assert [report.status(item) for item in report.conversations] == ["passed", "failed"]
 
 
 def test_gates_are_listed_with_their_actual_values():

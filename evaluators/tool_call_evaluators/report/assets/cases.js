@@ -59,7 +59,7 @@ class Cases {
     this.list = section.querySelector(".conversations");
     this.repetitions = groupedBy(conversations.keys(), (index) => this.caseOf(index));
     this.texts = new Array(conversations.length);
-    this.status = conversations.some((item) => item.status === "failed") ? "failed" : "all";
+    this.status = conversations.some((item) => shownStatus(item) === "failed") ? "failed" : "all";
     this.query = "";
     this.narrow = this.sort = "";
     this.page = 0;
@@ -69,7 +69,7 @@ class Cases {
   // What the address says after #: the filters, the order and the open case, so that a link shows the same.
   state(open = this.opened) {
     this.opened = open;
-    const first = this.conversations.some((item) => item.status === "failed") ? "failed" : "all";
+    const first = this.conversations.some((item) => shownStatus(item) === "failed") ? "failed" : "all";
     const parts = { status: this.status === first ? "" : this.status, search: this.query, narrow: this.narrow, sort: this.sort, case: open };
     const given = Object.entries(parts).filter(([, value]) => value);
     history.replaceState(null, "", given.length ? `#${new URLSearchParams(given)}` : location.pathname + location.search);

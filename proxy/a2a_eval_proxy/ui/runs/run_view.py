@@ -91,11 +91,11 @@ def run_view(report: Report, link: Link, suite_file: str | None = None) -> RunVi
     statuses = [report.status(item) for item in came]
     status = _status(report)
     why = "Why it does not pass yet" if status == "incomplete" else "Why it failed"
-    failures_first = sorted(came, key=lambda item: (report.status(item) != "failed", not report.notes(item)))
+    failures_first = sorted(came, key=lambda item: (report.status(item) != "failed", bool(report.notes(item))))
     return RunView(
         status=status,
         title=report.title,
-        passed=statuses.count("passed") - report.noted_count,
+        passed=statuses.count("passed"),
         judged=statuses.count("passed") + statuses.count("failed"),
         gates_met=sum(check["passed"] is not False for check in report.gates),
         gates=len(report.gates),
@@ -131,7 +131,7 @@ def _row(report: Report, conversation: RunConversation, link: Link) -> CaseRow:
         label=cut(conversation.label, MAX_REASON),
         case_id=conversation.case_id,
         status="noted" if notes else status,
-        note=_why(report, conversation) if status == "failed" else "; ".join(notes),
+        note="; ".join(notes) or (_why(report, conversation) if status == "failed" else ""),
         href=_address(report.run, conversation, link),
         turns=len(turns),
         calls=sum(len(turn["tool_calls"]) for turn in turns),
@@ -196,7 +196,7 @@ def _kinds(report: Report) -> Iterator[tuple[str, tuple[str, str]]]:
 
 def _command(report: Report, suite_file: str) -> str:
     came = (item for item in report.conversations if item.case_id is not None and item.case and item.came)
-    failed = {str(item.case_id) for item in came if report.status(item) == "failed" or report.notes(item)}
+    failed = {str(item.case_id) for item in came if report.status(item) == "failed"}
     selected = sorted(failed) if len(failed) <= MAX_SELECTED else []
     agent = ["--agent", report.agents[0]] if len(report.agents) == 1 else []
     cases = [part for case_id in selected for part in ("--case", case_id)]
