@@ -5,14 +5,16 @@ from __future__ import annotations
 import asyncio
 import json
 import re
+import time
 from collections import Counter
 from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Any, Self
 
-from .push_plan import STATUS, Webhook
+from .push_plan import IN_ORDER, STATUS, Webhook
 
 _SLOW_S = 0.1
+_AT_ONCE_S = 0.5
 _HUGE = b"h" * 300_000
 _HEAD = b"\r\n\r\n"
 
@@ -36,7 +38,9 @@ class Peers:
     """The URL that the agent was given for each webhook, by its token."""
     arrived: list[Arrival] = field(default_factory=list)
     overlapping: set[str] = field(default_factory=set)
-    """Tokens of endpoints that got a notification while they had not answered another."""
+    """Tokens of endpoints that got a notification while they had not answered another that came at once."""
+    sent: dict[str, float] = field(default_factory=dict)
+    """When the agent last sent a notification, by its name. A second later the proxy may send the next one."""
     port: int = 0
 
     async def __aenter__(self) -> Self:
@@ -79,13 +83,14 @@ class Peers:
         self.arrived.append(arrival)
         token = arrival.token
         webhook = self.webhooks[token]
-        self._busy[token] += 1
-        if self._busy[token] > 1:
+        if self._busy[token] and arrival.method in IN_ORDER:
             self.overlapping.add(token)
+        at_once = time.monotonic() - self.sent.get(arrival.headers.get("x-note", ""), 0.0) < _AT_ONCE_S
+        self._busy[token] += at_once and arrival.method in IN_ORDER
         try:
             await asyncio.sleep(_SLOW_S if webhook.reaction == "slow" else 0.002)
         finally:
-            self._busy[token] -= 1
+            self._busy[token] -= at_once and arrival.method in IN_ORDER
         match webhook.reaction:
             case "closes":
                 writer.close()

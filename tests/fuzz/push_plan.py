@@ -30,8 +30,10 @@ ANSWERS = ("task", "task", "task", "echo", "error", "message", "garbage")
 WITH_CALLS = ("calls", "task", "task-0.3", "gzip", "truncated", "utf-16", "repeated-key", "escaped", "signed")
 PLAIN = ("plain", "plain", "final", "junk", "deep", "dense", "huge", "empty", "gzip-plain")
 _KINDS = (*WITH_CALLS, *PLAIN, "too-large", "not-gzip")
-_METHODS = (*["POST"] * 12, "PUT", "PATCH", "DELETE", "GET", "HEAD")
-NOT_SENT = frozenset({"GET", "HEAD"})
+_METHODS = (*["POST"] * 12, "PUT", "PATCH", "DELETE", "GET", "HEAD", "OPTIONS", "TRACE")
+IN_ORDER = frozenset({"POST", "PUT", "PATCH", "DELETE"})
+"""With others, an agent verifies a webhook."""
+NOT_SENT = frozenset({"TRACE"})
 
 _DEEP = 3_000
 _LEAVES = 0.15

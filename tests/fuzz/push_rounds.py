@@ -128,6 +128,7 @@ class _Game:
         if one.unknown:
             address = address[:-8] + "x" * 8
         for _ in range(one.times):
+            self._peers.sent[one.name] = time.monotonic()
             if one.leaves:
                 await self._leave(address, one)
                 self.attempts.append((webhook, one, None))

@@ -13,7 +13,6 @@ from typing import Any
 from weakref import WeakValueDictionary
 
 from a2a_tool_capture import Finding, Severity
-from a2a_tool_capture.spec import strip_headers
 
 from ..capture.held_bytes import HeldBytes
 from ..clock import CLOCK
@@ -152,7 +151,7 @@ class PushListener:
         if body is None:
             return None
         if scope["method"] in _VERIFYING:
-            return await self._verified(await self._webhook(webhook_id, time), scope, body)
+            return await self._verified(await self._webhook(webhook_id, time), scope, body, time)
         turn = self._turns.setdefault(webhook_id, asyncio.Lock())  # whose waiters are served in order
         async with turn:
             webhook = await self._webhook(webhook_id, time)
@@ -166,13 +165,20 @@ class PushListener:
                 raise
         return await passing_on
 
-    async def _verified(self, webhook: Webhook, scope: MutableMapping[str, Any], body: bytes) -> WebhookAnswer:
+    async def _verified(
+        self, webhook: Webhook, scope: MutableMapping[str, Any], body: bytes, time: StoreTime
+    ) -> WebhookAnswer:
         """What the client answers to a request that is no notification: it is neither captured, repeated nor kept in
-        order, as the agent may wait for the answer before it takes the webhook."""
-        headers = read_request(scope["headers"]).forward
-        headers = headers if webhook.asked else strip_headers(headers)
+        order, as the agent may wait for the answer before it takes the webhook. Tool calls are removed all the same."""
+        original = read_notification(read_request(scope["headers"]).forward, body, self._max_body_bytes)
+        sent = await self._restored(original, time)
         try:
-            return await self._relay.sender.send(webhook.url, scope["method"], scope["query_string"], headers, body)
+            visible = (sent.headers, sent.body) if webhook.asked else visible_to_others(sent, set())
+            if visible is None:
+                return WebhookAnswer(204)
+            return await self._relay.sender.send(webhook.url, scope["method"], scope["query_string"], *visible)
+        except WithheldError as error:
+            return _error(422, str(error))
         except UnsentError as error:
             return _error(error.status, str(error))
 

@@ -8,9 +8,13 @@ from pathlib import Path
 
 import pytest
 from a2a_eval_proxy.protocol.webhook_targets import WebhookTargets
+from a2a_tool_capture import METADATA_KEY, URI
 from proxy.push.conftest import Endpoint, Relay, relaying
-from proxy.push.test_relay import asking, with_hook
+from proxy.push.test_relay import CALLS, asking, with_hook
 from support.patience import PATIENCE_S
+
+ARTIFACT = {"artifactId": "a", "parts": [{"text": "hi"}], "metadata": {METADATA_KEY: CALLS}, "extensions": [URI]}
+WITH_CALLS = {"artifactUpdate": {"taskId": "t", "contextId": "c", "artifact": ARTIFACT}}
 
 VERIFIED = {"token": "verified"}
 """With this token the agent verifies a webhook before it takes it (`agents.recording_agent`)."""
@@ -48,6 +52,10 @@ async def test_the_agent_gets_what_the_webhook_answers_to_a_request_without_a_no
         assert answer.content == (b"" if method == "HEAD" else endpoint.says)
         assert answer.headers["content-length"] == str(len(endpoint.says))
         assert "location" not in answer.headers
+    await relay.client.request("GET", address, json=WITH_CALLS, headers={"a2a-extensions": URI})
+    one = await endpoint.next()
+    assert URI not in f"{one.headers} {one.body!r}"
+    assert one.json["artifactUpdate"]["artifact"] == {"artifactId": "a", "parts": [{"text": "hi"}]}
     unsupported = await relay.client.request("TRACE", address)
     assert (unsupported.status_code, "POST" in unsupported.headers["allow"]) == (405, True)
 
