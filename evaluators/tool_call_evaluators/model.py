@@ -30,6 +30,11 @@ CALLS_UNSEEN = "calls_unseen"
 """The label of a result that was skipped because the tool calls are unknown."""
 
 
+VACUOUS = "vacuous"
+"""The key in `details` of a score that is 1 only because there was no tool call to judge, and the reason against a run
+without any other result."""
+
+
 class Status(StrEnum):
     """How an evaluation ended. Only the first three carry a score."""
 
@@ -87,6 +92,11 @@ class EvalResult:
     def measured(self) -> bool:
         """Whether it has a score or a label: it was neither skipped nor errored."""
         return self.status not in _WITHOUT_SCORE
+
+    @property
+    def decisive(self) -> bool:
+        """Whether it says something about the agent: it is measured and not `VACUOUS`."""
+        return self.measured and not self.details.get(VACUOUS)
 
     def __getattr__(self, name: str) -> Any:
         """The details, the first time; no other attribute can be missing."""

@@ -13,7 +13,7 @@ from statistics import fmean
 from typing import Any
 
 from .gates import TOLERABLE, USER_FAULT, USER_NO_END, Gate, RunGates
-from .model import CALLS_UNSEEN, EvalResult, Status
+from .model import CALLS_UNSEEN, VACUOUS, EvalResult, Status
 from .outcome import GateCheck, Measured, Outcome, Reason, reason_of
 
 
@@ -62,7 +62,8 @@ def gate(
 
     `metrics` names the configured metrics; `gates` holds their limits, `run` those of the whole run. A metric without a
     gate must pass everywhere. A run fails if tool calls are expected but none was captured, if the calls of a turn are
-    unknown to an evaluator that reads them, or without any metric. `tolerate` lists codes of `TOLERABLE`; with
+    unknown to an evaluator that reads them, without any metric, or if no result says anything about the agent
+    (`EvalResult.decisive`). `tolerate` lists codes of `TOLERABLE`; with
     `allow_no_capture`, no reason counts that lies only in unknown calls. Raises ValueError for other codes.
     """
     if unknown := set(tolerate) - set(TOLERABLE):
@@ -93,6 +94,10 @@ def gate(
             reasons += _results_that(Status.FAILED, metric, measured)
     if outcomes and not found:
         reasons.append(Reason("unmeasured", "nothing was measured: no evaluator is configured"))
+    if found and all(reason.code in tolerate for reason in reasons):
+        everything = [item for results in found.values() for item in results]
+        if not (allow_no_capture and _all_unseen(everything)):
+            reasons += _vacuous(everything)
     return Verdict(
         reasons=tuple(reason for reason in reasons if reason.code not in tolerate),
         tolerated=tuple(reason for reason in reasons if reason.code in tolerate),
@@ -135,6 +140,14 @@ def _results_that(ended: Status, metric: str, results: Measured) -> list[Reason]
 def _all_unseen(results: Measured) -> bool:
     """Whether each result was skipped because the calls are unknown."""
     return bool(results) and all(result.label == CALLS_UNSEEN for _, result in results)
+
+
+def _vacuous(results: Measured) -> Iterator[Reason]:
+    """The reason against a run that nothing else speaks against, if no result says anything about the agent."""
+    if not any(result.decisive for _, result in results):
+        metrics = dict.fromkeys(result.evaluator for _, result in results if result.measured)
+        why = f"no turn made a tool call, so that {', '.join(metrics)} had none to judge" if metrics else "no scores"
+        yield Reason(VACUOUS, f"nothing was measured: {why}; expect tool calls, or score the answers")
 
 
 def _unmeasured(metric: str, results: Measured, allow_no_capture: bool = False) -> Reason:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import pytest
 from a2a_tool_capture import Severity
 from hypothesis import given
 from hypothesis import strategies as st
-from tool_call_evaluators import EvalResult, Gate, Outcome, RunGates, Status, gate
+from tool_call_evaluators import EvalCase, EvalResult, Gate, Outcome, RunGates, Status, gate, get_evaluator
 
 
 def good(metric="tool_error", score=1.0, **fields):
@@ -41,6 +42,26 @@ def test_a_run_for_which_no_evaluator_was_asked_does_not_pass_by_silence():
     assert codes(unasked) == ["unmeasured"]
     assert unasked.reasons[0].message == "nothing was measured: no evaluator is configured"
     assert gate(outcomes([]), tolerate={"unmeasured"}).passed
+
+
+def test_scores_of_turns_without_tool_calls_alone_do_not_pass():
+    silent = EvalCase(tool_calls=[], tools=[{"name": "refund"}], response_text="I am sorry.")
+    evaluators = [get_evaluator(name) for name in ("tool_error", "tool_efficiency", "tool_call_validity")]
+    results = [evaluator.evaluate(silent) for evaluator in evaluators]
+    assert [(result.score, result.decisive) for result in results] == [(1.0, False)] * 3
+    verdict = gate(outcomes(results, results), gates={"tool_error": Gate(mean=0.9)})
+    assert [(reason.code, reason.message) for reason in verdict.reasons] == [
+        (
+            "vacuous",
+            "nothing was measured: no turn made a tool call, so that tool_error, tool_efficiency, tool_call_validity "
+            "had none to judge; expect tool calls, or score the answers",
+        )
+    ]
+    assert gate(outcomes(results), tolerate={"vacuous"}).passed
+    assert gate(outcomes(results, [good()])).passed
+    none_expected = replace(silent, expected_tool_calls=[])
+    assert gate(outcomes([*results, get_evaluator("tool_trajectory").evaluate(none_expected)])).passed
+    assert codes(gate(outcomes(results, None))) == ["missing_turn"]
 
 
 def test_a_failed_result_is_named_with_its_place():

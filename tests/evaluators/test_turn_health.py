@@ -126,7 +126,13 @@ def test_a_run_whose_calls_nobody_could_see_fails_in_one_line_unless_that_is_tol
     assert "calls_unseen" in TOLERABLE
     tolerant = parse_suite("suite: s\nevaluators: [tool_error]\ntolerate: [calls_unseen]")
     assert run_verdict(tolerant, follow(turns)).passed
-    assert run_verdict(tolerant, follow(turns[1:])).passed, "it is the suite's choice"
+    nothing = run_verdict(tolerant, follow(turns[1:]))
+    assert [(reason.code, reason.message) for reason in nothing.reasons] == [
+        ("vacuous", "nothing was measured: no scores; expect tool calls, or score the answers")
+    ]
+    unscored = parse_suite("suite: s\nevaluators: [tool_error]\ntolerate: [calls_unseen, vacuous]")
+    assert run_verdict(unscored, follow(turns[1:])).passed, "it is the suite's choice"
+    assert run_verdict(unscored, follow(turns[1:]), allow_no_capture=True).passed
     gated = parse_suite("suite: s\nevaluators: [tool_error]\ntolerate: [calls_unseen]\ngates: {tool_error: 0.9}")
     assert [reason.code for reason in run_verdict(gated, follow(turns[1:])).reasons] == ["unmeasured"]
 

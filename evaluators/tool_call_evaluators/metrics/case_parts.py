@@ -11,7 +11,7 @@ from typing import Any
 from a2a_tool_capture.models import ToolCall
 
 from ..evaluator import SkipEvaluation
-from ..model import EvalCase, from_json
+from ..model import VACUOUS, EvalCase, from_json
 from ..options import OptionError, did_you_mean
 
 _FIELDS = tuple(field.name for field in fields(EvalCase))
@@ -88,6 +88,11 @@ def calls_named(case: EvalCase, names: AbstractSet[str]) -> tuple[ToolCall, ...]
     if names.isdisjoint(call.id for call in case.tool_calls):
         return case.tool_calls
     return tuple(replace(call, name=call.id) if call.id in names else call for call in case.tool_calls)
+
+
+def without_calls(case: EvalCase) -> dict[str, Any]:
+    """The details of a score of calls for a case without calls."""
+    return {} if case.tool_calls else {VACUOUS: True}
 
 
 def no_criteria(field: str) -> SkipEvaluation:

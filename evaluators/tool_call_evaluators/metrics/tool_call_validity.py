@@ -22,6 +22,7 @@ from ..matching.explain import call_name, counted, sentence
 from ..model import EvalCase
 from ..registry import register
 from ..tool_definition import ToolDefinition
+from .case_parts import without_calls
 
 MAX_MESSAGE = 160
 """Maximum length of a JSON Schema error, in characters: it may quote the whole argument."""
@@ -78,7 +79,8 @@ class ToolCallValidity(SyncEvaluator):
                     for index, found in errors.items()
                 ],
                 "unknown": [index + 1 for index in unknown],
-            },
+            }
+            | without_calls(case),
         )
 
     def _errors(self, call: ToolCall, tool: ToolDefinition | None) -> list[str]:

@@ -16,6 +16,7 @@ from ..matching.pairing import items
 from ..matching.placeholders import quoted
 from ..model import EvalCase, ExpectedCall
 from ..registry import register
+from .case_parts import without_calls
 
 
 @register
@@ -63,7 +64,8 @@ class ToolEfficiency(SyncEvaluator):
                     for index, of in sorted(repeat_of.items())
                 ],
                 "loops": _loops(calls, same),
-            },
+            }
+            | without_calls(case),
         )
 
     def _same_calls(self, calls: tuple[ToolCall, ...]) -> list[int]:

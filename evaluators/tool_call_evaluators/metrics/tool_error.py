@@ -16,6 +16,7 @@ from ..matching.patterns import compiled_pattern, found_in
 from ..model import EvalCase, from_json
 from ..options import OptionError
 from ..registry import register
+from .case_parts import without_calls
 
 
 @register
@@ -49,7 +50,8 @@ class ToolError(SyncEvaluator):
         calls = case.tool_calls
         failed = [(index, why) for index, call in enumerate(calls) if (why := self._why_failed(call))]
         if not failed:
-            return Measurement(1.0, f"{len(calls)} of {counted(len(calls), 'call')} succeeded.", {"failed": []})
+            details = {"failed": []} | without_calls(case)
+            return Measurement(1.0, f"{len(calls)} of {counted(len(calls), 'call')} succeeded.", details)
         succeeded = len(calls) - len(failed)
         return Measurement(
             succeeded / len(calls),

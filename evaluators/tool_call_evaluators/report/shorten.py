@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from sys import intern
 from typing import Any
 
-from ..model import Status
+from ..model import VACUOUS, Status
 from ..runs.outcomes import TurnJson
 from .wording import finite
 
@@ -76,4 +76,4 @@ def _told_details(result: Mapping[str, Any]) -> Mapping[str, Any]:
     details: Mapping[str, Any] = result["details"]
     if result["status"] in (Status.FAILED, Status.ERRORED):
         return details
-    return {"judge": details["judge"]} if "judge" in details else {}
+    return {key: details[key] for key in ("judge", VACUOUS) if key in details}

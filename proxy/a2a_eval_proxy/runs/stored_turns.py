@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
+from tool_call_evaluators.model import VACUOUS
 from tool_call_evaluators.options import did_you_mean
 from tool_call_evaluators.report import with_outcome
 
@@ -89,7 +90,7 @@ def without_texts(turn: Mapping[str, Any]) -> TurnJson:
         "response_text": turn["response_text"][:_SHORT],
         "tool_calls": [with_outcome(call, None, call["error"]) for call in turn["tool_calls"]],
         "evaluations": [
-            {**result, "details": {key: value for key, value in result["details"].items() if key == "judge"}}
+            {**result, "details": {key: value for key, value in result["details"].items() if key in ("judge", VACUOUS)}}
             for result in turn["evaluations"]
         ],
     }

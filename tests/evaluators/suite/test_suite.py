@@ -312,7 +312,7 @@ def turn(*lines):
         (
             "suite: x\ntolerate: [errors]",
             "s.yaml:2:12: tolerate[0]: unknown 'errors' (did you mean errored?); "
-            "accepted are missing_turn, failed_turn, errored, unmeasured, nothing_captured",
+            "accepted are missing_turn, failed_turn, errored, unmeasured, vacuous, nothing_captured",
         ),
         ("suite: x\nplugins: [gone.py]", "s.yaml:2:11: plugins[0]: plug-in gone.py: no such Python file"),
         ('{"suite": "x",\n "cases": 3}', "s.yaml:2:2: cases: expected a list, got 3"),

@@ -20,7 +20,7 @@ REFUSED = "connection refused; is the agent running?"
 CASES = "cases:\n  - id: ask\n    turns: [{user: message me}]\n"
 CALLS = "[{name: search, arguments: {q: {$regx: Berlin}}}]"
 SUITES = {
-    "suite.yaml": f"suite: s\nevaluators: [tool_error]\n{CASES}",
+    "suite.yaml": f"suite: s\nevaluators: [tool_error]\ntolerate: [vacuous]\n{CASES}",
     "typo.yaml": f"suite: s\nevaluators:\n  - tool_eror\n{CASES}",
     "option.yaml": f"suite: s\nevaluators:\n  - tool_error: {{thresold: 1}}\n{CASES}",
     "key.yaml": f"suite: s\nevaluators: [tool_error]\ncase:\n{CASES}",

@@ -101,7 +101,9 @@ async def test_a_folder_is_one_run_in_which_every_suite_judges_its_own_cases(
 async def test_evaluate_scores_each_turn_with_the_suite_of_its_case(
     folder: Path, agent: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    everything = "suite: all\nevaluators: [tool_error]\ncases: [{id: other, turns: [{user: Hi}]}]\n"
+    everything = (
+        "suite: all\nevaluators: [tool_error]\ntolerate: [vacuous]\ncases: [{id: other, turns: [{user: Hi}]}]\n"
+    )
     Path("all.yaml").write_text(everything)
     await run_and_show(RunOptions(suite=("all.yaml", "suites"), agent=agent, store="turns.db", quiet=True))
     shown = capsys.readouterr().out

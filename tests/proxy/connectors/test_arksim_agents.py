@@ -102,7 +102,7 @@ def outside_of_ci(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_the_template_of_arksim_runs_as_it_stands(tmp_path: Path) -> None:
     template = packages("arksim") / "arksim/templates/my_agent.py"
     tmp_path.joinpath("suite.yaml").write_text(
-        "suite: s\nevaluators: [tool_error]\ncases: [{id: a, turns: [{user: Hello}]}]\n", "utf-8"
+        "suite: s\nevaluators: [tool_error]\ntolerate: [vacuous]\ncases: [{id: a, turns: [{user: Hello}]}]\n", "utf-8"
     )
     done = run("run", "suite.yaml", "--agent", f"python:{template}", cwd=tmp_path)
     assert done.returncode == 0, done.stdout + done.stderr
