@@ -72,7 +72,7 @@ class AgentConnection:
         if self._url.startswith(("grpc://", "grpcs://")):
             return await self._card_over_grpc()
         resolver = A2ACardResolver(self._http, self._url, card_path)
-        with mapped_errors(self._url):
+        with mapped_errors(self._url, first=True):
             card = await resolver.get_agent_card(http_kwargs={"timeout": CARD_TIMEOUT_S})
         return card, _choose(card, binding)
 
@@ -132,7 +132,7 @@ class AgentConnection:
             interface = AgentInterface(url=target, protocol_binding=_GRPC, protocol_version=version)
             transport = self._grpc_transport(interface, None)
             try:
-                with mapped_errors(self._url):
+                with mapped_errors(self._url, first=True):
                     card = await transport.get_extended_agent_card(
                         GetExtendedAgentCardRequest(), context=self.context(interface)
                     )
@@ -175,8 +175,10 @@ def _choose(card: AgentCard, binding: str | None) -> AgentInterface:
 
 
 @contextmanager
-def mapped_errors(url: str) -> Iterator[None]:
+def mapped_errors(url: str, *, first: bool = False) -> Iterator[None]:
     """Raise the SDK's exceptions, including several kinds of parsing errors, as a CaptureError.
+
+    `first`: no request was answered before.
 
     AttributeError: a gRPC call ended with OK and without a message, which the SDK reads as None.
     """
@@ -192,10 +194,10 @@ def mapped_errors(url: str) -> Iterator[None]:
         KeyError,
         AttributeError,
     ) as error:
-        raise _error_from(error, url) from error
+        raise _error_from(error, url, url if first else "") from error
 
 
-def _error_from(error: Exception, url: str) -> CaptureError:
+def _error_from(error: Exception, url: str, first: str) -> CaptureError:
     if isinstance(error, A2AError) and not isinstance(error, A2AClientError):
         return AgentError(f"{url} answered with {type(error).__name__}: {error.message}")
     for cause in (error, error.__cause__):
@@ -207,10 +209,10 @@ def _error_from(error: Exception, url: str) -> CaptureError:
         if isinstance(cause, httpx.TimeoutException):
             return AgentUnreachableError(f"{url} did not respond in time ({type(cause).__name__})")
         if callable(getattr(cause, "code", None)):
-            return _error_of_call(cause, url)
+            return _error_of_call(cause, url, first)
         if isinstance(cause, httpx.RequestError):
             what = "cannot be reached" if isinstance(cause, httpx.ConnectError) else "closed the connection"
-            return AgentUnreachableError(f"{url} {what}: {connection_problem(cause)}")
+            return AgentUnreachableError(f"{url} {what}: {connection_problem(cause, first)}")
     if isinstance(error, A2AClientError):
         return AgentError(f"{url} answered with an error: {error.message}")
     if isinstance(error, SerializeToJsonError):
@@ -218,11 +220,11 @@ def _error_from(error: Exception, url: str) -> CaptureError:
     return AgentError(f"{url} answered with something that is not A2A: {error}")
 
 
-def _error_of_call(error: Any, url: str) -> CaptureError:
+def _error_of_call(error: Any, url: str, first: str) -> CaptureError:
     """`error` is a grpc.RpcError with a status."""
     status, details = error.code().name, error.details()
     if status == "UNAVAILABLE":
-        return AgentUnreachableError(f"{url} cannot be reached: {details}")
+        return AgentUnreachableError(f"{url} cannot be reached: {connection_problem(details or status, first)}")
     if status == "DEADLINE_EXCEEDED":
         return AgentUnreachableError(f"{url} did not respond in time")
     return AgentError(f"{url} answered with gRPC status {status}: {details}")

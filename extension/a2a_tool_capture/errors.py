@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 
 from .models import CapturedTurn
 
@@ -39,17 +40,47 @@ class TurnTimeoutError(CaptureError):
     exit_code = 3
 
 
-def connection_problem(error: BaseException) -> str:
-    """Why there is no connection: for a refused one that nothing listens, else the words of `error`.
+_PROBLEMS = (
+    (r"(?i)connection ?refused", "connection refused; is the agent running?"),
+    (
+        r"(?i)name or service not known|no address associated|nodename nor servname|getaddrinfo failed|name not found",
+        "no such host; is the URL right?",
+    ),
+    (r"ConnectTimeout", "no connection in time; is the URL right?"),
+    (r"(?i)wrong.version.number|record.layer.failure", "it does not speak TLS at that port; try {plain}"),
+    (r"certificate has expired", "its certificate has expired; renew it"),
+    (
+        r"(?i)(?:hostname|IP address) (?:mismatch|verification)",
+        "its certificate is for another host; use its name",
+    ),
+    (
+        r"CERTIFICATE_VERIFY_FAILED[\]:] (?:certificate verify failed: )?([\w -]+\w)",
+        r"its certificate is not trusted (\1); name its authority with --agent-ca, for serve --upstream-ca",
+    ),
+)
+"""What Python, OpenSSL and gRPC say of a connection, as a pattern; and what it means, and what to do."""
 
-    HTTP libraries keep the operating system's error as the cause of theirs, one of several for several addresses.
+_CLOSED = r"disconnected without sending|closed before answering|ReadError|failed to connect .*Socket closed"
+
+
+def connection_problem(error: BaseException | str, url: str = "") -> str:
+    """Why there is no connection, and what to do about it, where that is known; else the words of `error`.
+
+    HTTP libraries keep the operating system's error as the cause of theirs, one of several for several addresses; gRPC
+    has words only. `url`: where a first request went. An agent that closes that connection may want TLS.
     """
-    causes: list[BaseException] = [error]
+    causes = [error]
     for cause in causes:
-        if isinstance(cause, ConnectionRefusedError):
-            return "connection refused; is the agent running?"
-        causes += cause.exceptions if isinstance(cause, BaseExceptionGroup) else ()
-        causes += filter(None, [cause.__cause__ or cause.__context__])
+        if isinstance(cause, BaseException):
+            causes += cause.exceptions if isinstance(cause, BaseExceptionGroup) else ()
+            causes += filter(None, [cause.__cause__ or cause.__context__])
+    said = "\n".join(f"{type(cause).__name__}: {cause}" for cause in causes)
+    plain, secure = ("grpc://", "grpcs://") if url.startswith("grpc") else ("http://", "https://")
+    for pattern, problem in _PROBLEMS:
+        if match := re.search(pattern, said):
+            return match.expand(problem).replace("{plain}", plain)
+    if url.startswith(plain) and re.search(_CLOSED, said):
+        return f"no response; if it speaks TLS, try {secure}"
     return str(error) or type(error).__name__
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
@@ -39,6 +40,8 @@ def read_bytes(path: Path, most: int, kind: str) -> bytes:
             data = file.read(most + 1)
     except OSError as error:
         hint = "; name a file in it" if isinstance(error, IsADirectoryError) else ""
+        if re.match("https?:/", str(path)):
+            hint = "; it is a URL: give that of an agent with --agent, and a file here"
         raise SuiteError(f"cannot be read: {error.strerror or error}{hint}", str(path)) from None
     if len(data) > most:
         raise SuiteError(f"is larger than {most:,} bytes, the maximum size of {kind}", str(path))

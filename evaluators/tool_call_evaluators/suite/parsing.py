@@ -70,9 +70,11 @@ def _check(suite: Suite) -> None:
     """Raise FieldError for an expectation that no evaluator reads, or a gate that no result can decide."""
     for index, case in enumerate(suite.cases):
         if case.expect != Expectation() and not suite.build_evaluators("conversation", case):
+            modelless = case.simulate and not (suite.simulated_user.model_options.get("model") or suite.judge.model)
             raise FieldError(
                 "no evaluator scores conversations; give one `scope: conversation`, as in "
-                "{tool_trajectory: {scope: conversation}}",
+                "{tool_trajectory: {scope: conversation}}"
+                + ("; and the simulated user needs a model, as in simulated_user: {model: NAME}" if modelless else ""),
                 *("cases", index, "expect"),
             )
     if suite.gates:

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from a2a_tool_capture.errors import connection_problem
 from tool_call_evaluators.report.wording import one_line, printable
 
 from ..net.file_watcher import FileWatch
@@ -42,8 +43,8 @@ class AgentStatus:
 def unreachable(settings: Settings, error: Exception) -> AgentStatus:
     """The status of an agent whose card cannot be read."""
     if isinstance(error, UpstreamError | TimeoutError):
-        why = _short(str(error) or "it does not respond")
-        text = f"agent {settings.upstream} is unreachable: {why}; requests fail until it is up"
+        why = _short(connection_problem(error, settings.upstream) if str(error) else "it does not respond")
+        text = f"agent {settings.upstream} is unreachable, and requests fail until it is up: {why}"
         return AgentStatus(settings.upstream, "error", text, "Start the agent, or correct --upstream.")
     asked = "asked for tool calls all the same" if settings.negotiate == "always" else "not asked for tool calls"
     text = f"{_short(str(error))}: clients find no card, and the agent is {asked}"

@@ -86,7 +86,7 @@ def test_tokens_and_redacted_texts_are_not_printed(agent: str, tmp_path: Path) -
 
 def test_an_agent_that_starts_later_is_missed_and_then_described(tmp_path: Path, port: int) -> None:
     with Proxy(f"http://127.0.0.1:{port}", tmp_path / "turns.db") as proxy:
-        while "is unreachable: Connection refused; requests fail until it is up" not in proxy.stderr():
+        while "is unreachable, and requests fail until it is up: connection refused" not in proxy.stderr():
             pass
         with ChildProcess([sys.executable, "-m", "a2a_eval_proxy.demo.agent", "--port", str(port)]):
             while "agent Harbour Coffee customer service: JSONRPC, HTTP+JSON; declares" not in proxy.stderr():

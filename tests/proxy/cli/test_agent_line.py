@@ -92,7 +92,8 @@ def test_a_name_cannot_steer_the_terminal() -> None:
 def test_why_there_is_no_card() -> None:
     refused = unreachable_line(settings(), UpstreamUnreachableError("Connection refused"))
     assert refused == (
-        "warning: agent http://127.0.0.1:9999 is unreachable: Connection refused; requests fail until it is up"
+        "warning: agent http://127.0.0.1:9999 is unreachable, and requests fail until it is up: "
+        "connection refused; is the agent running?"
     )
     assert "it does not respond" in unreachable_line(settings(), TimeoutError())
     assert unreachable_line(settings(), ValueError("no agent card at http://a")).startswith(

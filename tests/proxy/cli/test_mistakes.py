@@ -5,18 +5,24 @@ from __future__ import annotations
 import json
 import logging
 import socket
+import ssl
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import httpx
 import pytest
+import trustme
 from a2a_eval_proxy.cli import main
 from agents.scenario_agent import scenario_agent
 
 NOBODY = "http://127.0.0.1:1"
 UNSET = "agent.headers.X-Key: header 'X-Key' needs the environment variable NO_SUCH_KEY, which is not set"
 REFUSED = "connection refused; is the agent running?"
+NO_HOST = "no such host; is the URL right?"
+UNTRUSTED = (
+    "its certificate is not trusted (unable to get local issuer certificate); name its authority with --agent-ca"
+)
 CASES = "cases:\n  - id: ask\n    turns: [{user: message me}]\n"
 CALLS = "[{name: search, arguments: {q: {$regx: Berlin}}}]"
 SUITES = {
@@ -39,6 +45,8 @@ SUITES = {
     "plugin.yaml": f"suite: s\nplugins: [no-such.py]\n{CASES}",
     "settings.yaml": "# of this project\nstore: turns.db\nheader: ['X-Key: ${NO_SUCH_KEY}']\n",
     "csv.yaml": "input,expected\nhi,there\n",
+    "simulated.yaml": "suite: s\nevaluators: [tool_trajectory]\ncases:\n"
+    "  - {id: a, simulate: {goal: g}, expect: {tool_calls: [{name: f}]}}\n",
 }
 
 
@@ -62,7 +70,28 @@ MISTAKES = {
     "agent down: check": Mistake(f"check {NOBODY}", REFUSED, 3),
     "agent down: init": Mistake(f"init --agent {NOBODY} --dir new", REFUSED, 3),
     "model down": Mistake(f"run suite.yaml --agent openai:{NOBODY}/v1 --agent-model m", REFUSED, 3),
-    "no such host": Mistake("run suite.yaml --agent http://no-such-host.invalid", "cannot be reached", 3),
+    "no such host": Mistake("run suite.yaml --agent http://no-such-host.invalid", NO_HOST, 3),
+    "no such host: check": Mistake("check http://no-such-host.invalid", NO_HOST, 3),
+    "agent down: gRPC": Mistake("send hi --agent grpc://127.0.0.1:1", f"cannot be reached: {REFUSED}", 3),
+    "agent down: gRPC: check": Mistake("check grpc://127.0.0.1:1", REFUSED, 3),
+    "no TLS there": Mistake("send hi --agent https://{address}", "it does not speak TLS at that port; try http://", 3),
+    "no TLS there: check": Mistake("check https://{address}", "it does not speak TLS at that port; try http://", 3),
+    "no TLS there: gRPC": Mistake("run suite.yaml --agent grpcs://{address}", "at that port; try grpc://", 3),
+    "TLS there": Mistake("run suite.yaml --agent http://{secure}", "no response; if it speaks TLS, try https://", 3),
+    "TLS there: check": Mistake("check http://{secure}", "no response; if it speaks TLS, try https://", 3),
+    "TLS there: gRPC": Mistake("send hi --agent grpc://{secure}", "no response; if it speaks TLS, try grpcs://", 3),
+    "certificate": Mistake("run suite.yaml --agent https://{secure}", UNTRUSTED, 3),
+    "certificate: check": Mistake("check https://{secure}", UNTRUSTED, 3),
+    "certificate: gRPC": Mistake("send hi --agent grpcs://{secure}", UNTRUSTED, 3),
+    "certificate of another": Mistake(
+        "send hi --agent https://{secure} --agent-ca ca.pem", "its certificate is for another host; use its name", 3
+    ),
+    "agent and suite swapped": Mistake("run {agent} --agent suite.yaml", "got the file 'suite.yaml'; are the two swap"),
+    "agent for a suite": Mistake("run {agent}", "it is a URL: give that of an agent with --agent, and a file here"),
+    "agent for a suite: evaluate": Mistake("evaluate --suite {agent}", "it is a URL: give that of an agent with"),
+    "suite for an agent: check": Mistake("check suite.yaml", "got the file 'suite.yaml'"),
+    "suite for an agent: send": Mistake("send hi --agent suite.yaml", "got the file 'suite.yaml'"),
+    "simulated user": Mistake("run simulated.yaml", "scope: conversation}}; and the simulated user needs a model"),
     "no agent there": Mistake("run suite.yaml --agent {agent}/elsewhere", "/elsewhere/.well-known/agent-card.json", 3),
     "no agent there: check": Mistake("check {agent}/elsewhere", "HTTP 404: no agent card found", 3),
     "no agent": Mistake("run suite.yaml", "the URL of the agent is missing: give --agent URL"),
@@ -147,6 +176,16 @@ def agent() -> Iterator[str]:
 
 
 @pytest.fixture(scope="module")
+def secure(folder: Path) -> Iterator[str]:
+    """HOST:PORT of an agent with TLS, whose certificate is that of another host."""
+    authority, context = trustme.CA(), ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    authority.issue_cert("agent.example").configure_cert(context)
+    authority.cert_pem.write_to_path(str(folder / "ca.pem"))
+    with scenario_agent(tls=context) as agent:
+        yield agent.url.removeprefix("https://")
+
+
+@pytest.fixture(scope="module")
 def folder(agent: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """With the suites, and the run `done` in the default store."""
     folder = tmp_path_factory.mktemp("mistakes")
@@ -188,7 +227,7 @@ def messages(agent: str) -> int:
 @pytest.mark.usefixtures("here")
 @pytest.mark.parametrize("name", MISTAKES)
 def test_one_sentence_before_the_first_message(
-    name: str, agent: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    name: str, agent: str, secure: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     mistake = MISTAKES[name]
     for variable, value in mistake.environment.items():
@@ -197,6 +236,7 @@ def test_one_sentence_before_the_first_message(
     with socket.create_server(("127.0.0.1", 0)) as taken:
         address = f"127.0.0.1:{taken.getsockname()[1]}"
         command = mistake.command.replace("{agent}", agent).replace("{taken}", address)
+        command = command.replace("{address}", agent.removeprefix("http://")).replace("{secure}", secure)
         code = ended(command.split(), monkeypatch)
     out, err = capsys.readouterr()
     assert (code, mistake.sentence in out + err) == (mistake.code, True)

@@ -46,7 +46,12 @@ def test_the_snippets_of_the_empty_list_work(tmp_path: Path) -> None:
         ({"name": "Plain"}, {}, "warning", "its tool calls are not visible. Declare the extension in the agent"),
         ({"name": "Plain"}, {"otlp": "127.0.0.1:0"}, "warning", "captured only from traces"),
         ({"name": "Plain"}, {"negotiate": "always"}, None, "is asked for tool calls all the same"),
-        ([], {"upstream": "http://127.0.0.1:9"}, "error", "is unreachable: Connection refused; requests fail until it"),
+        (
+            [],
+            {"upstream": "http://127.0.0.1:9"},
+            "error",
+            "is unreachable, and requests fail until it is up: connection refused",
+        ),
     ],
 )
 def test_the_header_says_what_can_be_seen_and_what_to_do(

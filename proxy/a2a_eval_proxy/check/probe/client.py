@@ -85,7 +85,8 @@ class ProbeClient:
                 async with self._answer(request) as response:
                     body = await _body(response)
             except (httpx.HTTPError, httpx.InvalidURL, TimeoutError) as error:
-                raise AgentUnreachableError(f"{request.url}: {_describe_failure(error, self.timeout_s)}") from error
+                problem = _describe_failure(error, self.timeout_s, request.url)
+                raise AgentUnreachableError(f"{request.url}: {problem}") from error
             if response.is_success:
                 return CardSeen(request, _card(request.url, body), body=body)
             problem = problem or f"{request.url} answered HTTP {response.status_code}"
@@ -229,8 +230,8 @@ def _card(url: str, body: bytes) -> dict[str, Any]:
     return card
 
 
-def _describe_failure(error: Exception, timeout_s: float) -> str:
+def _describe_failure(error: Exception, timeout_s: float, first: str = "") -> str:
     if isinstance(error, TimeoutError):
         return f"no answer within {timeout_s:g} s"
     what = "cannot connect" if isinstance(error, httpx.ConnectError | httpx.ConnectTimeout) else "the request failed"
-    return f"{what}: {connection_problem(error)}"
+    return f"{what}: {connection_problem(error, first)}"

@@ -10,6 +10,7 @@ from dataclasses import replace
 from importlib.util import find_spec
 
 from a2a_tool_capture.client import AgentUnreachableError, ConfigurationError
+from a2a_tool_capture.errors import connection_problem
 from a2a_tool_capture.wire import TERMINAL_STATES
 
 from ...protocol.operations import Binding, Operation
@@ -64,7 +65,7 @@ async def card_over_grpc(client: ProbeClient, url: str) -> tuple[CardSeen, list[
         trials = await first_trials(client, interface)
         unknown = trials[GrpcTrial.UNKNOWN_TASK]
         if unknown.status == 0:
-            raise AgentUnreachableError(f"{url}: {unknown.problem}")
+            raise AgentUnreachableError(f"{url}: {connection_problem(unknown.problem, url)}")
         if not is_served(trials):
             continue
         interfaces.append(interface)
