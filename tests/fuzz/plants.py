@@ -270,7 +270,7 @@ PLANTS = {
     ),
     "push-shows-calls": Plant(
         "who did not ask is notified of tool calls",
-        (Edit("push.listener", "        if not webhook.asked:", "        if False:"),),
+        (Edit("push.listener", "    if webhook.asked:", "    if True:"),),
     ),
     "push-overlooks-encoded-calls": Plant(
         "tool calls are removed from notifications without content coding alone",

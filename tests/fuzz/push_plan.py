@@ -33,7 +33,6 @@ _KINDS = (*WITH_CALLS, *PLAIN, "too-large", "not-gzip")
 _METHODS = (*["POST"] * 12, "PUT", "PATCH", "DELETE", "GET", "HEAD", "OPTIONS", "TRACE")
 IN_ORDER = frozenset({"POST", "PUT", "PATCH", "DELETE"})
 """With others, an agent verifies a webhook."""
-NOT_SENT = frozenset({"TRACE"})
 
 _DEEP = 3_000
 _LEAVES = 0.15

@@ -20,7 +20,7 @@ from support.proxy import Proxy
 
 from .ledger import Fault, Ledger
 from .push_peers import Arrival, Peers
-from .push_plan import MAX_BODY_BYTES, NO_ANSWER, NOT_SENT, STATUS, Notification, PushRound, Webhook
+from .push_plan import MAX_BODY_BYTES, NO_ANSWER, STATUS, Notification, PushRound, Webhook
 from .rounds import ProxyProcess, Result
 from .sockets import Line
 
@@ -166,7 +166,7 @@ class _Game:
         """Notifications that arrived less often than they must: how often, and how often they must."""
         least: Counter[str] = Counter()
         for webhook, one, status in self.attempts:
-            certain = one.unknown is False and one.method not in NOT_SENT and not _after_end(webhook, one)
+            certain = one.unknown is False and not _after_end(webhook, one)
             must = status in (0, 502) or (status is None and certain and (webhook.asked or not one.may_be_changed))
             least[one.name] += must and len(one.body) <= MAX_BODY_BYTES
             if len(arrived[one.name]) < least[one.name]:
@@ -229,8 +229,6 @@ def _after_end(webhook: Webhook, one: Notification) -> bool:
 
 def _allowed(webhook: Webhook, one: Notification) -> set[int]:
     """What the proxy itself may answer."""
-    if one.method in NOT_SENT:
-        return {405}
     if one.unknown or _after_end(webhook, one):
         return {404}
     if len(one.body) > MAX_BODY_BYTES:

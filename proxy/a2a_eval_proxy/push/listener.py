@@ -44,10 +44,8 @@ TURN_S = 1.0
 """How long the answer to a notification keeps the next one waiting: a webhook that hangs on one loses no other."""
 
 _MAX_HELD_BYTES = 64 * 1024 * 1024
-_VERIFYING = ("GET", "HEAD", "OPTIONS")
-"""With these methods agents ask whether a webhook takes notifications: none of them carries one (RFC 9110, 9.2.1)."""
-_NOT_SENT = ("TRACE", "CONNECT")
-_ALLOW = (b"allow", b"GET, HEAD, OPTIONS, POST, PUT, PATCH, DELETE")
+_SAFE = frozenset({"GET", "HEAD", "OPTIONS", "TRACE"})
+"""The methods of RFC 9110, section 9.2.1: agents verify webhooks with them, and send no notifications."""
 
 
 @dataclass(slots=True)
@@ -119,8 +117,6 @@ class PushListener:
         match = _ID.search(scope["path"])
         if match is None:
             return _error(404, "this is where agents send notifications of tasks")
-        if scope["method"] in _NOT_SENT:
-            return _error(405, f"no webhook takes requests with the method {scope['method']}", _ALLOW)
         try:
             async with asyncio.timeout(TIMEOUT_S):
                 return await self._received(match[1], scope, receive, holder)
@@ -130,7 +126,7 @@ class PushListener:
             self._unsent.seen()
             message = f"the webhook did not take this and earlier notifications within {TIMEOUT_S:g} s"
             stream = self._relay.capture.known(match[1])
-            if stream is not None and scope["method"] not in _VERIFYING:
+            if stream is not None and scope["method"] not in _SAFE:
                 self._relay.capture.report(stream, Finding("push_timeout", message, Severity.WARNING))
             return _error(504, message)
 
@@ -150,7 +146,7 @@ class PushListener:
         body = await self._body(first, receive, holder)
         if body is None:
             return None
-        if scope["method"] in _VERIFYING:
+        if scope["method"] in _SAFE:
             return await self._verified(await self._webhook(webhook_id, time), scope, body, time)
         turn = self._turns.setdefault(webhook_id, asyncio.Lock())  # whose waiters are served in order
         async with turn:
@@ -173,12 +169,10 @@ class PushListener:
         original = read_notification(read_request(scope["headers"]).forward, body, self._max_body_bytes)
         sent = await self._restored(original, time)
         try:
-            visible = (sent.headers, sent.body) if webhook.asked else visible_to_others(sent, set())
+            visible = _visible(webhook, sent, set())
             if visible is None:
                 return WebhookAnswer(204)
             return await self._relay.sender.send(webhook.url, scope["method"], scope["query_string"], *visible)
-        except WithheldError as error:
-            return _error(422, str(error))
         except UnsentError as error:
             return _error(error.status, str(error))
 
@@ -275,23 +269,15 @@ class PushListener:
         `turn_over` is set once the next notification may be sent, though this one has no answer yet.
         """
         method, query = scope["method"], scope["query_string"]
-        headers, body = notification.headers, notification.body
-        problem = audience_finding(headers, self._relay.push_url)
+        problem = audience_finding(notification.headers, self._relay.push_url)
         if problem is not None:
             self._relay.capture.report(stream, problem)
-        if not webhook.asked:
-            try:
-                visible = visible_to_others(notification, stream.withheld)
-            except WithheldError as error:
-                finding = Finding("push_withheld", f"a notification was not passed on: {error}", Severity.WARNING)
-                self._relay.capture.report(stream, finding)
-                return _error(422, str(error))
-            if visible is not None:
-                headers, body = visible
-            is_task = notification.event is not None and "task" in notification.event
-            if visible is None or (is_task and digest_of(body) == stream.shown):
-                stream.taken(notification.body)  # it shows nothing new: the agent sends it for its tool calls
-                return WebhookAnswer(204)
+        visible = _visible(webhook, notification, stream.withheld)
+        is_task = not webhook.asked and notification.event is not None and "task" in notification.event
+        if visible is None or (is_task and digest_of(visible[1]) == stream.shown):
+            stream.taken(notification.body)  # it shows nothing new: the agent sends it for its tool calls
+            return WebhookAnswer(204)
+        headers, body = visible
         retry = self._relay.retry
         if retry is not None:
             try:
@@ -310,6 +296,16 @@ class PushListener:
         return answer
 
 
-def _error(status: int, message: str, *headers: tuple[bytes, bytes]) -> WebhookAnswer:
+def _visible(webhook: Webhook, notification: Notification, withheld: set[str]) -> tuple[RawHeaders, bytes] | None:
+    """As `visible_to_others`, if the client of the webhook did not request the extension. Raises UnsentError."""
+    if webhook.asked:
+        return notification.headers, notification.body
+    try:
+        return visible_to_others(notification, withheld)
+    except WithheldError as error:
+        raise UnsentError(422, f"a notification was not passed on: {error}", "push_withheld") from None
+
+
+def _error(status: int, message: str) -> WebhookAnswer:
     body = json.dumps({"error": {"code": status, "message": message}}).encode()
-    return WebhookAnswer(status, [(b"content-type", b"application/json"), *headers], body)
+    return WebhookAnswer(status, [(b"content-type", b"application/json")], body)

@@ -6,7 +6,7 @@ import asyncio
 from collections import OrderedDict
 from collections.abc import Awaitable, Collection, Iterable
 from contextlib import suppress
-from typing import Any, Protocol
+from typing import Protocol
 
 from a2a_tool_capture import Finding
 
@@ -89,10 +89,6 @@ class PushRelay:
         for webhook in webhooks:
             self._unanswered.pop(webhook.webhook_id, None)
 
-    def address(self, webhook: Webhook) -> str:
-        """What the agent gets in place of the webhook's URL."""
-        return self.addresses.address(webhook.webhook_id)
-
     async def restored(self, body: bytes, time: StoreTime | None = None) -> bytes:
         """JSON of a response or a notification with the clients' own URLs. Raises StoreError."""
         urls = await self.own_urls(body, time)
@@ -120,10 +116,6 @@ class PushRelay:
         """The agent has refused these webhooks, or their task has ended: no further notifications are expected."""
         for webhook in webhooks:
             self.registry.ended(webhook.webhook_id, CLOCK.now())
-
-    async def learn_config_ids(self, payload: Any) -> None:
-        """Take over the ids of configurations from a decoded response. Raises StoreError."""
-        await self.registry.have_config_ids(self.addresses.config_ids(payload))
 
     def captured(
         self, webhook: Webhook, notification: Notification

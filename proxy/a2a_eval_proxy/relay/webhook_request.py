@@ -92,7 +92,7 @@ class WebhookRequest(ABC):
             logger.warning("%s", self.problem)
             return
         if self._webhooks:
-            self._replace([self._relay.address(webhook) for webhook in self._webhooks])
+            self._replace([self._relay.addresses.address(webhook.webhook_id) for webhook in self._webhooks])
             tap.is_notified = True
             self._relay.set_by(self._webhooks, tap)
         self._request.has_webhook = tap.has_foreign_webhook
@@ -103,7 +103,7 @@ class WebhookRequest(ABC):
         Raises StoreError.
         """
         if deleted is None:
-            await self._relay.learn_config_ids(payload)
+            await self._relay.registry.have_config_ids(self._relay.addresses.config_ids(payload))
         else:
             await self._relay.registry.remove(self._request.named_task, deleted)
 
