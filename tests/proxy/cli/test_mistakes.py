@@ -72,7 +72,7 @@ MISTAKES = {
     "model down": Mistake(f"run suite.yaml --agent openai:{NOBODY}/v1 --agent-model m", REFUSED, 3),
     "no such host": Mistake("run suite.yaml --agent http://no-such-host.invalid", NO_HOST, 3),
     "no such host: check": Mistake("check http://no-such-host.invalid", NO_HOST, 3),
-    "agent down: long URL": Mistake(f"send hi --agent {NOBODY}/{'x' * 300}", REFUSED, 3),
+    "agent down: long URL": Mistake(f"send hi --agent {NOBODY}/{'x' * 5_000}", REFUSED, 3),
     "agent down: gRPC": Mistake("send hi --agent grpc://127.0.0.1:1", f"cannot be reached: {REFUSED}", 3),
     "agent down: gRPC: check": Mistake("check grpc://127.0.0.1:1", REFUSED, 3),
     "no TLS there": Mistake("send hi --agent https://{address}", "it does not speak TLS at that port; try http://", 3),
