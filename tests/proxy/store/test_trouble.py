@@ -10,7 +10,7 @@ import socket
 import sqlite3
 import sys
 from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager, closing
+from contextlib import AsyncExitStack, asynccontextmanager, closing, suppress
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +24,7 @@ from a2a_eval_proxy.runs.run_watch import RunWatch
 from a2a_eval_proxy.settings import Settings
 from a2a_eval_proxy.store import SqliteStore, StoreError, StoreFileError, open_store, write_queue
 from a2a_eval_proxy.store.postgres import database, opening
+from a2a_eval_proxy.store.sqlite.file import identity, moved_aside
 from agents.scenario_agent import scenario_agent
 from support.kept import Kept, turn
 from support.patience import PATIENCE_S
@@ -104,6 +105,12 @@ def damage(path: Path, page: int = 2) -> None:
         file.write(b"\xde\xad\xbe\xef" * 10_000)
     for suffix in ("-wal", "-shm"):
         path.with_name(path.name + suffix).unlink(missing_ok=True)
+
+
+def overwrite_start(path: Path) -> None:
+    """Garbage over the file while it is in use."""
+    with path.open("r+b") as file:
+        file.write(b"\xde\xad\xbe\xef" * 50_000)
 
 
 def full_of_turns(path: Path, count: int = 300) -> None:
@@ -340,8 +347,7 @@ async def test_a_store_that_is_damaged_under_traffic_is_moved_aside(
         await it.proxy.flush(PATIENCE_S)
         with closing(sqlite3.connect(path)) as connection:
             connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
-        with path.open("r+b") as file:
-            file.write(b"\xde\xad\xbe\xef" * 50_000)
+        overwrite_start(path)
         statuses = []
         for _ in range(5):
             await it.send()
@@ -354,6 +360,48 @@ async def test_a_store_that_is_damaged_under_traffic_is_moved_aside(
         assert (await it.get("/api/runs")).status_code == 200
     assert list(tmp_path.glob("turns.db.damaged-*Z"))
     assert "Traceback" not in caplog.text
+
+
+async def test_reads_of_a_damaged_store_do_not_move_the_new_one(tmp_path: Path) -> None:
+    """They meet the damage until the new one is there, and some a moment later."""
+    path = tmp_path / "turns.db"
+    full_of_turns(path, 3_000)
+    async with traffic(path, evaluate=False) as it:
+        reads = 0
+        stop = False
+
+        async def read() -> None:
+            nonlocal reads
+            while not stop:
+                with suppress(StoreFileError):
+                    await it.proxy.store.runs()
+                reads += 1
+
+        readers = [asyncio.create_task(read()) for _ in range(6)]
+        await it.until(lambda: reads > 6)
+        overwrite_start(path)
+        for _ in range(3):
+            await it.send()
+            await it.proxy.flush(PATIENCE_S)
+        await it.until(lambda: it.proxy.store.health.replaced > 0)
+        stop = True
+        await asyncio.gather(*readers)
+        await it.send()
+        await it.proxy.flush(PATIENCE_S)
+        assert it.proxy.store.health.replaced == 1
+    assert len(list(tmp_path.glob("turns.db.damaged-*Z"))) == 1
+
+
+def test_the_file_that_another_process_made_in_place_of_the_damaged_one_stays(tmp_path: Path) -> None:
+    path = tmp_path / "turns.db"
+    full_of_turns(path, 1)
+    damaged = identity(str(path))
+    moved_aside(str(path), damaged, "it is malformed")
+    full_of_turns(path, 2)
+    assert "another process moved it" in moved_aside(str(path), damaged, "it is malformed")
+    with closing(open_store(str(path), must_exist=True)) as store:
+        assert len(asyncio.run(Kept(store).ids())) == 2
+    assert len(list(tmp_path.glob("turns.db.damaged-*Z"))) == 1
 
 
 def test_reading_does_not_make_a_file(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
 import sqlite3
@@ -28,10 +29,11 @@ Identity = tuple[int, int]
 
 
 class StoreDamagedError(StoreFileError):
-    """The file is damaged; `ours` if it is known to be a store."""
+    """`file` is damaged; `ours` if it is known to be a store."""
 
-    def __init__(self, message: str, *, ours: bool) -> None:
+    def __init__(self, message: str, file: Identity | None, *, ours: bool) -> None:
         super().__init__(message)
+        self.file = file
         self.ours = ours
 
 
@@ -54,8 +56,39 @@ def write_ahead_log(path: str) -> str:
     return f"{path}-wal"
 
 
-def open_file(path: str) -> sqlite3.Connection:
-    """Open a store for writing, or create one.
+@contextmanager
+def _name_locked(path: str) -> Iterator[None]:
+    """Hold the lock under which stores get their name and lose it. Raises OSError where it stays taken.
+
+    It is a lock of the directory, and leaves no file. Where directories cannot be locked (Windows), it locks nothing.
+    """
+    try:
+        import fcntl
+
+        handle = os.open(Path(path).parent, os.O_RDONLY)
+    except (ImportError, OSError):
+        yield
+        return
+    try:
+        give_up_at = time.monotonic() + BUSY_TIMEOUT_S
+        while True:
+            try:
+                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                if time.monotonic() >= give_up_at:
+                    raise OSError(errno.EAGAIN, "another process keeps its directory locked") from None
+                time.sleep(0.01)
+            except OSError:  # a file system without locks
+                break
+            else:
+                break
+        yield
+    finally:
+        os.close(handle)
+
+
+def open_file(path: str) -> tuple[sqlite3.Connection, Identity | None]:
+    """Open a store for writing, or create one. Returns its connection, and which file that is.
 
     Raises StoreError for a missing directory or a file that is not a store, StoreDamagedError for a damaged file,
     StoreFileError for a file that cannot be opened now.
@@ -63,30 +96,32 @@ def open_file(path: str) -> sqlite3.Connection:
     parent = Path(path).parent
     if not parent.is_dir():
         raise StoreError(f"store {path}: there is no directory {str(parent)!r}; {_GIVE}")
-    version = None
+    version = file = None
     try:
-        os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))  # readable by its owner only
-        connection = sqlite3.connect(path, check_same_thread=False, isolation_level=None, timeout=BUSY_TIMEOUT_S)
-        try:
-            connection.execute("BEGIN")  # another process may create the tables now
-            version = schema_version(connection)
-            tables = {name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
-            connection.execute("COMMIT")
-            _prepare(connection, path, version, tables)
-        except BaseException:
-            with suppress(sqlite3.Error):
-                connection.close()
-            raise
+        with _name_locked(path):
+            os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))  # readable by its owner only
+            file = identity(path)
+            connection = sqlite3.connect(path, check_same_thread=False, isolation_level=None, timeout=BUSY_TIMEOUT_S)
+            try:
+                connection.execute("BEGIN")  # another process may create the tables now
+                version = schema_version(connection)
+                tables = {name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
+                connection.execute("COMMIT")
+                _prepare(connection, path, version, tables)
+            except BaseException:
+                with suppress(sqlite3.Error):
+                    connection.close()
+                raise
     except sqlite3.Error as error:
         message = f"store {path}: {error}; {_GIVE}"
         if is_damage(error):
             if version is None:  # SQLite reads nothing of a truncated file
                 version = _version_in_header(path)
-            raise StoreDamagedError(message, ours=version is not None and OLDEST <= version <= NEWEST) from error
+            raise StoreDamagedError(message, file, ours=version is not None and OLDEST <= version <= NEWEST) from error
         raise StoreFileError(message) from error
     except OSError as error:
         raise StoreFileError(f"store {path}: {error.strerror}; {_GIVE}") from error
-    return connection
+    return connection, file
 
 
 def _version_in_header(path: str) -> int | None:
@@ -196,14 +231,18 @@ def _use_write_ahead_log(connection: sqlite3.Connection) -> None:
             return
 
 
-def moved_aside(path: str, why: str) -> str:
-    """Rename a damaged file and its write-ahead log, after all connections are closed; returns the message to log.
+def moved_aside(path: str, damaged: Identity | None, why: str) -> str:
+    """Rename the damaged file and its write-ahead log, after its connections are closed; returns the message to log.
 
-    Raises OSError.
+    Whatever else has the name by now, such as the new file of another process that met the damage, keeps it. Raises
+    OSError.
     """
     target = f"{path}.damaged-{datetime.now(UTC):%Y%m%dT%H%M%S%f}Z"
-    Path(path).rename(target)
-    for suffix in _BESIDE:
-        with suppress(FileNotFoundError):
-            Path(path + suffix).rename(target + suffix)
+    with _name_locked(path):
+        if identity(path) != damaged:
+            return f"{why}; another process moved it, and the file now there is used"
+        Path(path).rename(target)
+        for suffix in _BESIDE:
+            with suppress(FileNotFoundError):
+                Path(path + suffix).rename(target + suffix)
     return f"{why}; it was moved to {target}, from which 'sqlite3 FILE .recover' may get turns; a new one is made"

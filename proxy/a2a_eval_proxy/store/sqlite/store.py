@@ -53,7 +53,8 @@ class SqliteStore(SqliteReads, QueuedWrites):
         self._patient = patient
         self._identity: Identity | None = None
         self._log_identity: Identity | None = None
-        self._damage: str | None = None
+        self._damage: tuple[Identity | None, str] | None = None
+        """The file that is damaged, and the error that showed it."""
         if not patient:
             self._open_now()
 
@@ -65,26 +66,28 @@ class SqliteStore(SqliteReads, QueuedWrites):
 
     def _open(self) -> None:
         try:
-            self._connection = open_file(self._path)
+            self._connection, self._identity = open_file(self._path)
         except StoreDamagedError as error:
             if not (self._patient and (error.ours or self._identity)):
                 raise
-            logger.error("store %s: %s", self._path, moved_aside(self._path, str(error)))
+            try:
+                logger.error("store %s: %s", self._path, moved_aside(self._path, error.file, str(error)))
+            except OSError as refused:
+                raise StoreFileError(f"{error}; it cannot be moved aside: {refused.strerror}") from refused
             self.health.replaced += 1
-            self._connection = open_file(self._path)
-        self._identity = identity(self._path)
+            self._connection, self._identity = open_file(self._path)
         self._log_identity = identity(write_ahead_log(self._path))
 
     def _check(self) -> None:
-        if self._damage is not None:
+        file, why = self._damage or (None, "")
+        if self._damage is not None and file == self._identity:
             self._let_go()
             if not self._patient:
-                raise StoreFileError(
-                    f"store {self._path}: {self._damage}; 'sqlite3 FILE .recover' may get turns from it"
-                )
-            message = moved_aside(self._path, self._damage)
+                raise StoreFileError(f"store {self._path}: {why}; 'sqlite3 FILE .recover' may get turns from it")
+            why = moved_aside(self._path, file, why)
             self._damage = None
-            raise StoreLostError(message)
+            raise StoreLostError(why)
+        self._damage = None  # it was a read of an earlier file
         if identity(self._path) != self._identity:
             self._let_go()
             gone = "its file was deleted or replaced while in use"
@@ -105,7 +108,7 @@ class SqliteStore(SqliteReads, QueuedWrites):
     def _met(self, error: sqlite3.Error, file: Identity | None) -> None:
         """A reader met an error: where that is damage, the writing thread is to see to it."""
         if self._patient and self._damage is None and file == self._identity and is_damage(error):
-            self._damage = str(error)
+            self._damage = file, str(error)
             self._put(Mark())
 
     def _writing(self, group: list[Item]) -> Callable[[], None]:
@@ -128,7 +131,7 @@ class SqliteStore(SqliteReads, QueuedWrites):
                     connection.execute(statement, values)
         except sqlite3.Error as error:
             if is_damage(error):
-                self._damage = str(error)
+                self._damage = self._identity, str(error)
                 self._check()
             raise
 
