@@ -27,7 +27,8 @@ from .capture.visibility import CallVisibility
 from .clock import CLOCK, JumpGuard
 from .net.browser_guard import HostNames
 from .net.file_watcher import FileWatch
-from .net.http_server import HttpServer, listening, reachable
+from .net.http_server import HttpServer, reachable
+from .net.ports import Ports
 from .one_at_a_time import OneAtATime
 from .otlp.receivers import receive_traces
 from .otlp.trace_service import Tracing
@@ -116,6 +117,7 @@ class RunningProxy:
         )
         self.bus.on_live = self._watch
         self._sources = Source(COUNTED, lambda: self.metrics), Source(OPEN, lambda: self)
+        self._ports: Ports
         self._admin: HttpServer
         self._site: Site
         self._otlp: HttpServer | None = None
@@ -209,7 +211,7 @@ class RunningProxy:
 
     def problems(self) -> list[str]:
         """Why the proxy is not ready to serve; [] when it is."""
-        return self._problems or self.serving.problems()
+        return self._problems or [*self.serving.problems(), *self._ports.problems()]
 
     async def drain(self) -> None:
         """For `drain_delay` seconds be not ready, and serve all the same: whoever sends traffic here is to notice."""
@@ -236,8 +238,11 @@ class RunningProxy:
         )
         registry = self._registry(stack)
         admin = admin_app(self, registry, settings.admin_token, names, self._site.routes, self._site.access)
-        self._admin = await listening(stack, admin, settings.admin, "--admin", 1.0)
-        self._otlp = await receive_traces(stack, settings, self._tracing, self.metrics)
+        self._ports = Ports(stack)
+        self._admin = await self._ports.open(
+            lambda: HttpServer(admin, settings.admin, shutdown_timeout_s=1.0), "--admin"
+        )
+        self._otlp = await receive_traces(self._ports, settings, self._tracing, self.metrics)
         redact = self.privacy.text if self.privacy.changes_turns else None
         telemetry = start_telemetry(settings.upstream, self._sources, redact)
         if telemetry is not None:

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-import errno
+from functools import partial
 from typing import Any
 
 import grpc
-import grpc.aio
 
-from ..errors import ListenError
 from ..net.client_limits import ClientLimits
 from ..net.file_watcher import FileWatch
-from ..net.http_server import bound
+from ..net.grpc_server import GrpcServer
+from ..net.ports import Ports
 from ..relay.client_request import RelayContext
 from ..settings import Settings
 from ..telemetry.calls import CallTelemetry
@@ -26,75 +25,37 @@ from .tls import server_credentials
 _NO_ADDRESS = "the agent's card names no gRPC interface; point --upstream at one: grpc://HOST:PORT"
 
 
-class GrpcPort:
+class GrpcPort(grpc.GenericRpcHandler):  # type: ignore[misc]  # grpcio has no types
     """Listens on `settings.grpc`, and relays to `grpc_upstream` or else to the address in the agent's card."""
 
     def __init__(self, settings: Settings, files: FileWatch) -> None:
         """Reads the files of TLS. Raises ConfigError."""
         self._settings = settings
-        self._address = settings.grpc or ""
         self._credentials = server_credentials(settings, files)
         self._agent = AgentChannel(settings, files)
-        self._stopping: asyncio.Task[None] | None = None
-        self.port = 0
-        """That of the listening socket, after `start`."""
 
-    @property
-    def address(self) -> str:
-        """HOST:PORT of the listening socket, after `start`."""
-        return f"{self._address.rpartition(':')[0]}:{self.port}"
-
-    async def start(self, relay: RelayContext, requests: RequestTelemetry | None, *, shared: bool) -> None:
-        """Take calls, in the running event loop. Raises ListenError.
-
-        `shared`: other processes of ours listen on the same address.
-        """
-        self._server = grpc.aio.server(
-            options=(*sizes(self._settings), ("grpc.so_reuseport", int(shared))),
-            maximum_concurrent_rpcs=self._settings.max_client_connections,
-        )
-        telemetry = None if requests is None else CallTelemetry(requests)
-        self._limits = ClientLimits(
-            send_timeout_s=self._settings.client_send_timeout, broken_limits=relay.metrics.client_errors
-        )
-        held = HeldMessages(relay.bodies, self._limits)
-        self._server.add_generic_rpc_handlers((_EveryMethod(relay, self._agent, telemetry, held),))
-        try:
-            bound(self._address, shared=shared).close()  # for a port in use, gRPC would log a line of its own
-            self.port = (
-                self._server.add_insecure_port(self._address)
-                if self._credentials is None
-                else self._server.add_secure_port(self._address, self._credentials)
-            )
-        except ListenError as error:
-            raise ListenError(error.errno, f"{error}; choose another address with --grpc") from error
-        except RuntimeError as error:
-            raise ListenError(errno.EADDRINUSE, f"cannot listen on {self._address}: {error}") from error
-        await self._server.start()
-
-    def retire(self) -> None:
-        """Take no more calls; open ones have `shutdown_timeout` to finish."""
-        if self._stopping is None:
-            grace_s = self._settings.shutdown_timeout
-            self._stopping = asyncio.get_running_loop().create_task(self._server.stop(grace_s))
-
-    async def stop(self) -> None:
-        """`retire`, and wait until every call has ended."""
-        self.retire()
-        if self._stopping is not None:
-            await self._stopping
-        await self._agent.close()
-        self._limits.close()
-
-
-class _EveryMethod(grpc.GenericRpcHandler):  # type: ignore[misc]  # grpcio has no types
-    def __init__(
-        self, relay: RelayContext, agent: AgentChannel, telemetry: CallTelemetry | None, held: HeldMessages
-    ) -> None:
+    async def open(
+        self, ports: Ports, relay: RelayContext, requests: RequestTelemetry | None, *, shared: bool
+    ) -> GrpcServer:
+        """Take calls, in the running event loop. `shared`: see `bound`. Raises ListenError."""
+        settings = self._settings
         self._relay = relay
-        self._held = held
-        self._agent = agent
-        self._telemetry = telemetry
+        ports.stack.push_async_callback(self._agent.close)
+        self._telemetry = None if requests is None else CallTelemetry(requests)
+        limits = ClientLimits(send_timeout_s=settings.client_send_timeout, broken_limits=relay.metrics.client_errors)
+        ports.stack.callback(limits.close)
+        self._held = HeldMessages(relay.bodies, limits)
+        server = partial(
+            GrpcServer,
+            settings.grpc or "",
+            [self],
+            grace_s=settings.shutdown_timeout,
+            max_calls=settings.max_client_connections,
+            options=sizes(settings),
+            credentials=self._credentials,
+            shared=shared,
+        )
+        return await ports.open(server, "--grpc")
 
     def service(self, handler_call_details: Any) -> Any:
         path = handler_call_details.method

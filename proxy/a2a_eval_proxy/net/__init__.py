@@ -1,5 +1,6 @@
 """HTTP plumbing that knows nothing of A2A: client, server, TLS, and limits on clients.
 
 The *HTTP client* sends bytes to the agent over pooled connections; the *HTTP server* is uvicorn inside our event
-loop. A *file watcher* reloads files that others replace, such as certificates. The *browser guard* refuses web pages.
+loop, the *gRPC server* that of grpcio. *Ports* start a server again that ended unexpectedly. A *file watcher* reloads
+files that others replace, such as certificates. The *browser guard* refuses web pages.
 """

@@ -7,7 +7,7 @@ import logging
 import socket
 import ssl
 from collections.abc import Iterator
-from contextlib import AsyncExitStack, contextmanager
+from contextlib import contextmanager
 from functools import partial
 from typing import Any
 
@@ -73,16 +73,33 @@ class HttpServer(uvicorn.Server):
         self._serving: asyncio.Task[None] | None = None
 
     @property
-    def url(self) -> str:
-        return f"{'https' if self.config.ssl else 'http'}://{address_of(self._socket)}"
+    def address(self) -> str:
+        """HOST:PORT of the listening socket."""
+        return address_of(self._socket)
 
-    async def start(self) -> None:
-        self._serving = asyncio.get_running_loop().create_task(self.serve(sockets=[self._socket]))
+    @property
+    def url(self) -> str:
+        return f"{'https' if self.config.ssl else 'http'}://{self.address}"
+
+    async def start(self) -> asyncio.Task[None]:
+        """See `net.ports.Server`."""
+        self._ready.clear()
+        self._serving = asyncio.get_running_loop().create_task(self._serve_copy(self._socket.dup()))
         ready = asyncio.ensure_future(self._ready.wait())
         await asyncio.wait({ready, self._serving}, return_when=asyncio.FIRST_COMPLETED)
         ready.cancel()
         if self._serving.done():
             self._serving.result()
+        return self._serving
+
+    async def _serve_copy(self, listener: socket.socket) -> None:
+        """Serve on a copy of our socket, which keeps the port, and those who connect, for a later start."""
+        try:
+            await self.serve(sockets=[listener])
+        finally:
+            for server in self.servers:
+                server.close()
+            listener.close()
 
     def retire(self) -> None:
         """Keep serving, and ask clients with every further response (`Connection: close`) to connect again.
@@ -99,7 +116,7 @@ class HttpServer(uvicorn.Server):
     async def stop(self) -> None:
         self.should_exit = True
         if self._serving is not None:
-            await self._serving
+            await asyncio.wait({self._serving})
         self._socket.close()
         self._limits.close()
 
@@ -171,27 +188,3 @@ def address_of(listener: socket.socket) -> str:
     """Its HOST:PORT."""
     host, port = listener.getsockname()[:2]
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
-
-
-async def listening(
-    stack: AsyncExitStack,
-    app: Any,
-    address: Address,
-    setting: str,
-    shutdown_timeout_s: float,
-    limits: ClientLimits | None = None,
-    tls: ssl.SSLContext | None = None,
-    *,
-    shared: bool = False,
-) -> HttpServer:
-    """A started server at an address, or on a bound socket, which `stack` stops. For `shared`, see `bound`.
-
-    Raises ListenError, with `setting` as what to change.
-    """
-    try:
-        server = HttpServer(app, address, shutdown_timeout_s=shutdown_timeout_s, limits=limits, tls=tls, shared=shared)
-    except ListenError as error:
-        raise ListenError(error.errno, f"{error.strerror}; choose another address with {setting}") from error
-    stack.push_async_callback(server.stop)
-    await server.start()
-    return server

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import logging
-from contextlib import AsyncExitStack
 
 from a2a_tool_capture.secret_references import resolve_header
 
 from ..errors import ListenError
-from ..net.http_server import HttpServer, listening
+from ..net.http_server import HttpServer
+from ..net.ports import Ports
 from ..settings import Settings
 from ..settings.settings import DEFAULT_OTLP
 from ..telemetry.counters import Metrics
@@ -21,9 +21,9 @@ _FORWARD_CLOSE_S = 5.0
 
 
 async def receive_traces(
-    stack: AsyncExitStack, settings: Settings, tracing: Tracing | None, metrics: Metrics
+    ports: Ports, settings: Settings, tracing: Tracing | None, metrics: Metrics
 ) -> HttpServer | None:
-    """Start the OTLP receivers; returns the one for HTTP. `stack` stops them.
+    """Start the OTLP receivers; returns the one for HTTP.
 
     Raises ListenError for an address that is in use, and ConfigurationError for a variable that is not set.
     """
@@ -33,29 +33,28 @@ async def receive_traces(
     from .http_receiver import HttpReceiver
     from .intake import Intake
 
-    stack.callback(tracing.close)
+    ports.stack.callback(tracing.close)
     forward = None
     if settings.otlp_forward:
         headers = {name: resolve_header(name, value) for name, value in settings.otlp_forward_headers}
         forward = OtlpForwarder(settings.otlp_forward, headers, counts=metrics.forward)
         forward.start()
-        stack.push_async_callback(forward.close, _FORWARD_CLOSE_S)
+        ports.stack.push_async_callback(forward.close, _FORWARD_CLOSE_S)
     intake = Intake(tracing, max_bytes=_MAX_OTLP_BYTES, forward=forward, counts=metrics.otlp_requests)
-    if settings.otlp_grpc:
-        from .grpc_receiver import GrpcReceiver
+    if otlp_grpc := settings.otlp_grpc:
+        from .grpc_receiver import grpc_receiver
 
-        grpc = GrpcReceiver(intake, settings.otlp_grpc)
-        await grpc.start()
-        stack.push_async_callback(grpc.stop)
-    if not settings.otlp:
+        await ports.open(lambda: grpc_receiver(intake, otlp_grpc), "--otlp-grpc")
+    if not (otlp := settings.otlp):
         return None
     try:
-        return await listening(
-            stack, HttpReceiver(intake), settings.otlp, "--otlp (or receive no traces: --no-otlp)", 1.0
+        return await ports.open(
+            lambda: HttpServer(HttpReceiver(intake), otlp, shutdown_timeout_s=1.0),
+            "--otlp (or receive no traces: --no-otlp)",
         )
     except ListenError as error:
         # A collector may listen at the default address. Nobody asked for this receiver; traffic does not depend on it.
-        if settings.otlp != DEFAULT_OTLP or settings.expect_traces:
+        if otlp != DEFAULT_OTLP or settings.expect_traces:
             raise
         logger.warning("no traces are received: %s", error)
         return None

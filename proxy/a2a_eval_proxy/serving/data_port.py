@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import ssl
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AsyncExitStack
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
@@ -17,7 +17,8 @@ from ..net.browser_guard import BrowserGuard, HostNames
 from ..net.client_limits import FILES_WHEN_TRANSCODING, ClientLimits, connections_possible
 from ..net.file_watcher import FileWatch
 from ..net.http_client import RequestHead
-from ..net.http_server import Address, HttpServer, listening, reachable
+from ..net.http_server import Address, HttpServer, reachable
+from ..net.ports import Ports
 from ..net.tls import ServerTls, TlsFiles
 from ..privacy.policy import privacy_of
 from ..protocol.agent_card import grpc_address
@@ -97,6 +98,7 @@ class DataPort:
         self._wire_log = WireLog(max_age_s=max_age_s) if covered else None
         self.live = LiveReports(self.book, reports.changed)
         self._server: HttpServer
+        self.ports: Ports
         self.grpc_address: str | None = None
         """HOST:PORT where clients connect that speak gRPC, once it is open."""
 
@@ -136,11 +138,18 @@ class DataPort:
         stack.push_async_callback(self.negotiation.close)
 
     async def open(
-        self, stack: AsyncExitStack, requests: RequestTelemetry | None, *, push: Address | None, shared: bool = False
+        self,
+        stack: AsyncExitStack,
+        requests: RequestTelemetry | None,
+        *,
+        push: Address | None,
+        shared: bool = False,
+        on_problems: Callable[[list[str]], None] | None = None,
     ) -> None:
         """Listen. `push`: where notifications are received, if in this process. `shared`: other processes listen on
-        the same address. Raises ListenError."""
+        the same address. `on_problems`: see `Ports`. Raises ListenError."""
         settings, loop = self._settings, asyncio.get_running_loop()
+        self.ports = Ports(stack, on_problems)
         if self._push is not None:
             await self._open_push(stack, self._push, push)
         self.negotiation.refresh(loop.time())
@@ -159,28 +168,22 @@ class DataPort:
             self._wire_log,
             self._push,
         )
+        grpc = None
         if self._grpc is not None:
-            await self._grpc.start(forwarder.context, requests, shared=shared)
-            stack.push_async_callback(self._grpc.stop)
-            self.grpc_address = self._grpc.address
-            forwarder.context.cards.grpc_port = self._grpc.port
+            grpc = await self._grpc.open(self.ports, forwarder.context, requests, shared=shared)
+            self.grpc_address = grpc.address
+            forwarder.context.cards.grpc_port = int(grpc.address.rpartition(":")[2])
         names = HostNames(settings.host_names)
         data: Any = BrowserGuard(forwarder, names) if settings.adds_credentials else forwarder
         if settings.grpc_upstream and not settings.transcode:
             data = NoHttp(settings.upstream, self.grpc_address or "")
-        self._server = await listening(
-            stack,
-            data,
-            settings.listen,
-            "--listen",
-            settings.shutdown_timeout,
-            self._client_limits(),
-            self._tls,
-            shared=shared,
+        self._server = await self.ports.open(
+            lambda: self._http_server(data, settings.listen, self._tls, shared=shared), "--listen"
         )
-        if self._grpc is not None:
+        stack.callback(self.ports.give_up)
+        if grpc is not None:
             forwarder.context.cards.url = reachable(self.url)
-            stack.callback(self._grpc.retire)  # both ports wait for open responses at the same time
+            stack.callback(grpc.retire)  # both ports wait for open responses at the same time
 
     async def _open_push(self, stack: AsyncExitStack, relay: PushRelay, address: Address | None) -> None:
         """Relay webhooks, and receive the agent's notifications if there is an address for them."""
@@ -194,15 +197,7 @@ class DataPort:
         if relay.retry is not None:
             stack.push_async_callback(relay.retry.close)
             stack.callback(asyncio.get_running_loop().create_task(relay.retry.watch()).cancel)
-        server = await listening(
-            stack,
-            listener,
-            address,
-            "--push-listen",
-            settings.shutdown_timeout,
-            self._client_limits(),
-            self._push_tls,
-        )
+        server = await self.ports.open(lambda: self._http_server(listener, address, self._push_tls), "--push-listen")
         logger.info("webhooks: notifications of the agent are received on %s", server.url)
 
     def _keep_notification(self, record: NotificationRecord) -> None:
@@ -220,9 +215,11 @@ class DataPort:
             wire.part(record.answer.body, CLOCK.now())
         wire.end(CLOCK.now(), record.problem, b"")
 
-    def _client_limits(self) -> ClientLimits:
+    def _http_server(
+        self, app: Any, address: Address, tls: ssl.SSLContext | None, *, shared: bool = False
+    ) -> HttpServer:
         settings = self._settings
-        return ClientLimits(
+        limits = ClientLimits(
             header_timeout_s=settings.client_header_timeout,
             body_timeout_s=settings.client_body_timeout,
             send_timeout_s=settings.client_send_timeout,
@@ -231,6 +228,9 @@ class DataPort:
                 settings.max_client_connections, *([FILES_WHEN_TRANSCODING] if settings.transcode else [])
             ),
             broken_limits=self._metrics.client_errors,
+        )
+        return HttpServer(
+            app, address, shutdown_timeout_s=settings.shutdown_timeout, limits=limits, tls=tls, shared=shared
         )
 
     def _server_tls(self, setting: str, ca_setting: str, name: str) -> ssl.SSLContext | None:

@@ -76,6 +76,7 @@ class _Peer:
         self.open = open_turns
         self.pid = 0
         self.ready = False
+        self.problems: list[str] = []
         self.said_bye = False
         self.failure: Exception | None = None
         self.settled_to = 0
@@ -112,6 +113,8 @@ class _Peer:
                 self.pid = message["pid"]
             case "ready":
                 self.ready = True
+            case "problems":
+                self.problems = message["problems"]
             case "failed":
                 bad_input = message["exit_code"] == BAD_INPUT
                 self.failure = ConfigError(message["error"]) if bad_input else ListenError(0, message["error"])
@@ -153,7 +156,8 @@ class ServingProcesses:
     def problems(self) -> list[str]:
         ready = sum(peer.ready for peer in self._peers)
         wanted = self._settings.processes
-        return [] if ready >= wanted else [f"{ready} of {wanted} serving processes are ready"]
+        missing = [] if ready >= wanted else [f"{ready} of {wanted} serving processes are ready"]
+        return missing + [f"serving process {peer.pid}: {problem}" for peer in self._peers for problem in peer.problems]
 
     def heads(self) -> list[Turn]:
         return [turn for peer in self._peers for turn in peer.open.turns.values()]
@@ -266,7 +270,7 @@ class ServingProcesses:
                 self._questions.answered(message)
             peer.take(message, self._metrics)
             self._failure = self._failure or peer.failure
-            if message["kind"] in ("ready", "settled", "failed"):
+            if message["kind"] in ("ready", "problems", "settled", "failed"):
                 await self._notify()
         continuity = peer.open.reports.continuity
         await continuity.answered(0)

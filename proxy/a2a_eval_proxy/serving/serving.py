@@ -128,7 +128,7 @@ class LocalServing:
         self._port.live.watch(live)
 
     def problems(self) -> list[str]:
-        return []
+        return self._port.ports.problems()
 
     def prepare(self, stack: AsyncExitStack) -> None:
         self._port.prepare(stack)

@@ -139,7 +139,11 @@ class ServingProcess:
         if telemetry is not None:
             stack.push_async_callback(telemetry.close)
         await self._port.open(
-            stack, telemetry.requests if telemetry is not None else None, push=self._push, shared=True
+            stack,
+            telemetry.requests if telemetry is not None else None,
+            push=self._push,
+            shared=True,
+            on_problems=lambda problems: self._link.send("problems", problems=problems),
         )
 
     async def _obey(self) -> None:

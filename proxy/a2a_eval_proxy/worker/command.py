@@ -14,7 +14,8 @@ import click
 from tool_call_evaluators.importers import import_suites
 
 from ..admin.worker_api import AdminOptions, worker_app
-from ..net.http_server import listening
+from ..net.http_server import HttpServer
+from ..net.ports import Ports
 from ..privacy.policy import Privacy
 from ..settings.store_url import masked_url
 from ..store.postgres.store import PostgresStore
@@ -103,7 +104,7 @@ async def _admin(
     stack.callback(asyncio.create_task(backlog.watch()).cancel)
     registry = process_registry(Source(SCORED, lambda: metrics), backlog.source)
     app = worker_app(registry, engine.problems, options.token)
-    return (await listening(stack, app, options.address, "--admin", 1.0)).url
+    return (await Ports(stack).open(lambda: HttpServer(app, options.address, shutdown_timeout_s=1.0), "--admin")).url
 
 
 def log_lost_task(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:

@@ -15,6 +15,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+import grpc
 import httpx
 import pytest
 from a2a_tool_capture import URI
@@ -24,6 +25,7 @@ from support.patience import PATIENCE_S
 from support.prefork import COMMAND
 from support.processes import ChildProcess, children
 from support.proxy import Proxy
+from support.raw_grpc import PATH_NOT_UTF8, deliver
 
 OPTIONS = ("--processes", "3")
 
@@ -115,6 +117,24 @@ def test_a_task_without_a_client_survives_the_process_that_relayed_it(agent: str
     assert [(turn["state"], len(turn["tool_calls"]), turn["findings"]) for turn in turns] == [
         ("TASK_STATE_COMPLETED", 1, [])
     ]
+
+
+def test_the_grpc_port_of_a_process_opens_again(agent: str, tmp_path: Path) -> None:
+    """The proxy is not ready meanwhile."""
+    with Proxy(agent, tmp_path / "turns.db", *OPTIONS, "--grpc", "127.0.0.1:0") as proxy:
+        address = proxy.grpc_address
+        assert address is not None
+        while proxy.readiness() == 200:  # whichever process gets the call
+            with suppress(ConnectionRefusedError):  # all are down, and not known to be
+                deliver(address, PATH_NOT_UTF8)
+        while proxy.readiness() != 200:
+            pass
+        for _ in range(10):
+            with grpc.insecure_channel(address) as channel, pytest.raises(grpc.RpcError, match=r"ipv4:127\.0\.0\.1:1:"):
+                channel.unary_unary("/test.Service/UnaryUnary")(b"")  # the address in the agent's card
+        assert re.search(
+            rf"{re.escape(address)} \(--grpc\): the server ended unexpectedly and is started again", proxy.stderr()
+        )
 
 
 @pytest.mark.parametrize("victim", ["main", "supervisor", "all"])

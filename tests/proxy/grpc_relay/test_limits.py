@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from typing import Any
 
 import grpc
 import grpc.aio
+import httpx
 import pytest
 from a2a_tool_capture import URI
 from proxy.grpc_relay.test_calls import Caller
 from support.grpc_proxy import running_proxy
 from support.patience import PATIENCE_S
+from support.raw_grpc import PATH_NOT_UTF8, deliver
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 GET_TASK = "/lf.a2a.v1.A2AService/GetTask"
@@ -140,6 +143,53 @@ async def test_a_message_that_names_the_extension_and_cannot_be_read(tmp_path, a
     else:
         assert outcome["code"] is grpc.StatusCode.INTERNAL
         assert "may hold tool calls" in outcome["details"]
+
+
+@asynccontextmanager
+async def held(address: str) -> AsyncIterator[None]:
+    """Listen at HOST:PORT in place of a server, from its end on."""
+    host, _, port = address.rpartition(":")
+    with socket.socket() as listener:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        while True:
+            with suppress(OSError):
+                listener.bind((host, int(port)))
+                listener.listen()
+                break
+            await asyncio.sleep(0)
+        yield
+
+
+async def readiness(proxy: Any) -> tuple[int, str]:
+    async with httpx.AsyncClient(base_url=proxy.admin_url) as admin:
+        response = await admin.get("/readyz")
+    return response.status_code, response.text
+
+
+async def test_a_server_that_a_call_ends_is_started_again(agent, tmp_path, caplog):
+    """The proxy is not ready meanwhile. A call that was open goes on."""
+    async with running_proxy(agent.url, tmp_path) as proxy, calling(proxy) as caller, asyncio.timeout(PATIENCE_S):
+        name = f"{proxy.grpc_address} (--grpc)"
+        call = caller.begin("StreamStream")
+        await call.write(b"1")
+        assert await call.read() == b"re: 1"
+        delivery = asyncio.create_task(asyncio.to_thread(deliver, proxy.grpc_address, PATH_NOT_UTF8))
+        async with held(proxy.grpc_address):
+            await delivery
+            while "Address already in use" not in caplog.text:  # from where it cannot be started
+                await asyncio.sleep(0)
+            assert await readiness(proxy) == (503, f"nothing listens on {name}; the log says why\n")
+        while (await readiness(proxy))[0] != 200:
+            pass
+        async with calling(proxy) as new:
+            assert (await new.call("UnaryUnary", b"x"))["messages"] == [b"x"]
+        await call.write(b"2")
+        assert await call.read() == b"re: 2"
+        call.cancel()
+    messages = [record.getMessage() for record in caplog.records if record.name.startswith("a2a_eval_proxy")]
+    assert f"{name}: the server ended unexpectedly and is started again: UnicodeDecodeError" in messages[0]
+    assert f"{name}: the server does not start: " in messages[1]
+    assert messages[2:] == [f"{name}: the server runs again"]
 
 
 async def test_open_calls_finish_and_new_ones_are_refused_when_the_proxy_stops(agent, tmp_path):

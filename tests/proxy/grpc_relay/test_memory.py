@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
-import socket
 from collections.abc import AsyncIterator
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +18,7 @@ from a2a_eval_proxy.grpc_relay.held_messages import ClientReadsNothingError, Hel
 from a2a_eval_proxy.net.client_limits import ClientLimits
 from agents.grpc_agent import UNLIMITED
 from support.grpc_proxy import running_proxy
-from support.patience import PATIENCE_S
+from support.raw_grpc import PREFACE, deliver
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 STREAM = "/test.Service/StreamStream"
@@ -195,18 +193,6 @@ async def test_metadata_up_to_the_limit_of_headers(proxy):
         with pytest.raises(grpc.aio.AioRpcError, match="RESOURCE_EXHAUSTED"):
             await channel.unary_unary(ECHO)(b"x", metadata=(("x-flood", "x" * 100_000),))
         assert await channel.unary_unary(ECHO)(b"x", metadata=(("x-word", "x" * 1000),)) == b"x"
-
-
-PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + b"\x00\x00\x00\x04\x00\x00\x00\x00\x00"
-"""What begins a connection of HTTP/2, with empty settings."""
-
-
-def deliver(address: str, data: bytes) -> None:
-    """Send the bytes, and read a part of the answer."""
-    host, _, port = address.rpartition(":")
-    with socket.create_connection((host, int(port)), timeout=PATIENCE_S) as connection, suppress(ConnectionError):
-        connection.sendall(data)
-        connection.recv(65536)
 
 
 @pytest.mark.parametrize(

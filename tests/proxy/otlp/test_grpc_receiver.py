@@ -5,17 +5,20 @@ from __future__ import annotations
 import asyncio
 import sys
 from collections import Counter
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 
 import pytest
 from a2a_eval_proxy.errors import GrpcMissingError, ListenError
+from a2a_eval_proxy.net.ports import Ports
 from a2a_eval_proxy.otlp.forwarding import OtlpForwarder
-from a2a_eval_proxy.otlp.grpc_receiver import GrpcReceiver
+from a2a_eval_proxy.otlp.grpc_receiver import grpc_receiver
 from a2a_eval_proxy.otlp.intake import LOGS, METRICS, TRACES, Intake, Rejected
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceResponse
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import BatchSpanProcessor
 from support.otlp import CollectingSink, export_request, receiver
+from support.patience import PATIENCE_S
+from support.raw_grpc import PATH_NOT_UTF8, deliver
 
 grpc = pytest.importorskip("grpc")
 exporters = pytest.importorskip("opentelemetry.exporter.otlp.proto.grpc.trace_exporter")
@@ -29,8 +32,8 @@ def sink():
 
 
 @asynccontextmanager
-async def grpc_receiver(sink, *, max_bytes=1024 * 1024, forward=None):
-    server = GrpcReceiver(Intake(sink, max_bytes=max_bytes, forward=forward), "127.0.0.1:0")
+async def receiving(sink, *, max_bytes=1024 * 1024, forward=None):
+    server = grpc_receiver(Intake(sink, max_bytes=max_bytes, forward=forward), "127.0.0.1:0")
     await server.start()
     try:
         yield server.address
@@ -50,7 +53,7 @@ async def export(address, body, signal=TRACES, compression=None):
 
 @pytest.mark.parametrize("compression", [None, grpc.Compression.Gzip])
 async def test_spans_of_the_sdk_arrive(sink, compression):
-    async with grpc_receiver(sink) as address:
+    async with receiving(sink) as address:
         provider = TracerProvider(shutdown_on_exit=False)
         exporter = exporters.OTLPSpanExporter(address, insecure=True, compression=compression)
         provider.add_span_processor(BatchSpanProcessor(exporter, max_export_batch_size=64))
@@ -63,7 +66,7 @@ async def test_spans_of_the_sdk_arrive(sink, compression):
 
 
 async def test_all_three_services_are_there(sink):
-    async with grpc_receiver(sink) as address:
+    async with receiving(sink) as address:
         for signal in (TRACES, LOGS, METRICS):
             assert await export(address, b"", signal) == (grpc.StatusCode.OK, b"")
     assert (len(sink.trace_requests), len(sink.log_requests)) == (1, 1)
@@ -71,14 +74,14 @@ async def test_all_three_services_are_there(sink):
 
 async def test_partial_success_says_how_many_and_why(sink):
     sink.rejects = Rejected(2, "no trace id")
-    async with grpc_receiver(sink) as address:
+    async with receiving(sink) as address:
         _, response = await export(address, BODY)
     partial = ExportTraceServiceResponse.FromString(response).partial_success
     assert (partial.rejected_spans, partial.error_message) == (2, "no trace id")
 
 
 async def test_hostile_messages_are_refused(sink):
-    async with grpc_receiver(sink) as address:
+    async with receiving(sink) as address:
         code, details = await export(address, b"garbage")
         assert (code, "not a protobuf message" in details) == (grpc.StatusCode.INVALID_ARGUMENT, True)
         code, details = await export(address, b"\x0a\x00" * 500_000)
@@ -92,14 +95,14 @@ async def test_hostile_messages_are_refused(sink):
 
 async def test_a_busy_sink_asks_the_sender_to_come_back(sink):
     sink.busy = True
-    async with grpc_receiver(sink) as address:
+    async with receiving(sink) as address:
         assert (await export(address, BODY))[0] == grpc.StatusCode.UNAVAILABLE  # which exporters retry
     assert not sink.trace_requests
 
 
 async def test_what_comes_is_counted(sink):
     counts = Counter()
-    server = GrpcReceiver(Intake(sink, max_bytes=1024, counts=counts), "127.0.0.1:0")
+    server = grpc_receiver(Intake(sink, max_bytes=1024, counts=counts), "127.0.0.1:0")
     await server.start()
     await export(server.address, BODY)
     await export(server.address, b"garbage")
@@ -109,7 +112,7 @@ async def test_what_comes_is_counted(sink):
 
 async def test_a_sink_that_raises_is_told_to_the_sender(sink):
     sink.fail = lambda: {}["bug"]
-    async with grpc_receiver(sink) as address:
+    async with receiving(sink) as address:
         code, details = await export(address, BODY)
         assert (code, "bug" in details) == (grpc.StatusCode.INTERNAL, False)
 
@@ -119,7 +122,7 @@ async def test_what_came_by_grpc_goes_on_by_http(sink):
     async with receiver(far) as url:
         forward = OtlpForwarder(url)
         forward.start()
-        async with grpc_receiver(sink, forward=forward) as address:
+        async with receiving(sink, forward=forward) as address:
             assert (await export(address, BODY, compression=grpc.Compression.Gzip))[0] == grpc.StatusCode.OK
         await forward.close(5.0)
     assert far.trace_requests == sink.trace_requests == [export_request(["a", "b"])]
@@ -127,14 +130,28 @@ async def test_what_came_by_grpc_goes_on_by_http(sink):
 
 async def test_a_port_in_use_is_said(sink, capfd):
     """In one sentence: gRPC itself would print another."""
-    async with grpc_receiver(sink) as address:
+    async with receiving(sink) as address:
         capfd.readouterr()
         with pytest.raises(ListenError, match=f"cannot listen on {address}: Address already in use"):
-            await GrpcReceiver(Intake(sink, max_bytes=1024), address).start()
+            await grpc_receiver(Intake(sink, max_bytes=1024), address).start()
         assert address not in capfd.readouterr().err
+
+
+async def test_a_server_that_a_call_ends_is_started_again(sink):
+    problems = []
+    async with AsyncExitStack() as stack, asyncio.timeout(PATIENCE_S):
+        ports = Ports(stack, problems.append)
+        intake = Intake(sink, max_bytes=1024)
+        server = await ports.open(lambda: grpc_receiver(intake, "127.0.0.1:0"), "--otlp-grpc")
+        address = server.address
+        await asyncio.to_thread(deliver, address, PATH_NOT_UTF8)
+        while not problems or problems[-1]:
+            await asyncio.sleep(0)
+        assert problems == [[f"nothing listens on {address} (--otlp-grpc); the log says why"], []]
+        assert (await export(address, BODY))[0] == grpc.StatusCode.OK
 
 
 async def test_without_grpcio_the_error_says_what_to_install(sink, monkeypatch):
     monkeypatch.setitem(sys.modules, "grpc", None)
     with pytest.raises(GrpcMissingError, match=r"a2a-eval-proxy\[grpc\]"):
-        GrpcReceiver(Intake(sink, max_bytes=1024), "127.0.0.1:4317")
+        grpc_receiver(Intake(sink, max_bytes=1024), "127.0.0.1:4317")

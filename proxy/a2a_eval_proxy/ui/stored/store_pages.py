@@ -16,7 +16,8 @@ from ...admin.api import admin_app
 from ...admin.control import MAX_OPEN
 from ...admin.timeline import Observed
 from ...net.browser_guard import HostNames
-from ...net.http_server import listening
+from ...net.http_server import HttpServer
+from ...net.ports import Ports
 from ...one_at_a_time import OneAtATime
 from ...privacy.policy import NO_PRIVACY, Privacy
 from ...runs.stored_turns import open_existing_store
@@ -106,7 +107,8 @@ async def store_pages(
         screens = [screen for screen in SCREENS if screen is not check_page.SCREEN]
         site = Site(control, token=token, screens=screens)
         app = admin_app(control, CollectorRegistry(), token, HostNames(), site.routes, site.access)
-        server = await listening(stack, app, f"127.0.0.1:{port}", "--port", 1.0)
+        address = f"127.0.0.1:{port}"
+        server = await Ports(stack).open(lambda: HttpServer(app, address, shutdown_timeout_s=1.0), "--port")
         watch = asyncio.create_task(StoreWatch(store, control.bus).run())
         stack.callback(watch.cancel)
         stack.callback(control.bus.close)  # first: pages that listen would keep the server
