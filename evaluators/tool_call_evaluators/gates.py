@@ -33,13 +33,14 @@ from .declared import (
 )
 from .evaluator import EvaluatorBase
 from .grouping import grouped
-from .model import CALLS_UNSEEN, VACUOUS, Status
+from .model import CALLS_UNSEEN, UNREAD_EXPECTATION, VACUOUS, Status
 from .outcome import GateCheck, Measured, Outcome, Reason, reason_of
 
 USER_FAULT, USER_NO_END = USER_REASONS = ("user_fault", "user_no_end")
 """Reasons that lie with the simulated user, never with the agent."""
 TOLERABLE = (
-    "missing_turn", "failed_turn", "errored", "unmeasured", VACUOUS, "nothing_captured", CALLS_UNSEEN, *USER_REASONS
+    "missing_turn", "failed_turn", "errored", "unmeasured", VACUOUS, "nothing_captured", CALLS_UNSEEN,
+    UNREAD_EXPECTATION, *USER_REASONS
 )  # fmt: skip
 """The reasons a suite may tolerate."""
 

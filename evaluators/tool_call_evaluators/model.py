@@ -27,6 +27,7 @@ COMPARATORS: Mapping[str, Callable[[int, int], bool]] = {
 
 
 CALLS_UNSEEN = "calls_unseen"
+UNREAD_EXPECTATION = "unread_expectation"
 """The label of a result that was skipped because the tool calls are unknown."""
 
 

@@ -13,7 +13,7 @@ from statistics import fmean
 from typing import Any
 
 from .gates import TOLERABLE, USER_FAULT, USER_NO_END, Gate, RunGates
-from .model import CALLS_UNSEEN, VACUOUS, EvalResult, Status
+from .model import CALLS_UNSEEN, UNREAD_EXPECTATION, VACUOUS, EvalResult, Status
 from .outcome import GateCheck, Measured, Outcome, Reason, reason_of
 
 
@@ -57,14 +57,16 @@ def gate(
     tolerate: Collection[str] = frozenset(),
     run: RunGates | None = None,
     allow_no_capture: bool = False,
+    unread: Iterable[str] = (),
 ) -> Verdict:
     """Judge a run.
 
     `metrics` names the configured metrics; `gates` holds their limits, `run` those of the whole run. A metric without a
     gate must pass everywhere. A run fails if tool calls are expected but none was captured, if the calls of a turn are
     unknown to an evaluator that reads them, without any metric, or if no result says anything about the agent
-    (`EvalResult.decisive`). `tolerate` lists codes of `TOLERABLE`; with
-    `allow_no_capture`, no reason counts that lies only in unknown calls. Raises ValueError for other codes.
+    (`EvalResult.decisive`). `unread` has a sentence for each expectation that no evaluator reads: a reason of the run.
+    `tolerate` lists codes of `TOLERABLE`; with `allow_no_capture`, no reason counts that lies only in unknown calls.
+    Raises ValueError for other codes.
     """
     if unknown := set(tolerate) - set(TOLERABLE):
         raise ValueError(f"cannot tolerate {min(unknown)}; accepted are {', '.join(TOLERABLE)}")
@@ -92,6 +94,7 @@ def gate(
             reasons.append(_unmeasured(metric, results))
         elif run.pass_rate is None:
             reasons += _results_that(Status.FAILED, metric, measured)
+    reasons += [Reason(UNREAD_EXPECTATION, sentence) for sentence in unread]
     if outcomes and not found:
         reasons.append(Reason("unmeasured", "nothing was measured: no evaluator is configured"))
     if found and all(reason.code in tolerate for reason in reasons):

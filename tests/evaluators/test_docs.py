@@ -12,6 +12,7 @@ from judges import prompts_page
 from tool_call_evaluators import evaluator_class, evaluator_names, parse_suite, registry
 from tool_call_evaluators.judge import JudgeSettings
 from tool_call_evaluators.matching.arguments import ArgumentMatcher
+from tool_call_evaluators.suite.lint import unused_expectations
 
 FOLDER = Path(__file__).parents[2] / "evaluators"
 PAGES = [FOLDER / "README.md", *sorted((FOLDER / "docs").glob("*.md"))]
@@ -55,7 +56,8 @@ def test_suite_snippets_can_be_read(page, tmp_path):
     (tmp_path / "my_evaluators.py").write_text("")
     for text in blocks(page, "yaml"):
         whole = text if "suite:" in text else f"suite: x\n{text}"
-        assert parse_suite(whole, str(tmp_path / "suite.yaml")).name
+        suite = parse_suite(whole, str(tmp_path / "suite.yaml"))
+        assert "suite:" not in text or unused_expectations(suite) == [], "a run of a whole example can pass"
 
 
 @pytest.mark.parametrize("name", BUILT_IN)

@@ -6,8 +6,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from ..model import UNREAD_EXPECTATION
 from ..suite import Suite, parse_suite
 from ..suite.files import read_text
+from ..suite.lint import unused_expectations
 from ..suite.node import Node
 from ..suite.yaml_document import Document, SuiteError, read_document
 from . import adk, dokimos, uipath
@@ -79,8 +81,14 @@ def import_text(
     node, path = Node(document, document.value), Path(filename)
     if form == "arksim":
         run = read_run(node, path, notes, allow_plugins=allow_plugins)
-        return Imported(run.suite, form, notes.sentences, run)
-    return Imported(_READERS[form](node, path, notes), form, notes.sentences)
+        return Imported(_tolerant(run.suite), form, notes.sentences, run)
+    return Imported(_tolerant(_READERS[form](node, path, notes)), form, notes.sentences)
+
+
+def _tolerant(suite: Suite) -> Suite:
+    """The suite of a data set, which may hold more than its own evaluators read: reports name that as tolerated."""
+    unread = {UNREAD_EXPECTATION} if unused_expectations(suite) else set()
+    return replace(suite, tolerate=suite.tolerate | unread)
 
 
 def _with_scenario_file(document: Document, form: str, scenario_file: Path) -> Document:

@@ -318,7 +318,8 @@ class Report:
 
     @cached_property
     def _notes_by_label(self) -> dict[str, list[str]]:
-        at_places = {self._places.get(reason["where"]) for reason in self.verdict["tolerated"]}
+        tolerated = [reason for reason in self.verdict["tolerated"] if reason["code"] not in USER_REASONS]
+        at_places = {self._places.get(reason["where"]) for reason in tolerated}
         found = {}
         for item in self.conversations:
             notes = [self.note(item, None, result) for result in item.results]

@@ -14,6 +14,7 @@ from ..model import CALLS_UNSEEN, EvalResult, Status
 from ..outcome import Outcome
 from ..simulation.record import SIMULATED_USER, UserRecord, is_driven, record_in
 from ..suite import Case, Expectation, Suite
+from ..suite.lint import unused_expectations
 from ..turn_health import AGENT_UNREACHABLE, TURN_SUCCEEDED, turn_failure_of, unseen_because
 from ..verdict import Verdict, gate
 
@@ -227,6 +228,7 @@ def run_verdict(suite: Suite, conversations: Iterable[RunConversation], *, allow
         tolerate=suite.tolerate,
         run=suite.run_gates,
         allow_no_capture=allow_no_capture,
+        unread=unused_expectations(suite),
     )
 
 

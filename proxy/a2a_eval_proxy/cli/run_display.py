@@ -28,7 +28,6 @@ from tool_call_evaluators.suite.lint import (
     unknown_gates,
     unknown_placeholders,
     unmeasurable_gates,
-    unused_expectations,
 )
 
 from ..errors import UNREACHABLE, ConfigError, RunIncompleteError
@@ -211,8 +210,7 @@ def _keeps_texts(plan: RunPlan, options: RunOptions | EvaluateOptions) -> bool:
 
 
 def _start(options: RunOptions | EvaluateOptions, privacy: Privacy) -> RunPlan:
-    """The suites and where their results go. An importer prints its notes, instead of warnings about expectations that
-    no evaluator reads."""
+    """The suites and where their results go. An importer prints its notes."""
     start_logging("info" if options.verbose else "warning", "%(levelname)s %(name)s: %(message)s", privacy)
     files, skipped = suite_files(options.suite)
     plan = RunPlan({}, options.report, None, [f"{file} is skipped: it is not a suite" for file in skipped])
@@ -233,7 +231,7 @@ def _with_suite(plan: RunPlan, file: str, options: RunOptions | EvaluateOptions)
     suite = imported.suite.with_fresh_judge() if options.no_judge_cache else imported.suite
     plan = replace(plan, suites={**plan.suites, file: suite}, arksim=imported.arksim)
     if not imported.notes:
-        return replace(plan, warnings=[*plan.warnings, *unused_expectations(suite), *unknown_placeholders(suite)])
+        return replace(plan, warnings=[*plan.warnings, *unknown_placeholders(suite)])
     console = Console(stderr=True, highlight=False)
     console.print(f"Imported {escape(file)} ({imported.format}). Not imported:", soft_wrap=True)
     for note in imported.notes:

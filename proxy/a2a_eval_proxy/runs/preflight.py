@@ -9,6 +9,7 @@ from pathlib import Path
 from a2a_tool_capture.errors import ConfigurationError
 from a2a_tool_capture.secret_references import resolve_header
 from tool_call_evaluators.judge.errors import JudgeNotConfiguredError
+from tool_call_evaluators.model import UNREAD_EXPECTATION
 from tool_call_evaluators.report.wording import counted
 from tool_call_evaluators.suite import Suite
 from tool_call_evaluators.suite.lint import (
@@ -34,10 +35,11 @@ class Findings:
 
 def check_suite(suite: Suite) -> Findings:
     """What is wrong with `suite` itself, and with the settings of its judge."""
-    warnings = [
-        *unused_expectations(suite), *missing_inputs(suite), *unknown_placeholders(suite), *unscored_cases(suite)
-    ]  # fmt: skip
-    return Findings([*unknown_gates(suite), *unmeasurable_gates(suite), *_judge_problems(suite)], warnings)
+    unread = unused_expectations(suite)
+    tolerated = unread if UNREAD_EXPECTATION in suite.tolerate else []
+    warnings = [*tolerated, *missing_inputs(suite), *unknown_placeholders(suite), *unscored_cases(suite)]
+    errors = [*unknown_gates(suite), *unmeasurable_gates(suite), *_judge_problems(suite)]
+    return Findings(errors if tolerated else [*errors, *unread], warnings)
 
 
 def _judge_problems(suite: Suite) -> Iterator[str]:

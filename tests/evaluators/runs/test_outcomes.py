@@ -12,6 +12,7 @@ SUITE = parse_suite(
     """
 suite: orders
 evaluators: [tool_error]
+tolerate: [unread_expectation]
 cases:
   - id: status
     repetitions: 2
@@ -123,7 +124,8 @@ def test_what_the_gates_get_to_see():
     ],
 )
 def test_a_silent_agent_is_seen_whatever_expects_its_calls_of_a_turn_or_of_the_conversation(expect, captured):
-    head = "suite: x\nevaluators: [{tool_error: {scope: conversation}}]\ncases:\n  - id: a\n    turns: "
+    head = "suite: x\nevaluators: [{tool_error: {scope: conversation}}]\ntolerate: [unread_expectation]\n"
+    head += "cases:\n  - id: a\n    turns: "
     of_turn = parse_suite(f"{head}[{{user: Hi, expect: {{{expect}}}}}]")
     of_conversation = parse_suite(f"{head}[{{user: Hi}}]\n    expect: {{{expect}}}")
     silent = turn("s", "Hi", case="a", conversation="c")

@@ -2,10 +2,20 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import fields
 
 import pytest
+from support.turn_samples import result
+from support.turn_samples import turn as turn_sample
 from tool_call_evaluators import evaluator_names, parse_suite
+from tool_call_evaluators.importers import import_text
+from tool_call_evaluators.report import Report
+from tool_call_evaluators.report.html import html_report
+from tool_call_evaluators.report.json_output import json_report
+from tool_call_evaluators.report.junit import junit_xml
+from tool_call_evaluators.report.markdown import markdown_summary
+from tool_call_evaluators.runs.outcomes import follow, run_verdict
 from tool_call_evaluators.suite import Expectation
 from tool_call_evaluators.suite.lint import (
     READ_BY,
@@ -46,6 +56,28 @@ def test_what_nobody_looks_at_is_named_with_who_would(key):
     for name in READ_BY[key]:
         assert of(f"[{name}]", turn) == []
         assert of(f"[{{{name}: {{scope: conversation}}}}]", turn) != [], "that looks elsewhere"
+
+
+def test_a_run_with_such_an_expectation_fails_by_name_in_every_form():
+    evaluators = "[tool_trajectory]"
+    turn = "{user: hi, expect: {tool_calls: [], response_contains: NEVER SAID}}"
+    text = f"suite: x\nevaluators: {evaluators}\ncases: [{{id: a, turns: [{turn}]}}]"
+    suite, passed = parse_suite(text), turn_sample("t", "hi", case="a", evaluations=[result("tool_trajectory", 1.0)])
+    verdict = run_verdict(suite, follow([passed], suite))
+    sentence = "response_contains is expected in case a, but no evaluator reads it (add contains)"
+    assert [(reason.code, reason.message) for reason in verdict.reasons] == [("unread_expectation", sentence)]
+    made = Report.build("r", [passed], verdict.to_dict(), suite=suite)
+    escaped = sentence.replace("_", r"\_").replace("(", r"\(").replace(")", r"\)")
+    shown = [(html_report, sentence), (json_report, sentence), (junit_xml, sentence), (markdown_summary, escaped)]
+    assert [form.__name__ for form, words in shown if words not in form(made)] == []
+    assert run_verdict(parse_suite(f"{text}\ntolerate: [unread_expectation]"), follow([passed], suite)).passed
+
+
+def test_an_imported_file_that_holds_more_than_its_evaluators_read_says_so_and_passes():
+    example = {"input": "hi", "expectedOutput": "x", "expectedOutputs": {"toolCalls": []}}
+    suite = import_text(json.dumps({"name": "x", "examples": [example]})).suite
+    assert suite.tolerate == {"unread_expectation"}
+    assert "response is expected" in unused_expectations(suite)[0]
 
 
 def test_evaluators_of_another_s_making_may_look_at_anything():

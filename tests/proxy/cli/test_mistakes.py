@@ -285,10 +285,11 @@ def test_a_misspelt_placeholder_and_unread_expectations_are_named(
 ) -> None:
     case = f"{{id: a, turns: [{{user: hi, expect: {{tool_calls: {CALLS}}}}}]}}"
     Path("note.yaml").write_text(f"suite: s\nevaluators: [tool_error]\ncases: [{case}]\n")
-    assert ended(["validate", "note.yaml"], monkeypatch) == 0
-    warnings = [line for line in capsys.readouterr().out.splitlines() if line.startswith("warning: ")]
-    assert "did you mean $regex?" in "".join(warnings)
-    assert "tool_calls is expected in case a, but no evaluator reads it" in "".join(warnings)
+    assert ended(["validate", "note.yaml"], monkeypatch) == 2
+    lines = capsys.readouterr().out.splitlines()
+    assert "did you mean $regex?" in "".join(line for line in lines if line.startswith("warning: "))
+    error = "error: tool_calls is expected in case a, but no evaluator reads it ("
+    assert any(line.startswith(error) for line in lines)
 
 
 @pytest.mark.usefixtures("here")

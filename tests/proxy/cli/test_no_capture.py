@@ -27,12 +27,13 @@ from tool_call_evaluators.suite import parse_suite
 
 CASES = "cases:\n  - id: ask\n    turns: [{user: message me}]\n"
 EXPECTING = "cases:\n  - id: ask\n    turns: [{user: message me, expect: {tool_calls: [{name: search}]}}]\n"
+TOLERANT = "suite: s\ntolerate: [unread_expectation]\n"
 DEPENDS_ON_CALLS = {
     "needs calls": f"suite: s\nevaluators: [tool_trajectory]\n{EXPECTING}",
     "tool_error": f"suite: s\nevaluators: [tool_error]\n{CASES}",
     "gate": f"suite: s\nevaluators: [tool_error]\ngates: {{tool_error: 0.5}}\n{CASES}",
-    "run gate": f"suite: s\nevaluators: [tool_error]\ngates: {{pass_rate: 0.5}}\n{EXPECTING}",
-    "expected calls, texts scored": f"suite: s\nevaluators: [{{contains: {{search_text: echo}}}}]\n{EXPECTING}",
+    "run gate": f"{TOLERANT}evaluators: [tool_error]\ngates: {{pass_rate: 0.5}}\n{EXPECTING}",
+    "expected calls, texts scored": f"{TOLERANT}evaluators: [{{contains: {{search_text: echo}}}}]\n{EXPECTING}",
 }
 TEXTS = f"suite: s\nevaluators: [{{contains: {{search_text: echo}}}}]\n{CASES}"
 LINE = "tool calls are not visible in 1 of 1 turn"
