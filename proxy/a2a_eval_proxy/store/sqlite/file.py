@@ -207,28 +207,11 @@ def _prepare(connection: sqlite3.Connection, path: str, version: int, tables: se
         raise StoreError(f"store {path}: the file is a database, but not a store (schema {version}); {_GIVE}")
     connection.execute("PRAGMA auto_vacuum = INCREMENTAL")  # takes effect in a new file only: it can shrink
     connection.execute("PRAGMA secure_delete = ON")  # overwrites deleted and replaced values
-    _use_write_ahead_log(connection)
+    connection.execute("PRAGMA journal_mode = WAL")  # SQLite would refuse one of two that switch at once
     connection.execute("PRAGMA synchronous = NORMAL")
     connection.execute("PRAGMA foreign_keys = ON")  # annotations are deleted with their turn
     migrate(connection)  # sorts large indexes on disk
     connection.execute("PRAGMA temp_store = MEMORY")  # else a large group leaves copies of its pages in /var/tmp
-
-
-def _use_write_ahead_log(connection: sqlite3.Connection) -> None:
-    """Switch to a write-ahead log. Raises sqlite3.Error.
-
-    SQLite does not wait where two processes that read a new file both switch: one of them is refused at once.
-    """
-    give_up_at = time.monotonic() + BUSY_TIMEOUT_S
-    while True:
-        try:
-            connection.execute("PRAGMA journal_mode = WAL")
-        except sqlite3.OperationalError as error:
-            if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY or time.monotonic() >= give_up_at:
-                raise
-            time.sleep(0.01)
-        else:
-            return
 
 
 def moved_aside(path: str, damaged: Identity | None, why: str) -> str:
