@@ -4,6 +4,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
+SUITES := evaluators/tool_call_evaluators/suite
 # uv is quicker; pip knows the indexes of its own configuration.
 install = $(BIN)/uv pip install --quiet --python $(BIN)/python $(1) || $(BIN)/python -m pip install --quiet $(1)
 
@@ -38,6 +39,10 @@ test: $(STAMP) ## the whole test suite, with real clients over loopback
 references: $(STAMP) ## write evaluators/docs/references.md from the markers of the tests
 	PYTHONPATH=tests$${PYTHONPATH:+:$$PYTHONPATH} $(BIN)/python -m references.table
 
+schema: $(STAMP) ## write the JSON Schema of suites from the declarations of its keys and of the evaluators
+	PYTHONPATH=tests$${PYTHONPATH:+:$$PYTHONPATH} $(BIN)/python -m support.suite_schema > $(SUITES)/suite.schema.json.new
+	mv $(SUITES)/suite.schema.json.new $(SUITES)/suite.schema.json
+
 bench: $(STAMP) ## traffic, stages, traces, evaluators, workers, or a profile; ARGS=--help lists them
 	PYTHONPATH=tests$${PYTHONPATH:+:$$PYTHONPATH} $(BIN)/python -m bench $(ARGS)
 
@@ -56,4 +61,4 @@ pictures: $(STAMP) ## write the pictures in the documents again
 clean: ## remove what the targets above made
 	rm -rf $(VENV) .envs artifacts dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
 
-.PHONY: help install lint format types test references bench fuzz soak demo pictures clean
+.PHONY: help install lint format types test references schema bench fuzz soak demo pictures clean

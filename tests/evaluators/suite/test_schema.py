@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import json
 import re
 from dataclasses import dataclass
-from importlib.resources import files
 from pathlib import Path
 from typing import Annotated
 
 import jsonschema
 import pytest
+from support.suite_schema import schema_text
 from tool_call_evaluators import (
     AgentDefaults,
     Case,
@@ -30,13 +29,13 @@ from tool_call_evaluators.declared import Declared, Text, whole_number
 from tool_call_evaluators.gates import ARKSIM_GATES
 from tool_call_evaluators.importers import import_suite
 from tool_call_evaluators.suite.parsing import adapter
-from tool_call_evaluators.suite.schema.generate import schema_text
+from tool_call_evaluators.suite.schema import shipped_schema, suite_schema
 from tool_call_evaluators.suite.writing import suite_dict, suite_text
 from tool_call_evaluators.suite.yaml_document import read_document
 
 ROOT = Path(__file__).parents[3]
 FIXTURES = Path(__file__).parents[1] / "fixtures"
-SHIPPED = json.loads(files("tool_call_evaluators.suite.schema").joinpath("suite.schema.json").read_text("utf-8"))
+SHIPPED = suite_schema()
 VALIDATOR = jsonschema.Draft7Validator(SHIPPED)
 
 
@@ -53,8 +52,7 @@ def _registry_as_it_was():
 
 
 def test_what_is_shipped_is_what_is_generated():
-    text = files("tool_call_evaluators.suite.schema").joinpath("suite.schema.json").read_text("utf-8")
-    assert text == schema_text(), "run python -m tool_call_evaluators.suite.schema --update"
+    assert shipped_schema() == schema_text(), "run make schema"
     jsonschema.Draft7Validator.check_schema(SHIPPED)
 
 
