@@ -164,7 +164,7 @@ def wide_console(*, silent: bool = False) -> Console:
     """
     from rich.console import Console
 
-    open_width = partial(Console, highlight=False, quiet=silent)
+    open_width = partial(Console, highlight=False, emoji=False, quiet=silent)
     console = open_width()
     return console if console.is_terminal or "COLUMNS" in os.environ else open_width(width=_NO_TERMINAL)
 

@@ -30,7 +30,7 @@ def export(options: ExportOptions) -> None:
 def runs(options: RunsOptions) -> None:
     """List the runs of the store, newest first.
 
-    The columns after `turns` count results of evaluators.
+    The last column counts results of evaluators.
 
     \b
     Example: a2a-eval-proxy runs
@@ -41,7 +41,7 @@ def runs(options: RunsOptions) -> None:
     if options.output == "json":
         echo_json([asdict(run) for run in found])
     elif found:
-        wide_console().print(runs_table(found))
+        wide_console().print(runs_table(found), crop=False)
     else:
         click.echo("the store has no runs", err=True)
 
@@ -50,25 +50,26 @@ def runs(options: RunsOptions) -> None:
 def show(options: ShowOptions) -> None:
     """Show a stored run or turn.
 
-    Of a run: a table of its turns. Of a turn: its messages, tool calls with results, scores with reasons, and findings.
+    Of a run: its conversations, with the reasons of failures. Of a turn: its messages, tool calls with results, scores
+    with reasons, and findings.
 
     \b
     Example: a2a-eval-proxy show monday
     """
-    from ..runs.show import StoredRun, find, run_heading, turn_lines
-    from ..runs.tables import turn_table
+    from ..runs.show import StoredRun, find, run_heading, turn_text
+    from ..runs.tables import conversation_list
 
     found = run_async(find(options.store, options.name))
     if options.output == "json":
         echo_json(found.to_dict() if isinstance(found, StoredRun) else found)
     elif isinstance(found, StoredRun):
         console = wide_console()
-        console.print(turn_table(found.turns, ids=True))
+        console.print(conversation_list(found.turns))
         if found.more:
             console.print(f"… and {found.more} more turns; see `export`")
-        console.print(f"\n{run_heading(found)}", markup=False, soft_wrap=True)
+        console.print(f"\n{run_heading(found)}", soft_wrap=True)
     else:
-        click.echo("\n".join(turn_lines(found)))
+        click.echo(turn_text(found))
 
 
 @command(CompareOptions)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from datetime import datetime
 from typing import Any
@@ -19,6 +19,7 @@ from .tables import PlainTable, plain
 MAX_TURNS = 200
 """Turns of a run in a table."""
 
+_MINUTES = len("2026-11-21 08:22")
 _LONGEST = 2_000
 """Characters of a text, result or error."""
 
@@ -56,22 +57,31 @@ async def _run(store: Store, name: str) -> StoredRun:
     return StoredRun(found[0], page.items)
 
 
-def runs_table(runs: Iterable[RunSummary]) -> Table:
-    """One row a run: when it began, its turns, and its results (not turns) by status."""
+def runs_table(runs: Sequence[RunSummary]) -> Table:
+    """One row a run: when it began, its turns, and its results (not turns) by status. Names stay whole."""
     table = PlainTable()
-    table.add_column("run", overflow="fold")
+    table.add_column("run", no_wrap=True, min_width=max(len(plain(run.name)) for run in runs))
     table.add_column("began (UTC)", no_wrap=True)
-    for name in ("turns", "results passed", "failed", "errored", "skipped"):
-        table.add_column(name, justify="right")
+    table.add_column("turns", justify="right")
+    table.add_column("results")
     for run in runs:
-        bad = (f"[red]{count}[/red]" if count else "0" for count in (run.failed, run.errored))
-        counts = (str(run.turns), str(run.passed), *bad, str(run.skipped))
-        table.add_row(escape(plain(run.name)), _moment(run.started_at), *counts)
+        table.add_row(escape(plain(run.name)), _moment(run.started_at)[:_MINUTES], str(run.turns), _results(run))
     return table
 
 
-def turn_lines(turn: TurnJson) -> Iterator[str]:
+def _results(run: RunSummary) -> str:
+    """`4 passed, 1 failed`, as markup."""
+    styles = {"passed": "none", "failed": "red", "errored": "red", "skipped": "none"}
+    said = (f"[{style}]{count} {key}[/]" for key, style in styles.items() if (count := getattr(run, key)))
+    return ", ".join(said) or "none"
+
+
+def turn_text(turn: TurnJson) -> str:
     """All of a turn: messages, calls with their results, scores with their reasons, annotations, findings."""
+    return printable("\n".join(_turn_lines(turn)))
+
+
+def _turn_lines(turn: TurnJson) -> Iterator[str]:
     case = f"case {turn['case_id']}" if turn["case_id"] else "no case"
     yield f"turn {turn['turn_id']}, {case}, run {turn['run']}, conversation {turn['conversation_id'] or '–'}"
     state = (turn["state"] or "no state").removeprefix("TASK_STATE_").lower().replace("_", " ")
@@ -79,7 +89,7 @@ def turn_lines(turn: TurnJson) -> Iterator[str]:
     yield ""
     yield f"user: {_text(turn['user_text'])}"
     for call in turn["tool_calls"]:
-        yield f"→ {printable(call_text(call, _LONGEST))}   ({call['source']})"
+        yield f"→ {call_text(call, _LONGEST)}   ({call['source']})"
         outcome = call["error"] if call["error"] is not None else call["result"]
         if outcome is not None:
             yield f"  {'error: ' if call['error'] is not None else ''}{_text(outcome)}"
@@ -92,7 +102,7 @@ def turn_lines(turn: TurnJson) -> Iterator[str]:
         label = f" ({result['label']})" if result["label"] else ""
         yield f"{result['evaluator']}{score} {result['status']}{label}: {_text(result['reason'])}"
     for one in turn.get("annotations", ()):
-        who = f" by {printable(one['who'])}" if one["who"] else ""
+        who = f" by {one['who']}" if one["who"] else ""
         note = f": {_text(one['note'])}" if one["note"] else ""
         yield f"annotated {one['assessment']}: {one['evaluator'] or 'the turn'}{who}{note}"
     for finding in turn["findings"]:
@@ -100,15 +110,13 @@ def turn_lines(turn: TurnJson) -> Iterator[str]:
 
 
 def run_heading(run: StoredRun) -> str:
-    """The run in one line."""
-    summary = run.summary
-    results = {key: getattr(summary, key) for key in ("passed", "failed", "errored", "skipped")}
-    said = ", ".join(f"{count} {key}" for key, count in results.items() if count) or "none"
-    return f"run {plain(summary.name)}: {counted(summary.turns, 'turn')}, results: {said}"
+    """The run in one line, as markup."""
+    name, turns = escape(plain(run.summary.name)), counted(run.summary.turns, "turn")
+    return f"run {name}: {turns}, results: {_results(run.summary)}"
 
 
 def _text(text: str) -> str:
-    return printable(text if len(text) <= _LONGEST else f"{text[:_LONGEST]}… (--output json shows all)")
+    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}… (--output json shows all)"
 
 
 def _moment(time: str | None) -> str:

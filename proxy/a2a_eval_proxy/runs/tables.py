@@ -6,11 +6,13 @@ from bisect import bisect_right
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from rich.console import Console, ConsoleOptions, RenderResult
+from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
 from rich.markup import escape
+from rich.padding import Padding
 from rich.segment import Segment
 from rich.table import Table
 from tool_call_evaluators.gates import USER_REASONS
+from tool_call_evaluators.grouping import grouped
 from tool_call_evaluators.judge.usage import Usage
 from tool_call_evaluators.model import Status
 from tool_call_evaluators.report import Report
@@ -60,12 +62,11 @@ def plain(text: str, limit: int = _LONGEST_TEXT) -> str:
     return one_line(printable(text), limit)
 
 
-def turn_table(turns: Sequence[TurnJson], report: Report | None = None, *, ids: bool = False) -> Table:
+def turn_table(turns: Sequence[TurnJson], report: Report | None = None) -> Table:
     """One row a turn: case, tool calls, verdict, and notes: results that did not pass or have no
     threshold, findings, and how it was interrupted.
 
-    The verdicts are those of `report`, which may tolerate bad results; without it the turns' own. `ids`: with the id
-    of each turn.
+    The verdicts are those of `report`, which may tolerate bad results; without it the turns' own.
     """
     failed, notes = (None, {}) if report is None else (failed_turns(report), _notes(report))
     table = PlainTable()
@@ -77,8 +78,6 @@ def turn_table(turns: Sequence[TurnJson], report: Report | None = None, *, ids: 
     remarks = [said or _why(turn, failed) for turn, said in zip(turns, remarks, strict=True)]
     if any(remarks):
         table.add_column("remarks", overflow="fold", min_width=8)
-    if ids:
-        table.add_column("turn", no_wrap=True)
     previous: tuple[str, str] | None = None
     for turn, verdict, said in zip(turns, verdicts, remarks, strict=True):
         conversation = (turn["case_id"], turn["conversation_id"])
@@ -87,10 +86,30 @@ def turn_table(turns: Sequence[TurnJson], report: Report | None = None, *, ids: 
             "\n".join(_calls(turn)) or "[dim]none[/dim]",
             f"[{_STYLES[verdict]}]{verdict}[/]",
             *(["\n".join(said)] if any(remarks) else []),
-            *([escape(plain(turn["turn_id"]))] if ids else []),
         )
         previous = conversation
     return table
+
+
+def conversation_list(turns: Iterable[TurnJson]) -> Group:
+    """Conversations with their turns: verdict and id, message, tool calls, and why it failed."""
+    parts: list[RenderableType] = []
+    by_conversation = grouped(((turn["case_id"], turn["conversation_id"]), turn) for turn in turns)
+    for (case, conversation), together in by_conversation.items():
+        heading = f"[bold]{escape(plain(case or 'no case'))}[/bold]"
+        parts.append(heading + (f", conversation {escape(plain(conversation))}" if conversation else ""))
+        for turn in together:
+            verdict = _verdict(turn, None, {})
+            calls = [f"→ {call}" for call in _calls(turn)] or ["[dim]no tool calls[/dim]"]
+            lines = [
+                escape(plain(turn["user_text"], _LONGEST_CALL)),
+                *calls,
+                *_remarks(turn, verdict, {}, reasons=True),
+            ]
+            head = f"[{_STYLES[verdict]}]{verdict}[/] {escape(plain(turn['turn_id']))}"
+            parts.append(Padding(head, (0, 0, 0, 2), expand=False))
+            parts.append(Padding("\n".join(filter(None, lines)), (0, 0, 0, 4), expand=False))
+    return Group(*parts)
 
 
 def failures_first(report: Report) -> list[TurnJson]:
@@ -225,8 +244,8 @@ def _verdict(turn: TurnJson, failed: Mapping[str, str] | None, notes: Mapping[tu
     return "passed" if measured else "unscored"
 
 
-def _remarks(turn: TurnJson, verdict: str, notes: Mapping[tuple[str, str], str]) -> list[str]:
-    """A note on a result is there only if the verdict of the row does not say it."""
+def _remarks(turn: TurnJson, verdict: str, notes: Mapping[tuple[str, str], str], *, reasons: bool = False) -> list[str]:
+    """A note on a result is there only if the verdict of the row does not say it. `reasons`: with those of results."""
     said = []
     if turn["state"] in FAILED_STATES:
         said.append(f"[red]task {turn['state'].removeprefix('TASK_STATE_').lower()}[/red]")
@@ -235,9 +254,10 @@ def _remarks(turn: TurnJson, verdict: str, notes: Mapping[tuple[str, str], str])
     elif not turn["evaluations"]:
         said.append("[red]no score[/red]")
     said += [
-        " ".join([escape(result["evaluator"]), _score(result), *_note(notes, turn, verdict, result)])
+        " ".join([escape(plain(result["evaluator"])), _score(result), *_note(notes, turn, verdict, result)])
+        + (f": {escape(plain(result['reason']))}" if reasons else "")
         for result in turn["evaluations"]
-        if result["status"] not in ("passed", "skipped") and result["evaluator"] != TURN_SUCCEEDED
+        if result["status"] not in ("passed", "skipped") and (reasons or result["evaluator"] != TURN_SUCCEEDED)
     ]
     codes: dict[str, str] = {finding["code"]: finding["severity"] for finding in turn["findings"]}
     said += [f"[red]{code}[/red]" if severity == "error" else code for code, severity in codes.items()]
