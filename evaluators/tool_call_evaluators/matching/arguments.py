@@ -218,14 +218,6 @@ def as_matcher(value: MatcherLike) -> Matcher:
     raise OptionError(f"must be a mode, a mapping of options or a function; got {value!r}")
 
 
-def matcher_option(value: MatcherLike, owner: str) -> Matcher:
-    """`as_matcher` for the option `matcher` of the evaluator `owner`; errors begin with its name."""
-    try:
-        return as_matcher(value)
-    except OptionError as error:
-        raise OptionError(f"{owner}: option matcher: {error}", "matcher") from None
-
-
 def rule_for(matcher: Matcher, tool: str) -> Matcher:
     """The matcher for calls of `tool`."""
     return matcher.for_tool(tool) if isinstance(matcher, ArgumentMatcher) else matcher

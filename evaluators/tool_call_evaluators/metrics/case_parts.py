@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import fields, replace
 from typing import Any
@@ -93,15 +93,3 @@ def calls_named(case: EvalCase, names: AbstractSet[str]) -> tuple[ToolCall, ...]
 def without_calls(case: EvalCase) -> dict[str, Any]:
     """The details of a score of calls for a case without calls."""
     return {} if case.tool_calls else {VACUOUS: True}
-
-
-def no_criteria(field: str) -> SkipEvaluation:
-    return SkipEvaluation(f"not given: {field}, in the case or as an option")
-
-
-def checked_criterion(read: Callable[[Any], Any], entry: Any, owner: str, option: str) -> Any:
-    """The criterion that `read` makes of the option's value. Raises OptionError."""
-    try:
-        return read(entry)
-    except ValueError as error:
-        raise OptionError(f"{owner}: option {option}: {error}", option) from None

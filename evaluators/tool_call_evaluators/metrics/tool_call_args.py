@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Literal
 
 from a2a_tool_capture.models import ToolCall
 
-from ..evaluator import Measurement, SyncEvaluator
+from ..evaluator import Measurement
 from ..matching.arguments import ArgumentMatcher, outcome_differences
 from ..matching.exact import made_exactly
 from ..matching.explain import Pairing, counted, sentence, unless_all
@@ -17,9 +17,10 @@ from ..matching.match_table import match_table
 from ..matching.pairing import first_fitting
 from ..matching.placeholders import check_placeholders
 from ..matching.similarity import leaves
-from ..model import EvalCase, ExpectedCall, ExpectedCalls, expected_calls
+from ..model import EvalCase, ExpectedCall, ExpectedCalls
 from ..registry import register
-from .case_parts import calls_named, checked_criterion, no_criteria
+from .case_parts import calls_named
+from .comparing import CriteriaEvaluator
 
 MAX_EXPLAINED = 100
 """Maximum number of pairs in `explained_tool_calls_args`; the other details have all."""
@@ -32,7 +33,7 @@ _CONTAINED = ArgumentMatcher(mode="subset")
 
 @register
 @dataclass(frozen=True, kw_only=True)
-class ToolCallArgs(SyncEvaluator):
+class ToolCallArgs(CriteriaEvaluator):
     """Matched expected calls / expected calls; each takes the first unused call that fits, in order.
 
     A call fits if the names and arguments are equal; with `subset` it may have further arguments. `strict`: 1 if all
@@ -56,7 +57,6 @@ class ToolCallArgs(SyncEvaluator):
     name: ClassVar[str] = "tool_call_args"
     criterion: ClassVar[str] = "expected_tool_calls"
     spellings: ClassVar[Mapping[str, str]] = {"tool_calls": "expected_tool_calls"}
-    reads_calls: ClassVar[bool] = True
 
     expected_tool_calls: Sequence[Mapping[str, Any] | ExpectedCall] | None = None
     """The expected calls of cases without their own."""
@@ -67,17 +67,16 @@ class ToolCallArgs(SyncEvaluator):
     argument_score: Literal["match", "similarity"] = "match"
     """`match`: arguments agree or not; `similarity`: partial credit for similar arguments."""
 
-    def __post_init__(self) -> None:
-        if isinstance(self.expected_tool_calls, Sequence):
-            given = checked_criterion(_expected, self.expected_tool_calls, self.name, "expected_tool_calls")
-            object.__setattr__(self, "expected_tool_calls", given)
-        super().__post_init__()
+    def read_criteria(self) -> ExpectedCalls:
+        calls: ExpectedCalls = super().read_criteria()
+        try:
+            check_placeholders([call.to_dict() for call in calls])
+        except ValueError as error:
+            raise ValueError(f"{self.criterion}: {error}") from None
+        return calls
 
     def measure(self, case: EvalCase) -> Measurement:
-        criteria = self.expected_tool_calls if case.expected_tool_calls is None else case.expected_tool_calls
-        if criteria is None:
-            raise no_criteria("expected_tool_calls")
-        expected, actual = expected_calls(criteria), case.tool_calls
+        expected, actual = self.criteria_of(case), case.tool_calls
         matcher = _CONTAINED if self.subset else _EQUAL
         if expected and made_exactly(expected, actual, matcher):
             own = [1 << index for index in range(len(actual))]
@@ -144,13 +143,6 @@ def _explained(compared: Mapping[str, Mapping[str, Any]]) -> dict[str, str]:
 def _printed(value: Any) -> str:
     text = str(value)
     return text if len(text) <= MAX_PRINTED else f"{text[:MAX_PRINTED]}..."
-
-
-def _expected(entries: Any) -> ExpectedCalls:
-    calls = expected_calls(entries)
-    for call in calls:
-        check_placeholders((call.arguments, call.result, call.error))
-    return calls
 
 
 def _summary(matched: float, expected: int) -> str:

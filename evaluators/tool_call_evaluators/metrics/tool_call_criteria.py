@@ -13,18 +13,19 @@ from typing import Any, ClassVar
 
 from a2a_tool_capture.canonical import canonical
 
-from ..evaluator import Measurement, SyncEvaluator
+from ..evaluator import Measurement
 from ..matching.arguments import json_excerpt
 from ..matching.explain import counted, sentence, unless_all
 from ..matching.pairing import first_fitting, longest_common_subsequence
-from ..model import CountCriterion, EvalCase, ExpectedOutput, count_criterion, expected_output, from_json
+from ..model import EvalCase, ExpectedOutput, from_json
 from ..registry import register
-from .case_parts import calls_named, checked_criterion, no_criteria
+from .case_parts import calls_named
+from .comparing import CriteriaEvaluator
 
 
 @register
 @dataclass(frozen=True, kw_only=True)
-class ToolCallOrder(SyncEvaluator):
+class ToolCallOrder(CriteriaEvaluator):
     """Longest common subsequence of the names called and `tool_calls_order`, over the number of names expected.
 
     `strict`: 1 for equal sequences, else 0. Further calls cost nothing unless `strict`. Both empty: 1; exactly
@@ -33,7 +34,6 @@ class ToolCallOrder(SyncEvaluator):
 
     name: ClassVar[str] = "tool_call_order"
     criterion: ClassVar[str] = "tool_calls_order"
-    reads_calls: ClassVar[bool] = True
 
     tool_calls_order: Sequence[str] | None = None
     """The names of the expected calls, in order, for cases without their own."""
@@ -41,10 +41,7 @@ class ToolCallOrder(SyncEvaluator):
     """True: 1 for equal sequences, else 0."""
 
     def measure(self, case: EvalCase) -> Measurement:
-        criteria = self.tool_calls_order if case.tool_calls_order is None else case.tool_calls_order
-        if criteria is None:
-            raise no_criteria("tool_calls_order")
-        expected = list(criteria)
+        expected = list(self.criteria_of(case))
         actual = [call.name for call in calls_named(case, set(expected))]
         lcs = expected if expected == actual else _in_order(expected, actual)
         all_or_nothing = self.strict or not expected
@@ -60,7 +57,7 @@ class ToolCallOrder(SyncEvaluator):
 
 @register
 @dataclass(frozen=True, kw_only=True)
-class ToolCallCount(SyncEvaluator):
+class ToolCallCount(CriteriaEvaluator):
     """Satisfied / all criteria of `tool_calls_count`, `{name: [comparator, times]}`; `strict`: all or 0.
 
     A tool that was never called counts 0, also if no tool was called at all (the reference then
@@ -70,7 +67,6 @@ class ToolCallCount(SyncEvaluator):
 
     name: ClassVar[str] = "tool_call_count"
     criterion: ClassVar[str] = "tool_calls_count"
-    reads_calls: ClassVar[bool] = True
 
     tool_calls_count: Mapping[str, Sequence[Any]] | None = None
     """How often each tool is called, `{name: [comparator, times]}`, for cases without their own. Comparators: `=`,
@@ -78,23 +74,12 @@ class ToolCallCount(SyncEvaluator):
     strict: bool = False
     """True: 1 if all criteria are satisfied, else 0."""
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.tool_calls_count is not None:
-            criteria = {
-                name: checked_criterion(count_criterion, entry, self.name, "tool_calls_count")
-                for name, entry in self.tool_calls_count.items()
-            }
-            object.__setattr__(self, "tool_calls_count", criteria)
-
     def measure(self, case: EvalCase) -> Measurement:
-        criteria = self.tool_calls_count if case.tool_calls_count is None else case.tool_calls_count
-        if not criteria:
-            raise no_criteria("tool_calls_count")
+        criteria = self.criteria_of(case)
         made = Counter(call.name for call in calls_named(case, criteria.keys()))
         details, problems = {}, []
-        for name, entry in criteria.items():
-            comparator, times = criterion = CountCriterion(*entry)
+        for name, criterion in criteria.items():
+            comparator, times = criterion
             satisfied = criterion.met_by(made[name])
             details[name] = {
                 "actual": made[name],
@@ -114,7 +99,7 @@ class ToolCallCount(SyncEvaluator):
 
 @register
 @dataclass(frozen=True, kw_only=True)
-class ToolCallOutput(SyncEvaluator):
+class ToolCallOutput(CriteriaEvaluator):
     """Matched / all expected `tool_outputs`, `[{name, output}]`; `strict`: all or 0.
 
     Each expected output, in order, takes the first unused call of that name whose result is an equal string. A
@@ -125,26 +110,14 @@ class ToolCallOutput(SyncEvaluator):
 
     name: ClassVar[str] = "tool_call_output"
     criterion: ClassVar[str] = "tool_outputs"
-    reads_calls: ClassVar[bool] = True
 
     tool_outputs: Sequence[Mapping[str, Any] | ExpectedOutput] | None = None
     """The expected outputs, each `{name, output}`, for cases without their own."""
     strict: bool = False
     """True: 1 if all outputs are matched, else 0."""
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.tool_outputs is not None:
-            outputs = tuple(
-                checked_criterion(expected_output, entry, self.name, "tool_outputs") for entry in self.tool_outputs
-            )
-            object.__setattr__(self, "tool_outputs", outputs)
-
     def measure(self, case: EvalCase) -> Measurement:
-        criteria = self.tool_outputs if case.tool_outputs is None else case.tool_outputs
-        if criteria is None:
-            raise no_criteria("tool_outputs")
-        outputs = [expected_output(entry) for entry in criteria]
+        outputs = self.criteria_of(case)
         names = {name for name, _ in outputs}
         expected = [(name, _output_text(output)) for name, output in outputs]
         actual = [(call.name, _output_text(call.result or "")) for call in calls_named(case, names)]

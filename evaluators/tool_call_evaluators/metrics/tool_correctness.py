@@ -8,21 +8,22 @@ from typing import Any, ClassVar, Literal
 
 from a2a_tool_capture.models import ToolCall
 
-from ..evaluator import Measurement, SyncEvaluator
-from ..matching.arguments import MATCHER_SPELLINGS, ArgumentMatcher, MatcherLike, as_matcher, matcher_option
+from ..evaluator import Measurement
+from ..matching.arguments import ArgumentMatcher, as_matcher
 from ..matching.exact import made_exactly
 from ..matching.explain import Pairing, counted, matched_text, sentence
 from ..matching.match_table import match_table
 from ..matching.pairing import longest_common_subsequence, maximum_matching
 from ..model import EvalCase, ExpectedCall, ExpectedCalls
 from ..registry import register
+from .comparing import MatchingEvaluator
 
 _NAMES = ArgumentMatcher(mode="ignore")
 
 
 @register
 @dataclass(frozen=True, kw_only=True)
-class ToolCorrectness(SyncEvaluator):
+class ToolCorrectness(MatchingEvaluator):
     """Compares the tools used (A) with the expected ones (E).
 
     - `names_only` F1 of the two sets of names: 2 * shared / (names in A + names in E)
@@ -34,19 +35,11 @@ class ToolCorrectness(SyncEvaluator):
     """
 
     name: ClassVar[str] = "tool_correctness"
-    reads_calls: ClassVar[bool] = True
-    spellings: ClassVar[Mapping[str, str]] = {"match_mode": "mode", **MATCHER_SPELLINGS}
+    spellings: ClassVar[Mapping[str, str]] = {"match_mode": "mode"}
     needs: ClassVar[tuple[str, ...]] = ("expected_tool_calls",)
 
     mode: Literal["names_only", "names_and_order", "names_and_args"] = "names_only"
     """What must agree: the names, the names in order, or the names and the arguments."""
-    matcher: MatcherLike = "exact"
-    """How arguments compare: `exact`, `subset` (the call may have more), `superset` (it may have fewer), `ignore`, or
-    an object with options."""
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        object.__setattr__(self, "matcher", matcher_option(self.matcher, self.name))
 
     def measure(self, case: EvalCase) -> Measurement:
         expected, actual = case.expected_tool_calls or ExpectedCalls(), case.tool_calls

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from a2a_tool_capture.models import ToolCall
 
-from ..evaluator import Measurement, SyncEvaluator
-from ..matching.arguments import MATCHER_SPELLINGS, MatcherLike, as_matcher, matcher_option
+from ..evaluator import Measurement
+from ..matching.arguments import as_matcher
 from ..matching.explain import call_name, counted, sentence
 from ..matching.match_table import match_table
 from ..matching.pairing import items
@@ -17,11 +16,12 @@ from ..matching.placeholders import quoted
 from ..model import EvalCase, ExpectedCall
 from ..registry import register
 from .case_parts import without_calls
+from .comparing import MatchingEvaluator
 
 
 @register
 @dataclass(frozen=True, kw_only=True)
-class ToolEfficiency(SyncEvaluator):
+class ToolEfficiency(MatchingEvaluator):
     """Distinct calls / calls; 1 without calls. Two calls are the same in name and, by `matcher`, arguments.
 
     A call with unknown arguments equals no other. A repeat may be right (polling, a retry): set the
@@ -30,16 +30,6 @@ class ToolEfficiency(SyncEvaluator):
     """
 
     name: ClassVar[str] = "tool_efficiency"
-    reads_calls: ClassVar[bool] = True
-    spellings: ClassVar[Mapping[str, str]] = MATCHER_SPELLINGS
-
-    matcher: MatcherLike = "exact"
-    """How arguments compare: `exact`, `subset` (the call may have more), `superset` (it may have fewer), `ignore`, or
-    an object with options."""
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        object.__setattr__(self, "matcher", matcher_option(self.matcher, self.name))
 
     def measure(self, case: EvalCase) -> Measurement:
         calls = case.tool_calls

@@ -7,14 +7,15 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, ClassVar, Literal
 
-from ..evaluator import Measurement, SyncEvaluator
-from ..matching.arguments import MATCHER_SPELLINGS, MatcherLike, as_matcher, matcher_option
+from ..evaluator import Measurement
+from ..matching.arguments import as_matcher
 from ..matching.exact import made_exactly
 from ..matching.explain import Pairing, matched_text, sentence, unless_all
 from ..matching.match_table import match_table
 from ..matching.pairing import items, longest_common_subsequence, maximum_matching
 from ..model import EvalCase, ExpectedCalls
 from ..registry import register
+from .comparing import MatchingEvaluator
 
 TrajectoryMode = Literal["strict", "in_order", "any_order", "superset", "subset", "precision", "recall", "within"]
 
@@ -23,7 +24,7 @@ _ALL_OR_NOTHING = ("strict", "superset", "subset", "within")
 
 @register
 @dataclass(frozen=True, kw_only=True)
-class ToolTrajectory(SyncEvaluator):
+class ToolTrajectory(MatchingEvaluator):
     """Compares the actual calls (A) with the expected calls (E); two match in name and, by `matcher`, arguments.
 
     With m the size of a largest matching that uses each call once:
@@ -41,8 +42,7 @@ class ToolTrajectory(SyncEvaluator):
     """
 
     name: ClassVar[str] = "tool_trajectory"
-    reads_calls: ClassVar[bool] = True
-    spellings: ClassVar[Mapping[str, str]] = {"match_mode": "mode", **MATCHER_SPELLINGS}
+    spellings: ClassVar[Mapping[str, str]] = {"match_mode": "mode"}
     needs: ClassVar[tuple[str, ...]] = ("expected_tool_calls",)
 
     mode: TrajectoryMode = "in_order"
@@ -50,13 +50,6 @@ class ToolTrajectory(SyncEvaluator):
     `any_order`: the same in any order; `superset`: every expected call was made; `subset`: every actual call was
     expected; `within`: as `subset`, and several may match one; `precision`, `recall`: the share of the actual, or
     expected, calls that match."""
-    matcher: MatcherLike = "exact"
-    """How arguments compare: `exact`, `subset` (the call may have more), `superset` (it may have fewer), `ignore`, or
-    an object with options."""
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        object.__setattr__(self, "matcher", matcher_option(self.matcher, self.name))
 
     def measure(self, case: EvalCase) -> Measurement:
         expected, actual = case.expected_tool_calls or ExpectedCalls(), case.tool_calls

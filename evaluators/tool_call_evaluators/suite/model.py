@@ -60,21 +60,14 @@ MAX_REPETITIONS = 1_000
 
 def _expected_call(value: Any) -> ExpectedCall:
     entries = checked_object(value, EXPECTED_CALL_KEYS, ("name",))
-    name = at("name", text, entries["name"])
-    key = "args" if "args" in entries else "arguments"
+    at("name", text, entries["name"])
     if {"args", "arguments"} <= entries.keys():
         raise FieldError("arguments and args are the same; give one of them", "args")
-    arguments = at(key, _expected_arguments, entries.get(key, {}))
-    for part in ("result", "error"):
-        at(part, check_placeholders, entries.get(part))
-    return ExpectedCall(name, arguments, entries.get("result"), entries.get("error"))
-
-
-def _expected_arguments(value: Any) -> dict[str, Any] | None:
-    if value is not None:
-        check_placeholders(checked_object(value))
-    arguments: dict[str, Any] | None = value
-    return arguments
+    for key, entry in entries.items():
+        if key in ("args", "arguments") and entry is not None:
+            at(key, checked_object, entry)
+        at(key, check_placeholders, entry)
+    return ExpectedCall.from_dict(entries)
 
 
 _ARGUMENTS = {
