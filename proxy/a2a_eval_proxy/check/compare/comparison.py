@@ -20,7 +20,6 @@ from .cards import interface_deltas, interface_pairs, signatures_kept, unsigned,
 from .conversation import InterfaceComparison, Progress, Side
 from .differences import compare, name_refusal
 from .pairing import IdPairing
-from .requests import Requests
 from .sender import Sender
 
 CARD = "agent card"
@@ -108,7 +107,7 @@ async def compare_agent(
 
 def _walk(senders: Sequence[Sender], direct: Interface, proxied: Interface, progress: Progress) -> InterfaceComparison:
     first, again, last = (
-        Side(sender, Requests(interface)) for sender, interface in zip(senders, (direct, direct, proxied), strict=True)
+        Side(sender, interface) for sender, interface in zip(senders, (direct, direct, proxied), strict=True)
     )
     return InterfaceComparison(direct, (first, again, last), progress)
 

@@ -4,20 +4,22 @@ from __future__ import annotations
 
 import asyncio
 import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 from a2a_tool_capture.wire import TERMINAL_STATES, normalize_event
 
-from ...protocol.operations import Binding
-from ..probe.record import Interface
+from ...protocol.operations import Binding, Operation
+from ..probe import push_requests, requests
+from ..probe.record import Activation, Interface, OperationRequest
 from ..probe.responses import context_id_of, state_of, task_id_of
 from .answers import OperationComparison, SideAnswer
 from .cards import unsigned, with_design, without_addresses
 from .differences import PUSH_REFUSED, compare, names_calls, refuses_push
 from .pairing import IdPairing
-from .requests import ComparedRequest, Requests
+from .requests import malformed, unknown_method, wrong_content_type, wrong_version
 from .sender import NO_ANSWER, Sender
 
 Progress = Callable[[str], None]
@@ -31,12 +33,25 @@ _ATTEMPTS = 3
 """What a subscription shows depends on the moment when it begins, too: a difference must show every time."""
 
 
+CONFIG_ID = "a2a-eval-proxy-check"
+WEBHOOK = "https://webhook.invalid/a2a-eval-proxy-check"
+"""A name that cannot exist (RFC 6761): nothing is sent there, as the task has ended."""
+
+_PUSH_CONFIG: dict[str, Callable[[Interface, str], OperationRequest]] = {
+    "create": partial(push_requests.create, configuration={"id": CONFIG_ID, "url": WEBHOOK}),
+    "get": partial(push_requests.get, config_id=CONFIG_ID),
+    "list": push_requests.list_all,
+    "delete": partial(push_requests.delete, config_id=CONFIG_ID),
+}
+_subscribe = partial(requests.subscribe, activation=Activation.NOTHING)
+
+
 @dataclass(slots=True)
 class Side:
     """One way to the agent, over one interface; and what its last message led to."""
 
     sender: Sender
-    requests: Requests
+    interface: Interface
     task: str = ""
     context: str = ""
     ended: bool = False
@@ -47,7 +62,7 @@ class Side:
         self.task, self.context, self.ended, self.running = "", "", False, False
         for part in answer.parts:
             value = part.value
-            if self.requests.interface.binding is Binding.JSONRPC and isinstance(value, dict):
+            if self.interface.binding is Binding.JSONRPC and isinstance(value, dict):
                 value = value.get("result")
             event = normalize_event(value)
             if event is not None:
@@ -93,13 +108,14 @@ class InterfaceComparison:
         """A subscription to a task while it runs, if the agent has one that runs for long enough."""
         for left in reversed(range(_ATTEMPTS)):
             self.progress(f"{self.interface}: {RUNNING}")
-            sent = (side.sender.send(side.requests.send(text, str(uuid.uuid4()), waits=False)) for side in self.sides)
-            for side, answer in zip(self.sides, await asyncio.gather(*sent), strict=True):
+            sent = [_send(side, text, configuration=requests.at_once(side.interface)) for side in self.sides]
+            answers = (side.sender.send(request) for side, request in zip(self.sides, sent, strict=True))
+            for side, answer in zip(self.sides, await asyncio.gather(*answers), strict=True):
                 side.learn(answer)
             if not all(side.running for side in self.sides):
                 return
             trial = InterfaceComparison(self.interface, self.sides, self.progress)
-            direct, again, _ = await trial._about_task(RUNNING, "SubscribeToTask")
+            direct, again, _ = await trial._about_task(RUNNING, _subscribe)
             if min(direct.spread_s, again.spread_s) < _LEAST_RUN_S:
                 return
             if not left or not trial.done[0].faults:
@@ -110,58 +126,51 @@ class InterfaceComparison:
         """The message in each way, without and with a request for tool calls, and the task after it."""
         for asked in (True, False):  # the reads that follow are about the last one
             suffix = " (asking for tool calls)" if asked else ""
-            for stream in (True, False) if streams else (False,):
-                name = "stream" if stream else "send"
-                answers = await self._each(
-                    name + suffix,
-                    lambda side, stream=stream, asked=asked: side.requests.send(  # type: ignore[misc]
-                        text, str(uuid.uuid4()), stream=stream, asked=asked
-                    ),
-                    asked=asked,
-                )
+            activation = Activation.V1 if asked else Activation.NOTHING
+            for operation in (Operation.STREAM, Operation.SEND) if streams else (Operation.SEND,):
+                send = partial(_send, text=text, operation=operation, activation=activation)
+                answers = await self._each(operation + suffix, send, asked=asked)
                 for side, answer in zip(self.sides, answers, strict=True):
                     side.learn(answer)
-            await self._about_task("get" + suffix, "GetTask", asked=asked)
+            await self._about_task("get" + suffix, partial(requests.get, activation=activation), asked=asked)
 
     async def _reads(self, *, pushes: bool) -> None:
         if all(side.context for side in self.sides) and not self.interface.legacy:
-            await self._each("list", lambda side: side.requests.list_tasks(side.context))
+            await self._each("list", lambda side: requests.list_tasks(side.interface, side.context, Activation.NOTHING))
         if all(side.ended for side in self.sides):  # else it would wait for events
-            await self._about_task("subscribe", "SubscribeToTask")
-        if pushes and all(side.task for side in self.sides):
-            for verb in ("Create", "Get", "List", "Delete"):
-                name = f"{verb.lower()} push configuration"
-                await self._each(name, lambda side, verb=verb: side.requests.push_config(verb, side.task))  # type: ignore[misc]
-        await self._about_task("cancel", "CancelTask")
-        await self._each("extended card", lambda side: side.requests.extended_card(), card=True)
+            await self._about_task("subscribe", _subscribe)
+        for verb, build in _PUSH_CONFIG.items() if pushes else ():
+            await self._about_task(f"{verb} push configuration", build)
+        await self._about_task("cancel", requests.cancel)
+        await self._each("extended card", lambda side: requests.extended_card(side.interface), card=True)
 
     async def _errors(self) -> None:
         task = str(uuid.uuid4())
-        direct, *_ = await self._each("unknown task", lambda side: side.requests.about_task("GetTask", task))
+        direct, *_ = await self._each(
+            "unknown task", lambda side: requests.get(side.interface, task, Activation.NOTHING)
+        )
         if direct.status in (NO_ANSWER, "UNAVAILABLE"):
             self.unreachable = direct.end or direct.message
             return
-        await self._each("unknown method", lambda side: side.requests.unknown_method())
-        await self._each("malformed body", lambda side: side.requests.malformed("m"))
-        await self._each("wrong version", lambda side: side.requests.wrong_version())
-        await self._each("wrong content type", lambda side: side.requests.wrong_content_type())
+        await self._each("unknown method", lambda side: unknown_method(side.interface))
+        await self._each("malformed body", lambda side: malformed(side.interface))
+        await self._each("wrong version", lambda side: wrong_version(side.interface))
+        await self._each("wrong content type", lambda side: wrong_content_type(side.interface))
 
-    async def _about_task(self, name: str, operation: str, *, asked: bool = False) -> list[SideAnswer]:
+    async def _about_task(
+        self, name: str, build: Callable[[Interface, str], OperationRequest], *, asked: bool = False
+    ) -> list[SideAnswer]:
         if not all(side.task for side in self.sides):
             return []
-
-        def build(side: Side) -> ComparedRequest:
-            return side.requests.about_task(operation, side.task, asked=asked)
-
-        return await self._each(name, build, asked=asked)
+        return await self._each(name, lambda side: build(side.interface, side.task), asked=asked)
 
     async def _each(
-        self, name: str, build: Callable[[Side], ComparedRequest | None], *, asked: bool = False, card: bool = False
+        self, name: str, build: Callable[[Side], OperationRequest | None], *, asked: bool = False, card: bool = False
     ) -> list[SideAnswer]:
         """Send a request on every side and compare the answers."""
         self.progress(f"{self.interface}: {name}")
-        requests = [build(side) for side in self.sides]
-        sent = [side.sender.send(one) for side, one in zip(self.sides, requests, strict=True) if one is not None]
+        built = [build(side) for side in self.sides]
+        sent = [side.sender.send(one) for side, one in zip(self.sides, built, strict=True) if one is not None]
         if not sent:
             return []
         answers = await asyncio.gather(*sent)
@@ -179,6 +188,16 @@ class InterfaceComparison:
         kept = [delta for delta in deltas if delta.what not in varies]
         self.done.append(OperationComparison(str(self.interface), name, kept, varies))
         return answers
+
+
+def _send(
+    side: Side,
+    text: str,
+    operation: Operation = Operation.SEND,
+    activation: Activation = Activation.NOTHING,
+    configuration: Mapping[str, Any] | None = None,
+) -> OperationRequest:
+    return requests.send(side.interface, operation, text, str(uuid.uuid4()), activation, configuration=configuration)
 
 
 def _varies(what: str, noise: set[str]) -> bool:

@@ -4,79 +4,59 @@ from __future__ import annotations
 
 import asyncio
 import base64
-import ssl
-from collections.abc import Mapping
 from typing import Any
 
 import grpc
 import grpc.aio
 from a2a_tool_capture.errors import ConfigurationError
-from google.protobuf.json_format import MessageToDict, ParseDict
+from google.protobuf.json_format import MessageToDict
 from google.protobuf.message import DecodeError
 from google.rpc import error_details_pb2, status_pb2  # noqa: F401  # registers the types of details
 
 from ...grpc_relay.messages import METHODS, as_json, decoded
-from ..probe.client import MAX_BODY_BYTES, MAX_EVENTS
-from ..probe.grpc_client import ProbeChannels
+from ..probe.client import MAX_EVENTS
+from ..probe.grpc_client import GrpcChannels
+from ..probe.record import OperationRequest
 from .answers import AnswerPart, SideAnswer
-from .requests import GrpcRequest
 
 _DETAILS = "grpc-status-details-bin"
 
 
-class GrpcSender:
-    """Makes calls. `headers` are metadata of each; `secure`: TLS also for addresses without a scheme."""
-
-    def __init__(
-        self, headers: Mapping[str, str], timeout_s: float, tls: ssl.SSLContext | None, *, secure: bool
-    ) -> None:
-        self._metadata = [(name.lower(), value) for name, value in headers.items()]
-        self._timeout_s = timeout_s
-        self._channels = ProbeChannels(tls, secure, MAX_BODY_BYTES)
-
-    async def close(self) -> None:
-        await self._channels.close()
-
-    async def call(self, request: GrpcRequest) -> SideAnswer:
-        """Returns the answer, however it ends."""
-        method = METHODS.get(request.path)
-        message = request.message
-        if not isinstance(message, bytes):
-            message = b"" if method is None else ParseDict(message, method.request_type()).SerializeToString()
-        metadata = [*self._metadata, *request.metadata]
-        try:
-            channel = self._channels.to(request.address)
-        except ConfigurationError as error:  # it concerns this interface of the agent, and no other
-            return SideAnswer(grpc.StatusCode.UNAVAILABLE.name, message=str(error))
-        call = channel.unary_stream(request.path)(message, metadata=metadata, timeout=self._timeout_s)
-        parts: list[AnswerPart] = []
-        times: list[float] = []
-        initial: Any = ()
-        end = ""
-        try:
-            initial = await call.initial_metadata()
-            async for data in call:
-                times.append(asyncio.get_running_loop().time())
-                parts.append(AnswerPart(_value(method.response_type if method else None, data)))
-                if len(parts) > MAX_EVENTS:
-                    end = f"longer than {MAX_EVENTS} messages"
-                    break
-        except grpc.aio.AioRpcError:
-            pass  # its status is read below
-        finally:
-            call.cancel()
-        trailing = await call.trailing_metadata()
-        return SideAnswer(
-            (await call.code()).name,
-            _texts(initial),
-            tuple(parts),
-            streams=method is not None and method.streams,
-            message=await call.details() or "",
-            details=_details(trailing),
-            trailers=_texts(trailing),
-            end=end,
-            spread_s=times[-1] - times[0] if times else 0.0,
-        )
+async def call_whole(channels: GrpcChannels, request: OperationRequest, timeout_s: float) -> SideAnswer:
+    """Returns the answer, however it ends."""
+    method = METHODS.get(request.grpc_target[1])
+    try:
+        call = channels.start(request, timeout_s)
+    except ConfigurationError as error:
+        return SideAnswer(grpc.StatusCode.UNAVAILABLE.name, message=str(error))
+    parts: list[AnswerPart] = []
+    times: list[float] = []
+    initial: Any = ()
+    end = ""
+    try:
+        initial = await call.initial_metadata()
+        async for data in call:
+            times.append(asyncio.get_running_loop().time())
+            parts.append(AnswerPart(_value(method.response_type if method else None, data)))
+            if len(parts) > MAX_EVENTS:
+                end = f"longer than {MAX_EVENTS} messages"
+                break
+    except grpc.aio.AioRpcError:
+        pass  # its status is read below
+    finally:
+        call.cancel()
+    trailing = await call.trailing_metadata()
+    return SideAnswer(
+        (await call.code()).name,
+        _texts(initial),
+        tuple(parts),
+        streams=method is not None and method.streams,
+        message=await call.details() or "",
+        details=_details(trailing),
+        trailers=_texts(trailing),
+        end=end,
+        spread_s=times[-1] - times[0] if times else 0.0,
+    )
 
 
 def _value(message_type: Any, data: bytes) -> Any:

@@ -15,12 +15,12 @@ from a2a_tool_capture.errors import connection_problem
 from ...protocol.operations import decode_json
 from ...protocol.sse import EventTooLargeError, SseEvent, SseSplitter
 from ..probe.client import CONNECT_TIMEOUT_S, MAX_BODY_BYTES, MAX_EVENTS
-from ..probe.record import ProbeRequest
+from ..probe.record import OperationRequest, ProbeRequest
+from ..probe.requests import GRPC
 from .answers import CUT, AnswerPart, SideAnswer, sse_fields
-from .requests import ComparedRequest
 
 if TYPE_CHECKING:
-    from .grpc_sender import GrpcSender
+    from ..probe.grpc_client import GrpcChannels
 
 NO_ANSWER = "no answer"
 _MAX_DEPTH = 200
@@ -41,7 +41,7 @@ class Sender:
         self._http = httpx.AsyncClient(
             headers={**encodings, **headers}, verify=tls or True, timeout=httpx.Timeout(None, connect=CONNECT_TIMEOUT_S)
         )
-        self._grpc: GrpcSender | None = None
+        self._channels: GrpcChannels | None = None
 
     async def __aenter__(self) -> Self:
         return self
@@ -50,18 +50,19 @@ class Sender:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         await self._http.aclose()
-        if self._grpc is not None:
-            await self._grpc.close()
+        if self._channels is not None:
+            await self._channels.close()
 
-    async def send(self, request: ComparedRequest) -> SideAnswer:
-        """Returns the answer, however it ends; status "no answer" without one. Raises GrpcMissingError."""
-        if isinstance(request, ProbeRequest):
+    async def send(self, request: ProbeRequest) -> SideAnswer:
+        """Returns the answer, however it ends; status "no answer" without one."""
+        if not isinstance(request, OperationRequest) or request.method != GRPC:
             return await self._request(request)
-        if self._grpc is None:
-            from .grpc_sender import GrpcSender  # only where it is used: grpcio is an optional dependency
+        from ..probe.grpc_client import GrpcChannels  # only where it is used: grpcio is an optional dependency
+        from .grpc_sender import call_whole
 
-            self._grpc = GrpcSender(self._headers, self._timeout_s, self._tls, secure=self._grpc_tls)
-        return await self._grpc.call(request)
+        if self._channels is None:
+            self._channels = GrpcChannels(self._headers.items(), self._tls, self._grpc_tls, MAX_BODY_BYTES)
+        return await call_whole(self._channels, request, self._timeout_s)
 
     async def _request(self, request: ProbeRequest) -> SideAnswer:
         status, streams, end = NO_ANSWER, False, ""

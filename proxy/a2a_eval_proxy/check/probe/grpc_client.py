@@ -34,14 +34,17 @@ class CallFailed(Exception):  # noqa: N818  # an answer
         self.answered = answered
 
 
-class ProbeChannels:
-    """One channel to each address.
+class GrpcChannels:
+    """Makes calls, over one channel to each address; `metadata` goes with each.
 
     `tls` has the trusted authorities, and the client certificate if it is a `ClientTls`. `secure`: use TLS also for
     addresses without a scheme. Messages of more than `max_bytes` are errors.
     """
 
-    def __init__(self, tls: ssl.SSLContext | None, secure: bool, max_bytes: int) -> None:
+    def __init__(
+        self, metadata: Iterable[tuple[str, str]], tls: ssl.SSLContext | None, secure: bool, max_bytes: int
+    ) -> None:
+        self._metadata = [(name.lower(), value) for name, value in metadata]
         self._tls = tls
         self._secure = secure
         self._options = [("grpc.max_receive_message_length", max_bytes), ("grpc.enable_http_proxy", 0)]
@@ -51,7 +54,17 @@ class ProbeChannels:
         for channel in self._channels.values():
             await channel.close(None)
 
-    def to(self, address: str) -> grpc.aio.Channel:
+    def start(self, request: OperationRequest, timeout_s: float | None = None) -> Any:
+        """Start the call, with a stream of answers: on the wire, every call is the same.
+
+        A body that is not JSON is sent as it is. Raises ConfigurationError, which concerns this interface only.
+        """
+        address, path = request.grpc_target
+        message = _message(request.body, METHODS.get(path))
+        metadata = [*self._metadata, *request.headers]
+        return self._channel_to(address).unary_stream(path)(message, metadata=metadata, timeout=timeout_s)
+
+    def _channel_to(self, address: str) -> grpc.aio.Channel:
         """The channel to HOST:PORT, with a scheme or without. Raises ConfigurationError."""
         if address not in self._channels:
             target = address.rpartition("://")[2].rstrip("/")
@@ -62,27 +75,16 @@ class ProbeChannels:
             self._channels[address] = channel
         return self._channels[address]
 
-
-class GrpcChannels:
-    """Makes calls; `metadata` goes with each. The other arguments are those of ProbeChannels."""
-
-    def __init__(
-        self, metadata: Iterable[tuple[str, str]], tls: ssl.SSLContext | None, secure: bool, max_bytes: int
-    ) -> None:
-        self._metadata = [(name.lower(), value) for name, value in metadata]
-        self._channels = ProbeChannels(tls, secure, max_bytes)
-
-    async def close(self) -> None:
-        await self._channels.close()
-
     async def answers(self, request: OperationRequest, seen: list[tuple[str, str]]) -> AsyncGenerator[bytes, None]:
         """Make the call and yield each message of the answer as JSON; puts the answer's metadata into `seen`.
 
         Leaving the iteration early cancels the call. Raises CallFailed, or ValueError for an answer that is not A2A.
         """
-        address, _, path = request.url.rpartition(f"/{request.interface.grpc_service}/")
-        method = METHODS[f"/{request.interface.grpc_service}/{path}"]
-        call = self._start(address, f"/{request.interface.grpc_service}/{path}", method, request)
+        method = METHODS[request.grpc_target[1]]
+        try:
+            call = self.start(request)
+        except ConfigurationError as error:
+            raise CallFailed(GrpcError(grpc.StatusCode.UNAVAILABLE.name, str(error)), answered=False) from None
         try:
             seen += _texts(await call.initial_metadata())
             async for data in call:
@@ -93,15 +95,6 @@ class GrpcChannels:
         finally:
             call.cancel()
 
-    def _start(self, address: str, path: str, method: A2AMethod, request: OperationRequest) -> Any:
-        """Every call is started as one with a stream of answers, which on the wire is the same. Raises CallFailed."""
-        message = ParseDict(json.loads(request.body), method.request_type()).SerializeToString()
-        try:
-            channel = self._channels.to(address)
-        except ConfigurationError as error:  # it concerns this interface of the agent, and no other
-            raise CallFailed(GrpcError(grpc.StatusCode.UNAVAILABLE.name, str(error)), answered=False) from None
-        return channel.unary_stream(path)(message, metadata=[*self._metadata, *request.headers])
-
     async def _end(self, call: Any, seen: list[tuple[str, str]]) -> None:
         """Read the trailing metadata and status of a call that has ended. Raises CallFailed unless it is OK."""
         trailing = await call.trailing_metadata()
@@ -111,6 +104,15 @@ class GrpcChannels:
             details = next((value for name, value in trailing or () if name == _DETAILS), b"")
             error = _error(code.name, str(await call.details() or ""), details)
             raise CallFailed(error, answered=code not in _GIVEN_UP)
+
+
+def _message(body: bytes, method: A2AMethod | None) -> bytes:
+    """The message with this JSON; empty for a method that A2A does not have."""
+    try:
+        content = json.loads(body)
+    except ValueError:
+        return body
+    return b"" if method is None else ParseDict(content, method.request_type()).SerializeToString()
 
 
 def _texts(metadata: Any) -> list[tuple[str, str]]:

@@ -125,7 +125,6 @@ def ends_task(turn: ProbeTurn) -> bool:
 def _requests_for(interface: Interface, task_id: str) -> dict[GrpcTrial, OperationRequest]:
     """The calls about a task, CancelTask last."""
     get = requests.get(interface, task_id, Activation.NOTHING)
-    versionless = tuple(item for item in get.headers if item[0] != "a2a-version")
     name = interface.extensions_header.lower()
     others = tuple(item for item in get.headers if item[0] != name)
     asked = requests.get(interface, task_id, Activation.V1)
@@ -138,8 +137,7 @@ def _requests_for(interface: Interface, task_id: str) -> dict[GrpcTrial, Operati
         GrpcTrial.CANCEL: requests.cancel(interface, task_id),
     }
     if not interface.legacy:
-        headers = (*versionless, ("a2a-version", UNKNOWN_VERSION))
-        calls[GrpcTrial.UNKNOWN_VERSION] = replace(get, headers=headers)
+        calls[GrpcTrial.UNKNOWN_VERSION] = requests.with_version(get, UNKNOWN_VERSION)
     return calls
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 from urllib.parse import quote
 
@@ -27,18 +27,21 @@ def in_message(interface: Interface, webhook: CheckWebhook) -> dict[str, Any]:
         name = "taskPushNotificationConfig"
     else:
         name = "pushNotificationConfig" if interface.binding is Binding.JSONRPC else "pushNotification"
-    return {name: _configuration(interface, webhook)}
+    return {name: configuration_of(interface, webhook)}
 
 
-def create(interface: Interface, task_id: str, webhook: CheckWebhook) -> OperationRequest:
-    """CreateTaskPushNotificationConfig."""
-    configuration = _configuration(interface, webhook)
+def create(interface: Interface, task_id: str, configuration: Mapping[str, Any]) -> OperationRequest:
+    """CreateTaskPushNotificationConfig; the client may choose the `id` of the configuration."""
+    content: dict[str, Any]
     if not interface.legacy:
         content = {"taskId": task_id, **configuration}
     elif interface.binding is Binding.JSONRPC:
         content = {"taskId": task_id, "pushNotificationConfig": configuration}
     else:
         content = {"parent": f"tasks/{task_id}", "config": {"pushNotificationConfig": configuration}}
+        if config_id := configuration.get("id"):
+            content["configId"] = config_id
+            content["config"]["name"] = _resource(task_id, config_id)
     return _request(interface, PushStep.CREATE, task_id, content)
 
 
@@ -71,7 +74,8 @@ def configurations(exchange: ProbeExchange) -> Iterator[tuple[str, str]]:
                 yield str(inner.get("id") or named), inner["url"]
 
 
-def _configuration(interface: Interface, webhook: CheckWebhook) -> dict[str, Any]:
+def configuration_of(interface: Interface, webhook: CheckWebhook) -> dict[str, Any]:
+    """The configuration of the webhook in the form of the interface."""
     schemes: dict[str, Any] = {"schemes": [SCHEME]} if interface.legacy else {"scheme": SCHEME}
     authentication = {**schemes, "credentials": webhook.credentials}
     return {"url": webhook.url, "token": webhook.token, "authentication": authentication}
@@ -81,8 +85,12 @@ def _named(interface: Interface, task_id: str, config_id: str) -> dict[str, Any]
     if not interface.legacy:
         return {"taskId": task_id, "id": config_id}
     if interface.binding is Binding.GRPC:
-        return {"name": f"tasks/{task_id}/pushNotificationConfigs/{config_id}"}
+        return {"name": _resource(task_id, config_id)}
     return {"id": task_id, "pushNotificationConfigId": config_id}
+
+
+def _resource(task_id: str, config_id: str) -> str:
+    return f"tasks/{task_id}/pushNotificationConfigs/{config_id}"
 
 
 def _request(

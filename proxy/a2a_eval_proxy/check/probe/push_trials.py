@@ -136,16 +136,21 @@ class _PushTrials:
     async def _created(self) -> tuple[PushTrial, dict[PushStep, ProbeExchange]]:
         """A message that is answered at once, whose task then gets a webhook."""
         interface, listening = self._interface, self._listener.new()
-        at_once = {"blocking": False} if interface.legacy else {"returnImmediately": True}
         request = requests.send(
-            interface, Operation.SEND, self._message, uuid.uuid4().hex, Activation.NOTHING, configuration=at_once
+            interface,
+            Operation.SEND,
+            self._message,
+            uuid.uuid4().hex,
+            Activation.NOTHING,
+            configuration=requests.at_once(interface),
         )
         opening = await self._client.exchange(request)
         task_id = first_task_id(opening)
         steps: dict[PushStep, ProbeExchange] = {}
         if not task_id:
             return PushTrial(listening.webhook, opening, "", (), ()), steps
-        create = push_requests.create(interface, task_id, listening.webhook)
+        configuration = push_requests.configuration_of(interface, listening.webhook)
+        create = push_requests.create(interface, task_id, configuration)
         try:
             steps[PushStep.CREATE] = await self._soon(create)
             was_open = not settled_in(await self._get(task_id))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 from urllib.parse import quote, urlencode
 
@@ -56,6 +57,11 @@ def text_message(interface: Interface, text: str, message_id: str) -> dict[str, 
     return {"messageId": message_id, **content}
 
 
+def at_once(interface: Interface) -> dict[str, Any]:
+    """The configuration of a message that is answered before the agent has finished."""
+    return {"blocking": False} if interface.legacy else {"returnImmediately": True}
+
+
 def get(interface: Interface, task_id: str, activation: Activation) -> OperationRequest:
     """GetTask."""
     return build(interface, Operation.GET, activation, "GET", f"/tasks/{quote(task_id, safe='')}", {"id": task_id})
@@ -82,7 +88,19 @@ def cancel(interface: Interface, task_id: str) -> OperationRequest:
 
 def extended_card(interface: Interface) -> OperationRequest:
     """GetExtendedAgentCard; in 0.3 over gRPC GetAgentCard."""
-    return build(interface, Operation.EXTENDED_CARD, Activation.NOTHING, "GET", "/extendedAgentCard", {})
+    path = "/card" if interface.legacy else "/extendedAgentCard"
+    return build(interface, Operation.EXTENDED_CARD, Activation.NOTHING, "GET", path, {})
+
+
+def with_header(request: OperationRequest, name: str, value: str) -> OperationRequest:
+    """The request with this header in place of those of this name, in lower case over gRPC."""
+    name = name.lower() if request.method == GRPC else name
+    return replace(request, headers=(*(item for item in request.headers if item[0] != name), (name, value)))
+
+
+def with_version(request: OperationRequest, version: str) -> OperationRequest:
+    """The request with another protocol version."""
+    return with_header(request, "A2A-Version", version)
 
 
 def build(

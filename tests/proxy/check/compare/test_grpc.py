@@ -14,7 +14,6 @@ import pytest_asyncio
 from a2a.types import a2a_pb2
 from a2a_eval_proxy.check.compare.answers import OperationComparison
 from a2a_eval_proxy.check.compare.conversation import InterfaceComparison, Side
-from a2a_eval_proxy.check.compare.requests import Requests
 from a2a_eval_proxy.check.compare.sender import Sender
 from a2a_eval_proxy.check.probe.record import Interface
 from a2a_eval_proxy.protocol.operations import Binding
@@ -88,7 +87,7 @@ async def behind(agent):
         proxy = BrokenGrpcProxy(agent.address, **breakage)
         async with serving(proxy) as address, Sender({}, 20, None, grpc_tls=False) as sender:
             direct, proxied = (Interface(Binding.GRPC, "1.0", each) for each in (agent.address, address))
-            first, again, last = (Side(sender, Requests(each)) for each in (direct, direct, proxied))
+            first, again, last = (Side(sender, each) for each in (direct, direct, proxied))
             walk = InterfaceComparison(direct, (first, again, last), lambda what: None)
             return await walk.run(["chunks please"], streams=True, pushes=False)
 

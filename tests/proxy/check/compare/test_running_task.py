@@ -11,7 +11,6 @@ import pytest_asyncio
 from a2a_eval_proxy.check.compare import conversation
 from a2a_eval_proxy.check.compare.answers import OperationComparison
 from a2a_eval_proxy.check.compare.conversation import RUNNING, InterfaceComparison, Side
-from a2a_eval_proxy.check.compare.requests import Requests
 from a2a_eval_proxy.check.compare.sender import Sender
 from a2a_eval_proxy.check.probe.client import ProbeClient
 from a2a_eval_proxy.check.probe.dialogue import interfaces_of
@@ -56,7 +55,7 @@ async def compared(agent: Any, direct: Any, proxied: Any) -> list[OperationCompa
         await agent.control.open(gate)
 
     async with Sender({}, PATIENCE_S, None, grpc_tls=False) as sender:
-        sides = [Side(sender, Requests(each)) for each in (direct, direct, proxied)]
+        sides = [Side(sender, each) for each in (direct, direct, proxied)]
         walk = InterfaceComparison(direct, (sides[0], sides[1], sides[2]), lambda what: None)
         opening = asyncio.create_task(opens())
         done = await walk.run([f"long {gate}"], streams=True, pushes=False)
