@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import random
+import re
 import time
 from datetime import UTC, datetime
 
@@ -34,3 +35,9 @@ def new_run_name(prefix: str) -> str:
     """
     now = datetime.now(UTC)
     return f"{prefix}-{now:%Y%m%dT%H%M%S}.{now.microsecond // 1000:03}Z"
+
+
+def prefix_of(run: str) -> str:
+    """The prefix of a name of `new_run_name`, such as the suite of the run; empty for any other name."""
+    found = re.fullmatch(r"(.+)-\d{8}T\d{6}\.\d{3}Z", run)
+    return found[1] if found else ""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Container, Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
@@ -15,6 +15,7 @@ from a2a_tool_capture.models import Finding
 from ..model import ExpectedCall
 from ..suite import Case, CaseTurn, EvaluatorSpec, Expectation, Suite
 from ..suite.case_ids import free_id, printable_id, slug
+from ..suite.lint import READ_BY
 from ..suite.writing import case_dict, suite_text
 from ..suite.yaml_document import MAX_BYTES, MAX_VALUES
 from ..turn_health import calls_unseen
@@ -34,7 +35,7 @@ class _Recorded:
     """Number of conversations."""
 
 
-def record_suite(turns: Iterable[TurnJson], name: str = "recorded") -> str:
+def record_suite(turns: Iterable[TurnJson], name: str = "recorded", known: Suite | None = None) -> str:
     """An editable suite file that expects the tool calls of these turns (as in /api/turns).
 
     Conversations of the same case (or without a case) with the same user messages become one case, which expects their
@@ -42,24 +43,31 @@ def record_suite(turns: Iterable[TurnJson], name: str = "recorded") -> str:
     conversations, or look generated, become placeholders (`generated_values`). Conversations that failed, have unknown
     tool calls or no user message are omitted; comments state how many. A failed tool call is expected behaviour: its
     case omits `tool_error`. The same turns always give the same text, which `load_suite` reads.
+
+    Of the suite `known` everything stays but the expected calls of the cases that were recorded. Without it, cases are
+    in the order of their ids, then conversations without a case by time.
     """
+    scripts = {case.id: tuple(turn.user.strip() for turn in case.turns) for case in (known.cases if known else ())}
     groups: dict[tuple[str | None, tuple[str, ...]], list[RunConversation]] = {}
     left_out: Counter[str] = Counter()
-    by_time = sorted(follow(turns), key=lambda item: [item.executed[0][key] for key in ("started_at", "turn_id")])
-    for conversation in by_time:
+    for conversation in sorted(follow(turns), key=_order):
+        said = tuple(turn["user_text"].strip() for turn in conversation.executed)
         if problem := _problem(conversation):
             left_out[problem] += 1
+        elif said != scripts.get(conversation.case_id or "", said):
+            left_out["conversations with other messages than their case"] += 1
         else:
-            said = tuple(turn["user_text"].strip() for turn in conversation.executed)
             groups.setdefault((conversation.case_id, said), []).append(conversation)
     ids: set[str] = set()
-    recorded = _merged(_case(group, ids) for group in groups.values())
+    recorded = _merged((_case(group, ids) for group in groups.values()), scripts)
     kept = _within_bounds(recorded)
     if len(kept) < len(recorded):
         left_out["beyond the size limit of a suite file"] += len(recorded) - len(kept)
     cases = tuple(item.case for item in kept)
     working = not cases or any(case.evaluators is None for case in cases)
     suite = Suite(name=name, evaluators=(EXPECTED_CALLS, *([WORKING_TOOLS] if working else [])), cases=cases)
+    if known is not None:
+        suite = _renewed(known, {case.id: case for case in cases})
     comments = ["Recorded. The suite expects what the agent did: check that this was correct before relying on it."]
     comments += [f"Left out, {reason}: {count}." for reason, count in sorted(left_out.items())]
     return suite_text(suite, comments, {item.case.id: item.comments for item in kept})
@@ -115,11 +123,34 @@ def _case(group: Sequence[RunConversation], ids: set[str]) -> _Recorded:
     return _Recorded(case, tuple(comments), len(group))
 
 
-def _merged(cases: Iterable[_Recorded]) -> list[_Recorded]:
-    """Each case once; one of several conversations has a comment with their number."""
+def _order(conversation: RunConversation) -> tuple[bool, str, str, str]:
+    """Not by time where there are ids: a run holds several conversations at a time."""
+    first = conversation.executed[0]
+    return not conversation.case_id, conversation.case_id or "", first["started_at"], first["turn_id"]
+
+
+def _renewed(suite: Suite, recorded: dict[str, Case]) -> Suite:
+    """`suite` with the expected calls of the `recorded` cases, and with those that it does not have."""
+    cases = []
+    for case in suite.cases:
+        if new := recorded.pop(case.id, None):
+            pairs = zip(case.turns, new.turns, strict=True)
+            turns = (replace(old, expect=replace(old.expect, tool_calls=own.expect.tool_calls)) for old, own in pairs)
+            evaluators = suite.evaluators if case.evaluators is None else case.evaluators
+            working = tuple(spec for spec in evaluators if spec.name != WORKING_TOOLS.name)
+            case = replace(case, turns=tuple(turns), evaluators=working if new.evaluators else case.evaluators)
+        cases.append(case)
+    reads = {spec.name for spec in suite.evaluators}.intersection(READ_BY["tool_calls"])
+    evaluators = suite.evaluators if reads else (*suite.evaluators, EXPECTED_CALLS)
+    return replace(suite, cases=(*cases, *recorded.values()), evaluators=evaluators)
+
+
+def _merged(cases: Iterable[_Recorded], known: Container[str]) -> list[_Recorded]:
+    """Each case once; one of several conversations has a comment with their number. Cases that are `known` stay."""
     equal: dict[str, list[_Recorded]] = {}
     for item in cases:
-        content = canonical([case_dict(replace(item.case, id=""), Suite(name="")), item.comments])
+        case_id = item.case.id if item.case.id in known else ""
+        content = canonical([case_dict(replace(item.case, id=case_id), Suite(name="")), item.comments])
         equal.setdefault(content, []).append(item)
     merged = []
     for first, *others in equal.values():

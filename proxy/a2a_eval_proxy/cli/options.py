@@ -334,6 +334,7 @@ class CompareOptions(StoreOption):
 
 
 class RecordOptions(StoredRunOptions):
+    suite: str | None = option(types.FILE, "Suite to keep, except for the calls that it expects.", None)
     out: Path | None = option(types.OUTPUT_FILE, "File to write; must not exist. Default: standard output.", None)
 
 

@@ -115,17 +115,21 @@ def record(options: RecordOptions) -> None:
     one, and so do cases with the same messages and tool calls. Values that differ between conversations become
     placeholders, as do values that look generated (UUIDs, times, tokens).
     Failed conversations, and those whose tool calls could not be captured, are left out.
+    With --suite, everything else of that suite stays: other expectations, agent, evaluators and gates.
 
     \b
-    Example: a2a-eval-proxy record --run monday --out suite.yaml
+    Example: a2a-eval-proxy record --run monday --suite suite.yaml --out new.yaml
     """
+    from tool_call_evaluators import load_suite
+
     from ..output_files import write_out
     from ..runs.record import record_run
 
     out = options.out
     if out is not None and out.exists():
         raise click.UsageError(f"--out: {out} already exists; choose another file (existing files are kept)")
-    recording = run_async(record_run(options.store, options.run))
+    known = None if options.suite is None else load_suite(options.suite)
+    recording = run_async(record_run(options.store, options.run, known))
     if out is None:
         echo_document(recording.text)
     else:

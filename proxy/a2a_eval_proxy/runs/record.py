@@ -7,8 +7,9 @@ from itertools import takewhile
 
 from tool_call_evaluators.report.wording import counted
 from tool_call_evaluators.runs.recording import record_suite
-from tool_call_evaluators.suite import parse_suite
+from tool_call_evaluators.suite import Suite, parse_suite
 
+from ..ids import prefix_of
 from ..settings.store_url import masked_url
 from ..store import StoreError
 from .stored_turns import compact, open_existing_store, turns_of
@@ -27,15 +28,15 @@ class Recording:
     left_out: tuple[str, ...]
 
 
-async def record_run(location: str, run: str | None) -> Recording:
-    """A suite that expects what the agent did in one run or (None) in all.
+async def record_run(location: str, run: str | None, known: Suite | None = None) -> Recording:
+    """A suite that expects what the agent did in one run or (None) in all. Else it is the suite `known`, if given.
 
     Raises StoreError where there is no store or no such run, NothingToRecordError.
     """
     async with open_existing_store(location) as store:
         turns = [compact(turn) async for turn in turns_of(store, run)]
-    text = record_suite(turns, run or "recorded")
-    cases = len(parse_suite(text).cases)
+    text = record_suite(turns, prefix_of(run or "") or "recorded", known)
+    cases = len(parse_suite(text, allow_plugins=True).cases)  # they have run if `known` has any
     if not cases:
         where = f"store {masked_url(location)}" + (f", run {run!r}" if run else "")
         raise NothingToRecordError(

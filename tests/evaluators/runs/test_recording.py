@@ -35,7 +35,7 @@ def test_the_demo_is_recorded_and_passes_its_own_recording():
     turns = [json.loads(line) for line in lines]
     suite, text = recorded(turns, name="shop")
     assert suite.name == "shop"
-    assert [case.id for case in suite.cases] == list(dict.fromkeys(turn["case_id"] for turn in turns))
+    assert [case.id for case in suite.cases] == sorted({turn["case_id"] for turn in turns})
     assert "{amount_eur: 64, " in text
     (trajectory, _) = suite.build_evaluators()
     position: dict[str, int] = {}
