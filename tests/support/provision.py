@@ -14,7 +14,7 @@ import sys
 import tarfile
 import tempfile
 import zipfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 import pytest
@@ -40,16 +40,34 @@ def python_with(requirements: Path) -> Path:
     """The interpreter of an environment with exactly what the file pins. Raises UnavailableError."""
 
     def build(folder: Path) -> None:
-        _run(sys.executable, "-m", "venv", "--without-pip", str(folder))
-        python = str(folder / "bin/python")
-        try:
-            # Neither of them compiles: what is imported is compiled then; of some packages that is a small part.
-            _run(sys.executable, "-m", "uv", "pip", "install", "--python", python, "--no-deps", "-r", str(requirements))
-        except subprocess.CalledProcessError:  # pip knows indexes that uv does not: those of its own configuration
-            pip = [sys.executable, "-m", "pip", "--python", python, "install", "--quiet"]
-            _run(*pip, "--no-deps", "--no-cache-dir", "--no-compile", "-r", str(requirements))
+        _install(folder, sys.executable, "--no-deps", "-r", str(requirements))
 
     return _provide(requirements.stem, [requirements], build) / "bin/python"
+
+
+def resolved_python(folder: Path, requirements: Iterable[str], base: str = sys.executable) -> Path:
+    """The interpreter of a new environment of `base` in `folder`, with the newest versions that the requirements allow
+    and with what these require. Skips the test if it cannot be made."""
+
+    def provide() -> Path:
+        try:
+            _install(folder, base, *requirements)
+        except subprocess.CalledProcessError as error:
+            detail = error.stderr.strip().splitlines()[-1]
+            raise UnavailableError(f"the environment could not be made: {detail}") from error
+        return folder / "bin/python"
+
+    return _or_skip(provide)
+
+
+def other_python(version: str) -> str:
+    """An interpreter of that version (`3.13`), also one of pyenv. Skips the test where there is none."""
+    pyenv = Path(os.environ.get("PYENV_ROOT", "~/.pyenv")).expanduser()
+    found = [shutil.which(f"python{version}"), *map(str, sorted(pyenv.glob(f"versions/{version}.*/bin/python")))]
+    for interpreter in filter(None, found):  # a shim of pyenv may name a version that is not selected
+        if subprocess.run([interpreter, "-c", ""], capture_output=True, check=False).returncode == 0:
+            return interpreter
+    pytest.skip(f"no Python {version}")
 
 
 def provided_python(requirements: Path) -> Path | None:
@@ -144,6 +162,18 @@ def _build(name: str, home: Path, build: Callable[[Path], None]) -> None:
             _failed[home] = f"environment {name!r} could not be made: {reason}"
             raise UnavailableError(_failed[home]) from error
         building.rename(home)
+
+
+def _install(folder: Path, base: str, *what: str) -> None:
+    """Make an environment of the interpreter `base`. Nothing is compiled: what is imported is compiled then; of some
+    packages that is a small part. Raises CalledProcessError, TimeoutExpired."""
+    _run(base, "-m", "venv", "--without-pip", str(folder))
+    python = str(folder / "bin/python")
+    try:
+        _run(sys.executable, "-m", "uv", "pip", "install", "--python", python, *what)
+    except subprocess.CalledProcessError:  # pip knows indexes that uv does not: those of its own configuration
+        pip = [sys.executable, "-m", "pip", "--python", python, "install", "--quiet", "--no-cache-dir", "--no-compile"]
+        _run(*pip, *what)
 
 
 def _run(*command: str) -> None:

@@ -1,0 +1,94 @@
+"""The proxy runs with the lowest versions that it says it needs, with the newest, and with other versions of Python."""
+
+from __future__ import annotations
+
+import asyncio
+import subprocess
+import tomllib
+from collections.abc import Callable, Iterator
+from contextlib import AsyncExitStack
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import pytest
+from a2a_tool_capture import CaptureClient
+from agents.grpc_agent import grpc_agent
+from deployment.containers import REPOSITORY
+from packaging.requirements import Requirement
+from support.patience import PATIENCE_S
+from support.postgres_server import PostgresServer
+from support.provision import ROOT, other_python, resolved_python
+from support.proxy import Proxy
+
+EXTRAS = "grpc", "postgres", "pytest", "signing"
+IMPORTED = "psycopg", "asyncpg", "procrastinate", "sqlalchemy", "jwt", "rfc8785", "a2a_eval_proxy.pytest_plugin"
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]  # where nothing is cached, packages are downloaded
+
+
+def required() -> list[Requirement]:
+    """The direct requirements of the proxy and of `EXTRAS`."""
+    content = tomllib.loads((REPOSITORY / "pyproject.toml").read_text("utf-8"))
+    extras = content["project"]["optional-dependencies"]
+    lines: list[str] = content["tool"]["hatch"]["metadata"]["hooks"]["custom"]["dependencies"]
+    return [Requirement(line) for line in [*lines, *(line for name in EXTRAS for line in extras[name])]]
+
+
+def lowest(requirement: Requirement) -> str:
+    """The requirement of exactly its lowest version, which has to exist."""
+    (floor,) = [one.version for one in requirement.specifier if one.operator == ">="]
+    pinned = Requirement(str(requirement))
+    pinned.specifier &= f"=={floor}"
+    return str(pinned)
+
+
+@pytest.fixture
+def folder() -> Iterator[Path]:
+    """Beside other environments: packages are linked, not copied, where the cache of uv is on the same disk."""
+    ROOT.mkdir(exist_ok=True)
+    with TemporaryDirectory(prefix="versions-", dir=ROOT, ignore_cleanup_errors=True) as name:
+        yield Path(name)
+
+
+@pytest.fixture(autouse=True)
+def _checkout(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """What is under test is this checkout, and what it writes stays with the test."""
+    roots = ":".join(str(REPOSITORY / name) for name in ("extension", "evaluators", "proxy"))
+    monkeypatch.setenv("PYTHONPATH", roots)
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+
+
+def demonstrate(python: Path) -> None:
+    done = subprocess.run([python, "-m", "a2a_eval_proxy", "demo"], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "scored each turn: 12 passed, 3 failed" in " ".join(done.stdout.split())
+
+
+async def serve(python: Path, store: Path, *arguments: str) -> None:
+    """Through `serve`, one message over HTTP and one over gRPC, with telemetry of its own, which the agent refuses."""
+    async with grpc_agent() as agent, AsyncExitStack() as stack:
+        stack.enter_context(pytest.MonkeyPatch.context()).setenv("OTEL_EXPORTER_OTLP_ENDPOINT", agent.url)
+        proxy = Proxy(agent.url, store, *arguments, command=(python, "-m", "a2a_eval_proxy"))
+        await asyncio.to_thread(stack.enter_context, proxy)
+        for address in (proxy.url, f"grpc://{proxy.grpc_address}"):
+            async with CaptureClient(address, timeout_s=PATIENCE_S) as client:
+                turn = await client.send(f"chunks to {address}")
+            assert [call.name for call in turn.tool_calls] == ["search", "convert"]
+            stored = await asyncio.to_thread(proxy.turn_of, f"chunks to {address}")
+            assert [call["name"] for call in stored["tool_calls"]] == ["search", "convert"]
+        assert "telemetry failed" not in proxy.stderr()
+
+
+@pytest.mark.parametrize("version", [lowest, str])
+async def test_with_the_lowest_and_the_newest_versions(
+    version: Callable[[Requirement], str], folder: Path, tmp_path: Path, postgres: PostgresServer
+) -> None:
+    python = resolved_python(folder, map(version, required()))
+    subprocess.run([python, "-c", f"import {', '.join(IMPORTED)}"], check=True)
+    options = "--grpc", "127.0.0.1:0", "--store", postgres.new_database()
+    await asyncio.gather(asyncio.to_thread(demonstrate, python), serve(python, tmp_path / "turns.db", *options))
+
+
+@pytest.mark.parametrize("version", ["3.12", "3.13", "3.14"])
+def test_with_other_versions_of_python(version: str, folder: Path) -> None:
+    demonstrate(resolved_python(folder, map(str, required()), other_python(version)))
