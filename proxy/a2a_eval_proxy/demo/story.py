@@ -16,13 +16,14 @@ from typing import Any
 from rich.console import Console
 from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+from tool_call_evaluators.report.wording import score_text
 from tool_call_evaluators.suite import Suite, load_suite
 
 from ..app import RunningProxy, run_proxy
 from ..runs.report_files import publish_report
 from ..runs.run_result import judge_turns
 from ..runs.stored_turns import write_turns
-from ..runs.tables import passed, score_text, turn_table
+from ..runs.tables import passed, turn_table
 from ..settings import Settings
 from .agent import run_agent
 from .traffic import CASE_HEADER, send_suite
@@ -100,7 +101,7 @@ def _summarize(turns: Sequence[Turn], suite: Suite, seen: int, console: Console)
         for result in turn["evaluations"]:
             if not result["passed"]:
                 case, reason = escape(str(turn["case_id"])), escape(result["reason"])
-                line = f"  [bold]{case}[/bold]  {result['evaluator']} {score_text(result)}: {reason}"
+                line = f"  [bold]{case}[/bold]  {result['evaluator']} {score_text(result['score'])}: {reason}"
                 console.print(line, soft_wrap=True)
 
 

@@ -23,6 +23,7 @@ from tool_call_evaluators.report.wording import (
     gate_sign,
     one_line,
     printable,
+    score_text,
     usage_text,
     users_text,
 )
@@ -166,11 +167,6 @@ def users_line(users: Sequence[UserRecord]) -> str:
     return text and f"simulated users: {text}"
 
 
-def score_text(result: Mapping[str, Any]) -> str:
-    """A score for people, with two decimals; a dash without a score."""
-    return "-" if result["score"] is None else f"{result['score']:.2f}"
-
-
 def passed(turn: TurnJson) -> bool:
     """Whether the turn did not break off, and none of its results failed or errored. Without results it has not."""
     results = turn["evaluations"]
@@ -275,7 +271,8 @@ def _score(result: Mapping[str, Any]) -> str:
         return escape(plain(result["label"], _LONGEST_LABEL))
     if result["score"] is None:
         return f"[dim]{result['status']}[/dim]" if result["status"] == "skipped" else f"[red]{result['status']}[/red]"
-    return score_text(result) if result["passed"] is not False else f"[red]{score_text(result)}[/red]"
+    score = score_text(result["score"])
+    return score if result["passed"] is not False else f"[red]{score}[/red]"
 
 
 def _calls(turn: TurnJson) -> list[str]:

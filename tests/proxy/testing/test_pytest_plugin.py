@@ -148,7 +148,7 @@ async def test_it(a2a_proxy):
         'E       ~ search(q="weather Berlin")',
         'E           q: expected "weather Paris", got "weather Berlin"',
         "E       - book()   (not made)",
-        "E       + convert(c=21.0)   (not expected)",
+        "E       + convert(c=21)   (not expected)",
         "test_agent.py:*: AssertionError",
     ])  # fmt: skip
     assert "assertions.py" not in result.stdout.str()
