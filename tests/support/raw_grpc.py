@@ -10,23 +10,38 @@ from support.patience import PATIENCE_S
 PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + b"\x00\x00\x00\x04\x00\x00\x00\x00\x00"
 """What begins a connection of HTTP/2, with empty settings."""
 
-_FIELDS = (
-    (b":method", b"POST"),
-    (b":scheme", b"http"),
-    (b":path", b"/test.Service/\xff"),
-    (b":authority", b"agent"),
-    (b"te", b"trailers"),
-    (b"content-type", b"application/grpc"),
-)
-_HEADERS = b"".join(b"\x00%c%b%c%b" % (len(name), name, len(value), value) for name, value in _FIELDS)
 
-PATH_NOT_UTF8 = PREFACE + b"%b\x01\x04\x00\x00\x00\x01%b" % (len(_HEADERS).to_bytes(3, "big"), _HEADERS)
-"""A call whose path is not UTF-8: grpcio's server in asyncio does not survive it."""
+def raw_call(path: bytes, *fields: tuple[bytes, bytes]) -> bytes:
+    """A connection with one call, whose message is empty, with these further header fields."""
+    fields = (
+        (b":method", b"POST"),
+        (b":scheme", b"http"),
+        (b":path", path),
+        (b":authority", b"agent"),
+        (b"te", b"trailers"),
+        (b"content-type", b"application/grpc"),
+        *fields,
+    )
+    headers = b"".join(b"\x00%c%b%c%b" % (len(name), name, len(value), value) for name, value in fields)
+    return PREFACE + _frame(1, 4, headers) + _frame(0, 1, b"\x00" * 5)
 
 
-def deliver(address: str, data: bytes) -> None:
-    """Send the bytes to HOST:PORT, and read a part of the answer."""
+def _frame(kind: int, flags: int, payload: bytes) -> bytes:
+    return b"%b%c%c\x00\x00\x00\x01%b" % (len(payload).to_bytes(3, "big"), kind, flags, payload)
+
+
+PATH_NOT_UTF8 = raw_call(b"/test.Service/\xff")
+"""A call that ends grpcio's server in asyncio."""
+
+
+def deliver(address: str, data: bytes, until: bytes = b"") -> bytes:
+    """Send the bytes to HOST:PORT, and return the answer up to where `until` has arrived, or its end."""
     host, _, port = address.rpartition(":")
+    answer = b""
     with socket.create_connection((host, int(port)), timeout=PATIENCE_S) as connection, suppress(ConnectionError):
         connection.sendall(data)
-        connection.recv(65536)
+        while part := connection.recv(65536):
+            answer += part
+            if until in answer:
+                break
+    return answer

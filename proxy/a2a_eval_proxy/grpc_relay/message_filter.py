@@ -14,15 +14,36 @@ from google.protobuf.json_format import MessageToDict
 from google.protobuf.message import Message
 
 from ..protocol.extension_scanner import MARKER, KeepTask
+from .messages import as_json
 
 _MARKER = MARKER.encode()
 _STRUCT = "google.protobuf.Struct"
 _TASK_IDS = ("id", "task_id")
+_NUMBER_BYTES = 9
+"""The size of a number; content that is empty in JSON takes fewer bytes."""
 
 
 def may_hold_extension(data: bytes) -> bool:
     """Whether an encoded message must be read; never wrongly False: strings are encoded as they are."""
     return _MARKER in data
+
+
+def replace_unreadable_calls(message: Message) -> None:
+    """Put the reason in place of each tool call that cannot be read as JSON, so that its readers report the call."""
+    for field, value in message.ListFields():
+        if field.message_type is None:
+            continue
+        if field.name == places.METADATA and field.message_type.full_name == _STRUCT:
+            for name in filter(is_capture_uri, value.fields):
+                calls = value.fields[name]
+                for call in calls.list_value.values if calls.HasField("list_value") else (calls,):
+                    try:
+                        as_json(call)
+                    except ValueError as error:
+                        call.string_value = str(error)
+        elif field.json_name in places.HOLDERS:
+            for held in value if field.is_repeated else (value,):
+                replace_unreadable_calls(held)
 
 
 class MessageFilter:
@@ -52,7 +73,7 @@ class MessageFilter:
         update: Any = event.artifact_update
         if self._kept(update):
             return True
-        artifact = MessageToDict(update.artifact)
+        artifact = _outline(update.artifact)
         name = update.artifact.artifact_id
         exists_for_calls = places.exists_for_calls(artifact)
         if name not in self._withheld:
@@ -94,7 +115,7 @@ class MessageFilter:
             own = [
                 number
                 for number, entry in enumerate(entries)
-                if not self._kept(entry, kept) and places.exists_for_calls(MessageToDict(entry))
+                if not self._kept(entry, kept) and places.exists_for_calls(_outline(entry))
             ]
             if len(own) < len(entries) or name in ("artifacts", "history"):  # a message must have parts
                 if name == "artifacts":
@@ -103,6 +124,21 @@ class MessageFilter:
                     del entries[number]
         for entry in entries:
             self._strip(entry, kept)
+
+
+def _outline(entry: Message) -> dict[str, Any]:
+    """The JSON of an artifact, message or part as far as `places` reads it: content that is not empty may be True."""
+    outline: dict[str, Any] = {}
+    for field, value in entry.ListFields():
+        if field.message_type is None:
+            outline[field.name] = list(value) if field.is_repeated else value
+        elif field.message_type.full_name == _STRUCT and field.name == places.METADATA:
+            outline[field.name] = {name: [True] * bool(item.list_value.values) for name, item in value.fields.items()}
+        elif field.is_repeated:
+            outline[field.name] = [_outline(item) for item in value]
+        else:
+            outline[field.name] = MessageToDict(value) if value.ByteSize() < _NUMBER_BYTES else True
+    return outline
 
 
 def _strip_metadata(holder: Message, metadata: Any) -> None:

@@ -22,7 +22,10 @@ _SMALL = 256 * 1024
 """A message up to this length has room for few values."""
 
 _MAX_VALUES = 100_000
-"""As JSON, a value takes about 10 us, during which nothing else is relayed."""
+"""As JSON, a value takes about 10 us, during which nothing else is relayed. Filtering one takes less."""
+
+_CONTENT = "google.protobuf.Value"
+"""What a message that is not read as JSON may hold any number of."""
 
 _OPERATIONS = {
     "SendMessage": Operation.SEND,
@@ -93,7 +96,7 @@ METHODS = _methods()
 
 
 def decoded(message_type: type[Message], data: bytes | None) -> Message:
-    """The message that `data` encodes. Raises ValueError, also for one with too many values to be read.
+    """The message that `data` encodes. Raises ValueError, also for one with too many parts, fields and names.
 
     `data` is None where the agent ended a call with OK, and without the message that the method returns.
     """
@@ -104,13 +107,14 @@ def decoded(message_type: type[Message], data: bytes | None) -> Message:
         message.ParseFromString(data)
     except DecodeError as error:
         raise ValueError(f"not a {message_type.DESCRIPTOR.full_name}: {error}") from None
-    if len(data) > _SMALL and _is_dense(message):
-        raise ValueError("too many values to be read")
+    check_values(message, content=False)
     return message
 
 
-def _is_dense(message: Message) -> bool:
-    """Whether it has more than `_MAX_VALUES` values."""
+def check_values(message: Message, *, content: bool = True) -> None:
+    """Raises ValueError for more than `_MAX_VALUES` values. `content`: those in metadata and data count, too."""
+    if message.ByteSize() <= _SMALL:
+        return
     found, pending = 0, [message]
     while pending and found <= _MAX_VALUES:
         for field, value in pending.pop().ListFields():
@@ -120,15 +124,20 @@ def _is_dense(message: Message) -> bool:
             elif not field.is_repeated:
                 value = (value,)
             found += len(value)
-            if kind is not None:
+            if kind is not None and (kind.full_name != _CONTENT or content):
                 pending.extend(value)
-    return found > _MAX_VALUES
+    if found > _MAX_VALUES:
+        raise ValueError("too many values to be read")
 
 
 def as_json(message: Message) -> dict[str, Any]:
-    """The message as ProtoJSON; an event of 0.3 has its Message under the name of 1.0. Raises ValueError."""
+    """The message as ProtoJSON; an event of 0.3 has its Message under the name of 1.0.
+
+    Raises ValueError for one with too many values, a number that JSON lacks, or that nests too deeply.
+    """
+    check_values(message)
     try:
         content: dict[str, Any] = MessageToDict(message)
-    except (JsonFormatError, TypeError, RecursionError) as error:  # a number that JSON lacks, or nested too deeply
+    except (JsonFormatError, TypeError, RecursionError) as error:
         raise ValueError(str(error)) from None
     return content

@@ -27,13 +27,16 @@ from .client_messages import ClientMessages
 from .error_details import shown_error
 from .extended_card import rewrite_card
 from .held_messages import ClientReadsNothingError, HeldMessages
-from .message_filter import MessageFilter
+from .message_filter import MessageFilter, replace_unreadable_calls
 from .messages import METHODS, A2AMethod, as_json, decoded
 from .metadata import client_of, from_headers, to_headers
 from .webhooks import WebhookCall, refuse, webhooks_in, with_own_urls
 
 _STATUS_S = 0.05
 """How long empty initial metadata waits for what follows."""
+
+_MAX_TIMEOUT_S = 100 * 365 * 86_400
+"""The library takes a deadline after the year 2262 for one in the past."""
 
 _UNDECIDED = frozenset(
     {
@@ -137,7 +140,9 @@ class RelayedCall:
         A message that does not go out together with the call may meet an agent that has already responded. grpc.aio
         then forgets the agent's status and reports INTERNAL.
         """
-        options = {"metadata": self._agent_metadata(), "timeout": self._context.time_remaining()}
+        left_s = self._context.time_remaining()
+        timeout = None if left_s is None else min(left_s, _MAX_TIMEOUT_S)
+        options = {"metadata": self._agent_metadata(), "timeout": timeout}
         if request is None:
             return self._channel.stream_stream(self._path)(**options)
         return self._channel.unary_stream(self._path)(request, **options)
@@ -330,25 +335,43 @@ class RelayedCall:
         filters = cleaner is not None and cleaner.needs(data)
         try:
             message = decoded(method.response_type, data)
-            content = as_json(message)
-            shown = _filtered(cleaner, message) if cleaner is not None and filters else data
         except ValueError as error:
             if filters and self._asks:
                 raise UnreadableMessageError(str(error)) from None
-            tap.stop_reading("unreadable_message", f"a message of the agent cannot be read: {error}")
+            _unread(tap, error)
             return data
         if tap.unreadable is None:
-            body = orjson.dumps(content)
-            if method.streams:
-                tap.events([SseEvent(body, body)], [content])
-            else:
-                tap.arrived(body)
-                tap.response(200, body, content)
-        return shown
+            _report(method, tap, message)
+        return _filtered(cleaner, message) if cleaner is not None and filters else data
 
     def _report_status(self, code: grpc.StatusCode, details: str | None) -> None:
         if self._tap is not None:
             self._tap.refused(f"gRPC status {code.name}: {details or 'without details'}")
+
+
+def _report(method: A2AMethod, tap: Tap, message: Message) -> None:
+    """Report a message of the agent to capture, without the tool calls that cannot be read."""
+    try:
+        try:
+            content = as_json(message)
+        except ValueError:
+            readable = type(message)()
+            readable.CopyFrom(message)
+            replace_unreadable_calls(readable)
+            content = as_json(readable)
+    except ValueError as error:
+        _unread(tap, error)
+        return
+    body = orjson.dumps(content)
+    if method.streams:
+        tap.events([SseEvent(body, body)], [content])
+    else:
+        tap.arrived(body)
+        tap.response(200, body, content)
+
+
+def _unread(tap: Tap, error: ValueError) -> None:
+    tap.stop_reading("unreadable_message", f"a message of the agent cannot be read: {error}")
 
 
 def _filtered(cleaner: MessageFilter, message: Message) -> bytes | None:

@@ -23,7 +23,8 @@ from a2a_tool_capture.spec import EXTENSIONS_HEADER, LEGACY_EXTENSIONS_HEADER
 from google.protobuf.message import DecodeError, Message
 from google.rpc.error_details_pb2 import ErrorInfo
 
-from ..grpc_relay.messages import METHODS, decoded
+from ..grpc_relay.message_filter import may_hold_extension, replace_unreadable_calls
+from ..grpc_relay.messages import METHODS, check_values, decoded
 from ..net.http_client import UpstreamError, UpstreamTimeoutError
 from ..settings import Settings
 from .card import ConfiguredCard, offered
@@ -83,7 +84,11 @@ class _ChannelOfExchange:
         """The decoded message; an empty one where it is not readable, since grpcio hides exceptions."""
         method = METHODS[path]
         try:
-            return decoded(method.response_type, data)
+            message = decoded(method.response_type, data)
+            if data is not None and may_hold_extension(data):
+                replace_unreadable_calls(message)  # a2a-sdk could not write them as JSON
+            check_values(message)
+            return message
         except ValueError as error:
             self._exchange.unreadable = error
             return method.response_type()

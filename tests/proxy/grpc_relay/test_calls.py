@@ -16,6 +16,7 @@ from a2a_eval_proxy.errors import GrpcMissingError, ListenError
 from agents.grpc_agent import UNLIMITED, grpc_agent
 from support.grpc_proxy import running_proxy
 from support.patience import PATIENCE_S
+from support.raw_grpc import deliver, raw_call
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 SERVICE = "/test.Service/"
@@ -148,6 +149,12 @@ async def test_the_agent_sees_how_much_time_is_left(agent, proxied):
     with_deadline, without = agent.service.time_left[-2:]
     assert 0 < with_deadline < 1100  # gRPC rounds up
     assert without is None
+
+
+async def test_a_deadline_of_thousands_of_years(proxy):
+    data = raw_call(b"/test.Service/UnaryUnary", (b"grpc-timeout", b"99999999H"))
+    answer = await asyncio.to_thread(deliver, proxy.grpc_address, data, until=b"grpc-status")
+    assert b"grpc-status\x010" in answer
 
 
 async def test_a_deadline_ends_the_call_at_the_agent_too(agent, proxied):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import socket
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
@@ -12,7 +13,9 @@ import grpc
 import grpc.aio
 import httpx
 import pytest
-from a2a_tool_capture import URI
+from a2a.types import SendMessageRequest, SendMessageResponse, StreamResponse, Task, a2a_pb2_grpc
+from a2a_tool_capture import METADATA_KEY, URI
+from google.protobuf.json_format import MessageToDict, ParseDict
 from proxy.grpc_relay.test_calls import Caller
 from support.grpc_proxy import running_proxy
 from support.patience import PATIENCE_S
@@ -143,6 +146,69 @@ async def test_a_message_that_names_the_extension_and_cannot_be_read(tmp_path, a
     else:
         assert outcome["code"] is grpc.StatusCode.INTERNAL
         assert "may hold tool calls" in outcome["details"]
+
+
+class _Agent(a2a_pb2_grpc.A2AServiceServicer):
+    """Reports two calls, the second one with these arguments, to whom asks; `asked` is whether the last request did."""
+
+    def __init__(self, arguments: dict[str, Any]) -> None:
+        self._arguments = arguments
+        self.asked = False
+
+    async def SendMessage(self, request: Any, context: Any) -> Any:  # noqa: N802
+        self.asked = ("a2a-extensions", URI) in context.invocation_metadata()
+        return SendMessageResponse(task=self._task())
+
+    async def SendStreamingMessage(self, request: Any, context: Any) -> AsyncIterator[Any]:  # noqa: N802
+        self.asked = ("a2a-extensions", URI) in context.invocation_metadata()
+        yield StreamResponse(task=self._task())
+
+    def _task(self) -> Task:
+        calls = [{"name": "first", "arguments": {}}, {"name": "second", "arguments": self._arguments}]
+        only_calls = {"artifact_id": "calls", "extensions": [URI], "metadata": {METADATA_KEY: calls}}
+        answer = {"artifact_id": "answer", "parts": [{"text": "4"}]}
+        artifacts = [answer, *([only_calls] if self.asked else [])]
+        return Task(id="t", context_id="c", status={"state": "TASK_STATE_COMPLETED"}, artifacts=artifacts)
+
+
+@pytest.mark.parametrize("value", [math.nan, -math.inf, [0.5] * 60_000], ids=["nan", "infinite", "many"])
+@pytest.mark.parametrize("door", ["SendMessage", "SendStreamingMessage", "transcode"])
+async def test_a_call_that_json_cannot_carry_costs_nobody_an_answer(tmp_path, door, value):
+    """That call is unknown, the others are captured, and the proxy goes on asking."""
+    agent, server = _Agent({"x": value}), grpc.aio.server()
+    a2a_pb2_grpc.add_A2AServiceServicer_to_server(agent, server)
+    upstream = f"grpc://127.0.0.1:{server.add_insecure_port('127.0.0.1:0')}"
+    await server.start()
+    message = {"message_id": "m", "role": "ROLE_USER", "parts": [{"text": "2 + 2"}]}
+    request = SendMessageRequest(message=message)
+    try:
+        async with (
+            running_proxy(upstream, tmp_path, negotiate="always", transcode=door == "transcode") as proxy,
+            grpc.aio.insecure_channel(proxy.grpc_address) as channel,
+            httpx.AsyncClient(base_url=proxy.url, headers={"A2A-Version": "1.0"}) as http,
+        ):
+            for _ in range(2):
+                agent.asked = False
+                if door == "SendMessage":
+                    task = (await a2a_pb2_grpc.A2AServiceStub(channel).SendMessage(request)).task
+                elif door == "SendStreamingMessage":
+                    events = a2a_pb2_grpc.A2AServiceStub(channel).SendStreamingMessage(request)
+                    (task,) = [event.task async for event in events]
+                else:
+                    answer = await http.post("/message:send", json=MessageToDict(request))
+                    task = ParseDict(answer.json(), SendMessageResponse()).task
+                assert agent.asked
+                assert [artifact.artifact_id for artifact in task.artifacts] == ["answer"]
+                assert task.artifacts[0].parts[0].text == "4"
+            await proxy.flush(PATIENCE_S)
+            turns = await proxy.turns()
+    finally:
+        await server.stop(0)
+    for turn in turns:
+        assert (turn["state"], turn["response_text"]) == ("TASK_STATE_COMPLETED", "4")
+        assert [call["name"] for call in turn["tool_calls"]] == ["first"]
+        unread = [finding["where"] for finding in turn["findings"] if finding["code"] == "malformed_entry"]
+        assert unread == ["artifact 'calls', tool call 1"]
 
 
 @asynccontextmanager

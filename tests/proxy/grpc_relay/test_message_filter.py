@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 from a2a.compat.v0_3 import a2a_v0_3_pb2
-from a2a.types import ListTasksResponse, SendMessageResponse, StreamResponse, Task, a2a_pb2
+from a2a.types import Artifact, ListTasksResponse, Part, SendMessageResponse, StreamResponse, Task, a2a_pb2
 from a2a_eval_proxy.grpc_relay.message_filter import MessageFilter, may_hold_extension
-from a2a_eval_proxy.grpc_relay.messages import METHODS, decoded
+from a2a_eval_proxy.grpc_relay.messages import METHODS, as_json, decoded
 from a2a_eval_proxy.protocol import extension_filter
 from google.protobuf.json_format import MessageToDict, ParseDict
 from hypothesis import given
@@ -176,7 +176,10 @@ def test_a_message_with_too_many_values_is_not_read():
     task = Task(id="t", metadata={"many": []})
     task.metadata.fields["many"].list_value.MergeFromString(b"\x0a\x02\x08\x00" * 120_000)  # null
     with pytest.raises(ValueError, match="too many values"):
-        decoded(Task, task.SerializeToString())
+        as_json(decoded(Task, task.SerializeToString()))
+    parts = Artifact(parts=[Part()] * 150_000)
+    with pytest.raises(ValueError, match="too many values"):  # each would be filtered
+        decoded(Artifact, parts.SerializeToString())
     decoded(Task, Task(id="t" * 10_000_000).SerializeToString())
 
 
