@@ -23,6 +23,7 @@ import pytest
 import yaml
 from deployment.containers import DEPLOY
 from packaging.requirements import Requirement
+from support.linked import link
 from support.processes import ChildProcess
 from support.provision import UnavailableError, python_environment, python_with
 
@@ -127,18 +128,11 @@ def temp(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def linked_requirements(folder: Path) -> Path:
     """The folder, with links to the packages that ours require, without extras and the tools of developers."""
     ours = "a2a-eval-proxy", "a2a-tool-capture"
-    found = [(name, "") for name in ours]
-    for name, extra in found:
-        for requirement in map(Requirement, distribution(name).requires or ()):
-            if requirement.marker is None or requirement.marker.evaluate({"extra": extra}):
-                needed = [(requirement.name, own) for own in ("", *requirement.extras)]
-                found += [one for one in needed if one not in found]
-    for package in {name for name, _ in found}.difference(ours):
-        for entry in {file.parts[0] for file in distribution(package).files or ()} - {".."}:
-            link = folder / entry
-            if not link.exists():  # distributions share namespace packages
-                link.symlink_to(distribution(package).locate_file(entry))
-    return folder
+    asked = [requirement for name in ours for requirement in map(Requirement, distribution(name).requires or ())]
+    return link(
+        folder,
+        (one for one in asked if one.name not in ours and (not one.marker or one.marker.evaluate({"extra": ""}))),
+    )
 
 
 @pytest.fixture

@@ -7,6 +7,8 @@ import asyncio
 import contextvars
 import os
 import re
+import subprocess
+import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import SimpleNamespace
@@ -38,9 +40,11 @@ from a2a_tool_capture import (
 from agents.serving import ServerThread
 from google.protobuf.json_format import MessageToDict
 from opentelemetry.sdk.trace import TracerProvider
+from packaging.requirements import Requirement
 from starlette.applications import Starlette
 from starlette.middleware import Middleware
 from support.checking import check
+from support.linked import beside_the_extension, brought_by
 from support.patience import PATIENCE_S
 
 EXTENSION = Path(__file__).parents[2] / "extension"
@@ -79,6 +83,19 @@ async def test_five_changed_lines_make_a_stock_agent_report_its_calls() -> None:
                 turn = await turn_of_the_client_example(server.url)
         assert turn.text == "It is shipped."
         assert [(call.name, call.arguments) for call in turn.tool_calls] == calls
+
+
+def test_the_example_runs_with_what_the_page_says_to_install(tmp_path: Path) -> None:
+    """In an environment without the packages of this suite."""
+    (extra, others) = re.findall(
+        r"\$ pip install '\./extension\[(.+?)\]'(.*?)#", example("README.md", "console", "a2a-sdk")
+    )[0]
+    requirements = [*brought_by(extra), *map(Requirement, others.split())]
+    packages = beside_the_extension(tmp_path, Path(sys.executable), requirements)
+    code = side(example("README.md", "diff", "CapturingRequestHandler"), "+").replace("__main__", "agent")
+    code += "from a2a_tool_capture import CaptureClient"
+    done = subprocess.run([sys.executable, "-S", "-c", code], env=packages, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
 
 
 async def turn_of_the_client_example(url: str) -> CapturedTurn:

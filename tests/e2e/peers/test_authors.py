@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
 from a2a_eval_proxy.check.probe.record import Activation
@@ -13,24 +14,34 @@ from a2a_eval_proxy.check.probe.responses import calls_of
 from a2a_eval_proxy.check.report.report import CheckReport
 from a2a_eval_proxy.check.rules.base import CheckVerdict, RuleStatus
 from e2e.authors.served import PAGE, PROGRAM
+from packaging.requirements import Requirement
 from support.checking import check, rules_with
+from support.linked import beside_the_extension, brought_by
 from support.processes import ChildProcess
 from support.provision import python_environment
 
-EXTENSION = PAGE.parents[1]
+SERVER = Requirement("uvicorn")
+"""With which authors serve their application."""
 MOST_CHANGED_LINES = 5
 QUESTION = "Where is order ORD-1001?"
 
-AUTHORS = {"adk": "frameworks", "pydanticai": "frameworks", "strandsagents": "strands"}
-"""The environment of each program of the folder `authors`."""
+AUTHORS = {
+    "adk": ("frameworks", "google-adk"),
+    "pydanticai": ("frameworks", "pydantic-ai"),
+    "strandsagents": ("strands", "strands"),
+}
+"""The environment of each program of the folder `authors`, and the extra that its author installs."""
 
 
 @contextmanager
 def served(script: str, side: str) -> Iterator[str]:
     """The URL of an agent before (`-`) or after (`+`) its author used the library."""
-    command: list[str | Path] = [python_environment((AUTHORS | FAILING)[script]), PROGRAM, script, side]
-    with ChildProcess(command, environment={"PYTHONPATH": str(EXTENSION)}) as agent:
-        yield agent.read_line().removeprefix("listening on ")
+    environment, extra = (AUTHORS | FAILING)[script]
+    python = python_environment(environment)
+    with TemporaryDirectory() as folder:
+        packages = beside_the_extension(Path(folder), python, [*brought_by(extra), SERVER])
+        with ChildProcess([python, "-S", PROGRAM, script, side], environment=packages) as agent:
+            yield agent.read_line().removeprefix("listening on ")
 
 
 def failures(report: CheckReport) -> list[tuple[str, str, str]]:
@@ -41,7 +52,7 @@ def failures(report: CheckReport) -> list[tuple[str, str, str]]:
     ]
 
 
-FAILING = {"pydanticai_failing": "frameworks"}
+FAILING = {"pydanticai_failing": AUTHORS["pydanticai"]}
 """An agent whose task fails after the call: the call is on an artifact of its own."""
 
 

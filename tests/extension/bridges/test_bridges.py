@@ -7,13 +7,14 @@ import json
 import os
 import subprocess
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
 from a2a_tool_capture.dialects import function_outcome
+from support.linked import beside_the_extension, brought_by
 from support.provision import python_environment
 
-EXTENSION = Path(__file__).parents[3] / "extension"
 PROGRAMS = Path(__file__).parent
 FRAMEWORKS = ["langchain", "google_adk", "pydantic_ai", "mcp"]
 TIMEOUT_S = 100
@@ -23,18 +24,19 @@ SHIPPED = '{"order": "ORD-1", "status": "shipped"}'
 
 @functools.cache
 def report(framework: str) -> dict[str, Any]:
-    """What a program saw."""
+    """What a program saw, with the packages that the extra of its framework brings, as the page says."""
     with pytest.MonkeyPatch.context() as environment:
         environment.delenv("CI", raising=False)  # frameworks are extras: without them there is nothing to test
         python = python_environment("frameworks")
-    run = subprocess.run(
-        [python, PROGRAMS / f"{framework}_program.py"],
-        env={"PATH": os.environ["PATH"], "PYTHONPATH": str(EXTENSION)},
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=TIMEOUT_S,
-    )
+    with TemporaryDirectory() as folder:
+        run = subprocess.run(
+            [python, "-S", PROGRAMS / f"{framework}_program.py"],
+            env={"PATH": os.environ["PATH"], **beside_the_extension(Path(folder), python, brought_by(framework))},
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=TIMEOUT_S,
+        )
     assert run.returncode == 0, run.stderr
     told: dict[str, Any] = json.loads(run.stdout)
     return told
