@@ -1,4 +1,5 @@
-"""The dependencies of a2a-eval-proxy: those listed in pyproject.toml, and the extension, in the same version.
+"""The dependencies of a2a-eval-proxy: those listed in pyproject.toml, and the extension, in the same version. And its
+description, made as that of the extension is.
 
 A wheel that is built by `python -m build` or `hatchling build`, or from an sdist, requires `a2a-tool-capture==VERSION`
 and can be published. Where pip builds from a checkout (`pip install .`), the requirement names the folder
@@ -7,6 +8,7 @@ and can be published. Where pip builds from a checkout (`pip install .`), the re
 
 import os
 import re
+import runpy
 from pathlib import Path
 from typing import Any
 
@@ -15,11 +17,13 @@ from hatchling.metadata.plugin.interface import MetadataHookInterface
 VERSION_FILE = "extension/a2a_tool_capture/__init__.py"
 
 
-class Dependencies(MetadataHookInterface):
-    """Fills in `project.dependencies`; an sdist has them already."""
+class Metadata(MetadataHookInterface):
+    """Fills in `project.readme`, and `project.dependencies`, which an sdist has already."""
 
     def update(self, metadata: dict[str, Any]) -> None:
         """Raises ValueError where the version of the extension cannot be read."""
+        root = Path(self.root)
+        metadata["readme"] = runpy.run_path(str(root / "extension/hatch_build.py"))["description"](root / "README.md")
         if "dependencies" not in metadata:
             metadata["dependencies"] = [self._extension(), *self.config["dependencies"]]
 

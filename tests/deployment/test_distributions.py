@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import email
+import re
 import subprocess
 import sys
 import tarfile
@@ -141,6 +142,19 @@ def test_version_and_license_are_told(dist: Path, name: str) -> None:
         (text,) = (content.read(entry) for entry in content.namelist() if entry.endswith("licenses/LICENSE"))
     assert text == (REPOSITORY / "LICENSE").read_bytes()
     assert b"TERMS AND CONDITIONS FOR USE, REPRODUCTION, AND DISTRIBUTION" in text
+
+
+@pytest.mark.parametrize("name", ["a2a_tool_capture", "a2a_eval_proxy"])
+def test_a_description_has_no_links_that_need_the_repository(dist: Path, name: str) -> None:
+    description = str(metadata_of(wheel_of(dist, name)).get_payload())
+    assert "](https://" in description or name == "a2a_tool_capture"
+    assert re.findall(r"\]\((?!https://)", description) == []
+
+
+def test_who_reads_the_sdist_learns_where_to_report_a_vulnerability(dist: Path) -> None:
+    (sdist,) = dist.glob("a2a_eval_proxy-*.tar.gz")
+    with tarfile.open(sdist) as content:
+        assert f"a2a_eval_proxy-{VERSION}/SECURITY.md" in content.getnames()
 
 
 def test_the_extension_requires_nothing(dist: Path) -> None:
