@@ -137,7 +137,7 @@ LAYERS = {
         "capture | privacy",
         "protocol",
         "bounded_threads | children | clock | errors | ids | in_steps | loop_thread | "
-        "one_at_a_time | output_files | turn",
+        "one_at_a_time | output_files | scratch_folder | turn",
     ],
     f"{PROXY}.check": ["compare", "report", "rules", "probe", "signatures"],
     EVALUATORS: [

@@ -27,9 +27,10 @@ COMPARATORS: Mapping[str, Callable[[int, int], bool]] = {
 
 
 CALLS_UNSEEN = "calls_unseen"
-UNREAD_EXPECTATION = "unread_expectation"
 """The label of a result that was skipped because the tool calls are unknown."""
 
+UNREAD_EXPECTATION = "unread_expectation"
+"""The reason against a run in which a case expects something that none of its evaluators reads."""
 
 VACUOUS = "vacuous"
 """The key in `details` of a score that is 1 only because there was no tool call to judge, and the reason against a run

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
 from a2a_tool_capture.client import CaptureClient
 from tool_call_evaluators.report.wording import call_text, counted
@@ -17,6 +16,7 @@ from tool_call_evaluators.suite.writing import EDITOR_LINE, SCHEMA_FILE
 from tool_call_evaluators.suite.yaml_writer import block, flow
 
 from ..connectors.reference import read_reference
+from ..scratch_folder import ScratchFolder
 from .drive import AgentOptions, run_suite
 
 SUITE, CONFIG, CI = "suite.yaml", "a2a-eval-proxy.yaml", ".github/workflows/agent.yml"
@@ -96,7 +96,7 @@ async def first_suite(agent: AgentOptions, message: str | None = None) -> FirstS
     name, examples, declared = await _card(agent)
     text = message or next(iter(examples), _GREETING)
     asked = Suite(name=slug(name) or "agent", cases=(Case(id=slug(text) or "case", turns=(CaseTurn(user=text),)),))
-    with TemporaryDirectory(prefix="a2a-eval-proxy-") as folder:
+    with ScratchFolder() as folder:
         result = await run_suite(asked, agent, str(Path(folder, "turns.db")), "init")
     turns = result.report.turns
     recorded = record_suite(turns, asked.name)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import secrets
-import tempfile
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from contextlib import AsyncExitStack
@@ -20,6 +19,7 @@ from ..app import RunningProxy, run_proxy
 from ..errors import ConfigError
 from ..loop_thread import LoopThread
 from ..runs.stored_turns import conversation_results, open_existing_store, turns_of
+from ..scratch_folder import ScratchFolder
 from ..settings import Settings
 from ..settings.loading import load
 from ..settings.parsing import parse_agent_url
@@ -163,7 +163,7 @@ class ProxyPool:
         self._run = run
         self._suite = suite
         self._case_id = case_id
-        self._folder = tempfile.TemporaryDirectory(prefix="a2a-eval-proxy-tests-")
+        self._folder = ScratchFolder()
         self._loop = LoopThread("the proxy of the test session")
         self._servers: OrderedDict[Settings, _Server] = OrderedDict()
         self._stopping: list[asyncio.Task[None]] = []

@@ -11,12 +11,12 @@ from functools import lru_cache, partial
 from itertools import chain
 from operator import itemgetter
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 from a2a_tool_capture.models import rfc3339
 from tool_call_evaluators.judge.cache import SqliteJudgeCache
 
+from ...scratch_folder import ScratchFolder
 from ..base import Score, Scored, StoreFileError
 from ..encoding import EncodedTurn, json_text
 from ..schema import SQLITE
@@ -143,7 +143,7 @@ class CopiedSqliteStore(SqliteStore):
     """
 
     def __init__(self, path: str) -> None:
-        self._folder = TemporaryDirectory(prefix="a2a-eval-proxy-")
+        self._folder = ScratchFolder()
         self._original = path
         self._warned = False
         try:
