@@ -5,11 +5,11 @@ from __future__ import annotations
 import asyncio
 import ssl
 from collections.abc import Mapping
-from itertools import chain
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
 import httpx
+from a2a_tool_capture.canonical import too_deep
 from a2a_tool_capture.errors import connection_problem
 
 from ...protocol.operations import decode_json
@@ -145,8 +145,4 @@ def value_of(data: bytes) -> Any:
         value = decode_json(data)
     except ValueError:
         return data.decode(errors="replace")
-    level = [value]
-    for _ in range(_MAX_DEPTH):
-        inner = (each.values() if isinstance(each, dict) else each for each in level if isinstance(each, dict | list))
-        level = list(chain.from_iterable(inner))
-    return data.decode(errors="replace") if level else value
+    return data.decode(errors="replace") if too_deep(value, _MAX_DEPTH) else value

@@ -9,8 +9,6 @@ from dataclasses import replace
 from importlib.util import find_spec
 from typing import Any
 
-from a2a_tool_capture.wire import TERMINAL_STATES
-
 from ...protocol.operations import Binding, Operation
 from ..signatures.card import verify_card
 from . import requests
@@ -33,7 +31,7 @@ from .record import (
     PushSeen,
     ResponseEvent,
 )
-from .responses import context_id_of, entries, first_task_id, state_of, task_id_of
+from .responses import context_id_of, entries, first_task_id, shows_end, states, task_id_of
 from .webhook_listener import PushOptions
 
 FALLBACK_MESSAGE = "Please use one of your tools and tell me the result."
@@ -213,7 +211,9 @@ class _Probe:
         resumed: list[ProbeExchange] = []
         if task_id := first_task_id(opening):
             later += await self._read(opening, task_id)
-            if (operation, activation) == (Operation.SEND, Activation.V1) and _waits([opening, *later]):
+            if (operation, activation) == (Operation.SEND, Activation.V1) and states(opening, *later)[-1:] == [
+                INPUT_REQUIRED
+            ]:
                 resumed = await self._resume(message, task_id)
         return ProbeTurn(message, opening, tuple(later), tuple(resumed))
 
@@ -233,7 +233,7 @@ class _Probe:
             return [await self._get(task_id, opening.activation)]
         activations = dict.fromkeys((opening.activation, Activation.NOTHING))
         context_id = next(filter(None, map(context_id_of, opening.normal_events)), "")
-        waiting = self._streams and not any(state_of(event) in TERMINAL_STATES for event in done.normal_events)
+        waiting = self._streams and not shows_end(done)
         read = []
         for activation in activations:
             read.append(await self._get(task_id, activation))
@@ -264,12 +264,6 @@ class _Probe:
         finally:
             for subscription in subscriptions:
                 subscription.cancel()
-
-
-def _waits(exchanges: Sequence[ProbeExchange]) -> bool:
-    """Whether the last known state of the task is input-required."""
-    states = [state_of(event) for exchange in exchanges for event in exchange.normal_events]
-    return [state for state in states if state][-1:] == [INPUT_REQUIRED]
 
 
 def _shows_calls(turn: ProbeTurn) -> bool:

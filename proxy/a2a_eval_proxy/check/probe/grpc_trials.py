@@ -11,7 +11,6 @@ from importlib.util import find_spec
 
 from a2a_tool_capture.client import AgentUnreachableError, ConfigurationError
 from a2a_tool_capture.errors import connection_problem
-from a2a_tool_capture.wire import TERMINAL_STATES
 
 from ...protocol.operations import Binding, Operation
 from . import requests
@@ -28,7 +27,7 @@ from .record import (
     ProbeTurn,
     ResponseEvent,
 )
-from .responses import first_task_id, state_of, task_id_of
+from .responses import first_task_id, shows_end, task_id_of
 
 GRPC_MISSING = "gRPC needs grpcio: pip install 'a2a-eval-proxy[grpc]'"
 UNKNOWN_VERSION = "99.0"
@@ -47,8 +46,7 @@ def is_grpc(url: str) -> bool:
 
 def is_served(trials: Trials) -> bool:
     """Whether the agent has the service of the interface, as far as `first_trials` show; True without an answer."""
-    error = trials[GrpcTrial.UNKNOWN_TASK].grpc_error
-    return error is None or error.code != "UNIMPLEMENTED"
+    return not trials[GrpcTrial.UNKNOWN_TASK].is_unimplemented
 
 
 async def card_over_grpc(client: ProbeClient, url: str) -> tuple[CardSeen, list[Interface]]:
@@ -112,14 +110,8 @@ def _turn_with_task(seen: GrpcSeen) -> ProbeTurn | None:
         for turn in seen.conversation.turns
         if turn.activation is Activation.V1 and turn.opening.operation is Operation.SEND and first_task_id(turn.opening)
     ]
-    finished = [turn for turn in turns if ends_task(turn)]
+    finished = [turn for turn in turns if shows_end(*turn.exchanges, *turn.resumed)]
     return next(reversed(finished or turns), None)
-
-
-def ends_task(turn: ProbeTurn) -> bool:
-    """Whether an answer of the turn shows its task in a terminal state."""
-    answers = (*turn.exchanges, *turn.resumed)
-    return any(state_of(event) in TERMINAL_STATES for answer in answers for event in answer.normal_events)
 
 
 def _requests_for(interface: Interface, task_id: str) -> dict[GrpcTrial, OperationRequest]:

@@ -10,8 +10,6 @@ from dataclasses import replace
 from typing import Any
 from urllib.parse import urlsplit
 
-from a2a_tool_capture.wire import TERMINAL_STATES
-
 from ...protocol.operations import Operation
 from . import push_requests, requests
 from .client import ProbeClient
@@ -29,7 +27,7 @@ from .record import (
     PushStep,
     PushTrial,
 )
-from .responses import first_task_id, is_settled, only_message, state_of
+from .responses import first_task_id, is_settled, only_message, shows_end, state_of, states
 from .webhook_listener import ListeningWebhook, PushOptions, WebhookListener, is_local
 
 MISSING_S = 2.0
@@ -128,10 +126,10 @@ class _PushTrials:
         """A message that sets the webhook itself."""
         operation = Operation.STREAM if self._streams else Operation.SEND
         async with self._message_sent(listening, operation) as (opening, task_id):
-            states = await self._states(opening, task_id)
+            shown = await self._states(opening, task_id)
             if not opening.problem:
-                await self._collect(listening, states, wait_s)
-        return PushTrial(listening.webhook, opening, task_id, states, tuple(listening.arrived))
+                await self._collect(listening, shown, wait_s)
+        return PushTrial(listening.webhook, opening, task_id, shown, tuple(listening.arrived))
 
     async def _created(self) -> tuple[PushTrial, dict[PushStep, ProbeExchange]]:
         """A message that is answered at once, whose task then gets a webhook."""
@@ -153,19 +151,19 @@ class _PushTrials:
         create = push_requests.create(interface, task_id, configuration)
         try:
             steps[PushStep.CREATE] = await self._soon(create)
-            was_open = not settled_in(await self._get(task_id))
+            was_open = not shows_end(await self._get(task_id))
             if not steps[PushStep.CREATE].problem:
                 config_id = _id_of(steps[PushStep.CREATE], listening) or task_id
                 steps[PushStep.GET] = await self._soon(push_requests.get(interface, task_id, config_id))
                 steps[PushStep.LIST] = await self._soon(push_requests.list_all(interface, task_id))
-            states = await self._states(opening, task_id)
+            shown = await self._states(opening, task_id)
             if was_open and not steps[PushStep.CREATE].problem:
-                await self._collect(listening, states[-1:], self.wait_s)
+                await self._collect(listening, shown[-1:], self.wait_s)
         finally:
             deletion = await self._deleted(listening, task_id)
         if not steps[PushStep.CREATE].problem:
             steps |= deletion
-        trial = PushTrial(listening.webhook, opening, task_id, states, tuple(listening.arrived), was_open)
+        trial = PushTrial(listening.webhook, opening, task_id, shown, tuple(listening.arrived), was_open)
         return trial, steps
 
     @asynccontextmanager
@@ -219,11 +217,9 @@ class _PushTrials:
     async def _states(self, opening: ProbeExchange, task_id: str) -> tuple[str, ...]:
         """The states that the sender is shown up to the end of the task, without repetitions."""
         done = await finished(self._client, opening, task_id) if task_id else opening
-        exchanges = [opening] if done is opening else [opening, done]
-        states = [state_of(event) for exchange in exchanges for event in exchange.normal_events]
-        return tuple(dict.fromkeys(state for state in states if state))
+        return tuple(dict.fromkeys(states(opening, done)))
 
-    async def _collect(self, listening: ListeningWebhook, states: Sequence[str], wait_s: float) -> None:
+    async def _collect(self, listening: ListeningWebhook, wanted: Sequence[str], wait_s: float) -> None:
         """Wait up to `wait_s` for the last of these states, and then a moment for the others.
 
         The first state may be that of the sender's Task, of which the agent need not notify.
@@ -233,7 +229,7 @@ class _PushTrials:
             return any(is_settled(event) for event in _events(arrived))
 
         def complete(arrived: list[NotificationSeen]) -> bool:
-            return set(states[1:]) <= {state_of(event) for event in _events(arrived)}
+            return set(wanted[1:]) <= {state_of(event) for event in _events(arrived)}
 
         if await listening.until(ended, wait_s):
             await listening.until(complete, MISSING_S)
@@ -245,11 +241,6 @@ class _PushTrials:
 
 def _events(arrived: Sequence[NotificationSeen]) -> Iterator[dict[str, Any]]:
     return (event for each in arrived if (event := payload_of(each).event) is not None)
-
-
-def settled_in(exchange: ProbeExchange) -> bool:
-    """Whether the answer shows a task that has ended."""
-    return any(state_of(event) in TERMINAL_STATES for event in exchange.normal_events)
 
 
 def _id_of(exchange: ProbeExchange, listening: ListeningWebhook) -> str:

@@ -154,6 +154,11 @@ class ProbeExchange:
         return "OK" if self.grpc_error is None else self.grpc_error.code
 
     @property
+    def is_unimplemented(self) -> bool:
+        """Whether the agent does not have the method or the service of a gRPC call; False without an answer."""
+        return self.grpc_error is not None and self.grpc_error.code == "UNIMPLEMENTED"
+
+    @property
     def operation(self) -> Operation:
         return self.request.operation
 
@@ -230,8 +235,7 @@ class GrpcSeen:
     @property
     def served(self) -> bool:
         """Whether the agent has the service of this protocol version."""
-        error = self.trials[GrpcTrial.UNKNOWN_TASK].grpc_error
-        return error is None or error.code != "UNIMPLEMENTED"
+        return not self.trials[GrpcTrial.UNKNOWN_TASK].is_unimplemented
 
 
 @dataclass(frozen=True, slots=True)

@@ -128,16 +128,20 @@ def build(
     if activation is Activation.V1_IN_WRONG_PLACE:
         headers.append((interface.other_extensions_header, ", ".join(activation.uris)))
     params = {"tenant": interface.tenant, **content} if interface.tenant else content
+    body = b""
     if interface.binding is Binding.GRPC:
-        return _call(interface, operation, activation, headers[1:], params, name)
-    if interface.binding is Binding.JSONRPC:
+        headers = [(key.lower(), value) for key, value in headers[1:]]
+        method, url = GRPC, f"{interface.url}/{interface.grpc_service}/{name or _grpc_method(interface, operation)}"
+        if interface.legacy and operation is not Operation.PUSH_CONFIG and "id" in params:
+            params = {"name": f"tasks/{params['id']}"}
+        body = json.dumps(params).encode()
+    elif interface.binding is Binding.JSONRPC:
         method, url = "POST", interface.url
         name = name or RPC_METHODS[operation][interface.legacy]
         content = {"jsonrpc": "2.0", "id": 1, "method": name, "params": params}
     else:
         tenant = f"/{quote(interface.tenant, safe='')}" if interface.tenant else ""
         url = interface.url.rstrip("/") + tenant + ("/v1" if interface.legacy else "") + path
-    body = b""
     if method == "POST":
         headers.append(("Content-Type", "application/json"))
         body = json.dumps(content).encode()
@@ -146,25 +150,6 @@ def build(
     )
 
 
-def _call(
-    interface: Interface,
-    operation: Operation,
-    activation: Activation,
-    headers: list[tuple[str, str]],
-    content: dict[str, Any],
-    name: str,
-) -> OperationRequest:
-    if not name:
-        name = RPC_METHODS[operation][0]
-        name = _LEGACY_GRPC_METHODS.get(operation, name) if interface.legacy else name
-    if interface.legacy and operation is not Operation.PUSH_CONFIG:
-        content = {"name": f"tasks/{content['id']}"} if "id" in content else content
-    return OperationRequest(
-        GRPC,
-        f"{interface.url}/{interface.grpc_service}/{name}",
-        tuple((key.lower(), value) for key, value in headers),
-        json.dumps(content).encode(),
-        interface=interface,
-        operation=operation,
-        activation=activation,
-    )
+def _grpc_method(interface: Interface, operation: Operation) -> str:
+    name = RPC_METHODS[operation][0]
+    return _LEGACY_GRPC_METHODS.get(operation, name) if interface.legacy else name

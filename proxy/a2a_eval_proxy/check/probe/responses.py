@@ -7,7 +7,7 @@ from typing import Any
 
 from a2a_tool_capture import TaskMerger, ToolCall
 from a2a_tool_capture.spec import EXTENSIONS_HEADER, LEGACY_EXTENSIONS_HEADER, is_capture_uri, requested_uris
-from a2a_tool_capture.wire import SETTLED_STATES, normalize_event, normalize_state
+from a2a_tool_capture.wire import SETTLED_STATES, TERMINAL_STATES, normalize_event, normalize_state
 
 from ...protocol.operations import Operation, decode_json
 from .occurrences import Kind, Occurrence
@@ -113,6 +113,17 @@ def state_of(event: dict[str, Any]) -> str | None:
     holder = event.get("task") or event.get("statusUpdate")
     status = holder.get("status") if isinstance(holder, dict) else None
     return normalize_state(status.get("state")) if isinstance(status, dict) else None
+
+
+def states(*exchanges: ProbeExchange) -> list[str]:
+    """Returns the states of tasks in the answers, in order."""
+    found = (state_of(event) for exchange in exchanges for event in exchange.normal_events)
+    return [state for state in found if state]
+
+
+def shows_end(*exchanges: ProbeExchange) -> bool:
+    """Whether an answer shows a task in a terminal state."""
+    return not TERMINAL_STATES.isdisjoint(states(*exchanges))
 
 
 def is_settled(event: dict[str, Any]) -> bool:

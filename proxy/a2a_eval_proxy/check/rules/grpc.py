@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 
 from a2a_tool_capture import Severity
-from a2a_tool_capture.wire import TERMINAL_STATES
 
 from ..probe.record import GrpcSeen, GrpcTrial, ProbeExchange
-from ..probe.responses import entries, first_task_id, state_of
+from ..probe.responses import entries, first_task_id, shows_end
 from .base import Problem, Rule, Skipped, Unseen, problem
-from .selectors import NO_CALLS, NO_TASK
+from .selectors import NO_CALLS, NO_TASK, TOO_QUICK
 
 _DOMAIN = "a2a-protocol.org"
 _NO_CREDENTIALS = ("UNAUTHENTICATED", "PERMISSION_DENIED")
@@ -51,13 +51,7 @@ def _trial(seen: GrpcSeen, trial: GrpcTrial, otherwise: str = NO_TASK) -> ProbeE
 def _ended(seen: GrpcSeen, trial: GrpcTrial) -> ProbeExchange:
     """The exchange of a trial with a task that has ended. Raises Unseen."""
     exchange = _trial(seen, trial)
-    states = [
-        state_of(event)
-        for turn in seen.conversation.turns
-        for answer in (*turn.exchanges, *turn.resumed)
-        for event in answer.normal_events
-    ]
-    if not TERMINAL_STATES & set(states):
+    if not any(shows_end(*turn.exchanges, *turn.resumed) for turn in seen.conversation.turns):
         raise Unseen("no task reached its end: send a message that ends a task (--message)")
     return exchange
 
@@ -66,9 +60,11 @@ def _served(seen: GrpcSeen) -> Iterator[Problem]:
     if seen.served:
         return
     other = seen.trials.get(GrpcTrial.OTHER_SERVICE)
-    error = None if other is None else other.grpc_error
-    has_other = other is not None and (error is None or error.code != "UNIMPLEMENTED")
-    served = f"it serves {other.request.interface.grpc_service}" if has_other and other is not None else "nor the other"
+    served = (
+        f"it serves {other.request.interface.grpc_service}"
+        if other is not None and not other.is_unimplemented
+        else "nor the other"
+    )
     exchange = seen.trials[GrpcTrial.UNKNOWN_TASK]
     yield problem(exchange, f"the agent does not serve {seen.interface.grpc_service} ({served})")
 
@@ -177,7 +173,7 @@ def _subscription_begins_with_task(seen: GrpcSeen) -> Iterator[Problem]:
                 found = exchange.events[0]
                 yield problem(exchange, "the first message of a subscription is not a Task", found.where, found.raw)
     if not judged:
-        raise Unseen("the task ended before a subscription could begin: send a message that takes longer (--message)")
+        raise Unseen(TOO_QUICK)
 
 
 def _streams_may_be_cancelled(seen: GrpcSeen) -> Iterator[Problem]:
@@ -190,49 +186,46 @@ def _streams_may_be_cancelled(seen: GrpcSeen) -> Iterator[Problem]:
 
 _SDK = "GrpcHandler of a2a-sdk does this."
 
+_rule = partial(Rule, about="gRPC")
+
 GRPC_RULES: tuple[Rule[GrpcSeen], ...] = (
-    Rule(
+    _rule(
         "grpc-service",
         "the service of this version is served",
         _served,
         "A2A 1.0 is the gRPC service lf.a2a.v1.A2AService, A2A 0.3 is a2a.v1.A2AService; one port can serve both.",
         "Register the service of every version that the card names for gRPC, or remove the interface from the card.",
-        about="gRPC",
     ),
-    Rule(
+    _rule(
         "grpc-errors",
         "requests that cannot work fail",
         _errors_are_errors,
         "Clients believe a call that ends with the status OK (A2A 1.0, section 3.3.2).",
         f"End the call with the error of the operation: TaskNotFound, TaskNotCancelable, UnsupportedOperation. {_SDK}",
-        about="gRPC",
     ),
-    Rule(
+    _rule(
         "grpc-status",
         "errors have the right status",
         _status_codes,
         "Each A2A error has one gRPC status (A2A 1.0, section 5.4); proxies and clients decide by it whether to retry.",
         f"Use the status of the table in section 5.4. {_SDK}",
-        about="gRPC",
     ),
-    Rule(
+    _rule(
         "grpc-error-info",
         "errors have an ErrorInfo",
         _error_info,
         "Clients recognize an A2A error by google.rpc.ErrorInfo in grpc-status-details-bin (A2A 1.0, section 10.6); "
         "without it they see a generic error.",
         f"Add a google.rpc.Status with an ErrorInfo to the trailing metadata. {_SDK}",
-        about="gRPC",
     ),
-    Rule(
+    _rule(
         "grpc-extended-card",
         "the extended card is served",
         _extended_card,
         "The card offers an extended card; over gRPC it is the only card.",
         "Implement GetExtendedAgentCard (GetAgentCard in 0.3), or set capabilities.extendedAgentCard to false.",
-        about="gRPC",
     ),
-    Rule(
+    _rule(
         "grpc-version",
         "unknown versions are refused",
         _versions,
@@ -240,39 +233,34 @@ GRPC_RULES: tuple[Rule[GrpcSeen], ...] = (
         "Compare the metadata a2a-version with the versions that you serve; refuse others with VersionNotSupported. "
         "GrpcHandler of a2a-sdk 1.x does not do this yet.",
         Severity.WARNING,
-        about="gRPC",
     ),
-    Rule(
+    _rule(
         "grpc-metadata",
         "unknown metadata breaks nothing",
         _metadata_harmless,
         "Proxies and tracing libraries add metadata to calls.",
         "Ignore metadata that you do not know.",
-        about="gRPC",
     ),
-    Rule(
+    _rule(
         "grpc-extensions-repeated",
         "extensions may be listed twice",
         _repeated_extensions,
         "A metadata key may be repeated; libraries split lists into several entries.",
         "Read all entries of a2a-extensions (x-a2a-extensions in 0.3), and split each at commas. " + _SDK,
         Severity.WARNING,
-        about="gRPC",
     ),
-    Rule(
+    _rule(
         "grpc-subscribe",
         "subscriptions begin with the Task",
         _subscription_begins_with_task,
         "A client that subscribes needs the state of the task so far (A2A 1.0, section 3.1.6).",
         "Send the Task as the first message of SubscribeToTask.",
-        about="gRPC",
     ),
-    Rule(
+    _rule(
         "grpc-cancelled-stream",
         "a cancelled stream harms no task",
         _streams_may_be_cancelled,
         "A client that loses its connection reads the task later.",
         "Do not remove the task when the call of its stream is cancelled.",
-        about="gRPC",
     ),
 )

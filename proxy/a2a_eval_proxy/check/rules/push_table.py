@@ -10,65 +10,58 @@ from ..probe.record import PushSeen, PushStep
 from . import push
 from .base import Rule
 
-ABOUT = "push notifications"
-
 _CONFIGURE = (
     "Serve the operation for every task of the client. With a2a-sdk, pass a push_config_store to DefaultRequestHandler."
 )
 _SENDER = "With a2a-sdk, pass a push_sender to DefaultRequestHandler (BasePushNotificationSender)."
 
-
-def _rule(
-    id_: str, title: str, test: push.Test, why: str, fix: str, severity: Severity = Severity.ERROR
-) -> Rule[PushSeen]:
-    return Rule(f"push-{id_}", title, test, why, fix, severity, ABOUT)
-
+_rule = partial(Rule, about="push notifications")
 
 PUSH_RULES: tuple[Rule[PushSeen], ...] = (
     _rule(
-        "in-message",
+        "push-in-message",
         "messages may set a webhook",
         push.set_in_messages,
         "The card offers push notifications, so clients set webhooks in their messages (A2A 1.0, section 3.2.2).",
         f"Accept the configuration, or set capabilities.pushNotifications to false. {_CONFIGURE}",
     ),
     _rule(
-        "create",
+        "push-create",
         "webhooks can be created",
         partial(push.step_works, PushStep.CREATE),
         "Clients set a webhook for a task that already works (A2A 1.0, section 3.1.7).",
         _CONFIGURE,
     ),
     _rule(
-        "get",
+        "push-get",
         "webhooks can be read",
         partial(push.step_works, PushStep.GET),
         "Get returns the configuration with its URL (A2A 1.0, section 3.1.8).",
         _CONFIGURE,
     ),
     _rule(
-        "list",
+        "push-list",
         "webhooks are listed",
         partial(push.step_works, PushStep.LIST),
         "List returns all configurations of the task (A2A 1.0, section 3.1.9).",
         _CONFIGURE,
     ),
     _rule(
-        "delete",
+        "push-delete",
         "webhooks can be deleted",
         push.deleted,
         "After a deletion nothing is sent to the webhook (A2A 1.0, section 3.1.10).",
         f"Remove the configuration for good. {_CONFIGURE}",
     ),
     _rule(
-        "delivered",
+        "push-delivered",
         "notifications arrive",
         push.arrives,
         "The agent tries at least once to deliver to each webhook (A2A 1.0, section 4.3.3).",
         f"{_SENDER} If the agent cannot reach the address, or refuses private ones, pass --push-listen and --push-url.",
     ),
     _rule(
-        "authentication",
+        "push-authentication",
         "notifications have the credentials",
         push.has_credentials,
         "The header Authorization has scheme and credentials of the configuration (A2A 1.0, section 4.3.3); clients "
@@ -77,7 +70,7 @@ PUSH_RULES: tuple[Rule[PushSeen], ...] = (
         "this, 1.1 does not.",
     ),
     _rule(
-        "token",
+        "push-token",
         "notifications have the token",
         push.has_token,
         "Clients that set `token` look for it in this header, which A2A 0.3 names and A2A 1.0 leaves out.",
@@ -85,14 +78,14 @@ PUSH_RULES: tuple[Rule[PushSeen], ...] = (
         Severity.WARNING,
     ),
     _rule(
-        "content-type",
+        "push-content-type",
         "notifications are JSON",
         push.is_json,
         "A notification is a POST with the content type application/a2a+json (A2A 1.0, section 4.3.3).",
         "Send the event as JSON, with the content type application/a2a+json.",
     ),
     _rule(
-        "media-type",
+        "push-media-type",
         "the media type is that of A2A",
         push.has_media_type,
         "The content type is application/a2a+json (A2A 1.0, section 4.3.3); most clients also accept application/json.",
@@ -100,7 +93,7 @@ PUSH_RULES: tuple[Rule[PushSeen], ...] = (
         Severity.WARNING,
     ),
     _rule(
-        "payload",
+        "push-payload",
         "notifications are events",
         push.is_event,
         "The body is a StreamResponse with exactly one of task, message, statusUpdate and artifactUpdate "
@@ -108,7 +101,7 @@ PUSH_RULES: tuple[Rule[PushSeen], ...] = (
         "Send what a stream sends, without JSON-RPC around it.",
     ),
     _rule(
-        "payload-version",
+        "push-payload-version",
         "the body has the interface's version",
         push.has_version_of_interface,
         "A client of A2A 0.3 expects a Task; it cannot read a StreamResponse.",
@@ -116,21 +109,21 @@ PUSH_RULES: tuple[Rule[PushSeen], ...] = (
         Severity.WARNING,
     ),
     _rule(
-        "task",
+        "push-task",
         "notifications name the task",
         push.names_task,
         "Clients ignore notifications of tasks that they did not begin (A2A 1.0, section 4.3.3).",
         "Send the notifications of a task to its own webhooks only.",
     ),
     _rule(
-        "states",
+        "push-states",
         "every state arrives",
         push.states_arrive,
         "Clients without a stream know a change of the task only from its notification.",
         f"Send a notification for every statusUpdate. {_SENDER}",
     ),
     _rule(
-        "order",
+        "push-order",
         "notifications keep the order",
         push.in_order,
         "A client that gets the end of a task first may ignore what comes later.",
@@ -138,7 +131,7 @@ PUSH_RULES: tuple[Rule[PushSeen], ...] = (
         Severity.WARNING,
     ),
     _rule(
-        "once",
+        "push-once",
         "notifications arrive once",
         push.arrives_once,
         "Clients must handle repetitions (A2A 1.0, section 4.3.3), but not all do.",
@@ -146,7 +139,7 @@ PUSH_RULES: tuple[Rule[PushSeen], ...] = (
         Severity.WARNING,
     ),
     _rule(
-        "retry",
+        "push-retry",
         "failed notifications are repeated",
         push.comes_again,
         "A client that restarts misses what is sent only once (A2A 1.0, section 13.2: agents should retry).",
@@ -155,7 +148,7 @@ PUSH_RULES: tuple[Rule[PushSeen], ...] = (
         Severity.WARNING,
     ),
     _rule(
-        "silent",
+        "push-silent",
         "push: nothing unless activated",
         push.has_no_calls,
         "Arguments and results may be confidential: a webhook of another client must not see them.",

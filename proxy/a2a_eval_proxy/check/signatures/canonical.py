@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
 import rfc8785
 from a2a.types import AgentCard
+from a2a_tool_capture.canonical import too_deep
 from google.api import field_behavior_pb2
 from google.protobuf.json_format import Error as JsonFormatError
 from google.protobuf.json_format import MessageToDict, ParseDict
@@ -38,7 +38,8 @@ def decode_strictly(data: bytes) -> Any:
         raise ValueError("it is not UTF-8") from None
     except json.JSONDecodeError as error:
         raise ValueError(f"it is not JSON ({error})") from None
-    _check_depth(value)
+    if too_deep(value, _MAX_DEPTH):
+        raise ValueError(f"it is nested deeper than {_MAX_DEPTH} levels")
     return value
 
 
@@ -81,22 +82,6 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 def _refuse_constant(name: str) -> None:
     raise ValueError(f"it has the number {name}, which is not JSON")
-
-
-def _check_depth(value: Any) -> None:
-    level = [value]
-    for _ in range(_MAX_DEPTH):
-        level = [item for each in level for item in _children(each)]
-        if not level:
-            return
-    raise ValueError(f"it is nested deeper than {_MAX_DEPTH} levels")
-
-
-def _children(value: Any) -> Iterator[Any]:
-    if isinstance(value, dict):
-        yield from value.values()
-    elif isinstance(value, list):
-        yield from value
 
 
 def _without_empty(value: Any) -> Any:
