@@ -21,13 +21,20 @@ def is_transient(status: int, code: str | None = None) -> bool:
     return code != "insufficient_quota" and (status in (408, 409, 425, 429) or status >= 500)
 
 
-def backoff(attempt: int, fraction: float | None = None) -> float:
-    """Seconds to wait after failed attempt `attempt` (from 0): doubling up to a limit, less up to half at random.
+def backoff(
+    attempt: int,
+    fraction: float | None = None,
+    *,
+    first_s: float = FIRST_WAIT_S,
+    longest_s: float = LONGEST_BACKOFF_S,
+) -> float:
+    """Seconds to wait after failed attempt `attempt` (from 0): `first_s`, doubling up to `longest_s`, less up to half
+    at random.
 
     `fraction`, 0 to 1, replaces the random number.
     """
     fraction = random.random() if fraction is None else fraction  # noqa: S311  # jitter, not a secret
-    longest = min(LONGEST_BACKOFF_S, FIRST_WAIT_S * 2.0 ** min(attempt, 16))
+    longest = min(longest_s, first_s * 2.0 ** min(attempt, 16))
     return longest * (1 - fraction / 2)
 
 

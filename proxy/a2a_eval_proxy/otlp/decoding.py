@@ -7,6 +7,7 @@ from typing import Any
 
 from google.protobuf.message import DecodeError
 
+from ..protocol.content_coding import WINDOWS, wbits
 from .errors import MalformedError, PayloadTooLargeError, UnsupportedError
 from .json_decoding import decode_json
 from .size_limits import check_json, check_protobuf
@@ -15,7 +16,6 @@ PROTOBUF = "application/x-protobuf"
 JSON = "application/json"
 
 ACCEPTED_CODINGS = "gzip, deflate"
-_GZIP, _ZLIB, _RAW_DEFLATE = 31, 15, -15
 
 
 def media_type(content_type: str) -> str:
@@ -52,13 +52,9 @@ def decompress(body: bytes, content_encoding: str, max_bytes: int) -> bytes:
         if len(body) > max_bytes:
             raise PayloadTooLargeError(f"the body exceeds {max_bytes} bytes")
         return body
-    if coding in ("gzip", "x-gzip"):
-        window = _GZIP
-    elif coding == "deflate":
-        window = _ZLIB if _has_zlib_header(body) else _RAW_DEFLATE  # senders disagree on what deflate means
-    else:
+    if coding not in WINDOWS:
         raise UnsupportedError(f"unsupported content encoding {content_encoding!r}; use {ACCEPTED_CODINGS} or none")
-    inflater = zlib.decompressobj(window)
+    inflater = zlib.decompressobj(wbits(coding, body))
     try:
         content = inflater.decompress(body, max_bytes + 1)
     except zlib.error as error:
@@ -70,8 +66,3 @@ def decompress(body: bytes, content_encoding: str, max_bytes: int) -> bytes:
     if inflater.unused_data:
         raise MalformedError(f"{len(inflater.unused_data)} bytes follow the {coding} stream")
     return content
-
-
-def _has_zlib_header(body: bytes) -> bool:
-    """RFC 1950, section 2.2: method 8, and a multiple of 31."""
-    return len(body) >= 2 and body[0] & 0x0F == 8 and int.from_bytes(body[:2], "big") % 31 == 0

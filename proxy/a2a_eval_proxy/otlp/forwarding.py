@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import random
 import ssl
-import time
 from collections.abc import Mapping
 from contextlib import suppress
-from email.utils import parsedate_to_datetime
+from datetime import UTC, datetime
 from itertools import count
 from typing import NamedTuple
 from urllib.parse import urlsplit
 
 from a2a_tool_capture import __version__
+from tool_call_evaluators.judge.retry import asked_wait, backoff
 
 from ..net.http_client import HttpClient, RawHeaders, Response, UpstreamError
 from ..telemetry.counters import ForwardCounts
@@ -160,8 +159,8 @@ class OtlpForwarder:
                 return
             self._complain(_RETRYING, f"{problem}; telemetry is kept and sent again")
             self.counts.retried += 1
-            wait_s = parse_retry_after(retry_after, time.time())
-            await self._pause(retry_delay(attempt, self._first_delay_s, wait_s, random.random()))  # noqa: S311  # jitter
+            asked_s = asked_wait({"retry-after": retry_after}, datetime.now(UTC))
+            await self._pause(retry_delay(attempt, self._first_delay_s, asked_s))
 
     async def _pause(self, delay_s: float) -> None:
         """Wait for the delay, or until `close`, so that the rest of the queue is tried again."""
@@ -200,25 +199,8 @@ async def _drain(response: Response) -> None:
         response.close()
 
 
-def retry_delay(attempt: int, first_delay_s: float, retry_after_s: float | None, chance: float) -> float:
-    """Seconds to wait after a failed attempt (0 is the first one): exponential, with jitter, 30 s at most.
-
-    Longer if the collector requests it, up to 120 s. `chance` is a random number from 0 to 1; it selects a delay
-    between half of the exponential one and all.
-    """
-    longest = min(_LONGEST_DELAY_S, first_delay_s * 2.0 ** min(attempt, 16))
-    return max(longest * (1 + chance) / 2, min(retry_after_s or 0.0, _LONGEST_RETRY_AFTER_S))
-
-
-def parse_retry_after(value: str, now: float) -> float | None:
-    """Returns the seconds of a Retry-After header (RFC 9110, section 10.2.3), at least 0; None for an invalid one.
-
-    `now` is seconds since the epoch.
-    """
-    if value.isdecimal():
-        return float(value)
-    try:
-        date = parsedate_to_datetime(value)
-    except ValueError:
-        return None
-    return max(0.0, date.timestamp() - now) if date.tzinfo is not None else None
+def retry_delay(attempt: int, first_delay_s: float, asked_s: float | None, fraction: float | None = None) -> float:
+    """Seconds to wait after a failed attempt: a `backoff` of at most 30 s, or what the collector asks, at most 120 s,
+    whichever is longer."""
+    delay_s = backoff(attempt, fraction, first_s=first_delay_s, longest_s=_LONGEST_DELAY_S)
+    return max(delay_s, min(asked_s or 0.0, _LONGEST_RETRY_AFTER_S))

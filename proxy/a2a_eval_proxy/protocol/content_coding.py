@@ -22,6 +22,13 @@ def codings(value: str) -> list[str] | None:
     return found if readable else None
 
 
+def wbits(coding: str, head: bytes) -> int:
+    """zlib's `wbits` for data of a supported coding that begins with `head`, at least two bytes."""
+    header = int.from_bytes(head[:2])
+    is_zlib = header >> 8 & 0x0F == 8 and header % 31 == 0  # RFC 1950, section 2.2
+    return _RAW_DEFLATE if coding == "deflate" and not is_zlib else WINDOWS[coding]
+
+
 class DecodedTooLargeError(ValueError):
     """A piece decodes to more than the limit."""
 
@@ -68,9 +75,8 @@ class _Stage:
         if len(self._head) < 2:
             return b""
         chunk, self._head = self._head, None
-        if chunk[0] & 0x0F != 8 or int.from_bytes(chunk[:2]) % 31:  # RFC 1950, section 2.2
-            self._wbits = _RAW_DEFLATE
-            self._unpack = zlib.decompressobj(self._wbits)
+        self._wbits = wbits("deflate", chunk)
+        self._unpack = zlib.decompressobj(self._wbits)
         return chunk
 
     def _decoded(self, chunk: bytes, limit: int) -> bytes:
