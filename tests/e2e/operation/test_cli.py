@@ -139,7 +139,7 @@ def test_what_an_agent_says_does_not_steer_the_terminal(suite: Path, tmp_path: P
     with ServerThread(broken) as server:
         result = run("run", suite, "--agent", server.url, "--store", "turns.db", cwd=tmp_path)
     assert result.returncode == 3
-    assert "answered HTTP 500: \N{REPLACEMENT CHARACTER}]0;title\N{REPLACEMENT CHARACTER}" in result.stderr
+    assert "answered HTTP 500: \N{REPLACEMENT CHARACTER}]0;title\\u0007\n" in result.stderr
 
 
 def test_run_against_an_unreachable_agent(nobody: str, suite: Path, tmp_path: Path) -> None:
@@ -298,15 +298,15 @@ def test_a_suite_and_its_agent_are_checked_before_a_run(agent: GetAgent, nobody:
     assert "declares tool-call-capture\n" in shown
     assert shown.endswith("\nvalid\n")
     code, shown, _ = validated(tmp_path, SUITE, "--agent", agent("v1-undeclared"))
-    assert code == 0
-    assert "warning: tool_calls is expected in case weather, but no evaluator reads it" in shown
+    assert code == 2
+    assert "error: tool_calls is expected in case weather, but no evaluator reads it" in shown
     assert "warning: tool calls are expected, and the agent's card does not declare" in shown
     code, _, error = validated(tmp_path, SUITE, "--agent", nobody)
     assert (code, error.count("\n")) == (3, 1)
 
 
 def test_a_suite_that_cannot_pass_is_refused_before_the_agent_gets_a_message(nobody: str, tmp_path: Path) -> None:
-    wrong = SUITE.replace("[tool_error]", "[tool_error, helpfulness]\ngates: {tool_eror: 1}")
+    wrong = SUITE.replace("[tool_error]", "[tool_error, tool_trajectory, helpfulness]\ngates: {tool_eror: 1}")
     code, shown, error = validated(tmp_path, wrong)
     assert (code, error) == (2, "")
     assert "error: gate tool_eror names no evaluator of the suite (did you mean tool_error?)" in shown

@@ -154,7 +154,7 @@ def test_run_and_check_over_https_with_a_certificate(authority: Authority, tmp_p
 
     assert passed.returncode == 0, passed.stderr
     assert untrusted.returncode == 3
-    assert "CERTIFICATE_VERIFY_FAILED" in untrusted.stderr
+    assert "its certificate is not trusted" in untrusted.stderr
     assert refused.returncode == 3
     assert (locked.returncode, locked.stdout) == (2, "")
     assert locked.stderr.endswith(f"agent_key: {pair.key} is encrypted; set agent_key_password\n")
