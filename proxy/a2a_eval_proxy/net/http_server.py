@@ -115,10 +115,12 @@ class HttpServer(uvicorn.Server):
 
     async def stop(self) -> None:
         self.should_exit = True
-        if self._serving is not None:
-            await asyncio.wait({self._serving})
-        self._socket.close()
-        self._limits.close()
+        try:
+            if self._serving is not None:
+                await asyncio.wait({self._serving})
+        finally:
+            self._socket.close()
+            self._limits.close()
 
     @property
     def connections(self) -> int:
