@@ -141,8 +141,8 @@ def merged(events: Events) -> Events:
 
 
 def renamed(answer: Any) -> Any:
-    if "task" in answer.get("result", {}):
-        answer["result"]["task"]["artifacts"][0]["parts"][0]["text"] = "other"
+    for artifact in answer.get("result", {}).get("task", {}).get("artifacts", []):
+        artifact["parts"][0]["text"] = "other"
     return answer
 
 
