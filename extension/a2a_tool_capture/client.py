@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import ssl
-from collections import OrderedDict
 from collections.abc import AsyncIterator, Callable, Collection, Mapping
 from datetime import UTC, datetime
 from types import TracebackType
@@ -24,6 +23,7 @@ from .errors import ConfigurationError as ConfigurationError
 from .errors import TurnTimeoutError as TurnTimeoutError
 from .merge import TaskMerger
 from .models import CapturedTurn
+from .recent import Recent
 from .secret_references import resolve_header
 from .spec import KNOWN_VERSIONS
 from .wire import BINDINGS, INTERRUPTED_STATES, SETTLED_STATES
@@ -89,7 +89,7 @@ class CaptureClient:
         self._binding = binding
         self._card_path = card_path
         self._dialects = tuple(dialects)
-        self._open_tasks: OrderedDict[str, TaskMerger] = OrderedDict()
+        self._open_tasks: Recent[str, TaskMerger] = Recent(MAX_OPEN_TASKS)
         """State of tasks that wait for the user, so that their earlier calls are not counted again."""
 
     def __repr__(self) -> str:
@@ -264,8 +264,6 @@ class CaptureClient:
         self._open_tasks.pop(merger.task_id, None)
         if state in INTERRUPTED_STATES:
             self._open_tasks[merger.task_id] = merger
-            if len(self._open_tasks) > MAX_OPEN_TASKS:
-                self._open_tasks.popitem(last=False)
 
 
 class CaptureConversation:

@@ -142,10 +142,6 @@ class RunningProxy:
         """Where a browser opens the pages; with an admin token, a new link that works once."""
         return self._site.address(reachable(self.admin_url))
 
-    def _client_url(self) -> str:
-        """What to configure clients with, as far as the proxy knows."""
-        return (self.settings.public_url or reachable(self.url)).rstrip("/")
-
     @property
     def otlp_url(self) -> str | None:
         """Where traces are received over HTTP; None where they are not."""

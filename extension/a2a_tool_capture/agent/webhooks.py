@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -11,6 +10,7 @@ from a2a.server.context import ServerCallContext
 from a2a.server.tasks import PushNotificationConfigStore
 from a2a.types import TaskPushNotificationConfig
 
+from ..recent import RecentKeys
 from ..spec import URI
 from . import sdk_compat
 
@@ -29,7 +29,7 @@ class GatedPushConfigStore(PushNotificationConfigStore):
 
     def __init__(self, store: PushNotificationConfigStore) -> None:
         self._store = store
-        self._asked: OrderedDict[tuple[str, str, str], None] = OrderedDict()
+        self._asked: RecentKeys[tuple[str, str, str]] = RecentKeys(MAX_WEBHOOKS)
         self._audience: ContextVar[bool | None] = ContextVar("audience", default=None)
 
     @contextmanager
@@ -46,11 +46,9 @@ class GatedPushConfigStore(PushNotificationConfigStore):
     ) -> TaskPushNotificationConfig | None:
         stored = await self._store.set_info(task_id, notification_config, context)
         webhook = _webhook(task_id, stored or notification_config)
-        self._asked.pop(webhook, None)
+        self._asked.discard(webhook)
         if URI in context.requested_extensions:
-            self._asked[webhook] = None
-            if len(self._asked) > MAX_WEBHOOKS:
-                self._asked.popitem(last=False)
+            self._asked.add(webhook)
         return stored
 
     async def get_info(self, task_id: str, context: ServerCallContext) -> list[TaskPushNotificationConfig]:

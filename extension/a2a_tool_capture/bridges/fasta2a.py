@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import uuid
-from collections import OrderedDict
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -13,6 +12,7 @@ from fasta2a.storage import Storage
 
 from ..agent.middleware import request_asks
 from ..models import ToolCall
+from ..recent import Recent
 from ..recorder import ToolCallRecorder
 from ..recording import CallRecording, wire_entry
 from ..spec import METADATA_KEY, OWN_ARTIFACT_PREFIX, URI
@@ -41,7 +41,7 @@ class CapturingStorage(Storage[Any]):  # type: ignore[misc,unused-ignore]  # unt
         self._storage = storage
         self._recorder = recorder
         self._broker = broker
-        self._running: OrderedDict[str, _Running] = OrderedDict()
+        self._running: Recent[str, _Running] = Recent(MAX_TASKS)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._storage, name)
@@ -54,8 +54,6 @@ class CapturingStorage(Storage[Any]):  # type: ignore[misc,unused-ignore]  # unt
         recording = self._recorder.new_recording() if request_asks() else None
         if recording is not None:
             self._running[task["id"]] = _Running(recording)
-            if len(self._running) > MAX_TASKS:
-                self._running.popitem(last=False)
         return task
 
     async def update_task(

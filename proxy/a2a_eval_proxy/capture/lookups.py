@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
+
+from a2a_tool_capture.recent import Recent
 
 from ..turn import Turn
 
@@ -71,7 +72,7 @@ class Lookups:
         self._look_up = look_up
         self._open: dict[str, Lookup] = {}
         self._of_conversation: dict[str, Lookup] = {}
-        self._not_open: OrderedDict[str, float] = OrderedDict()
+        self._not_open: Recent[str, float] = Recent(_MAX_NOT_OPEN)
 
     @property
     def task_ids(self) -> list[str]:
@@ -124,6 +125,3 @@ class Lookups:
         if self._look_up is None:
             return
         self._not_open[task_id] = now + (_NOT_OPEN_ANY_MORE_S if over else _NOT_OPEN_S)
-        self._not_open.move_to_end(task_id)
-        if len(self._not_open) > _MAX_NOT_OPEN:
-            self._not_open.popitem(last=False)

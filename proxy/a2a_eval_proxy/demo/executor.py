@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import re
 import uuid
-from collections import OrderedDict
 
 from a2a.helpers import new_task_from_user_message, new_text_message, new_text_part
 from a2a.server.agent_execution import AgentExecutor, RequestContext
 from a2a.server.events import EventQueue
 from a2a.server.tasks import TaskUpdater
 from a2a_tool_capture import ToolCallRecorder
+from a2a_tool_capture.recent import Recent
 
 from .planner import Ask, Memory, Plan, make_plan, small_talk
 from .tools import Shop
@@ -25,8 +25,8 @@ class ShopAgent(AgentExecutor):
     def __init__(self, shop: Shop, recorder: ToolCallRecorder, *, weak: bool = True) -> None:
         self._tools = {name: recorder.tool(tool) for name, tool in shop.tools.items()}
         self._weak = weak
-        self._memories: OrderedDict[str, Memory] = OrderedDict()
-        self._waiting: OrderedDict[str, Plan] = OrderedDict()
+        self._memories: Recent[str, Memory] = Recent(MAX_REMEMBERED)
+        self._waiting: Recent[str, Plan] = Recent(MAX_REMEMBERED)
         """Plans that asked the user something, by task id."""
 
     async def execute(self, context: RequestContext, event_queue: EventQueue) -> None:
@@ -50,9 +50,6 @@ class ShopAgent(AgentExecutor):
         else:
             self._waiting[task_id] = plan
             await updater.requires_input(new_text_message(question, context_id=context_id, task_id=task_id))
-        for remembered in (self._memories, self._waiting):
-            if len(remembered) > MAX_REMEMBERED:
-                remembered.popitem(last=False)
 
     async def cancel(self, context: RequestContext, event_queue: EventQueue) -> None:
         self._waiting.pop(context.task_id or "", None)

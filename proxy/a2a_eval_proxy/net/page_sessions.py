@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from hashlib import sha256
 
+from a2a_tool_capture.recent import Recent
+
 CODE_LASTS_S = 900.0
 IDLE_S = 7 * 86_400.0
 MAX_SESSIONS = 64
@@ -30,18 +32,14 @@ class PageSessions:
     ) -> None:
         self._code_lasts_s = code_lasts_s
         self._idle_s = idle_s
-        self._max_sessions = max_sessions
-        self._max_codes = max_codes
-        self._codes: dict[bytes, float] = {}
+        self._codes: Recent[bytes, float] = Recent(max_codes)
         """The time at which each expires."""
-        self._sessions: dict[bytes, float] = {}
+        self._sessions: Recent[bytes, float] = Recent(max_sessions)
         """The time of the last use of each, the longest ago first."""
 
     def add_code(self, code: str, now: float) -> None:
         """From now on `redeem` accepts `code`, once, until it expires."""
         self._codes[_digest(code)] = now + self._code_lasts_s
-        while len(self._codes) > self._max_codes:
-            del self._codes[next(iter(self._codes))]
 
     def redeem(self, code: str, session: str, now: float) -> bool:
         """Open `session` for a code that is neither used nor expired. Returns whether it was opened."""
@@ -54,8 +52,6 @@ class PageSessions:
     def open(self, session: str, now: float) -> None:
         """Open a session for a caller who has shown the admin token."""
         self._sessions[_digest(session)] = now
-        while len(self._sessions) > self._max_sessions:
-            del self._sessions[next(iter(self._sessions))]
 
     def use(self, session: str, now: float) -> bool:
         """Returns whether a session is open; it stays open for `idle_s` from now."""

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import logging
 from collections import OrderedDict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
 from hashlib import blake2b
 from typing import Any
 
 from a2a_tool_capture import Finding
+from a2a_tool_capture.recent import RecentKeys
 from a2a_tool_capture.wire import TERMINAL_STATES, normalize_state
 
 from ..capture.records import TaskWatcher, task_id_of
@@ -24,25 +25,11 @@ _MAX_TASKS = 100_000
 _MAX_UNTAKEN = 100
 
 
-class NotifiedTasks:
+class NotifiedTasks(RecentKeys[str]):
     """The tasks of which notifications may still arrive, as far as this process knows; the latest `_MAX_TASKS`."""
 
     def __init__(self) -> None:
-        self._tasks: OrderedDict[str, None] = OrderedDict()
-
-    def add(self, task_id: str) -> None:
-        self._tasks[task_id] = None
-        if len(self._tasks) > _MAX_TASKS:
-            self._tasks.popitem(last=False)
-
-    def discard(self, task_id: str) -> None:
-        self._tasks.pop(task_id, None)
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._tasks)
-
-    def __contains__(self, task_id: object) -> bool:
-        return task_id in self._tasks
+        super().__init__(_MAX_TASKS)
 
 
 @dataclass(slots=True, eq=False)
@@ -58,21 +45,19 @@ class NotificationStream:
     """"" as long as it is not known."""
     shown: bytes = b""
     """Digest of the last body that the client has received."""
-    _untaken: OrderedDict[bytes, None] = field(default_factory=OrderedDict)
+    _untaken: RecentKeys[bytes] = field(default_factory=lambda: RecentKeys(_MAX_UNTAKEN))
     """Digests of the latest notifications that the client has not taken: the agent may repeat them."""
 
     def repeats(self, body: bytes) -> bool:
         """Whether a notification repeats one that the client has not taken."""
         digest = digest_of(body)
         repeats = digest in self._untaken
-        self._untaken[digest] = None
-        if len(self._untaken) > _MAX_UNTAKEN:
-            self._untaken.popitem(last=False)
+        self._untaken.add(digest)
         return repeats
 
     def taken(self, body: bytes) -> None:
         """The client has received it: what is equal is another one."""
-        self._untaken.pop(digest_of(body), None)
+        self._untaken.discard(digest_of(body))
 
 
 def digest_of(body: bytes) -> bytes:

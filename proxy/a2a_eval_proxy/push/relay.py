@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections import OrderedDict
 from collections.abc import Awaitable, Collection, Iterable
 from contextlib import suppress
 from typing import Protocol
 
 from a2a_tool_capture import Finding
+from a2a_tool_capture.recent import Recent
 
 from ..capture.records import task_id_of
 from ..clock import CLOCK
@@ -59,7 +59,7 @@ class PushRelay:
         if settings.push_retry:
             self.retry = RetryQueue(registry.store, self.sender, CLOCK.now, self._given_up)
         self._max_body_bytes = settings.max_body_bytes
-        self._unanswered: OrderedDict[str, SettingExchange] = OrderedDict()
+        self._unanswered: Recent[str, SettingExchange] = Recent(_MAX_UNANSWERED)
         """By webhook: the exchange that set it, where no response has named its task; the latest ones."""
 
     async def registered(self, wanted: Collection[NewWebhook], task_id: str, *, asked: bool) -> list[Webhook]:
@@ -81,8 +81,6 @@ class PushRelay:
         """`exchange` set these webhooks; a notification that comes before its response names its task."""
         for webhook in webhooks:
             self._unanswered[webhook.webhook_id] = exchange
-            if len(self._unanswered) > _MAX_UNANSWERED:
-                self._unanswered.popitem(last=False)
 
     def answered(self, webhooks: Iterable[Webhook]) -> None:
         """The request that set these webhooks is over: see `set_by`."""

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import hashlib
 import secrets
-from collections import OrderedDict
-from collections.abc import Iterable, Iterator
-from typing import Generic, NamedTuple, TypeVar
+from collections.abc import Iterable
+from typing import NamedTuple
 from urllib.parse import parse_qsl
+
+from a2a_tool_capture.recent import RecentKeys
 
 from ..protocol.agent_card import ApiKey
 
@@ -35,29 +36,6 @@ MAX_TASKS = 100_000
 """Of which it is remembered that a caller opted in, or that they have a webhook."""
 
 Headers = Iterable[tuple[bytes, bytes]]
-
-
-Key = TypeVar("Key")
-
-
-class RecentKeys(Generic[Key]):
-    """A set of at most `limit` keys; the key that was added least recently is removed first."""
-
-    def __init__(self, limit: int) -> None:
-        self._limit = limit
-        self._keys: OrderedDict[Key, None] = OrderedDict()
-
-    def add(self, key: Key) -> None:
-        self._keys[key] = None
-        self._keys.move_to_end(key)
-        if len(self._keys) > self._limit:
-            self._keys.popitem(last=False)
-
-    def __contains__(self, key: Key) -> bool:
-        return key in self._keys
-
-    def __iter__(self) -> Iterator[Key]:
-        return iter(self._keys)
 
 
 class OptedInTasks:

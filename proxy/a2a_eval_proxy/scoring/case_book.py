@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
+from a2a_tool_capture.recent import Recent
 from tool_call_evaluators.suite import Case, Suite
 
 from ..privacy.policy import Privacy
@@ -86,8 +87,7 @@ class CaseBook:
         self._registered_seen: dict[str, Case] = {}
         self._registered_texts = _Index()
         self._contexts = _Index()
-        self._conversations: OrderedDict[str, str] = OrderedDict()
-        self._limit = max_conversations
+        self._conversations: Recent[str, str] = Recent(max_conversations)
 
     def put(self, registered: RegisteredCase) -> None:
         """Add a case, or replace the one of that id. It goes before one of the suite with the same id.
@@ -172,9 +172,6 @@ class CaseBook:
     def remember(self, conversation_id: str, case_id: str) -> None:
         """This conversation is about that case, until it says otherwise."""
         self._conversations[conversation_id] = case_id
-        self._conversations.move_to_end(conversation_id)
-        if len(self._conversations) > self._limit:
-            self._conversations.popitem(last=False)
 
     def forget(self, conversation_id: str) -> None:
         """What this conversation was about so far."""

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from ..relay.opted_in_tasks import MAX_TASKS, OptedInTasks, RecentKeys
+from a2a_tool_capture.recent import RecentKeys
+
+from ..relay.opted_in_tasks import MAX_TASKS, OptedInTasks
 from .link import Link
 
 SHARED = frozenset({"opted_in", "webhooks"})

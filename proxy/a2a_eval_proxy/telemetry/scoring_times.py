@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from typing import Any
+
+from a2a_tool_capture.recent import Recent
 
 from ..clock import CLOCK
 from ..turn import Turn
@@ -18,13 +19,11 @@ class ScoringTimes(TurnListener):
     """The time of the first scoring by turn id, in seconds since the epoch."""
 
     def __init__(self) -> None:
-        self._times: OrderedDict[str, float] = OrderedDict()
+        self._times: Recent[str, float] = Recent(_MOST)
 
     def scored(self, turn: Turn, results: Sequence[Mapping[str, Any]], again: bool) -> None:
         if not again:
             self._times[turn.turn_id] = CLOCK.now()
-            if len(self._times) > _MOST:
-                self._times.popitem(last=False)
 
     def of(self, turn_id: str) -> float | None:
         """None for a turn that was scored elsewhere, or too long ago."""

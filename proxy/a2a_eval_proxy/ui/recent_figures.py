@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import time
 
+from a2a_tool_capture.recent import Recent
+
 from ..store import Store
 from ..store.figures import TurnFigures
 
@@ -16,7 +18,7 @@ class RecentFigures:
 
     def __init__(self, store: Store) -> None:
         self._store = store
-        self._kept: dict[str | None, tuple[float, TurnFigures]] = {}
+        self._kept: Recent[str | None, tuple[float, TurnFigures]] = Recent(_MAX_RUNS)
 
     async def of(self, run: str | None) -> TurnFigures:
         """The figures of a run, or of all runs. Raises StoreError."""
@@ -24,8 +26,5 @@ class RecentFigures:
         if kept is not None and time.monotonic() - kept[0] < _FRESH_S:
             return kept[1]
         figures = await self._store.figures(run)
-        self._kept.pop(run, None)
         self._kept[run] = time.monotonic(), figures
-        if len(self._kept) > _MAX_RUNS:
-            del self._kept[next(iter(self._kept))]
         return figures

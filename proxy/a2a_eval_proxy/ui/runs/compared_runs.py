@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from a2a_tool_capture.recent import Recent
 from markupsafe import Markup
 from tool_call_evaluators.report import comparison_body
 
@@ -19,7 +20,7 @@ class ComparedRuns:
     def __init__(self, store: Store, work: OneAtATime) -> None:
         self._store = store
         self._work = work
-        self._kept: dict[tuple[RunSummary, RunSummary], Markup] = {}
+        self._kept: Recent[tuple[RunSummary, RunSummary], Markup] = Recent(MAX_KEPT)
 
     async def body(self, before: RunSummary, after: RunSummary, within_s: float | None = None) -> Markup | None:
         """The comparison as HTML; None if it takes longer than `within_s`. Raises StoreError."""
@@ -32,6 +33,4 @@ class ComparedRuns:
         comparison = await compare_stored(self._store, before.name, after.name)
         body = Markup(comparison_body(comparison))  # noqa: S704  # every text in it is escaped
         self._kept[before, after] = body
-        while len(self._kept) > MAX_KEPT:
-            del self._kept[next(iter(self._kept))]
         return body

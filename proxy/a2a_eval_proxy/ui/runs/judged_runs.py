@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from a2a_tool_capture.recent import Recent
 from tool_call_evaluators.suite import Suite
 
 from ...one_at_a_time import OneAtATime
@@ -49,7 +49,7 @@ class JudgedRuns:
         self._suite = suite
         self._suite_file = suite_file
         self._current = current
-        self._kept: OrderedDict[tuple[str, str], _Kept] = OrderedDict()
+        self._kept: Recent[tuple[str, str], _Kept] = Recent(MAX_KEPT)
         self._work = work
 
     def lags(self, run: RunSummary, link: Link) -> bool:
@@ -84,6 +84,4 @@ class JudgedRuns:
         report = (await judged_run(self._store, suite, run, current=run.name == self._current)).report
         view = await asyncio.to_thread(run_view, report, link, self._suite_file if report.suite else None)
         self._kept[key] = _Kept(run, suite, view, clock(), clock() - began)
-        while len(self._kept) > MAX_KEPT:
-            self._kept.popitem(last=False)
         return view

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections import OrderedDict
+
+from a2a_tool_capture.recent import Recent
 
 from ...store import Store, StoreError, TurnQuery
 from ...store.base import TurnJson
@@ -30,7 +31,7 @@ class StoreWatch:
     def __init__(self, store: Store, bus: EventBus) -> None:
         self._store = store
         self._bus = bus
-        self._known: OrderedDict[str, _State] = OrderedDict()
+        self._known: Recent[str, _State] = Recent(MAX_KNOWN)
         self._has_begun = False
         self._wanted = asyncio.Event()
         bus.on_recording = self._listened
@@ -64,7 +65,7 @@ class StoreWatch:
             for turn_id in [*await self._scored({turn["turn_id"] for turn in newest}), *changed]:
                 await self._publish(turn_id)
         for turn in reversed(newest):
-            self._note(turn["turn_id"], _state(turn))
+            self._known[turn["turn_id"]] = _state(turn)
         self._has_begun = True
 
     async def _scored(self, newest: set[str]) -> list[str]:
@@ -73,7 +74,7 @@ class StoreWatch:
         found = []
         for turn_id in waiting[:MAX_WAITING]:
             status = await self._store.status(turn_id)
-            self._note(turn_id, (status or "done", ""))
+            self._known[turn_id] = status or "done", ""
             if status not in (None, "open", "pending"):
                 found.append(turn_id)
         return found
@@ -82,12 +83,6 @@ class StoreWatch:
         turn = await self._store.turn(turn_id)
         if turn is not None:  # else it was deleted meanwhile
             self._bus.publish(EVENTS[turn["status"]], turn)
-
-    def _note(self, turn_id: str, state: _State) -> None:
-        self._known[turn_id] = state
-        self._known.move_to_end(turn_id)
-        if len(self._known) > MAX_KNOWN:
-            self._known.popitem(last=False)
 
 
 def _state(turn: TurnJson) -> _State:
