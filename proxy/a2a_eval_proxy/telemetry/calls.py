@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import time
-
 from opentelemetry.context import Context
-from opentelemetry.metrics import Histogram
-from opentelemetry.trace import Span, SpanKind, StatusCode, set_span_in_context
+from opentelemetry.trace import Span, SpanKind, set_span_in_context
 
 from ..protocol.headers import ClientRequestHeaders
 from .common import report
-from .requests import DURATIONS_S, RequestTelemetry, parent_of, traceparent_of
+from .requests import DURATIONS_S, Attributes, RequestTelemetry, SpanPair, finish, parent_of
 
 _SERVER_ERRORS = frozenset({"UNKNOWN", "DEADLINE_EXCEEDED", "UNIMPLEMENTED", "INTERNAL", "UNAVAILABLE", "DATA_LOSS"})
 """Of the server span; on the client span every status but OK is one."""
@@ -42,11 +39,11 @@ class CallTelemetry:
             return None
 
     def _begin(self, method: str, head: ClientRequestHeaders, client: tuple[str, int], known: bool) -> CallSpans:
-        measured = {"rpc.system.name": "grpc", "rpc.method": method if known else "_OTHER"}
+        measured: Attributes = {"rpc.system.name": "grpc", "rpc.method": method if known else "_OTHER"}
         common = measured if known else {**measured, "rpc.method_original": method}
         name = method if known else "grpc"
         address, port = client
-        attributes: dict[str, str | int] = {**common, "client.address": address, "client.port": port}
+        attributes: Attributes = {**common, "client.address": address, "client.port": port}
         server = self._tracer.start_span(name, parent_of(head), SpanKind.SERVER, attributes)
         inside = set_span_in_context(server, Context())
         return CallSpans(
@@ -54,17 +51,8 @@ class CallTelemetry:
         )
 
 
-class CallSpans:
+class CallSpans(SpanPair):
     """The two spans of a call."""
-
-    def __init__(self, server: Span, client: Span, durations: Histogram, measured: dict[str, str]) -> None:
-        self._server = server
-        self._client = client
-        self._durations = durations
-        self._measured = measured
-        self.traceparent = traceparent_of(client.get_span_context())
-        """What the agent gets as `traceparent`; "" where the spans are not sampled."""
-        self._began_at = time.perf_counter()
 
     def sent_to(self, agent: str) -> None:
         """The call goes to HOST:PORT of the agent."""
@@ -75,21 +63,12 @@ class CallSpans:
         """End the spans. `status`: the name of the client's (None: it left). `agent_status`: of the agent's, if any."""
         try:
             _finish(self._client, agent_status or status, agent_status not in ("OK", None))
-            measured = _finish(self._server, status, status in _SERVER_ERRORS)
-            seconds = time.perf_counter() - self._began_at
-            inside = set_span_in_context(self._server, Context())
-            self._durations.record(seconds, {**self._measured, **measured}, inside)
+            self._record(_finish(self._server, status, status in _SERVER_ERRORS))
         except Exception as error:  # noqa: BLE001  # error boundary
             report(error)
 
 
-def _finish(span: Span, status: str | None, is_error: bool) -> dict[str, str]:
-    """End a span; returns the attributes that say how."""
-    attributes = {"error.type": "client_gone"} if status is None else {"rpc.response.status_code": status}
-    if is_error and status is not None:
-        attributes["error.type"] = status
-    if "error.type" in attributes:
-        span.set_status(StatusCode.ERROR)
-    span.set_attributes(attributes)
-    span.end()
-    return attributes
+def _finish(span: Span, status: str | None, is_error: bool) -> Attributes:
+    if status is None:
+        return finish(span, {}, "client_gone")
+    return finish(span, {"rpc.response.status_code": status}, status if is_error else "")

@@ -29,6 +29,8 @@ from .common import report
 Scope = MutableMapping[str, Any]
 Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 
+Attributes = dict[str, str | int]
+
 _PROPAGATOR = TraceContextTextMapPropagator()
 _METHODS = frozenset({"CONNECT", "DELETE", "GET", "HEAD", "OPTIONS", "PATCH", "POST", "PUT", "QUERY", "TRACE"})
 DURATIONS_S = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0)
@@ -43,7 +45,7 @@ class RequestTelemetry:
         self.tracer = tracer
         self.meter = meter
         self._upstream = f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
-        self._upstream_server: dict[str, str | int] = {
+        self._upstream_server: Attributes = {
             "server.address": parts.hostname or "",
             "server.port": parts.port or (443 if parts.scheme == "https" else 80),
         }
@@ -73,7 +75,7 @@ class RequestTelemetry:
         common = {"http.request.method": method}
         if method == "_OTHER":
             common["http.request.method_original"] = scope["method"]
-        measured = {"http.request.method": method, "url.scheme": scope["scheme"]}
+        measured: Attributes = {"http.request.method": method, "url.scheme": scope["scheme"]}
         server = self.tracer.start_span(
             name,
             parent_of(head),
@@ -94,10 +96,10 @@ class RequestTelemetry:
         return RequestSpans(server, client, self._durations, measured)
 
 
-class RequestSpans(AbstractContextManager["RequestSpans"]):
-    """The two spans while the request is on its way; they end with the context."""
+class SpanPair:
+    """A server and a client span, and the duration of the former."""
 
-    def __init__(self, server: Span, client: Span, durations: Histogram, measured: dict[str, str | int]) -> None:
+    def __init__(self, server: Span, client: Span, durations: Histogram, measured: Attributes) -> None:
         self._server = server
         self._client = client
         self._durations = durations
@@ -105,10 +107,20 @@ class RequestSpans(AbstractContextManager["RequestSpans"]):
         self.traceparent = traceparent_of(client.get_span_context())
         """What the agent gets as `traceparent`; "" where the spans are not sampled."""
         self._began_at = time.perf_counter()
-        self._agent_status: int | None = None
-        self._status: int | None = None
-        self._complete = False
-        self._error = ""
+
+    def _record(self, ended: Attributes) -> None:
+        """Record the duration until now; `ended` says how the server span ended."""
+        seconds = time.perf_counter() - self._began_at
+        self._durations.record(seconds, {**self._measured, **ended}, set_span_in_context(self._server, Context()))
+
+
+class RequestSpans(SpanPair, AbstractContextManager["RequestSpans"]):
+    """The two spans while the request is on its way; they end with the context."""
+
+    _agent_status: int | None = None
+    _status: int | None = None
+    _complete = False
+    _error = ""
 
     def answered(self, status: int) -> None:
         """The agent's response began."""
@@ -144,18 +156,17 @@ class RequestSpans(AbstractContextManager["RequestSpans"]):
     def _end(self) -> None:
         if self._agent_status is not None or self._error:  # otherwise the agent was never asked
             _finish(self._client, self._agent_status, self._error, first_error_status=400)
-        measured = _finish(self._server, self._status, self._error, first_error_status=500)
-        seconds = time.perf_counter() - self._began_at
-        self._durations.record(seconds, {**self._measured, **measured}, set_span_in_context(self._server, Context()))
+        self._record(_finish(self._server, self._status, self._error, first_error_status=500))
 
 
-def _finish(span: Span, status: int | None, error: str, *, first_error_status: int) -> dict[str, str | int]:
-    """End a span; returns the attributes that say how."""
-    attributes: dict[str, str | int] = {}
-    if status is not None:
-        attributes["http.response.status_code"] = status
-        if status >= first_error_status:
-            error = error or str(status)
+def _finish(span: Span, status: int | None, error: str, *, first_error_status: int) -> Attributes:
+    if status is not None and status >= first_error_status:
+        error = error or str(status)
+    return finish(span, {} if status is None else {"http.response.status_code": status}, error)
+
+
+def finish(span: Span, attributes: Attributes, error: str) -> Attributes:
+    """End a span; returns the attributes that say how. `error` is its `error.type`, "" for none."""
     if error:
         attributes["error.type"] = error
         span.set_status(StatusCode.ERROR)
@@ -176,17 +187,17 @@ def traceparent_of(span: SpanContext) -> str:
     return f"00-{format_trace_id(span.trace_id)}-{format_span_id(span.span_id)}-{span.trace_flags:02x}"
 
 
-def _reached_at(host: str) -> dict[str, str | int]:
+def _reached_at(host: str) -> Attributes:
     """The name and port of a `Host` header."""
     try:
         parts = urlsplit(f"//{host}")
         name, port = parts.hostname, parts.port
     except ValueError:  # the client may write there what it likes
         return {}
-    attributes: dict[str, str | int] = {"server.address": name} if name else {}
+    attributes: Attributes = {"server.address": name} if name else {}
     return {**attributes, "server.port": port} if name and port else attributes
 
 
-def _client(scope: Scope) -> dict[str, str | int]:
+def _client(scope: Scope) -> Attributes:
     peer = scope.get("client")
     return {"client.address": peer[0], "client.port": peer[1]} if peer else {}
