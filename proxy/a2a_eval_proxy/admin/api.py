@@ -21,7 +21,6 @@ from .cases_api import CasesApi
 from .control import Control
 from .events_api import EventsApi
 from .guard import HEALTH_PATHS, AdminGuard, PageAccess
-from .open_turns_api import OpenTurnsApi
 from .openapi import openapi_document
 from .runs_api import RunsApi
 from .turn_cases_api import TurnCasesApi
@@ -38,7 +37,7 @@ def admin_app(
     access: PageAccess | None = None,
 ) -> ASGIApp:
     """The ASGI application of the admin port, which `AdminGuard` protects. `pages` are further routes."""
-    apis = TurnsApi, OpenTurnsApi, AnnotationsApi, WireApi, TurnCasesApi, RunsApi, CasesApi, EventsApi
+    apis = TurnsApi, AnnotationsApi, WireApi, TurnCasesApi, RunsApi, CasesApi, EventsApi
     operations = [
         *(operation for api in apis for operation in api(control).operations()),
         *health_operations(registry, control.problems, control.remarks),

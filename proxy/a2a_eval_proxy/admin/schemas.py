@@ -12,7 +12,7 @@ from tool_call_evaluators.runs.changes import CaseStatus
 
 from ..store.base import STATUSES
 from ..store.turn_filter import VERDICTS
-from .api_operation import TEXT, Schema
+from .api_operation import TEXT, Schema, choice
 from .timeline import KINDS
 
 ANY: Schema = {}
@@ -39,10 +39,6 @@ def listed(schema: Schema) -> Schema:
     return {"type": "array", "items": schema}
 
 
-def one_of(values: Collection[str]) -> Schema:
-    return {"type": "string", "enum": list(values)}
-
-
 def named(name: str) -> Schema:
     """A reference to a schema of SCHEMAS."""
     return {"$ref": f"#/components/schemas/{name}"}
@@ -64,7 +60,7 @@ _RUN = {
 }  # fmt: skip
 _EVALUATION = {
     "evaluator": TEXT, "score": nullable(NUMBER), "passed": nullable(BOOLEAN), "threshold": nullable(NUMBER),
-    "reason": TEXT, "details": OPEN, "status": one_of(list(Status)), "label": nullable(TEXT),
+    "reason": TEXT, "details": OPEN, "status": choice(list(Status)), "label": nullable(TEXT),
     "scale": listed(NUMBER), "version": TEXT,
 }  # fmt: skip
 _USAGE = record(
@@ -90,7 +86,7 @@ _EXCHANGE = record(
 _CALL = record(name=TEXT, arguments=nullable(OPEN))
 _EXPECTED = record(optional=["result", "error"], name=TEXT, arguments=nullable(OPEN), result=ANY, error=ANY)
 _CHANGE = {
-    "kind": one_of(get_args(ChangeKind)), "left": COUNT, "right": COUNT,
+    "kind": choice(get_args(ChangeKind)), "left": COUNT, "right": COUNT,
     "differences": listed(record(optional=["part"], path=TEXT, problem=TEXT, expected=ANY, actual=ANY, part=TEXT)),
 }  # fmt: skip
 _SCORE = record(
@@ -102,27 +98,27 @@ SCHEMAS: dict[str, Schema] = {
     "Error": record(error={"type": "string", "description": "What is wrong, and what is expected"}),
     "ToolCall": record(
         id=TEXT, name=TEXT, arguments=nullable(OPEN), result=nullable(TEXT), error=nullable(TEXT),
-        source=one_of(list(ToolCallSource)),
+        source=choice(list(ToolCallSource)),
     ),
     "CallTimes": record(
         optional=["started_at", "ended_at", "first_seen_at", "result_seen_at"],
-        source=one_of(["trace", "protocol"]), started_at=TIME, ended_at=nullable(TIME),
+        source=choice(["trace", "protocol"]), started_at=TIME, ended_at=nullable(TIME),
         first_seen_at=TIME, result_seen_at=nullable(TIME),
     ),
-    "Finding": record(code=TEXT, severity=one_of(list(Severity)), message=TEXT, where=TEXT),
+    "Finding": record(code=TEXT, severity=choice(list(Severity)), message=TEXT, where=TEXT),
     "Evaluation": record(**_EVALUATION),
     "Annotation": record(
-        annotation_id=TEXT, turn_id=TEXT, assessment=one_of(ASSESSMENTS), note=TEXT, who=TEXT, at=TIME,
+        annotation_id=TEXT, turn_id=TEXT, assessment=choice(ASSESSMENTS), note=TEXT, who=TEXT, at=TIME,
         evaluator=nullable(TEXT), score=nullable(NUMBER), passed=nullable(BOOLEAN), version=nullable(TEXT),
     ),
     "NewAnnotation": record(
         optional=["evaluator", "note", "who"],
-        assessment=one_of(ASSESSMENTS), evaluator=nullable(TEXT), note=TEXT, who=TEXT,
+        assessment=choice(ASSESSMENTS), evaluator=nullable(TEXT), note=TEXT, who=TEXT,
     ),
     "Turn": record(
         optional=["call_times", "simulated_user", "usage", "annotations", "cut"],
         turn_id=TEXT, run=TEXT, case_id=nullable(TEXT), conversation_id=TEXT, task_id=TEXT, agent=TEXT, binding=TEXT,
-        protocol_version=TEXT, state=nullable(TEXT), status=one_of(STATUSES), user_text=TEXT, response_text=TEXT,
+        protocol_version=TEXT, state=nullable(TEXT), status=choice(STATUSES), user_text=TEXT, response_text=TEXT,
         **_TIMES, trace_id=TEXT, tool_calls=listed(named("ToolCall")),
         call_times=listed(nullable(named("CallTimes"))),
         capture=record(
@@ -135,11 +131,11 @@ SCHEMAS: dict[str, Schema] = {
         cut={"type": "boolean", "description": "Whether texts or lists were shortened"},
     ),
     "TurnSummary": record(
-        optional=["assessments"], assessments=listed(one_of(ASSESSMENTS)),
+        optional=["assessments"], assessments=listed(choice(ASSESSMENTS)),
         turn_id=TEXT, run=TEXT, case_id=nullable(TEXT), conversation_id=TEXT, task_id=TEXT, state=nullable(TEXT),
-        status=one_of(STATUSES), **_TIMES, user_text=TEXT, response_text=TEXT,
+        status=choice(STATUSES), **_TIMES, user_text=TEXT, response_text=TEXT,
         tool_calls=listed(record(name=TEXT, error=BOOLEAN)), tool_call_count=COUNT, findings=TEXTS,
-        verdict=one_of(VERDICTS),
+        verdict=choice(VERDICTS),
     ),
     "Conversation": record(
         conversation_id=TEXT, turns=listed(named("Turn")),
@@ -170,7 +166,7 @@ SCHEMAS: dict[str, Schema] = {
         not_judged=listed(record(metric=TEXT, reason=TEXT)), sight=OPEN,
         counts={"type": "object", "additionalProperties": COUNT}, pass_rate=_SCORE, scores=listed(_SCORE),
         cases=listed(record(
-            case=TEXT, status=one_of(get_args(CaseStatus)), regressed=BOOLEAN,
+            case=TEXT, status=choice(get_args(CaseStatus)), regressed=BOOLEAN,
             passed=listed(record(passed=COUNT, of=COUNT)), failures=TEXTS, fixes=TEXTS, scores=listed(_SCORE),
             turns=listed(record(
                 turn=COUNT, shares=listed(record(made=COUNT, of=COUNT)),
@@ -182,7 +178,7 @@ SCHEMAS: dict[str, Schema] = {
         )),
     ),
     "CaseItem": record(
-        case_id=TEXT, origin=one_of(["suite", "registered"]), tags=TEXTS,
+        case_id=TEXT, origin=choice(["suite", "registered"]), tags=TEXTS,
         case={"type": "object", "description": "The case as in a suite file"},
     ),
     "Suite": record(
@@ -198,7 +194,7 @@ SCHEMAS: dict[str, Schema] = {
         turn_id=TEXT, started_at=TIME, duration_s=NUMBER,
         items=listed(record(
             optional=["first_byte_s", "first_seen", "failed"],
-            kind=one_of(KINDS), name=TEXT, start_s=NUMBER, end_s=nullable(NUMBER), first_byte_s=nullable(NUMBER),
+            kind=choice(KINDS), name=TEXT, start_s=NUMBER, end_s=nullable(NUMBER), first_byte_s=nullable(NUMBER),
             first_seen=BOOLEAN, failed=BOOLEAN,
         )),
     ),

@@ -33,7 +33,7 @@ def timeline(turn: TurnJson, exchanges: Sequence[Mapping[str, Any]], observed: O
 
     An item has a `kind` (`KINDS`), a `name`, `start_s`, and `end_s` if it took time: seconds since the turn began.
     """
-    began = _seconds(turn["started_at"])
+    began = seconds(turn["started_at"])
     items = [item for item in _items(turn, exchanges, observed, began) if item["start_s"] is not None]
     items.sort(key=lambda item: (item["start_s"], KINDS.index(item["kind"])))
     last = max((item["end_s"] if item["end_s"] is not None else item["start_s"] for item in items), default=0.0)
@@ -46,8 +46,8 @@ def _items(
     def since(moment: str | float | None) -> float | None:
         if moment is None:
             return None
-        seconds = moment if isinstance(moment, float) else _seconds(str(moment))
-        return max(0.0, round(seconds - began, 6))
+        at = moment if isinstance(moment, float) else seconds(str(moment))
+        return max(0.0, round(at - began, 6))
 
     yield _item("request", "request", 0.0)
     for exchange in exchanges:
@@ -88,5 +88,6 @@ def _item(kind: str, name: str, start: float | None, end: float | None = None, *
     return {"kind": kind, "name": name, "start_s": start, "end_s": end, **more}
 
 
-def _seconds(moment: str) -> float:
+def seconds(moment: str) -> float:
+    """Seconds since the epoch of an RFC 3339 time."""
     return datetime.fromisoformat(moment).timestamp()

@@ -1,4 +1,4 @@
-"""The routes of turns and conversations, and the flush that waits for them."""
+"""The routes of turns, of those that are open now, of conversations, and the flush that waits for turns."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from ..one_at_a_time import OneAtATime
 from ..scoring.turn_in_case import turn_in_case
 from ..store import Page, Store, TurnQuery
 from ..store.base import TurnJson
+from ..telemetry.event_data import shortened
 from .api_operation import ApiAnswer, ApiOperation, ApiParameter, Given, json_response
 from .control import Control
 from .schemas import named, page_of
@@ -19,6 +20,7 @@ from .turn_queries import CURSOR, FILTERS, LIMIT, ORDER, VIEW, turn_query
 
 TURN_ID = ApiParameter("turn_id", "Id of the turn")
 NO_TURN = ApiAnswer("There is no such turn", named("Error"))
+_OF_OPEN_TURNS = [one for one in FILTERS if one.name in ("run", "case")]
 _TIMEOUT = ApiParameter("timeout", "Seconds to wait", {"type": "number", "minimum": 0, "maximum": 600, "default": 30})
 
 
@@ -31,7 +33,7 @@ async def stored_turn(store: Store, turn_id: str) -> TurnJson:
 
 
 class TurnsApi:
-    """Handles `/api/turns`, `/api/conversations` and `/api/flush`."""
+    """Handles `/api/turns`, `/api/conversations`, `/api/flush` and `/api/open-turns`."""
 
     def __init__(self, control: Control) -> None:
         self._control = control
@@ -65,6 +67,10 @@ class TurnsApi:
                 "POST", "/api/flush", "Wait until all turns captured so far are done", self.flush,
                 {200: ApiAnswer("All are done", flushed), 504: ApiAnswer("The time is over", flushed)},
                 [_TIMEOUT],
+            ),
+            ApiOperation(
+                "GET", "/api/open-turns", "List open turns", self.open_turns,
+                {200: ApiAnswer("The open turns of this proxy, the newest 1,000", page_of("Turn"))}, _OF_OPEN_TURNS,
             ),
         ]  # fmt: skip
 
@@ -102,3 +108,11 @@ class TurnsApi:
     async def flush(self, _: Request, given: Given) -> Response:
         left = await self._control.flush(given["timeout"])
         return JSONResponse({"done": left["pending"] == 0, **left}, 200 if left["pending"] == 0 else 504)
+
+    async def open_turns(self, _: Request, given: Given) -> Response:
+        items = [
+            shortened(turn)
+            for turn in await self._control.turns_in_progress()
+            if given["run"] in (None, turn["run"]) and given["case"] in (None, turn["case_id"])
+        ]
+        return json_response({"items": items, "next_cursor": None})

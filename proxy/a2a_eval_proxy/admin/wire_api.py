@@ -18,7 +18,7 @@ from ..store.base import TurnJson
 from .api_operation import ApiAnswer, ApiOperation, Given
 from .control import Control
 from .schemas import named
-from .timeline import timeline
+from .timeline import seconds, timeline
 from .turns_api import NO_TURN, TURN_ID, stored_turn
 
 
@@ -82,8 +82,8 @@ async def timeline_of(control: Control, turn: TurnJson) -> dict[str, Any]:
 async def _exchanges(control: Control, turn_id: str, turn: TurnJson | None) -> list[dict[str, Any]]:
     """The exchanges in the order in which they began."""
     tasks = {turn["task_id"]} - {""} if turn is not None else set()
-    began = _seconds(turn["started_at"]) if turn is not None else 0.0
-    ended = _seconds(turn["ended_at"]) if turn is not None and turn["ended_at"] else None
+    began = seconds(turn["started_at"]) if turn is not None else 0.0
+    ended = seconds(turn["ended_at"]) if turn is not None and turn["ended_at"] else None
     found = await control.wire(turn_id, sorted(tasks), began, ended)
     named = {task_id for one in found if one["turn_id"] == turn_id for task_id in one["task_ids"]}
     if not named <= tasks:  # the store has other ids where they are redacted; other processes do not know them yet
@@ -95,7 +95,7 @@ def _shown(privacy: Privacy, turn_id: str, exchanges: list[dict[str, Any]]) -> d
     began = exchanges[0]["started_at"]
     return {
         "turn_id": turn_id,
-        "started_at": _moment(began),
+        "started_at": rfc3339(datetime.fromtimestamp(began, UTC)),
         "complete": any(one["turn_id"] == turn_id for one in exchanges),
         "exchanges": [_exchange(privacy, one, began) for one in exchanges],
     }
@@ -146,11 +146,3 @@ def _headers(privacy: Privacy, headers: list[list[str]]) -> list[list[str]]:
 
 def _offset(at: float, began: float) -> float:
     return round(at - began, 6)
-
-
-def _seconds(moment: str) -> float:
-    return datetime.fromisoformat(moment).timestamp()
-
-
-def _moment(seconds: float) -> str:
-    return rfc3339(datetime.fromtimestamp(seconds, UTC))

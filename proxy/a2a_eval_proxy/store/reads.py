@@ -72,16 +72,8 @@ class StoreReads(ABC):
         """Run a statement with parameters `:name` in a transaction; returns the number of changed rows."""
 
     @abstractmethod
-    async def _turns(
-        self,
-        conditions: str,
-        values: dict[str, Any],
-        limit: int,
-        order: Order = "ASC",
-        content: TurnFilter = ANY_TURN,
-        summary: bool = False,
-    ) -> tuple[list[TurnJson], int | None]:
-        """Returns turns up to the limits of `Page`, and the `seq` of the last one if more fulfil the conditions."""
+    async def _fill(self, page: TurnPage, conditions: str, values: dict[str, Any], order: Order = "ASC") -> int | None:
+        """Adds turns until the page is full; returns the `seq` of the last one if more fulfil the conditions."""
 
     @abstractmethod
     def _like(self, column: str, parameter: str) -> str:
@@ -133,10 +125,16 @@ class StoreReads(ABC):
                 conditions += f" AND NOT seq {BEYOND[order]} :end"
                 values["end"] = end
             conditions, values = self._with_content(conditions, values, query.content)
-        limit = max(1, min(query.limit, MAX_PAGE))
-        turns, last = await self._turns(conditions, values, limit, order, query.content, query.summary)
+        page = TurnPage(max(1, min(query.limit, MAX_PAGE)), query.content, query.summary)
+        last = await self._fill(page, conditions, values, order)
         last = end if last is None else last
-        return Page(turns, None if last is None else str(last))
+        return Page(page.turns, None if last is None else str(last))
+
+    async def _newest(self, conditions: str, values: dict[str, Any], most: int) -> list[TurnJson]:
+        """Returns the last turns that fulfil the conditions, oldest first, up to the limits of `Page`."""
+        page = TurnPage(most)
+        await self._fill(page, conditions, values, "DESC")
+        return page.turns[::-1]
 
     async def _last_examined(self, conditions: str, values: dict[str, Any], order: Order) -> int | None:
         """The `seq` of the turn that is the last to examine for a page; None: all may be examined."""
@@ -156,8 +154,7 @@ class StoreReads(ABC):
         return conditions, values | parameters
 
     async def turn(self, turn_id: str) -> TurnJson | None:
-        found, _ = await self._turns("turn_id = :turn_id", {"turn_id": stored_text(turn_id)}, 1)
-        return found[0] if found else None
+        return next(iter(await self._newest("turn_id = :turn_id", {"turn_id": stored_text(turn_id)}, 1)), None)
 
     async def status(self, turn_id: str) -> str | None:
         statement = "SELECT status FROM turns WHERE turn_id = :turn_id"
@@ -169,13 +166,11 @@ class StoreReads(ABC):
             return []
         conditions, values = self._conditions(conversation_id=turn.conversation_id, run=turn.run)
         conditions += " AND seq < (SELECT seq FROM turns WHERE turn_id = :turn_id)"
-        found, _ = await self._turns(conditions, {**values, "turn_id": turn.turn_id}, most, "DESC")
-        return found[::-1]
+        return await self._newest(conditions, {**values, "turn_id": turn.turn_id}, most)
 
     async def of_task(self, task_id: str, most: int) -> list[TurnJson]:
         conditions, values = self._conditions(task_id=task_id)
-        found, _ = await self._turns(f"{conditions} AND task_id != ''", values, most, "DESC")  # as the index has it
-        return found[::-1]
+        return await self._newest(f"{conditions} AND task_id != ''", values, most)  # as the index has it
 
     async def conversations(self, run: str | None = None, conversation: str | None = None) -> list[ScoredConversation]:
         conditions, values = self._conditions(run=run, conversation_id=conversation)
@@ -228,23 +223,23 @@ class StoreReads(ABC):
 class TurnPage:
     """Collects the turns of a page from rows."""
 
-    def __init__(self, limit: int, content: TurnFilter, summary: bool) -> None:
+    def __init__(self, limit: int, content: TurnFilter = ANY_TURN, summary: bool = False) -> None:
+        self.limit = limit
+        self.content = content
         self.turns: list[TurnJson] = []
         self.last = 0
         """`seq` of the last row."""
-        self._limit = limit
         self._size = 0
-        self._content = content
         self._summary = summary
 
     @property
     def full(self) -> bool:
-        return len(self.turns) == self._limit or self._size >= MAX_PAGE_BYTES
+        return len(self.turns) == self.limit or self._size >= MAX_PAGE_BYTES
 
     def add(self, seq: int, status: str, body: str, evaluations: str, annotated: str | None) -> None:
         """Take the turn of a row if it has the content."""
         self.last = seq
-        if self._content.matches(body, evaluations):
+        if self.content.matches(body, evaluations):
             self._size += len(body.encode()) + len(evaluations.encode())
             turn = turn_json(status, body, evaluations, annotated)
             self.turns.append(turn_summary(turn) if self._summary else turn)

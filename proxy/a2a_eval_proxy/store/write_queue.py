@@ -277,7 +277,10 @@ class QueuedWrites(ABC):
                 self._check()
                 write()
             except StoreLostError as lost:
-                self._lost(lost)
+                self._opened = False
+                self.health.replaced += 1
+                self.health.problem = str(lost)
+                logger.error("store %s: %s", self._name, lost)
                 if not self._open_until_it_works():
                     return False
             except self.trouble as error:  # nothing may be lost, so try until it works
@@ -286,12 +289,6 @@ class QueuedWrites(ABC):
             else:
                 self._works()
                 return True
-
-    def _lost(self, lost: StoreLostError) -> None:
-        self._opened = False
-        self.health.replaced += 1
-        self.health.problem = str(lost)
-        logger.error("store %s: %s", self._name, lost)
 
     def _tries_again(self, problem: str) -> bool:
         """After a failure: waits for the next attempt; False where there is no more time for it.

@@ -25,10 +25,6 @@ def turn_columns(turn: EncodedTurn, score: Score | None, held: bool) -> dict[str
     }
 
 
-def settled_columns(turn: EncodedTurn) -> dict[str, Any]:
-    return {"turn_id": turn.turn_id, "body": turn.body.decode()}
-
-
 def result_columns(scored: EncodedScored) -> dict[str, Any]:
     merged = scored.merged
     return {

@@ -16,7 +16,6 @@ from ..base import MAX_PAGE_BYTES, StoreUnreachableError, TurnJson
 from ..figures import ERRORED, FAILED
 from ..reads import BEYOND, Order, Rows, StoreReads, TurnPage, turn_json
 from ..schema import OUTCOMES, PREFIX
-from ..turn_filter import ANY_TURN, TurnFilter
 from .database import TROUBLE, Database, Work, reason
 
 T = TypeVar("T")
@@ -104,23 +103,14 @@ class PostgresReads(StoreReads):
         finally:
             self._places.release()
 
-    async def _turns(
-        self,
-        conditions: str,
-        values: dict[str, Any],
-        limit: int,
-        order: Order = "ASC",
-        content: TurnFilter = ANY_TURN,
-        summary: bool = False,
-    ) -> tuple[list[TurnJson], int | None]:
-        page = TurnPage(limit, content, summary)
-        chunk = max(limit, _CHUNK) if content else limit
+    async def _fill(self, page: TurnPage, conditions: str, values: dict[str, Any], order: Order = "ASC") -> int | None:
+        chunk = max(page.limit, _CHUNK) if page.content else page.limit
         values = {**values, "limit": chunk, "one_more": chunk + 1, "bytes": MAX_PAGE_BYTES}
         while True:
             rows = await self._read(_TURNS.format(conditions=conditions, order=order), values, list)
             last = await asyncio.to_thread(_collected, page, rows)
             if last is None or page.full:
-                return page.turns, last
+                return last
             conditions += "" if "after" in values else f" AND seq {BEYOND[order]} :after"
             values["after"] = last
 

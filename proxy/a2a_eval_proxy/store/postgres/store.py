@@ -13,7 +13,7 @@ from ..base import StoreError
 from ..encoding import EncodedConversation
 from ..write_items import Add, Discard, Finish, FinishConversations, Item, Mark, Prune, Settle, latest_results
 from ..write_queue import QueuedWrites
-from .columns import conversation_columns, result_columns, settled_columns, turn_columns
+from .columns import conversation_columns, result_columns, turn_columns
 from .database import TROUBLE, Database, reason, refused
 from .judge_cache import PostgresJudgeCache
 from .opening import check_url, prepare
@@ -132,7 +132,7 @@ async def _write_all(
     """Turns before their results, results in the order in which they came. `added` has the rows of an `Add` by id."""
     new = [row for item in items for row in added.get(id(item), ())]
     await insert_turns(connection, new, for_workers=for_workers)
-    settled = [settled_columns(turn) for item in items if isinstance(item, Settle) for turn in item.rows]
+    settled = {turn.turn_id: turn.body.decode() for item in items if isinstance(item, Settle) for turn in item.rows}
     await settle_turns(connection, settled, for_workers=for_workers)
     await put_results(connection, [result_columns(one) for one in latest_results(items)])
     for item in items:

@@ -71,12 +71,8 @@ class WorkStore:
 
     async def turns(self, turn_ids: Sequence[str]) -> list[Claim]:
         """Those of these turns that there are, in the order in which they were added."""
-
-        async def select(connection: AsyncConnection) -> list[Claim]:
-            rows = await connection.execute(_TURNS, {"ids": list(turn_ids)})
-            return [Claim(turn_json(status, body, evaluations), job) for job, status, body, evaluations in rows]
-
-        return await self._run(select)
+        rows = await self._rows(_TURNS, {"ids": list(turn_ids)})
+        return [Claim(turn_json(status, body, evaluations), job) for job, status, body, evaluations in rows]
 
     async def conversations(
         self, turns: Sequence[Mapping[str, Any]], most: int = _ALL, until: Sequence[str] = ()
@@ -85,17 +81,14 @@ class WorkStore:
         of those in `until`."""
         keys = dict.fromkeys((stored_text(turn["run"]), stored_text(turn["conversation_id"])) for turn in turns)
         runs, ids = [run for run, _ in keys], [conversation_id for _, conversation_id in keys]
-        return await self._select(_CONVERSATIONS, {"runs": runs, "ids": ids, "most": most, "until": list(until)})
+        values = {"runs": runs, "ids": ids, "most": most, "until": list(until)}
+        rows = await self._rows(_CONVERSATIONS, values)
+        return [turn_json(status, body, evaluations) for _, status, body, evaluations in rows]
 
     async def said(self, conversations: Sequence[ConversationKey]) -> dict[ConversationKey, int]:
         """Returns the number of turns at the last evaluation of each of these conversations that has results."""
         keys = {conversation_digest(stored_key(key)): key for key in conversations}
-
-        async def select(connection: AsyncConnection) -> dict[ConversationKey, int]:
-            rows = await connection.execute(_SAID, {"keys": list(keys)})
-            return {keys[digest]: turns for digest, turns in rows}
-
-        return await self._run(select)
+        return {keys[digest]: turns for digest, turns in await self._rows(_SAID, {"keys": list(keys)})}
 
     async def finish(self, scored: Sequence[tuple[Scored, Claim]]) -> set[str]:
         """Give these turns their results and mark them done: those that are pending, and the same as when they were
@@ -110,23 +103,17 @@ class WorkStore:
 
     async def backlog(self) -> Backlog:
         """What waits now. It costs an index scan of the pending turns."""
-
-        async def select(connection: AsyncConnection) -> Backlog:
-            turns, oldest_s, workers = (
-                await connection.execute(_BACKLOG, {"alive": WORKER_ALIVE_S, "most": MAX_COUNTED})
-            ).one()
-            return Backlog(turns, float(oldest_s), workers)
-
-        return await self._run(select)
+        values = {"alive": WORKER_ALIVE_S, "most": MAX_COUNTED}
+        ((turns, oldest_s, workers),) = await self._rows(_BACKLOG, values)
+        return Backlog(turns, float(oldest_s), workers)
 
     async def queue_abandoned(self) -> int:
         """See `jobs.queue_abandoned`."""
         return await self._run(queue_abandoned)
 
-    async def _select(self, statement: Any, values: dict[str, Any]) -> list[TurnJson]:
-        async def select(connection: AsyncConnection) -> list[TurnJson]:
-            rows = await connection.execute(statement, values)
-            return [turn_json(status, body, evaluations) for _, status, body, evaluations in rows]
+    async def _rows(self, statement: Any, values: dict[str, Any]) -> Sequence[Any]:
+        async def select(connection: AsyncConnection) -> Sequence[Any]:
+            return (await connection.execute(statement, values)).all()
 
         return await self._run(select)
 

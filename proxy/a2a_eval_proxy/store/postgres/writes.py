@@ -100,14 +100,12 @@ async def insert_turns(connection: AsyncConnection, rows: Rows, *, for_workers: 
     await connection.execute(_INSERT, by_column(complete, _TURN_COLUMNS))
 
 
-async def settle_turns(connection: AsyncConnection, rows: Rows, *, for_workers: bool) -> None:
-    """Replace what is known of these turns, which makes them pending, and (`for_workers`) queue them."""
-    latest = {row["turn_id"]: row for row in rows}
-    if not latest:
-        return
-    jobs = await queue_jobs(connection, list(latest) if for_workers else [])
-    complete = [{**row, "job_id": jobs.get(turn_id)} for turn_id, row in latest.items()]
-    await connection.execute(_SETTLE, by_column(complete, _SETTLED_COLUMNS))
+async def settle_turns(connection: AsyncConnection, bodies: dict[str, str], *, for_workers: bool) -> None:
+    """Replace what is known of turns, by their ids, which makes them pending, and (`for_workers`) queue them."""
+    if bodies:
+        jobs = await queue_jobs(connection, list(bodies) if for_workers else [])
+        rows = [{"turn_id": turn_id, "body": body, "job_id": jobs.get(turn_id)} for turn_id, body in bodies.items()]
+        await connection.execute(_SETTLE, by_column(rows, _SETTLED_COLUMNS))
 
 
 async def put_results(connection: AsyncConnection, rows: Rows) -> None:

@@ -15,7 +15,6 @@ from ..annotations import of_turn
 from ..base import StoreFileError, TurnJson
 from ..figures import ERRORED, FAILED
 from ..reads import Order, Rows, StoreReads, TurnPage, turn_json
-from ..turn_filter import ANY_TURN, TurnFilter
 from .file import Identity, identity
 from .sql import found_by
 
@@ -106,23 +105,13 @@ class SqliteReads(StoreReads):
 
         return await self._changes.run(change)
 
-    async def _turns(
-        self,
-        conditions: str,
-        values: dict[str, Any],
-        limit: int,
-        order: Order = "ASC",
-        content: TurnFilter = ANY_TURN,
-        summary: bool = False,
-    ) -> tuple[list[TurnJson], int | None]:
-        page = TurnPage(limit, content, summary)
-
-        def decode(rows: Rows) -> tuple[list[TurnJson], int | None]:
+    async def _fill(self, page: TurnPage, conditions: str, values: dict[str, Any], order: Order = "ASC") -> int | None:
+        def decode(rows: Rows) -> int | None:
             for row in rows:
                 if page.full:
-                    return page.turns, page.last
+                    return page.last
                 page.add(*row)
-            return page.turns, None
+            return None
 
         for column in ("conversation_id", "task_id"):
             if column in values:  # the plus keeps SQLite from following the index of runs
@@ -131,8 +120,8 @@ class SqliteReads(StoreReads):
             f"SELECT seq, status, body, evaluations, {_ANNOTATED} FROM turns WHERE {conditions}"  # noqa: S608  # fixed texts
             f" ORDER BY seq {order} LIMIT :rows"
         )
-        values = {**values, "rows": -1 if content else limit + 1}
-        return await self._read(statement, values, decode, self._searches if content else None)
+        values = {**values, "rows": -1 if page.content else page.limit + 1}
+        return await self._read(statement, values, decode, self._searches if page.content else None)
 
     def _has_status(self, status: str) -> str:
         """A few turns are open or pending; by the condition alone, SQLite reads all."""
