@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
-from typing import Any
+
+from .webhooks import StoreTable
 
 MOST_OF_A_WEBHOOK, MOST_BYTES = 1_000, 64 * 1024 * 1024
 """How many notifications may wait for one webhook, and how many bytes for all; further ones are not kept."""
@@ -56,16 +56,8 @@ _LEASE = (
 )
 
 
-class DeliveryTable:
-    """The notifications in a store. Every method raises StoreError while the store cannot be used; a change is
-    committed when its method returns."""
-
-    def __init__(
-        self, read: Callable[..., Awaitable[Any]], change: Callable[[str, dict[str, Any]], Awaitable[int]]
-    ) -> None:
-        """`read` and `change` are those of `StoreReads`."""
-        self._read = read
-        self._change = change
+class DeliveryTable(StoreTable):
+    """The notifications in a store."""
 
     async def add(self, delivery: Delivery) -> bool:
         """Keep a new one; False where too many wait."""

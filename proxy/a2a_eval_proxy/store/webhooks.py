@@ -59,9 +59,9 @@ _EXPIRE = (
 )
 
 
-class WebhookTable:
-    """The webhooks in a store. Every method raises StoreError while the store cannot be used; a change is committed
-    when its method returns."""
+class StoreTable:
+    """A table in a store. Every method raises StoreError while the store cannot be used; a change is committed when its
+    method returns."""
 
     def __init__(
         self, read: Callable[..., Awaitable[Any]], change: Callable[[str, dict[str, Any]], Awaitable[int]]
@@ -69,6 +69,10 @@ class WebhookTable:
         """`read` and `change` are those of `StoreReads`."""
         self._read = read
         self._change = change
+
+
+class WebhookTable(StoreTable):
+    """The webhooks in a store."""
 
     async def add(self, webhook: Webhook) -> None:
         await self._change(_INSERT, asdict(webhook))
