@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
-from typing import Any, Literal, Protocol
+from typing import Any, Generic, Literal, Protocol, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field
 
 MetricScope = Literal["turn", "conversation"]
+V = TypeVar("V", float, str)
 
 
 class MetricLLM(Protocol):
@@ -59,28 +60,24 @@ class ScoreInput(BaseModel):
     tool_calls: list[Any] = Field(default_factory=list)
 
 
-class QuantResult(BaseModel):
+class _Result(BaseModel, Generic[V]):
+    """What both kinds of results have."""
+
+    model_config = ConfigDict(from_attributes=True)
+
+    name: str
+    value: V
+    reason: str | None = None
+    metadata: dict[str, Any] | None = None
+    scope: MetricScope = "turn"
+
+
+class QuantResult(_Result[float]):
     """A number. A negative one, where the scale has none, means that nothing was measured."""
 
-    model_config = ConfigDict(from_attributes=True)
 
-    name: str
-    value: float
-    reason: str | None = None
-    metadata: dict[str, Any] | None = None
-    scope: MetricScope = "turn"
-
-
-class QualResult(BaseModel):
+class QualResult(_Result[str]):
     """A label, which is any string."""
-
-    model_config = ConfigDict(from_attributes=True)
-
-    name: str
-    value: str
-    reason: str | None = None
-    metadata: dict[str, Any] | None = None
-    scope: MetricScope = "turn"
 
 
 class _Metric(ABC):

@@ -27,7 +27,7 @@ def check_numeric_thresholds(
     that no conversation has fails. Failures are logged. `evaluation` is an `Evaluation` or the content of
     evaluation.json; raises pydantic's ValidationError, a ValueError, for anything else.
     """
-    conversations = _conversations(evaluation)
+    conversations = Evaluation.model_validate(evaluation).conversations
     passed = True
     for metric, least in (numeric_thresholds or {}).items():
         scores = _measured(conversations, metric, _score)
@@ -46,7 +46,7 @@ def check_qualitative_failure_labels(
     Turns without the metric are left out. Unlike arksim's, a metric that no conversation has fails. Failures are
     logged. `evaluation`: see `check_numeric_thresholds`.
     """
-    conversations = _conversations(evaluation)
+    conversations = Evaluation.model_validate(evaluation).conversations
     passed = True
     for metric, forbidden in (qualitative_failure_labels or {}).items():
         found = _measured(conversations, metric, _labels)
@@ -57,10 +57,6 @@ def check_qualitative_failure_labels(
                     passed = False
         passed = passed and bool(found)
     return passed
-
-
-def _conversations(evaluation: Evaluation | Mapping[str, Any]) -> list[ConversationEvaluation]:
-    return Evaluation.model_validate(evaluation).conversations
 
 
 def _measured(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,6 +13,8 @@ from jsonschema.exceptions import best_match
 
 from ..declared import unique_keys
 from .errors import JudgeAnswerError
+from .prompt import REPAIR, Message
+from .question import Question
 
 MAX_EXCERPT = 300
 """Maximum length of a server response quoted in an error, in characters."""
@@ -65,6 +67,29 @@ def _completion(body: Mapping[str, Any], text: str = "", model: str = "", finish
     return Completion(
         text, model, finish_reason, _count(counts.get("prompt_tokens")), _count(counts.get("completion_tokens"))
     )
+
+
+async def fitting_answer(
+    complete: Callable[[list[Message]], Awaitable[Completion]], question: Question
+) -> dict[str, Any]:
+    """The answer that `complete` gets to a question; one that does not fit is sent back once, for repair.
+
+    Raises JudgeAnswerError, and what `complete` raises.
+    """
+    messages = question.messages()
+    completion = await complete(messages)
+    try:
+        return read_answer(completion, question.schema)
+    except UnfitAnswerError as unfit:
+        repair = REPAIR.format(problem=unfit)
+    messages += [{"role": "assistant", "content": completion.text}, {"role": "user", "content": repair}]
+    completion = await complete(messages)
+    try:
+        return read_answer(completion, question.schema)
+    except UnfitAnswerError as still:
+        shown = shortened(completion.text) or "empty"
+        problem = f"the answer is invalid, and so is its repair: {still}; the answer was {shown}"
+        raise JudgeAnswerError(problem) from None
 
 
 def read_answer(completion: Completion, schema: Mapping[str, Any]) -> dict[str, Any]:

@@ -7,9 +7,9 @@ import inspect
 from collections.abc import Callable
 from typing import Any
 
-from .answers import Completion, UnfitAnswerError, read_answer, shortened
-from .errors import JudgeAnswerError, JudgeUnreachableError
-from .prompt import REPAIR
+from .answers import Completion, fitting_answer
+from .errors import JudgeAnswerError, JudgeError, JudgeUnreachableError
+from .prompt import Message
 from .question import Answer, Judge, Question
 from .usage import Usage
 
@@ -32,44 +32,32 @@ class FunctionJudge:
 
     async def ask(self, question: Question) -> Answer:
         """Answer. Raises JudgeUnreachableError if the function raises, JudgeAnswerError for an invalid answer."""
-        prompt = "\n\n".join(message["content"] for message in question.messages())
-        text = await self._text(prompt, 1)
-        try:
-            return self._answer(text, question, 1)
-        except UnfitAnswerError as unfit:
-            repair = REPAIR.format(problem=unfit)
-        text = await self._text(f"{prompt}\n\n{text}\n\n{repair}", 2)
-        try:
-            return self._answer(text, question, 2)
-        except UnfitAnswerError as still:
-            problem = (
-                f"the answer is invalid, and so is its repair: {still}; the answer was {shortened(text) or 'empty'}"
-            )
-            raise JudgeAnswerError(f"judge {self.model}: {problem}").costing(_spent(2)) from None
+        usage = Usage(0, None, None, None)
 
-    def _answer(self, text: str, question: Question, requests: int) -> Answer:
-        value = read_answer(Completion(text, self.model, "", None, None), question.schema)
-        return Answer(value, self.model, _spent(requests))
+        async def complete(messages: list[Message]) -> Completion:
+            nonlocal usage
+            usage += Usage(1)
+            text = await self._text("\n\n".join(message["content"] for message in messages))
+            return Completion(text, self.model, "", None, None)
 
-    async def _text(self, prompt: str, requests: int) -> str:
+        try:
+            return Answer(await fitting_answer(complete, question), self.model, usage)
+        except JudgeError as error:
+            raise type(error)(f"judge {self.model}: {error}").costing(usage) from error.__cause__
+
+    async def _text(self, prompt: str) -> str:
         try:
             if inspect.iscoroutinefunction(self.function):
                 text = await self.function(prompt)
             else:
                 text = await asyncio.to_thread(self.function, prompt)
         except (Exception, SystemExit) as error:  # the function may raise anything
-            problem = f"judge {self.model}: {type(error).__name__}: {error}"
-            raise JudgeUnreachableError(problem).costing(_spent(requests)) from error
+            raise JudgeUnreachableError(f"{type(error).__name__}: {error}") from error
         if not isinstance(text, str):
-            problem = f"judge {self.model}: it returned {type(text).__name__}, not a text"
-            raise JudgeAnswerError(problem).costing(_spent(requests))
+            raise JudgeAnswerError(f"it returned {type(text).__name__}, not a text")
         return text
 
 
 def as_judge(value: Any) -> Any:
     """A function as a judge; anything else unchanged."""
     return FunctionJudge(value) if callable(value) and not isinstance(value, Judge) else value
-
-
-def _spent(requests: int) -> Usage:
-    return Usage(requests, None, None, None)

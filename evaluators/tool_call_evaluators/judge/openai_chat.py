@@ -6,15 +6,16 @@ import asyncio
 import logging
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 from weakref import WeakKeyDictionary
 
-from .answers import Completion, UnfitAnswerError, read_answer, read_completion, shortened, unusable
+from .answers import Completion, fitting_answer, read_completion, unusable
 from .errors import JudgeAnswerError, JudgeError, JudgeNotConfiguredError, JudgeUnreachableError
-from .prompt import REPAIR, Message
+from .prompt import Message
 from .question import Answer, Question, Reply
 from .retry import LONGEST_WAIT_S, backoff, is_transient
 from .settings import VOTE_TEMPERATURE, JudgeSettings
@@ -66,51 +67,28 @@ class ChatJudge:
     async def ask(self, question: Question) -> Answer:
         """Answer. Raises JudgeUnreachableError or JudgeAnswerError, whose message names the judge, or
         JudgeNotConfiguredError if the library of the provider, or its key, is missing."""
-        spent = _Spent()
-        async with self._slot():
-            try:
-                value = await self._answer(question, spent)
-            except JudgeError as error:
-                raise error.costing(self._usage(spent)) from None
+        async with self._slot() as spent:
+            value = await fitting_answer(
+                lambda messages: self._complete(self._request(messages, question), spent), question
+            )
         model = spent.completions[-1].model or str(self.settings.model)
         return Answer(value, model, self._usage(spent), notes=tuple(self._left_out.values()))
 
     async def reply(self, messages: Sequence[Message], seed: int | None = None) -> Reply:
         """What the model writes next in a conversation. Raises JudgeError, as `ask` does."""
-        spent = _Spent()
         request = self._model_request(messages) | ({} if seed is None else {"seed": seed})
-        async with self._slot():
-            try:
-                completion = await self._complete(request, spent)
-            except JudgeError as error:
-                raise error.costing(self._usage(spent)) from None
+        async with self._slot() as spent:
+            completion = await self._complete(request, spent)
         return Reply(completion.text, completion.model or str(self.settings.model), self._usage(spent))
-
-    async def _answer(self, question: Question, spent: _Spent) -> dict[str, Any]:
-        """The answer of the model, or its repair."""
-        messages = question.messages()
-        completion = await self._complete(self._request(messages, question), spent)
-        try:
-            return read_answer(completion, question.schema)
-        except UnfitAnswerError as unfit:
-            repair = REPAIR.format(problem=unfit)
-        messages += [{"role": "assistant", "content": completion.text}, {"role": "user", "content": repair}]
-        completion = await self._complete(self._request(messages, question), spent)
-        try:
-            return read_answer(completion, question.schema)
-        except UnfitAnswerError as still:
-            shown = shortened(completion.text) or "empty"
-            problem = f"the answer is invalid, and so is its repair: {still}; the answer was {shown}"
-            raise JudgeAnswerError(self._message(problem)) from None
 
     async def _complete(self, request: Mapping[str, Any], spent: _Spent) -> Completion:
         body: Any = None
         try:
             body = await self._send(request, spent)
             spent.completions.append(read_completion(body))
-        except JudgeAnswerError as error:
+        except JudgeAnswerError:
             spent.completions += unusable(body)
-            raise JudgeAnswerError(self._message(str(error))) from None
+            raise
         return spent.completions[-1]
 
     async def _send(self, request: Mapping[str, Any], spent: _Spent) -> Any:
@@ -173,11 +151,18 @@ class ChatJudge:
         answered = total(Usage(1, *counts, self.settings.cost(*counts)) for counts in tokens)
         return answered + Usage(spent.unanswered, unanswered=spent.unanswered)
 
-    def _slot(self) -> asyncio.Semaphore:
-        loop = asyncio.get_running_loop()
-        if loop not in self._slots:
-            self._slots[loop] = asyncio.Semaphore(self.settings.concurrency)
-        return self._slots[loop]
+    @asynccontextmanager
+    async def _slot(self) -> AsyncIterator[_Spent]:
+        """Context of one question, whose errors name the judge and what was spent."""
+        spent = _Spent()
+        slots = self._slots.setdefault(asyncio.get_running_loop(), asyncio.Semaphore(self.settings.concurrency))
+        async with slots:
+            try:
+                yield spent
+            except JudgeAnswerError as error:
+                raise JudgeAnswerError(self._message(str(error))).costing(self._usage(spent)) from None
+            except JudgeError as error:
+                raise error.costing(self._usage(spent)) from None
 
     def _message(self, problem: str) -> str:
         """An error message without the API key and other secrets: servers quote a refused key."""

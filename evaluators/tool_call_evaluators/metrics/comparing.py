@@ -1,8 +1,8 @@
-"""Bases of evaluators that compare calls: with a matcher of arguments, or with criteria."""
+"""Bases of evaluators that compare calls, with a matcher of arguments or with criteria, or the answer."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -10,6 +10,7 @@ from ..evaluator import SkipEvaluation, SyncEvaluator
 from ..matching.arguments import MATCHER_SPELLINGS, MatcherLike, as_matcher
 from ..model import EvalCase
 from ..options import OptionError
+from .case_parts import check_path, output_part, select
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,3 +57,21 @@ class CriteriaEvaluator(SyncEvaluator):
         if found is None or found == {}:
             raise SkipEvaluation(f"not given: {self.criterion}, in the case or as an option")
         return found
+
+
+@dataclass(frozen=True, kw_only=True)
+class AnswerEvaluator(SyncEvaluator):
+    """Base of evaluators that compare the answer, or another part of the case."""
+
+    field: str = "response_text"
+    """The value to compare: a path such as `response_text.order.status` or `tool_calls.0.result`."""
+    target_output_key: str | Sequence[str] = "*"
+    """The part of the answer to compare: a path such as `order.items[0].id`, or a list of them; `*`: all."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_path(self.field, self.name)
+
+    def actual_part(self, case: EvalCase) -> Any:
+        """The part to compare. Raises as `select` and `output_part` do."""
+        return output_part(select(case, self.field), self.target_output_key, self.field)

@@ -104,9 +104,7 @@ class OverallAgentScore(SyncEvaluator):
     def _overall(self, case: EvalCase) -> Measurement:
         ratio = _score_of("turn_success_ratio", case)
         if ratio is None:
-            turns = case.turns or ()
-            failed = {number for number, _ in _failures(turns, FAILURE_METRICS)}
-            ratio = (len(turns) - len(failed)) / len(turns)
+            ratio = TurnSuccessRatio().measure(case).score or 0.0
         goal = _score_of("goal_completion", case) if self.with_goal else None
         if goal is None and case.user_goal is not None and self.with_goal:
             raise SkipEvaluation("there is a goal, but goal_completion has no score")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, fields, make_dataclass
+from dataclasses import field, fields, make_dataclass
 from types import EllipsisType
 from typing import Any, ClassVar, TypeVar, get_type_hints
 
@@ -122,26 +122,23 @@ def _measurement_of_result(result: EvalResult) -> Measurement:
     return Measurement(result.score, result.reason, result.details, result.label)
 
 
-@dataclass(frozen=True, kw_only=True)
-class _SyncFunction(SyncEvaluator):
+class _Function(EvaluatorBase):
     labels: ClassVar[Mapping[str, float] | None]
     options: ClassVar[tuple[str, ...]]
     function: ClassVar[Callable[..., Any]]
 
+    def returned(self, case: EvalCase) -> Any:
+        return self.function(case, **{option: getattr(self, option) for option in self.options})
+
+
+class _SyncFunction(_Function, SyncEvaluator):
     def measure(self, case: EvalCase) -> Measurement:
-        given = {option: getattr(self, option) for option in self.options}
-        return measurement_of(self.function(case, **given), self.labels)
+        return measurement_of(self.returned(case), self.labels)
 
 
-@dataclass(frozen=True, kw_only=True)
-class _AsyncFunction(AsyncEvaluator):
-    labels: ClassVar[Mapping[str, float] | None]
-    options: ClassVar[tuple[str, ...]]
-    function: ClassVar[Callable[..., Any]]
-
+class _AsyncFunction(_Function, AsyncEvaluator):
     async def measure(self, case: EvalCase) -> Measurement:
-        given = {option: getattr(self, option) for option in self.options}
-        return measurement_of(await self.function(case, **given), self.labels)
+        return measurement_of(await self.returned(case), self.labels)
 
 
 def _options(function: Callable[..., Any], owner: str) -> list[tuple[str, Any, Any]]:

@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from ..evaluator import Measurement, SkipEvaluation, SyncEvaluator, field_text
+from ..evaluator import Measurement, SkipEvaluation, field_text
 from ..matching.explain import counted, sentence
 from ..matching.similarity import MISSING, leaves
 from ..model import EvalCase, from_json
 from ..registry import register
-from .case_parts import NothingThereError, check_path, expected_part, output_part, select
+from .case_parts import NothingThereError, expected_part
+from .comparing import AnswerEvaluator
 
 
 @register
 @dataclass(frozen=True, kw_only=True)
-class JsonSimilarity(SyncEvaluator):
+class JsonSimilarity(AnswerEvaluator):
     """Sum of the similarity of each expected leaf / number of expected leaves; 1 without leaves.
 
     Numbers: 1 - |e - a| / |e|, at least 0; for e = 0 only 0 is similar. Strings: 1 - Levenshtein distance /
@@ -35,14 +36,6 @@ class JsonSimilarity(SyncEvaluator):
 
     expected: Any = None
     """The expected value, for cases without `expect: {response: ...}`."""
-    field: str = "response_text"
-    """The value to compare: a path such as `response_text.order.status` or `tool_calls.0.result`."""
-    target_output_key: str | Sequence[str] = "*"
-    """The part of the answer to compare: a path such as `order.items[0].id`, or a list of them; `*`: all."""
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_path(self.field, self.name)
 
     def measure(self, case: EvalCase) -> Measurement:
         expected = self.expected if case.expected_response is None else case.expected_response
@@ -50,7 +43,7 @@ class JsonSimilarity(SyncEvaluator):
             raise SkipEvaluation(f"not given: {field_text('expected_response')}, or the option expected")
         try:
             expected = expected_part(expected, self.target_output_key)
-            actual = from_json(output_part(select(case, self.field), self.target_output_key, self.field))
+            actual = from_json(self.actual_part(case))
         except NothingThereError as error:
             return Measurement(0.0, f"{error}.", {"leaves": None, "matched": 0.0, "differences": []})
         compared = list(leaves(from_json(expected), actual))

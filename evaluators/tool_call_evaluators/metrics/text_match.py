@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from ..evaluator import Measurement, SkipEvaluation, SyncEvaluator, field_text
+from ..evaluator import Measurement, SkipEvaluation, field_text
 from ..matching.arguments import ArgumentMatcher, json_excerpt
 from ..model import EvalCase, from_json, json_text
 from ..registry import register
-from .case_parts import NothingThereError, check_path, expected_part, output_part, select
+from .case_parts import NothingThereError, expected_part
+from .comparing import AnswerEvaluator
 
 
 @register
 @dataclass(frozen=True, kw_only=True)
-class ExactMatch(SyncEvaluator):
+class ExactMatch(AnswerEvaluator):
     """1 if `field` equals the expected value, else 0; `negated`: reversed.
 
     The expected value is the case's `expected_response`, else the option `expected`; without both: skipped. Two strings
@@ -31,18 +32,10 @@ class ExactMatch(SyncEvaluator):
 
     expected: Any = None
     """The expected value, for cases without `expect: {response: ...}`."""
-    field: str = "response_text"
-    """The value to compare: a path such as `response_text.order.status` or `tool_calls.0.result`."""
-    target_output_key: str | Sequence[str] = "*"
-    """The part of the answer to compare: a path such as `order.items[0].id`, or a list of them; `*`: all."""
     case_sensitive: bool = False
     """True: upper and lower case differ."""
     negated: bool = False
     """True: passes where it would fail, and fails where it would pass."""
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_path(self.field, self.name)
 
     def measure(self, case: EvalCase) -> Measurement:
         expected = self.expected if case.expected_response is None else case.expected_response
@@ -50,7 +43,7 @@ class ExactMatch(SyncEvaluator):
             raise SkipEvaluation(f"not given: {field_text('expected_response')}, or the option expected")
         try:
             expected = expected_part(expected, self.target_output_key)
-            actual = output_part(select(case, self.field), self.target_output_key, self.field)
+            actual = self.actual_part(case)
         except NothingThereError as error:
             return Measurement(0.0, f"{error}.", {"expected": expected, "actual": None})
         if not isinstance(expected, str):
@@ -65,7 +58,7 @@ class ExactMatch(SyncEvaluator):
 
 @register
 @dataclass(frozen=True, kw_only=True)
-class Contains(SyncEvaluator):
+class Contains(AnswerEvaluator):
     """1 if `field` contains a string, else 0; `negated`: reversed.
 
     The string is the case's `response_contains`, else the option `search_text`; without both: skipped. The search
@@ -79,25 +72,17 @@ class Contains(SyncEvaluator):
 
     search_text: str | None = None
     """The text that the answer contains, for cases without `expect: {response_contains: ...}`."""
-    field: str = "response_text"
-    """The value to compare: a path such as `response_text.order.status` or `tool_calls.0.result`."""
-    target_output_key: str | Sequence[str] = "*"
-    """The part of the answer to compare: a path such as `order.items[0].id`, or a list of them; `*`: all."""
     case_sensitive: bool = False
     """True: upper and lower case differ."""
     negated: bool = False
     """True: passes where it would fail, and fails where it would pass."""
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_path(self.field, self.name)
 
     def measure(self, case: EvalCase) -> Measurement:
         wanted = self.search_text if case.response_contains is None else case.response_contains
         if wanted is None:
             raise SkipEvaluation("not given: response_contains, or the option search_text")
         try:
-            text = json_text(output_part(select(case, self.field), self.target_output_key, self.field)) or ""
+            text = json_text(self.actual_part(case)) or ""
         except NothingThereError as error:
             return Measurement(0.0, f"{error}.", {"search_text": wanted, "found": False})
         found = wanted in text if self.case_sensitive else wanted.casefold() in text.casefold()
