@@ -58,31 +58,31 @@ _NOT_IMPORTED = {
 _ANSWERS = ("exact_match", "json_similarity", "llm_judge_output")
 """Evaluators that compare the agent's answer with an expected one."""
 
-_Reader = tuple[tuple[str, str], str, Callable[[Node], Any]]
+_Reader = tuple[str, str, Callable[[Node], Any]]
 
-_ANSWER: _Reader = (("expectedOutput", "expected_output"), "response", lambda given: given.value)
+_ANSWER: _Reader = ("expected_output", "response", lambda given: given.value)
 _CRITERIA: Mapping[str, _Reader] = {
     "tool_call_args": (
-        ("toolCalls", "tool_calls"),
+        "tool_calls",
         "tool_calls",
         lambda given: tuple(expected_call(item, "args", "arguments") for item in given.items()),
     ),
-    "tool_call_order": (("toolCallsOrder", "tool_calls_order"), "tool_calls_order", lambda given: given.convert(texts)),
+    "tool_call_order": ("tool_calls_order", "tool_calls_order", lambda given: given.convert(texts)),
     "tool_call_count": (
-        ("toolCallsCount", "tool_calls_count"),
+        "tool_calls_count",
         "tool_calls_count",
         lambda given: {name: item.convert(count_criterion) for name, item in given.entries().items()},
     ),
     "tool_call_output": (
-        ("toolOutputs", "tool_outputs"),
+        "tool_outputs",
         "tool_outputs",
         lambda given: tuple(item.convert(expected_output) for item in given.items()),
     ),
-    "contains": (("searchText", "search_text"), "response_contains", Node.text),
-    "llm_judge_trajectory": (("expectedAgentBehavior", "expected_agent_behavior"), "behavior", Node.text),
+    "contains": ("search_text", "response_contains", Node.text),
+    "llm_judge_trajectory": ("expected_agent_behavior", "behavior", Node.text),
 }
-"""By evaluator: the names of the criterion that identifies it without a file, the field of Expectation for its value,
-and the reader of the value."""
+"""By evaluator: the name of the criterion, also in camel case, that identifies it without a file; the field of
+Expectation for its value; and the reader of the value."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -218,7 +218,8 @@ def _evaluation(
 def _criterion(kind: str, parts: Node | None, evaluation: Node) -> tuple[str, Any] | None:
     """The field of Expectation and its value that an evaluator expects, in its own criteria or the evaluation; None if
     neither has one."""
-    names, field_name, read_value = _ANSWER if kind in _ANSWERS else _CRITERIA[kind]
+    name, field_name, read_value = _ANSWER if kind in _ANSWERS else _CRITERIA[kind]
+    names = _camel_case(name), name
     given = (parts.get(*names) if parts is not None else None) or evaluation.get(*names)
     return None if given is None or given.blank else (field_name, read_value(given))
 
@@ -253,8 +254,8 @@ def _kind_of(ref: str, criteria: Node) -> str | None:
     """The evaluator that the criteria, and without them or for an expected output the name, identify in place of a
     file."""
     keys = criteria.value.keys() if isinstance(criteria.value, dict) else ()
-    for kind, (names, _, _) in _CRITERIA.items():
-        if any(name in keys for name in names):
+    for kind, (name, _, _) in _CRITERIA.items():
+        if name in keys or _camel_case(name) in keys:
             return kind
     plain = re.sub(r"[^a-z]", "", ref.lower())
     if "trajectory" in plain:

@@ -114,21 +114,17 @@ class GradedEvaluator(JudgedEvaluator):
         given = await self.ask(self.data(case), grade_schema(*self.grades), self.instructions())
         scores = [self._on_scale(value["score"]) for value in given.values()]
         score = float(median(scores))
+        name = band(score, self.scale)
         nearest = min(range(len(scores)), key=lambda index: abs(scores[index] - score))
         return Measurement(
             score,
             str(given.values()[nearest]["reason"]),
-            {**_band(score, self.scale), "votes": scores, "judge": judge_details([given], spread(scores))},
+            {**({"band": name} if name else {}), "votes": scores, "judge": judge_details([given], spread(scores))},
         )
 
     def _on_scale(self, grade: float) -> float:
         (lowest, highest), (low, high) = self.grades, self.scale
         return low + (grade - lowest) / (highest - lowest) * (high - low)
-
-
-def _band(score: float, scale: tuple[float, float]) -> dict[str, str]:
-    name = band(score, scale)
-    return {"band": name} if name else {}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -143,7 +139,8 @@ class LabelledEvaluator(JudgedEvaluator):
 
     async def labelled(self, data: Mapping[str, str]) -> Measurement:
         """The most frequent label, and the reason of its first vote."""
-        given = await self.ask(data, label_schema(self.labels))
+        label_schema = {"type": "string", "enum": list(self.labels)}
+        given = await self.ask(data, object_schema({"reason": {"type": "string"}, "label": label_schema}))
         labels = [str(value["label"]) for value in given.values()]
         label = most_given(labels, self.labels)
         return Measurement(
@@ -186,10 +183,6 @@ def grade_schema(lowest: int, highest: int) -> dict[str, Any]:
     """An answer with a reason and an integer `score`. Grades are listed: not every API supports `minimum`."""
     grade = {"type": "integer", "enum": list(range(lowest, highest + 1))}
     return object_schema({"reason": {"type": "string"}, "score": grade})
-
-
-def label_schema(labels: Iterable[str]) -> dict[str, Any]:
-    return object_schema({"reason": {"type": "string"}, "label": {"type": "string", "enum": list(labels)}})
 
 
 def rulings_schema(keys: Iterable[str]) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from ..evaluator import SkipEvaluation, field_text
@@ -12,8 +13,22 @@ from .base import GradedEvaluator
 from .transcript import tools_text, turn_data, whole_data
 
 
+@dataclass(frozen=True, kw_only=True)
+class _Reference(GradedEvaluator):
+    """A grade from 0 to 100 for how far something is as expected."""
+
+    grades: ClassVar[tuple[int, int]] = (0, 100)
+
+    threshold: float | None = 0.5
+    criteria: str | None = None
+    """What the judge grades instead, in words."""
+
+    def instructions(self) -> str:
+        return self.criteria or ""
+
+
 @register
-class LlmJudgeOutput(GradedEvaluator):
+class LlmJudgeOutput(_Reference):
     """How far the answer means the same as the expected one: 0 not at all, 1 the same.
 
     The judge's grade from 0 to 100, over 100. The expected answer is the case's `expected_response`, else
@@ -25,13 +40,9 @@ class LlmJudgeOutput(GradedEvaluator):
     criterion: ClassVar[str] = "expected"
     spellings: ClassVar[Mapping[str, str]] = {"expected_output": "expected"}
     needs: ClassVar[tuple[str, ...]] = ("response_text",)
-    grades: ClassVar[tuple[int, int]] = (0, 100)
 
-    threshold: float | None = 0.5
     expected: Any = None
     """The expected answer, for cases without one."""
-    criteria: str | None = None
-    """What the judge grades instead, in words."""
 
     def data(self, case: EvalCase) -> Mapping[str, str]:
         expected = json_text(self.expected if case.expected_response is None else case.expected_response)
@@ -41,12 +52,9 @@ class LlmJudgeOutput(GradedEvaluator):
         data.pop("tool calls", None)
         return data if expected is None else {**data, "expected answer": expected}
 
-    def instructions(self) -> str:
-        return self.criteria or ""
-
 
 @register
-class LlmJudgeTrajectory(GradedEvaluator):
+class LlmJudgeTrajectory(_Reference):
     """How far the trajectory is the expected one: 0 not at all, 1 exactly.
 
     The judge's grade from 0 to 100, over 100. The trajectory is the messages, calls and reasoning of a turn and
@@ -58,13 +66,9 @@ class LlmJudgeTrajectory(GradedEvaluator):
     criterion: ClassVar[str] = "expected_behavior"
     spellings: ClassVar[Mapping[str, str]] = {"expected_agent_behavior": "expected_behavior"}
     reads_calls: ClassVar[bool] = True
-    grades: ClassVar[tuple[int, int]] = (0, 100)
 
-    threshold: float | None = 0.5
     expected_behavior: str | None = None
     """What the agent should do, in words, for cases that do not say."""
-    criteria: str | None = None
-    """What the judge grades instead, in words."""
 
     def data(self, case: EvalCase) -> Mapping[str, str]:
         expected = self.expected_behavior if case.expected_behavior is None else case.expected_behavior
@@ -77,6 +81,3 @@ class LlmJudgeTrajectory(GradedEvaluator):
             raise SkipEvaluation("not given: user_text, response_text, tool_calls or turns")
         tools = {"tools": tools_text(case.tools)} if case.tools else {}
         return {**tools, **data} if expected is None else {**tools, **data, "expected behavior": expected}
-
-    def instructions(self) -> str:
-        return self.criteria or ""

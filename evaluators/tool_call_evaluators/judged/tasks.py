@@ -8,7 +8,7 @@ from ..evaluator import Measurement, SkipEvaluation
 from ..matching.explain import call_name, counted, sentence
 from ..model import EvalCase
 from ..registry import register
-from .base import JudgedEvaluator, rulings, rulings_schema, shares_details
+from .base import JudgedEvaluator, Ruling, rulings, rulings_schema, shares_details
 from .transcript import numbered, turn_data, whole_data
 
 
@@ -79,29 +79,28 @@ class ToolArgumentHallucination(JudgedEvaluator):
         asked = [index for index in known if calls[index].arguments]
         if not known:
             raise SkipEvaluation("the arguments of the calls were not recorded")
-        derived, reasons, details = dict.fromkeys(known, True), dict.fromkeys(known, "it has no arguments"), {}
+        found, details = dict.fromkeys(known, Ruling(True, "it has no arguments")), {}
         if asked:
             schema = rulings_schema(f"call_{index + 1}" for index in asked)
             data = turn_data(case)
             data.pop("answer", None)  # it follows the calls: arguments cannot come from it
             given = await self.ask(data, schema)
-            for index, ruling in zip(asked, rulings(given).values(), strict=True):
-                derived[index], reasons[index] = ruling.passed, ruling.reason
+            found.update(zip(asked, rulings(given).values(), strict=True))
             details = shares_details(given)
-        made_up = [index for index in known if not derived[index]]
+        made_up = [index for index in known if not found[index].passed]
         return Measurement(
             1 - len(made_up) / len(known),
             sentence(
                 f"the arguments of {len(known) - len(made_up)} of {counted(len(known), 'call')} can be derived",
-                [f"{call_name(index, calls)}: {reasons[index].rstrip('. ')}" for index in made_up],
+                [f"{call_name(index, calls)}: {found[index].reason.rstrip('. ')}" for index in made_up],
             ),
             {
                 "calls": [
                     {
                         "position": index + 1,
                         "name": calls[index].name,
-                        "derived": derived[index],
-                        "reason": reasons[index],
+                        "derived": found[index].passed,
+                        "reason": found[index].reason,
                     }
                     for index in known
                 ],

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Iterator, Mapping
+from collections.abc import Hashable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -146,7 +146,8 @@ def _of_errors(report: Report) -> Iterator[tuple[Hashable, _Occurrence]]:
                 turn = next((turn for turn in conversation.turns if turn.index + 1 == number), None)
                 note = _note(report, conversation, turn, label)
                 where = conversation.where(turn) if turn else conversation.label
-                if label in comparing and (changes := _changes(report, conversation, turn, number)):
+                known = label in comparing and (turn or number == 0)
+                if known and (changes := report.differences(conversation, turn)):
                     text, key = _differences(changes)
                     failure = broken_off.get((name, number))
                     if failure and not note and all(change.kind == "removed" for change, _ in changes):
@@ -176,27 +177,7 @@ def _note(report: Report, conversation: RunConversation, turn: ConversationTurn 
     return next((note for note in notes if note), "")
 
 
-_Named = list[tuple[CallChange, str]]
-"""Changes with the name of the tool."""
-
-
-def _changes(report: Report, conversation: RunConversation, turn: ConversationTurn | None, number: int) -> _Named:
-    if number == 0:
-        changes, expect = report.changes_of_all(conversation), conversation.case and conversation.case.expect
-        made: list[Mapping[str, Any]] = [call for item in conversation.executed for call in item["tool_calls"]]
-    elif turn is not None and turn.turn is not None:
-        changes, expect, made = report.changes(conversation, turn), turn.expect, turn.turn["tool_calls"]
-    else:
-        return []
-    expected = (expect.tool_calls if expect else None) or ()
-    return [
-        (change, made[change.right]["name"] if change.right is not None else expected[change.left or 0].name)
-        for change in changes or ()
-        if change.kind != "same"
-    ]
-
-
-def _differences(changes: _Named) -> tuple[str, Hashable]:
+def _differences(changes: list[tuple[CallChange, str]]) -> tuple[str, Hashable]:
     """How calls differ, as a sentence and as a key that is equal for the same differences with other values."""
     words = {
         "moved": "called in another position",

@@ -26,7 +26,7 @@ from .compared import (
     score_changes,
 )
 from .html import asset, content_hash
-from .overview import element, html_text
+from .overview import element, html_text, table
 from .wording import printable
 
 MARKS = {
@@ -91,9 +91,8 @@ def _scores(comparison: Comparison) -> ET.Element | None:
         named = zip(SCORE_HEAD[1:], numbers, strict=True)
         cells = (element(f"td.number{kind}", number, data_head=name) for name, number in named)
         rows.append(element("tr", element("th", metric, scope="row"), *cells))
-    head = element("tr", *(element("th", name, scope="col") for name in SCORE_HEAD))
-    table = element("table.toolstats.compared-scores", element("thead", head), element("tbody", *rows))
-    return element("section", element("h2", "Scores"), element("div.scroll", table, tabindex="0"))
+    scroll = element("div.scroll", table("toolstats.compared-scores", SCORE_HEAD, rows), tabindex="0")
+    return element("section", element("h2", "Scores"), scroll)
 
 
 def _case(index: int, case: CaseChange) -> ET.Element:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -68,21 +68,14 @@ def tool_figures(report: Report) -> list[ToolFigures]:
             seconds = seconds_between(call.get("started_at"), call.get("ended_at"))
             if seconds is not None:
                 times.setdefault(name, []).append(seconds)
-    mismatches = Counter(_mismatched(report))
+    mismatches = Counter(
+        tool
+        for conversation in report.conversations
+        for turn in conversation.turns
+        for _, tool in report.differences(conversation, turn)
+    )
     names = sorted({*calls, *mismatches}, key=lambda name: (-mismatches[name] - errors[name], -calls[name], name))
     return [
         ToolFigures(name, calls[name], errors[name], mismatches[name], percentile(times.get(name, []), 0.95))
         for name in names
     ]
-
-
-def _mismatched(report: Report) -> Iterator[str]:
-    """The tool of each mismatch, of turns and of whole conversations."""
-    for conversation in report.conversations:
-        for turn in conversation.turns:
-            changes, made = report.changes(conversation, turn), turn.turn["tool_calls"] if turn.turn else ()
-            expected = turn.expect.tool_calls if turn.expect else None
-            for change in changes or ():
-                if change.kind != "same":
-                    right = change.right
-                    yield made[right]["name"] if right is not None else (expected or ())[change.left or 0].name

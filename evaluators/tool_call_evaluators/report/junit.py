@@ -33,14 +33,12 @@ def junit_xml(report: Report) -> str:
 
 def _suite(report: Report) -> ET.Element:
     suite = ET.Element("testsuite", name=printable(report.title))
+    facts = [("run", report.run), *(("agent", agent) for agent in report.agents)]
+    facts += [(code, str(count)) for code, count in fault_counts(report.users).items()]
+    facts += [(f"gate {gate_name(check)}", f"{check['text']}, {gate_word(check)}") for check in report.gates]
     properties = ET.SubElement(suite, "properties")
-    for name, value in (("run", report.run), *(("agent", agent) for agent in report.agents)):
-        ET.SubElement(properties, "property", name=name, value=printable(value))
-    for code, count in fault_counts(report.users).items():
-        ET.SubElement(properties, "property", name=code, value=str(count))
-    for check in report.gates:
-        words = f"{check['text']}, {gate_word(check)}"
-        ET.SubElement(properties, "property", name=printable(f"gate {gate_name(check)}"), value=printable(words))
+    for name, value in facts:
+        ET.SubElement(properties, "property", name=printable(name), value=printable(value))
     seconds = 0.0
     for name, group in _cases(report.conversations).items():
         case, took = _testcase(report, name, group)

@@ -62,6 +62,10 @@ class Report:
     """The comparison with an earlier run."""
     trace_url: str = ""
     """The address of a trace for people, http or https, with `{trace_id}`; empty: trace ids are no links."""
+    _changes: dict[str, list[CallChange]] = field(default_factory=dict, init=False, repr=False, compare=False)
+    """The comparisons of turns by turn id: several parts of a report read them."""
+    _matchers: dict[str | None, Matcher] = field(default_factory=dict, init=False, repr=False, compare=False)
+    """By the id of a case with its own evaluators; None: the suite's."""
 
     @classmethod
     def build(
@@ -271,32 +275,39 @@ class Report:
             return None
         return _changes_in(case.expect.tool_calls, conversation.executed, self._matcher(case))
 
+    def differences(
+        self, conversation: RunConversation, turn: ConversationTurn | None = None
+    ) -> list[tuple[CallChange, str]]:
+        """The changes that are differences, of a turn or else of the whole conversation, with the name of the tool."""
+        if turn is None:
+            changes, expect = self.changes_of_all(conversation), conversation.case and conversation.case.expect
+            executed = conversation.executed
+        else:
+            changes, expect = self.changes(conversation, turn), turn.expect
+            executed = [turn.turn] if turn.turn else []
+        made = [call["name"] for item in executed for call in item["tool_calls"]]
+        expected = (expect.tool_calls if expect else None) or ()
+        return [
+            (change, made[change.right] if change.right is not None else expected[change.left or 0].name)
+            for change in changes or ()
+            if change.kind != "same"
+        ]
+
     def _matcher(self, case: Case | None) -> Matcher:
         """The matcher of the first evaluator that compares arguments."""
         if case is not None and (part := self.part_by_case.get(case.id)):
             return part._matcher(case)
-        own = case is not None and case.evaluators is not None
-        key = case.id if case is not None and own else None
+        key, specs = None, self.suite.evaluators if self.suite else ()
+        if case is not None and case.evaluators is not None:
+            key, specs = case.id, case.evaluators
         if key not in self._matchers:
-            suite_specs = self.suite.evaluators if self.suite else ()
-            specs = case.evaluators if case is not None and case.evaluators is not None else suite_specs
             self._matchers[key] = _first_matcher(specs)
         return self._matchers[key]
-
-    @cached_property
-    def _changes(self) -> dict[str, list[CallChange]]:
-        """The comparisons of turns by turn id: several parts of a report read them."""
-        return {}
 
     @cached_property
     def part_by_case(self) -> dict[str | None, Report]:
         """In a run of several suites: the report of a case's suite, by the case's id."""
         return {case.id: part for part in self.parts if part.suite for case in part.suite.cases}
-
-    @cached_property
-    def _matchers(self) -> dict[str | None, Matcher]:
-        """By the id of a case with its own evaluators; None: the suite's."""
-        return {}
 
     @cached_property
     def _places(self) -> dict[str, str]:

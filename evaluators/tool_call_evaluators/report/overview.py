@@ -94,6 +94,12 @@ def element(tag: str, *children: Child, **attributes: str) -> ET.Element:
     return made
 
 
+def table(kind: str, head: Iterable[str], rows: Iterable[ET.Element]) -> ET.Element:
+    """A table of the classes `kind`, with a row of headings."""
+    headings = element("tr", *(element("th", text, scope="col") for text in head))
+    return element(f"table.{kind}", element("thead", headings), element("tbody", *rows))
+
+
 def _masthead(report: Report) -> ET.Element:
     facts = [
         ("run", report.run),
@@ -163,9 +169,8 @@ def _suites(report: Report) -> ET.Element | None:
         )
         for part in report.parts
     ]
-    head = element("tr", *(element("th", text, scope="col") for text in ("", "suite", "conversations passed")))
-    table = element("table.gates", element("thead", head), element("tbody", *rows))
-    return _section("suites", "Suites", table) if rows else None
+    head = ("", "suite", "conversations passed")
+    return _section("suites", "Suites", table("gates", head, rows)) if rows else None
 
 
 def _tools(report: Report) -> ET.Element | None:
@@ -181,11 +186,9 @@ def _tools(report: Report) -> ET.Element | None:
             cells.append(element(f"td.number{'.bad' if count else ''}", f"{count:,}", data_head=name))
         cells += [element("td.number", duration_text(tool.p95), data_head=head[4])] if timed else []
         rows.append(element("tr", *cells))
-    columns = [element("th", name, scope="col") for name in head]
-    table = element("table.toolstats", element("thead", element("tr", *columns)), element("tbody", *rows))
-    more = f"… and {len(tools) - MAX_TOOLS:,} more." if len(tools) > MAX_TOOLS else None
-    note = element("p.note", more) if more else None
-    return _section("tools", "Tools", element("div.scroll", table, tabindex="0"), note)
+    more = len(tools) - MAX_TOOLS
+    note = element("p.note", f"… and {more:,} more.") if more > 0 else None
+    return _section("tools", "Tools", element("div.scroll", table("toolstats", head, rows), tabindex="0"), note)
 
 
 def _moment(time: str | None) -> str:
@@ -202,16 +205,15 @@ def _why(report: Report, links: SectionLinks, why_title: str) -> ET.Element | No
     if report.passed and not tolerated:
         return None
     items = [element("li", cut(cause.sentence, MAX_TEXT)) for cause in causes(report) if not cause.places]
-    failed = [(index, item.label) for index, item in enumerate(report.conversations) if report.status(item) == "failed"]
-    if failed:
-        summary = f"{len(failed):,} of {counted(len(report.conversations), 'conversation')} failed: "
-        items.append(element("li", summary, *_links((links.place(index, 0), label) for index, label in failed)))
-    spoilt = [(index, item.label) for index, item in enumerate(report.conversations) if report.status(item) == "spoilt"]
-    if spoilt:
-        summary = f"The simulated user was at fault in {counted(len(spoilt), 'conversation')}: "
-        items.append(element("li", summary, *_links((links.place(index, 0), label) for index, label in spoilt)))
+    by_status = grouped((report.status(item), (index, item)) for index, item in enumerate(report.conversations))
+    failed, spoilt = by_status.get("failed", []), by_status.get("spoilt", [])
+    of_all = f"{len(failed):,} of {counted(len(report.conversations), 'conversation')} failed: "
+    at_fault = f"The simulated user was at fault in {counted(len(spoilt), 'conversation')}: "
+    for summary, found in ((of_all, failed), (at_fault, spoilt)):
+        if found:
+            items.append(element("li", summary, *_links((links.place(index, 0), item.label) for index, item in found)))
     if failed and links.focus:
-        names = dict.fromkeys(all_failures(report, report.conversations[index].case_id) for index, _ in failed)
+        names = dict.fromkeys(all_failures(report, item.case_id) for _, item in failed)
         files = _links((f"focus/{name}.yaml", f"focus/{name}.yaml") for name in names)
         items.append(element("li", "In the folder of this report, suites of the failed cases: ", *files))
     if tolerated:
@@ -245,8 +247,7 @@ def _gates(report: Report) -> ET.Element | None:
         sign = element("td", element(f"span.sign.{kind}", gate_sign(check), aria_hidden="true"), word)
         actual = element(f"td.number{'.bad' if kind == 'failed' else ''}", check["text"])
         rows.append(element("tr", sign, element("th", gate_name(check), scope="row"), actual))
-    head = element("tr", *(element("th", text, scope="col") for text in ("", "gate", "actual")))
-    return _section("gates", "Gates", element("table.gates", element("thead", head), element("tbody", *rows)))
+    return _section("gates", "Gates", table("gates", ("", "gate", "actual"), rows))
 
 
 def _scores(report: Report) -> ET.Element | None:
@@ -271,9 +272,7 @@ def _scores(report: Report) -> ET.Element | None:
             kind = ".bad" if key in ("failed", "errored") and metric[key] else ""
             cells.append(element(f"td.number{kind}", f"{metric[key]:,}", data_head=key))
         rows.append(element("tr", *cells))
-    columns = [element("th", name, scope="col") for name in head]
-    table = element("table.scores", element("thead", element("tr", *columns)), element("tbody", *rows))
-    return _section("scores", "Scores", element("div.scroll", table, tabindex="0"))
+    return _section("scores", "Scores", element("div.scroll", table("scores", head, rows), tabindex="0"))
 
 
 def _distribution(scores: list[tuple[float, tuple[float, float]]]) -> ET.Element | None:

@@ -15,7 +15,7 @@ from ..bands import band
 from ..matching.call_diff import CallChange
 from ..model import EvalResult, Status
 from ..runs.outcomes import ConversationTurn, RunConversation
-from ..suite import Case, Expectation
+from ..suite import Expectation
 from .baseline import case_data
 from .focus import all_failures
 from .model import Report, seconds_between
@@ -80,12 +80,13 @@ def conversation_data(report: Report, conversation: RunConversation, short: Shor
     """The data of one conversation with its turns. Empty values are missing."""
     start = conversation.executed[0]["started_at"] if conversation.came else None
     case = conversation.case
+    goal = case.user_goal or (case.simulate.goal if case.simulate else None) if case else None
     return (
         _heading(report, conversation)
         | _without_empty(
             {
                 "id": conversation.conversation_id,
-                "goal": short.text(_goal(case)) if case else None,
+                "goal": short.text(goal),
                 "user": short.text(user_text(conversation.user)) if conversation.user else None,
                 "expect": _expected(case.expect if case else None, short),
                 "reasons": [
@@ -101,10 +102,6 @@ def conversation_data(report: Report, conversation: RunConversation, short: Shor
         )
         | _compared(report.changes_of_all(conversation), case.expect if case else None, short)
     )
-
-
-def _goal(case: Case) -> str | None:
-    return case.user_goal or (case.simulate.goal if case.simulate else None)
 
 
 def turn_data(

@@ -92,9 +92,6 @@ EXPECTATION_WORDS = {
 }
 """Names of expectations for people, by their keys in suites."""
 
-GATE_WORDS = {True: "met", False: "not met", None: "tolerated by the suite"}
-GATE_SIGNS = {True: "✓", False: "✕", None: "–"}
-
 
 def gate_name(check: Mapping[str, Any]) -> str:
     """`tool_error: mean ≥ 0.90`, for a gate as in `Verdict.to_dict`; without a metric for a gate on the run."""
@@ -102,11 +99,11 @@ def gate_name(check: Mapping[str, Any]) -> str:
 
 
 def gate_word(check: Mapping[str, Any]) -> str:
-    return GATE_WORDS[check["passed"]]
+    return {True: "met", False: "not met", None: "tolerated by the suite"}[check["passed"]]
 
 
 def gate_sign(check: Mapping[str, Any]) -> str:
-    return GATE_SIGNS[check["passed"]]
+    return {True: "✓", False: "✕", None: "–"}[check["passed"]]
 
 
 def usage_text(usage: Usage) -> str:

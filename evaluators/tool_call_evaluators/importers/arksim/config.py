@@ -79,7 +79,7 @@ def read_run(node: Node, path: Path, notes: Notes, *, allow_plugins: bool = Fals
     scenarios = _scenarios(node, folder, notes)
     custom = node.items_at("custom_metrics_file_paths")
     plugins = [item.convert(lambda value: run_plugin(value, context)) for item in custom]
-    gates = _gates(node)
+    gates, html = _gates(node), node.get("generate_html_report")
     evaluators = _evaluators(node, [metric for _, metrics in plugins for metric in metrics], gates)
     return ArksimRun(
         suite=Suite(
@@ -98,7 +98,7 @@ def read_run(node: Node, path: Path, notes: Notes, *, allow_plugins: bool = Fals
         simulation=_path(node, "simulation_file_path", folder),
         simulation_output=_path(node, "output_file_path", folder) or folder / "simulation.json",
         output_dir=_path(node, "output_dir", folder) or folder / "results/evaluation",
-        html=_switch(node, "generate_html_report"),
+        html=html is None or html.convert(boolean),
     )
 
 
@@ -226,11 +226,6 @@ def _workers(node: Node) -> int:
 def _whole(node: Node, key: str, default: int, most: int) -> int:
     given = node.get(key)
     return default if given is None else int(given.convert(whole_number(1, most).read))
-
-
-def _switch(node: Node, key: str) -> bool:
-    given = node.get(key)
-    return True if given is None else given.convert(boolean)
 
 
 def _path(node: Node, key: str, folder: Path) -> Path | None:
