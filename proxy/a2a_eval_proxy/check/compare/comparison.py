@@ -13,8 +13,8 @@ from ...protocol.agent_card import WELL_KNOWN_PATHS
 from ..probe.client import ProbeClient
 from ..probe.dialogue import FALLBACK_MESSAGE, interfaces_of, skill_examples
 from ..probe.grpc_trials import is_grpc
-from ..probe.interfaces import declared_extensions, offers_streaming
-from ..probe.record import Interface, ProbeRequest
+from ..probe.interfaces import declared_extensions, offers_push, offers_streaming
+from ..probe.record import ProbeRequest
 from .answers import OperationComparison, SideAnswer
 from .cards import interface_deltas, interface_pairs, signatures_kept, unsigned, with_design, without_addresses
 from .conversation import InterfaceComparison, Progress, Side
@@ -91,8 +91,9 @@ async def compare_agent(
         for interface, other in interface_pairs(interfaces, others):
             if other is None:
                 continue
-            walk = _walk(senders, interface, other, progress)
-            done += await walk.run(texts, streams=offers_streaming(direct), pushes=_pushes(direct))
+            first, again, last = map(Side, senders, (interface, interface, other))
+            walk = InterfaceComparison(interface, (first, again, last), progress)
+            done += await walk.run(texts, streams=offers_streaming(direct), pushes=offers_push(direct))
             if walk.unreachable:
                 notes.append(f"{interface}: the agent does not answer at {interface.url}: {walk.unreachable}")
             no_calls_seen = no_calls_seen and not walk.calls_seen
@@ -103,13 +104,6 @@ async def compare_agent(
     if no_calls_seen:
         notes.append("no answer had tool calls: give a message that makes the agent call a tool (--message)")
     return ComparisonReport(str(direct.get("name", "")), url, via, texts, tuple(done), tuple(notes))
-
-
-def _walk(senders: Sequence[Sender], direct: Interface, proxied: Interface, progress: Progress) -> InterfaceComparison:
-    first, again, last = (
-        Side(sender, interface) for sender, interface in zip(senders, (direct, direct, proxied), strict=True)
-    )
-    return InterfaceComparison(direct, (first, again, last), progress)
 
 
 async def _cards(
@@ -131,11 +125,6 @@ async def _cards(
         )
     done[0].deltas += signatures_kept(direct, proxied, changed)
     return done
-
-
-def _pushes(card: dict[str, Any]) -> bool:
-    capabilities = card.get("capabilities")
-    return isinstance(capabilities, dict) and capabilities.get("pushNotifications") is True
 
 
 def _check_addresses(url: str, via: str) -> None:

@@ -111,7 +111,7 @@ def json_deltas(path: str, direct: Any, other: Any, pairing: IdPairing, key: str
     """Yields the differences of two JSON values, with their paths."""
     if isinstance(direct, dict) and isinstance(other, dict) and ("error" in direct) == ("error" in other):
         for name in dict.fromkeys((*direct, *other)):
-            inner = path + (f"[{name!r}]" if is_capture_uri(name) else f"{'.' if _is_member(path) else ': '}{name}")
+            inner = path + (f"[{name!r}]" if is_capture_uri(name) else f"{'.' if ': ' in path else ': '}{name}")
             yield from json_deltas(inner, direct.get(name, _MISSING), other.get(name, _MISSING), pairing, name)
     elif isinstance(direct, list) and isinstance(other, list):
         if len(direct) != len(other):
@@ -124,10 +124,6 @@ def json_deltas(path: str, direct: Any, other: Any, pairing: IdPairing, key: str
             yield Delta(path, _shown(direct), _shown(other))
     elif direct != other or isinstance(direct, bool) != isinstance(other, bool):  # 1 is 1.0, but not true
         yield Delta(path, _shown(direct), _shown(other))
-
-
-def _is_member(path: str) -> bool:
-    return ": " in path
 
 
 def _shown(value: Any) -> str:

@@ -5,8 +5,7 @@ from __future__ import annotations
 import asyncio
 import ssl
 from collections.abc import Mapping
-from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any
 
 import httpx
 from a2a_tool_capture.canonical import too_deep
@@ -14,66 +13,38 @@ from a2a_tool_capture.errors import connection_problem
 
 from ...protocol.operations import decode_json
 from ...protocol.sse import EventTooLargeError, SseEvent, SseSplitter
-from ..probe.client import CONNECT_TIMEOUT_S, MAX_BODY_BYTES, MAX_EVENTS
+from ..probe.client import MAX_BODY_BYTES, MAX_EVENTS, AgentConnection
 from ..probe.record import OperationRequest, ProbeRequest
 from ..probe.requests import GRPC
 from .answers import CUT, AnswerPart, SideAnswer, sse_fields
-
-if TYPE_CHECKING:
-    from ..probe.grpc_client import GrpcChannels
 
 NO_ANSWER = "no answer"
 _MAX_DEPTH = 200
 
 
-class Sender:
-    """Client of one side. Use as async context manager.
-
-    `headers` go with every request, `timeout_s` is the longest time for one answer, `grpc_tls` says whether gRPC
-    interfaces use TLS.
-    """
+class Sender(AgentConnection):
+    """Client of one side. Use as async context manager."""
 
     def __init__(
         self, headers: Mapping[str, str], timeout_s: float, tls: ssl.SSLContext | None, *, grpc_tls: bool
     ) -> None:
-        self._headers, self._timeout_s, self._tls, self._grpc_tls = headers, timeout_s, tls, grpc_tls
         encodings = {"Accept-Encoding": "gzip, deflate"}
-        self._http = httpx.AsyncClient(
-            headers={**encodings, **headers}, verify=tls or True, timeout=httpx.Timeout(None, connect=CONNECT_TIMEOUT_S)
-        )
-        self._channels: GrpcChannels | None = None
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        await self._http.aclose()
-        if self._channels is not None:
-            await self._channels.close()
+        super().__init__(headers, timeout_s, tls, grpc_tls=grpc_tls, http_headers=encodings)
 
     async def send(self, request: ProbeRequest) -> SideAnswer:
         """Returns the answer, however it ends; status "no answer" without one."""
         if not isinstance(request, OperationRequest) or request.method != GRPC:
             return await self._request(request)
-        from ..probe.grpc_client import GrpcChannels  # only where it is used: grpcio is an optional dependency
-        from .grpc_sender import call_whole
+        from .grpc_sender import call_whole  # only where it is used: grpcio is an optional dependency
 
-        if self._channels is None:
-            self._channels = GrpcChannels(self._headers.items(), self._tls, self._grpc_tls, MAX_BODY_BYTES)
-        return await call_whole(self._channels, request, self._timeout_s)
+        return await call_whole(self.channels, request, self.timeout_s)
 
     async def _request(self, request: ProbeRequest) -> SideAnswer:
         status, streams, end = NO_ANSWER, False, ""
         headers: tuple[tuple[str, str], ...] = ()
         body = _Body()
-        sent: dict[str, Any] = {"headers": list(request.headers), "content": request.body or None}
         try:
-            async with (
-                asyncio.timeout(self._timeout_s),
-                self._http.stream(request.method, request.url, **sent) as response,
-            ):
+            async with self.answer(request) as response:
                 status = str(response.status_code)
                 headers = tuple((name.lower(), value) for name, value in response.headers.multi_items())
                 streams = response.headers.get("content-type", "").startswith("text/event-stream")
@@ -82,7 +53,7 @@ class Sender:
                     body.feed(chunk, asyncio.get_running_loop().time())
                 end = body.rest
         except TimeoutError:
-            end = f"not complete within {self._timeout_s:g} s"
+            end = f"not complete within {self.timeout_s:g} s"
         except httpx.RemoteProtocolError:
             end = CUT
         except (httpx.HTTPError, httpx.InvalidURL) as error:

@@ -7,7 +7,8 @@ import ssl
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
 from contextlib import aclosing, asynccontextmanager
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from math import ceil
+from typing import TYPE_CHECKING, Any, Self
 
 import httpx
 from a2a_tool_capture.client import AgentError, AgentUnreachableError, ConfigurationError
@@ -19,8 +20,8 @@ from ...protocol.agent_card import WELL_KNOWN_PATHS
 from ...protocol.operations import Binding, decode_json
 from ...protocol.sse import EventTooLargeError, SseSplitter
 from .record import CardSeen, OperationRequest, ProbeExchange, ProbeRequest, ResponseEvent
-from .requests import STREAMING
-from .responses import is_settled, read_response
+from .requests import STREAMING, get
+from .responses import is_settled, read_response, settled
 
 if TYPE_CHECKING:
     from .grpc_client import GrpcChannels
@@ -28,6 +29,8 @@ if TYPE_CHECKING:
 MAX_BODY_BYTES = 16 * 1024 * 1024
 MAX_EVENTS = 10_000
 CONNECT_TIMEOUT_S = 10.0
+POLL_S = 0.25
+"""Seconds between two reads of a task that has not ended."""
 CLOSING_GRACE_S = 1.0
 """Seconds to read a stream after the task is settled: a last snapshot may follow."""
 
@@ -36,8 +39,61 @@ _SET_BY_CHECK = frozenset({EXTENSIONS_HEADER.lower(), LEGACY_EXTENSIONS_HEADER.l
 Listener = Callable[[ResponseEvent], None]
 
 
-class ProbeClient:
-    """HTTP client for one agent. Use as async context manager.
+class AgentConnection:
+    """HTTP client and gRPC channels to one agent. Use as async context manager.
+
+    Every request carries `headers`. `timeout_s` is the maximum number of seconds of one answer. `tls` has the trusted
+    authorities and the client certificate; None trusts the system's authorities. `grpc_tls` says whether gRPC
+    addresses without a scheme use TLS. `http_headers` are further headers of requests over HTTP.
+    """
+
+    def __init__(
+        self,
+        headers: Mapping[str, str],
+        timeout_s: float,
+        tls: ssl.SSLContext | None,
+        *,
+        grpc_tls: bool,
+        http_headers: Mapping[str, str] | None = None,
+    ) -> None:
+        self.headers, self.timeout_s, self.tls, self.grpc_tls = headers, timeout_s, tls, grpc_tls
+        self._http = httpx.AsyncClient(
+            headers={**(http_headers or {}), **headers},
+            verify=tls or True,
+            timeout=httpx.Timeout(None, connect=CONNECT_TIMEOUT_S),
+        )
+        self._channels: GrpcChannels | None = None
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self._http.aclose()
+        if self._channels is not None:
+            await self._channels.close()
+
+    @property
+    def channels(self) -> GrpcChannels:
+        """The channels of gRPC. Raises ImportError without grpcio."""
+        from .grpc_client import GrpcChannels  # only where it is used: grpcio is an optional dependency
+
+        if self._channels is None:
+            self._channels = GrpcChannels(self.headers.items(), self.tls, self.grpc_tls, MAX_BODY_BYTES)
+        return self._channels
+
+    @asynccontextmanager
+    async def answer(self, request: ProbeRequest) -> AsyncIterator[httpx.Response]:
+        """Send a request over HTTP; TimeoutError interrupts the reading after `timeout_s`."""
+        sent: dict[str, Any] = {"headers": list(request.headers), "content": request.body or None}
+        async with (
+            asyncio.timeout(self.timeout_s),
+            self._http.stream(request.method, request.url, **sent) as response,
+        ):
+            yield response
+
+
+class ProbeClient(AgentConnection):
+    """Client of a check for one agent. Use as async context manager.
 
     Every request carries `headers`; in their values, `${NAME}` is an environment variable and `${file:PATH}` the
     contents of a file. `timeout_s` is the maximum number of seconds of one exchange. `tls` has the trusted
@@ -49,40 +105,22 @@ class ProbeClient:
         for name in headers:
             if name.lower() in _SET_BY_CHECK:
                 raise ConfigurationError(f"header {name!r} is set by the check itself, with several values; remove it")
-        self.timeout_s = timeout_s
         filled = {name: resolve_header(name, value) for name, value in headers.items()}
-        self.headers = filled
+        super().__init__(filled, timeout_s, tls, grpc_tls=False)
         self.header_values = frozenset(filled.values())
         """To be masked in reports: an agent may quote the request."""
-        self._http = httpx.AsyncClient(
-            headers=filled,
-            verify=tls or True,
-            timeout=httpx.Timeout(None, connect=CONNECT_TIMEOUT_S),
-        )
-        self._filled = filled
-        self.tls = tls
-        self._card_is_secure = False
-        self._channels: GrpcChannels | None = None
-
-    async def __aenter__(self) -> ProbeClient:
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        await self._http.aclose()
-        if self._channels is not None:
-            await self._channels.close()
 
     async def card(self, url: str) -> CardSeen:
         """Fetch the agent card from its well-known paths under `url`.
 
         Raises AgentUnreachableError if there is no connection, AgentError if there is no card.
         """
-        self._card_is_secure = url.startswith("https://")
+        self.grpc_tls = url.startswith("https://")
         problem = ""
         for path in sorted(WELL_KNOWN_PATHS):  # agent-card.json, then its older name
             request = ProbeRequest("GET", url.rstrip("/") + path, (("Accept", "application/json"),))
             try:
-                async with self._answer(request) as response:
+                async with self.answer(request) as response:
                     body = await _body(response)
             except (httpx.HTTPError, httpx.InvalidURL, TimeoutError) as error:
                 problem = _describe_failure(error, self.timeout_s, request.url)
@@ -106,7 +144,7 @@ class ProbeClient:
             return await self._call(request, documents)
         problem = ""
         try:
-            async with self._answer(request) as response:
+            async with self.answer(request) as response:
                 status = response.status_code
                 headers = response.headers.multi_items()
                 streams = response.headers.get("content-type", "").startswith("text/event-stream")
@@ -117,14 +155,12 @@ class ProbeClient:
 
     async def _call(self, request: OperationRequest, documents: _Documents) -> ProbeExchange:
         """`exchange` over gRPC."""
-        from .grpc_client import CallFailed, GrpcChannels  # only where it is used: grpcio is an optional dependency
+        from .grpc_client import CallFailed  # only where it is used: grpcio is an optional dependency
 
-        if self._channels is None:
-            self._channels = GrpcChannels(self._filled.items(), self.tls, self._card_is_secure, MAX_BODY_BYTES)
         metadata: list[tuple[str, str]] = []
         status, problem, error = 200, "", None
         try:
-            async with asyncio.timeout(self.timeout_s), aclosing(self._channels.answers(request, metadata)) as messages:
+            async with asyncio.timeout(self.timeout_s), aclosing(self.channels.answers(request, metadata)) as messages:
                 problem = await documents.read_events(messages)
         except TimeoutError as failure:
             status, problem = 0, _describe_failure(failure, self.timeout_s)
@@ -135,14 +171,15 @@ class ProbeClient:
         exchange = read_response(request, status, metadata, documents.read, problem)
         return replace(exchange, grpc_error=error)
 
-    @asynccontextmanager
-    async def _answer(self, request: ProbeRequest) -> AsyncIterator[httpx.Response]:
-        sent: dict[str, Any] = {"headers": list(request.headers), "content": request.body or None}
-        async with (
-            asyncio.timeout(self.timeout_s),
-            self._http.stream(request.method, request.url, **sent) as response,
-        ):
-            yield response
+    async def finished(self, opening: ProbeExchange, task_id: str) -> ProbeExchange:
+        """Returns `opening`, or the first later read of its task that shows a settled state, or the last in time."""
+        done = opening
+        for _ in range(ceil(self.timeout_s / POLL_S)):
+            if done.problem or settled(done):
+                break
+            await asyncio.sleep(POLL_S)
+            done = await self.exchange(get(opening.request.interface, task_id, opening.activation))
+        return done
 
 
 class _Documents:

@@ -15,7 +15,6 @@ from . import requests
 from .client import ProbeClient
 from .grpc_trials import GRPC_MISSING, all_trials, card_over_grpc, first_trials, is_grpc, is_served
 from .interfaces import objects, offered_interfaces, offers_extended_card, offers_push, offers_streaming
-from .polling import finished
 from .push_trials import probe_push
 from .record import (
     Activation,
@@ -223,12 +222,12 @@ class _Probe:
             self._interface, Operation.SEND, message, uuid.uuid4().hex, Activation.V1, task_id=task_id
         )
         answer = await self._client.exchange(request)
-        done = await finished(self._client, answer, task_id)
+        done = await self._client.finished(answer, task_id)
         return [answer] if done is answer else [answer, done]
 
     async def _read(self, opening: ProbeExchange, task_id: str) -> list[ProbeExchange]:
         """Read the finished task with every operation that shows it; for version 1 also without activation."""
-        done = await finished(self._client, opening, task_id)
+        done = await self._client.finished(opening, task_id)
         if opening.activation not in (Activation.NOTHING, Activation.V1):
             return [await self._get(task_id, opening.activation)]
         activations = dict.fromkeys((opening.activation, Activation.NOTHING))

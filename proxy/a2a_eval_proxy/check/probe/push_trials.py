@@ -13,7 +13,6 @@ from urllib.parse import urlsplit
 from ...protocol.operations import Operation
 from . import push_requests, requests
 from .client import ProbeClient
-from .polling import finished
 from .push_events import payload_of
 from .record import (
     Activation,
@@ -117,7 +116,7 @@ class _PushTrials:
             return any(each.request.body == arrived[0].request.body for each in arrived[1:])
 
         async with self._message_sent(listening, Operation.SEND) as (opening, task_id):
-            await finished(self._client, opening, task_id)
+            await self._client.finished(opening, task_id)
             await listening.until(bool, self.wait_s)
             await listening.until(repeated, self._retry_wait_s)
         return PushTrial(listening.webhook, opening, task_id, (), tuple(listening.arrived))
@@ -216,7 +215,7 @@ class _PushTrials:
 
     async def _states(self, opening: ProbeExchange, task_id: str) -> tuple[str, ...]:
         """The states that the sender is shown up to the end of the task, without repetitions."""
-        done = await finished(self._client, opening, task_id) if task_id else opening
+        done = await self._client.finished(opening, task_id) if task_id else opening
         return tuple(dict.fromkeys(states(opening, done)))
 
     async def _collect(self, listening: ListeningWebhook, wanted: Sequence[str], wait_s: float) -> None:
