@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import partial
 
 from a2a_tool_capture import Severity
 
-from ..probe.record import GrpcSeen, GrpcTrial, ProbeExchange
+from ..probe.record import GrpcError, GrpcSeen, GrpcTrial, ProbeExchange
 from ..probe.responses import entries, first_task_id, shows_end
 from .base import Problem, Rule, Skipped, Unseen, problem
 from .selectors import NO_CALLS, NO_TASK, TOO_QUICK
@@ -17,23 +16,13 @@ _DOMAIN = "a2a-protocol.org"
 _NO_CREDENTIALS = ("UNAUTHENTICATED", "PERMISSION_DENIED")
 
 
-@dataclass(frozen=True, slots=True)
-class _Expected:
-    """The error of A2A 1.0 for a trial (sections 5.4 and 10.6)."""
-
-    code: str
-    reasons: tuple[str, ...]
-
-
 _ERRORS = {
-    GrpcTrial.UNKNOWN_TASK: _Expected("NOT_FOUND", ("TASK_NOT_FOUND",)),
-    GrpcTrial.CANCEL: _Expected("FAILED_PRECONDITION", ("TASK_NOT_CANCELABLE",)),
-    GrpcTrial.SUBSCRIBE: _Expected("FAILED_PRECONDITION", ("UNSUPPORTED_OPERATION",)),
-    GrpcTrial.EXTENDED_CARD: _Expected(
-        "FAILED_PRECONDITION", ("UNSUPPORTED_OPERATION", "EXTENDED_AGENT_CARD_NOT_CONFIGURED")
-    ),
-    GrpcTrial.UNKNOWN_VERSION: _Expected("FAILED_PRECONDITION", ("VERSION_NOT_SUPPORTED",)),
+    GrpcTrial.UNKNOWN_TASK: ("NOT_FOUND", ["TASK_NOT_FOUND"]),
+    GrpcTrial.CANCEL: ("FAILED_PRECONDITION", ["TASK_NOT_CANCELABLE"]),
+    GrpcTrial.SUBSCRIBE: ("FAILED_PRECONDITION", ["UNSUPPORTED_OPERATION"]),
+    GrpcTrial.EXTENDED_CARD: ("FAILED_PRECONDITION", ["UNSUPPORTED_OPERATION", "EXTENDED_AGENT_CARD_NOT_CONFIGURED"]),
 }
+"""The status and the possible reasons of the error of A2A 1.0 for a trial (sections 5.4 and 10.6)."""
 
 
 def _trial(seen: GrpcSeen, trial: GrpcTrial, otherwise: str = NO_TASK) -> ProbeExchange:
@@ -45,14 +34,6 @@ def _trial(seen: GrpcSeen, trial: GrpcTrial, otherwise: str = NO_TASK) -> ProbeE
     exchange = seen.trials[trial]
     if exchange.status == 0:
         raise Unseen(f"the agent does not answer: {exchange.problem}")
-    return exchange
-
-
-def _ended(seen: GrpcSeen, trial: GrpcTrial) -> ProbeExchange:
-    """The exchange of a trial with a task that has ended. Raises Unseen."""
-    exchange = _trial(seen, trial)
-    if not any(shows_end(*turn.exchanges, *turn.resumed) for turn in seen.conversation.turns):
-        raise Unseen("no task reached its end: send a message that ends a task (--message)")
     return exchange
 
 
@@ -69,52 +50,47 @@ def _served(seen: GrpcSeen) -> Iterator[Problem]:
     yield problem(exchange, f"the agent does not serve {seen.interface.grpc_service} ({served})")
 
 
-def _refused(seen: GrpcSeen) -> Iterator[ProbeExchange]:
+def _refused(seen: GrpcSeen) -> Iterator[tuple[GrpcTrial, ProbeExchange]]:
     """Yields the trials that must end with an error, as far as they were made."""
-    yield _trial(seen, GrpcTrial.UNKNOWN_TASK)
-    for trial in (GrpcTrial.CANCEL, GrpcTrial.SUBSCRIBE):
-        try:
-            yield _ended(seen, trial)
-        except Unseen:
-            continue
+    yield GrpcTrial.UNKNOWN_TASK, _trial(seen, GrpcTrial.UNKNOWN_TASK)
+    if any(shows_end(*turn.exchanges, *turn.resumed) for turn in seen.conversation.turns):
+        for trial in (GrpcTrial.CANCEL, GrpcTrial.SUBSCRIBE):
+            if trial in seen.trials and seen.trials[trial].status:
+                yield trial, seen.trials[trial]
     if not seen.offers_extended_card and GrpcTrial.EXTENDED_CARD in seen.trials:
-        yield seen.trials[GrpcTrial.EXTENDED_CARD]
-
-
-def _name(seen: GrpcSeen, exchange: ProbeExchange) -> GrpcTrial:
-    return next(trial for trial, each in seen.trials.items() if each is exchange)
+        yield GrpcTrial.EXTENDED_CARD, seen.trials[GrpcTrial.EXTENDED_CARD]
 
 
 def _errors_are_errors(seen: GrpcSeen) -> Iterator[Problem]:
-    for exchange in _refused(seen):
-        trial = _name(seen, exchange)
+    for trial, exchange in _refused(seen):
         if exchange.grpc_error is None and trial is not GrpcTrial.EXTENDED_CARD:  # one more card does no harm
             excerpt = exchange.events[0].raw if exchange.events else None
             yield problem(exchange, f"{trial.value} succeeds; expected an error", excerpt=excerpt)
 
 
 def _status_codes(seen: GrpcSeen) -> Iterator[Problem]:
-    for exchange, expected in _errors_of_1_0(seen):
-        error = exchange.grpc_error
-        if error is not None and error.code != expected.code:
-            yield problem(exchange, f"{_name(seen, exchange).value}: status {error.code}, expected {expected.code}")
+    for trial, exchange, error in _errors_of_1_0(seen):
+        expected, _ = _ERRORS[trial]
+        if error.code != expected:
+            yield problem(exchange, f"{trial.value}: status {error.code}, expected {expected}")
 
 
 def _error_info(seen: GrpcSeen) -> Iterator[Problem]:
-    for exchange, expected in _errors_of_1_0(seen):
-        error = exchange.grpc_error
-        if error is None or (error.reason in expected.reasons and error.domain == _DOMAIN):
+    for trial, exchange, error in _errors_of_1_0(seen):
+        _, reasons = _ERRORS[trial]
+        if error.reason in reasons and error.domain == _DOMAIN:
             continue
-        wanted = f"reason {' or '.join(expected.reasons)} and domain {_DOMAIN}"
+        wanted = f"reason {' or '.join(reasons)} and domain {_DOMAIN}"
         got = f"has reason {error.reason!r} and domain {error.domain!r}" if error.reason else "has no ErrorInfo"
-        yield problem(exchange, f"{_name(seen, exchange).value}: the status {got}; expected an ErrorInfo with {wanted}")
+        yield problem(exchange, f"{trial.value}: the status {got}; expected an ErrorInfo with {wanted}")
 
 
-def _errors_of_1_0(seen: GrpcSeen) -> Iterator[tuple[ProbeExchange, _Expected]]:
+def _errors_of_1_0(seen: GrpcSeen) -> Iterator[tuple[GrpcTrial, ProbeExchange, GrpcError]]:
     if seen.interface.legacy:
         raise Skipped("A2A 0.3 does not define the errors of gRPC")
-    for exchange in _refused(seen):
-        yield exchange, _ERRORS[_name(seen, exchange)]
+    for trial, exchange in _refused(seen):
+        if exchange.grpc_error is not None:
+            yield trial, exchange, exchange.grpc_error
 
 
 def _extended_card(seen: GrpcSeen) -> Iterator[Problem]:
@@ -135,8 +111,8 @@ def _versions(seen: GrpcSeen) -> Iterator[Problem]:
     if seen.interface.legacy:
         raise Skipped("A2A 0.3 does not negotiate versions")
     exchange = _trial(seen, GrpcTrial.UNKNOWN_VERSION)
-    error, expected = exchange.grpc_error, _ERRORS[GrpcTrial.UNKNOWN_VERSION]
-    if error is None or (error.code, error.reason) != (expected.code, *expected.reasons):
+    error = exchange.grpc_error
+    if error is None or (error.code, error.reason) != ("FAILED_PRECONDITION", "VERSION_NOT_SUPPORTED"):
         got = exchange.problem or "a task"
         yield problem(exchange, f"a version that does not exist is answered with {got}; expected VERSION_NOT_SUPPORTED")
 

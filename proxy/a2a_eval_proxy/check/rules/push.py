@@ -25,18 +25,13 @@ _OTHER_ERRORS = ("not supported", "-32601", "-32603", "-32003", "UNIMPLEMENTED",
 Test = Callable[[PushSeen], Iterator[Problem]]
 
 
-def _trials(seen: PushSeen) -> Iterator[PushTrial]:
-    yield from (trial for trial in (seen.inline, seen.created, seen.retried) if trial is not None)
-
-
 def _payloads(seen: PushSeen) -> Iterator[tuple[PushTrial, NotificationSeen, Payload, str]]:
     """Yields every notification, read, with its place. Raises Unseen without any."""
-    arrived = False
-    for trial in _trials(seen):
+    trials = [trial for trial in (seen.inline, seen.created, seen.retried) if trial is not None]
+    for trial in trials:
         for number, notification in enumerate(trial.notifications):
-            arrived = True
             yield trial, notification, payload_of(notification), f"notification {number + 1}"
-    if not arrived:
+    if not any(trial.notifications for trial in trials):
         raise Unseen(NOTHING_ARRIVED)
 
 
@@ -68,25 +63,30 @@ def _unless_private(seen: PushSeen, exchange: ProbeExchange) -> None:
 
 def step_works(step: PushStep, seen: PushSeen) -> Iterator[Problem]:
     """A request about a webhook is answered with its configuration."""
-    exchange = seen.steps.get(step)
-    if exchange is None or seen.created is None:
-        raise Unseen("no webhook was created for a task")
+    exchange, url = _step(seen, step)
     if exchange.problem:
         if step is PushStep.CREATE:
             _unless_private(seen, exchange)
         yield problem(exchange, f"{step.value} fails: {exchange.problem}")
-        return
-    url = seen.created.webhook.url
-    if url not in {found for _, found in configurations(exchange)}:
+    elif not _shows(exchange, url):
         message = f"the answer of {step.value} does not have the webhook {url}"
         yield problem(exchange, message, excerpt=[event.raw for event in exchange.events])
 
 
+def _step(seen: PushSeen, step: PushStep) -> tuple[ProbeExchange, str]:
+    """The request of a step and the URL of the webhook that it is about. Raises Unseen."""
+    if step not in seen.steps or seen.created is None:
+        raise Unseen("no webhook was created for a task")
+    return seen.steps[step], seen.created.webhook.url
+
+
+def _shows(exchange: ProbeExchange, url: str) -> bool:
+    return any(url == found for _, found in configurations(exchange))
+
+
 def deleted(seen: PushSeen) -> Iterator[Problem]:
     """After DeleteTaskPushNotificationConfig, the webhook is no longer there."""
-    exchange = seen.steps.get(PushStep.DELETE)
-    if exchange is None or seen.created is None:
-        raise Unseen("no webhook was created for a task")
+    exchange, url = _step(seen, PushStep.DELETE)
     if exchange.problem:
         if exchange.status in _NO_SUCH_ROUTE and seen.interface.legacy:
             raise Unseen("the servers of the SDKs cannot delete webhooks over HTTP+JSON 0.3")
@@ -94,7 +94,7 @@ def deleted(seen: PushSeen) -> Iterator[Problem]:
         return
     for step in (PushStep.GET_DELETED, PushStep.LIST_AFTER_DELETE):
         later = seen.steps[step]
-        if not later.problem and seen.created.webhook.url in {found for _, found in configurations(later)}:
+        if not later.problem and _shows(later, url):
             yield problem(later, f"{step.value} still shows the webhook")
 
 
