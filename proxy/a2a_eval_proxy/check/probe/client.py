@@ -126,7 +126,13 @@ class ProbeClient(AgentConnection):
                 problem = _describe_failure(error, self.timeout_s, request.url)
                 raise AgentUnreachableError(f"{request.url}: {problem}") from error
             if response.is_success:
-                return CardSeen(request, _card(request.url, body), body=body)
+                try:
+                    card = decode_json(body[:MAX_BODY_BYTES])
+                except ValueError:
+                    card = None
+                if not isinstance(card, dict):
+                    raise AgentError(f"{request.url} is not an agent card: expected a JSON object")
+                return CardSeen(request, card, body=body)
             problem = problem or f"{request.url} answered HTTP {response.status_code}"
             if response.status_code != httpx.codes.NOT_FOUND:
                 break
@@ -255,16 +261,6 @@ async def _body(response: httpx.Response) -> bytes:
         if len(body) > MAX_BODY_BYTES:
             break
     return bytes(body)
-
-
-def _card(url: str, body: bytes) -> dict[str, Any]:
-    try:
-        card = decode_json(body[:MAX_BODY_BYTES])
-    except ValueError:
-        card = None
-    if not isinstance(card, dict):
-        raise AgentError(f"{url} is not an agent card: expected a JSON object")
-    return card
 
 
 def _describe_failure(error: Exception, timeout_s: float, first: str = "") -> str:

@@ -13,13 +13,14 @@ from ...protocol.operations import Binding, Operation
 from ..signatures.card import verify_card
 from . import requests
 from .client import ProbeClient
-from .grpc_trials import GRPC_MISSING, all_trials, card_over_grpc, first_trials, is_grpc, is_served
+from .grpc_trials import GRPC_MISSING, all_trials, card_over_grpc, first_trials, is_grpc
 from .interfaces import objects, offered_interfaces, offers_extended_card, offers_push, offers_streaming
 from .push_trials import probe_push
 from .record import (
     Activation,
     CardSeen,
     GrpcSeen,
+    GrpcTrial,
     Interface,
     NotChecked,
     OperationRequest,
@@ -82,7 +83,7 @@ async def probe_agent(
     probes = [
         _Probe(client, interface, streams, progress)
         for interface in interfaces
-        if interface not in trials or is_served(trials[interface])
+        if interface not in trials or not trials[interface][GrpcTrial.UNKNOWN_TASK].is_unimplemented
     ]
     if probes:
         await _converse(probes, list(messages) or [await _message_that_calls_a_tool(probes[0], seen.card)])

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 import uuid
-from collections.abc import Mapping
 from dataclasses import replace
 from importlib.util import find_spec
 
@@ -36,17 +35,10 @@ UNKNOWN_METADATA = (("x-check-unknown", "one"), ("x-check-unknown", "two"))
 _SCHEMES = ("grpc://", "grpcs://")
 _VERSIONS = ("1.0", "0.3")
 
-Trials = Mapping[GrpcTrial, ProbeExchange]
-
 
 def is_grpc(url: str) -> bool:
     """Whether the URL is that of an agent that has only gRPC."""
     return url.startswith(_SCHEMES)
-
-
-def is_served(trials: Trials) -> bool:
-    """Whether the agent has the service of the interface, as far as `first_trials` show; True without an answer."""
-    return not trials[GrpcTrial.UNKNOWN_TASK].is_unimplemented
 
 
 async def card_over_grpc(client: ProbeClient, url: str) -> tuple[CardSeen, list[Interface]]:
@@ -60,11 +52,10 @@ async def card_over_grpc(client: ProbeClient, url: str) -> tuple[CardSeen, list[
     interfaces = []
     for version in _VERSIONS:
         interface = Interface(Binding.GRPC, version, url)
-        trials = await first_trials(client, interface)
-        unknown = trials[GrpcTrial.UNKNOWN_TASK]
+        unknown = (await first_trials(client, interface))[GrpcTrial.UNKNOWN_TASK]
         if unknown.status == 0:
             raise AgentUnreachableError(f"{url}: {connection_problem(unknown.problem, url)}")
-        if not is_served(trials):
+        if unknown.is_unimplemented:
             continue
         interfaces.append(interface)
         answer = await client.exchange(requests.extended_card(interface))
@@ -81,7 +72,7 @@ async def first_trials(client: ProbeClient, interface: Interface) -> dict[GrpcTr
     """Ask for a task that does not exist; if the service does not exist either, also ask that of the other version."""
     unknown = requests.get(interface, f"no-such-task-{uuid.uuid4().hex}", Activation.NOTHING)
     trials = {GrpcTrial.UNKNOWN_TASK: await client.exchange(unknown)}
-    if not is_served(trials):
+    if trials[GrpcTrial.UNKNOWN_TASK].is_unimplemented:
         other = replace(interface, version="1.0" if interface.legacy else "0.3")
         trials[GrpcTrial.OTHER_SERVICE] = await client.exchange(requests.get(other, "none", Activation.NOTHING))
     return trials
@@ -89,7 +80,7 @@ async def first_trials(client: ProbeClient, interface: Interface) -> dict[GrpcTr
 
 async def all_trials(client: ProbeClient, seen: GrpcSeen) -> GrpcSeen:
     """Returns `seen` with the other trials; those of a task need one that the conversation has shown."""
-    if not is_served(seen.trials) or seen.trials[GrpcTrial.UNKNOWN_TASK].status == 0:
+    if not seen.served or seen.trials[GrpcTrial.UNKNOWN_TASK].status == 0:
         return seen
     interface, trials = seen.interface, dict(seen.trials)
     trials[GrpcTrial.EXTENDED_CARD] = await client.exchange(requests.extended_card(interface))

@@ -59,7 +59,7 @@ def occurrences_in(root: Any, where: str) -> Iterator[Occurrence]:
                     yield Occurrence(_kind(key, role, owner), path + shown, key, item, owner)
                     continue
                 inner = _role(key, role)
-                if inner == places.EXTENSIONS and _is_user_message(value):
+                if inner == places.EXTENSIONS and value.get("role") in ("user", "ROLE_USER"):
                     inner = _CONTENT  # the client's message, echoed
                 children.append((item, path + shown, inner, value if role == "artifact" else None))
         elif isinstance(value, list):
@@ -84,10 +84,6 @@ def _role(key: str, parent: str) -> str:
     if key == "data" and parent != "error":
         return _CONTENT
     return "error" if parent == "error" and places.leads_on(key, in_error=True) else ""
-
-
-def _is_user_message(message: dict[str, Any]) -> bool:
-    return message.get("role") in ("user", "ROLE_USER")
 
 
 def _kind(key: str, role: str, artifact: object) -> Kind:

@@ -102,7 +102,7 @@ class _PushTrials:
         self._listener = listener
 
     async def all(self) -> PushSeen:
-        inline = await self._inline(self._listener.new(), self.wait_s)
+        inline = await self._inline()
         if only_message(inline.opening):
             return PushSeen(self._interface, inline, private=self._listener.is_private)
         created, steps = await self._created()
@@ -121,13 +121,14 @@ class _PushTrials:
             await listening.until(repeated, self._retry_wait_s)
         return PushTrial(listening.webhook, opening, task_id, (), tuple(listening.arrived))
 
-    async def _inline(self, listening: ListeningWebhook, wait_s: float) -> PushTrial:
+    async def _inline(self) -> PushTrial:
         """A message that sets the webhook itself."""
+        listening = self._listener.new()
         operation = Operation.STREAM if self._streams else Operation.SEND
         async with self._message_sent(listening, operation) as (opening, task_id):
             shown = await self._states(opening, task_id)
             if not opening.problem:
-                await self._collect(listening, shown, wait_s)
+                await self._collect(listening, shown)
         return PushTrial(listening.webhook, opening, task_id, shown, tuple(listening.arrived))
 
     async def _created(self) -> tuple[PushTrial, dict[PushStep, ProbeExchange]]:
@@ -150,14 +151,14 @@ class _PushTrials:
         create = push_requests.create(interface, task_id, configuration)
         try:
             steps[PushStep.CREATE] = await self._soon(create)
-            was_open = not shows_end(await self._get(task_id))
+            was_open = not shows_end(await self._client.exchange(requests.get(interface, task_id, Activation.NOTHING)))
             if not steps[PushStep.CREATE].problem:
                 config_id = _id_of(steps[PushStep.CREATE], listening) or task_id
                 steps[PushStep.GET] = await self._soon(push_requests.get(interface, task_id, config_id))
                 steps[PushStep.LIST] = await self._soon(push_requests.list_all(interface, task_id))
             shown = await self._states(opening, task_id)
             if was_open and not steps[PushStep.CREATE].problem:
-                await self._collect(listening, shown[-1:], self.wait_s)
+                await self._collect(listening, shown[-1:])
         finally:
             deletion = await self._deleted(listening, task_id)
         if not steps[PushStep.CREATE].problem:
@@ -218,8 +219,8 @@ class _PushTrials:
         done = await self._client.finished(opening, task_id) if task_id else opening
         return tuple(dict.fromkeys(states(opening, done)))
 
-    async def _collect(self, listening: ListeningWebhook, wanted: Sequence[str], wait_s: float) -> None:
-        """Wait up to `wait_s` for the last of these states, and then a moment for the others.
+    async def _collect(self, listening: ListeningWebhook, wanted: Sequence[str]) -> None:
+        """Wait up to `wait_s` seconds for the last of these states, and then a moment for the others.
 
         The first state may be that of the sender's Task, of which the agent need not notify.
         """
@@ -230,12 +231,9 @@ class _PushTrials:
         def complete(arrived: list[NotificationSeen]) -> bool:
             return set(wanted[1:]) <= {state_of(event) for event in _events(arrived)}
 
-        if await listening.until(ended, wait_s):
+        if await listening.until(ended, self.wait_s):
             await listening.until(complete, MISSING_S)
             await asyncio.sleep(LATE_S)
-
-    async def _get(self, task_id: str) -> ProbeExchange:
-        return await self._client.exchange(requests.get(self._interface, task_id, Activation.NOTHING))
 
 
 def _events(arrived: Sequence[NotificationSeen]) -> Iterator[dict[str, Any]]:
