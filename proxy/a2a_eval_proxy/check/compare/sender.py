@@ -13,7 +13,7 @@ from a2a_tool_capture.errors import connection_problem
 
 from ...protocol.operations import decode_json
 from ...protocol.sse import EventTooLargeError, SseEvent, SseSplitter
-from ..probe.client import MAX_BODY_BYTES, MAX_EVENTS, AgentConnection
+from ..probe.client import MAX_BODY_BYTES, MAX_EVENTS, ProbeConnection
 from ..probe.record import OperationRequest, ProbeRequest
 from ..probe.requests import GRPC
 from .answers import CUT, AnswerPart, SideAnswer, sse_fields
@@ -22,7 +22,7 @@ NO_ANSWER = "no answer"
 _MAX_DEPTH = 200
 
 
-class Sender(AgentConnection):
+class Sender(ProbeConnection):
     """Client of one side. Use as async context manager."""
 
     def __init__(

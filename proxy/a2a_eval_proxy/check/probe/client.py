@@ -39,7 +39,7 @@ _SET_BY_CHECK = frozenset({EXTENSIONS_HEADER.lower(), LEGACY_EXTENSIONS_HEADER.l
 Listener = Callable[[ResponseEvent], None]
 
 
-class AgentConnection:
+class ProbeConnection:
     """HTTP client and gRPC channels to one agent. Use as async context manager.
 
     Every request carries `headers`. `timeout_s` is the maximum number of seconds of one answer. `tls` has the trusted
@@ -92,7 +92,7 @@ class AgentConnection:
             yield response
 
 
-class ProbeClient(AgentConnection):
+class ProbeClient(ProbeConnection):
     """Client of a check for one agent. Use as async context manager.
 
     Every request carries `headers`; in their values, `${NAME}` is an environment variable and `${file:PATH}` the
