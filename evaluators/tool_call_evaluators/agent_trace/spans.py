@@ -60,27 +60,15 @@ def _tool_call(span: Any) -> ToolCall | None:
     error = _error(span, attributes)
     times = _time(_get(span, "start_time")), _time(_get(span, "end_time"))
     if isinstance(span, Mapping) and "arguments" in span:
-        return ToolCall(
-            name,
-            arguments_of(span["arguments"]),
-            str(span.get("id") or ""),
-            json_text(span.get("result")),
-            json_text(span.get("error")) or error,
-            ToolCallSource.OTEL_TRACE,
-            *times,
-        )
-    if not _is_tool(attributes):
+        call_id, given, result = span.get("id"), span["arguments"], span.get("result")
+        error = json_text(span.get("error")) or error
+    elif _is_tool(attributes):
+        name = str(_first(attributes, _NAMES) or name.removeprefix("execute_tool "))
+        call_id, given, result = (_first(attributes, keys) for keys in (_IDS, _ARGUMENTS, _RESULTS))
+    else:
         return None
-    given = _first(attributes, _ARGUMENTS)
-    return ToolCall(
-        str(_first(attributes, _NAMES) or name.removeprefix("execute_tool ")),
-        None if given is None else arguments_of(given),
-        str(_first(attributes, _IDS) or ""),
-        json_text(_first(attributes, _RESULTS)),
-        error,
-        ToolCallSource.OTEL_TRACE,
-        *times,
-    )
+    source = ToolCallSource.OTEL_TRACE
+    return ToolCall(name, arguments_of(given), str(call_id or ""), json_text(result), error, source, *times)
 
 
 def _is_tool(attributes: Mapping[str, Any]) -> bool:

@@ -59,20 +59,16 @@ class _ToolReliability(JudgeableEvaluator):
         """Each rule, and whether `tool` passes it."""
 
     async def _judged(self, tools: Sequence[ToolDefinition], by_rule: Sequence[Checks]) -> EvalResult:
+        data = [{"tool": tools_text([tool])} for tool in tools]
         try:
-            return self._scored(await self._asked(tools, by_rule))
+            polls = await self.ask_each(data, rulings_schema(self.judged_checks))
+            found = _measured(tools, [_together(rules, given) for rules, given in zip(by_rule, polls, strict=True)])
+            votes = [list(vote) for vote in zip(*map(shares, polls), strict=True)]
+            apart = max(spread(scores) for scores in map(shares, polls))
+            details = {**found.details, "votes": votes, "judge": judge_details(polls, apart)}
+            return self._scored(replace(found, details=details))
         except Exception as error:  # noqa: BLE001  # a custom judge may raise anything
             return self._failed(error)
-
-    async def _asked(self, tools: Sequence[ToolDefinition], by_rule: Sequence[Checks]) -> Measurement:
-        schema = rulings_schema(self.judged_checks)
-        polls = await self.ask_each([{"tool": tools_text([tool])} for tool in tools], schema)
-        together = [_together(rules, given) for rules, given in zip(by_rule, polls, strict=True)]
-        found = _measured(tools, together)
-        votes = [list(vote) for vote in zip(*map(shares, polls), strict=True)]
-        apart = max(spread(scores) for scores in map(shares, polls))
-        details = {**found.details, "votes": votes, "judge": judge_details(polls, apart)}
-        return replace(found, details=details)
 
 
 @register

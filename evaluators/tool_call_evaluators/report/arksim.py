@@ -6,7 +6,6 @@ errors are those of behaviour failures; all others are in the report.
 
 from __future__ import annotations
 
-import json
 import uuid
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -19,7 +18,7 @@ from ..metrics.conversation_scores import EVALUATION_FAILED
 from ..model import EvalResult, Status
 from ..runs.outcomes import ConversationTurn, RunConversation
 from .model import Report
-from .wording import finite, printable
+from .wording import printable, report_json
 
 SCHEMA_VERSION, EVALUATOR_VERSION = "v1.1", "v1"
 NOT_COMPUTED = -1.0
@@ -43,18 +42,17 @@ class ArksimResults:
 
     def evaluation(self) -> str:
         """The text of `evaluation.json`."""
-        return _text(
-            {
-                "schema_version": SCHEMA_VERSION,
-                "generated_at": self.generated_at,
-                "evaluator_version": EVALUATOR_VERSION,
-                "evaluation_id": self.evaluation_id,
-                "simulation_id": self.simulation_id,
-                "conversations": [self._conversation(item) for item in self.report.conversations if item.came],
-                "unique_errors": self._errors,
-                "error_scenario_mappings": self._mappings,
-            }
-        )
+        content = {
+            "schema_version": SCHEMA_VERSION,
+            "generated_at": self.generated_at,
+            "evaluator_version": EVALUATOR_VERSION,
+            "evaluation_id": self.evaluation_id,
+            "simulation_id": self.simulation_id,
+            "conversations": [self._conversation(item) for item in self.report.conversations if item.came],
+            "unique_errors": self._errors,
+            "error_scenario_mappings": self._mappings,
+        }
+        return report_json(content, 4) + "\n"
 
     def focus(self) -> dict[str, str]:
         """The texts of scenario files by name: one of each error, and one of all; empty without errors."""
@@ -66,7 +64,7 @@ class ArksimResults:
 
     def _scenario_file(self, scenario_ids: Iterable[str]) -> str:
         chosen = [self._originals[scenario_id] for scenario_id in scenario_ids]
-        return _text({"schema_version": self.scenarios.schema_version, "scenarios": chosen})
+        return report_json({"schema_version": self.scenarios.schema_version, "scenarios": chosen}, 4) + "\n"
 
     @cached_property
     def _originals(self) -> dict[str, Mapping[str, Any]]:
@@ -218,7 +216,3 @@ def _entry(result: EvalResult, value: float | str | None, scope: str) -> dict[st
         "metadata": metadata if isinstance(metadata, Mapping) else None,
         "scope": scope,
     }
-
-
-def _text(value: Any) -> str:
-    return printable(json.dumps(finite(value), indent=4, ensure_ascii=False, allow_nan=False)) + "\n"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from typing import Literal, TypeAlias
 
@@ -12,7 +11,7 @@ from ..matching.arguments import Difference, json_excerpt
 from ..matching.call_diff import CallChange
 from ..runs.changes import CaseChange, Comparison, ScoreChange, TurnChange
 from ..runs.regression import FALSE_ALARMS, LEAST_CASES, Sight
-from .wording import call_text, counted, escaped, finite, printable, score_text
+from .wording import call_text, counted, escaped, printable, report_json, score_text
 
 MAX_CASES = 100
 """Maximum number of cases listed one by one; the number of further cases follows."""
@@ -40,7 +39,7 @@ SCORE_HEAD = ("mean of cases", "before", "after", "change", "95 % interval", "p"
 
 def comparison_json(comparison: Comparison) -> str:
     """`Comparison.to_dict` as JSON text."""
-    return printable(json.dumps(finite(comparison.to_dict()), indent=2, ensure_ascii=False, allow_nan=False)) + "\n"
+    return report_json(comparison.to_dict()) + "\n"
 
 
 def comparison_text(comparison: Comparison, paint: Paint = lambda text, tone: text) -> str:

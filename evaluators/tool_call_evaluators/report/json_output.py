@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable
 from typing import Any
 
@@ -13,7 +12,7 @@ from ..simulation.record import UserRecord, fault_counts, user_usage
 from .causes import causes
 from .figures import models_usage
 from .model import Report, duration
-from .wording import finite, printable
+from .wording import report_json
 
 
 def json_report(report: Report) -> str:
@@ -47,20 +46,16 @@ def json_report(report: Report) -> str:
     }
     # one conversation at a time: as objects, those of a long run take many times the memory of their text
     conversations = ",".join(
-        "\n    " + _text(_conversation(report, conversation)).replace("\n", "\n    ")
+        "\n    " + report_json(_conversation(report, conversation)).replace("\n", "\n    ")
         for conversation in report.conversations
     )
     closing = "\n  ]\n}\n" if conversations else "]\n}\n"
-    return "".join((_text(summary).removesuffix("\n}"), ',\n  "conversations": [', conversations, closing))
+    return "".join((report_json(summary).removesuffix("\n}"), ',\n  "conversations": [', conversations, closing))
 
 
 def _part(report: Report) -> dict[str, Any]:
     """The verdict of one suite of several; its reasons, gates and conversations are among those of the run."""
     return {"suite": report.title, "passed": report.passed, "counts": report.counts}
-
-
-def _text(value: Any) -> str:
-    return printable(json.dumps(finite(value), indent=2, ensure_ascii=False, allow_nan=False))
 
 
 def _conversation(report: Report, conversation: RunConversation) -> dict[str, Any]:

@@ -38,11 +38,7 @@ def markdown_summary(report: Report) -> str:
         parts.append(f"Compared with {escaped(change_line(report.baseline))}")
     if report.visibility_text:
         parts.append(f"⚠️ {escaped(report.visibility_text, 600)}")
-    parts += _suites(report)
-    parts += _reasons(report)
-    parts += _tolerated(report)
-    parts += _gates(report)
-    parts += _scores(report)
+    parts += [*_suites(report), *_reasons(report), *_tolerated(report), *_gates(report), *_scores(report)]
     return "\n\n".join(parts) + "\n"
 
 

@@ -151,6 +151,11 @@ def counted(count: int, noun: str) -> str:
     return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
 
 
+def report_json(value: Any, indent: int = 2) -> str:
+    """JSON text of `printable` characters and `finite` numbers."""
+    return printable(json.dumps(finite(value), indent=indent, ensure_ascii=False, allow_nan=False))
+
+
 def finite(value: Any) -> Any:
     """JSON data with NaN and infinity, which JSON cannot represent, as strings."""
     if isinstance(value, float) and not math.isfinite(value):
