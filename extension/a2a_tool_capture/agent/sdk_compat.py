@@ -79,11 +79,7 @@ def as_json(message: Any) -> Any:
 
 def metadata_of(artifact: Artifact) -> dict[str, Any]:
     """The metadata of an artifact as plain values; a copy with a2a-sdk 1.x."""
-    if LEGACY:
-        return artifact.metadata or {}
-    from google.protobuf.json_format import MessageToDict
-
-    plain: dict[str, Any] = MessageToDict(artifact.metadata)
+    plain: dict[str, Any] = (artifact.metadata or {}) if LEGACY else as_json(artifact.metadata)
     return plain
 
 

@@ -159,7 +159,7 @@ async def run_suite(
         async with scoring(store, whole, privacy, listener=watch) as (pipeline, scorer):
             await pipeline.resume(run)
             left = await _left(parts, privacy.suite(whole), store, run)
-            planned(sum(turns for _, _, own in left for turns in _turns(whole, own)))
+            planned(sum(planned_turns(case) * len(own.get(case.id, ())) for _, _, own in left for case in whole.cases))
             users = [await users_of(part, own, store, replay_user) for part, _, own in left]
             lost: list[str] = []
             for each, its_users in zip(left, users, strict=True):
@@ -180,10 +180,6 @@ async def _check_name(run: str, store: Store, location: str, *, resume: bool) ->
         raise ConfigError(
             f"run {run!r} already exists in {masked_url(location)}; use --resume to continue it, or another --run name"
         )
-
-
-def _turns(suite: Suite, todo: Conversations) -> Iterator[int]:
-    return (planned_turns(case) * len(todo.get(case.id, ())) for case in suite.cases)
 
 
 async def _left(
