@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from ..outcome import GateCheck, Reason
+from ..outcome import Reason
 from ..suite import Suite
 from ..verdict import Verdict
 from .outcomes import RunConversation, run_verdict
@@ -22,14 +22,10 @@ def verdict_of_suites(
         tuple(_named(reason, name) for name, verdict in parts for reason in verdict.reasons),
         tuple(_named(reason, name) for name, verdict in parts for reason in verdict.tolerated),
         run_verdict(whole, conversations).metrics,
-        tuple(_of_suite(check, name) for name, verdict in parts for check in verdict.gates),
+        tuple(replace(check, label=f"{check.label} ({name})") for name, verdict in parts for check in verdict.gates),
     )
 
 
 def _named(reason: Reason, suite: str) -> Reason:
     """With the name of the suite, where no place names it."""
     return reason if reason.where is not None else replace(reason, message=f"{suite}: {reason.message}")
-
-
-def _of_suite(check: GateCheck, suite: str) -> GateCheck:
-    return replace(check, label=f"{check.label} ({suite})")
