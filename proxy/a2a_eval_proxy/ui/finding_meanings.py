@@ -5,7 +5,7 @@ from __future__ import annotations
 _ROWS = (
     (
         "malformed_entry, repaired_entry, calls_not_a_list",
-        "tool calls that violate the schema of the extension; over gRPC also those with NaN or more than 100,000 values",
+        "tool calls that violate the extension's schema; over gRPC also those with NaN or over 100,000 values",
     ),
     ("uri_not_listed", "calls on an artifact that does not list the extension's URI; ignored"),
     ("calls_not_on_artifact", "calls in the metadata of a message, a task or a status update; ignored"),
