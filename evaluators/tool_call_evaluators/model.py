@@ -179,6 +179,8 @@ class ExpectedCall:
     @property
     def outcome(self) -> dict[str, Any]:
         """The `result` and the `error`, where they are expected."""
+        if self.result is None and self.error is None:
+            return {}
         return {part: value for part in ("result", "error") if (value := getattr(self, part)) is not None}
 
     def to_dict(self) -> dict[str, Any]:
