@@ -193,8 +193,11 @@ class ExpectedCall:
         if unknown := [key for key in data if key not in EXPECTED_CALL_KEYS]:
             accepted = ", ".join(EXPECTED_CALL_KEYS)
             raise ValueError(f"unknown key {unknown[0]!r}; accepted in an expected call are {accepted}")
-        call = _tool_call(data)
-        return cls(call.name, call.arguments, data.get("result"), data.get("error"))
+        required_name(data["name"])
+        arguments = data.get("arguments", data.get("args", {}))
+        if arguments is not None and not isinstance(arguments, Mapping):
+            raise ValueError(f"arguments must be an object, got {kind_of(arguments)}")
+        return cls(data["name"], arguments, data.get("result"), data.get("error"))
 
 
 EXPECTED_CALL_KEYS = ("name", "arguments", "args", "result", "error")
