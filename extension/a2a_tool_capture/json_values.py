@@ -7,7 +7,7 @@ import json
 import math
 from collections.abc import Mapping, Set
 from enum import Enum
-from typing import Any
+from typing import Any, NoReturn
 
 MAX_DEPTH = 24
 """Maximum nesting written as structure: protobuf reads 100 levels, and an object takes three."""
@@ -88,6 +88,11 @@ class _Plain:
         if hasattr(value, "model_dump") and not isinstance(value, type):
             return self.value(value.model_dump(), depth - 1)
         return describe(value)
+
+
+def not_json(constant: str) -> NoReturn:
+    """Refuses NaN and infinities, as the `parse_constant` of `json.loads`. Raises ValueError."""
+    raise ValueError(f"{constant} is not a JSON number")
 
 
 def _key(key: Any) -> str:

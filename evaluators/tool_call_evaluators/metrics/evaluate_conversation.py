@@ -64,7 +64,7 @@ async def evaluate_conversation(
     return ConversationResult(
         tuple(turn.results for turn in judged),
         tuple(results),
-        _status(replace(whole, results=(*whole.results, *results))),
+        OverallAgentScore().evaluate(replace(whole, results=(*whole.results, *results))).label,
         tuple(unique_errors(behavior_failures(name, judged))),
     )
 
@@ -80,8 +80,3 @@ async def _with_results(turn: EvalCase, evaluators: Sequence[Evaluator]) -> Eval
     known = {result.evaluator for result in turn.results}
     results = await evaluate(turn, [evaluator for evaluator in evaluators if evaluator.metric not in known])
     return replace(turn, results=(*turn.results, *results))
-
-
-def _status(whole: EvalCase) -> str | None:
-    """The status by the overall score, whether or not a suite asks for that score."""
-    return OverallAgentScore().evaluate(whole).label

@@ -134,7 +134,8 @@ class ArksimResults:
     def _conversation(self, conversation: RunConversation) -> dict[str, Any]:
         results = {result.evaluator: result for result in conversation.results}
         turns = [self._turn(conversation, turn) for turn in conversation.turns if turn.turn is not None]
-        goal, ratio, overall = (_score(results.get(name)) for name in _OWN_FIELDS)
+        scores = {name: result.score for name, result in results.items() if result.score is not None}
+        goal, ratio, overall = (scores.get(name, NOT_COMPUTED) for name in _OWN_FIELDS)
         if any(turn["turn_behavior_failure"] == RUN_FAILED for turn in turns):
             ratio = overall = NOT_COMPUTED
         status = results["overall_agent_score"].label if overall != NOT_COMPUTED else None
@@ -193,10 +194,6 @@ def _failure(turn: ConversationTurn, results: Iterable[EvalResult], calls: tuple
         return label, labelled[label]
     errors = [result.reason for result in results if result.status is Status.ERRORED]
     return (RUN_FAILED, errors[0]) if errors else (GOOD_PERFORMANCE, "No behaviour failure was measured.")
-
-
-def _score(result: EvalResult | None) -> float:
-    return NOT_COMPUTED if result is None or result.score is None else result.score
 
 
 def _scores(results: Iterable[EvalResult], scope: str) -> list[dict[str, Any]]:

@@ -21,10 +21,12 @@ def json_report(report: Report) -> str:
 
     Turns are named by `turn_id`; their texts and calls are in the export of the run.
     """
+    # the reasons, gates and conversations of each suite are among those of the run
+    parts = [{"suite": part.title, "passed": part.passed, "counts": part.counts} for part in report.parts]
     summary: dict[str, Any] = {
         "run": report.run,
         "suite": report.suite.name if report.suite else None,
-        **({"suites": [_part(part) for part in report.parts]} if report.parts else {}),
+        **({"suites": parts} if parts else {}),
         "agents": report.agents,
         "started_at": report.started_at,
         "ended_at": report.ended_at,
@@ -51,11 +53,6 @@ def json_report(report: Report) -> str:
     )
     closing = "\n  ]\n}\n" if conversations else "]\n}\n"
     return "".join((report_json(summary).removesuffix("\n}"), ',\n  "conversations": [', conversations, closing))
-
-
-def _part(report: Report) -> dict[str, Any]:
-    """The verdict of one suite of several; its reasons, gates and conversations are among those of the run."""
-    return {"suite": report.title, "passed": report.passed, "counts": report.counts}
 
 
 def _conversation(report: Report, conversation: RunConversation) -> dict[str, Any]:

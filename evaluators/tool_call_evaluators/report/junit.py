@@ -6,7 +6,7 @@ the run as a whole is a testcase.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from xml.etree import ElementTree as ET
 
 from ..gates import TOLERABLE
@@ -40,7 +40,7 @@ def _suite(report: Report) -> ET.Element:
     for name, value in facts:
         ET.SubElement(properties, "property", name=printable(name), value=printable(value))
     seconds = 0.0
-    for name, group in _cases(report.conversations).items():
+    for name, group in grouped((item.case_id or item.label, item) for item in report.conversations).items():
         case, took = _testcase(report, name, group)
         suite.append(case)
         seconds += took
@@ -66,28 +66,21 @@ def junit_document(*suites: ET.Element) -> str:
     return '<?xml version="1.0" encoding="UTF-8"?>\n' + ET.tostring(root, encoding="unicode") + "\n"
 
 
-def _cases(conversations: Iterable[RunConversation]) -> dict[str, list[RunConversation]]:
-    """The conversations of each case; a conversation without a case is its own case."""
-    return grouped((conversation.case_id or conversation.label, conversation) for conversation in conversations)
-
-
 def _testcase(report: Report, name: str, group: Sequence[RunConversation]) -> tuple[ET.Element, float]:
     turns = [turn for item in group for turn in item.executed]
     seconds = sum(duration(turn) or 0.0 for turn in turns)
     case = ET.Element("testcase", classname=printable(report.title), name=printable(name), time=f"{seconds:.3f}")
     reasons = [reason for conversation in group for reason in report.reasons_of(conversation)]
-    if reasons or (reasons := [_tolerated(report, item) for item in group if report.notes(item)]):
+    if not reasons:
+        notes = [f"{item.label}: {'; '.join(report.notes(item))}" for item in group if report.notes(item)]
+        reasons = [{"code": str(Status.FAILED), "message": note} for note in notes]
+    if reasons:
         _problem(case, reasons)
     elif all(report.status(conversation) == "unscored" for conversation in group):
         ET.SubElement(case, "skipped", message="nothing was measured")
     output = "\n\n".join(_transcript(report, conversation) for conversation in group)
     ET.SubElement(case, "system-out").text = printable(cut(output, MAX_OUTPUT))
     return case, seconds
-
-
-def _tolerated(report: Report, conversation: RunConversation) -> ReasonJson:
-    """What the verdict tolerates in a conversation, as a reason."""
-    return {"code": str(Status.FAILED), "message": f"{conversation.label}: {'; '.join(report.notes(conversation))}"}
 
 
 def _problem(case: ET.Element, reasons: Sequence[ReasonJson]) -> None:

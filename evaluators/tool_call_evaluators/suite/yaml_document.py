@@ -14,6 +14,7 @@ from typing import Any
 
 import yaml
 from a2a_tool_capture.canonical import MAX_DEPTH, too_deep
+from a2a_tool_capture.json_values import not_json
 
 from ..declared import unique_keys
 
@@ -84,7 +85,7 @@ def read_document(text: str, filename: str = "suite") -> Document:
         raise SuiteError(f"has {len(text):,} characters; at most {MAX_BYTES:,} are read", filename)
     if text.lstrip().startswith(("{", "[")):
         try:
-            value = json.loads(text, object_pairs_hook=unique_keys, parse_constant=_no_constant)
+            value = json.loads(text, object_pairs_hook=unique_keys, parse_constant=not_json)
         except (ValueError, RecursionError):
             pass  # flow-style YAML, or malformed: the YAML reader reports the position
         else:
@@ -92,10 +93,6 @@ def read_document(text: str, filename: str = "suite") -> Document:
                 raise SuiteError(f"nests deeper than {MAX_DEPTH} levels", filename)
             return Document(value, filename, _json_positions(text))
     return _YamlReader(text, filename).document()
-
-
-def _no_constant(name: str) -> Any:
-    raise ValueError(f"{name} is not JSON")
 
 
 def _json_positions(text: str) -> Mapping[Path, Position]:

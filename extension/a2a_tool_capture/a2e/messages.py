@@ -8,6 +8,7 @@ import uuid
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
+from ..json_values import not_json
 from .errors import ProtocolError
 from .fields import (
     JsonObject,
@@ -28,17 +29,13 @@ VERSION = "1.0"
 DEFAULT_TIMEOUT_S = 30.0
 
 
-def _new_id() -> str:
-    return uuid.uuid4().hex
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Message(JsonObject):
     """Base of all messages: `id` is unique, `ts` the creation time in seconds since the epoch."""
 
     TYPE: ClassVar[str]
 
-    id: str = read_by(read_name, _new_id)
+    id: str = read_by(read_name, lambda: uuid.uuid4().hex)
     ts: float = read_by(read_number, time.time)
     version: str = read_by(read_string, VERSION)
 
@@ -162,10 +159,6 @@ _TYPES: dict[str, type[Message]] = {
 }
 
 
-def _no_number(constant: str) -> Any:
-    raise ValueError(f"{constant} is not a JSON number")
-
-
 def encode(message: Message) -> bytes:
     """One line of JSON in ASCII with its newline. Raises ValueError for values that are not JSON."""
     try:
@@ -177,7 +170,7 @@ def encode(message: Message) -> bytes:
 def decode(line: bytes) -> Message:
     """The message in a line. Raises ProtocolError."""
     try:
-        data = json.loads(line, parse_constant=_no_number)
+        data = json.loads(line, parse_constant=not_json)
     except (ValueError, RecursionError) as error:
         raise ProtocolError(f"not JSON: {error}", "parse_error") from None
     kind = data.get("type") if isinstance(data, dict) else None

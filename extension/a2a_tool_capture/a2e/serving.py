@@ -11,7 +11,7 @@ from contextlib import suppress
 
 from .errors import ProtocolError
 from .lines import MAX_LINE_BYTES, read_lines
-from .messages import ErrorMessage, Message, ToolEvent, decode, encode
+from .messages import ErrorMessage, ToolEvent, decode, encode
 from .models import ToolErrorCode
 from .plugin import A2EPlugin
 
@@ -38,7 +38,8 @@ async def respond(
         try:
             post(encode(event))
         except ValueError as error:
-            _log.warning("an event of %r was not sent because its data is not JSON: %s", _tool(message), error)
+            name = getattr(message, "tool_name", "")
+            _log.warning("an event of %r was not sent because its data is not JSON: %s", name, error)
 
     response = await plugin.answer(message, post_event)
     problem = ""
@@ -108,7 +109,3 @@ async def serve_stdio(plugin: A2EPlugin) -> None:
         await serve(plugin, reader, writer)
     finally:
         writer.close()
-
-
-def _tool(message: Message) -> str:
-    return str(getattr(message, "tool_name", ""))

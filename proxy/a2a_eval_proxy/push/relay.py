@@ -148,12 +148,9 @@ class PushRelay:
         """
         while True:
             await asyncio.sleep(self._check_every_s)
-            self._forget_closed()
+            for webhook_id in [one for one, exchange in self._unanswered.items() if exchange.is_closed]:
+                del self._unanswered[webhook_id]
             with suppress(StoreError):  # it is tried again
                 tasks = self.capture.tasks
                 for task_id in await self.registry.without_webhook(list(tasks)):
                     tasks.discard(task_id)
-
-    def _forget_closed(self) -> None:
-        for webhook_id in [one for one, exchange in self._unanswered.items() if exchange.is_closed]:
-            del self._unanswered[webhook_id]

@@ -10,7 +10,6 @@ import uuid
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
-from datetime import datetime
 
 from a2a_tool_capture import Finding, Severity
 from a2a_tool_capture.client import CaptureClient, CaptureConversation
@@ -391,7 +390,7 @@ class _Driver:
             status="pending",
             user_text=captured.user_text,
             response_text=captured.text,
-            first_event_at=_seconds(captured.first_event_at),
+            first_event_at=captured.first_event_at.timestamp() if captured.first_event_at else None,
             ended_at=captured.ended_at.timestamp(),
             tool_calls=list(captured.tool_calls),
             findings=list(captured.findings),
@@ -400,7 +399,3 @@ class _Driver:
         turn.capture.requested_by_client = True
         turn.capture.protocol_only = len(turn.tool_calls)
         return turn
-
-
-def _seconds(moment: datetime | None) -> float | None:
-    return None if moment is None else moment.timestamp()

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
-from typing import Any
 
 from tool_call_evaluators.options import did_you_mean
 from tool_call_evaluators.suite import Suite
@@ -71,13 +70,10 @@ def selected_turns(suite: Suite, turns: Sequence[TurnJson], *, partial: bool) ->
     """
     ids = {case.id for case in suite.cases}
     turns = [turn for turn in turns if turn["case_id"] in ids]
-    if partial and any(_is_measured(result) for turn in turns for result in turn["evaluations"]):
+    results = (result for turn in turns for result in turn["evaluations"] if result["evaluator"] != TURN_SUCCEEDED)
+    if partial and any(result["status"] not in ("skipped", "errored") for result in results):
         suite = replace(suite, tolerate=suite.tolerate | {"unmeasured"})
     return suite, turns
-
-
-def _is_measured(result: Mapping[str, Any]) -> bool:
-    return result["status"] not in ("skipped", "errored") and result["evaluator"] != TURN_SUCCEEDED
 
 
 def _meant(name: str, known: Sequence[str]) -> str:

@@ -67,7 +67,8 @@ class MessageTranscript:
     def _new_calls(self, calls: list[ToolCall]) -> list[str]:
         lines: list[str] = []
         for number, call in enumerate(calls):
-            line = f"→ {printable(call_text(_arguments_of(call)))}\n" + _outcome(call)
+            made = call_text({"name": call.name, "arguments": call.arguments})
+            line = f"→ {printable(made)}\n" + _outcome(call)
             key = call.id or str(number)
             if self._shown.get(key) != line:
                 lines.append(("" if lines else self.line_end()) + line)
@@ -97,10 +98,6 @@ def turn_json(turn: CapturedTurn) -> dict[str, Any]:
         "tool_calls": [call.to_dict() for call in turn.tool_calls],
         "findings": [finding.to_dict() for finding in turn.findings],
     }
-
-
-def _arguments_of(call: ToolCall) -> dict[str, Any]:
-    return {"name": call.name, "arguments": call.arguments}
 
 
 def _outcome(call: ToolCall) -> str:

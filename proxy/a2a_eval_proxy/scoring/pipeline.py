@@ -86,12 +86,13 @@ class Pipeline:
             if privacy.changes_turns
             else TurnIntake(store, cases, self._add, self._dropped)
         )
-        self._spans = LateSpans(tracing, self._ready, self._score_late) if tracing is not None else NoSpans()
-        self.spans_changed = self._spans.changed
         self._readable = privacy.keeps_content
         """Whether the store has all that scoring needs of a turn."""
         self._unreadable_bytes = 0
         self._jobs = JobQueue(store, readable=self._readable, on_read=listener.closed, on_gone=self._gone)
+        put = self._jobs.put
+        self._spans = LateSpans(tracing, lambda job: put([job]), self._score_late) if tracing is not None else NoSpans()
+        self.spans_changed = self._spans.changed
         self.moved: dict[str, str] = {}
         """The cases of rescored turns, by turn id, that were stored with another or none."""
         self._conversations = Conversations(
@@ -284,9 +285,6 @@ class Pipeline:
         self._done(done)
 
     # ── to be scored ────────────────────────────────────────────────────────────────────────────────────
-
-    def _ready(self, job: Job | StoredJob) -> None:
-        self._jobs.put([job])
 
     def _gone(self, job: StoredJob) -> None:
         """Its turn was deleted, or another process has scored it."""

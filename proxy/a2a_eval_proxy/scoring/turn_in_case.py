@@ -8,7 +8,7 @@ from typing import Any
 from tool_call_evaluators.matching.call_diff import CallChange
 from tool_call_evaluators.report.model import Report
 from tool_call_evaluators.runs.outcomes import ConversationTurn, RunConversation
-from tool_call_evaluators.suite import Case, Suite
+from tool_call_evaluators.suite import Case
 
 from ..store import Store
 from ..store.base import TurnJson
@@ -56,13 +56,10 @@ async def turn_in_case(cases: CaseBook, store: Store, turn: TurnJson) -> TurnInC
     expect = case.turns[index].expect if case is not None and index < len(case.turns) else None
     planned = ConversationTurn(index, {**turn, "status": "done"}, expect)
     conversation = RunConversation("", turn["conversation_id"], turn["case_id"], case, (planned,))
-    report = Report(turn["run"], _NO_VERDICT, [conversation], _suite_of(cases.suite, case))
+    # with this case only, for the evaluators that compare calls
+    suite = cases.suite and replace(cases.suite, cases=() if case is None else (case,))
+    report = Report(turn["run"], _NO_VERDICT, [conversation], suite)
     return TurnInCase(report, conversation, planned)
-
-
-def _suite_of(suite: Suite | None, case: Case | None) -> Suite | None:
-    """A suite with this case only, for the evaluators that compare calls."""
-    return None if suite is None else replace(suite, cases=() if case is None else (case,))
 
 
 async def _earlier(store: Store, turn: TurnJson, case: Case) -> int:

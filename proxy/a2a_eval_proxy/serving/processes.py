@@ -23,7 +23,6 @@ from .counts import add_counts
 from .link import Link, changes_from_message, history_to_message, turn_from_message
 from .opted_in import SHARED, OptedInEverywhere
 from .questions import ANSWER, OPEN_TURNS, WIRE, Questions
-from .reports import TurnReports
 from .serving import ANSWER_S, NewReports
 
 if TYPE_CHECKING:
@@ -44,10 +43,7 @@ class _OpenTurns:
         self._link = link
         self.knows = knows
         self.turns: dict[str, Turn] = {}
-        self.reports = new_reports(self._made)
-
-    def _made(self, _: TurnReports) -> _OpenTurns:
-        return self
+        self.reports = new_reports(lambda _: self)
 
     def found(self, task_id: str, history: TaskHistory, now: float) -> None:
         if self._link is not None:

@@ -71,7 +71,8 @@ def read_config_file(path: str, known: Collection[str]) -> ConfigFile:
 
     try:
         text = Path(path).read_text("utf-8")
-        document = read_document(text if any(map(_is_content, text.splitlines())) else "{}", path)
+        has_content = any(line.strip() and line.strip()[0] != "#" for line in text.splitlines())
+        document = read_document(text if has_content else "{}", path)
     except OSError as error:
         raise ConfigError(f"--config: cannot read {path}: {error.strerror}") from None
     except UnicodeDecodeError:
@@ -96,7 +97,3 @@ def read_config_file(path: str, known: Collection[str]) -> ConfigFile:
         if value is not None:
             values[name] = value
     return ConfigFile(values, places)
-
-
-def _is_content(line: str) -> bool:
-    return not line.strip().startswith("#") and bool(line.strip())

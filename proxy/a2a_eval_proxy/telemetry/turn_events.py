@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
 from functools import partial
+from operator import attrgetter
 from typing import Any
 
 from ..capture.live_turns import TurnChanges
@@ -24,10 +25,6 @@ NamedData = tuple[str, Mapping[str, Any]]
 """The name and the data of an event."""
 
 
-def _named_case(turn: Turn) -> str | None:
-    return turn.case_id
-
-
 class TurnEvents(TurnListener):
     """Publishes events of turns on `bus`. `case_of` returns the case of an open turn.
 
@@ -35,7 +32,10 @@ class TurnEvents(TurnListener):
     """
 
     def __init__(
-        self, bus: EventBus, privacy: Privacy = NO_PRIVACY, case_of: Callable[[Turn], str | None] = _named_case
+        self,
+        bus: EventBus,
+        privacy: Privacy = NO_PRIVACY,
+        case_of: Callable[[Turn], str | None] = attrgetter("case_id"),
     ) -> None:
         self._bus = bus
         self._privacy = privacy

@@ -43,12 +43,14 @@ async def _values(view: View) -> Mapping[str, Any]:
         raise HTTPException(400, str(error)) from None
     link = view.link
     in_progress = await view.control.turns_in_progress(MAX_OPEN if filters else _PAGE)
+    run = filters.get("run")
+    open_turns = view.control.open_turns if run is None else sum(turn["run"] == run for turn in in_progress)
     found = page.items if cursor else [*_selected(in_progress, query), *page.items]
     return {
         "agent": await view.agent.status() if view.agent else None,
         "proxy_url": view.proxy_url,
         "is_live": cursor is None,
-        "counters": await _counters(view, filters.get("run"), _number_open(view, filters.get("run"), in_progress)),
+        "counters": await _counters(view, run, open_turns),
         "turns": list({turn["turn_id"]: turn for turn in reversed(found)}.values())[::-1],
         "filters": filters,
         "first_page": link(**filters),
@@ -70,10 +72,6 @@ def _selected(in_progress: Sequence[TurnJson], query: TurnQuery) -> list[TurnJso
         and (not has_content or query.content.matches(json_text(turn), "[]"))
     ]
     return found[:_PAGE]
-
-
-def _number_open(view: View, run: str | None, in_progress: Sequence[TurnJson]) -> int:
-    return view.control.open_turns if run is None else sum(turn["run"] == run for turn in in_progress)
 
 
 async def _counters(view: View, run: str | None, open_turns: int) -> list[tuple[str, str, str]]:

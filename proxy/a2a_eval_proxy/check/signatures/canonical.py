@@ -9,6 +9,7 @@ from typing import Any
 import rfc8785
 from a2a.types import AgentCard
 from a2a_tool_capture.canonical import too_deep
+from a2a_tool_capture.json_values import not_json
 from google.api import field_behavior_pb2
 from google.protobuf.json_format import Error as JsonFormatError
 from google.protobuf.json_format import MessageToDict, ParseDict
@@ -31,7 +32,7 @@ def decode_strictly(data: bytes) -> Any:
     Numbers are doubles (RFC 8785, section 3.2.2.3). A repeated key, NaN, a lone surrogate and deep nesting are refused.
     """
     try:
-        value = json.loads(data, object_pairs_hook=_unique, parse_int=float, parse_constant=_refuse_constant)
+        value = json.loads(data, object_pairs_hook=_unique, parse_int=float, parse_constant=not_json)
     except RecursionError:
         raise ValueError("it is nested too deeply") from None
     except UnicodeDecodeError:
@@ -78,10 +79,6 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         names = [name for name, _ in pairs]
         raise ValueError(f"it has the key {next(name for name in names if names.count(name) > 1)!r} twice")
     return found
-
-
-def _refuse_constant(name: str) -> None:
-    raise ValueError(f"it has the number {name}, which is not JSON")
 
 
 def _without_empty(value: Any) -> Any:

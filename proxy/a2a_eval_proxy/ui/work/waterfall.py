@@ -46,7 +46,7 @@ def _rows(timeline: Mapping[str, Any]) -> Iterator[WaterfallRow]:
         start, end, first_byte = item["start_s"], item["end_s"], item.get("first_byte_s")
         seconds = None if end is None else end - start
         begin = min(100 * start / whole, 100 - _LEAST_WIDTH)
-        notes = [f"first byte after {_ms(first_byte - start)}"] if first_byte is not None else []
+        notes = [f"first byte after {1000 * (first_byte - start):.0f} ms"] if first_byte is not None else []
         notes += ["seen in the response"] if item.get("first_seen") else []
         yield WaterfallRow(
             item["kind"],
@@ -60,7 +60,3 @@ def _rows(timeline: Mapping[str, Any]) -> Iterator[WaterfallRow]:
             ", ".join(notes),
             item.get("failed", False),
         )
-
-
-def _ms(seconds: float) -> str:
-    return f"{1000 * seconds:.0f} ms"
