@@ -36,10 +36,6 @@ MAX_LOST_IN_A_ROW = 5
 MAX_OPEN_TASKS = 1000
 
 
-def _ignore(merger: TaskMerger) -> None:
-    pass
-
-
 class CaptureClient:
     """A client of one agent that requests tool calls on every request.
 
@@ -148,7 +144,7 @@ class CaptureClient:
         context_id: str | None = None,
         task_id: str | None = None,
         metadata: Mapping[str, Any] | None = None,
-        observe: Callable[[TaskMerger], object] = _ignore,
+        observe: Callable[[TaskMerger], object] = lambda merger: None,
     ) -> CapturedTurn:
         """Send one user message and wait until the agent has finished the turn or waits for input.
 

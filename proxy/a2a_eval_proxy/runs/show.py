@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
-from datetime import datetime
 from typing import Any
 
 from rich.markup import escape
 from rich.table import Table
+from tool_call_evaluators.report.model import seconds_between
 from tool_call_evaluators.report.wording import call_text, counted, duration_text, printable
 
 from ..store import Store, TurnQuery
@@ -85,7 +85,8 @@ def _turn_lines(turn: TurnJson) -> Iterator[str]:
     case = f"case {turn['case_id']}" if turn["case_id"] else "no case"
     yield f"turn {turn['turn_id']}, {case}, run {turn['run']}, conversation {turn['conversation_id'] or '–'}"
     state = (turn["state"] or "no state").removeprefix("TASK_STATE_").lower().replace("_", " ")
-    yield f"{_moment(turn['started_at'])} UTC, {_duration(turn)}, {turn['binding']} {turn['protocol_version']}, {state}"
+    duration = duration_text(seconds_between(turn["started_at"], turn["ended_at"]))
+    yield f"{_moment(turn['started_at'])} UTC, {duration}, {turn['binding']} {turn['protocol_version']}, {state}"
     yield ""
     yield f"user: {_text(turn['user_text'])}"
     for call in turn["tool_calls"]:
@@ -121,13 +122,3 @@ def _text(text: str) -> str:
 
 def _moment(time: str | None) -> str:
     return "–" if time is None else time[:19].replace("T", " ")
-
-
-def _duration(turn: TurnJson) -> str:
-    begin, end = turn["started_at"], turn["ended_at"]
-    seconds = None if not (begin and end) else (_read(end) - _read(begin)).total_seconds()
-    return duration_text(seconds)
-
-
-def _read(time: str) -> datetime:
-    return datetime.fromisoformat(time)
