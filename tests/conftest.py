@@ -42,6 +42,9 @@ for _step in ("connect", "read", "write", "pool"):
     setattr(DEFAULT_TIMEOUT_CONFIG, _step, PATIENCE_S)
 
 
+pytest_plugins = ("support.running",)
+
+
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--chaos-turns",

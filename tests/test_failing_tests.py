@@ -13,9 +13,11 @@ TESTS = Path(__file__).parent
 PLANTED = """
 import asyncio
 import gc
+import time
 import traceback
 
 import pytest
+from support.running import untimed
 
 
 class Garbage:
@@ -53,6 +55,19 @@ async def test_time_out():
 
 def test_time_out_leaves_others_alone():
     pass
+
+
+@pytest.mark.timeout(2)
+def test_preparations_have_their_own_time():
+    with untimed():
+        time.sleep(3)
+
+
+@pytest.mark.timeout(1)
+def test_time_out_after_preparations():
+    with untimed():
+        pass
+    time.sleep(60)
 """
 
 
@@ -79,6 +94,6 @@ def test_each_failure_costs_one_test(tmp_path: Path) -> None:
         check=False,
     )
     assert "INTERNALERROR" not in run.stdout
-    assert re.search(r"^2 failed, 1 passed", run.stdout, re.MULTILINE), run.stdout + run.stderr
+    assert re.search(r"^3 failed, 2 passed", run.stdout, re.MULTILINE), run.stdout + run.stderr
     assert "AssertionError: assert {'a'" in run.stdout
     assert "Timeout (>1.0s)" in run.stdout
