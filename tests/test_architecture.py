@@ -164,7 +164,7 @@ LAYERS = {
         "client_tls | dialects | merge_state | recorder | secret_references",
         "dedupe | errors | footprint | payload | recording | sameness",
         "models | places",
-        "canonical | json_values | recent | spec | wire",
+        "canonical | http_events | json_values | recent | spec | wire",
     ],
 }
 """The rooms and single modules of each package: one may import only what stands in a lower line."""

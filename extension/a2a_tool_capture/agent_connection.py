@@ -15,10 +15,17 @@ from a2a.client.errors import A2AClientError
 from a2a.client.service_parameters import ServiceParametersFactory, with_a2a_extensions
 from a2a.client.transports.base import ClientTransport
 from a2a.compat.v0_3.versions import is_legacy_version
-from a2a.types import AgentCapabilities, AgentCard, AgentInterface, GetExtendedAgentCardRequest
+from a2a.types import (
+    AgentCapabilities,
+    AgentCard,
+    AgentInterface,
+    GetExtendedAgentCardRequest,
+    StreamResponse,
+    Task,
+)
 from a2a.utils.errors import A2AError
 from google.protobuf.json_format import Error as ProtoJsonError
-from google.protobuf.json_format import SerializeToJsonError
+from google.protobuf.json_format import MessageToDict, SerializeToJsonError
 
 from .client_tls import channel_credentials
 from .errors import (
@@ -29,8 +36,9 @@ from .errors import (
     connection_problem,
     response_problem,
 )
+from .http_events import EventClient, last_received
 from .spec import EXTENSIONS_HEADER, KNOWN_VERSIONS
-from .wire import BINDINGS
+from .wire import BINDINGS, normalize_event
 
 CARD_TIMEOUT_S = 30.0
 
@@ -51,7 +59,7 @@ class AgentConnection:
         self._tls = tls
         self._connect_timeout_s = connect_timeout_s
         self._channels: list[Any] = []
-        self._http = httpx.AsyncClient(
+        self._http = EventClient(
             headers=headers,
             verify=tls or True,
             timeout=httpx.Timeout(None, connect=connect_timeout_s),
@@ -95,6 +103,16 @@ class AgentConnection:
             others = {name: value for name, value in self._headers.items() if name.lower() != EXTENSIONS_HEADER.lower()}
             parameters = {**others, **parameters}
         return ClientCallContext(service_parameters=parameters)
+
+    def event(self, message: StreamResponse | Task, interface: AgentInterface) -> dict[str, Any]:
+        """The event that was received as `message`, in A2A 1.0's form: from its JSON, over gRPC from protobuf."""
+        if interface.protocol_binding == _GRPC:
+            payload = MessageToDict(message)
+        else:
+            payload = last_received()
+            if interface.protocol_binding == "JSONRPC":
+                payload = payload["result"]
+        return normalize_event(payload) or {}
 
     # ── gRPC ────────────────────────────────────────────────────────────────────────────────────────────
 

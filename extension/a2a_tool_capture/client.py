@@ -12,7 +12,6 @@ from typing import Any, Self
 from a2a.client import Client
 from a2a.helpers import new_text_message
 from a2a.types import AgentCard, GetTaskRequest, Role, SendMessageRequest, StreamResponse, SubscribeToTaskRequest
-from google.protobuf.json_format import MessageToDict
 
 from .agent_connection import AgentConnection, mapped_errors
 from .dialects import DIALECTS
@@ -26,7 +25,7 @@ from .models import CapturedTurn
 from .recent import Recent
 from .secret_references import resolve_header
 from .spec import KNOWN_VERSIONS
-from .wire import BINDINGS, INTERRUPTED_STATES, SETTLED_STATES
+from .wire import BINDINGS, INTERRUPTED_STATES, SETTLED_STATES, normalize_state
 
 CLOSING_GRACE_S = 2.0
 """How long a stream may stay open after the task has settled: a last snapshot may follow."""
@@ -207,17 +206,17 @@ class CaptureClient:
         """Feed `events` to `progress` until they end, or until the task has settled and no more events arrive."""
         try:
             async with asyncio.timeout(None) as closing:
-                async for event in self._as_json(events):
+                async for event in self._received(events):
                     progress.feed(event)  # an error of the observer is not the agent's
                     if progress.stream_should_end:
                         closing.reschedule(asyncio.get_running_loop().time() + CLOSING_GRACE_S)
         except TimeoutError:
             pass  # the agent left the stream open; the turn is complete
 
-    async def _as_json(self, events: AsyncIterator[StreamResponse]) -> AsyncIterator[dict[str, Any]]:
+    async def _received(self, events: AsyncIterator[StreamResponse]) -> AsyncIterator[dict[str, Any]]:
         with mapped_errors(self._interface.url):
             async for event in events:
-                yield MessageToDict(event)
+                yield self._connection.event(event, self._interface)
 
     async def _catch_up(self, progress: _Progress) -> None:
         """Follow the task until it has settled: by subscription if the agent streams, else by polling."""
@@ -231,8 +230,8 @@ class CaptureClient:
                 with mapped_errors(self._interface.url):
                     request = GetTaskRequest(id=progress.task_id)
                     task = await self._client.get_task(request, context=self._connection.context(self._interface))
-                    snapshot = MessageToDict(task)
-                progress.feed({"task": snapshot})
+                    event = self._connection.event(task, self._interface)
+                progress.feed(event)
                 lost = 0
                 if not progress.done and subscribes:
                     subscribes = await self._subscribe(progress)
@@ -309,11 +308,10 @@ class _Progress:
         if first := self.first_event_at is None:
             self.first_event_at = _now()
         self.merger.feed(event)
-        if "message" in event:
+        if event.get("message"):
             self._answered = True
-        status = (event.get("task") or event.get("statusUpdate") or {}).get("status", {})
-        if "state" in status:
-            self.state = status["state"]
+        status = (event.get("task") or event.get("statusUpdate") or {}).get("status") or {}
+        self.state = normalize_state(status.get("state")) or self.state
         # The first event of a continued task may repeat the state in which it waited; the stream continues.
         self.stream_should_end = self.done and not (first and self.state in INTERRUPTED_STATES)
         self._observe(self.merger)

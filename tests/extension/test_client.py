@@ -19,7 +19,7 @@ from a2a.types import AgentCard
 from a2a_eval_proxy.demo.agent import agent_card, request_handler, routes
 from a2a_eval_proxy.demo.tools import Shop
 from a2a_eval_proxy.net.http_server import HttpServer
-from a2a_tool_capture import URI, CaptureClient, CapturedTurn
+from a2a_tool_capture import METADATA_KEY, URI, CaptureClient, CapturedTurn
 from a2a_tool_capture import client as client_module
 from a2a_tool_capture.client import (
     AgentError,
@@ -476,17 +476,102 @@ async def test_junk_in_a_stream_is_an_error_of_the_agent() -> None:
             await client.send("hello")
 
 
-@pytest.mark.parametrize("number", [float("nan"), float("inf")])
-async def test_a_number_that_is_none_in_json_is_an_error_of_the_agent(number: float) -> None:
-    artifact = {"artifactId": "a", "parts": [{"data": {"price": number}}]}
-    submitted = {"id": "t", "contextId": "c", "status": {"state": "TASK_STATE_SUBMITTED"}}
-    update = {"taskId": "t", "contextId": "c", "artifact": artifact}
-    app = sse_app([{"task": submitted}, {"artifactUpdate": update}])
-    async with on_line(app) as line, CaptureClient(line.url) as client:
-        with pytest.raises(AgentError, match=f"{line.url}.* with what JSON cannot hold: .*") as caught:
-            await client.send("hello")
-    assert caught.value.turn is not None
-    assert caught.value.turn.task_id == "t"
+# ── what the wire says ──────────────────────────────────────────────────────────────────────────────────────
+
+ARGUMENTS = {
+    "zone": 1234567890123456789,
+    "at": 2.0,
+    "ratio": 0.1,
+    "big": 2**63,
+    "also": [{"z": -(2**63), "a": "\u2028"}],
+}
+"""Protobuf holds none of the integers, and gives the keys in another order; httpx ends a line at U+2028."""
+READ = {**ARGUMENTS, "at": 2}
+
+
+def reported(arguments: dict[str, Any]) -> dict[str, Any]:
+    call = {"id": "1", "name": "pay", "arguments": arguments}
+    return {"artifactId": "a", "parts": [{"text": "paid"}], "extensions": [URI], "metadata": {METADATA_KEY: [call]}}
+
+
+def answering(form: str, version: str, arguments: dict[str, Any]) -> Callable[[str], App]:
+    """An agent that writes its JSON itself: `form` is the binding and how it answers, separated by a blank."""
+    binding, kind = form.split()
+    is_old = version == "0.3"
+    status = {"state": "completed" if is_old else COMPLETED}
+    task: dict[str, Any] = {"id": "t", "contextId": "c", "status": status, "artifacts": [reported(arguments)]}
+    update: dict[str, Any] = {"taskId": "t", "contextId": "c", "artifact": reported(arguments)}
+    end: dict[str, Any] = {"taskId": "t", "contextId": "c", "status": status}
+    if is_old and binding == "JSONRPC":
+        for part in (*task["artifacts"][0]["parts"], *update["artifact"]["parts"]):
+            part["kind"] = "text"
+        task["kind"], update["kind"], end["kind"], end["final"] = "task", "artifact-update", "status-update", True
+        events = [task] if kind == "snapshot" else [update, end]
+    else:
+        if is_old:
+            status["state"] = "TASK_STATE_COMPLETED"
+        events = [{"task": task}] if kind == "snapshot" else [{"artifactUpdate": update}, {"statusUpdate": end}]
+
+    def make_app(url: str) -> App:
+        capabilities = {"streaming": kind == "stream"}
+        interface = {"url": url, "protocolBinding": binding, "protocolVersion": version}
+        card = {"name": "raw", "supportedInterfaces": [interface], "capabilities": capabilities}
+
+        async def app(scope: Any, receive: Any, send: Any) -> None:
+            if scope["path"].startswith("/.well-known/"):
+                await answer(send, b"application/json", json.dumps(card).encode())
+                return
+            if scope["method"] == "GET":  # GetTask
+                await answer(send, b"application/json", json.dumps(task).encode())
+                return
+            texts = [
+                json.dumps(
+                    {"jsonrpc": "2.0", "id": 1, "result": each} if binding == "JSONRPC" else each, ensure_ascii=False
+                )
+                for each in events
+            ]
+            if kind == "snapshot":
+                await answer(send, b"application/json", texts[0].encode())
+                return
+            body = "".join(f": comment\ndata: {text}\n\n" for text in texts).encode()
+            await answer(send, b"text/event-stream", b"", more=True)
+            for position in range(0, len(body), 37):  # events that arrive in pieces, and several in one
+                piece = {"type": "http.response.body", "body": body[position : position + 37], "more_body": True}
+                await send(piece)
+            await send({"type": "http.response.body", "body": b""})
+
+        return app
+
+    return make_app
+
+
+@pytest.mark.parametrize("version", ["1.0", "0.3"])
+@pytest.mark.parametrize(
+    "form", [f"{binding} {kind}" for binding in ("JSONRPC", "HTTP+JSON") for kind in ("snapshot", "stream")]
+)
+async def test_calls_have_the_numbers_and_the_order_of_the_json(form: str, version: str) -> None:
+    async with on_line(answering(form, version, ARGUMENTS)) as line, CaptureClient(line.url) as client:
+        turn = await client.send("hello")
+    (call,) = turn.tool_calls
+    assert json.dumps(call.arguments) == json.dumps(READ)
+    assert (turn.state, turn.text, turn.findings) == (COMPLETED, "paid", ())
+
+
+async def test_a_polled_task_has_the_numbers_and_the_order_of_the_json() -> None:
+    agent = answering("HTTP+JSON snapshot", "1.0", ARGUMENTS)
+    async with on_line(agent) as line, CaptureClient(line.url) as client:
+        progress = client_module._Progress(client_module.TaskMerger(), lambda merger: None)
+        progress.merger.task_id = "t"
+        await client._catch_up(progress)
+    (call,) = progress.merger.tool_calls
+    assert json.dumps(call.arguments) == json.dumps(READ)
+
+
+async def test_integers_beyond_64_bits_are_doubles_as_the_proxy_reads_them() -> None:
+    agent = answering("JSONRPC snapshot", "1.0", {"n": 2**64, "m": -(2**63) - 1})
+    async with on_line(agent) as line, CaptureClient(line.url) as client:
+        turn = await client.send("hello")
+    assert turn.tool_calls[0].arguments == {"n": float(2**64), "m": -float(2**63)}
 
 
 # ── errors ──────────────────────────────────────────────────────────────────────────────────────────────────
