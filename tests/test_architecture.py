@@ -85,6 +85,7 @@ def test_the_higher_layers_do_use_the_lower_ones(graph: grimp.ImportGraph) -> No
         "a2a_eval_proxy.scoring.case_book",
         "tool_call_evaluators.simulation.user",
         "tool_call_evaluators.simulation.faults",
+        "a2a_tool_capture.spans",
         "a2a_tool_capture.canonical",
         "a2a_tool_capture.payload",
         "a2a_tool_capture.wire",
@@ -160,11 +161,11 @@ LAYERS = {
         "connector",
         "bridges | client",
         "agent_connection",
-        "a2e | agent | merge",
+        "a2e | agent | merge | spans",
         "client_tls | dialects | merge_state | recorder | secret_references",
         "dedupe | errors | footprint | payload | recording | sameness",
         "models | places",
-        "canonical | http_events | json_values | recent | spec | wire",
+        "canonical | http_events | json_density | json_values | recent | spec | wire",
     ],
 }
 """The rooms and single modules of each package: one may import only what stands in a lower line."""

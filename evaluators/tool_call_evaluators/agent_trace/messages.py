@@ -6,16 +6,15 @@ that is not a list raises ValueError: a trace without turns would look like an a
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
 from a2a_tool_capture.canonical import with_whole_numbers
 from a2a_tool_capture.models import ToolCall
+from a2a_tool_capture.spans.literals import parse
 
 from ..model import json_text
-from .python_literals import python_literal
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,10 +105,7 @@ def plain(value: Any) -> Mapping[str, Any]:
 def arguments_of(value: Any) -> Mapping[str, Any] | None:
     """Arguments given as an object, its JSON text or its Python repr; None (unknown) for anything else."""
     if isinstance(value, str):
-        try:
-            value = json.loads(value or "{}")
-        except (ValueError, RecursionError):
-            value = python_literal(value)
+        value = parse(value or "{}")
     return with_whole_numbers(value) if isinstance(value, Mapping) else None
 
 

@@ -7,8 +7,9 @@ from datetime import datetime
 from itertools import zip_longest
 from typing import Any, NamedTuple
 
+from a2a_tool_capture.spans.model import STATUS_ERROR, Span
+
 from ..store.base import TurnJson
-from ..traces.model import STATUS_ERROR, Span
 
 MAX_SPANS = 200
 """The first spans of a turn that are shown."""

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+from a2a_tool_capture.spans.model import CutText
 from opentelemetry.proto.common.v1.common_pb2 import AnyValue, KeyValue
-
-from ..traces.model import CutText
 
 MAX_TEXT = 1 << 20
 """Maximum number of characters of one value; the LLM history of a long conversation is shorter."""

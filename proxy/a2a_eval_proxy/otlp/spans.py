@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from a2a_tool_capture.spans.model import Attributes, LogEvent, Span, SpanEvent
 from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceRequest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 from opentelemetry.proto.trace.v1.trace_pb2 import Span as ProtoSpan
 from opentelemetry.proto.trace.v1.trace_pb2 import SpanFlags
 
-from ..traces.model import Attributes, LogEvent, Span, SpanEvent
 from .attributes import attributes_from_proto, value_from_proto
 
 TRACE_ID_BYTES, SPAN_ID_BYTES = 16, 8

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
+from a2a_tool_capture.spans.model import LogEvent, Span
 from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceRequest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
@@ -16,7 +17,6 @@ from ..clock import CLOCK
 from ..telemetry.common import SCOPE
 from ..telemetry.counters import Metrics
 from ..telemetry.turn_listener import TurnListener
-from ..traces.model import LogEvent, Span
 from ..traces.trace_book import TraceBook
 from ..traces.trace_records import Evidence
 from ..turn import Turn

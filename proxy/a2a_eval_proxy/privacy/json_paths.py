@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from ..protocol.json_density import is_dense
+from a2a_tool_capture.json_density import is_dense
 
 _STEP = re.compile(r"(\.\.|\.)?(?:\[(?:'([^']+)'|\"([^\"]+)\"|(\d+)|(\*))\]|(\*)|([\w-]+))")
 

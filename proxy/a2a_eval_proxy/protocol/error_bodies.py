@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 from typing import NamedTuple
 
-from .json_density import is_dense
+from a2a_tool_capture.json_density import is_dense
+
 from .operations import Binding
 
 _DOMAIN, A2A_DOMAIN = "a2a-eval-proxy", "a2a-protocol.org"

@@ -14,10 +14,10 @@ import re
 from typing import Any
 
 import orjson
+from a2a_tool_capture.json_density import is_dense, may_be_dense
 
 from .extension_cutter import cut_usual
 from .extension_scanner import ESCAPE, MARKER, ExtensionScanner, KeepTask
-from .json_density import is_dense, may_be_dense
 
 _MARKER = MARKER.encode()
 _ESCAPE = ESCAPE.encode()

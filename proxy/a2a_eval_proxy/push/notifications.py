@@ -10,13 +10,13 @@ from typing import Any
 
 import orjson
 from a2a_tool_capture import Finding, Severity
+from a2a_tool_capture.json_density import is_dense
 from a2a_tool_capture.spec import strip_headers
 from a2a_tool_capture.wire import normalize_event
 
 from ..protocol import extension_filter
 from ..protocol.content_coding import decoded_whole
 from ..protocol.headers import DIGESTS
-from ..protocol.json_density import is_dense
 from ..protocol.operations import decode_json
 
 RawHeaders = list[tuple[bytes, bytes]]

@@ -11,10 +11,11 @@ from dataclasses import replace
 from typing import Any
 from urllib.parse import urlsplit
 
+from a2a_tool_capture.json_density import is_dense
+
 from ..protocol.agent_card import RewrittenCard, rewrite, rewrite_location
 from ..protocol.error_bodies import LocalResponse
 from ..protocol.headers import DIGESTS, ClientRequestHeaders, public_url, response_headers
-from ..protocol.json_density import is_dense
 from .negotiation import Negotiation
 from .upstream import Upstream, decoded_card
 

@@ -9,13 +9,13 @@ from itertools import zip_longest
 from typing import Any
 
 from a2a_tool_capture import Finding, Severity
+from a2a_tool_capture.json_density import is_dense
 
 from ..capture.exchange import Exchange, RequestFacts
 from ..capture.turn_book import TurnBook
 from ..clock import CLOCK
 from ..net.http_client import RawHeaders, RequestHead
 from ..protocol.content_coding import WINDOWS, DecodedTooLargeError, Decoder, codings
-from ..protocol.json_density import is_dense
 from ..protocol.operations import A2ARequest, Operation
 from ..protocol.sse import EventTooLargeError, SseEvent, SseSplitter, event_data
 from .opted_in_tasks import OptedInTasks

@@ -1,6 +1,5 @@
-"""Converts the spans of agents into tool calls, and finds the turn they belong to. Sans-io.
+"""Finds the turn to which the traces of agents belong, and completes it from them. Sans-io.
 
-A *convention* is how one instrumentation writes a tool call into spans. An *observation* is one span read by a
-convention; observations of the same call are *grouped* and *assembled* into one call. *Evidence* is all that the *trace
-book* holds for a turn; *merge* adds it to the turn.
+*Evidence* is all that the *trace book* holds for a turn; *merge* adds the calls that `a2a_tool_capture.spans` reads
+in it, and its *usage*.
 """

@@ -6,8 +6,8 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from .literals import is_placeholder
-from .model import KIND_SERVER, Span
+from a2a_tool_capture.spans.literals import is_placeholder
+from a2a_tool_capture.spans.model import KIND_SERVER, Span
 
 HINTS: Mapping[str, str] = {
     **dict.fromkeys(

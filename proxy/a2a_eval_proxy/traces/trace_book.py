@@ -13,10 +13,11 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 
+from a2a_tool_capture.spans.conventions import shows_work
+from a2a_tool_capture.spans.model import LogEvent, Span
+
 from ..turn import Turn
-from .conventions import shows_work
 from .correlation_hints import HINTS, root_ended
-from .model import LogEvent, Span
 from .trace_records import SKEW_S, Correlation, Evidence, TraceEntry, TurnEntry, latest_before, shares_of
 
 _TRACE_BYTES, _SPAN_BYTES, _GROWTH = 1_000, 1_000, 2

@@ -8,10 +8,11 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from operator import attrgetter
 
+from a2a_tool_capture.spans.conventions import shows_work
+from a2a_tool_capture.spans.model import LogEvent, Span
+
 from ..turn import Turn
-from .conventions import shows_work
 from .correlation_hints import Hints
-from .model import LogEvent, Span
 
 SKEW_S = 0.05
 """Maximum difference of the agent's clock and the proxy's when spans are assigned by time; seconds."""

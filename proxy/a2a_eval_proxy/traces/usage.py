@@ -6,8 +6,8 @@ import math
 from collections.abc import Hashable, Iterable, Mapping
 from typing import Any
 
-from .grouping import Lineage
-from .model import Span
+from a2a_tool_capture.spans.grouping import Lineage
+from a2a_tool_capture.spans.model import Span
 
 _ATTRIBUTES: Mapping[str, tuple[str, ...]] = {
     "input_tokens": ("gen_ai.usage.input_tokens", "gen_ai.usage.prompt_tokens", "llm.token_count.prompt"),

@@ -12,6 +12,7 @@ from a2a.server.request_handlers.response_helpers import agent_card_to_dict
 from a2a.server.routes import create_jsonrpc_routes, create_rest_routes
 from a2a.server.routes.common import DefaultServerCallContextBuilder
 from a2a.utils.errors import A2AError
+from a2a_tool_capture.json_density import is_dense
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
@@ -25,7 +26,6 @@ from ..net.http_client import UpstreamError, UpstreamTimeoutError, UpstreamUnrea
 from ..protocol import error_bodies
 from ..protocol.agent_card import WELL_KNOWN_PATHS
 from ..protocol.error_bodies import LocalResponse
-from ..protocol.json_density import is_dense
 from ..protocol.operations import Binding
 from ..settings import Settings
 from .card import ConfiguredCard

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from a2a_eval_proxy.traces.model import KIND_INTERNAL, STATUS_ERROR, STATUS_UNSET, Span, SpanEvent
+from a2a_tool_capture.spans.model import KIND_INTERNAL, STATUS_ERROR, STATUS_UNSET, Span, SpanEvent
 
 TRACE = "0af7651916cd43dd8448eb211c80319c"
 OTHER_TRACE = "1bf7651916cd43dd8448eb211c80319c"

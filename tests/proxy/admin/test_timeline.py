@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from a2a_eval_proxy.admin.timeline import MAX_SPANS, Observed, timeline
-from a2a_eval_proxy.traces.model import STATUS_ERROR, Span
+from a2a_tool_capture.spans.model import STATUS_ERROR, Span
 from support.turn_samples import BEGIN, at, call, turn
 
 BEGAN = BEGIN.timestamp()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from a2a_eval_proxy.otlp.spans import logs_from_proto, nameless_spans, spans_from_proto
-from a2a_eval_proxy.traces.model import CutText, LogEvent
+from a2a_tool_capture.spans.model import CutText, LogEvent
 from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceRequest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 

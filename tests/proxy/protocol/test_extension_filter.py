@@ -9,7 +9,6 @@ from functools import partial
 from typing import Any
 
 import pytest
-from a2a_eval_proxy.protocol import json_density
 from a2a_eval_proxy.protocol.extension_cutter import cut_usual
 from a2a_eval_proxy.protocol.extension_filter import (
     UnreadableError,
@@ -21,7 +20,7 @@ from a2a_eval_proxy.protocol.extension_filter import (
     strip_event,
 )
 from a2a_eval_proxy.protocol.sse import SseSplitter
-from a2a_tool_capture import METADATA_KEY, URI
+from a2a_tool_capture import METADATA_KEY, URI, json_density
 from a2a_tool_capture.spec import BASE_URI
 from hypothesis import example, given, settings
 from hypothesis import strategies as st

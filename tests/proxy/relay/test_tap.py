@@ -10,13 +10,12 @@ from typing import Any
 import pytest
 from a2a_eval_proxy.capture.exchange import RequestFacts
 from a2a_eval_proxy.capture.turn_book import TurnBook
-from a2a_eval_proxy.protocol import json_density
 from a2a_eval_proxy.protocol.operations import Operation, rest_request
 from a2a_eval_proxy.protocol.sse import SseEvent
 from a2a_eval_proxy.relay.opted_in_tasks import OptedInTasks
 from a2a_eval_proxy.relay.tap import Tap
 from a2a_eval_proxy.turn import Turn
-from a2a_tool_capture import URI, Finding
+from a2a_tool_capture import URI, Finding, json_density
 from hypothesis import given
 from hypothesis import strategies as st
 

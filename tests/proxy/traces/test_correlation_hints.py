@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from a2a_eval_proxy.traces.correlation_hints import HINTS, Hints, root_ended
-from a2a_eval_proxy.traces.model import KIND_SERVER, Span
+from a2a_tool_capture.spans.model import KIND_SERVER, Span
 from golden.spans.building import OTHER_TRACE, TRACE, a_span
 from golden.spans.fixtures import Fixture, fixtures
 

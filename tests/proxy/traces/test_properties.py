@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 from a2a_eval_proxy.traces.correlation_hints import Hints, root_ended
-from a2a_eval_proxy.traces.grouping import Lineage, group
-from a2a_eval_proxy.traces.model import LogEvent, Span, SpanEvent
-from a2a_eval_proxy.traces.observations import read_span
-from a2a_eval_proxy.traces.tool_calls import tool_calls
+from a2a_tool_capture.spans.grouping import Lineage, group
+from a2a_tool_capture.spans.model import LogEvent, Span, SpanEvent
+from a2a_tool_capture.spans.observations import read_span
+from a2a_tool_capture.spans.tool_calls import tool_calls
 from golden.spans.building import OTHER_TRACE, START, TRACE, asks
 from golden.spans.fixtures import Fixture, fixtures
 from hypothesis import given, settings

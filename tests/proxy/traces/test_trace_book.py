@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 from a2a_eval_proxy.traces.merge import merge_traces
-from a2a_eval_proxy.traces.model import KIND_SERVER, LogEvent
 from a2a_eval_proxy.traces.trace_book import TraceBook
 from a2a_eval_proxy.traces.trace_records import Evidence
 from a2a_eval_proxy.turn import Turn
 from a2a_tool_capture import Finding, Severity
+from a2a_tool_capture.spans.model import KIND_SERVER, LogEvent
 from golden.spans.building import OTHER_TRACE, SECOND, START, TRACE, a_span, a_tool_span
 
 NOW = START / SECOND

@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 from a2a_eval_proxy.privacy.content_removal import without_content
 from a2a_eval_proxy.traces.merge import merge_traces
-from a2a_eval_proxy.traces.model import Span
 from a2a_eval_proxy.traces.trace_records import Evidence
 from a2a_eval_proxy.traces.usage import usage_of
 from a2a_eval_proxy.turn import Turn
+from a2a_tool_capture.spans.model import Span
 from golden.spans.fixtures import fixtures
 from support.turn_samples import turn
 from tool_call_evaluators.report import Report, html_report

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from a2a_eval_proxy.traces.grouping import Lineage
-from a2a_eval_proxy.traces.message_sources import transcripts
-from a2a_eval_proxy.traces.model import Span
-from a2a_eval_proxy.traces.requested_calls import RequestedCalls
+from a2a_tool_capture.spans.grouping import Lineage
+from a2a_tool_capture.spans.message_sources import transcripts
+from a2a_tool_capture.spans.model import Span
+from a2a_tool_capture.spans.requested_calls import RequestedCalls
 from golden.spans.building import OTHER_TRACE, an_llm_span, answers, asks, user
 
 PARIS = {"city": "Paris"}
@@ -26,7 +26,7 @@ def test_the_history_of_later_model_calls_adds_nothing_but_answers() -> None:
         an_llm_span(1, [user()], [first]),
         an_llm_span(2, [user(), first, *results], [second], at=1),
         an_llm_span(3, [user(), first, *results, second, answers("call_3", "Rain")], [], at=2),
-    ) == [("call_1", "w", PARIS, "Sunny"), ("call_2", "f", {}, '{"n":1}'), ("call_3", "w", PARIS, "Rain")]
+    ) == [("call_1", "w", PARIS, "Sunny"), ("call_2", "f", {}, '{"n": 1}'), ("call_3", "w", PARIS, "Rain")]
 
 
 def test_an_earlier_turn_is_not_this_one() -> None:

@@ -7,9 +7,9 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from a2a_eval_proxy.traces import content
-from a2a_eval_proxy.traces.content import UNKNOWN, Arguments, ToolOutcome
-from a2a_eval_proxy.traces.model import CutText
+from a2a_tool_capture.spans import content
+from a2a_tool_capture.spans.content import UNKNOWN, Arguments, ToolOutcome
+from a2a_tool_capture.spans.model import CutText
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -112,7 +112,7 @@ SUNNY = ToolOutcome("Sunny", "call_1")
         (content.run_output, {}, ToolOutcome(None)),
         (content.run_output, {"output": "x", "unit": "C"}, ToolOutcome('{"output":"x","unit":"C"}')),
         (content.adk_response, {"result": "Sunny"}, ToolOutcome("Sunny")),
-        (content.adk_response, {"result": {"degrees": 21}}, ToolOutcome('{"degrees":21}')),
+        (content.adk_response, {"result": {"degrees": 21}}, ToolOutcome('{"degrees": 21}')),
         (content.adk_response, {"degrees": 21}, ToolOutcome('{"degrees":21}')),
         (content.adk_response, {"error": "no such city"}, ToolOutcome("no such city", failed=True)),
         (content.adk_response, {"result": "late", "isError": True}, ToolOutcome("late", failed=True)),

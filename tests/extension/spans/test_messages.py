@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 import pytest
-from a2a_eval_proxy.traces.messages import (
+from a2a_tool_capture.spans.messages import (
     Answered,
     Asked,
     Item,
@@ -264,4 +264,4 @@ def test_loose_answers() -> None:
 def test_a_tools_object_is_not_unwrapped_beyond_recognition() -> None:
     part = {"type": "tool_call_response", "id": "call_1", "response": {"result": 1, "unit": "C"}}
 
-    assert read_messages([{"role": "tool", "parts": [part]}]) == [Answered("call_1", "", '{"result":1,"unit":"C"}')]
+    assert read_messages([{"role": "tool", "parts": [part]}]) == [Answered("call_1", "", '{"result": 1, "unit": "C"}')]

@@ -6,9 +6,9 @@ import json
 from typing import Any
 
 import pytest
-from a2a_eval_proxy.traces.message_sources import transcripts
-from a2a_eval_proxy.traces.messages import Answered, Asked, UserSaid
-from a2a_eval_proxy.traces.model import LogEvent, SpanEvent
+from a2a_tool_capture.spans.message_sources import transcripts
+from a2a_tool_capture.spans.messages import Answered, Asked, UserSaid
+from a2a_tool_capture.spans.model import LogEvent, SpanEvent
 from golden.spans.building import START, TRACE, a_span, an_llm_span, answers, asks, user
 
 CALL = ("call_1", "get_weather", {"city": "Paris"})

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from a2a_eval_proxy.traces.conventions import CONVENTIONS, NOT_CALLS, recognise
-from a2a_eval_proxy.traces.model import KIND_CLIENT, KIND_SERVER, CutText, Span, SpanEvent
-from a2a_eval_proxy.traces.observations import read_span, same_tool
+from a2a_tool_capture.spans.conventions import CONVENTIONS, NOT_CALLS, recognise
+from a2a_tool_capture.spans.model import KIND_CLIENT, KIND_SERVER, CutText, Span, SpanEvent
+from a2a_tool_capture.spans.observations import read_span, same_tool
 from golden.spans.building import a_span, a_tool_span
 from hypothesis import given
 from hypothesis import strategies as st
@@ -136,7 +136,7 @@ def test_structured_content() -> None:
 
     assert observation is not None
     assert observation.arguments == {"city": "Paris", "days": [1, 2]}
-    assert observation.result == '{"degrees":21.5}'
+    assert observation.result == '{"degrees": 21.5}'
 
 
 def test_an_empty_structured_object_is_known() -> None:

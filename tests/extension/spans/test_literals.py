@@ -6,8 +6,8 @@ import json
 from typing import Any
 
 import pytest
-from a2a_eval_proxy.traces.literals import MAX_REPR, as_text, parse, parse_object, repr_fields
-from a2a_eval_proxy.traces.model import CutText
+from a2a_tool_capture.spans.literals import MAX_REPR, as_text, parse, parse_object, repr_fields
+from a2a_tool_capture.spans.model import CutText
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -48,6 +48,8 @@ def test_anything_is_parsed(value: Any) -> None:
         "{'a': b'bytes'}",
         "{'a': 1j}",
         "{'a': '\\ud800'}",
+        '{"a": "\\uD800"}',
+        '{"a": NaN}',
         "{'a': 1" + "0" * 400 + "}",
         "Paris",
     ],
@@ -79,6 +81,9 @@ def test_a_backslash_in_a_literal_warns_nobody() -> None:
 
 def test_tuples_are_lists_and_huge_integers_floats() -> None:
     assert parse("{'a': (1, 2), 'b': 36893488147419103232}") == {"a": [1, 2], "b": 2.0**65}
+    assert repr(parse('[36893488147419103232, 18446744073709551615, "\\ud83d\\ude00"]')) == repr(
+        [2.0**65, 2**64 - 1, "😀"]
+    )
 
 
 def test_an_object_may_be_encoded_twice() -> None:
@@ -110,12 +115,13 @@ def test_structured_values_pass() -> None:
         ("", ""),
         ("Sunny", "Sunny"),
         ("{'a': 1}", "{'a': 1}"),
-        ({"a": [1, None]}, '{"a":[1,null]}'),
+        ({"a": [1, None]}, '{"a": [1, null]}'),
         (21.5, "21.5"),
         (True, "true"),
         (b"\x00", "\"b'\\\\x00'\""),
         ("__REDACTED__", None),
-        ({"a": 10**30}, "{'a': 1000000000000000000000000000000}"),
+        ({"a": 10**30}, '{"a": 1000000000000000000000000000000}'),
+        ({(1, 2): 3}, "{(1, 2): 3}"),
     ],
 )
 def test_results_are_text(value: Any, text: str | None) -> None:

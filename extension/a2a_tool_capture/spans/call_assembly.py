@@ -7,9 +7,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 
-from a2a_tool_capture.canonical import canonical
-from a2a_tool_capture.models import ToolCall, ToolCallSource
-
+from ..canonical import canonical
+from ..models import ToolCall, ToolCallSource
 from .failures import FailureDetail
 from .grouping import ObservationGroup, contained
 from .observations import same_tool

@@ -7,10 +7,10 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
-from a2a_eval_proxy.traces.conventions import CONVENTIONS, recognise
-from a2a_eval_proxy.traces.observations import read_span
-from a2a_eval_proxy.traces.tool_calls import tool_calls
 from a2a_tool_capture.models import ToolCall, ToolCallSource
+from a2a_tool_capture.spans.conventions import CONVENTIONS, recognise
+from a2a_tool_capture.spans.observations import read_span
+from a2a_tool_capture.spans.tool_calls import tool_calls
 from golden.spans.fixtures import Fixture, fixtures
 
 each_fixture = pytest.mark.parametrize("fixture", fixtures(), ids=lambda fixture: fixture.name)

@@ -6,8 +6,8 @@ import json
 from typing import Any
 
 import pytest
-from a2a_eval_proxy.protocol import json_density
-from a2a_eval_proxy.protocol.json_density import MAX_VALUES, is_dense, may_be_dense
+from a2a_tool_capture import json_density
+from a2a_tool_capture.json_density import MAX_VALUES, is_dense, may_be_dense
 from hypothesis import given
 from hypothesis import strategies as st
 

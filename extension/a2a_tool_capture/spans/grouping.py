@@ -6,9 +6,8 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from a2a_tool_capture.canonical import canonical
-from a2a_tool_capture.models import Finding, Severity
-
+from ..canonical import canonical
+from ..models import Finding, Severity
 from .conventions import SUB_AGENT
 from .model import Span
 from .observations import Observation, same_tool

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from a2a_tool_capture.models import Finding, Severity, ToolCall
-
+from ..models import Finding, Severity, ToolCall
 from .call_assembly import Draft, DraftCompletion
 from .grouping import Lineage, group
 from .message_sources import transcripts

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import ast
+import json
 import re
+import warnings
+from collections.abc import Mapping
 from typing import Any
 
-import orjson
-from a2a_tool_capture.canonical import MAX_DEPTH, too_deep, with_whole_numbers
-from tool_call_evaluators.agent_trace.python_literals import MAX_REPR, python_literal
-
-from ..protocol.json_density import may_be_dense
+from ..canonical import MAX_DEPTH, too_deep, with_whole_numbers
+from ..json_density import may_be_dense
+from ..json_values import not_json
 from .model import CutText
+
+MAX_REPR = 1 << 16
+"""Maximum length of a repr, in characters: `ast` needs about a hundred times as much memory."""
 
 REDACTED = frozenset({"__REDACTED__", "[REDACTED]", "<REDACTED>", "REDACTED"})
 """What OpenInference and redacting exporters put in place of content."""
@@ -19,6 +24,10 @@ PLACEHOLDERS = REDACTED | {"<not specified>", "<not serializable>", "N/A"}
 """Text that stands for "no value" (the last three: google-adk)."""
 
 _SCRUBBED = "[Scrubbed due to "
+_decode = json.JSONDecoder(parse_constant=not_json).decode
+_encode = json.JSONEncoder(ensure_ascii=False, default=str).encode
+_maybe_unlike_json = re.compile(r"\\u[dD]|[0-9]{19}").search
+"""JSON text that may hold half a character, or an integer beyond 64 bits."""
 _FIELD = re.compile(r"""(\w+)=('(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*")(?=[ ,)]|$)""", re.DOTALL)
 
 
@@ -38,9 +47,11 @@ def parse(value: Any) -> Any:
     if isinstance(value, CutText) or not value or is_placeholder(value) or may_be_dense(value):
         return None  # not `is_dense`: strings of a Python literal end elsewhere
     try:
-        parsed = orjson.loads(value)
-    except orjson.JSONDecodeError:
-        return python_literal(value)
+        parsed = _decode(value)
+    except (ValueError, RecursionError):
+        return _python_literal(value)
+    if _maybe_unlike_json(value):
+        return _of_json_kinds(parsed)
     return None if too_deep(parsed, MAX_DEPTH) else parsed
 
 
@@ -65,8 +76,8 @@ def as_text(value: Any) -> str | None:
     if isinstance(value, str):
         return None if is_placeholder(value) else value
     try:
-        return orjson.dumps(value, default=str, option=orjson.OPT_NON_STR_KEYS).decode()
-    except orjson.JSONEncodeError:
+        return _encode(value)
+    except (TypeError, ValueError):
         return str(value)
 
 
@@ -74,7 +85,52 @@ def repr_fields(text: str) -> dict[str, str]:
     """The quoted fields of an object's repr, `content='...' name='...'`; {} for a string without any."""
     fields: dict[str, str] = {}
     for name, quoted in _FIELD.findall(text[:MAX_REPR]):
-        content = python_literal(quoted)
+        content = _python_literal(quoted)
         if isinstance(content, str):
             fields.setdefault(name, content)
     return fields
+
+
+def _python_literal(text: str) -> Any:
+    """The value of a Python literal of JSON types, with tuples as lists; None for anything else."""
+    text = text.strip()
+    if len(text) > MAX_REPR or not text.startswith(("{", "[", "(", "'", '"')):
+        return None
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # a lone backslash in the text
+            value = ast.literal_eval(text)
+    except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
+        return None  # not a literal, or nested beyond what the parser takes
+    return _of_json_kinds(value)
+
+
+def _of_json_kinds(value: Any) -> Any:
+    """`value` with tuples as lists and integers beyond 64 bits as floats; None if it is not JSON or nests too deep."""
+    try:
+        return _json_kinds(value, MAX_DEPTH)
+    except (ValueError, OverflowError):  # UnicodeEncodeError is a ValueError
+        return None
+
+
+def _json_kinds(value: Any, depth: int) -> Any:
+    match value:
+        case str():
+            value.encode()  # refuses lone surrogates
+            return value
+        case None | bool() | float():
+            return value
+        case int():
+            return value if -(1 << 63) <= value < 1 << 64 else float(value)
+        case list() | tuple() if depth:
+            return [_json_kinds(item, depth - 1) for item in value]
+        case Mapping() if depth:
+            return {_key(key): _json_kinds(item, depth - 1) for key, item in value.items()}
+    raise ValueError(f"not a JSON value: {type(value).__name__}")
+
+
+def _key(key: Any) -> str:
+    if isinstance(key, str):
+        key.encode()
+        return key
+    raise ValueError(f"not a JSON key: {key!r}")

@@ -6,8 +6,8 @@ import json
 from typing import Any
 
 import pytest
-from a2a_eval_proxy.traces.model import KIND_CLIENT, KIND_SERVER, CutText, LogEvent, Span, SpanEvent
-from a2a_eval_proxy.traces.tool_calls import tool_calls
+from a2a_tool_capture.spans.model import KIND_CLIENT, KIND_SERVER, CutText, LogEvent, Span, SpanEvent
+from a2a_tool_capture.spans.tool_calls import tool_calls
 from golden.spans.building import (
     OTHER_TRACE,
     START,

@@ -6,8 +6,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
-from a2a_tool_capture.canonical import canonical
-
+from ..canonical import canonical
 from .message_sources import Transcript
 from .messages import Asked, loose_answers, paired
 
