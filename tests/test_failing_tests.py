@@ -87,7 +87,7 @@ def test_each_failure_costs_one_test(tmp_path: Path) -> None:
     ]
     run = subprocess.run(
         [sys.executable, "-m", "pytest", *arguments],
-        env=os.environ | {"PYTHONPATH": str(TESTS)},
+        env=os.environ | {"PYTHONPATH": str(TESTS), "PYTEST_ADDOPTS": ""},
         cwd=tmp_path,
         capture_output=True,
         text=True,
