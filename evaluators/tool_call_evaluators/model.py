@@ -164,27 +164,28 @@ class CountCriterion(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ExpectedCall:
-    """An expected call of the tool `name`: its arguments, and its result and error if they matter.
+    """An expected call of the tool `name`: its arguments, and its result, error and success if they matter.
 
-    Values may be placeholders (see `matching.placeholders`). `arguments` is None if any are accepted, `result` and
-    `error` if nothing is expected of them. A string is compared with the text of a result, any other value with the
-    JSON value of the text.
+    Values may be placeholders (see `matching.placeholders`). `arguments` is None if any are accepted, `result`, `error`
+    and `succeeded` if nothing is expected of them. A string is compared with the text of a result, any other value with
+    the JSON value of the text. `succeeded`: whether `matching.call_failure` finds no failure.
     """
 
     name: str
     arguments: Mapping[str, Any] | None = field(default_factory=dict)
     result: Any = None
     error: Any = None
+    succeeded: bool | None = None
 
     @property
     def outcome(self) -> dict[str, Any]:
-        """The `result` and the `error`, where they are expected."""
-        if self.result is None and self.error is None:
+        """What is expected of the `result`, the `error` and `succeeded`."""
+        if self.result is None and self.error is None and self.succeeded is None:
             return {}
-        return {part: value for part in ("result", "error") if (value := getattr(self, part)) is not None}
+        return {part: value for part in _OUTCOME if (value := getattr(self, part)) is not None}
 
     def to_dict(self) -> dict[str, Any]:
-        """JSON form; a result and an error only if they are expected."""
+        """JSON form; the outcome only if it is expected."""
         return {"name": self.name, "arguments": self.arguments, **self.outcome}
 
     @classmethod
@@ -197,10 +198,14 @@ class ExpectedCall:
         arguments = data.get("arguments", data.get("args", {}))
         if arguments is not None and not isinstance(arguments, Mapping):
             raise ValueError(f"arguments must be an object, got {kind_of(arguments)}")
-        return cls(data["name"], arguments, data.get("result"), data.get("error"))
+        succeeded = data.get("succeeded")
+        if not isinstance(succeeded, bool | None):
+            raise ValueError(f"succeeded must be true or false, got {kind_of(succeeded)}")
+        return cls(data["name"], arguments, data.get("result"), data.get("error"), succeeded)
 
 
-EXPECTED_CALL_KEYS = ("name", "arguments", "args", "result", "error")
+_OUTCOME = ("result", "error", "succeeded")
+EXPECTED_CALL_KEYS = ("name", "arguments", "args", *_OUTCOME)
 """Keys of an expected call; `args` is another name of `arguments`."""
 
 
@@ -423,6 +428,16 @@ def from_json(value: Any) -> Any:
         return json.loads(value)
     except (ValueError, RecursionError):
         return value
+
+
+def json_excerpt(value: Any, limit: int = 60) -> str:
+    """`value` as JSON, cut to `limit` characters, for messages."""
+    return excerpt(json.dumps(value, ensure_ascii=False, default=str), limit)
+
+
+def excerpt(text: str, limit: int = 60) -> str:
+    """`text`, cut to `limit` characters."""
+    return text if len(text) <= limit else f"{text[: limit - 1]}…"
 
 
 def _json(value: Any) -> Any:

@@ -14,10 +14,11 @@ from typing import Any, ClassVar, Literal, TypeAlias
 
 from a2a_tool_capture.models import ToolCall
 
-from ..model import ExpectedCall, from_json
+from ..model import ExpectedCall, excerpt, from_json, json_excerpt
 from ..options import IN_FILES, OptionError, check_options, in_our_words
+from .call_failure import why_failed
 from .equality import equal_values, value_key
-from .placeholders import ATOMS, accepts, is_placeholder, readable
+from .placeholders import ATOMS, accepts, alternatives, is_optional, is_placeholder, readable
 
 MatchMode = Literal["exact", "subset", "superset", "ignore"]
 Arguments: TypeAlias = Mapping[str, Any]
@@ -34,21 +35,26 @@ class Difference:
     expected: Any = None
     actual: Any = None
     part: str = "arguments"
-    """`arguments`, `result` or `error`."""
+    """`arguments`, `result`, `error` or `succeeded`."""
 
     def __str__(self) -> str:
         where = self.path or "arguments"
+        if self.part == "succeeded":
+            wanted = "succeed" if self.expected else "fail"
+            if self.problem == "unknown":
+                return f"whether it succeeded is not known: no result was reported (expected to {wanted})"
+            return f"expected to {wanted}, {self.actual or 'it succeeded'}"
         if self.part != "arguments":
             where = f"its {self.part} at {self.path}" if self.path else f"its {self.part}"
         if self.problem == "missing":
-            return f"{where} is missing (expected {_excerpt(readable(self.expected))})"
+            return f"{where} is missing (expected {excerpt(readable(self.expected))})"
         if self.problem == "unexpected":
             return f"{where} was not expected (got {json_excerpt(self.actual)})"
         if self.problem == "unknown" and self.part == "arguments":
             return f"{where} are unknown: the trace does not contain them"
         if self.problem == "unknown":
-            return f"{where} is not known: none was reported (expected {_excerpt(readable(self.expected))})"
-        return f"{where}: expected {_excerpt(readable(self.expected))}, got {json_excerpt(self.actual)}"
+            return f"{where} is not known: none was reported (expected {excerpt(readable(self.expected))})"
+        return f"{where}: expected {excerpt(readable(self.expected))}, got {json_excerpt(self.actual)}"
 
     def to_dict(self) -> dict[str, Any]:
         out = {"path": self.path, "problem": self.problem, "expected": self.expected, "actual": self.actual}
@@ -138,6 +144,9 @@ class ArgumentMatcher:
             if is_placeholder(expected):
                 if "$literal" in expected:
                     matches = self._equal(expected["$literal"], actual)
+                elif (values := alternatives(expected)) is not None:
+                    compared = (self._compare(value, actual, path, mode) for value in values)
+                    matches = any(next(differences, None) is None for differences in compared)
                 else:
                     text = actual.strip() if self.trim and isinstance(actual, str) else actual
                     matches = accepts(expected, text, ignore_case=self.case_insensitive)
@@ -161,7 +170,7 @@ class ArgumentMatcher:
             if key in actual:
                 if type(value) not in ATOMS or not self._equal(value, actual[key]):
                     yield from self._compare(value, actual[key], _child(path, key), inner)
-            elif mode != "superset":
+            elif mode != "superset" and not is_optional(value):
                 yield Difference(_child(path, key), "missing", expected=value)
         if mode != "subset":
             for key, value in actual.items():
@@ -253,6 +262,13 @@ def outcome_differences(expected: ExpectedCall, actual: ToolCall, rule: Matcher)
     mode: MatchMode = "exact" if rule.mode == "ignore" else rule.mode
     found = []
     for part, wanted in expected.outcome.items():
+        if part == "succeeded":
+            failure = why_failed(actual)
+            if actual.result is None and actual.error is None:
+                found.append(Difference("", "unknown", wanted, part=part))
+            elif wanted == bool(failure):
+                found.append(Difference("", "different", wanted, failure, part))
+            continue
         text = getattr(actual, part)
         if text is None:
             found.append(Difference("", "unknown", wanted, part=part))
@@ -265,6 +281,8 @@ def outcome_differences(expected: ExpectedCall, actual: ToolCall, rule: Matcher)
 def _is_text(expected: Any) -> bool:
     """Whether a result is compared with `expected` as text, not as the JSON value of the text."""
     if is_placeholder(expected):
+        if (values := alternatives(expected)) is not None:
+            return all(map(_is_text, values))
         return "$regex" in expected or isinstance(expected.get("$literal"), str)
     return isinstance(expected, str)
 
@@ -280,15 +298,6 @@ def call_differences(expected: ExpectedCall, actual: ToolCall, matcher: Matcher)
     else:
         found = [Difference("", "different", expected.arguments, actual.arguments)]
     return [*found, *outcome_differences(expected, actual, rule)]
-
-
-def json_excerpt(value: Any, limit: int = 60) -> str:
-    """`value` as JSON, cut to `limit` characters, for messages."""
-    return _excerpt(json.dumps(value, ensure_ascii=False, default=str), limit)
-
-
-def _excerpt(text: str, limit: int = 60) -> str:
-    return text if len(text) <= limit else f"{text[: limit - 1]}…"
 
 
 def _child(path: str, key: str) -> str:

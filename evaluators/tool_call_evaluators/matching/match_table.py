@@ -12,7 +12,7 @@ from ..model import ExpectedCall
 from .arguments import ArgumentMatcher, Arguments, Matcher, arguments_match, outcome_differences, rule_for
 from .equality import has_large_number
 from .pairing import items
-from .placeholders import contains_placeholder, is_placeholder
+from .placeholders import contains_placeholder, is_optional, is_placeholder
 
 _Calls: TypeAlias = Sequence[tuple[int, Arguments | None]]
 """The calls of one tool: the bit of each, and its arguments."""
@@ -90,13 +90,15 @@ class _ArgumentIndex:
     def matching(self, expected: Arguments) -> int:
         """The calls whose arguments the rule accepts for `expected`. The rule must not be `ignore`."""
         mode = self._rule.mode
-        found = self._of_size.get(len(expected), 0) if mode == "exact" else sum(self._of_size.values())
+        optional = expected.keys() if mode == "superset" else {key for key in expected if is_optional(expected[key])}
+        of_one_size = mode == "exact" and not optional
+        found = self._of_size.get(len(expected), 0) if of_one_size else sum(self._of_size.values())
         for key, value in expected.items():
             if not found:
                 break
             fitting = self._with_entry(key, value, found)
-            found &= fitting | ~self._by_key.get(key, 0) if mode == "superset" else fitting
-        if mode == "superset":
+            found &= fitting | ~self._by_key.get(key, 0) if key in optional else fitting
+        if mode != "subset" and not of_one_size:
             for key in self._by_key.keys() - expected.keys():
                 found &= ~self._by_key[key]
         return found

@@ -1,4 +1,4 @@
-"""Placeholders in expected values: any value, a type, a regular expression, a number with a tolerance.
+"""Placeholders in expected values: any value, a type, a pattern, a number with a tolerance, one of several values.
 
 They are small JSON objects at any depth of the expected arguments:
 
@@ -7,6 +7,9 @@ They are small JSON objects at any depth of the expected arguments:
                                           array null; 1.0 is an integer too
     {"$regex": "ORD-[0-9]+"}              a string that the whole pattern matches
     {"$approx": 3.0, "tolerance": 0.1}    a number within the tolerance (default 1e-6)
+    {"$one_of": ["EUR", "USD"]}           one of these values, which may be or contain placeholders
+    {"$optional": "EUR"}                  this value, which may be or contain placeholders, or nothing at all: the entry
+                                          of an object may be missing
     {"$literal": {"$any": true}}          exactly the value inside, which only looks like a placeholder
 
 An object with any other key is an ordinary object. A placeholder with an invalid value (an unknown type, a pattern that
@@ -17,7 +20,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from .equality import is_number
@@ -55,14 +58,35 @@ def contains_placeholder(value: Any) -> bool:
     return any(map(contains_placeholder, [item for item in inner if type(item) not in ATOMS]))
 
 
+def is_optional(value: Any) -> bool:
+    """Whether `value` is an expectation of an entry that may be missing."""
+    return type(value) is dict and "$optional" in value and len(value) == 1
+
+
+def alternatives(placeholder: Mapping[str, Any]) -> Sequence[Any] | None:
+    """The values of which `placeholder` accepts any; None for another kind of placeholder. Raises PlaceholderError."""
+    if "$optional" in placeholder:
+        return [placeholder["$optional"]]
+    if "$one_of" not in placeholder:
+        return None
+    values = placeholder["$one_of"]
+    if not isinstance(values, list | tuple) or not values:
+        raise PlaceholderError(f"$one_of takes a list of values, got {values!r}")
+    return values
+
+
 def check_placeholders(value: Any) -> None:
-    """Raise PlaceholderError for the first invalid placeholder in `value`."""
+    """Raise PlaceholderError for the first invalid placeholder in `value`, which is no entry of an object."""
     if is_placeholder(value):
-        if "$literal" not in value:
+        if is_optional(value):
+            raise PlaceholderError("$optional stands for an entry of an object, which may be missing")
+        if (values := alternatives(value)) is not None:
+            check_placeholders(values)
+        elif "$literal" not in value:
             accepts(value, None)
     elif isinstance(value, Mapping):
         for item in value.values():
-            check_placeholders(item)
+            check_placeholders(item["$optional"] if is_optional(item) else item)
     elif isinstance(value, list | tuple):
         for item in value:
             check_placeholders(item)
@@ -72,10 +96,10 @@ def unknown_placeholders(value: Any) -> set[str]:
     """Keys of `value`, at any depth, that begin with `$` and are not those of a placeholder: they may be misspelt.
 
     They are compared as data, as the keys of any other object."""
-    if is_placeholder(value):
-        return set()
     found: set[str] = set()
     inner: Iterable[Any] = value if isinstance(value, list | tuple) else ()
+    if is_placeholder(value):
+        return found.union(*map(unknown_placeholders, alternatives(value) or ()))
     if isinstance(value, Mapping):
         inner = value.values()
         found = {key for key in value if isinstance(key, str) and key.startswith("$")}
@@ -83,12 +107,15 @@ def unknown_placeholders(value: Any) -> set[str]:
 
 
 def readable(value: Any) -> str:
-    """`value` as JSON in which placeholders are written for people: any, any string, /ORD-[0-9]+/, ≈ 14.5 ± 0.1."""
+    """`value` as JSON in which placeholders are written for people: any, any string, /ORD-[0-9]+/, ≈ 14.5 ± 0.1,
+    "EUR" or "USD", "EUR" or nothing."""
     if is_placeholder(value):
         if "$literal" in value:
             return json.dumps(value["$literal"], ensure_ascii=False, default=str)
         if "$regex" in value:
             return f"/{value['$regex']}/"
+        if (values := alternatives(value)) is not None:
+            return " or ".join([*map(readable, values), *(["nothing"] if "$optional" in value else [])])
         if "$approx" in value:
             return f"≈ {value['$approx']}" + (f" ± {value['tolerance']}" if "tolerance" in value else "")
         types = value.get("$type", ())
@@ -111,7 +138,7 @@ def quoted(value: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def accepts(placeholder: Mapping[str, Any], actual: Any, *, ignore_case: bool = False) -> bool:
-    """Whether `placeholder` accepts `actual` (except $literal, see `arguments`)."""
+    """Whether `placeholder` accepts `actual` (except those with values, see `arguments`)."""
     if "$any" in placeholder:
         if placeholder["$any"] is not True:
             raise PlaceholderError(f"$any takes true, got {placeholder['$any']!r}")
@@ -183,13 +210,6 @@ _TYPES: dict[str, Callable[[Any], bool]] = {
 ATOMS = {str, int, float, bool, type(None)}
 """Types without inner values."""
 
-PLACEHOLDERS = ("$any", "$type", "$regex", "$approx", "$literal")
+PLACEHOLDERS = ("$any", "$type", "$regex", "$approx", "$one_of", "$optional", "$literal")
 
-_SHAPES = {
-    frozenset({"$any"}),
-    frozenset({"$type"}),
-    frozenset({"$regex"}),
-    frozenset({"$approx"}),
-    frozenset({"$approx", "tolerance"}),
-    frozenset({"$literal"}),
-}
+_SHAPES = {frozenset({name}) for name in PLACEHOLDERS} | {frozenset({"$approx", "tolerance"})}

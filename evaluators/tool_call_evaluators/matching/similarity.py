@@ -8,9 +8,9 @@ from typing import Any
 
 from rapidfuzz.distance import Levenshtein
 
-from .arguments import json_excerpt
+from ..model import json_excerpt
 from .equality import equal_values, is_number
-from .placeholders import is_placeholder
+from .placeholders import is_optional, is_placeholder
 
 MAX_TEXT_LENGTH = 100_000
 """Longer strings are only compared for equality: the distance takes time in the product of both lengths."""
@@ -49,6 +49,8 @@ def leaves(
     elif isinstance(expected, Mapping):
         there = actual if isinstance(actual, Mapping) else {}
         for key, value in expected.items():
+            if accepts is not None and key not in there and is_optional(value):
+                continue
             yield from leaves(value, there.get(key, MISSING), f"{path}.{key}" if path else str(key), accepts)
     elif isinstance(expected, list | tuple):
         items = actual if isinstance(actual, list | tuple) else ()

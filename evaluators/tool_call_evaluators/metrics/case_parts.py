@@ -11,6 +11,7 @@ from typing import Any
 from a2a_tool_capture.models import ToolCall
 
 from ..evaluator import SkipEvaluation
+from ..matching.call_failure import why_failed
 from ..model import VACUOUS, EvalCase, from_json
 from ..options import OptionError, did_you_mean
 
@@ -82,12 +83,15 @@ def _follow(value: Any, steps: Iterable[str], at: str) -> Any:
     return value
 
 
-def calls_named(case: EvalCase, names: AbstractSet[str]) -> tuple[ToolCall, ...]:
-    """The calls; one whose id is among the expected names goes by its id, as in UiPath's criteria, which may name a
-    tool by the `tool.id` of its spans."""
-    if names.isdisjoint(call.id for call in case.tool_calls):
-        return case.tool_calls
-    return tuple(replace(call, name=call.id) if call.id in names else call for call in case.tool_calls)
+def calls_named(case: EvalCase, names: AbstractSet[str], *, only_succeeded: bool = False) -> tuple[ToolCall, ...]:
+    """The calls, or those that succeeded; one whose id is among the expected names goes by its id, as in UiPath's
+    criteria, which may name a tool by the `tool.id` of its spans."""
+    calls = case.tool_calls
+    if only_succeeded:
+        calls = tuple(call for call in calls if not why_failed(call))
+    if names.isdisjoint(call.id for call in calls):
+        return calls
+    return tuple(replace(call, name=call.id) if call.id in names else call for call in calls)
 
 
 def without_calls(case: EvalCase) -> dict[str, Any]:

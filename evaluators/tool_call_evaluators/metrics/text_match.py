@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from ..evaluator import Measurement, SkipEvaluation, field_text
-from ..matching.arguments import ArgumentMatcher, json_excerpt
-from ..model import EvalCase, from_json, json_text
+from ..matching.arguments import ArgumentMatcher
+from ..model import EvalCase, from_json, json_excerpt, json_text
 from ..registry import register
 from .case_parts import NothingThereError, expected_part
 from .comparing import AnswerEvaluator

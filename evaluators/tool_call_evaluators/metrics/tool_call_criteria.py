@@ -14,13 +14,15 @@ from typing import Any, ClassVar
 from a2a_tool_capture.canonical import canonical
 
 from ..evaluator import Measurement
-from ..matching.arguments import json_excerpt
 from ..matching.explain import counted, sentence, unless_all
 from ..matching.pairing import first_fitting, longest_common_subsequence
-from ..model import EvalCase, ExpectedOutput, from_json
+from ..model import EvalCase, ExpectedOutput, from_json, json_excerpt
 from ..registry import register
 from .case_parts import calls_named
 from .comparing import CriteriaEvaluator
+
+OTHERS = "*"
+"""In `tool_calls_count`, all tools that are not named."""
 
 
 @register
@@ -39,10 +41,12 @@ class ToolCallOrder(CriteriaEvaluator):
     """The names of the expected calls, in order, for cases without their own."""
     strict: bool = False
     """True: 1 for equal sequences, else 0."""
+    only_succeeded: bool = False
+    """True: calls that failed, by the rule of `tool_error`, are not read."""
 
     def measure(self, case: EvalCase) -> Measurement:
         expected = list(self.criteria_of(case))
-        actual = [call.name for call in calls_named(case, set(expected))]
+        actual = [call.name for call in calls_named(case, set(expected), only_succeeded=self.only_succeeded)]
         lcs = expected if expected == actual else _in_order(expected, actual)
         all_or_nothing = self.strict or not expected
         score = float(expected == actual) if all_or_nothing else len(lcs) / len(expected)
@@ -61,7 +65,8 @@ class ToolCallCount(CriteriaEvaluator):
     """Satisfied / all criteria of `tool_calls_count`, `{name: [comparator, times]}`; `strict`: all or 0.
 
     A tool that was never called counts 0, also if no tool was called at all (the reference then
-    always scores 0, so that `= 0` could never pass). No criteria: skipped.
+    always scores 0, so that `= 0` could never pass). The name `*` stands for the calls of all tools that are not named:
+    with `["=", 0]`, only the named tools may be called. No criteria: skipped.
     Details, by name: `{actual, comparator, expected, score}`.
     """
 
@@ -69,14 +74,17 @@ class ToolCallCount(CriteriaEvaluator):
     criterion: ClassVar[str] = "tool_calls_count"
 
     tool_calls_count: Mapping[str, Sequence[Any]] | None = None
-    """How often each tool is called, `{name: [comparator, times]}`, for cases without their own. Comparators: `=`,
-    `!=`, `<`, `<=`, `>`, `>=`."""
+    """How often each tool is called, `{name: [comparator, times]}`, for cases without their own; `*` is all other
+    tools. Comparators: `=`, `!=`, `<`, `<=`, `>`, `>=`."""
     strict: bool = False
     """True: 1 if all criteria are satisfied, else 0."""
+    only_succeeded: bool = False
+    """True: calls that failed, by the rule of `tool_error`, are not counted."""
 
     def measure(self, case: EvalCase) -> Measurement:
         criteria = self.criteria_of(case)
-        made = Counter(call.name for call in calls_named(case, criteria.keys()))
+        calls = calls_named(case, criteria.keys(), only_succeeded=self.only_succeeded)
+        made = Counter(call.name if call.name in criteria else OTHERS for call in calls)
         details, problems = {}, []
         for name, criterion in criteria.items():
             comparator, times = criterion
@@ -88,7 +96,11 @@ class ToolCallCount(CriteriaEvaluator):
                 "score": float(satisfied),
             }
             if not satisfied:
-                problems.append(f"{name} was called {counted(made[name], 'time')}, expected {comparator} {times}")
+                subject = f"{name} was"
+                if name == OTHERS:
+                    others = sorted({call.name for call in calls} - criteria.keys())
+                    subject = f"other tools ({', '.join(others) or 'none'}) were"
+                problems.append(f"{subject} called {counted(made[name], 'time')}, expected {comparator} {times}")
         satisfied_count = len(criteria) - len(problems)
         score = float(not problems) if self.strict else satisfied_count / len(criteria)
         summary = (

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import ClassVar
 
 from a2a_tool_capture.models import ToolCall
 
 from ..evaluator import Measurement, SyncEvaluator
-from ..matching.arguments import json_excerpt
+from ..matching.call_failure import why_failed
 from ..matching.explain import call_name, counted, sentence
 from ..matching.patterns import compiled_pattern, found_in
-from ..model import EvalCase, from_json
+from ..model import EvalCase
 from ..options import OptionError
 from ..registry import register
 from .case_parts import without_calls
@@ -64,27 +63,13 @@ class ToolError(SyncEvaluator):
 
     def _why_failed(self, call: ToolCall) -> str:
         """Why `call` counts as failed; empty if it succeeded."""
-        if call.error is not None and call.error.strip():
-            return f"error {json_excerpt(call.error)}"
-        if call.result is None or not call.result.strip():
-            return "no result"
-        if _ERROR_OR_NULL.search(call.result):
-            result = from_json(call.result)
-            if result is None:
-                return "result is null"
-            if isinstance(result, Mapping) and result.get("error") is not None:
-                return f"result has error {json_excerpt(result['error'])}"
-            if isinstance(result, Mapping) and result.get("isError") is True:
-                return f"result has isError, and content {json_excerpt(result.get('content'))}"
+        if why := why_failed(call):
+            return why
         detector = self.error_detector
-        if isinstance(detector, str) and found_in(detector, call.result):
+        if isinstance(detector, str) and found_in(detector, call.result or ""):
             return f"the result matches {detector!r}"
-        if callable(detector) and detector(call.result):
+        if callable(detector) and detector(call.result or ""):
             return "error_detector returned true"
         if self.is_error is not None and self.is_error(call):
             return "is_error returned true"
         return ""
-
-
-_ERROR_OR_NULL = re.compile(r'"error"|"isError"|\\|\A\s*null\s*\Z')
-"""What a result that is JSON null, or an object with the key `error` or `isError`, contains: perhaps as an escape."""

@@ -67,7 +67,10 @@ def _expected_call(value: Any) -> ExpectedCall:
         if key in ("args", "arguments") and entry is not None:
             at(key, checked_object, entry)
         at(key, check_placeholders, entry)
-    return ExpectedCall.from_dict(entries)
+    try:
+        return ExpectedCall.from_dict(entries)
+    except ValueError as error:
+        raise FieldError(str(error), "succeeded") from None
 
 
 _ARGUMENTS = {
@@ -84,6 +87,10 @@ _CALL = Value(
             "args": _ARGUMENTS,
             "result": {"description": "Expected result: a string, or the JSON value of the text; null: any."},
             "error": {"description": "Expected error: a string, or the JSON value of the text; null: any, or none."},
+            "succeeded": {
+                "type": ["boolean", "null"],
+                "description": "Whether the call must succeed, or fail, by the rule of tool_error; null: either.",
+            },
         },
         "required": ["name"],
         "additionalProperties": False,
@@ -131,7 +138,7 @@ class Expectation(Declared):
     tool_calls_order: Texts | None = field(default=None, metadata=_read_by("tool_call_order"))
     """Names of tools in the expected order of calls."""
     tool_calls_count: _Counts | None = field(default=None, metadata=_read_by("tool_call_count"))
-    """The expected number of calls of each tool."""
+    """The expected number of calls of each tool; `*`: of all others together."""
     tool_outputs: _Outputs | None = field(default=None, metadata=_read_by("tool_call_output"))
     """The expected outputs of tools."""
     response: Any = field(default=None, metadata=_read_by("exact_match", "json_similarity", "llm_judge_output"))

@@ -272,12 +272,17 @@ placeholders = st.sampled_from(
         {"$regex": "a?"},
         {"$approx": 1, "tolerance": 1},
         {"$literal": {"a": 1}},
+        {"$one_of": [1, "a", {"$type": "null"}]},
+        {"$optional": {"$type": "integer"}},
         {"a": {"$any": True}},
     ]
 )
 values_with_placeholders = json_values | placeholders | st.lists(placeholders, max_size=2)
 expectations = (
-    st.none() | placeholders | arguments | st.dictionaries(st.sampled_from("abc"), values_with_placeholders, max_size=3)
+    st.none()
+    | placeholders.filter(lambda value: "$optional" not in value)
+    | arguments
+    | st.dictionaries(st.sampled_from("abc"), values_with_placeholders, max_size=3)
 )
 
 
@@ -313,6 +318,9 @@ ORDER = '{"status": "sent", "items": 2, "paid": true}'
         ({"$type": "object"}, ORDER, True),
         ({"$type": "object"}, "sent", False),
         ({"$type": "string"}, "sent", True),
+        ({"$one_of": ["sent", "7"]}, "7", True),
+        ({"$one_of": [{"status": "sent"}, 7]}, "7", True),
+        ({"$one_of": ["sent", "lost"]}, "kept", False),
         ({"$regex": "[0-9]+"}, "12", True),
         ({"$any": True}, "", True),
         ({"$any": True}, None, False),
@@ -349,6 +357,40 @@ def test_the_options_of_the_arguments_apply_to_results(matcher, accepted):
     assert call_matches(wanted, ToolCall("f", {}, result=ORDER), as_matcher(matcher)) == accepted
     shouted = ToolCall("f", {}, result='{"status": "SENT"}')
     assert call_matches(wanted, shouted, as_matcher(matcher)) == isinstance(matcher, dict)
+
+
+@pytest.mark.parametrize(
+    ("call", "succeeded"),
+    [
+        ({"result": "ok"}, True),
+        ({"result": '{"isError": true}'}, False),
+        ({"error": "no seat"}, False),
+        ({"result": ""}, False),
+        ({}, None),
+    ],
+)
+def test_only_calls_that_succeeded_or_failed_are_as_expected(call, succeeded):
+    made = ToolCall("f", {}, **call)
+    assert call_matches(ExpectedCall("f", {}), made, ArgumentMatcher())
+    for wanted in (True, False):
+        expected = ExpectedCall("f", {}, succeeded=wanted)
+        assert call_matches(expected, made, ArgumentMatcher()) is (succeeded is wanted)
+        case = EvalCase(tool_calls=[made], expected_tool_calls=[expected.to_dict()])
+        for name in ("tool_trajectory", "tool_call_args"):
+            assert get_evaluator(name).evaluate(case).passed is (succeeded is wanted)
+
+
+def test_the_reason_names_what_succeeded_or_failed():
+    case = EvalCase(
+        tool_calls=[ToolCall("f", error="no seat"), ToolCall("g", result="ok"), ToolCall("h")],
+        expected_tool_calls=[{"name": name, "succeeded": name != "g"} for name in "fgh"],
+    )
+    assert get_evaluator("tool_trajectory").evaluate(case).reason == (
+        "in_order: 0 of 3 expected calls matched, 3 calls made: "
+        'call 1 (f) differs from expected call 1: expected to succeed, error "no seat"; '
+        "call 2 (g) differs from expected call 2: expected to fail, it succeeded; call 3 (h) differs from expected "
+        "call 3: whether it succeeded is not known: no result was reported (expected to succeed)."
+    )
 
 
 def test_the_reason_names_the_result_that_differs():

@@ -33,6 +33,11 @@ def matches(expected, actual, **options):
         ({"$approx": 0.3}, [0.1 + 0.2, 0.3000001], [0.31]),
         ({"$literal": {"$any": True}}, [{"$any": True}], [1, {"$any": False}]),
         ({"$literal": 1}, [1, 1.0], [True, 2]),
+        ({"$one_of": ["EUR", "USD"]}, ["EUR", "USD"], ["eur", "", None, ["EUR", "USD"]]),
+        ({"$one_of": [1, {"$type": "null"}, {"a": {"$any": True}}]}, [1.0, None, {"a": []}], [True, 2, {}, {"b": 1}]),
+        ({"$one_of": [{"$literal": {"$any": True}}]}, [{"$any": True}], [1]),
+        ({"$optional": "EUR"}, ["EUR"], ["USD", None]),
+        ({"$optional": {"$type": "string"}}, ["EUR"], [1]),
     ],
 )
 def test_what_a_placeholder_stands_for(expected, accepted, refused):
@@ -50,12 +55,32 @@ def test_a_placeholder_needs_the_value_to_be_there():
     assert ArgumentMatcher(mode="subset")({"k": {"$any": True}}, {"k": 1, "other": 2})
 
 
+@pytest.mark.parametrize("mode", ["exact", "subset", "superset"])
+def test_an_optional_entry_may_be_missing_and_else_is_as_expected(mode):
+    expected = {"id": 1, "deeper": {"unit": {"$optional": {"$one_of": ["kg", "g"]}}}}
+    matcher = ArgumentMatcher(mode=mode)
+    assert matcher(expected, {"id": 1, "deeper": {}})
+    assert matcher(expected, {"id": 1, "deeper": {"unit": "g"}})
+    assert not matcher(expected, {"id": 1, "deeper": {"unit": "lb"}})
+    assert [str(each) for each in matcher.differences(expected, {"id": 1, "deeper": {"unit": "lb"}})] == [
+        'deeper.unit: expected "kg" or "g" or nothing, got "lb"'
+    ]
+    assert matcher({"unit": {"$optional": "kg"}}, {"other": 1}) is (mode == "subset")
+
+
+@pytest.mark.parametrize("expected", [{"$optional": 1}, [{"$optional": 1}], {"a": {"$one_of": [{"$optional": 1}]}}])
+def test_what_is_no_entry_of_an_object_is_not_optional(expected):
+    with pytest.raises(PlaceholderError, match="stands for an entry of an object"):
+        check_placeholders(expected)
+
+
 def test_text_options_apply():
     assert not matches({"$regex": "abc"}, " ABC ")
     assert matches({"$regex": "abc"}, " ABC ", trim=True, case_insensitive=True)
     assert matches({"$regex": r"é\w\W"}, "ÉS-", case_insensitive=True)
     assert not matches({"$regex": r"\W"}, "k", case_insensitive=True)
     assert matches({"$literal": "abc"}, " ABC ", trim=True, case_insensitive=True)
+    assert matches({"$one_of": ["x", {"$regex": "a.c"}]}, " ABC ", trim=True, case_insensitive=True)
 
 
 @pytest.mark.parametrize(
@@ -83,6 +108,9 @@ def test_what_only_looks_like_a_placeholder_is_an_ordinary_value(ordinary):
         ({"$approx": True}, "\\$approx takes a number"),
         ({"$approx": 3, "tolerance": -1}, "tolerance takes a number of at least 0, got -1"),
         ({"$approx": 3, "tolerance": float("nan")}, "tolerance takes"),
+        ({"$one_of": []}, r"\$one_of takes a list of values, got \[\]"),
+        ({"$one_of": "EUR"}, r"\$one_of takes a list of values, got 'EUR'"),
+        ({"$one_of": [{"$regex": "("}]}, "does not compile"),
     ],
 )
 def test_a_placeholder_that_cannot_mean_anything_is_an_error(wrong, complaint):

@@ -184,3 +184,31 @@ def test_wrong_criteria_are_refused(name, options, complaint):
     with pytest.raises(OptionError, match=complaint) as caught:
         get_evaluator(name, **options)
     assert caught.value.option in options
+
+
+@pytest.mark.parametrize(
+    ("made", "score", "reason"),
+    [
+        (["look", "look"], 1.0, "2 of 2 counts as expected."),
+        ([], 0.5, "1 of 2 counts as expected: look was called 0 times, expected >= 1."),
+        (
+            ["look", "drop", "buy", "drop"],
+            0.5,
+            "1 of 2 counts as expected: other tools (buy, drop) were called 3 times, expected = 0.",
+        ),
+    ],
+)
+def test_only_the_named_tools_may_be_called(made, score, reason):
+    criteria = {"look": [">=", 1], "*": ["=", 0]}
+    result = get_evaluator("tool_call_count").evaluate(
+        EvalCase(tool_calls=[{"name": name} for name in made], tool_calls_count=criteria)
+    )
+    assert (result.score, result.reason) == (score, reason)
+
+
+def test_only_calls_that_succeeded_are_counted_and_ordered():
+    calls = [{"name": "pay", "error": "timeout"}, {"name": "pay", "result": "ok"}, {"name": "mail", "result": "ok"}]
+    case = EvalCase(tool_calls=calls, tool_calls_count={"pay": ["=", 1]}, tool_calls_order=["pay", "mail"])
+    for name, options in (("tool_call_count", {}), ("tool_call_order", {"strict": True})):
+        assert get_evaluator(name, **options).evaluate(case).score == 0.0
+        assert get_evaluator(name, only_succeeded=True, **options).evaluate(case).score == 1.0

@@ -122,14 +122,13 @@ cases:
     turns:
       - user: hi
         expect: {tool_calls: [{name: f, arguments: {x: [{$regx: a}], y: {$any: true}, z: {$literal: {$a: 1}}}}]}
-  - {id: b, turns: [{user: hi, expect: {response: {$regx: b, $ref: c}}}]}
+  - {id: b, turns: [{user: hi, expect: {response: {$regx: b, a: {$one_of: [{$ref: c}]}}}}]}
 """
     )
+    known = "known are $any, $type, $regex, $approx, $one_of, $optional, $literal; it is compared as data"
     assert unknown_placeholders(suite) == [
-        "$regx in case a and 1 more is no placeholder (did you mean $regex?); known are $any, $type, $regex, $approx, "
-        "$literal; it is compared as data",
-        "$ref in case b is no placeholder (did you mean $regex?); known are $any, $type, $regex, $approx, $literal; "
-        "it is compared as data",
+        f"$regx in case a and 1 more is no placeholder (did you mean $regex?); {known}",
+        f"$ref in case b is no placeholder (did you mean $regex?); {known}",
     ]
 
 

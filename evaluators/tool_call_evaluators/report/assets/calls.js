@@ -41,7 +41,7 @@ function callBlock(call, differing = [], written = expectedText) {
 
 function expectedBlock(call, differing = []) {
   const block = callBlock(call, differing);
-  for (const part of ["result", "error"])
+  for (const part of ["result", "error", "succeeded"])
     if (call[part] !== undefined) block.append(make("p", { class: "source" }, make("b", {}, `${part} `), expectedText(call[part])));
   return block;
 }

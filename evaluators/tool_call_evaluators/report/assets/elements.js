@@ -36,6 +36,8 @@ function expectedText(value) {
   if (keys === "$type") return `any ${[value.$type].flat().join(" or ")}`;
   if (keys === "$regex") return `/${value.$regex}/`;
   if (keys === "$literal") return json(value.$literal);
+  if (keys === "$one_of") return value.$one_of.map(expectedText).join(" or ");
+  if (keys === "$optional") return `${expectedText(value.$optional)} or nothing`;
   if (keys === "$approx" || keys === "$approx,tolerance" || keys === "tolerance,$approx")
     return `≈ ${value.$approx}${value.tolerance === undefined ? "" : ` ± ${value.tolerance}`}`;
   return `{ ${Object.entries(value).map(([key, item]) => `${json(key)}: ${expectedText(item)}`).join(", ")} }`;
