@@ -52,6 +52,9 @@ fuzz: $(STAMP) ## many clients against a hostile agent, the proxy between them; 
 soak: $(STAMP) ## mixed traffic, slow and leaving clients, an agent that dies; 1 minute, ARGS="--minutes 30"
 	PYTHONPATH=tests$${PYTHONPATH:+:$$PYTHONPATH} $(BIN)/python -m soak $(ARGS)
 
+turns: $(STAMP) ## random turns with an oracle: every stored turn against what was executed; ARGS="--turns 1000 --seed 7"
+	PYTHONPATH=tests$${PYTHONPATH:+:$$PYTHONPATH} $(BIN)/python -m soak.turns $(ARGS)
+
 demo: $(STAMP) ## the whole story in one process
 	$(BIN)/a2a-eval-proxy demo $(ARGS)
 
@@ -61,4 +64,4 @@ pictures: $(STAMP) ## write the pictures in the documents again
 clean: ## remove what the targets above made
 	rm -rf $(VENV) .envs artifacts dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
 
-.PHONY: help install lint format types test references schema bench fuzz soak demo pictures clean
+.PHONY: help install lint format types test references schema bench fuzz soak turns demo pictures clean

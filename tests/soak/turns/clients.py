@@ -1,0 +1,342 @@
+"""Clients that carry out planned conversations: those of a2a-sdk, one request at a time at any of the proxies."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from collections import defaultdict
+from collections.abc import AsyncIterator, Callable
+from contextlib import AsyncExitStack, aclosing, asynccontextmanager
+from dataclasses import dataclass, field
+from random import Random
+from typing import Any
+
+import grpc.aio
+import httpx
+from a2a.client.client import ClientCallContext
+from a2a.client.transports.base import ClientTransport
+from a2a.client.transports.grpc import GrpcTransport
+from a2a.client.transports.jsonrpc import JsonRpcTransport
+from a2a.client.transports.rest import RestTransport
+from a2a.types import (
+    GetTaskRequest,
+    Message,
+    Part,
+    Role,
+    SendMessageConfiguration,
+    SendMessageRequest,
+    StreamResponse,
+    SubscribeToTaskRequest,
+    Task,
+    TaskPushNotificationConfig,
+)
+from a2a.utils.errors import UnsupportedOperationError
+from support.patience import PATIENCE_S
+
+from .plan import Binding, Conversation, Door, Manner, MessageIds, Turn, Webhook
+
+SHOWN_WITHIN_S = 30.0
+"""How long a client waits for the end of its message: the agent needs two seconds at most."""
+
+_CONTEXT = ClientCallContext(service_parameters={"A2A-Version": "1.0"}, timeout=PATIENCE_S)
+
+
+@dataclass(frozen=True)
+class Entrance:
+    """Where clients reach one proxy; the URLs without a path are those of JSON-RPC and of HTTP+JSON."""
+
+    rpc_url: str
+    rest_url: str
+    grpc_address: str
+
+
+@dataclass
+class Record:
+    """What a client did and was shown. Times on the clock of `time.monotonic`."""
+
+    turn: Turn
+    began: float
+    ended: float = 0.0
+    task_id: str = ""
+    context_id: str = ""
+    refusal: str = ""
+    """The error in the place of an answer; "" where the client was shown the end."""
+    log: list[str] = field(default_factory=list)
+    """Each request, with the time since `began`."""
+
+    def note(self, what: str) -> None:
+        self.log.append(f"{time.monotonic() - self.began:6.3f} s  {what}")
+
+
+class Hooks:
+    """The clients' webhooks: which turns have been shown to have ended, and how often anything came."""
+
+    def __init__(self) -> None:
+        self.url = ""
+        self._ended: defaultdict[int, asyncio.Event] = defaultdict(asyncio.Event)
+        self.received = 0
+
+    def take(self, body: bytes) -> None:
+        """One notification: a StreamResponse."""
+        self.received += 1
+        event = json.loads(body)
+        status = (event.get("statusUpdate") or event.get("task") or {}).get("status", {})
+        words = " ".join(part.get("text", "") for part in status.get("message", {}).get("parts", ()))
+        if words.startswith("end "):
+            self._ended[int(words.removeprefix("end "))].set()
+
+    async def until_ended(self, turn: int) -> None:
+        await self._ended[turn].wait()
+
+
+class Connections:
+    """Transports of a2a-sdk to any of the proxies, on kept or on fresh connections."""
+
+    def __init__(self, entrances: Callable[[], list[Entrance]]) -> None:
+        self._entrances = entrances
+        self._channels: dict[str, grpc.aio.Channel] = {}
+        unlimited = {"max_connections": None}
+        self._kept = httpx.AsyncClient(trust_env=False, timeout=PATIENCE_S, limits=httpx.Limits(**unlimited))
+        fresh = httpx.Limits(**unlimited, max_keepalive_connections=0)
+        self._fresh = httpx.AsyncClient(trust_env=False, timeout=PATIENCE_S, limits=fresh)
+
+    @asynccontextmanager
+    async def at(self, door: Door, dice: Random, record: Record, what: str) -> AsyncIterator[ClientTransport]:
+        """A transport for one request to a random proxy."""
+        entrances = self._entrances()
+        number = dice.randrange(len(entrances))
+        record.note(f"{what} by {door.binding}{', new connection' if door.fresh else ''}, proxy {number}")
+        entrance = entrances[number]
+        http = self._fresh if door.fresh else self._kept
+        if door.binding is Binding.JSONRPC:
+            yield JsonRpcTransport(http, None, entrance.rpc_url)  # type: ignore[arg-type]  # no card is needed
+        elif door.binding is Binding.HTTP_JSON:
+            yield RestTransport(http, None, entrance.rest_url)  # type: ignore[arg-type]
+        elif door.fresh:
+            async with _channel(entrance.grpc_address) as channel:
+                yield GrpcTransport(channel, None)
+        else:
+            address = entrance.grpc_address
+            if address not in self._channels:
+                self._channels[address] = _channel(address)
+            yield GrpcTransport(self._channels[address], None)
+
+    async def close(self) -> None:
+        async with AsyncExitStack() as stack:
+            for client in (self._kept, self._fresh):
+                stack.push_async_callback(client.aclose)
+            for channel in self._channels.values():
+                stack.push_async_callback(channel.close)
+
+
+def _channel(address: str) -> grpc.aio.Channel:
+    return grpc.aio.insecure_channel(address, options=[("grpc.use_local_subchannel_pool", 1)])
+
+
+class Agent:
+    """The agent asked directly, past the proxies."""
+
+    def __init__(self, url: str) -> None:
+        self._http = httpx.AsyncClient(base_url=url, trust_env=False, timeout=PATIENCE_S)
+
+    async def open_gate(self, turn: int) -> None:
+        await self._get(f"/_oracle/open/{turn}")
+
+    async def until_rests(self, task_id: str) -> None:
+        """Returns once the agent takes the next message to this task."""
+        await self._get(f"/_oracle/rests/{task_id}")
+
+    async def log(self) -> dict[str, Any]:
+        """`agent.Log` as JSON."""
+        return await self._get("/_oracle/log")
+
+    async def close(self) -> None:
+        await self._http.aclose()
+
+    async def _get(self, path: str) -> Any:
+        return (await self._http.get(path)).raise_for_status().json()
+
+
+@dataclass
+class World:
+    connections: Connections
+    agent: Agent
+    hooks: Hooks
+    seed: int
+
+
+async def converse(conversation: Conversation, world: World) -> list[Record]:
+    """Every turn of the conversation that was sent, in order; one whose client gets an error is the last."""
+    records: list[Record] = []
+    context_id = f"context of {conversation.number}" if conversation.own_context else ""
+    for turn in conversation.turns:
+        await asyncio.sleep(turn.wait)
+        record = Record(turn, time.monotonic(), context_id=context_id)
+        if turn.continues:
+            record.task_id = records[-1].task_id
+        records.append(record)
+        try:
+            async with asyncio.timeout(SHOWN_WITHIN_S):
+                await _Client(record, world).carry_out()
+        except TimeoutError:
+            record.refusal = f"not shown the end within {SHOWN_WITHIN_S:.0f} s"
+        except Exception as error:
+            record.refusal = repr(error)[:500]
+        record.ended = time.monotonic()
+        if record.refusal:
+            record.note(record.refusal)
+            break
+        context_id = record.context_id or context_id
+        if record.task_id:
+            await world.agent.until_rests(record.task_id)
+    return records
+
+
+class _Client:
+    """Carries out one turn."""
+
+    def __init__(self, record: Record, world: World) -> None:
+        self._record = record
+        self._turn = record.turn
+        self._world = world
+        self._dice = Random(f"{world.seed}/{record.turn.number}/requests")
+
+    async def carry_out(self) -> None:
+        """Returns when the client was shown the end."""
+        match self._turn.manner:
+            case Manner.UNARY:
+                shown = await self._send(blocking=True)
+                if not shown:
+                    raise ValueError("the answer to a blocking send is not the end")
+            case Manner.STREAM:
+                if not await self._stream(leaves=False):
+                    raise ValueError("the stream ended before the end of the turn")
+            case Manner.POLL:
+                if not await self._send(blocking=False):
+                    await self._poll()
+            case Manner.SUBSCRIBE:
+                if not await self._send(blocking=False):
+                    await self._subscribe()
+            case Manner.DROP_POLL:
+                if not await self._stream(leaves=True):
+                    await self._poll()
+            case Manner.DROP_SUBSCRIBE:
+                if not await self._stream(leaves=True):
+                    await self._subscribe()
+            case Manner.NOTIFIED:
+                await self._send(blocking=False)
+                await self._world.hooks.until_ended(self._turn.number)
+                self._record.note("notified of the end")
+
+    async def _send(self, *, blocking: bool) -> bool:
+        """Whether the answer shows the end."""
+        async with self._at(self._turn.send, "sends, waiting" if blocking else "sends, not waiting") as transport:
+            answer = await transport.send_message(self._request(blocking=blocking), context=_CONTEXT)
+        shown = self._shows_end(answer.task) if answer.HasField("task") else self._is_answer(answer.message)
+        await self._register_late()
+        return shown
+
+    async def _stream(self, *, leaves: bool) -> bool:
+        """Whether an event shows the end."""
+        async with self._at(self._turn.send, "streams") as transport:
+            stream = transport.send_message_streaming(self._request(blocking=True), context=_CONTEXT)
+            return await self._read(stream, leave_after=self._turn.drop_after if leaves else 0)
+
+    async def _subscribe(self) -> None:
+        """A subscription until the end; a task that ended meanwhile is asked for."""
+        try:
+            async with self._at(self._turn.read, "subscribes") as transport:
+                request = SubscribeToTaskRequest(id=self._record.task_id)
+                stream = transport.subscribe(request, context=_CONTEXT)
+                if await self._read(stream, until_end=True):  # a subscription to a task that rests goes on
+                    return
+        except UnsupportedOperationError:
+            self._record.note("told that the task is over")
+        await self._poll()
+
+    async def _poll(self) -> None:
+        while True:
+            async with self._at(self._turn.read, "gets") as transport:
+                task = await transport.get_task(GetTaskRequest(id=self._record.task_id), context=_CONTEXT)
+            if self._shows_end(task):
+                return
+            await asyncio.sleep(self._turn.poll_every)
+
+    async def _read(self, stream: Any, *, leave_after: int = 0, until_end: bool = False) -> bool:
+        """Reads a stream to its end; to the end of the turn, or until the client leaves after so many events. Whether
+        an event showed the end of the turn."""
+        count, shown = 0, False
+        async with aclosing(stream) as events:
+            async for event in events:
+                count += 1
+                shown = self._see(event) or shown
+                if count == 1:
+                    await self._register_late()
+                if count == leave_after or (shown and until_end):
+                    break
+        self._record.note(f"{count} events{', the end among them' if shown else ''}")
+        return shown
+
+    def _see(self, event: StreamResponse) -> bool:
+        match event.WhichOneof("payload"):
+            case "task":
+                return self._shows_end(event.task)
+            case "message":
+                return self._is_answer(event.message)
+            case "status_update":
+                self._learn(event.status_update.task_id, event.status_update.context_id)
+                return self._says_end(event.status_update.status.message)
+            case "artifact_update":
+                self._learn(event.artifact_update.task_id, event.artifact_update.context_id)
+        return False
+
+    def _shows_end(self, task: Task) -> bool:
+        self._learn(task.id, task.context_id)
+        return self._says_end(task.status.message)
+
+    def _is_answer(self, message: Message) -> bool:
+        self._learn("", message.context_id)
+        return self._says_end(message)
+
+    def _learn(self, task_id: str, context_id: str) -> None:
+        if self._record.task_id and self._record.task_id != task_id:
+            raise ValueError(f"an answer is about task {task_id!r}, not {self._record.task_id!r}")
+        self._record.task_id, self._record.context_id = task_id, context_id
+
+    def _says_end(self, message: Message) -> bool:
+        return [part.text for part in message.parts] == [f"end {self._turn.number}"]
+
+    async def _register_late(self) -> None:
+        """Sets the webhook of a turn that has one afterwards, then lets the agent go on."""
+        if self._turn.webhook is not Webhook.AFTERWARDS:
+            return
+        config = self._webhook()
+        config.task_id = self._record.task_id
+        async with self._at(self._turn.read, "sets a webhook") as transport:
+            await transport.create_task_push_notification_config(config, context=_CONTEXT)
+        await self._world.agent.open_gate(self._turn.number)
+
+    def _webhook(self) -> TaskPushNotificationConfig:
+        config = TaskPushNotificationConfig(url=f"{self._world.hooks.url}/hook")
+        if self._turn.own_webhook:
+            config.id = f"of {self._turn.number}"
+        return config
+
+    def _request(self, *, blocking: bool) -> SendMessageRequest:
+        turn, record = self._turn, self._record
+        ids = {MessageIds.UNIQUE: f"message of {turn.number}", MessageIds.REUSED: "message", MessageIds.ABSENT: ""}
+        message = Message(
+            message_id=ids[turn.message_ids],
+            role=Role.ROLE_USER,
+            parts=[Part(text=turn.instruction())],
+            task_id=record.task_id,
+            context_id=record.context_id,
+        )
+        configuration = SendMessageConfiguration(return_immediately=not blocking)
+        if turn.webhook is Webhook.IN_MESSAGE:
+            configuration.task_push_notification_config.CopyFrom(self._webhook())
+        return SendMessageRequest(message=message, configuration=configuration)
+
+    def _at(self, door: Door, what: str) -> Any:
+        return self._world.connections.at(door, self._dice, self._record, what)
