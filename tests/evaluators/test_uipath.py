@@ -356,5 +356,5 @@ def test_criteria_may_name_a_tool_by_the_id_in_its_spans():
 
 def test_synthesized_spans_are_no_calls():
     span = {"name": "f", "attributes": {"tool.name": "f", "tool.synthesized": True}}
-    with pytest.warns(UserWarning, match="is a tool call"):
+    with pytest.warns(UserWarning, match="shows a tool call"):
         assert AgentTrace.from_spans([span]).tool_calls == ()

@@ -98,17 +98,24 @@ class AgentTrace:
 
     @classmethod
     def from_spans(
-        cls, spans: Iterable[Any], *, user_text: str | None = None, response_text: str | None = None
+        cls,
+        spans: Iterable[Any],
+        *,
+        logs: Iterable[Any] = (),
+        user_text: str | None = None,
+        response_text: str | None = None,
     ) -> AgentTrace:
-        """One turn from tool spans: dicts or objects with `name`, `attributes`, `start_time`, `end_time`, `status`.
+        """One turn from all spans of an agent, and its GenAI log events if the messages are in these.
 
-        Understands the GenAI semantic conventions of OpenTelemetry and OpenInference, spans with `tool.name` and
-        `input.value` as UiPath's evaluators read them, also in the form of its exports (`Name`, `Attributes`), and
-        plain `{name, arguments, result, error}`; other spans are skipped. Warns if none of the spans is a tool call.
-        Calls are ordered by start time if every call has one. Raises ValueError if the input is not a list of spans.
-        The proxy's receiver reads OTLP itself.
+        Spans and log records are those of OpenTelemetry's SDK, their JSON form, dicts with the same keys, or spans in
+        the form of UiPath's exports (`Name`, `Attributes`); a dict with `arguments` is a call (`{name, arguments, id,
+        result, error}`). They are read as the proxy reads those that it receives: every instrumentation of
+        proxy/docs/traces.md, calls that several spans saw once, content from the LLM messages. Give the spans with
+        their context, parent and instrumentation scope. Calls are in order of start; those without a time come first.
+        Warns if spans show no call. Raises ValueError if the input is not a list of spans, or one in OTLP's form, which
+        the proxy's receiver reads.
         """
-        return cls((TraceTurn(user_text, tuple(tool_calls_of_spans(spans)), response_text),))
+        return cls((TraceTurn(user_text, tuple(tool_calls_of_spans(spans, logs)), response_text),))
 
     def case(self, index: int = -1, **expected: Any) -> EvalCase:
         """The case of the turn `index`, by default the last; the turns before it are its history.

@@ -30,6 +30,9 @@ class Draft:
     transport: bool = False
     """Seen by transports only: the model may know the tool by a name with a prefix."""
 
+    tool_id: str = ""
+    """The id of a call for which no other is known."""
+
     place: int = 0
     """In the order in which the model asked, where messages show it: parallel calls may start in one instant."""
 
@@ -54,7 +57,7 @@ class Draft:
             started_at=_time(span.start_ns),
             ended_at=_time(max(span.end_ns, span.start_ns)) if span.start_ns else None,
         )
-        return cls(call, span.start_ns, vague, found.transport)
+        return cls(call, span.start_ns, vague, found.transport, found.first.tool_id)
 
     @classmethod
     def asked(cls, place: int, asked: Requested) -> Draft:

@@ -56,19 +56,23 @@ class Convention:
     """Attributes that only this convention has: they identify it, whatever the span's scope."""
     tool_name: tuple[str, ...] = ("gen_ai.tool.name", "tool.name")
     span_names: Pairs = ()
-    call_id: tuple[str, ...] = ("gen_ai.tool.call.id", "tool_call.id", "tool.id", "tool.call_id")
+    call_id: tuple[str, ...] = ("gen_ai.tool.call.id", "tool_call.id", "tool.call_id")
     arguments: ArgumentPlaces = field(default_factory=dict)
     result: ResultPlaces = field(default_factory=dict)
     failed: Pairs = ()
     """Attribute and value that say the call failed where the status does not."""
     withheld: Pairs = ()
     """Attributes and values that together say that content is off, though they look like content."""
+    unless: tuple[str, ...] = ()
+    """Attributes that say what a span with a marker is otherwise."""
     not_tools: frozenset[str] = frozenset()
     """Tool names that are no calls of a tool."""
     transport: bool = False
     """Carries a call that an agent made, perhaps under a name with a prefix (MCP)."""
 
     def takes(self, span: Span) -> bool:
+        if any(span.attributes.get(attribute) for attribute in self.unless):
+            return False
         if not self.scopes or span.scope.startswith(self.scopes):
             return True
         return any(attribute in span.attributes for attribute in self.own)
@@ -79,6 +83,15 @@ _OPENINFERENCE = (("openinference.span.kind", "TOOL"), ("openinference.span.kind
 _ARGUMENTS, _RESULT = "gen_ai.tool.call.arguments", "gen_ai.tool.call.result"
 _OPENINFERENCE_ARGUMENTS: ArgumentPlaces = {"input.value": plain_arguments, "tool.parameters": undeclared_parameters}
 _METHOD_NAMES = (("", ".__call__"), ("", ""))
+_KINDS_OF_SPAN = (
+    "gen_ai.operation.name",
+    "openinference.span.kind",
+    "traceloop.span.kind",
+    "langsmith.span.kind",
+    "langfuse.observation.type",
+    "ai.operationId",
+    "mcp.method.name",
+)
 _EXECUTE_TOOL_NAMES = (("execute_tool ", ""), ("", ".tool"))
 
 CONVENTIONS: tuple[Convention, ...] = (
@@ -87,6 +100,7 @@ CONVENTIONS: tuple[Convention, ...] = (
         markers=(_EXECUTE_TOOL, *_OPENINFERENCE),
         scopes=("gcp.vertex.agent", "openinference.instrumentation.google_adk"),
         own=("gcp.vertex.agent.tool_call_args", "gcp.vertex.agent.tool_response"),
+        call_id=("gen_ai.tool.call.id", "tool.id"),
         span_names=_EXECUTE_TOOL_NAMES,
         arguments={
             _ARGUMENTS: plain_arguments,
@@ -231,6 +245,13 @@ CONVENTIONS: tuple[Convention, ...] = (
         tool_name=("tool.name", "gen_ai.tool.name"),
         span_names=_METHOD_NAMES,
         arguments={"input.value": keyword_arguments, "tool.parameters": undeclared_parameters},
+        result={"output.value": plain_outcome},
+    ),
+    Convention(
+        name="uipath",  # as UiPath's evaluators read spans
+        markers=(("tool.name", ANY),),
+        unless=("tool.synthesized", *_KINDS_OF_SPAN),
+        arguments={"input.value": plain_arguments},
         result={"output.value": plain_outcome},
     ),
 )

@@ -13,10 +13,22 @@ Attributes = Mapping[str, Any]
 """Attribute values are str, bool, int, float, bytes, None, or lists and dicts of these."""
 
 
+MAX_TEXT = 1 << 20
+"""Maximum number of characters of one value; the LLM history of a long conversation is shorter."""
+
+MAX_DEPTH = 32
+"""Maximum nesting of one value."""
+
+
 class CutText(str):
     """The kept beginning of a value that was too large; readers treat the content as unknown."""
 
     __slots__ = ()
+
+
+def bounded(text: str) -> str:
+    """`text` as the reader takes it: its beginning if it is too large."""
+    return text if len(text) <= MAX_TEXT else CutText(text[:MAX_TEXT])
 
 
 @dataclass(frozen=True, slots=True)

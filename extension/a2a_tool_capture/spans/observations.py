@@ -18,7 +18,10 @@ _PREFIX_ENDS = "_-.:/"
 
 @dataclass(frozen=True, slots=True)
 class Observation:
-    """One span's view of a tool call. `arguments` None: unknown; `call_id` "": none; `result` None: unknown."""
+    """One span's view of a tool call. `arguments` None: unknown; `call_id` "": none; `result` None: unknown.
+
+    `tool_id` may be the call's id (OpenInference) or the tool's (UiPath), which calls share.
+    """
 
     span: Span
     name: str
@@ -27,6 +30,7 @@ class Observation:
     result: str | None
     failure: Failure | None
     transport: bool
+    tool_id: str = ""
 
     @property
     def vantage(self) -> str:
@@ -62,6 +66,7 @@ def read_span(span: Span) -> Observation | None:
         result=outcome.text,
         failure=failure(span, outcome, said),
         transport=convention.transport,
+        tool_id=usable_id(span.attributes.get("tool.id")),
     )
 
 

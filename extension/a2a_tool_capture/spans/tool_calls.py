@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import NamedTuple
 
 from ..models import Finding, Severity, ToolCall
@@ -45,7 +46,7 @@ def tool_calls(spans: Iterable[Span], logs: Iterable[LogEvent] = ()) -> Conversi
         unmatched = DraftCompletion(drafts, asked).run()
         drafts += [Draft.asked(place, call) for place, call in unmatched if traces.isdisjoint(call.traces)]
     drafts.sort(key=lambda draft: (draft.at_ns, draft.place))  # stable
-    calls = [draft.call for draft in drafts]
+    calls = [draft.call if draft.call.id else replace(draft.call, id=draft.tool_id) for draft in drafts]
     return Conversion(calls, findings + _unknown_arguments(calls) + _cut_results(calls))
 
 

@@ -5,15 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from a2a_tool_capture.spans.model import CutText
+from a2a_tool_capture.spans.model import MAX_DEPTH, MAX_TEXT, CutText, bounded
 from opentelemetry.proto.common.v1.common_pb2 import AnyValue, KeyValue
 
-MAX_TEXT = 1 << 20
-"""Maximum number of characters of one value; the LLM history of a long conversation is shorter."""
-
-MAX_DEPTH = 32
 MAX_ITEMS = 20_000
-"""Maximum nesting and number of values in one attribute; a larger attribute is discarded."""
+"""Maximum number of values in one attribute; a larger or deeper one is discarded."""
 
 
 class _TooLargeError(Exception):
@@ -54,6 +50,4 @@ class _Reader:
         if kind == "kvlist_value":
             return {pair.key: self.read(pair.value, depth + 1) for pair in value.kvlist_value.values}
         content = getattr(value, kind)
-        if kind == "string_value" and len(content) > MAX_TEXT:
-            return CutText(content[:MAX_TEXT])
-        return content
+        return bounded(content) if kind == "string_value" else content

@@ -18,7 +18,7 @@ def plain(name, arguments, number):
 
 def test_spans_without_a_tool_call_say_so():
     spans = [{"name": "call", "attributes": {"function": "pay", "args": "{}"}}]
-    with pytest.warns(UserWarning, match=r"none of 1 span\(s\) is a tool call.*these have function, args"):
+    with pytest.warns(UserWarning, match=r"none of 1 span\(s\) shows a tool call.*these have function, args"):
         assert AgentTrace.from_spans(spans).tool_calls == ()
     with pytest.warns(UserWarning, match="these have no attributes"):
         AgentTrace.from_spans([{"name": "llm"}])
@@ -29,7 +29,7 @@ def test_spans_without_a_tool_call_say_so():
 
 def test_a_tool_that_a_model_is_only_offered_was_not_called():
     offered = {"name": "llm", "attributes": {"openinference.span.kind": "LLM", "tool.name": "pay"}}
-    with pytest.warns(UserWarning, match="is a tool call"):
+    with pytest.warns(UserWarning, match="shows a tool call"):
         assert AgentTrace.from_spans([offered]).tool_calls == ()
 
 
@@ -49,12 +49,12 @@ def test_spans_as_uipath_exports_them():
     exported = {"Id": "1", "Name": "x", "Attributes": json.dumps(attributes), "StartTime": late, "EndTime": late}
     spans = [
         {**exported, "Status": 1},
-        {"Name": "model", "Attributes": "{}", "StartTime": early, "Status": 1},
-        {**exported, "StartTime": early, "Status": 2},
-        {**exported, "Attributes": "not JSON"},
+        {"Id": "2", "Name": "model", "Attributes": "{}", "StartTime": early, "Status": 1},
+        {**exported, "Id": "3", "StartTime": early, "Status": 2},
+        {**exported, "Id": "4", "Attributes": "not JSON"},
     ]
     first, second = AgentTrace.from_spans(spans).tool_calls
-    assert (first.name, first.arguments, first.result, first.error) == ("pay", {"sum": 2}, "no", "error")
+    assert (first.name, first.arguments, first.result, first.error) == ("pay", {"sum": 2}, None, "no")
     assert (second.error, second.started_at) == (None, datetime(2025, 10, 17, 10, 2, 13, tzinfo=UTC))
 
 
@@ -62,6 +62,7 @@ def test_a_trace_of_uipaths_own_tests():
     text = (source_of("uipath-langchain") / "testcases/company-research-agent/expected_raw.json").read_text("utf-8")
     spans = [json.loads(span) for span in re.split(r"(?<=\n})\n", text) if span]  # objects, one after the other
     calls = AgentTrace.from_spans(spans).tool_calls
-    assert [call.name for call in calls] == ["duckduckgo_results_json"] * 8
+    assert [call.name for call in calls] == ["duckduckgo_results_json"] * 12
     assert calls[0].arguments == {"query": "UiPath company overview 2023"}
-    assert [call.started_at for call in calls] == sorted(call.started_at for call in calls)
+    assert [call.started_at for call in calls[:8]] == sorted(call.started_at for call in calls[:8])
+    assert [call.started_at for call in calls[8:]] == [None] * 4  # a second run, cut off when the model had asked

@@ -53,7 +53,7 @@ def test_no_span_id_becomes_a_call_id(fixture: Fixture) -> None:
 def test_every_convention_has_a_recording() -> None:
     seen = {row.name for fixture in fixtures() for span in fixture.spans if (row := recognise(span))}
 
-    assert seen == {convention.name for convention in CONVENTIONS}
+    assert seen == {convention.name for convention in CONVENTIONS} - {"uipath"}  # of which its own package judges
 
 
 def _comparable(call: ToolCall) -> dict[str, Any]:

@@ -76,7 +76,9 @@ def test_any_span_is_read(attributes: Any, event: Any, scope: str, name: str) ->
         ),
         a_span(1, {"gen_ai.operation.name": "execute_tool"}, name="no tool's name anywhere"),
         a_span(1, {"gen_ai.operation.name": ["execute_tool"], "gen_ai.tool.name": "x"}),
-        a_span(1, {"tool.name": "x"}, name="my tool"),
+        a_span(1, {"gen_ai.tool.name": "x"}, name="my tool"),
+        a_span(1, {"tool.name": "x", "openinference.span.kind": "LLM"}, name="model"),
+        a_span(1, {"tool.name": "x", "tool.synthesized": True}, name="x"),
     ],
 )
 def test_look_alikes_are_rejected(span: Span) -> None:
@@ -93,6 +95,7 @@ def test_look_alikes_are_rejected(span: Span) -> None:
         (a_span(1, {"mcp.method.name": "tools/call"}, name="MCP send tools/call get_weather"), "get_weather"),
         (a_span(1, {"mcp.method.name": "tools/call", "gen_ai.tool.name": "w"}, name="tools/call w"), "w"),
         (a_tool_span(1, " get_weather "), "get_weather"),
+        (a_span(1, {"tool.name": "w"}, name="step"), "w"),
     ],
 )
 def test_names(span: Span, name: str) -> None:
