@@ -17,10 +17,13 @@ from tool_call_evaluators import (
     evaluate_sync,
     get_evaluator,
     parse_suite,
+    uipath,
 )
 from tool_call_evaluators.metrics.tool_call_args import MAX_EXPLAINED, MAX_PRINTED
 from tool_call_evaluators.uipath import (
     AgentExecution,
+    ToolCall,
+    ToolCallArgsEvaluationCriteria,
     ToolCallArgsEvaluator,
     ToolCallCountEvaluator,
     ToolCallOrderEvaluator,
@@ -208,6 +211,49 @@ async def test_the_justification_has_its_shape():
         "update_user_1": "Actual: {'user_id': 123, 'status': 'active'}, "
         "Expected: {'user_id': 123, 'status': 'active'}, Score: 1.0",
     }
+
+
+KINDS = {
+    "Args": ({"tool_calls": [{"name": "f", "args": {"x": 1}}]}, "explained_tool_calls_args", {"f_0"}),
+    "Order": ({"tool_calls_order": ["f"]}, "lcs", {"f"}),
+    "Count": ({"tool_calls_count": {"f": ("=", 1)}}, "explained_tool_calls_count", {"f"}),
+    "Output": ({"tool_outputs": [{"name": "f", "output": "ok"}]}, "explained_tool_calls_outputs", {"f_0"}),
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+async def test_its_types_are_accepted_and_returned(kind):
+    plain_criteria, explained, keys = KINDS[kind]
+    made = {"attributes": {"tool.name": "f", "input.value": '{"x": 1}', "output.value": "ok"}}
+    execution = AgentExecution(agent_trace=[made])
+    (field,) = plain_criteria
+    entries = plain_criteria[field]
+    if kind in ("Args", "Output"):
+        entries = [(ToolCall if kind == "Args" else uipath.ToolOutput)(**entry) for entry in entries]
+    own = getattr(uipath, f"ToolCall{kind}EvaluationCriteria")(**{field: entries})
+    config = getattr(uipath, f"ToolCall{kind}EvaluatorConfig")(strict=True, default_evaluation_criteria=own)
+    evaluator = getattr(uipath, f"ToolCall{kind}Evaluator")(id="e", config=config)
+    assert evaluator.name == f"ToolCall{kind}Evaluator"
+    for passed in (own, plain_criteria, None):
+        result = await evaluator.validate_and_evaluate_criteria(execution, passed)
+        assert result.score == 1.0
+        assert type(result.details) is getattr(uipath, f"ToolCall{kind}EvaluatorJustification")
+        assert set(getattr(result.details, explained)) == keys
+        assert result.to_dict()["details"] == dict(result.details)
+
+
+async def test_an_expected_call_goes_by_its_id_if_a_span_has_it():
+    spans = [{"attributes": {"tool.name": "renamed", "tool.id": "t-1", "input.value": "{}"}}]
+    for expected, fits in (
+        (ToolCall(name="pay", args={}, id="t-1"), True),
+        (ToolCall(name="renamed", args={}, id="t-2"), True),
+        (ToolCall(name="pay", args={}, id="t-2"), False),
+        (ToolCall(name="pay", args={}), False),
+    ):
+        result = await ToolCallArgsEvaluator(id="e").validate_and_evaluate_criteria(
+            AgentExecution(agent_trace=spans), ToolCallArgsEvaluationCriteria(tool_calls=[expected])
+        )
+        assert result.score == float(fits), expected
 
 
 async def test_long_arguments_are_cut_in_the_justification():

@@ -119,7 +119,7 @@ class ToolCallArgs(CriteriaEvaluator):
             best = max(((scores.get((left, right), 0.0), -right) for right in unused), default=(0.0, 0))
             partial += best[0]
             unused -= {-best[1]} if best[0] else set()
-        return pairing, partial, {**compared, **pairing.details(), "explained_tool_calls_args": _explained(compared)}
+        return pairing, partial, {**compared, **pairing.details(), "explained_tool_calls_args": explained(compared)}
 
     def _similarity(self, expected: ExpectedCall, actual: ToolCall) -> float:
         if actual.arguments is None:
@@ -132,8 +132,8 @@ class ToolCallArgs(CriteriaEvaluator):
         return min(1.0, (sum(similar) + agreeing) / count) if count else 1.0
 
 
-def _explained(compared: Mapping[str, Mapping[str, Any]]) -> dict[str, str]:
-    """The first pairs in UiPath's words: values as Python prints them, cut if they are long."""
+def explained(compared: Mapping[str, Mapping[str, Any]]) -> dict[str, str]:
+    """The first pairs of `first_fitting` in UiPath's words: values as Python prints them, cut if they are long."""
     return {
         key: f"Actual: {_printed(pair['actual'])}, Expected: {_printed(pair['expected'])}, Score: {pair['score']}"
         for key, pair in islice(compared.items(), MAX_EXPLAINED)
