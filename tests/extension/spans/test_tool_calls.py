@@ -241,12 +241,6 @@ def test_a_told_error_leaves_no_result() -> None:
     ]
 
 
-def test_python_reprs_are_read() -> None:
-    assert convert(a_tool_span(1, arguments=repr(PARIS), result=repr({"sun": True}))) == [
-        ("", "get_weather", PARIS, "{'sun': True}", None)
-    ]
-
-
 EXECUTES = {"gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": "get_weather"}
 
 
