@@ -15,7 +15,7 @@ from a2a_tool_capture.json_values import plain_text
 from a2a_tool_capture.recording import CallRecording
 from tool_call_evaluators.evaluator import FAILURES
 
-from .agent_spans import spans
+from .agent_spans import TurnSpans, spans_of_turn
 from .conversations import AgentAnswer, AgentConversations, AnswerError
 from .loading import failure
 
@@ -55,7 +55,7 @@ class ConnectedAgent(AgentExecutor):
     async def _answer(self, context_id: str, text: str) -> AgentAnswer | str:
         """The answer, or why it failed; its calls are recorded in either case."""
         returned: list[ToolCall] = []
-        with automatic.request() as seen, spans.request() as traced:
+        with automatic.request() as seen, spans_of_turn() as traced:
             try:
                 async with asyncio.timeout(self._timeout_s) as limit:
                     answer = await self._conversations.say(context_id, text)
@@ -75,7 +75,7 @@ class ConnectedAgent(AgentExecutor):
                 self._record(returned, seen, traced)
         return answer
 
-    def _record(self, calls: list[ToolCall], *others: CallRecording | None) -> None:
+    def _record(self, calls: list[ToolCall], *others: CallRecording | TurnSpans | None) -> None:
         """Record `calls`, and what `others` have in addition."""
         for other in others:
             calls = reconcile(calls, other.tool_calls if other else []).tool_calls

@@ -426,6 +426,12 @@ class Plain:
                 span.set_attribute("gen_ai.operation.name", "execute_tool")
                 span.set_attribute("gen_ai.tool.call.arguments", '{"order": "%s"}' % order)
                 span.set_attribute("gen_ai.tool.call.result", "shipped")
+                with get_tracer("mcp").start_as_current_span("MCP send tools/call look_up") as below:
+                    below.set_attribute("mcp.method.name", "tools/call")
+        with get_tracer("openinference").start_as_current_span("look_up") as span:
+            span.set_attribute("openinference.span.kind", "TOOL")
+            span.set_attribute("input.value", '{"args": [], "kwargs": {"order": "wrapped"}}')
+            span.set_attribute("output.value", "shipped")
         return AgentResponse("ok", [ToolCall("look_up", {"order": "returned"})])
 """
 
@@ -440,6 +446,7 @@ def test_the_spans_of_an_instrumented_agent_show_calls(tmp_path: Path) -> None:
         ("recorded", "shipped"),
         ("returned", "shipped"),
         ("traced", "shipped"),
+        ("wrapped", "shipped"),
     ]
 
 
