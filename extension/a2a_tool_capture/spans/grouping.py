@@ -19,6 +19,9 @@ class Lineage:
     def __init__(self, spans: Iterable[Span]) -> None:
         self._spans = {span.key: span for span in spans}
 
+    def add(self, span: Span) -> None:
+        self._spans[span.key] = span
+
     def ancestors(self, key: tuple[str, str]) -> Iterator[Span]:
         """The spans above `key`, nearest first, as far as they are at hand."""
         passed = {key}

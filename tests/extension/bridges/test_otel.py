@@ -25,11 +25,16 @@ def recorder() -> ToolCallRecorder:
 
 
 @pytest.fixture
-def tracer(recorder: ToolCallRecorder) -> Iterator[Tracer]:
+def provider(recorder: ToolCallRecorder) -> Iterator[TracerProvider]:
     provider = TracerProvider()
     provider.add_span_processor(ToolSpanProcessor(recorder))
-    yield provider.get_tracer("test")
+    yield provider
     provider.shutdown()
+
+
+@pytest.fixture
+def tracer(provider: TracerProvider) -> Tracer:
+    return provider.get_tracer("test")
 
 
 @pytest.fixture
@@ -82,6 +87,59 @@ def test_tool_spans_are_calls(
     assert told(recording) == [tuple(made_up if part == "id" else part for part in call)]
     assert made_up
     assert recording.tool_calls[0].source is ToolCallSource.OTEL_TRACE
+
+
+MCP = {"mcp.method.name": "tools/call", "gen_ai.tool.name": "search"}
+
+
+def test_nested_spans_of_one_call_are_that_call(tracer: Tracer, recording: CallRecording) -> None:
+    with tracer.start_as_current_span("search", attributes=TOOL) as outer:
+        with tracer.start_as_current_span("POST"), tracer.start_as_current_span("client", attributes=MCP) as inner:
+            inner.set_attribute("gen_ai.tool.call.arguments", '{"q": "kettle"}')
+        assert recording.tool_calls == []
+        outer.set_attribute("output.value", "KET-01")
+    (call,) = recording.tool_calls
+    assert (call.name, call.arguments, call.result) == ("search", {"q": "kettle"}, "KET-01")
+
+
+def test_a_tool_that_calls_others_does_not_keep_their_calls(tracer: Tracer, recording: CallRecording) -> None:
+    with tracer.start_as_current_span("plan", attributes=TOOL):
+        for query in ("kettle", "kettle"):
+            attributes = {**TOOL, "input.value": f'{{"q": "{query}"}}'}
+            with tracer.start_as_current_span("search", attributes=attributes):
+                pass
+        assert [call.name for call in recording.tool_calls] == ["search", "search"]
+    assert sorted(call.name for call in recording.tool_calls) == ["plan", "search", "search"]
+
+
+@pytest.mark.parametrize("first", ["one", "other"])
+def test_two_instrumentations_count_once(provider: TracerProvider, recording: CallRecording, first: str) -> None:
+    """Their spans stand beside each other, overlap, and end in either order; the second completes the first."""
+    contents = {"one": {**TOOL, "input.value": '{"q": "kettle"}'}, "other": {**TOOL, "input.value": "{'q': 'kettle'}"}}
+    open_spans = {
+        scope: provider.get_tracer(scope).start_span("search", attributes=content)
+        for scope, content in contents.items()
+    }
+    open_spans["other"].set_attribute("output.value", "KET-01")
+    open_spans.pop(first).end()
+    for span in open_spans.values():
+        span.end()
+    assert [(call.arguments, call.result) for call in recording.tool_calls] == [({"q": "kettle"}, "KET-01")]
+    with provider.get_tracer("one").start_as_current_span("search", attributes=contents["one"]):
+        pass
+    assert len(recording.tool_calls) == 2  # a repeat is real
+
+
+def test_content_is_without_the_wrapping_of_its_library(provider: TracerProvider, recording: CallRecording) -> None:
+    tracer = provider.get_tracer("openinference.instrumentation.llama_index")
+    content = {
+        "tool.name": "search",
+        "input.value": '{"kwargs": {"q": "kettle"}}',
+        "output.value": '{"raw_output": "KET-01"}',
+    }
+    with tracer.start_as_current_span("search", attributes=TOOL | content):
+        pass
+    assert [(call.arguments, call.result) for call in recording.tool_calls] == [({"q": "kettle"}, "KET-01")]
 
 
 @pytest.mark.parametrize(
