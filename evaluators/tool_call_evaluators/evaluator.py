@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal, Protocol, final, runtime_checkable
 
-from .model import EXPECT_KEYS, EvalCase, EvalResult
+from .model import EXPECT_KEYS, CallsUnseenError, EvalCase, EvalResult
 from .options import IN_FILES, OptionError, check_options
 
 Scope = Literal["turn", "conversation"]
@@ -126,9 +126,11 @@ class EvaluatorBase(ABC):
         return None
 
     def _failed(self, error: BaseException) -> EvalResult:
-        """The result for an exception of `measure`: skipped for SkipEvaluation, else errored."""
+        """The result for an exception of `measure`: skipped for SkipEvaluation and CallsUnseenError, else errored."""
         if isinstance(error, SkipEvaluation):
             return EvalResult.skipped(self.metric, str(error), version=self.version, label=error.label)
+        if isinstance(error, CallsUnseenError):
+            return EvalResult.unseen(self.metric, str(error), version=self.version)
         details = getattr(error, "details", None)
         return EvalResult.errored(
             self.metric,

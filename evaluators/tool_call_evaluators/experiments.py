@@ -29,8 +29,8 @@ from .options import or_known
 from .registry import get_evaluator
 from .runs.outcomes import RunConversation, TurnJson, follow, outcomes
 from .suite import Case, Suite, SuiteError
-from .turn_health import NO_CAPTURE
 from .verdict import Verdict, gate
+from .visibility import NO_CAPTURE, visibility_of
 
 if TYPE_CHECKING:
     from .report import Report
@@ -263,7 +263,7 @@ def _seen(case: Case, outcome: Any) -> list[EvalCase]:
     for made in done:
         planned = case.eval_case(
             case.turn_index(made.user_text or "", len(seen)),
-            tool_calls=made.tool_calls,
+            tool_calls=made.captured_calls,
             calls_unseen=made.calls_unseen,
             response_text=made.response_text,
             user_text=made.user_text,
@@ -275,7 +275,8 @@ def _seen(case: Case, outcome: Any) -> list[EvalCase]:
 
 def _turn(planned: Case, case: EvalCase, conversation_id: str, index: int, started_at: str) -> dict[str, Any]:
     """A turn as in the JSON of a run, without results."""
-    unseen = [Finding(NO_CAPTURE, case.calls_unseen).to_dict()] if case.calls_unseen else []
+    findings = [Finding(NO_CAPTURE, case.calls_unseen)] if case.calls_unseen else []
+    state = "TASK_STATE_COMPLETED"
     return {
         "turn_id": f"{conversation_id}.{index + 1}",
         "case_id": planned.id,
@@ -283,7 +284,7 @@ def _turn(planned: Case, case: EvalCase, conversation_id: str, index: int, start
         "agent": "in process",
         "binding": "in process",
         "protocol_version": "",
-        "state": "TASK_STATE_COMPLETED",
+        "state": state,
         "status": "done",
         "user_text": case.user_text or "",
         "response_text": case.response_text or "",
@@ -291,9 +292,10 @@ def _turn(planned: Case, case: EvalCase, conversation_id: str, index: int, start
         "first_event_at": None,
         "ended_at": _now(),
         "trace_id": "",
-        "tool_calls": [call.to_dict() for call in case.tool_calls],
+        "tool_calls": [call.to_dict() for call in case.captured_calls],
+        **visibility_of(state, len(case.captured_calls), findings, "outputs").to_dict(),
         "capture": {},
-        "findings": unseen,
+        "findings": [finding.to_dict() for finding in findings],
         "evaluations": [],
     }
 

@@ -7,7 +7,7 @@ import operator
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from enum import StrEnum
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple, NoReturn, TypeVar
 
 from a2a_tool_capture.models import ToolCall
 
@@ -144,6 +144,23 @@ _STATED = tuple(item.name for item in fields(EvalResult) if item.name != "explai
 _stated = operator.attrgetter(*_STATED)
 
 
+class CallsUnseenError(Exception):
+    """An evaluator read the tool calls of a case in which they are unknown; the message says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class UnseenCalls:
+    """`EvalCase.tool_calls` if there may be more than the `captured` ones: an evaluator that reads them is skipped."""
+
+    captured: tuple[ToolCall, ...]
+    why: str
+
+    def _refuse(self, *_: object) -> NoReturn:
+        raise CallsUnseenError(self.why)
+
+    __iter__ = __len__ = __bool__ = __getitem__ = __contains__ = _refuse
+
+
 class ExpectedOutput(NamedTuple):
     """The expected output of a call of the tool `name`."""
 
@@ -238,9 +255,9 @@ class EvalCase:
     """
 
     tool_calls: tuple[ToolCall, ...]
+    """Those that the agent made. If they are unknown, reading them skips the evaluator; see `captured_calls`."""
     calls_unseen: str | None
-    """Why the tool calls are unknown; None if `tool_calls` is complete. Evaluators with `reads_calls` are skipped with
-    this reason."""
+    """Why the tool calls are unknown; None if `tool_calls` is complete."""
     expected_tool_calls: ExpectedCalls | None
     tools: tuple[ToolDefinition, ...] | None
     user_text: str | None
@@ -293,8 +310,10 @@ class EvalCase:
         results: Iterable[EvalResult | Mapping[str, Any]] | None = None,
     ) -> None:
         constraints = (constraints,) if isinstance(constraints, str) else constraints
+        given = tool_calls.captured if isinstance(tool_calls, UnseenCalls) else tool_calls
+        captured = _models(given or (), ToolCall, _tool_call, "tool_calls")
         vars(self).update(  # the dataclass is frozen
-            tool_calls=_models(tool_calls or (), ToolCall, _tool_call, "tool_calls"),
+            tool_calls=captured if calls_unseen is None else UnseenCalls(captured, calls_unseen),
             calls_unseen=calls_unseen,
             expected_tool_calls=None if expected_tool_calls is None else expected_calls(expected_tool_calls),
             tools=None if tools is None else _models(tools, ToolDefinition, ToolDefinition.from_dict, "tools"),
@@ -317,9 +336,16 @@ class EvalCase:
             results=_models(results, EvalResult, EvalResult.from_dict, "results") if results else (),
         )
 
+    @property
+    def captured_calls(self) -> tuple[ToolCall, ...]:
+        """The tool calls that are known, whether or not there were more."""
+        calls: Any = self.tool_calls
+        return calls.captured if isinstance(calls, UnseenCalls) else calls
+
     def to_dict(self) -> dict[str, Any]:
-        """JSON form: the given fields, and always `tool_calls`."""
+        """JSON form: the given fields, and `tool_calls` unless they are unknown and none was captured."""
         given = {item.name: getattr(self, item.name) for item in fields(self)}
+        given["tool_calls"] = self.captured_calls if self.calls_unseen is None else self.captured_calls or None
         for name in ("history", "results"):
             given[name] = given[name] or None  # empty and not given are equivalent
         return {name: _json(value) for name, value in given.items() if value is not None}

@@ -105,9 +105,9 @@ class RunningProxy:
         )
         self.pipeline = self._pipeline()
         self._visibility = CallVisibility(
-            asks=settings.negotiate != "never",
+            negotiate=settings.negotiate,
             dialects=bool(settings.dialects),
-            traces=lambda: self._tracing is not None and self._tracing.heard,
+            logs=lambda: self._tracing is None or not self._tracing.heard,
         )
         self._keeps_open_turns = keeps_open_turns
         self.serving: Serving = (

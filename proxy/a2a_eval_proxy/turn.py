@@ -6,10 +6,13 @@ from dataclasses import dataclass, field, fields, replace
 from datetime import UTC, datetime
 from functools import lru_cache
 from itertools import zip_longest
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from a2a_tool_capture import Finding, ToolCall
 from a2a_tool_capture.models import rfc3339
+
+if TYPE_CHECKING:
+    from tool_call_evaluators.visibility import Visibility
 
 
 @dataclass(slots=True)
@@ -44,7 +47,7 @@ class CaptureFacts:
         }
 
 
-_IN_MEMORY = ("parent_span_id", "in_store")
+_IN_MEMORY = ("parent_span_id", "in_store", "shown_by")
 """Fields of a turn that are not in its JSON."""
 _OPTIONAL = ("simulated_user", "usage")
 """Fields that are in the JSON if they are not None."""
@@ -81,10 +84,19 @@ class Turn:
     findings: list[Finding] = field(default_factory=list)
     simulated_user: dict[str, Any] | None = None
     """In turns of a simulated user: `{"conversation": number}`, in the last one its `UserRecord`. None: not in JSON."""
+    shown_by: str = ""
+    """The evidence that calls would have been captured; "" without any. In JSON it is in `calls_evidence`."""
     usage: dict[str, int | float] | None = None
     """Of the agent's models, as far as its traces state them: `input_tokens`, `output_tokens`, `cost`."""
     in_store: bool = False
     """Whether the store may have it as open. Not in JSON."""
+
+    @property
+    def visibility(self) -> Visibility:
+        """Whether its tool calls are known."""
+        from tool_call_evaluators.visibility import visibility_of  # a quarter of a second, which `--help` does not need
+
+        return visibility_of(self.state, len(self.tool_calls), self.findings, self.shown_by)
 
     def to_dict(self) -> dict[str, Any]:
         """The turn as in every JSON output, without evaluations, which are separate."""
@@ -107,6 +119,7 @@ class Turn:
             "trace_id": self.trace_id,
             "tool_calls": [call.to_dict() for call in self.tool_calls],
             "call_times": [call_times(call) for call in self.tool_calls],
+            **self.visibility.to_dict(),
             "capture": self.capture.to_dict(self.tool_calls),
             "findings": [finding.to_dict() for finding in self.findings],
         }
@@ -124,6 +137,9 @@ class Turn:
         calls, times = data["tool_calls"], data.get("call_times", ())
         values["tool_calls"] = [_call(*one) for one in zip_longest(calls, times)]
         values["findings"] = [Finding.from_dict(finding) for finding in data["findings"]]
+        from tool_call_evaluators.visibility import stated_evidence  # as in `visibility`
+
+        values["shown_by"] = stated_evidence(data)
         for name in ("started_at", "first_event_at", "ended_at"):
             if data[name] is not None:
                 values[name] = _seconds(data[name])

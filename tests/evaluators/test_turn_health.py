@@ -15,12 +15,7 @@ from tool_call_evaluators.report import Report
 from tool_call_evaluators.report.junit import junit_xml
 from tool_call_evaluators.runs.outcomes import follow, run_verdict
 from tool_call_evaluators.suite import parse_suite
-from tool_call_evaluators.turn_health import (
-    calls_unseen,
-    failed_turn_result,
-    turn_failure_of,
-    without_vacuous_passes,
-)
+from tool_call_evaluators.turn_health import failed_turn_result, turn_failure_of
 from tool_call_evaluators.verdict import gate
 
 ERROR = Finding("agent_error", "HTTP status 500", Severity.ERROR)
@@ -48,23 +43,6 @@ def test_how_a_turn_failed(state: str | None, findings: list[Finding], code: str
         assert (result.status, result.label, result.reason) == (Status.FAILED, code, failure.message)
 
 
-@pytest.mark.parametrize(
-    ("state", "calls", "findings", "seen"),
-    [
-        (None, 0, [], True),
-        ("TASK_STATE_COMPLETED", 0, [NO_CAPTURE], False),
-        ("TASK_STATE_COMPLETED", 1, [NO_CAPTURE], True),
-        (None, 0, [Finding("malformed_response", "not JSON")], False),
-        ("TASK_STATE_COMPLETED", 0, [Finding("malformed_response", "not JSON")], True),
-        ("TASK_STATE_WORKING", 0, [Finding("client_gone", "the client left")], False),
-        ("TASK_STATE_COMPLETED", 2, [Finding("too_many_calls", "the rest is not kept")], False),
-        ("TASK_STATE_COMPLETED", 2, [Finding("repaired_entry", "read all the same", Severity.INFO)], True),
-    ],
-)
-def test_whether_calls_were_seen(state: str | None, calls: int, findings: list[Finding], *, seen: bool) -> None:
-    assert (calls_unseen(state, calls, findings) is None) is seen
-
-
 def test_every_evaluator_of_calls_is_skipped_where_they_could_not_be_seen() -> None:
     case = EvalCase(
         calls_unseen="nobody looked",
@@ -83,21 +61,6 @@ def test_every_evaluator_of_calls_is_skipped_where_they_could_not_be_seen() -> N
         assert found is not None
         assert (found.status, found.reason, found.label) == (Status.SKIPPED, "nobody looked", "calls_unseen")
     assert not get_evaluator("exact_match").reads_calls
-
-
-def test_nothing_passes_vacuously_in_a_turn_that_failed() -> None:
-    failure = turn_failure_of(None, "", [ERROR])
-    assert failure is not None
-    results = [
-        EvalResult("tool_error", 1.0, passed=True, threshold=1.0),
-        EvalResult("measured", 0.5),
-        EvalResult("tool_trajectory", 0.0, passed=False, threshold=1.0),
-        EvalResult("exact_match", 1.0, passed=True, threshold=1.0),
-    ]
-    readers = frozenset({"tool_error", "measured", "tool_trajectory"})
-    kept = without_vacuous_passes(results, readers, None, failure)
-    assert [result.status for result in kept] == ["skipped", "skipped", "failed", "passed"]
-    assert without_vacuous_passes(results, readers, "TASK_STATE_REJECTED", failure) == results
 
 
 # ── the verdict ─────────────────────────────────────────────────────────────────────────────────────────────

@@ -23,6 +23,7 @@ def turn(number: int, **fields: Any) -> Turn:
         "protocol_version": "1.0",
         "started_at": 1_763_700_000.0 + number,
         "ended_at": 1_763_700_000.5 + number,
+        "shown_by": "extension",
         "status": "pending",
     }
     return Turn(**{**defaults, **fields})

@@ -11,7 +11,7 @@ from contextvars import copy_context
 from dataclasses import dataclass, make_dataclass
 from functools import cache, cached_property
 from statistics import median
-from typing import Any, ClassVar, NoReturn
+from typing import Any, ClassVar
 
 from ..bands import band
 from ..evaluator import AsyncEvaluator, Measurement, SkipEvaluation
@@ -21,7 +21,7 @@ from ..judge.prompt import Prompt
 from ..judge.question import Answer
 from ..judge.usage import total
 from ..judged.base import JudgeableEvaluator
-from ..model import CALLS_UNSEEN, EvalCase
+from ..model import EvalCase, UnseenCalls
 from ..options import OptionError
 from ..registry import register
 from .llm import JudgeLLM
@@ -165,30 +165,18 @@ def score_input(case: EvalCase, scope: str) -> ScoreInput:
             ObservedCall(
                 id=call.id, name=call.name, arguments=dict(call.arguments or {}), result=call.result, error=call.error
             )
-            for call in case.tool_calls
+            for call in case.captured_calls
         ],
     )
     if case.calls_unseen is not None:
-        given.tool_calls = _UnseenCalls(case.calls_unseen)
+        unseen: Any = UnseenCalls(case.captured_calls, case.calls_unseen)
+        given.tool_calls = unseen  # a metric that reads none runs
     return given
 
 
 def _messages(turns: Iterable[EvalCase]) -> list[ChatMessage]:
     texts = ((("user", turn.user_text), ("assistant", turn.response_text)) for turn in turns)
     return [ChatMessage(role=role, content=text) for pair in texts for role, text in pair if text is not None]
-
-
-class _UnseenCalls(list[Any]):
-    """Stands for calls that are unknown: a metric that reads them is skipped, any other runs."""
-
-    def __init__(self, why: str) -> None:
-        super().__init__()
-        self.why = why
-
-    def _refuse(self, *_: object) -> NoReturn:
-        raise SkipEvaluation(self.why, CALLS_UNSEEN)
-
-    __iter__ = __len__ = __bool__ = __getitem__ = __contains__ = __eq__ = _refuse
 
 
 @cache

@@ -28,7 +28,7 @@ def turns_text(turns: Iterable[EvalCase], *, reasoning: bool = False) -> str:
                 "turn": number,
                 "user": turn.user_text,
                 **({"reasoning": turn.reasoning_steps} if reasoning and turn.reasoning_steps else {}),
-                "tool_calls": [_call(call) for call in turn.tool_calls],
+                **({"tool_calls": [*map(_call, turn.tool_calls)]} if turn.calls_unseen is None else {}),
                 "agent": turn.response_text,
             }
         )
@@ -45,7 +45,7 @@ def turn_data(case: EvalCase, *, reasoning: bool = False) -> dict[str, str]:
         data["user message"] = case.user_text
     if reasoning and case.reasoning_steps:
         data["reasoning of the agent"] = "\n".join(map(_json, case.reasoning_steps))
-    if case.tool_calls:
+    if case.calls_unseen is None and case.tool_calls:
         data["tool calls"] = calls_text(case.tool_calls)
     if case.response_text is not None:
         data["answer"] = case.response_text

@@ -35,11 +35,11 @@ def check_path(path: str, owner: str) -> None:
 def select(case: EvalCase, path: str) -> Any:
     """The value at `path`: a field of the case, then keys and indices into it, as in `response_text.items.0.id`.
 
-    A string is parsed as JSON to follow the path into it. Raises SkipEvaluation if the case lacks the field, and
-    NothingThereError if the path does not exist.
+    A string is parsed as JSON to follow the path into it. Raises SkipEvaluation if the case lacks the field,
+    CallsUnseenError for tool calls that are unknown, and NothingThereError if the path does not exist.
     """
     first, *steps = path.split(".")
-    value = getattr(case, first)
+    value = tuple(case.tool_calls) if first == "tool_calls" else getattr(case, first)
     if value is None:
         raise SkipEvaluation(f"not given: {first}")
     return _follow(value, steps, first)

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 from ..behavior_failures import FAILURE_METRICS, NO_FAILURES
 from ..evaluator import Measurement, Scope, SkipEvaluation, SyncEvaluator
 from ..matching.explain import counted, sentence
-from ..model import EvalCase, EvalResult, Status
+from ..model import CALLS_UNSEEN, CallsUnseenError, EvalCase, EvalResult, Status
 from ..registry import register
 from .tool_trajectory import ToolTrajectory
 
@@ -66,6 +66,8 @@ class TurnSuccessRatio(SyncEvaluator):
         if self.trajectory is None:
             return []
         result = ToolTrajectory(**self.trajectory).evaluate(case)
+        if result.label == CALLS_UNSEEN:
+            raise CallsUnseenError(result.reason)
         if result.status is not Status.FAILED:
             return []
         with_calls = [number for number, turn in enumerate(turns, start=1) if turn.tool_calls]

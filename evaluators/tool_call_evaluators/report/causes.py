@@ -89,9 +89,8 @@ class _Occurrence:
 def causes(report: Report) -> list[Cause]:
     """What concerns the run, then the failures of cases: first why a gate is not met, last what the verdict tolerates.
 
-    Failures of metrics that compare expected calls have the cause that the calls differ in the same way; if the turn
-    failed before any call, its failure is the cause. Any others have the same cause if their reasons are equivalent
-    (`behavior_failures.normalised`).
+    Failures of metrics that compare expected calls have the cause that the calls differ in the same way. Any others
+    have the same cause if their reasons are equivalent (`behavior_failures.normalised`).
     """
     rest = [reason for reason in report.reasons if reason["code"] not in IN_ERRORS]
     rest.sort(key=lambda reason: reason["code"].startswith("below_"))  # gates: the failures behind them follow
@@ -129,12 +128,6 @@ def _of_errors(report: Report) -> Iterator[tuple[Hashable, _Occurrence]]:
     conversations = {item.label: item for item in report.conversations}
     conversations |= {item.conversation_id: item for item in report.conversations if item.conversation_id}
     comparing = _comparing(report)
-    broken_off = {
-        (place["conversation"], place["turn"]): error["description"]
-        for error in report.unique_errors
-        if error["label"] == "failed_turn"
-        for place in error["occurrences"]
-    }
     for error in report.unique_errors:
         label, description = error["label"], error["description"]
         for occurrence in error["occurrences"]:
@@ -149,9 +142,6 @@ def _of_errors(report: Report) -> Iterator[tuple[Hashable, _Occurrence]]:
                 known = label in comparing and (turn or number == 0)
                 if known and (changes := report.differences(conversation, turn)):
                     text, key = _differences(changes)
-                    failure = broken_off.get((name, number))
-                    if failure and not note and all(change.kind == "removed" for change, _ in changes):
-                        text, key = failure, normalised(failure)
             case = (conversation.case_id if conversation else None) or name
             yield (key, bool(note)), _Occurrence(text, _metric(label), (name, number), case, note, where)
 

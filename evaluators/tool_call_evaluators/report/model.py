@@ -9,7 +9,7 @@ from datetime import datetime
 from functools import cached_property
 from typing import Any, Literal, TypeAlias
 
-from a2a_tool_capture.models import Finding, ToolCall
+from a2a_tool_capture.models import ToolCall
 
 from ..bands import band
 from ..behavior_failures import unique_errors as grouped_errors
@@ -25,7 +25,7 @@ from ..runs.comparison import case_name
 from ..runs.outcomes import ConversationResults, ConversationTurn, RunConversation, TurnJson, failures, follow
 from ..simulation.record import UserRecord
 from ..suite import Case, EvaluatorSpec, Suite
-from ..turn_health import NO_CAPTURE
+from ..visibility import NO_CAPTURE, Visibility
 from .wording import counted, one_line, printable, score_text
 
 ReasonJson: TypeAlias = Mapping[str, Any]
@@ -131,14 +131,15 @@ class Report:
         return sum(len(turn["tool_calls"]) for turn in self.turns)
 
     @cached_property
-    def not_visible(self) -> list[Finding]:
-        """Of each turn whose tool calls are unknown, why."""
-        return [turn.unseen for item in self.conversations for turn in item.turns if turn.unseen]
+    def not_visible(self) -> list[Visibility]:
+        """Of each turn whose tool calls are unknown, why; a failed turn has a reason of its own."""
+        turns = (turn for item in self.conversations for turn in item.turns if not turn.failure)
+        return [turn.unseen for turn in turns if turn.unseen]
 
     @property
     def could_be_allowed(self) -> bool:
         """Whether tool calls are unknown only where no source could show any (`no_capture`)."""
-        return all(finding.code == NO_CAPTURE for finding in self.not_visible)
+        return all(found.evidence == NO_CAPTURE for found in self.not_visible)
 
     @property
     def visibility_text(self) -> str:

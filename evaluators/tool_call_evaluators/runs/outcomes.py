@@ -15,8 +15,9 @@ from ..outcome import Outcome
 from ..simulation.record import SIMULATED_USER, UserRecord, is_driven, record_in
 from ..suite import Case, Expectation, Suite
 from ..suite.lint import unused_expectations
-from ..turn_health import AGENT_UNREACHABLE, TURN_SUCCEEDED, turn_failure_of, unseen_because
+from ..turn_health import AGENT_UNREACHABLE, TURN_SUCCEEDED, turn_failure_of
 from ..verdict import Verdict, gate
+from ..visibility import Calls, Visibility, visibility_in
 
 TurnJson: TypeAlias = Mapping[str, Any]
 """A turn as in /api/turns."""
@@ -60,12 +61,10 @@ class ConversationTurn:
         return None if self.turn is None else turn_failure(self.turn)
 
     @cached_property
-    def unseen(self) -> Finding | None:
+    def unseen(self) -> Visibility | None:
         """Why its tool calls are unknown: then no call means nothing, and captured calls may not be all."""
-        if self.turn is None:
-            return None
-        findings = map(Finding.from_dict, self.turn["findings"])
-        return unseen_because(self.turn["state"], len(self.turn["tool_calls"]), findings)
+        found = None if self.turn is None else visibility_in(self.turn)
+        return found if found is not None and found.calls is Calls.UNKNOWN else None
 
 
 @dataclass(frozen=True, slots=True)

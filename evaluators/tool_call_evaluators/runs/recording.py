@@ -10,7 +10,6 @@ from datetime import datetime
 from typing import Any
 
 from a2a_tool_capture.canonical import canonical, with_whole_numbers
-from a2a_tool_capture.models import Finding
 
 from ..model import ExpectedCall
 from ..suite import Case, CaseTurn, EvaluatorSpec, Expectation, Suite
@@ -18,7 +17,7 @@ from ..suite.case_ids import free_id, printable_id, slug
 from ..suite.lint import READ_BY
 from ..suite.writing import case_dict, suite_text
 from ..suite.yaml_document import MAX_BYTES, MAX_VALUES
-from ..turn_health import calls_unseen
+from ..visibility import Calls, visibility_in
 from .generated_values import Context, expected_value
 from .outcomes import RunConversation, TurnJson, follow
 
@@ -96,7 +95,7 @@ def _problem(conversation: RunConversation) -> str | None:
     if not all(turn["user_text"].strip() for turn in conversation.executed):
         return "conversations without a user message"
     for turn in conversation.executed:
-        if calls_unseen(turn["state"], len(turn["tool_calls"]), map(Finding.from_dict, turn["findings"])):
+        if visibility_in(turn).calls is Calls.UNKNOWN:
             return "conversations with unknown tool calls"
     return None
 

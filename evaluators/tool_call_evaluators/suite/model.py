@@ -288,7 +288,7 @@ class Case(Declared):
         """
         turns = tuple(turns)
         return EvalCase(
-            tool_calls=[call for turn in turns for call in turn.tool_calls],
+            tool_calls=[call for turn in turns for call in turn.captured_calls],
             calls_unseen=next((turn.calls_unseen for turn in turns if turn.calls_unseen is not None), None),
             response_text=turns[-1].response_text if turns else None,
             turns=turns,

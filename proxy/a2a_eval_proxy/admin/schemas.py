@@ -9,6 +9,7 @@ from a2a_tool_capture.models import Severity, ToolCallSource
 from tool_call_evaluators.matching.call_diff import ChangeKind
 from tool_call_evaluators.model import Status
 from tool_call_evaluators.runs.changes import CaseStatus
+from tool_call_evaluators.visibility import Calls
 
 from ..store.base import STATUSES
 from ..store.turn_filter import VERDICTS
@@ -116,11 +117,11 @@ SCHEMAS: dict[str, Schema] = {
         assessment=choice(ASSESSMENTS), evaluator=nullable(TEXT), note=TEXT, who=TEXT,
     ),
     "Turn": record(
-        optional=["call_times", "simulated_user", "usage", "annotations", "cut"],
+        optional=["call_times", "calls", "calls_evidence", "simulated_user", "usage", "annotations", "cut"],
         turn_id=TEXT, run=TEXT, case_id=nullable(TEXT), conversation_id=TEXT, task_id=TEXT, agent=TEXT, binding=TEXT,
         protocol_version=TEXT, state=nullable(TEXT), status=choice(STATUSES), user_text=TEXT, response_text=TEXT,
         **_TIMES, trace_id=TEXT, tool_calls=listed(named("ToolCall")),
-        call_times=listed(nullable(named("CallTimes"))),
+        call_times=listed(nullable(named("CallTimes"))), calls=choice(list(Calls)), calls_evidence=TEXT,
         capture=record(
             declared=BOOLEAN, requested_by_client=BOOLEAN, snapshot_seen=BOOLEAN,
             sources={"type": "object", "additionalProperties": COUNT}, matched_by_id=COUNT,

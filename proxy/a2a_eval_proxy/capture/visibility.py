@@ -1,4 +1,4 @@
-"""Whether the tool calls of an agent are visible at all: only then does no call mean that the agent made none."""
+"""Whether the tool calls of an agent would have been captured: only then does no call mean that the agent made none."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ import logging
 from collections.abc import Callable
 
 from a2a_tool_capture import Finding, Severity
-from tool_call_evaluators.turn_health import NO_CAPTURE, UNREAD_REPORTS, turn_failure_of
+from tool_call_evaluators.turn_health import turn_failure_of
+from tool_call_evaluators.visibility import NO_CAPTURE, UNREAD_REPORTS
 
 from ..turn import Turn
 from .dialect_hints import DIALECT_NOT_READ
@@ -23,41 +24,48 @@ _NO_OTHER_WAY = "no other source (traces, a dialect of its framework) shows tool
 
 
 class CallVisibility:
-    """Adds the finding `no_capture` to a closed turn without calls if its calls would not have been visible.
+    """States for a closed turn without calls what would have shown them, else adds the finding `no_capture`.
 
-    They are visible if the agent declares the extension and was asked for it, if it has sent traces (`traces`), if the
-    operator named its dialect (`dialects`), and after any turn of the agent that has a tool call. They are not
-    if the answer has parts of a dialect that is not read. A failed turn, and one with reports of calls that were not
-    read, do not get the finding. `asks`: requests ask for the extension where the agent declares it.
-    `logs`: the first finding is logged.
+    That is the extension, if the agent declares it, was asked for it, and its answer has no parts of a dialect that is
+    not read; the dialect that the operator named (`dialects`); or the agent's earlier turns, if one had calls that was
+    asked no more than this one. What traces show is stated when they are merged. A failed turn, and one with reports of
+    calls that were not read, do not get the finding.
+
+    `negotiate` as in the settings. The first finding is logged if `logs` returns true.
     """
 
-    def __init__(
-        self, *, asks: bool, dialects: bool, traces: Callable[[], bool] = lambda: False, logs: bool = True
-    ) -> None:
-        self._asks = asks
-        self._traces = traces
-        self._calls_shown = dialects
-        self._warned = not logs
+    def __init__(self, *, negotiate: str, dialects: bool, logs: Callable[[], bool] = lambda: True) -> None:
+        self._negotiate = negotiate
+        self._dialects = dialects
+        self._logs = logs
+        self._asked_and_shown: set[bool] = set()
+        """Whether the agent was asked in turns that had calls."""
+        self._warned = False
 
     def judge(self, turn: Turn) -> None:
-        """Add the finding to `turn` where it applies."""
-        if turn.tool_calls:
-            self._calls_shown = True
-            return
+        """Complete `turn`."""
         codes = {finding.code for finding in turn.findings}
-        prevented, unread = NOT_ASKED in codes, DIALECT_NOT_READ in codes
-        asked = self._asks or turn.capture.requested_by_client
-        visible = not prevented and (self._calls_shown or (turn.capture.declared and asked and not unread))
-        if visible or self._traces() or not codes.isdisjoint(UNREAD_REPORTS):
-            return
-        if turn_failure_of(turn.state, "", turn.findings) is not None:
-            return
-        reason = _NOT_ASKED if turn.capture.declared else _NOT_DECLARED
-        if prevented or unread:
-            reason = _NOT_ASKED_HERE if prevented else _DIALECT
-        message = f"{reason}, and {_NO_OTHER_WAY}"
-        turn.findings.append(Finding(NO_CAPTURE, message, Severity.WARNING, "capture"))
-        if not self._warned:
-            self._warned = True
-            logger.warning("%s: evaluators of tool calls skip turns without calls", message)
+        declared = turn.capture.declared
+        asks = self._negotiate == "always" or (self._negotiate == "declared" and declared)
+        asked = NOT_ASKED not in codes and (asks or turn.capture.requested_by_client)
+        if turn.tool_calls:
+            self._asked_and_shown.add(asked)
+        if self._dialects:
+            turn.shown_by = "dialect"
+        elif declared and asked and DIALECT_NOT_READ not in codes:
+            turn.shown_by = "extension"
+        elif not self._asked_and_shown.isdisjoint({asked, False}):
+            turn.shown_by = "earlier_calls"
+        elif not turn.tool_calls and codes.isdisjoint(UNREAD_REPORTS) and not _failed(turn):
+            reason = _NOT_ASKED if declared else _NOT_DECLARED
+            if NOT_ASKED in codes or DIALECT_NOT_READ in codes:
+                reason = _NOT_ASKED_HERE if NOT_ASKED in codes else _DIALECT
+            message = f"{reason}, and {_NO_OTHER_WAY}"
+            turn.findings.append(Finding(NO_CAPTURE, message, Severity.WARNING, "capture"))
+            if not self._warned and self._logs():
+                self._warned = True
+                logger.warning("%s: evaluators of tool calls skip turns without calls", message)
+
+
+def _failed(turn: Turn) -> bool:
+    return turn_failure_of(turn.state, "", turn.findings) is not None

@@ -12,7 +12,7 @@ from typing import Any
 
 from a2a_tool_capture import ToolCall
 from tool_call_evaluators.report.wording import duration_text, one_line, printable, score_text
-from tool_call_evaluators.turn_health import TURN_SUCCEEDED, calls_unseen, turn_failure_of
+from tool_call_evaluators.turn_health import TURN_SUCCEEDED, turn_failure_of
 
 from ..telemetry.turn_listener import TurnListener
 from ..turn import Turn
@@ -53,7 +53,7 @@ def turn_line(turn: Turn, verdict: str) -> str:
 
 
 def _calls(turn: Turn) -> str:
-    unseen = calls_unseen(turn.state, len(turn.tool_calls), turn.findings)
+    unseen = turn.visibility.unknown
     if not turn.tool_calls:
         return "tool calls not visible" if unseen else "no tool calls"
     names = [_call(call) for call in turn.tool_calls[:_MOST_NAMES]]

@@ -245,7 +245,7 @@ async def _drive(
     if watch.stops:
         return []
     async with agent_client(agent) as (client, server):
-        visibility = CallVisibility(asks=True, dialects=bool(agent.dialects), logs=False)
+        visibility = CallVisibility(negotiate="always", dialects=bool(agent.dialects), logs=lambda: False)
         name = server.name if server else client.url
         driver = _Driver(client, store, pipeline, run, users, advanced, privacy, visibility, name, server, watch)
         conversations = ((case, number) for case in suite.cases for number in todo.get(case.id, ()))

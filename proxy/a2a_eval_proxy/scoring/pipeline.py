@@ -13,6 +13,7 @@ from typing import Any
 
 from a2a_tool_capture import Finding
 from tool_call_evaluators.turn_health import TURN_SUCCEEDED, turn_failure_of
+from tool_call_evaluators.visibility import NO_CAPTURE
 
 from ..otlp.trace_service import Tracing
 from ..privacy.content_removal import lacks_content
@@ -120,7 +121,8 @@ class Pipeline:
         metrics = self._metrics
         metrics.turns_closed += 1
         for finding in turn.findings:
-            metrics.findings[finding.code] += 1
+            if finding.code != NO_CAPTURE or not self._scores:  # spans may show the calls until it is scored
+                metrics.findings[finding.code] += 1
         failure = turn_failure_of(turn.state, "", turn.findings)
         if failure is not None:
             metrics.turns_failed[failure.code] += 1
@@ -330,8 +332,9 @@ class Pipeline:
         if not job.late:
             for call in turn.tool_calls:
                 metrics.calls[str(call.source)] += 1
-        if turn is not job.stored:  # traces were merged into it
-            metrics.findings += _codes(turn.findings) - _codes(job.turn.findings)
+        if turn.findings:
+            counted = _codes(found for found in job.turn.findings if job.late or found.code != NO_CAPTURE)
+            metrics.findings += _codes(turn.findings) - counted
         metrics.count_results(results)
         self._listener.scored(turn, results, job.late)
         if not job.bound:  # spans are merged into the turn as it was captured

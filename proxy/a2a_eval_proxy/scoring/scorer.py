@@ -6,7 +6,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from a2a_tool_capture import Finding
 from tool_call_evaluators.evaluator import EvaluatorBase, is_built_in
 from tool_call_evaluators.judge.cache import JudgeCache, judged_apart
 from tool_call_evaluators.metrics.evaluate_conversation import evaluate_conversation
@@ -14,14 +13,8 @@ from tool_call_evaluators.model import EvalCase, EvalResult
 from tool_call_evaluators.run import evaluate, evaluate_sync
 from tool_call_evaluators.runs.outcomes import ConversationTurn, follow
 from tool_call_evaluators.suite import Case, EvaluatorSpec, Suite
-from tool_call_evaluators.turn_health import (
-    FAILED_STATES,
-    TURN_SUCCEEDED,
-    calls_unseen,
-    failed_turn_result,
-    turn_failure_of,
-    without_vacuous_passes,
-)
+from tool_call_evaluators.turn_health import TURN_SUCCEEDED, failed_turn_result, turn_failure_of
+from tool_call_evaluators.visibility import visibility_in
 
 from ..privacy.content_removal import lacks_content
 from ..turn import Turn
@@ -87,13 +80,13 @@ class Scorer:
         case = self._case_or_errors(turn, earlier, evaluators, history)
         with judged_apart(self._sample(turn.case_id, turn.conversation_id)):
             results = case if isinstance(case, list) else await evaluate(case, evaluators)
-        return _results(turn, results, evaluators)
+        return _results(turn, results)
 
     def score_now(self, turn: Turn, earlier: int) -> Results:
         """As `score`, where no evaluator of turns `is_async`."""
         evaluators = self.evaluators(turn.case_id).turn
         case = self._case_or_errors(turn, earlier, evaluators, ())
-        return _results(turn, case if isinstance(case, list) else evaluate_sync(case, evaluators), evaluators)
+        return _results(turn, case if isinstance(case, list) else evaluate_sync(case, evaluators))
 
     async def score_conversation(self, turns: Sequence[TurnJson]) -> Results | None:
         """Results for the turns of one conversation and one case (or none), as a whole.
@@ -140,7 +133,7 @@ class Scorer:
     def eval_case(self, turn: Turn, earlier: int, history: Iterable[TurnJson] = ()) -> EvalCase:
         """What the evaluators receive of a turn. Raises ValueError for malformed calls."""
         past = [_past(item) for item in history] if history else ()
-        unseen = calls_unseen(turn.state, len(turn.tool_calls), turn.findings)
+        unseen = turn.visibility.unknown
         case = self._cases.case(turn.case_id) if turn.case_id else None
         if case is None:
             return EvalCase(
@@ -186,7 +179,7 @@ class Scorer:
         seen = case.eval_case(
             placed.index,
             tool_calls=turn["tool_calls"],
-            calls_unseen=calls_unseen(turn["state"], len(turn["tool_calls"]), map(Finding.from_dict, turn["findings"])),
+            calls_unseen=visibility_in(turn).unknown,
             response_text=turn["response_text"],
             user_text=turn["user_text"],
         )
@@ -216,18 +209,18 @@ def in_its_case(turn: TurnJson, moved: Mapping[str, str]) -> TurnJson:
 
 
 def _past(turn: TurnJson) -> EvalCase:
-    return EvalCase(user_text=turn["user_text"], response_text=turn["response_text"], tool_calls=turn["tool_calls"])
+    return EvalCase(
+        user_text=turn["user_text"],
+        response_text=turn["response_text"],
+        tool_calls=turn["tool_calls"],
+        calls_unseen=visibility_in(turn).unknown,
+    )
 
 
-def _results(turn: Turn, results: Sequence[EvalResult], evaluators: Sequence[EvaluatorBase]) -> Results:
+def _results(turn: Turn, results: Sequence[EvalResult]) -> Results:
     """JSON forms; those of a turn that failed begin with the result that says so."""
     failure = turn_failure_of(turn.state, turn.response_text, turn.findings)
-    if failure is None:
-        return _json(results)
-    if not turn.tool_calls or turn.state not in FAILED_STATES:
-        readers = frozenset(evaluator.metric for evaluator in evaluators if evaluator.reads_calls)
-        results = without_vacuous_passes(results, readers, turn.state, failure)
-    return _json([failed_turn_result(failure), *results])
+    return _json(results if failure is None else [failed_turn_result(failure), *results])
 
 
 def _json(results: Iterable[EvalResult]) -> Results:

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from a2a_tool_capture.models import Finding, ToolCall
+from a2a_tool_capture.models import ToolCall
 from tool_call_evaluators.matching.arguments import Matcher, MatcherLike, as_matcher, call_matches
 from tool_call_evaluators.matching.call_diff import MAX_DIFFED, CallChange, diff_calls
 from tool_call_evaluators.metrics.tool_trajectory import ToolTrajectory, TrajectoryMode
 from tool_call_evaluators.model import EvalCase, ExpectedCall
 from tool_call_evaluators.report.wording import call_text, counted, one_line, printable
-from tool_call_evaluators.turn_health import calls_unseen, turn_failure_of
+from tool_call_evaluators.visibility import visibility_in
 
 TurnJson = Mapping[str, Any]
 """A turn as in /api/turns."""
@@ -50,7 +50,7 @@ def assert_tool_calls(
             problem = str(error)
     if problem is not None:
         raise ValueError(f"assert_tool_calls: {problem}")  # outside the handler: pytest shows no earlier error
-    unknown = next((why for turn in chosen if (why := _unknown(turn))), None)
+    unknown = next((why for turn in chosen if (why := visibility_in(turn).unknown)), None)
     if unknown is None and evaluator.measure(case).score == 1.0:
         return
     lines = diff_lines(case.expected_tool_calls or (), case.tool_calls, mode, matcher)
@@ -72,14 +72,6 @@ def _misuse(turns: Sequence[Any], expected: object) -> str | None:
     if name is not None:
         return f'write {{"name": {name!r}, "arguments": None}} in place of {name!r}, to accept any arguments'
     return None
-
-
-def _unknown(turn: TurnJson) -> str | None:
-    """Why the calls of a turn are unknown; None if they are known, as those of a task that failed."""
-    findings = [Finding.from_dict(finding) for finding in turn["findings"]]
-    failure = turn_failure_of(None, "", findings)
-    lost = f"tool calls may be lost, because the turn failed: {failure.message}" if failure else None
-    return calls_unseen(turn["state"], len(turn["tool_calls"]), findings) or lost
 
 
 def _first_difference(lines: Sequence[str]) -> str:

@@ -6,12 +6,13 @@ from dataclasses import replace
 
 from a2a_tool_capture import Finding, Severity, reconcile
 from a2a_tool_capture.spans.tool_calls import tool_calls
-from tool_call_evaluators.turn_health import NO_CAPTURE
+from tool_call_evaluators.visibility import NO_CAPTURE
 
 from ..capture.dialect_hints import DIALECT_NOT_READ
 from ..turn import Turn
 from .trace_records import Evidence
 from .usage import usage_of
+from .work_evidence import shows_genai_work
 
 
 def merge_traces(turn: Turn, evidence: Evidence, *, late: bool = False, absorb_all: bool = False) -> Turn:
@@ -29,7 +30,8 @@ def merge_traces(turn: Turn, evidence: Evidence, *, late: bool = False, absorb_a
         return turn
     conversion = tool_calls(evidence.spans, logs=evidence.logs)
     joined = reconcile(turn.tool_calls, conversion.tool_calls, absorb_all=absorb_all)
-    answered = {NO_CAPTURE, DIALECT_NOT_READ} if joined.tool_calls else {NO_CAPTURE}  # its calls can be seen
+    shown_by = turn.shown_by or ("spans" if shows_genai_work(evidence.spans) else "")
+    answered = {NO_CAPTURE, DIALECT_NOT_READ} if joined.tool_calls else {NO_CAPTURE} if shown_by else set()
     known = [finding for finding in turn.findings if finding.code not in answered]
     findings = [*known, *conversion.findings, *joined.findings]
     if evidence.by_time and conversion.tool_calls:
@@ -49,4 +51,5 @@ def merge_traces(turn: Turn, evidence: Evidence, *, late: bool = False, absorb_a
         trace_only=joined.trace_only,
     )
     usage = usage_of(evidence.spans) or turn.usage
-    return replace(turn, tool_calls=joined.tool_calls, findings=findings, capture=capture, usage=usage)
+    merged = replace(turn, tool_calls=joined.tool_calls, findings=findings, capture=capture, usage=usage)
+    return replace(merged, shown_by=shown_by)

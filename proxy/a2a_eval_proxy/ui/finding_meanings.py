@@ -25,7 +25,10 @@ _ROWS = (
         "the agent sent an error, nothing, or something that is not A2A",
     ),
     ("upstream_unreachable, upstream_timeout, upstream_failed, upstream_cut", "the connection to the agent failed"),
-    ("not_asked, no_capture", "the agent was not asked for calls; no call was captured, and none could have been"),
+    (
+        "not_asked, no_capture",
+        "the agent was not asked for calls; no call was captured, and nothing shows that none was made",
+    ),
     ("client_gone, incomplete", "the client disconnected before the end; the turn never ended"),
     (
         "earlier_calls_unknown",

@@ -93,11 +93,12 @@ def test_calls_that_are_missing_because_the_turn_failed_are_no_cause_of_their_ow
     suite = parse_suite(
         f"suite: s\nevaluators: [tool_trajectory]\ncases: [{{id: a, turns: [{{user: x, expect: {expect}}}]}}]"
     )
-    broken_off = {**turn("t", "x", [], [result("tool_trajectory", 0.0)], case="a"), "state": "TASK_STATE_FAILED"}
+    unseen = result("tool_trajectory", None) | {"label": "calls_unseen"}
+    broken_off = {**turn("t", "x", [], [unseen], case="a"), "state": "TASK_STATE_FAILED"}
     of_run, cause = causes(report([broken_off], suite))
     assert of_run.text.endswith("captured in this run: every turn that expects some failed or was not executed")
-    assert cause.sentence == "a: the task ended as TASK_STATE_FAILED: Here you are. (tool_trajectory)"
-    called = {**broken_off, "tool_calls": [call("refund")]}
+    assert cause.sentence == "a: the task ended as TASK_STATE_FAILED: Here you are."
+    called = broken_off | {"tool_calls": [call("refund")], "evaluations": [result("tool_trajectory", 0.0)]}
     assert [cause.text for cause in causes(report([called], suite))] == [
         "the task ended as TASK_STATE_FAILED: Here you are.",
         "pay missing; mail missing; refund not expected",

@@ -28,7 +28,7 @@ from tool_call_evaluators.model import EvalCase
 TURN_KEYS = {
     "turn_id", "run", "case_id", "conversation_id", "task_id", "agent", "binding", "protocol_version", "state",
     "status", "user_text", "response_text", "started_at", "first_event_at", "ended_at", "trace_id", "tool_calls",
-    "call_times", "capture", "findings", "evaluations",
+    "call_times", "calls", "calls_evidence", "capture", "findings", "evaluations",
 }  # fmt: skip
 CAPTURE_KEYS = {
     "declared", "requested_by_client", "snapshot_seen", "sources", "matched_by_id", "matched_by_signature",

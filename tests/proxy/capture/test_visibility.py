@@ -24,16 +24,32 @@ def test_a_turn_of_an_agent_that_declares_the_extension(code: str, added: bool) 
     """Parts in the form of another framework are a sign of calls; unread reports say so themselves."""
     turn = closed(kept_from_asking=False)
     turn.findings = [Finding(code, "in the response")]
-    CallVisibility(asks=True, dialects=False).judge(turn)
+    CallVisibility(negotiate="declared", dialects=False).judge(turn)
     assert ("no_capture" in [finding.code for finding in turn.findings]) is added
 
 
-@pytest.mark.parametrize("traces", [True, False])
-@pytest.mark.parametrize("kept_from_asking", [True, False])
-def test_a_turn_in_which_the_agent_was_not_asked(kept_from_asking: bool, traces: bool) -> None:
-    """Also where earlier turns had calls: this one could have none but by traces."""
-    visibility = CallVisibility(asks=True, dialects=False, traces=lambda: traces)
+@pytest.mark.parametrize(("kept_from_asking", "shown_by"), [(True, ""), (False, "extension")])
+def test_a_turn_in_which_the_agent_was_not_asked(kept_from_asking: bool, shown_by: str) -> None:
+    """Also where earlier turns had calls: they were asked."""
+    visibility = CallVisibility(negotiate="declared", dialects=False)
     visibility.judge(closed(kept_from_asking=False, calls=True))
     turn = closed(kept_from_asking=kept_from_asking)
     visibility.judge(turn)
-    assert ("no_capture" in [finding.code for finding in turn.findings]) is (kept_from_asking and not traces)
+    assert ("no_capture" in [finding.code for finding in turn.findings]) is kept_from_asking
+    assert turn.shown_by == shown_by
+
+
+@pytest.mark.parametrize(
+    ("first", "then", "shown_by"),
+    [("always", "always", "earlier_calls"), ("declared", "always", "earlier_calls"), ("always", "declared", "")],
+)
+def test_earlier_calls_show_that_there_would_be_more_if_the_agent_is_asked_no_less(
+    first: str, then: str, shown_by: str
+) -> None:
+    visibility = CallVisibility(negotiate=first, dialects=False)
+    turns = [closed(kept_from_asking=False, calls=calls) for calls in (True, False)]
+    for negotiate, turn in zip((first, then), turns, strict=True):
+        visibility._negotiate = negotiate
+        turn.capture.declared = False
+        visibility.judge(turn)
+    assert turns[1].shown_by == shown_by

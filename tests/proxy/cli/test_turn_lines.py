@@ -52,7 +52,7 @@ def test_a_verdict_names_what_decides_it() -> None:
     assert lines_of(turn("a"), result("judged", None)) == ["order-status  a  unscored  166 ms"]
     assert lines_of(turn("a")) == ["order-status  a  unscored  166 ms"]
     assert lines_of(turn(state="TASK_STATE_FAILED"), result("tool_error", 1.0)) == [
-        "order-status  no tool calls  failed (task_failed)  166 ms"
+        "order-status  tool calls not visible  failed (task_failed)  166 ms"
     ]
 
 

@@ -63,7 +63,7 @@ def turn(number: int, text: str, *calls: str, conversation: str = "c", **fields:
     made = [ToolCall(name, result="done") for name in calls]
     it = Turn(f"turn-{number:04}", "nightly", "http://agent", "JSONRPC", "1.0", float(number), tool_calls=made)
     it.status, it.ended_at, it.user_text, it.conversation_id = "pending", number + 0.5, text, conversation
-    it.response_text, it.state = f"re: {text}", "TASK_STATE_COMPLETED"
+    it.response_text, it.state, it.shown_by = f"re: {text}", "TASK_STATE_COMPLETED", "extension"
     for name, value in fields.items():
         setattr(it, name, value)
     return it

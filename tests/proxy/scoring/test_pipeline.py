@@ -68,7 +68,7 @@ def gate(monkeypatch: pytest.MonkeyPatch) -> Iterator[type[Gate]]:
 def turn(number: int, *calls: str, **fields: Any) -> Turn:
     made = [ToolCall(name, source=ToolCallSource.A2A_PROTOCOL) for name in calls]
     it = Turn(f"turn-{number:04}", "nightly", "http://agent", "JSONRPC", "1.0", float(number), tool_calls=made)
-    it.status, it.ended_at = "pending", number + 0.5
+    it.status, it.ended_at, it.shown_by = "pending", number + 0.5, "extension"
     for name, value in fields.items():
         setattr(it, name, value)
     return it

@@ -39,7 +39,9 @@ def scorer_of(text: str, folder: Path = Path()) -> Scorer:
 
 def turn(*calls: str, case_id: str | None = None, user_text: str = "Where is it?") -> Turn:
     made = [ToolCall(name, result="done") for name in calls]
-    return Turn("t", "r", "a", "JSONRPC", "1.0", 0.0, case_id=case_id, user_text=user_text, tool_calls=made)
+    it = Turn("t", "r", "a", "JSONRPC", "1.0", 0.0, case_id=case_id, user_text=user_text, tool_calls=made)
+    it.shown_by = "extension"
+    return it
 
 
 async def statuses(scorer: Scorer, scored: Turn, earlier: int = 0) -> dict[str, str]:

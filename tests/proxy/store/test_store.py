@@ -168,7 +168,7 @@ async def test_any_note_comes_back(kept: Kept, note: str, who: str) -> None:
 async def test_a_turn_comes_back_as_it_was(kept: Kept) -> None:
     call = ToolCall("search", {"q": "ü", "n": [1, 2.5, None]}, "1", "42", None, ToolCallSource.A2A_PROTOCOL)
     original = turn(1, tool_calls=[call], findings=[Finding("odd", "seen")], user_text="hi ☃", case_id="c", state="S")
-    original.usage = {"input_tokens": 12, "cost": 0.5}
+    original.usage, original.shown_by = {"input_tokens": 12, "cost": 0.5}, ""
     await kept.add(original)
     stored = await kept.store.turn("turn-0001")
     assert stored == {**original.to_dict(), "status": "pending", "evaluations": []}

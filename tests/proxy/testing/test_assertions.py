@@ -131,18 +131,22 @@ def test_what_the_turn_knows_of_missing_calls_is_told() -> None:
     assert "does not declare" not in "".join(failure([undeclared, turn("u", calls=[MAIL])], expected(LOOKUP)))
 
 
+LOST = "they may be lost, because the turn failed"
+
+
 def test_calls_that_are_unknown_are_never_as_expected() -> None:
     unseen = turn("t", findings=[finding("no_capture", message="the card declares no extension")])
     lost = turn("t", state=None, findings=[finding("upstream_cut", "error", message="the stream broke off")])
     for broken, why in (
         (unseen, "the tool calls are unknown: the card declares no extension"),
-        (lost, "tool calls may be lost, because the turn failed: upstream_cut: the stream broke off"),
+        (lost, f"the tool calls are unknown: {LOST}: upstream_cut: the stream broke off"),
     ):
         assert failure(broken, [])[0] == why
         assert failure([turn("u", calls=[MAIL]), broken], expected(MAIL), mode="subset")[0] == why
         assert failure(broken, expected(LOOKUP))[:3] == [why, "", '- lookup(order_id="A-1")   (not made)']
-    assert failure({**lost, "tool_calls": [MAIL]}, expected(MAIL))[0].startswith("tool calls may be lost")
-    assert_tool_calls(turn("t", state="TASK_STATE_FAILED"), [])
+    assert failure({**lost, "tool_calls": [MAIL]}, expected(MAIL))[0].startswith(f"the tool calls are unknown: {LOST}")
+    assert LOST in failure(turn("t", state="TASK_STATE_FAILED"), [])[0]
+    assert_tool_calls(turn("t", state="TASK_STATE_REJECTED"), [])
 
 
 def test_control_characters_of_an_agent_do_not_reach_the_terminal() -> None:

@@ -1,0 +1,102 @@
+"""Whether the tool calls of a turn are known. Everything that scores, compares or shows turns asks here."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from enum import StrEnum
+from typing import Any, NamedTuple
+
+from a2a_tool_capture.models import Finding
+from a2a_tool_capture.wire import TERMINAL_STATES
+
+from .turn_health import FAILED_STATES, turn_failure_of
+
+NO_CAPTURE = "no_capture"
+"""The finding of a turn without calls if nothing shows that calls would have been captured."""
+
+UNREAD_REPORTS = (
+    "malformed_entry",
+    "calls_not_a_list",
+    "uri_not_listed",
+    "calls_not_on_artifact",
+    "malformed_event",
+    "too_many_calls",
+)
+"""Findings of tool calls that the agent reported and that were not read: the turn has more calls than are known."""
+
+_LOST_ANSWER = frozenset({"malformed_response", "client_gone"})
+
+_UNSTATED = "unstated"
+"""The evidence of a turn of an earlier version: there, only `NO_CAPTURE` says that calls are unknown."""
+
+
+class Calls(StrEnum):
+    """What is known of the tool calls of a turn."""
+
+    SEEN = "seen"
+    """They are the captured ones."""
+    NONE_MADE = "none_made"
+    """The agent made no call: something shows that it would have been captured."""
+    UNKNOWN = "unknown"
+    """There may be others than the captured ones, if any were captured."""
+
+
+class Visibility(NamedTuple):
+    """What is known of the tool calls of a turn, and why.
+
+    `evidence` of calls that are seen is `tool_calls`; of none made, what would have shown them (`extension`, `spans`,
+    `dialect`, `earlier_calls`, or `outputs` of a program); of unknown ones, the code of the finding or failure, which
+    `message` describes."""
+
+    calls: Calls
+    evidence: str
+    message: str = ""
+
+    @property
+    def unknown(self) -> str | None:
+        """Why the calls are unknown, as the reason of a skipped result; None if they are known."""
+        return f"the tool calls are unknown: {self.message}" if self.calls is Calls.UNKNOWN else None
+
+    def to_dict(self) -> dict[str, str]:
+        """The keys of a turn in JSON that state it."""
+        return {"calls": self.calls.value, "calls_evidence": self.evidence}
+
+
+SEEN = Visibility(Calls.SEEN, "tool_calls")
+
+
+def visibility_of(state: str | None, calls: int, findings: Sequence[Finding], shown_by: str) -> Visibility:
+    """The visibility of a turn with that number of captured `calls`.
+
+    `shown_by`: the evidence that calls would have been captured; "" without any.
+
+    A turn that the agent failed may have lost calls with its answer, unless the task failed after calls were captured,
+    or was rejected, which is an intended end.
+    """
+    by_code = {finding.code: finding for finding in findings} if findings else {}
+    if unread := next((code for code in UNREAD_REPORTS if code in by_code), None):
+        return Visibility(Calls.UNKNOWN, unread, by_code[unread].message)
+    failure = turn_failure_of(state, "", findings)
+    if failure is not None and state != "TASK_STATE_REJECTED" and not (calls and state in FAILED_STATES):
+        return Visibility(Calls.UNKNOWN, failure.code, f"they may be lost, because the turn failed: {failure.message}")
+    if calls:
+        return SEEN
+    lost = _LOST_ANSWER.intersection(by_code) if state not in TERMINAL_STATES else ()
+    if code := next(iter(lost), "") or (NO_CAPTURE if NO_CAPTURE in by_code else ""):
+        return Visibility(Calls.UNKNOWN, code, by_code[code].message)
+    if shown_by:
+        return Visibility(Calls.NONE_MADE, shown_by)
+    return Visibility(Calls.UNKNOWN, NO_CAPTURE, "nothing shows that tool calls would have been captured")
+
+
+def stated_evidence(turn: Mapping[str, Any]) -> str:
+    """The evidence, in a turn's JSON form, that calls would have been captured; "" if it states none."""
+    if "calls" not in turn:
+        return _UNSTATED
+    return str(turn["calls_evidence"]) if turn["calls"] == Calls.NONE_MADE else ""
+
+
+def visibility_in(turn: Mapping[str, Any]) -> Visibility:
+    """The visibility of a turn in its JSON form."""
+    findings = [Finding.from_dict(finding) for finding in turn["findings"]]
+    return visibility_of(turn["state"], len(turn["tool_calls"]), findings, stated_evidence(turn))
