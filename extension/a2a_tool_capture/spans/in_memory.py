@@ -9,9 +9,7 @@ from typing import Any
 from .literals import as_text, parse
 from .model import (
     KIND_CLIENT,
-    KIND_CONSUMER,
     KIND_INTERNAL,
-    KIND_PRODUCER,
     KIND_SERVER,
     KIND_UNSPECIFIED,
     MAX_DEPTH,
@@ -26,14 +24,9 @@ from .model import (
 )
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_STATUS = {"ERROR": STATUS_ERROR, "2": STATUS_ERROR, "OK": STATUS_OK, "1": STATUS_OK}
-_KINDS = {
-    "INTERNAL": KIND_INTERNAL,
-    "SERVER": KIND_SERVER,
-    "CLIENT": KIND_CLIENT,
-    "PRODUCER": KIND_PRODUCER,
-    "CONSUMER": KIND_CONSUMER,
-}
+_KINDS = {"INTERNAL": KIND_INTERNAL, "SERVER": KIND_SERVER, "CLIENT": KIND_CLIENT}
+"""The others mean nothing to the reader."""
+_STATUS = {"OK": STATUS_OK, "1": STATUS_OK, "ERROR": STATUS_ERROR, "2": STATUS_ERROR}
 
 
 def span_of(value: Any, place: int = 0) -> Span:
@@ -51,7 +44,7 @@ def span_of(value: Any, place: int = 0) -> Span:
         attributes |= _call_attributes(name, value)
         if value.get("error"):
             code, message = "ERROR", as_text(value["error"])
-    start_ns = _time_ns(_get(value, "start_time", "StartTime"))
+    start_ns, events = _time_ns(_get(value, "start_time", "StartTime")), _get(value, "events")
     return Span(
         trace_id=_id(_get(context, "trace_id") or _get(value, "trace_id", "TraceId"), 32),
         span_id=_id(_get(context, "span_id") or _get(value, "span_id", "Id"), 16) or f"place {place:010}",
@@ -62,7 +55,7 @@ def span_of(value: Any, place: int = 0) -> Span:
         start_ns=start_ns,
         end_ns=max(start_ns, _time_ns(_get(value, "end_time", "EndTime"))),
         attributes=attributes,
-        events=tuple(map(_event, _get(value, "events") or ())),
+        events=tuple(map(_event, events)) if isinstance(events, list | tuple) else (),
         status_code=_STATUS.get(_word(code or _get(value, "Status")), STATUS_UNSET),
         status_message=str(message or ""),
     )

@@ -5,26 +5,26 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from weakref import WeakSet, WeakValueDictionary
+from weakref import WeakSet
 
 from a2a_tool_capture import ToolCall
 from a2a_tool_capture.spans.in_memory import span_of
 from a2a_tool_capture.spans.tool_calls import tool_calls
 from opentelemetry.context import Context
-from opentelemetry.sdk.trace import ReadableSpan, Span, SpanProcessor, TracerProvider
+from opentelemetry.sdk.trace import Span, SpanProcessor, TracerProvider
 from opentelemetry.trace import get_tracer_provider
 
 
 class TurnSpans:
-    """The spans that began in a turn and have ended."""
+    """The spans that began in a turn."""
 
     def __init__(self) -> None:
-        self.ended: list[ReadableSpan] = []
+        self.begun: list[Span] = []
 
     @property
     def tool_calls(self) -> list[ToolCall]:
-        """The calls as the proxy reads them in spans that it receives."""
-        return tool_calls(map(span_of, self.ended)).tool_calls
+        """The calls in those that have ended, as the proxy reads them in spans that it receives."""
+        return tool_calls(span_of(span) for span in self.begun if span.end_time).tool_calls
 
 
 _current: ContextVar[TurnSpans | None] = ContextVar("spans of the turn", default=None)
@@ -42,20 +42,10 @@ def spans_of_turn() -> Iterator[TurnSpans]:
 
 
 class _Collector(SpanProcessor):
-    def __init__(self) -> None:
-        self._turns: WeakValueDictionary[int, TurnSpans] = WeakValueDictionary()
-        """By span id; dropped with the turn, so that spans that never end take no memory."""
-
     def on_start(self, span: Span, parent_context: Context | None = None) -> None:
         turn = _current.get()
         if turn is not None:
-            self._turns[span.get_span_context().span_id] = turn
-
-    def on_end(self, span: ReadableSpan) -> None:
-        context = span.get_span_context()
-        turn = None if context is None else self._turns.pop(context.span_id, None)
-        if turn is not None:
-            turn.ended.append(span)
+            turn.begun.append(span)
 
 
 _watched: WeakSet[TracerProvider] = WeakSet()
