@@ -7,7 +7,7 @@ import json
 import time
 from collections import defaultdict
 from collections.abc import AsyncIterator, Callable
-from contextlib import AsyncExitStack, aclosing, asynccontextmanager
+from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass, field
 from random import Random
 from typing import Any
@@ -57,7 +57,12 @@ class Record:
 
     turn: Turn
     began: float
+    sent: float = 0.0
+    """When the exchange that sent the message was over: answered, read to its end, left, or broken."""
     ended: float = 0.0
+    """When the client was shown the end."""
+    entered: int = -1
+    """The proxy that the message was sent to."""
     task_id: str = ""
     context_id: str = ""
     refusal: str = ""
@@ -96,6 +101,7 @@ class Connections:
     def __init__(self, entrances: Callable[[], list[Entrance]]) -> None:
         self._entrances = entrances
         self._channels: dict[str, grpc.aio.Channel] = {}
+        self._left: list[grpc.aio.Channel] = []
         unlimited = {"max_connections": None}
         self._kept = httpx.AsyncClient(trust_env=False, timeout=PATIENCE_S, limits=httpx.Limits(**unlimited))
         fresh = httpx.Limits(**unlimited, max_keepalive_connections=0)
@@ -106,6 +112,7 @@ class Connections:
         """A transport for one request to a random proxy."""
         entrances = self._entrances()
         number = dice.randrange(len(entrances))
+        record.entered = number if record.entered < 0 else record.entered
         record.note(f"{what} by {door.binding}{', new connection' if door.fresh else ''}, proxy {number}")
         entrance = entrances[number]
         http = self._fresh if door.fresh else self._kept
@@ -122,12 +129,16 @@ class Connections:
                 self._channels[address] = _channel(address)
             yield GrpcTransport(self._channels[address], None)
 
+    def forget(self) -> None:
+        """Connects again for what comes: a proxy was killed. Requests under way keep their connections."""
+        self._left += [*self._channels.values()]
+        self._channels = {}
+
     async def close(self) -> None:
-        async with AsyncExitStack() as stack:
-            for client in (self._kept, self._fresh):
-                stack.push_async_callback(client.aclose)
-            for channel in self._channels.values():
-                stack.push_async_callback(channel.close)
+        for client in (self._kept, self._fresh):
+            await client.aclose()
+        for channel in [*self._left, *self._channels.values()]:
+            await channel.close()
 
 
 def _channel(address: str) -> grpc.aio.Channel:
@@ -147,6 +158,14 @@ class Agent:
         """Returns once the agent takes the next message to this task."""
         await self._get(f"/_oracle/rests/{task_id}")
 
+    async def task_of(self, turn: int) -> str | None:
+        """The task of a turn, "" if it is answered with a Message; None where the agent does not get it any more."""
+        for _ in range(20):
+            if (task := (await self.log())["task_of"].get(str(turn))) is not None:
+                return task
+            await asyncio.sleep(0.05)
+        return None
+
     async def log(self) -> dict[str, Any]:
         """`agent.Log` as JSON."""
         return await self._get("/_oracle/log")
@@ -164,33 +183,44 @@ class World:
     agent: Agent
     hooks: Hooks
     seed: int
+    serving: asyncio.Event = field(default_factory=asyncio.Event)
+    """Not set while a proxy is away: clients send nothing new then."""
+    last_kill: float = -1.0
+    """Of any proxy, on the clock of `time.monotonic`."""
+
+    def __post_init__(self) -> None:
+        self.serving.set()
 
 
-async def converse(conversation: Conversation, world: World) -> list[Record]:
-    """Every turn of the conversation that was sent, in order; one whose client gets an error is the last."""
-    records: list[Record] = []
+async def converse(conversation: Conversation, world: World) -> AsyncIterator[Record]:
+    """Every turn of the conversation that was sent, in order, when it is over. One whose client gets an error, or whose
+    message a kill has kept from the agent, is the last."""
     context_id = f"context of {conversation.number}" if conversation.own_context else ""
+    task_id = ""
     for turn in conversation.turns:
         await asyncio.sleep(turn.wait)
-        record = Record(turn, time.monotonic(), context_id=context_id)
-        if turn.continues:
-            record.task_id = records[-1].task_id
-        records.append(record)
+        await world.serving.wait()
+        record = Record(turn, time.monotonic(), context_id=context_id, task_id=task_id if turn.continues else "")
+        client = _Client(record, world)
         try:
             async with asyncio.timeout(SHOWN_WITHIN_S):
-                await _Client(record, world).carry_out()
+                arrived = await client.carry_out_through_kills()
         except TimeoutError:
+            arrived = False
             record.refusal = f"not shown the end within {SHOWN_WITHIN_S:.0f} s"
         except Exception as error:
+            arrived = False
             record.refusal = repr(error)[:500]
         record.ended = time.monotonic()
+        record.sent = record.sent or record.ended
         if record.refusal:
             record.note(record.refusal)
-            break
-        context_id = record.context_id or context_id
-        if record.task_id:
-            await world.agent.until_rests(record.task_id)
-    return records
+        yield record
+        if not arrived:
+            return
+        context_id, task_id = record.context_id or context_id, record.task_id
+        if task_id:
+            await world.agent.until_rests(task_id)
 
 
 class _Client:
@@ -201,6 +231,45 @@ class _Client:
         self._turn = record.turn
         self._world = world
         self._dice = Random(f"{world.seed}/{record.turn.number}/requests")
+
+    async def carry_out_through_kills(self) -> bool:
+        """Returns when the client was shown the end, or has lost it to a kill; whether the message has arrived."""
+        try:
+            await self.carry_out()
+        except Exception as error:
+            if not self._killed:
+                raise
+            self._record.note(f"a proxy was killed: {error!r}"[:200])
+            self._over()
+            return await self._recover()
+        return True
+
+    @property
+    def _killed(self) -> bool:
+        return self._world.last_kill >= self._record.began
+
+    async def _recover(self) -> bool:
+        """Goes on by GetTask where a request was broken by a kill; whether the agent has the message."""
+        task_id = await self._world.agent.task_of(self._turn.number)
+        if task_id is None:
+            return False
+        await self._world.agent.open_gate(self._turn.number)
+        if not task_id:  # answered with a Message, which nothing shows again
+            return True
+        self._record.task_id = task_id
+        while True:
+            try:
+                await self._poll()
+                return True
+            except Exception as error:
+                if not self._killed:
+                    raise
+                self._record.note(f"still away: {error!r}"[:200])
+                await asyncio.sleep(0.2)
+
+    def _over(self) -> None:
+        """The exchange with the message is over."""
+        self._record.sent = self._record.sent or time.monotonic()
 
     async def carry_out(self) -> None:
         """Returns when the client was shown the end."""
@@ -226,13 +295,13 @@ class _Client:
                     await self._subscribe()
             case Manner.NOTIFIED:
                 await self._send(blocking=False)
-                await self._world.hooks.until_ended(self._turn.number)
-                self._record.note("notified of the end")
+                await self._until_notified()
 
     async def _send(self, *, blocking: bool) -> bool:
         """Whether the answer shows the end."""
         async with self._at(self._turn.send, "sends, waiting" if blocking else "sends, not waiting") as transport:
             answer = await transport.send_message(self._request(blocking=blocking), context=_CONTEXT)
+        self._over()
         shown = self._shows_end(answer.task) if answer.HasField("task") else self._is_answer(answer.message)
         await self._register_late()
         return shown
@@ -241,7 +310,9 @@ class _Client:
         """Whether an event shows the end."""
         async with self._at(self._turn.send, "streams") as transport:
             stream = transport.send_message_streaming(self._request(blocking=True), context=_CONTEXT)
-            return await self._read(stream, leave_after=self._turn.drop_after if leaves else 0)
+            shown = await self._read(stream, leave_after=self._turn.drop_after if leaves else 0)
+        self._over()
+        return shown
 
     async def _subscribe(self) -> None:
         """A subscription until the end; a task that ended meanwhile is asked for."""
@@ -254,6 +325,19 @@ class _Client:
         except UnsupportedOperationError:
             self._record.note("told that the task is over")
         await self._poll()
+
+    async def _until_notified(self) -> None:
+        while True:
+            try:
+                async with asyncio.timeout(1.0):
+                    await self._world.hooks.until_ended(self._turn.number)
+                self._record.note("notified of the end")
+                return
+            except TimeoutError:
+                if self._killed:  # the agent tries once
+                    self._record.note("not notified")
+                    await self._poll()
+                    return
 
     async def _poll(self) -> None:
         while True:

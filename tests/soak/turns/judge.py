@@ -65,7 +65,47 @@ class Truth:
     refusal: str = ""
     """The error that its client got; "" where it was shown the end."""
     may_be_lost: bool = False
-    """Whether the documents let it be lost: it was in progress where a process was killed."""
+    """Whether the documents let it be lost: see `excuses`."""
+    may_stay_open: bool = False
+    """Whether the documents let its end be lost."""
+
+
+@dataclass(frozen=True)
+class Kill:
+    """Of a proxy, or of one of its serving processes if not `whole`, between two moments."""
+
+    since: float
+    until: float
+    proxy: int
+    whole: bool
+
+
+WRITTEN_WITHIN_S = 0.5
+"""How long what has ended may be in memory: 20 ms, or longer while the store is slow (proxy/docs/storage.md)."""
+
+WRITTEN_AFTER_OTHERS_WITHIN_S = 1.5
+"""As much for a turn that continues a task, and for those of its conversation that come later: they are stored up to a
+second later (proxy/docs/capture.md)."""
+
+
+def excuses(
+    began: float, sent: float, ended: float, proxy: int, kills: Iterable[Kill], *, follows: bool
+) -> tuple[bool, bool]:
+    """Whether a turn may be lost, and whether its end may. `follows`: it is not the first of its conversation.
+
+    What storage.md lets a killed proxy lose are turns in progress, from `began` until the exchange of the message was
+    `sent`, and what `ended` since the last write. A killed serving process loses neither: its turns are closed.
+    """
+    within = WRITTEN_AFTER_OTHERS_WITHIN_S if follows else WRITTEN_WITHIN_S
+
+    def meets(kill: Kill, start: float, end: float) -> bool:
+        return kill.whole and start <= kill.until and kill.since <= end + within
+
+    kills = list(kills)
+    return (
+        any(kill.proxy == proxy and meets(kill, began, sent) for kill in kills),
+        any(meets(kill, ended, ended) for kill in kills),
+    )
 
 
 @dataclass(frozen=True)
@@ -118,7 +158,7 @@ class Verdict:
     kinds: dict[int, str]
     charges: list[Charge] = field(default_factory=list)
     excused: int = 0
-    """Turns that the documents let be lost, and that were."""
+    """Turns that the documents let be lost, whole or their end, and that were."""
     remarks: Counter[str] = field(default_factory=Counter)
     """Findings of turns with nothing wrong."""
 
@@ -151,29 +191,42 @@ def judge(truths: Sequence[Truth], stored: Iterable[Stored]) -> Verdict:
             if call is not None:
                 places[call].append(turn.number)
     for truth in truths:
-        charges = [*_of_turn(truth, by_number[truth.number]), *_of_calls(truth, by_number[truth.number], places)]
-        for charge in charges:
+        mine = by_number[truth.number]
+        excused = _is_excused(truth, mine)
+        verdict.excused += excused
+        for charge in [*_of_turn(truth, mine), *_of_calls(truth, mine, places)]:
+            if excused and charge.fault in _EXCUSED:
+                continue
             witnesses = [turn for number in (charge.turn, *charge.also) for turn in by_number[number]]
             verdict.charges.append(replace(charge, declared=_declaration(charge.fault, witnesses)))
-        verdict.excused += not by_number[truth.number] and truth.may_be_lost
     wrong = {turn for charge in verdict.charges for turn in (charge.turn, *charge.also)}
     for number in verdict.kinds.keys() - wrong:
         verdict.remarks.update({code for turn in by_number[number] for code in turn.findings})
     return verdict
 
 
+_EXCUSED = frozenset({Fault.MISSING, Fault.LOST, Fault.OPEN})
+
+
+def _is_excused(truth: Truth, mine: Sequence[Stored]) -> bool:
+    """Whether the turn is lost, or as it was before its end, and may be."""
+    if not mine:
+        return truth.may_be_lost
+    return (truth.may_be_lost or truth.may_stay_open) and all(turn.status == "open" for turn in mine)
+
+
 def _of_turn(truth: Truth, mine: Sequence[Stored]) -> Iterator[Charge]:
     number = truth.number
     if truth.refusal:
         yield Charge(number, Fault.REFUSED, truth.refusal)
-    if not mine and truth.executed and not truth.may_be_lost:
+    if not mine and truth.executed:
         yield Charge(number, Fault.MISSING, f"no turn is stored; calls {_named(truth.calls)}")
     if len(mine) > 1:
         yield Charge(number, Fault.TWICE, ", ".join(turn.turn_id for turn in mine))
     for turn in mine:
         if turn.status == "open":
             yield Charge(number, Fault.OPEN, f"{turn.turn_id} is open in {turn.state}; it ended: {truth.end}")
-        elif turn.state != STATES[truth.end]:
+        elif truth.executed and turn.state != STATES[truth.end]:
             yield Charge(number, Fault.STATE, f"{turn.turn_id} is in {turn.state}; it ended: {truth.end}")
         for call in turn.calls:
             if call is None or (call[0] == number and call not in truth.calls):

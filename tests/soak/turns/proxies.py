@@ -3,13 +3,18 @@ clients' side."""
 
 from __future__ import annotations
 
+import os
 import re
+import signal
 import sys
+import time
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import ExitStack, asynccontextmanager, contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from random import Random
-from typing import Any
+from types import TracebackType
+from typing import Any, Self
 
 import httpx
 from a2a_eval_proxy.net.http_server import HttpServer
@@ -17,13 +22,14 @@ from support.patience import PATIENCE_S
 from support.ports import held_ports
 from support.postgres_server import running_postgres
 from support.processes import ChildProcess
-from support.proxy import Proxy
+from support.proxy import COMMAND, Proxy
 
 from .agent import REST_PATH, RPC_PATH
 from .clients import Entrance, Hooks
 
 RUN = "turns"
 _SUITE = "suite: turns\nevaluators: [tool_error]\n"
+_PORTS = ("--listen", "--admin", "--grpc", "--push-listen")
 
 
 @contextmanager
@@ -37,24 +43,109 @@ def running_agent() -> Iterator[tuple[str, str]]:
         agent.process.stdin.close()
 
 
-class Proxies:
-    """Some proxies with one store, before the agent."""
+@dataclass(frozen=True)
+class Setup:
+    """`proxies` of so many `processes` each; more than one share a PostgreSQL. `transcode`: the agent has only gRPC.
+    `command` is the program."""
 
-    def __init__(self, proxies: list[Proxy], push_ports: list[int], *, transcode: bool) -> None:
-        self._proxies = proxies
-        self._push_ports = push_ports
-        self._transcode = transcode
+    proxies: int = 1
+    processes: int = 1
+    transcode: bool = False
+    command: Path = COMMAND
+
+    def __str__(self) -> str:
+        how = f"{self.proxies} proxies, {self.processes} processes{', transcoding' if self.transcode else ''}"
+        return f"{how}, {self.command}"
+
+
+class Proxies:
+    """Some proxies with one store before the agent, as a context manager; each keeps its ports when it is killed."""
+
+    def __init__(self, setup: Setup, folder: Path) -> None:
+        self._setup = setup
+        self._folder = folder
+        self._stack = ExitStack()
+        held = self._stack.enter_context(held_ports(setup.proxies * len(_PORTS)))
+        self._ports = [held[at : at + len(_PORTS)] for at in range(0, len(held), len(_PORTS))]
+        self._proxies: list[Proxy] = []
+        self._past: list[str] = []
+        """What killed ones had logged."""
+
+    def before(self, agent_url: str, agent_grpc: str, *, push_url: str) -> None:
+        """Names the agent, and the address that it notifies."""
+        self._upstream = f"grpc://{agent_grpc}" if self._setup.transcode else agent_url
+        self._push_url = push_url
+
+    def __enter__(self) -> Self:
+        (self._folder / "suite.yaml").write_text(_SUITE)
+        self._store = (
+            self._stack.enter_context(running_postgres()).new_database()
+            if self._setup.proxies > 1
+            else str(self._folder / "turns.db")
+        )
+        self._proxies = [self._started(number) for number in range(self._setup.proxies)]
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        for one in self._proxies:
+            one.__exit__(None, None, None)
+        self._stack.close()
+
+    def _started(self, number: int) -> Proxy:
+        options = {
+            **{flag: f"127.0.0.1:{port}" for flag, port in zip(_PORTS, self._ports[number], strict=True)},
+            "--store": self._store,
+            "--run": RUN,
+            "--suite": str(self._folder / "suite.yaml"),
+            "--log-level": "warning",
+            "--push-url": self._push_url,
+            "--push-allow": "127.0.0.1",
+            "--processes": str(self._setup.processes),
+        }
+        flags = ["--quiet", *(["--transcode"] if self._setup.transcode else [])]
+        words = [word for option in options.items() for word in option]
+        command = [sys.executable, self._setup.command]  # as users start it
+        return Proxy(self._upstream, self._folder / "turns.db", *words, *flags, command=command).__enter__()
 
     def entrances(self) -> list[Entrance]:
-        rpc, rest = ("/", "") if self._transcode else (RPC_PATH, REST_PATH)
+        """Of all proxies, also of one that is away."""
+        rpc, rest = ("/", "") if self._setup.transcode else (RPC_PATH, REST_PATH)
         return [Entrance(one.url + rpc, one.url + rest, one.grpc_address) for one in self._proxies]
 
     def push_ports(self) -> list[int]:
-        return self._push_ports
+        return [ports[_PORTS.index("--push-listen")] for ports in self._ports]
 
-    def turns(self, **query: Any) -> list[dict[str, Any]]:
+    def kill(self, dice: Random) -> tuple[int, bool]:
+        """Kills a proxy, or one of the serving processes of one that has several. Its number; whether all of it."""
+        number = dice.randrange(len(self._proxies))
+        proxy = self._proxies[number]
+        if self._setup.processes > 1:
+            _, *serving = proxy.children()
+            os.kill(dice.choice(serving), signal.SIGKILL)
+            return number, False
+        proxy.kill()
+        return number, True
+
+    def restore(self, number: int) -> None:
+        """Starts a killed proxy again, or waits until it serves with all its processes."""
+        if self._setup.processes == 1:
+            self._past.append(self._proxies[number].stderr())
+            self._proxies[number].__exit__(None, None, None)
+            self._proxies[number] = self._started(number)
+            return
+        until = time.monotonic() + PATIENCE_S
+        while (
+            len(self._proxies[number].children()) <= self._setup.processes or self._proxies[number].readiness() != 200
+        ):
+            if time.monotonic() > until:
+                raise AssertionError("a killed serving process is not replaced")
+            time.sleep(0.05)
+
+    def turns(self) -> list[dict[str, Any]]:
         """The stored turns of the run."""
-        return self._proxies[0].turns(run=RUN, limit=1000, **query)
+        return self._proxies[0].turns(run=RUN, limit=1000)
 
     def flush(self) -> None:
         """Waits until all that is captured is stored and scored."""
@@ -62,39 +153,7 @@ class Proxies:
             one.flush()
 
     def stderr(self) -> str:
-        return "\n".join(one.stderr() for one in self._proxies)
-
-
-@contextmanager
-def running_proxies(
-    agent: tuple[str, str], push_url: str, folder: Path, *, count: int, processes: int, transcode: bool, command: Path
-) -> Iterator[Proxies]:
-    """`count` proxies of so many processes each; more than one share a PostgreSQL."""
-    (folder / "suite.yaml").write_text(_SUITE)
-    with ExitStack() as stack:
-        ports = stack.enter_context(held_ports(count))
-        arguments = ["--run", RUN, "--suite", folder / "suite.yaml", "--log-level", "warning", "--quiet"]
-        arguments += ["--grpc", "127.0.0.1:0", "--push-url", push_url, "--push-allow", "127.0.0.1"]
-        if processes > 1:
-            arguments += ["--processes", str(processes)]
-        if transcode:
-            arguments += ["--transcode"]
-        if count > 1:
-            arguments += ["--store", stack.enter_context(running_postgres()).new_database()]
-        upstream = f"grpc://{agent[1]}" if transcode else agent[0]
-        proxies = [
-            stack.enter_context(
-                Proxy(
-                    upstream,
-                    folder / "turns.db",
-                    *map(str, arguments),
-                    *("--push-listen", f"127.0.0.1:{port}"),
-                    command=[sys.executable, command],  # as users start it
-                )
-            )
-            for port in ports
-        ]
-        yield Proxies(proxies, ports, transcode=transcode)
+        return "\n".join([*self._past, *(one.stderr() for one in self._proxies)])
 
 
 @asynccontextmanager
@@ -117,8 +176,11 @@ async def receiving(hooks: Hooks, push_ports: Callable[[], list[int]], seed: int
         else:
             url = f"http://127.0.0.1:{dice.choice(push_ports())}{scope['path']}"
             headers = [(name, value) for name, value in scope["headers"] if not re.match(rb"host|content-length", name)]
-            response = await client.request(scope["method"], url, content=body, headers=headers)
-            status, answer = response.status_code, response.content
+            try:
+                response = await client.request(scope["method"], url, content=body, headers=headers)
+                status, answer = response.status_code, response.content
+            except httpx.TransportError:  # it was killed
+                status = 502
         await send({"type": "http.response.start", "status": status, "headers": []})
         await send({"type": "http.response.body", "body": answer})
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from soak.turns.judge import STATES, Charge, Fault, Stored, Truth, judge
+from soak.turns.judge import STATES, Charge, Fault, Kill, Stored, Truth, excuses, judge
 from soak.turns.plan import End, conversations
 
 ENDS = {1: End.ASKS, 2: End.COMPLETED, 3: End.MESSAGE, 4: End.FAILED}
@@ -147,13 +147,51 @@ def test_a_turn_that_never_reached_the_agent_need_not_be_stored() -> None:
     assert [charge.fault for charge in judge(truths, content).charges] == [Fault.REFUSED]
 
 
-def test_a_turn_that_a_kill_may_lose_is_excused_only_if_it_is_lost() -> None:
+KILL = Kill(10.0, 10.1, 0, whole=True)
+
+
+@pytest.mark.parametrize(
+    ("began", "sent", "ended", "excused"),
+    [
+        (9.0, 9.4, 9.4, (False, False)),
+        (9.0, 9.8, 9.8, (True, True)),
+        (9.0, 9.1, 9.8, (False, True)),
+        (9.0, 10.0, 14.0, (True, False)),
+        (9.0, 9.4, 14.0, (False, False)),
+        (10.2, 10.3, 10.4, (False, False)),
+    ],
+)
+def test_a_kill_explains_what_was_in_progress_and_what_was_not_written(
+    began: float, sent: float, ended: float, excused: tuple[bool, bool]
+) -> None:
+    assert excuses(began, sent, ended, 0, [KILL], follows=False) == excused
+    assert excuses(began, sent, ended, 0, [], follows=False) == (False, False)
+    assert excuses(began, sent, ended, 0, [replace(KILL, whole=False)], follows=False) == (False, False)
+    assert not excuses(began, sent, ended, 1, [KILL], follows=False)[0]
+
+
+def test_a_turn_that_follows_others_may_be_written_later() -> None:
+    assert excuses(8.0, 9.0, 9.0, 0, [KILL], follows=True) == (True, True)
+    assert excuses(8.0, 8.4, 8.4, 0, [KILL], follows=True) == (False, False)
+
+
+def test_a_turn_that_a_kill_may_lose_is_excused_if_it_is_lost() -> None:
     truths = [*TRUTHS[:3], replace(TRUTHS[3], may_be_lost=True)]
     verdict = judge(truths, [turn for turn in right().values() if turn.number != 4])
     assert (verdict.charges, verdict.excused) == ([], 1)
     content = right()
     content[4] = changed(4, content, calls=())
-    assert {charge.fault for charge in judge(truths, content.values()).charges} == {Fault.LOST}
+    assert [charge.fault for charge in judge(truths, content.values()).charges] == [Fault.LOST, Fault.LOST]
+
+
+def test_an_end_that_a_kill_may_lose_is_excused_if_the_turn_is_open() -> None:
+    truths = [*TRUTHS[:3], replace(TRUTHS[3], may_stay_open=True)]
+    content = right()
+    content[4] = changed(4, content, status="open", state="TASK_STATE_WORKING", calls=())
+    verdict = judge(truths, content.values())
+    assert (verdict.charges, verdict.excused) == ([], 1)
+    del content[4]
+    assert [charge.fault for charge in judge(truths, content.values()).charges] == [Fault.MISSING]
 
 
 def test_a_turn_of_the_api_is_read() -> None:

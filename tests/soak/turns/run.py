@@ -1,0 +1,150 @@
+"""One soak of planned conversations: agent, proxies, clients, kills, and the verdict on what is stored."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import Counter, defaultdict
+from collections.abc import Sequence
+from contextlib import AsyncExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from random import Random
+from typing import Any
+
+from .clients import Agent, Connections, Hooks, Record, World, converse
+from .judge import Kill, Stored, Truth, Verdict, excuses, judge
+from .plan import NUMBERS_PER_CONVERSATION, Conversation
+from .proxies import Proxies, Setup, receiving, running_agent
+
+QUIET_WITHIN_S = 20.0
+"""How long the store may take to close what has ended: longer than any wait that the documents name."""
+
+KILLS = 4
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What was sent, executed and stored, and what is wrong with it. `log` is the proxies' standard error."""
+
+    records: list[Record]
+    truths: list[Truth]
+    stored: list[Stored]
+    verdict: Verdict
+    log: str
+    seconds: float
+    """Of the load."""
+    kills: int
+
+    @property
+    def is_right(self) -> bool:
+        """Nothing is wrong, but what a kill explains and a finding declares."""
+        charges = self.verdict.charges
+        return (
+            all(charge.declared for charge in charges)
+            and (not charges or self.kills > 0)
+            and "Traceback" not in self.log
+        )
+
+
+async def soak(
+    planned: Sequence[Conversation], setup: Setup, folder: Path, *, seed: int, clients: int, kill: bool
+) -> Outcome:
+    """Carries out the conversations, so many at once, and judges. `folder` is an empty one for stores.
+
+    `kill`: a proxy, or one of its serving processes, is killed a few times in the middle.
+    """
+    async with AsyncExitStack() as stack:
+        agent = stack.enter_context(running_agent())
+        hooks, proxies = Hooks(), Proxies(setup, folder)
+        url = await stack.enter_async_context(receiving(hooks, proxies.push_ports, seed))
+        hooks.url = url
+        proxies.before(*agent, push_url=f"{url}/push")
+        await asyncio.to_thread(stack.enter_context, proxies)
+        world = World(Connections(proxies.entrances), Agent(agent[0]), hooks, seed)
+        stack.push_async_callback(world.agent.close)
+        stack.push_async_callback(world.connections.close)
+        began = time.monotonic()
+        killing = _Killing(proxies, world, Random(f"{seed}/kills"))
+        goals = [sum(len(one.turns) for one in planned) * part // (KILLS + 1) for part in range(1, KILLS + 1)]
+        records = await _load(planned, world, clients, killing, goals if kill else [])
+        seconds = time.monotonic() - began
+        turns = await _quiet(proxies)
+        truths = _truths(records, await world.agent.log(), killing.kills)
+        stored = [Stored.of(turn) for turn in turns]
+        return Outcome(records, truths, stored, judge(truths, stored), proxies.stderr(), seconds, len(killing.kills))
+
+
+async def _load(
+    planned: Sequence[Conversation], world: World, clients: int, killing: _Killing, goals: list[int]
+) -> list[Record]:
+    """All conversations; `goals` are the numbers of turns after which something is killed."""
+    waiting = iter(planned)
+    records: list[Record] = []
+    kills: list[asyncio.Task[None]] = []
+
+    async def client() -> None:
+        for one in waiting:
+            async for record in converse(one, world):
+                records.append(record)
+                if goals and len(records) >= goals[0]:
+                    del goals[0]
+                    kills.append(asyncio.create_task(killing.kill()))
+
+    await asyncio.gather(*(client() for _ in range(clients)))
+    await asyncio.gather(*kills)
+    return sorted(records, key=lambda record: record.turn.number)
+
+
+class _Killing:
+    """Kills proxies, and starts them again."""
+
+    def __init__(self, proxies: Proxies, world: World, dice: Random) -> None:
+        self.kills: list[Kill] = []
+        self._proxies = proxies
+        self._world = world
+        self._dice = dice
+        self._one_at_a_time = asyncio.Lock()
+
+    async def kill(self) -> None:
+        """Returns when the proxy serves again."""
+        async with self._one_at_a_time:
+            self._world.serving.clear()
+            since = self._world.last_kill = time.monotonic()
+            number, whole = await asyncio.to_thread(self._proxies.kill, self._dice)
+            self.kills.append(Kill(since, time.monotonic(), number, whole))
+            await asyncio.to_thread(self._proxies.restore, number)
+            self._world.last_kill = time.monotonic()
+            self._world.connections.forget()
+            self._world.serving.set()
+
+
+async def _quiet(proxies: Proxies) -> list[dict[str, Any]]:
+    """The stored turns, once none is open or `QUIET_WITHIN_S` have passed."""
+    until = time.monotonic() + QUIET_WITHIN_S
+    while True:
+        await asyncio.to_thread(proxies.flush)
+        turns = await asyncio.to_thread(proxies.turns)
+        unfinished = Counter(turn["status"] for turn in turns if turn["status"] != "done")
+        if not unfinished or time.monotonic() > until:
+            return turns
+        await asyncio.sleep(0.5)
+
+
+def _truths(records: Sequence[Record], log: dict[str, Any], kills: Sequence[Kill]) -> list[Truth]:
+    calls: defaultdict[int, list[tuple[int, int]]] = defaultdict(list)
+    for turn, number in log["calls"]:
+        calls[turn].append((turn, number))
+    truths = []
+    for record in records:
+        turn, executed = record.turn, str(record.turn.number) in log["task_of"]
+        made = tuple(calls[turn.number])
+        if executed and not record.refusal and len(made) != turn.call_count:
+            raise AssertionError(f"turn {turn.number}: planned {turn.call_count} calls, executed {made}")
+        follows = turn.number % NUMBERS_PER_CONVERSATION > 0
+        times = record.began, record.sent, record.ended
+        may_be_lost, may_stay_open = excuses(*times, record.entered, kills, follows=follows)
+        truths.append(
+            Truth(turn.number, turn.kind, turn.end, made, executed, record.refusal, may_be_lost, may_stay_open)
+        )
+    return truths
