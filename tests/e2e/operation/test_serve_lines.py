@@ -17,7 +17,7 @@ from support.patience import PATIENCE_S
 from support.processes import ChildProcess
 from support.proxy import Proxy
 
-TURN = re.compile(r"^\d\d:\d\d:\d\d  (\S+)  (.+)  (\w+)(?: \(.+\))?  \d+ ms$", re.MULTILINE)
+TURN = re.compile(r"^\d\d:\d\d:\d\d  (\S+)  (.+)  (\w+)(?: \(.+\))?  (?:\d+ ms|\d+\.\d s)$", re.MULTILINE)
 ENDED = "stopping: waiting"
 
 

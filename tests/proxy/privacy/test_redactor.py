@@ -97,7 +97,7 @@ def test_what_nests_too_deep_is_masked_unread() -> None:
 def test_twice_is_as_once(value: Any) -> None:
     rules = redactor([{"detector": name, "action": "hash"} for name in EVERY.split(",")] + [{"pattern": "[0-9]{3}"}])
     once = rules.value(value)
-    assert rules.value(once) == once
+    assert json.dumps(rules.value(once)) == json.dumps(once)  # NaN among them
 
 
 # ── hashes ──────────────────────────────────────────────────────────────────────────────────────────────────
