@@ -18,12 +18,13 @@ from .spans import tool_calls_of_spans
 class TraceTurn:
     """The user message of a turn, the tool calls that followed, and the answer. None: there was no such text.
 
-    `reasoning_steps` are texts of the agent's reasoning, in order."""
+    `reasoning_steps` are texts of the agent's reasoning, in order. `calls_unseen`: why there may be further calls."""
 
     user_text: str | None = None
     tool_calls: tuple[ToolCall, ...] = ()
     response_text: str | None = None
     reasoning_steps: tuple[str, ...] = ()
+    calls_unseen: str | None = None
 
     def to_dict(self) -> dict[str, Any]:
         return {
@@ -31,6 +32,7 @@ class TraceTurn:
             "tool_calls": [call.to_dict() for call in self.tool_calls],
             "response_text": self.response_text,
             **({"reasoning_steps": list(self.reasoning_steps)} if self.reasoning_steps else {}),
+            **({"calls_unseen": self.calls_unseen} if self.calls_unseen else {}),
         }
 
     @classmethod
@@ -38,7 +40,7 @@ class TraceTurn:
         """Inverse of `to_dict`. Raises KeyError or ValueError for a malformed call."""
         calls = tuple(ToolCall.from_dict(call) for call in data.get("tool_calls") or ())
         steps = tuple(data.get("reasoning_steps") or ())
-        return cls(data.get("user_text"), calls, data.get("response_text"), steps)
+        return cls(data.get("user_text"), calls, data.get("response_text"), steps, data.get("calls_unseen"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,10 +114,12 @@ class AgentTrace:
         result, error}`). They are read as the proxy reads those that it receives: every instrumentation of
         proxy/docs/traces.md, calls that several spans saw once, content from the LLM messages. Give the spans with
         their context, parent and instrumentation scope. Calls are in order of start; those without a time come first.
-        Warns if spans show no call. Raises ValueError if the input is not a list of spans, or one in OTLP's form, which
-        the proxy's receiver reads.
+
+        If spans show neither a call nor that one would have been seen, the calls are unknown, with a warning. Raises
+        ValueError if the input is not a list of spans, or one in OTLP's form, which the proxy's receiver reads.
         """
-        return cls((TraceTurn(user_text, tuple(tool_calls_of_spans(spans, logs)), response_text),))
+        seen = tool_calls_of_spans(spans, logs)
+        return cls((TraceTurn(user_text, tuple(seen.tool_calls), response_text, calls_unseen=seen.unseen),))
 
     def case(self, index: int = -1, **expected: Any) -> EvalCase:
         """The case of the turn `index`, by default the last; the turns before it are its history.
@@ -131,6 +135,7 @@ class AgentTrace:
         fields of EvalCase."""
         return EvalCase(
             tool_calls=self.tool_calls,
+            calls_unseen=next((turn.calls_unseen for turn in self.turns if turn.calls_unseen is not None), None),
             response_text=self.final_response,
             turns=[_case(turn) for turn in self.turns],
             **expected,
@@ -149,9 +154,10 @@ class AgentTrace:
 
     def to_output_map(self) -> dict[str, Any]:
         """The answer, calls and reasoning as `eval_test_case` reads them and a task of `experiment` returns them."""
+        unseen = any(turn.calls_unseen is not None for turn in self.turns)
         return {
             "output": self.final_response or "",
-            "toolCalls": list(self.tool_calls),
+            **({} if unseen else {"toolCalls": list(self.tool_calls)}),
             "reasoningSteps": list(self.reasoning_steps),
         }
 
@@ -168,6 +174,7 @@ class AgentTrace:
 def _case(turn: TraceTurn) -> EvalCase:
     return EvalCase(
         tool_calls=turn.tool_calls,
+        calls_unseen=turn.calls_unseen,
         user_text=turn.user_text,
         response_text=turn.response_text,
         reasoning_steps=turn.reasoning_steps or None,

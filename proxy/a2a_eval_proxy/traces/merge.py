@@ -6,13 +6,13 @@ from dataclasses import replace
 
 from a2a_tool_capture import Finding, Severity, reconcile
 from a2a_tool_capture.spans.tool_calls import tool_calls
+from a2a_tool_capture.spans.work_evidence import shows_genai_work
 from tool_call_evaluators.visibility import NO_CAPTURE
 
 from ..capture.dialect_hints import DIALECT_NOT_READ
 from ..turn import Turn
 from .trace_records import Evidence
 from .usage import usage_of
-from .work_evidence import shows_genai_work
 
 
 def merge_traces(turn: Turn, evidence: Evidence, *, late: bool = False, absorb_all: bool = False) -> Turn:

@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 
 import pytest
 from support.provision import source_of
-from tool_call_evaluators import AgentTrace
+from tool_call_evaluators import AgentTrace, Status, ToolError, eval_test_case
 
 
 def plain(name, arguments, number):
@@ -20,11 +20,16 @@ def test_spans_without_a_tool_call_say_so():
     spans = [{"name": "call", "attributes": {"function": "pay", "args": "{}"}}]
     with pytest.warns(UserWarning, match=r"none of 1 span\(s\) shows a tool call.*these have function, args"):
         assert AgentTrace.from_spans(spans).tool_calls == ()
-    with pytest.warns(UserWarning, match="these have no attributes"):
-        AgentTrace.from_spans([{"name": "llm"}])
+    with pytest.warns(UserWarning, match="the tool calls are unknown.*these have no attributes"):
+        trace = AgentTrace.from_spans([{"name": "llm"}])
+    for case in (trace.case(), trace.conversation(), eval_test_case("Hi", trace.to_output_map())):
+        assert ToolError().evaluate(case).status is Status.SKIPPED
+    assert AgentTrace.from_dict(trace.to_dict()) == trace
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        AgentTrace.from_spans([])
+        agent = {"name": "agent", "attributes": {"gen_ai.operation.name": "invoke_agent"}}
+        for spans in ([], [agent]):
+            assert AgentTrace.from_spans(spans).case().calls_unseen is None
 
 
 def test_a_tool_that_a_model_is_only_offered_was_not_called():

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from a2a_tool_capture.spans.conventions import recognise
-from a2a_tool_capture.spans.model import Span
+from .conventions import recognise
+from .model import Span
 
 _AGENT = (
     ("gen_ai.operation.name", "invoke_agent"),
