@@ -263,7 +263,7 @@ def outcome_differences(expected: ExpectedCall, actual: ToolCall, rule: Matcher)
     found = []
     for part, wanted in expected.outcome.items():
         if part == "succeeded":
-            failure = why_failed(actual)
+            failure = why_failed(actual.error, actual.result)
             if actual.result is None and actual.error is None:
                 found.append(Difference("", "unknown", wanted, part=part))
             elif wanted == bool(failure):

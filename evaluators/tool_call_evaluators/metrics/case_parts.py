@@ -88,7 +88,7 @@ def calls_named(case: EvalCase, names: AbstractSet[str], *, only_succeeded: bool
     criteria, which may name a tool by the `tool.id` of its spans."""
     calls = case.tool_calls
     if only_succeeded:
-        calls = tuple(call for call in calls if not why_failed(call))
+        calls = tuple(call for call in calls if not why_failed(call.error, call.result))
     if names.isdisjoint(call.id for call in calls):
         return calls
     return tuple(replace(call, name=call.id) if call.id in names else call for call in calls)

@@ -63,7 +63,7 @@ class ToolError(SyncEvaluator):
 
     def _why_failed(self, call: ToolCall) -> str:
         """Why `call` counts as failed; empty if it succeeded."""
-        if why := why_failed(call):
+        if why := why_failed(call.error, call.result):
             return why
         detector = self.error_detector
         if isinstance(detector, str) and found_in(detector, call.result or ""):

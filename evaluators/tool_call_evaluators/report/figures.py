@@ -64,7 +64,7 @@ def tool_figures(report: Report) -> list[ToolFigures]:
         for call in turn["tool_calls"]:
             name = call["name"]
             calls[name] += 1
-            errors[name] += call["error"] is not None
+            errors[name] += bool(call["error"])
             seconds = seconds_between(call.get("started_at"), call.get("ended_at"))
             if seconds is not None:
                 times.setdefault(name, []).append(seconds)

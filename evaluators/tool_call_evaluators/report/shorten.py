@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from sys import intern
 from typing import Any
 
+from ..matching.call_failure import has_failed
 from ..model import VACUOUS, Status
 from ..runs.outcomes import TurnJson
 from .wording import finite
@@ -37,9 +38,10 @@ class Shortener:
 
 
 def with_outcome(call: Mapping[str, Any], result: str | None, error: str | None) -> Mapping[str, Any]:
-    """A call with a shorter result and error; `shortened` if one differs from that of `call`."""
-    same = result == call["result"] and error == call["error"]
-    return call if same else {**call, "result": result, "error": error, "shortened": True}
+    """A call with another result and error; where they differ from those of `call`, `shortened` and `failed`."""
+    if result == call["result"] and error == call["error"]:
+        return call
+    return {**call, "result": result, "error": error, "shortened": True, "failed": has_failed(call)}
 
 
 def shortened_turn(turn: TurnJson) -> TurnJson:

@@ -11,6 +11,7 @@ from typing import Any
 
 from a2a_tool_capture.canonical import canonical, with_whole_numbers
 
+from ..matching.call_failure import has_failed
 from ..model import ExpectedCall
 from ..suite import Case, CaseTurn, EvaluatorSpec, Expectation, Suite
 from ..suite.case_ids import free_id, printable_id, slug
@@ -113,7 +114,7 @@ def _case(group: Sequence[RunConversation], ids: set[str]) -> _Recorded:
         context = Context(said, datetime.fromisoformat(first["started_at"]))
         turns.append(CaseTurn(first["user_text"], Expectation(tool_calls=_expected(typical, context))))
     failed = {
-        call["name"]: None for turns in repetitions for turn in turns for call in turn["tool_calls"] if call["error"]
+        call["name"]: None for turns in repetitions for turn in turns for call in turn["tool_calls"] if has_failed(call)
     }
     if failed:
         comments.append(f"without tool_error, as these tools failed: {', '.join(failed)}")

@@ -82,7 +82,7 @@ def _call(call: Mapping[str, Any], times: Mapping[str, Any], since: _Since) -> d
     item = _item("tool_call", call["name"], since(times.get(begin)), since(times.get(end)))
     if item["end_s"] == item["start_s"]:
         item["end_s"] = None
-    return {**item, "first_seen": is_seen, "failed": call["error"] is not None}
+    return {**item, "first_seen": is_seen, "failed": bool(call["error"])}
 
 
 def _item(kind: str, name: str, start: float | None, end: float | None = None, **more: Any) -> dict[str, Any]:

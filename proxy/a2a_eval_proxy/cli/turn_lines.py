@@ -62,7 +62,7 @@ def _calls(turn: Turn) -> str:
 
 
 def _call(call: ToolCall) -> str:
-    return _name(call.name) + (" (error)" if call.error is not None else "")
+    return _name(call.name) + (" (error)" if call.error else "")
 
 
 def _verdict(turn: Turn, results: Sequence[Mapping[str, Any]]) -> str:

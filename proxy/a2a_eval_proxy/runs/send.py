@@ -101,7 +101,7 @@ def turn_json(turn: CapturedTurn) -> dict[str, Any]:
 
 
 def _outcome(call: ToolCall) -> str:
-    if call.error is not None:
+    if call.error:
         return f"  error: {cut(printable(call.error), _RESULT)}\n"
     return "" if call.result is None else f"  {cut(printable(call.result), _RESULT)}\n"
 

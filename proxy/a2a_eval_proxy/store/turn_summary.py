@@ -24,7 +24,7 @@ def turn_summary(turn: TurnJson) -> TurnJson:
         "user_text": _cut(turn["user_text"], _TEXT),
         "response_text": _cut(turn["response_text"], _TEXT),
         "tool_calls": [
-            {"name": _cut(call["name"], _NAME), "error": call["error"] is not None} for call in calls[:_MOST_CALLS]
+            {"name": _cut(call["name"], _NAME), "error": bool(call["error"])} for call in calls[:_MOST_CALLS]
         ],
         "tool_call_count": len(calls),
         "findings": list(dict.fromkeys(finding["code"] for finding in turn["findings"])),

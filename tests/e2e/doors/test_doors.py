@@ -1,0 +1,359 @@
+"""One behaviour of an agent, whoever looks: the same turns, verdict, scores and counts at every door."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+from collections import Counter
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
+from contextlib import asynccontextmanager
+from pathlib import Path
+from random import Random
+from typing import Any
+from xml.etree import ElementTree as ET
+
+import httpx
+import pytest
+from a2a_eval_proxy import AgentOptions, Settings, evaluate_store, publish_report, record_run, run_proxy, run_suite
+from a2a_eval_proxy.app import RunningProxy
+from a2a_eval_proxy.runs.run_result import RunResult, judge_turns
+from a2a_eval_proxy.runs.stored_turns import conversation_results
+from a2a_eval_proxy.runs.tables import passed
+from a2a_eval_proxy.testing import ProxyPool
+from a2a_eval_proxy.testing.session import finish_session
+from a2a_tool_capture import CaptureClient
+from agents.serving import ServerThread
+from e2e.doors import behaviours
+from support.prefork import run as command
+from tool_call_evaluators import AgentTrace, experiment
+from tool_call_evaluators.report import Report, html_report
+from tool_call_evaluators.suite import Case, Suite, parse_suite
+
+CONVERSATIONS = 320
+"""Some 500 turns."""
+TESTED = 40
+"""Conversations of the pytest plugin, which has one after the other."""
+SEED = 20261124
+AT_ONCE = 16
+
+Say = Callable[[str, str, dict[str, Any]], Awaitable[dict[str, Any]]]
+"""Sends a message of a case; takes and returns what continues the conversation."""
+
+
+@pytest.fixture(scope="module")
+def conversations() -> list[behaviours.Conversation]:
+    return [behaviours.conversation(number, Random(SEED + number)) for number in range(CONVERSATIONS)]
+
+
+@pytest.fixture(scope="module")
+def suite(conversations: list[behaviours.Conversation]) -> Suite:
+    return parse_suite(behaviours.suite_text(conversations))
+
+
+@pytest.fixture(scope="module")
+def agent(conversations: list[behaviours.Conversation]) -> Iterator[str]:
+    with ServerThread(lambda url: behaviours.Agent(conversations, url)) as server:
+        yield server.url
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("doors")
+
+
+@pytest.fixture(scope="module")
+def driven(agent: str, suite: Suite, folder: Path) -> RunResult:
+    """What `run` says; every other door says the same."""
+    result = asyncio.run(run_suite(suite, AgentOptions(agent, concurrency=AT_ONCE), str(folder / "run.db"), "it"))
+    counts, notes = result.report.counts, result.report.noted_count
+    assert min(counts["passed"], counts["failed"], counts["unscored"], notes) > 0, "every outcome occurs"
+    return result
+
+
+# ── clients of a proxy ──────────────────────────────────────────────────────────────────────────────────────
+
+
+@asynccontextmanager
+async def capturing(url: str) -> AsyncIterator[Say]:
+    """A client that asks for the calls, and streams."""
+    async with CaptureClient(url) as client:
+
+        async def say(case: str, text: str, state: dict[str, Any]) -> dict[str, Any]:
+            turn = await client.send(text, metadata={"a2a-eval-proxy/case": case}, **state)
+            return {"context_id": turn.context_id, "task_id": turn.task_id if turn.interrupted else None}
+
+        yield say
+
+
+@asynccontextmanager
+async def plain(url: str) -> AsyncIterator[Say]:
+    """A client that knows nothing of the extension, and does not stream."""
+    async with httpx.AsyncClient() as http:
+
+        async def say(case: str, text: str, state: dict[str, Any]) -> dict[str, Any]:
+            message = {"messageId": text, "role": "ROLE_USER", "parts": [{"text": text}], **state}
+            request = {"jsonrpc": "2.0", "id": 1, "method": "SendMessage", "params": {"message": message}}
+            response = await http.post(url, json=request, headers={"A2A-Eval-Case": case, "A2A-Version": "1.0"})
+            result = response.json()["result"]
+            task = result.get("task")
+            if task is None:
+                return {"contextId": result["message"]["contextId"]}
+            waits = task["status"]["state"] == "TASK_STATE_INPUT_REQUIRED"
+            return {"contextId": task["contextId"], **({"taskId": task["id"]} if waits else {})}
+
+        yield say
+
+
+@asynccontextmanager
+async def served(agent: str, store: Path, planned: Suite, client: Any, **settings: Any) -> AsyncIterator[RunningProxy]:
+    """A proxy through which `client` has held all planned conversations, some at once."""
+    everything = Settings(
+        upstream=agent, listen="127.0.0.1:0", admin="127.0.0.1:0", otlp=None, store=str(store), run="it", **settings
+    )
+    waiting = iter(planned.cases)
+
+    async def hold(say: Say) -> None:
+        for case in waiting:
+            state: dict[str, Any] = {}
+            for turn in case.turns:
+                state = await say(case.id, turn.user, state)
+
+    async with run_proxy(everything) as proxy:
+        async with client(proxy.url) as say, asyncio.TaskGroup() as group:
+            for _ in range(AT_ONCE):
+                group.create_task(hold(say))
+        assert (await proxy.flush(60))["pending"] == 0
+        yield proxy
+
+
+# ── doors ───────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize("client", [plain, capturing])
+async def test_serve_and_evaluate(client: Any, agent: str, suite: Suite, folder: Path, driven: RunResult) -> None:
+    store = folder / f"{client.__name__}.db"
+    async with served(agent, store, suite, client):
+        pass
+    same(driven, await evaluate_store(suite, str(store), "it"))
+
+
+async def test_serve_with_a_suite_and_its_pages(
+    agent: str, conversations: list[behaviours.Conversation], suite: Suite, folder: Path, driven: RunResult
+) -> None:
+    report, verdict = driven.report, driven.verdict.to_dict()
+    file = folder / "suite.yaml"
+    file.write_text(behaviours.suite_text(conversations), "utf-8")
+    async with (
+        served(agent, folder / "live.db", suite, plain, suite=str(file)) as proxy,
+        httpx.AsyncClient(base_url=proxy.admin_url, timeout=60) as admin,
+    ):
+        details = (await admin.get("/api/runs/it")).json()
+        download = (await admin.get("/api/runs/it/report")).text
+        page = (await admin.get("/runs/it", params={"wait": "1"})).text
+        while "…" in (runs := (await admin.get("/runs", params={"fragment": "runs"})).text):
+            pass  # the answer waits for the verdict, up to 5 s
+        turns = (await admin.get("/", params={"run": "it"})).text
+        everything, whole = await all_turns(admin), await conversation_results(proxy.store, "it")
+        bad = [turn for kind in ("failed", "errored") for turn in await all_turns(admin, verdict=kind)]
+    for metric in details["metrics"]:
+        metric.pop("pass_rate")
+    assert details["metrics"] == list(verdict["metrics"])
+    found = details["verdict"]
+    assert found["passed"] == verdict["passed"]
+    assert found["reason_count"] == len(verdict["reasons"])
+    assert found["tolerated_count"] == len(verdict["tolerated"])
+    same(driven, judge_turns(suite, everything, whole, "it"))
+    assert {turn["turn_id"] for turn in bad} == {turn["turn_id"] for turn in everything if not passed(turn)}
+    assert html_statuses(download) == html_statuses(html_report(report))
+    counts = report.counts
+    judged = f"{counts['passed']} of {counts['passed'] + counts['failed']}"
+    assert f" conversations passed {judged} " in words(page)
+    assert f" {judged} {counts['failed']} " in words(runs)
+    assert f" calls {report.tool_call_count} failed {len(bad)} errored 0 " in words(turns)
+
+
+def test_the_pytest_plugin(
+    agent: str, conversations: list[behaviours.Conversation], folder: Path, driven: RunResult
+) -> None:
+    suite = parse_suite(behaviours.suite_text(conversations[:TESTED]))
+    file = folder / "some.yaml"
+    file.write_text(behaviours.suite_text(conversations[:TESTED]), "utf-8")
+    current = [""]
+    pool = ProxyPool(run="it", suite=file, case_id=lambda: current[0], export=True)
+    try:
+        for case in suite.cases:
+            current[0] = case.id
+            view, turn = pool.acquire(agent), None
+            for planned in case.turns:
+                turn = view.send(planned.user, after=turn)
+            pool.release(view)
+    finally:
+        pool.close()
+    (export,) = pool.exported
+    alone = judge_turns(suite, *of_cases(driven.report, suite), "it")
+    same(alone, judge_turns(suite, export["turns"], export["conversation_results"], "it"))
+    ended = finish_session("it", pool.exported, suite, folder / "session")
+    assert ended.failed is not alone.verdict.passed
+    assert ended.lines[0].startswith(f"suite doors: {alone.report.counts['passed']} of {TESTED} conversations passed")
+    assert json.loads((folder / "session/report.json").read_text("utf-8"))["counts"] == alone.report.counts
+
+
+def test_experiment_and_from_spans(conversations: list[behaviours.Conversation], driven: RunResult) -> None:
+    plain_ones = [each for each in conversations if all(turn.is_plain for turn in each.turns)]
+    suite = parse_suite(behaviours.suite_text(plain_ones))
+    by_case = {each.case["id"]: each for each in plain_ones}
+
+    def task(case: Case) -> AgentTrace:
+        turns = zip(case.turns, by_case[case.id].turns, strict=True)
+        return AgentTrace(
+            tuple(
+                turn
+                for planned, done in turns
+                for turn in AgentTrace.from_spans(spans(done), user_text=planned.user, response_text=done.text).turns
+            )
+        )
+
+    done = experiment(suite, task)
+    alone = judge_turns(suite, *of_cases(driven.report, suite), "it")
+    same(alone, judge_turns(suite, done.turns, done.whole, "it"), ids=False)
+    assert done.pass_count == alone.report.counts["passed"]
+    assert done.report.counts == alone.report.counts
+
+
+async def test_record_and_back(agent: str, folder: Path, driven: RunResult) -> None:
+    recording = await record_run(str(folder / "run.db"), "it")
+    recorded = parse_suite(recording.text)
+    again = await run_suite(recorded, AgentOptions(agent, concurrency=AT_ONCE), str(folder / "again.db"), "again")
+    counts = again.report.counts
+    assert counts["passed"] == recording.cases > 100
+    assert again.verdict.passed
+    once_more = (await record_run(str(folder / "again.db"), "again")).text
+    assert once_more == re.sub(r"# Left out.*\n", "", recording.text)
+
+
+def test_every_form_of_the_report_counts_alike(
+    conversations: list[behaviours.Conversation], folder: Path, driven: RunResult
+) -> None:
+    report = driven.report
+    publish_report(report, folder / "report", {})
+    counts = report.counts
+    stated = json.loads((folder / "report/report.json").read_text("utf-8"))
+    assert stated["counts"] == counts
+    assert Counter(each["status"] for each in stated["conversations"]) == Counter(counts) - Counter(spoilt=0)
+    assert html_statuses((folder / "report/report.html").read_text("utf-8")) == {
+        each["label"]: each["status"] for each in stated["conversations"]
+    }
+    (junit,) = ET.parse(folder / "report/junit.xml").getroot().iter("testsuite")
+    cases = [case for case in junit.iter("testcase") if not case.get("classname", "").endswith(".gates")]
+    bad = sum(case.find("failure") is not None or case.find("error") is not None for case in cases)
+    assert (len(cases), bad) == (len(report.conversations), counts["failed"])
+    assert sum(case.find("skipped") is not None for case in cases) == counts["unscored"]
+    summary = (folder / "report/summary.md").read_text("utf-8")
+    assert f"· {counts['failed']} failed (" in summary
+    assert f"· {counts['passed']} passed ·" in summary
+    file = folder / "everything.yaml"
+    file.write_text(behaviours.suite_text(conversations), "utf-8")
+    terminal = command("evaluate", "--suite", file, "--store", folder / "run.db", "--run", "it")
+    assert terminal.returncode == 1
+    assert f"conversations: {', '.join(report.count_texts)}" in terminal.stdout.splitlines()
+
+
+# ── comparison ──────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def spans(done: behaviours.Behaviour) -> list[dict[str, Any]]:
+    """The turn as OpenInference's spans."""
+    found = []
+    for number, call in enumerate(done.calls):
+        given = call["arguments"]
+        attributes = {
+            "openinference.span.kind": "TOOL",
+            "tool.name": call["name"],
+            "input.value": given if isinstance(given, str) else json.dumps(given, ensure_ascii=False),
+        }
+        result = call.get("result")
+        if result is not None:
+            attributes["output.value"] = result if isinstance(result, str) else json.dumps(result, ensure_ascii=False)
+        status = {"status_code": "ERROR", "description": call["error"]} if call.get("error") else {}
+        found.append({"name": call["name"], "start_time": number, "attributes": attributes, "status": status})
+    return found
+
+
+def of_cases(report: Report, suite: Suite) -> tuple[list[Any], dict[str, list[dict[str, Any]]]]:
+    """The turns of these cases, and the results of their conversations."""
+    kept = [item for item in report.conversations if suite.case(item.case_id or "")]
+    whole = {item.conversation_id: [result.to_dict() for result in item.results] for item in kept}
+    return [turn for item in kept for turn in item.executed], whole
+
+
+async def all_turns(admin: httpx.AsyncClient, **query: str) -> list[dict[str, Any]]:
+    turns: list[dict[str, Any]] = []
+    more: dict[str, str] | None = {}
+    while more is not None:
+        page = (await admin.get("/api/turns", params={"run": "it", "limit": "200", **query, **more})).json()
+        turns += page["items"]
+        more = {"cursor": page["next_cursor"]} if page["next_cursor"] else None
+    return turns
+
+
+def words(page: str) -> str:
+    """The text of a page, with single blanks."""
+    return " ".join(re.sub("<[^>]*>", " ", page).split())
+
+
+def html_statuses(page: str) -> dict[str, str]:
+    (data,) = re.findall(r'<script type="application/json" id="data"[^>]*>(.*?)</script>', page, re.DOTALL)
+    return {each["label"]: each["status"] for each in json.loads(data)["conversations"]}
+
+
+def seen(result: RunResult, *, ids: bool) -> dict[str, Any]:
+    report = result.report
+    found = {
+        item.label: {
+            "status": report.status(item),
+            "notes": report.notes(item),
+            "results": [scores(one.to_dict()) for one in item.results],
+            "turns": [turn_of(turn, ids) for turn in item.executed],
+        }
+        for item in report.conversations
+    }
+    verdict = result.verdict.to_dict()
+    said = sorted((reason["code"], reason["where"], reason["message"]) for reason in verdict["reasons"])
+    return {"conversations": found, "counts": report.counts, "passed": verdict["passed"], "reasons": said}
+
+
+def turn_of(turn: Mapping[str, Any], ids: bool = True) -> dict[str, Any]:
+    parts = ("id", "name", "arguments", "result", "error") if ids else ("name", "arguments", "result", "error")
+    return {
+        **{key: turn[key] for key in ("user_text", "response_text", "status")},
+        "state": turn["state"] or "TASK_STATE_COMPLETED",
+        "calls": [json.dumps({key: call[key] for key in parts}, ensure_ascii=False) for call in turn["tool_calls"]],
+        "scores": [scores(result) for result in turn["evaluations"]],
+        "findings": sorted(item["code"] for item in turn["findings"]) if ids else [],
+    }
+
+
+def scores(result: Mapping[str, Any]) -> list[Any]:
+    return [result[key] for key in ("evaluator", "score", "status", "reason", "label")]
+
+
+def same(one: RunResult, other: RunResult, *, ids: bool = True) -> None:
+    """Both show the same: every turn with its calls, findings and scores, each conversation's status, the reasons.
+
+    `ids`: also the ids of calls and the findings, of which traces know nothing.
+    """
+    left, right = (seen(each, ids=ids) for each in (one, other))
+    found = list(differences("", left, right))
+    assert not found, "\n".join(found[:20])
+
+
+def differences(where: str, left: Any, right: Any) -> Iterator[str]:
+    if isinstance(left, dict) and isinstance(right, dict):
+        for key in left.keys() | right.keys():
+            yield from differences(f"{where}.{key}", left.get(key), right.get(key))
+    elif isinstance(left, list) and isinstance(right, list) and len(left) == len(right):
+        for index, (one, other) in enumerate(zip(left, right, strict=True)):
+            yield from differences(f"{where}[{index}]", one, other)
+    elif left != right:
+        yield f"{where}: {left!r} is {right!r} there"
