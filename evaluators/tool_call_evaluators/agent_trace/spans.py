@@ -42,7 +42,7 @@ def tool_calls_of_spans(spans: Iterable[Any], logs: Iterable[Any] = ()) -> Calls
     found = _read("spans", spans, span_of)
     events = [event for event in _read("logs", logs, lambda value, _: log_of(value)) if event.name and event.trace_id]
     calls = tool_calls(found, events).tool_calls
-    if not found or calls or shows_genai_work(found):
+    if calls or shows_genai_work(found) or not (found or events):
         return CallsInSpans(calls, None)
     unseen = _UNSEEN.format(count=len(found), keys=_keys(found))
     warnings.warn(f"the tool calls are unknown: {unseen}", UserWarning, stacklevel=3)

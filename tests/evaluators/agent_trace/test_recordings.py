@@ -15,10 +15,10 @@ from golden.spans.sdk_forms import in_json, sdk_log, sdk_span
 from tool_call_evaluators import AgentTrace
 
 
-def read(spans: list[Any], logs: list[Any]) -> list[ToolCall]:
+def read(spans: list[Any], logs: list[Any]) -> AgentTrace:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # some recordings show no call
-        return list(AgentTrace.from_spans(spans, logs=logs).tool_calls)
+        return AgentTrace.from_spans(spans, logs=logs)
 
 
 def test_a_recording_shows_the_same_calls_at_both_doors() -> None:
@@ -27,8 +27,10 @@ def test_a_recording_shows_the_same_calls_at_both_doors() -> None:
     for recording in recordings:
         turn = merge_traces(Turn("t", "run", "agent", "JSONRPC", "1.0", 0.0), Evidence(recording.spans, recording.logs))
         spans, logs = list(map(sdk_span, recording.spans)), list(map(sdk_log, recording.logs))
-        assert read(spans, logs) == turn.tool_calls, recording.name
-        in_text = read(list(map(in_json, spans)), list(map(in_json, logs)))
+        (own,) = read(spans, logs).turns
+        assert list(own.tool_calls) == turn.tool_calls, recording.name
+        assert (own.calls_unseen is None) == bool(turn.tool_calls or turn.shown_by), recording.name
+        in_text = read(list(map(in_json, spans)), list(map(in_json, logs))).tool_calls
         assert list(map(timeless, in_text)) == list(map(timeless, turn.tool_calls)), recording.name
 
 
