@@ -7,25 +7,11 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from .literals import as_text, parse
-from .model import (
-    KIND_CLIENT,
-    KIND_INTERNAL,
-    KIND_SERVER,
-    KIND_UNSPECIFIED,
-    MAX_DEPTH,
-    STATUS_ERROR,
-    STATUS_OK,
-    STATUS_UNSET,
-    CutText,
-    LogEvent,
-    Span,
-    SpanEvent,
-    bounded,
-)
+from .model import MAX_DEPTH, STATUS_ERROR, STATUS_OK, STATUS_UNSET, CutText, LogEvent, Span, SpanEvent, bounded
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_KINDS = {"INTERNAL": KIND_INTERNAL, "SERVER": KIND_SERVER, "CLIENT": KIND_CLIENT}
-"""The others mean nothing to the reader."""
+_KINDS = ("UNSPECIFIED", "INTERNAL", "SERVER", "CLIENT", "PRODUCER", "CONSUMER")
+"""By their number in OTLP."""
 _STATUS = {"OK": STATUS_OK, "1": STATUS_OK, "ERROR": STATUS_ERROR, "2": STATUS_ERROR}
 
 
@@ -50,7 +36,7 @@ def span_of(value: Any, place: int = 0) -> Span:
         span_id=_id(_get(context, "span_id") or _get(value, "span_id", "Id"), 16) or f"place {place:010}",
         parent_span_id=_id(_get(parent, "span_id") or _get(value, "parent_id", "parent_span_id", "ParentId"), 16),
         name=name,
-        kind=_KINDS.get(_word(_get(value, "kind")), KIND_UNSPECIFIED),
+        kind=_KINDS.index(kind) if (kind := _word(_get(value, "kind"))) in _KINDS else 0,
         scope=_scope(value),
         start_ns=start_ns,
         end_ns=max(start_ns, _time_ns(_get(value, "end_time", "EndTime"))),

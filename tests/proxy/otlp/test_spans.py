@@ -2,10 +2,25 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from typing import Any
+
 from a2a_eval_proxy.otlp.spans import logs_from_proto, nameless_spans, spans_from_proto
+from a2a_tool_capture.spans.in_memory import log_of, span_of
 from a2a_tool_capture.spans.model import CutText, LogEvent
+from hypothesis import given
+from hypothesis import strategies as st
+from opentelemetry._logs import LogRecord
+from opentelemetry.exporter.otlp.proto.common._log_encoder import encode_logs
+from opentelemetry.exporter.otlp.proto.common.trace_encoder import encode_spans
 from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceRequest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
+from opentelemetry.sdk._logs import LoggerProvider
+from opentelemetry.sdk._logs.export import InMemoryLogRecordExporter, SimpleLogRecordProcessor
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+from opentelemetry.trace import SpanKind, StatusCode
 
 TRACE_ID, SPAN_ID, PARENT_ID = "0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331", "00f067aa0ba902b7"
 
@@ -60,3 +75,37 @@ def test_log_events_need_a_name_and_a_trace() -> None:
         LogEvent(TRACE_ID, SPAN_ID, "gen_ai.choice", 7, records.scope.name, {}, {"index": 0}),
         LogEvent(TRACE_ID, "", "gen_ai.user.message", 9, records.scope.name, {"event.name": "gen_ai.user.message"}),
     ]
+
+
+VALUES = st.text(max_size=5) | st.booleans() | st.integers(-(2**63), 2**63 - 1) | st.floats(allow_nan=False)
+ATTRIBUTES = st.dictionaries(st.text(min_size=1, max_size=4), VALUES | st.lists(st.text(max_size=3), max_size=3))
+
+
+@given(st.sampled_from(SpanKind), st.sampled_from(StatusCode), st.text(max_size=5), ATTRIBUTES, ATTRIBUTES)
+def test_a_span_is_the_same_in_its_process_and_over_otlp(
+    kind: SpanKind, status: StatusCode, text: str, attributes: Any, of_event: Any
+) -> None:
+    exporter, provider = InMemorySpanExporter(), TracerProvider(shutdown_on_exit=False)
+    provider.add_span_processor(SimpleSpanProcessor(exporter))
+    tracer = provider.get_tracer("app")
+    with tracer.start_as_current_span("outer"), tracer.start_as_current_span(text, kind=kind) as span:
+        span.set_attributes(attributes)
+        span.add_event(text, of_event)
+        span.set_status(status, text if status is StatusCode.ERROR else None)
+
+    ended = exporter.get_finished_spans()
+    received = spans_from_proto(encode_spans(ended))
+
+    assert [replace(span, resource={}, parent_is_remote=None) for span in received] == list(map(span_of, ended))
+
+
+@given(st.text(max_size=5), st.recursive(VALUES, lambda inner: st.dictionaries(st.text(), inner), max_leaves=4))
+def test_a_log_event_is_the_same_in_its_process_and_over_otlp(name: str, body: Any) -> None:
+    exporter, provider = InMemoryLogRecordExporter(), LoggerProvider(shutdown_on_exit=False)
+    provider.add_log_record_processor(SimpleLogRecordProcessor(exporter))
+    with TracerProvider(shutdown_on_exit=False).get_tracer("app").start_as_current_span("chat"):
+        provider.get_logger("app").emit(LogRecord(event_name=name, body=body, attributes={"event.name": "older"}))
+
+    ended = exporter.get_finished_logs()
+
+    assert logs_from_proto(encode_logs(ended)) == list(map(log_of, ended))
