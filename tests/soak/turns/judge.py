@@ -61,7 +61,7 @@ class Truth:
     end: End
     calls: tuple[Call, ...]
     executed: bool = True
-    """Whether the agent began it: a turn that never reached the agent need not be stored."""
+    """Whether the agent came to its end. One that never reached the agent may be stored or not."""
     refusal: str = ""
     """The error that its client got; "" where it was shown the end."""
     may_be_lost: bool = False
@@ -219,14 +219,16 @@ def _of_turn(truth: Truth, mine: Sequence[Stored]) -> Iterator[Charge]:
     number = truth.number
     if truth.refusal:
         yield Charge(number, Fault.REFUSED, truth.refusal)
-    if not mine and truth.executed:
+    if not truth.executed:
+        return
+    if not mine:
         yield Charge(number, Fault.MISSING, f"no turn is stored; calls {_named(truth.calls)}")
     if len(mine) > 1:
         yield Charge(number, Fault.TWICE, ", ".join(turn.turn_id for turn in mine))
     for turn in mine:
         if turn.status == "open":
             yield Charge(number, Fault.OPEN, f"{turn.turn_id} is open in {turn.state}; it ended: {truth.end}")
-        elif truth.executed and turn.state != STATES[truth.end]:
+        elif turn.state != STATES[truth.end]:
             yield Charge(number, Fault.STATE, f"{turn.turn_id} is in {turn.state}; it ended: {truth.end}")
         for call in turn.calls:
             if call is None or (call[0] == number and call not in truth.calls):
@@ -234,7 +236,7 @@ def _of_turn(truth: Truth, mine: Sequence[Stored]) -> Iterator[Charge]:
 
 
 def _of_calls(truth: Truth, mine: Sequence[Stored], places: Mapping[Call, list[int]]) -> Iterator[Charge]:
-    for call in truth.calls:
+    for call in truth.calls if truth.executed else ():
         where = Counter(places.get(call, ()))
         elsewhere = tuple(sorted(where.keys() - {truth.number}))
         named = _named([call])

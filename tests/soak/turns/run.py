@@ -137,9 +137,9 @@ def _truths(records: Sequence[Record], log: dict[str, Any], kills: Sequence[Kill
         calls[turn].append((turn, number))
     truths = []
     for record in records:
-        turn, executed = record.turn, str(record.turn.number) in log["task_of"]
+        turn, executed = record.turn, str(record.turn.number) in log["ended"]
         made = tuple(calls[turn.number])
-        if executed and not record.refusal and len(made) != turn.call_count:
+        if executed and len(made) != turn.call_count:
             raise AssertionError(f"turn {turn.number}: planned {turn.call_count} calls, executed {made}")
         follows = turn.number % NUMBERS_PER_CONVERSATION > 0
         times = record.began, record.sent, record.ended
