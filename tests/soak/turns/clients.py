@@ -34,7 +34,7 @@ from a2a.types import (
 from a2a.utils.errors import UnsupportedOperationError
 from support.patience import PATIENCE_S
 
-from .plan import Binding, Conversation, Door, Manner, MessageIds, Turn, Webhook
+from .plan import Binding, Conversation, Door, Ids, Manner, Turn, Webhook
 
 SHOWN_WITHIN_S = 30.0
 """How long a client waits for the end of its message: the agent needs two seconds at most."""
@@ -75,16 +75,14 @@ class Record:
 
 
 class Hooks:
-    """The clients' webhooks: which turns have been shown to have ended, and how often anything came."""
+    """The clients' webhooks: which turns have been shown to have ended."""
 
     def __init__(self) -> None:
         self.url = ""
         self._ended: defaultdict[int, asyncio.Event] = defaultdict(asyncio.Event)
-        self.received = 0
 
     def take(self, body: bytes) -> None:
         """One notification: a StreamResponse."""
-        self.received += 1
         event = json.loads(body)
         status = (event.get("statusUpdate") or event.get("task") or {}).get("status", {})
         words = " ".join(part.get("text", "") for part in status.get("message", {}).get("parts", ()))
@@ -409,7 +407,7 @@ class _Client:
 
     def _request(self, *, blocking: bool) -> SendMessageRequest:
         turn, record = self._turn, self._record
-        ids = {MessageIds.UNIQUE: f"message of {turn.number}", MessageIds.REUSED: "message", MessageIds.ABSENT: ""}
+        ids = {Ids.UNIQUE: f"message of {turn.number}", Ids.REUSED: "message", Ids.ABSENT: ""}
         message = Message(
             message_id=ids[turn.message_ids],
             role=Role.ROLE_USER,

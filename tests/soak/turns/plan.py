@@ -68,10 +68,12 @@ class Artifacts(StrEnum):
     """One artifact for all messages of a task, replaced each time."""
 
 
-class MessageIds(StrEnum):
+class Ids(StrEnum):
+    """Of messages, and of tool calls."""
+
     UNIQUE = "unique"
     REUSED = "reused"
-    """The same in the whole conversation, and in others."""
+    """Messages: the same in all conversations. Calls: numbered from 0 in each turn, as many models do."""
     ABSENT = "absent"
 
 
@@ -98,7 +100,7 @@ class Turn:
     pauses: tuple[float, ...]
     """Of the agent, before each of `calls`."""
     artifacts: Artifacts
-    message_ids: MessageIds
+    message_ids: Ids
     send: Door
     read: Door
     """Of the requests after the first: GetTask, subscriptions, webhooks."""
@@ -109,6 +111,7 @@ class Turn:
     poll_every: float
     own_webhook: bool
     """Whether the webhook has an id of its own; without, it replaces the one that the task has."""
+    call_ids: Ids
 
     @property
     def call_count(self) -> int:
@@ -128,6 +131,7 @@ class Turn:
                 "calls": self.calls,
                 "pauses": self.pauses,
                 "artifacts": self.artifacts,
+                "ids": self.call_ids,
                 "gate": self.webhook is Webhook.AFTERWARDS,
             },
             separators=(",", ":"),
@@ -191,13 +195,14 @@ def _turn(number: int, dice: Random, *, continues: bool) -> Turn:
         calls=calls,
         pauses=pauses,
         artifacts=dice.choices(list(Artifacts), (60, 25, 15))[0],
-        message_ids=dice.choices(list(MessageIds), (70, 20, 10))[0],
+        message_ids=dice.choices(list(Ids), (70, 20, 10))[0],
         send=_door(dice),
         read=_door(dice),
         drop_after=dice.randint(1, 4),
         wait=_wait(dice),
         poll_every=dice.choice((0.02, 0.05, 0.2)),
         own_webhook=dice.random() < 0.2,
+        call_ids=dice.choices(list(Ids), (60, 20, 20))[0],
     )
 
 
