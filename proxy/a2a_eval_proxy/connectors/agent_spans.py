@@ -1,4 +1,4 @@
-"""The spans of a Python agent that is instrumented with OpenTelemetry, turn by turn, and the tool calls in them."""
+"""The spans and log events of a Python agent that is instrumented with OpenTelemetry, and the tool calls in them."""
 
 from __future__ import annotations
 
@@ -8,23 +8,27 @@ from contextvars import ContextVar
 from weakref import WeakSet
 
 from a2a_tool_capture import ToolCall
-from a2a_tool_capture.spans.in_memory import span_of
+from a2a_tool_capture.spans.in_memory import log_of, span_of
+from a2a_tool_capture.spans.model import LogEvent
 from a2a_tool_capture.spans.tool_calls import tool_calls
+from opentelemetry._logs import get_logger_provider
 from opentelemetry.context import Context
+from opentelemetry.sdk._logs import LoggerProvider, LogRecordProcessor, ReadWriteLogRecord
 from opentelemetry.sdk.trace import Span, SpanProcessor, TracerProvider
 from opentelemetry.trace import get_tracer_provider
 
 
 class TurnSpans:
-    """The spans that began in a turn."""
+    """The spans that began in a turn, and its log events."""
 
     def __init__(self) -> None:
         self.begun: list[Span] = []
+        self.logs: list[LogEvent] = []
 
     @property
     def tool_calls(self) -> list[ToolCall]:
         """The calls in those that have ended, as the proxy reads them in spans that it receives."""
-        return tool_calls(span_of(span) for span in self.begun if span.end_time).tool_calls
+        return tool_calls((span_of(span) for span in self.begun if span.end_time), self.logs).tool_calls
 
 
 _current: ContextVar[TurnSpans | None] = ContextVar("spans of the turn", default=None)
@@ -48,12 +52,27 @@ class _Collector(SpanProcessor):
             turn.begun.append(span)
 
 
-_watched: WeakSet[TracerProvider] = WeakSet()
+class _LogCollector(LogRecordProcessor):
+    def on_emit(self, log_record: ReadWriteLogRecord) -> None:
+        turn, event = _current.get(), log_of(log_record)
+        if turn is not None and event.name and event.trace_id:
+            turn.logs.append(event)
+
+    def shutdown(self) -> None: ...
+
+    def force_flush(self, timeout_millis: int = 30000) -> bool:
+        return True
+
+
+_watched: WeakSet[TracerProvider | LoggerProvider] = WeakSet()
 
 
 def watch_spans() -> None:
-    """Collect spans from now on, if the agent has set a tracer provider in this process."""
-    provider = get_tracer_provider()
-    if isinstance(provider, TracerProvider) and provider not in _watched:
-        provider.add_span_processor(_Collector())
-        _watched.add(provider)
+    """Collect spans and log events from now on, if the agent has set their providers in this process."""
+    tracers, loggers = get_tracer_provider(), get_logger_provider()
+    if isinstance(tracers, TracerProvider) and tracers not in _watched:
+        tracers.add_span_processor(_Collector())
+        _watched.add(tracers)
+    if isinstance(loggers, LoggerProvider) and loggers not in _watched:
+        loggers.add_log_record_processor(_LogCollector())
+        _watched.add(loggers)

@@ -411,14 +411,25 @@ def test_a_python_agent_conforms(agent_file: Callable[[str], Path]) -> None:
 
 INSTRUMENTED = """
 from a2a_tool_capture.connector import AgentResponse, ToolCall, recorder
+from opentelemetry._logs import LogRecord, get_logger, set_logger_provider
+from opentelemetry.sdk._logs import LoggerProvider
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.trace import get_tracer, set_tracer_provider
 
 set_tracer_provider(TracerProvider())
+set_logger_provider(LoggerProvider())
+CALL = {"type": "tool_call", "id": "c1", "name": "pay", "arguments": {"order": "told"}}
+ASKED = {"role": "assistant", "parts": [CALL]}
+ANSWERED = {"role": "tool", "parts": [{"type": "tool_call_response", "id": "c1", "response": "paid"}]}
 
 
 class Plain:
     def execute(self, user_query):
+        with get_tracer(__name__).start_as_current_span("execute_tool pay") as span:
+            span.set_attribute("gen_ai.operation.name", "execute_tool")
+            content = {"gen_ai.input.messages": [{"role": "user", "content": "Pay."}, ASKED, ANSWERED]}
+            name = "gen_ai.client.inference.operation.details"
+            get_logger(__name__).emit(LogRecord(event_name=name, attributes=content))
         for order in ("returned", "recorded", "traced"):
             if order == "recorded":
                 recorder.record("look_up", {"order": order})
@@ -445,6 +456,7 @@ def test_the_spans_of_an_instrumented_agent_show_calls(tmp_path: Path) -> None:
     assert sorted((call["arguments"]["order"], call["result"]) for call in turn["tool_calls"]) == [
         ("recorded", "shipped"),
         ("returned", "shipped"),
+        ("told", "paid"),
         ("traced", "shipped"),
         ("wrapped", "shipped"),
     ]
