@@ -14,6 +14,9 @@ from .turn_health import FAILED_STATES, turn_failure_of
 NO_CAPTURE = "no_capture"
 """The finding of a turn without calls if nothing shows that calls would have been captured."""
 
+NOT_RECORDED = "calls_not_recorded"
+"""The finding of a turn whose agent says that it may have made calls that it did not record."""
+
 UNREAD_REPORTS = (
     "malformed_entry",
     "calls_not_a_list",
@@ -21,8 +24,9 @@ UNREAD_REPORTS = (
     "calls_not_on_artifact",
     "malformed_event",
     "too_many_calls",
+    NOT_RECORDED,
 )
-"""Findings of tool calls that the agent reported and that were not read: the turn has more calls than are known."""
+"""Findings of tool calls that the agent made and that were not read: the turn may have more calls than are known."""
 
 _LOST_ANSWER = frozenset({"malformed_response", "client_gone"})
 

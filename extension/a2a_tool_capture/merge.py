@@ -15,9 +15,9 @@ from .dedupe import reconcile
 from .dialects import DialectReader
 from .merge_state import MergedArtifact, TurnStart, without_responses
 from .models import Finding, Severity, ToolCall
-from .payload import SeenCalls, misplaced_calls, read_tool_calls
+from .payload import SeenCalls, misplaced_calls, not_recorded, read_tool_calls
 from .sameness import contradicts, is_cumulative, new_calls, unite
-from .spec import KNOWN_VERSIONS
+from .spec import KNOWN_VERSIONS, NOT_RECORDED_KEY
 from .wire import EVENT_KEYS, normalize_state, parts_text
 
 MAX_CALLS = 10_000
@@ -293,6 +293,9 @@ class TaskMerger:
                 "of an artifact that lists the extension"
             )
             self._report("calls_not_on_artifact", message)
+        metadata = holder["metadata"]
+        if isinstance(metadata, dict) and NOT_RECORDED_KEY in metadata:
+            self._keep(not_recorded(metadata, what))
 
     def _place(self, artifact_id: str, artifact: Mapping[str, Any]) -> None:
         replaced = self._artifacts.get(artifact_id)

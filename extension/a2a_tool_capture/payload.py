@@ -10,10 +10,13 @@ from typing import Any, NamedTuple
 
 from .canonical import EXACT, MAX_DEPTH, too_deep, with_whole_numbers
 from .models import Finding, Severity, ToolCall, ToolCallSource
-from .spec import KNOWN_VERSIONS, ExtensionVersion
+from .spec import KNOWN_VERSIONS, NOT_RECORDED_KEY, ExtensionVersion
 
 _ABSENT: Any = object()
 _TEXTS = frozenset({str, type(None)})
+_MAX_REASONS, _MAX_REASON = 5, 300
+"""Maximum number and length of the reasons that a finding repeats."""
+
 _encode = json.JSONEncoder(ensure_ascii=False).encode
 
 
@@ -80,6 +83,8 @@ def read_tool_calls(
         return ToolCallReading([], findings)
     artifact_id = artifact.get("artifactId")
     where = f"artifact {artifact_id!r}" if isinstance(artifact_id, str) else "artifact"
+    if NOT_RECORDED_KEY in metadata:
+        findings.append(not_recorded(metadata, where))
     for version in versions:
         entries = metadata.get(version.metadata_key, _ABSENT)
         if entries is _ABSENT:
@@ -103,6 +108,14 @@ def read_tool_calls(
         ]
         return ToolCallReading(calls, findings)
     return ToolCallReading([], findings)
+
+
+def not_recorded(metadata: Mapping[str, Any], where: str) -> Finding:
+    """What an agent says in `NOT_RECORDED_KEY` of calls that it could not record."""
+    reasons = metadata[NOT_RECORDED_KEY]
+    listed = [str(reason)[:_MAX_REASON] for reason in reasons[:_MAX_REASONS]] if isinstance(reasons, list) else []
+    message = f"the agent may have made calls that it did not record: {'; '.join(listed) or 'it does not say why'}"
+    return Finding("calls_not_recorded", message, where=where)
 
 
 def misplaced_calls(holder: Mapping[str, Any]) -> list[int]:

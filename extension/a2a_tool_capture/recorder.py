@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
 import functools
 import inspect
 import logging
 import os
 from collections.abc import Callable, Coroutine, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
-from contextvars import ContextVar
+from contextvars import ContextVar, copy_context
+from threading import Lock
 from typing import Any, ParamSpec, TypeVar, overload
+from weakref import WeakSet
 
 from .models import ToolCall
 from .recording import Arguments, CallRecording, Clock, NewId, new_call_id, utc_now
@@ -39,9 +43,11 @@ class ToolCallRecorder:
     """Records the tool calls of the current request. Create one per agent and share it.
 
     In requests that did not activate the extension every method does nothing. The current request is found with
-    `contextvars`: asyncio tasks, `asyncio.to_thread` and callables run by `contextvars.copy_context().run` record into
-    the request in which they were started. Calls outside a request are not recorded; the first one is logged as a
-    warning, because the server may not use this recorder.
+    `contextvars`: asyncio tasks, `asyncio.to_thread`, the event loop's default executor (which frameworks use for tools
+    that are plain functions) and callables run by `contextvars.copy_context().run` record into the request in which
+    they were started. Calls outside a request are not recorded: the requests that are active then say so in their
+    metadata, since the call may be theirs, and the first one is logged as a warning, because the server may not use
+    this recorder.
 
     If it is not `enabled`, no request activates the extension. The default is read from the environment when the
     recorder is created: `A2A_TOOL_CAPTURE=off` (or 0, false) disables it. `clock` returns aware UTC datetimes,
@@ -57,6 +63,9 @@ class ToolCallRecorder:
         self._request: ContextVar[CallRecording | None] = ContextVar("request")
         """None in a request that did not activate the extension, without a value outside of requests."""
         self._warned = False
+        self._bridges: list[str] = []
+        self._active: WeakSet[CallRecording] = WeakSet()
+        self._lock = Lock()
 
     @contextmanager
     def request(self, *, activated: bool = True) -> Iterator[CallRecording | None]:
@@ -66,11 +75,25 @@ class ToolCallRecorder:
         try:
             yield recording
         finally:
+            if recording is not None:
+                with self._lock:
+                    self._active.discard(recording)
             self._request.reset(token)
 
     def new_recording(self) -> CallRecording | None:
         """A recording for `resume`; None if the recorder is not enabled."""
-        return CallRecording(self._clock, self._new_id) if self.enabled else None
+        if not self.enabled:
+            return None
+        follow_into_threads()
+        recording = CallRecording(self._clock, self._new_id, self._bridges)
+        with self._lock:
+            self._active.add(recording)
+        return recording
+
+    def expect(self, bridge: str) -> None:
+        """Have requests say so in which the library of this name reports nothing (`CallRecording.heard_of`)."""
+        if bridge not in self._bridges:
+            self._bridges.append(bridge)
 
     def resume(self, recording: CallRecording | None) -> None:
         """Make the request of `recording` current in this context; None if it does not activate the extension.
@@ -91,6 +114,9 @@ class ToolCallRecorder:
             return self._request.get()
         except LookupError:
             pass
+        with self._lock:
+            for recording in self._active:
+                recording.missed(f"a call of {tool!r} was made outside of any request, as in a thread without context")
         if self.enabled and not self._warned:
             self._warned = True
             _log.warning(
@@ -108,7 +134,7 @@ class ToolCallRecorder:
         recording = self.current
         return [] if recording is None else recording.tool_calls
 
-    def metadata(self) -> dict[str, list[dict[str, Any]]]:
+    def metadata(self) -> dict[str, list[Any]]:
         """`CallRecording.metadata` of the current request; {} if calls are not recorded."""
         recording = self.current
         return {} if recording is None else recording.metadata()
@@ -206,6 +232,31 @@ class ToolCallRecorder:
 
         is_async = inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(type(function).__call__)
         return async_wrapper if is_async else wrapper
+
+
+_followed: WeakSet[asyncio.AbstractEventLoop] = WeakSet()
+
+
+def follow_into_threads() -> None:
+    """Have functions in the default executor of the running event loop see the context of their caller.
+
+    `loop.run_in_executor` does not pass it on, unlike `asyncio.to_thread`. A loop without a default executor, and one
+    that does not show its own (uvloop), gets a thread pool; executors of another kind stay as they are.
+    """
+    try:
+        loop = asyncio.get_running_loop()
+    except RuntimeError:
+        return
+    if loop in _followed:
+        return
+    _followed.add(loop)
+    executor = getattr(loop, "_default_executor", None)
+    if executor is None:
+        executor = ThreadPoolExecutor(thread_name_prefix="asyncio")
+        loop.set_default_executor(executor)
+    if isinstance(executor, ThreadPoolExecutor):
+        submit = executor.submit
+        vars(executor)["submit"] = lambda *call, **options: submit(copy_context().run, *call, **options)
 
 
 def _enabled_by_environment() -> bool:

@@ -5,19 +5,21 @@ from __future__ import annotations
 import logging
 import threading
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
 from .json_values import describe, plain_arguments, plain_text
 from .models import ToolCall, ToolCallSource
-from .spec import METADATA_KEY
+from .spec import METADATA_KEY, NOT_RECORDED_KEY
 
 _log = logging.getLogger(__name__)
 
 Arguments = Mapping[str, Any] | str | None
 """Arguments by name; JSON text of such an object, as model APIs return it; None if unknown."""
+
+_MAX_REASONS = 20
 
 Clock = Callable[[], datetime]
 NewId = Callable[[], str]
@@ -35,12 +37,14 @@ class CallRecording:
     """The calls of one request, in the order they began. Thread-safe; its methods never raise.
 
     A call without a name and an unknown id are ignored with a logged warning, so that recording never makes an agent
-    fail.
+    fail. `bridges` are names of libraries that report runs of the agent with `heard_of`.
     """
 
-    def __init__(self, clock: Clock = utc_now, new_id: NewId = new_call_id) -> None:
+    def __init__(self, clock: Clock = utc_now, new_id: NewId = new_call_id, bridges: Iterable[str] = ()) -> None:
         self._clock = clock
         self._new_id = new_id
+        self._silent = dict.fromkeys(bridges)
+        self._missed: dict[str, None] = {}
         self._calls: list[ToolCall] = []
         self._places: dict[str, int] = {}
         self._lock = threading.Lock()
@@ -50,9 +54,23 @@ class CallRecording:
         """All calls so far; a running call has no result, error or `ended_at`."""
         return sorted(self._calls, key=_start)
 
-    def metadata(self) -> dict[str, list[dict[str, Any]]]:
+    def metadata(self) -> dict[str, list[Any]]:
         """`Artifact.metadata` for an artifact that carries all calls so far."""
-        return {METADATA_KEY: [wire_entry(call) for call in self.tool_calls]}
+        return {METADATA_KEY: [wire_entry(call) for call in self.tool_calls], **self.missing()}
+
+    def missing(self) -> dict[str, list[str]]:
+        """The part of `metadata` that says why there may be more calls than the recorded ones; {} if there are not."""
+        reasons = [*self._missed, *(f"{name} reported nothing: is its tracing disabled?" for name in self._silent)]
+        return {NOT_RECORDED_KEY: reasons} if reasons else {}
+
+    def missed(self, why: str) -> None:
+        """Note that a call was not recorded."""
+        if len(self._missed) < _MAX_REASONS:
+            self._missed[why] = None
+
+    def heard_of(self, bridge: str) -> None:
+        """Note that a bridge sees what the agent does in this request."""
+        self._silent.pop(bridge, None)
 
     def started(
         self,

@@ -47,6 +47,8 @@ KNOWN_VERSIONS: tuple[ExtensionVersion, ...] = (V1,)
 
 URI = V1.uri
 METADATA_KEY = V1.metadata_key
+NOT_RECORDED_KEY = f"{URI}/not_recorded"
+"""Key of metadata that lists in sentences why calls of the request may be missing, besides `METADATA_KEY`."""
 
 
 class A2AToolCaptureExtension:

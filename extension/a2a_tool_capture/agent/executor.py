@@ -28,6 +28,8 @@ from . import sdk_compat
 
 _log = logging.getLogger(__name__)
 
+_MESSAGE = "the agent responded with a Message, but calls travel on artifacts; use a task and an artifact"
+
 
 def declare_tool_calls(card: AgentCard) -> None:
     """Declare the extension on `card` unless it already is."""
@@ -49,7 +51,8 @@ class CapturingExecutor(AgentExecutor):
        later chunks carry no calls there.
     4. Calls without a later artifact are sent on an additional artifact with an empty text, before the status that
        ends the request.
-    5. If the agent responds with a Message, its calls are not sent and a warning is logged.
+    5. If the agent responds with a Message, its calls are not sent and a warning is logged; the Message says so.
+    6. What the recorder missed is stated on the additional artifact.
     """
 
     def __init__(self, agent: AgentExecutor, recorder: ToolCallRecorder) -> None:
@@ -132,7 +135,7 @@ class _Delivery:
         self._warned_of: set[str] = set()
         """Ids of unsent calls that were logged."""
         self._own_artifact = f"{OWN_ARTIFACT_PREFIX}{uuid.uuid4().hex}"
-        self._own_sent: list[ToolCall] = []
+        self._own_sent: tuple[list[ToolCall], dict[str, list[str]]] = [], {}
         if context.current_task is not None:
             for artifact in sdk_compat.entries(context.current_task, "artifacts"):
                 self._remember(artifact)
@@ -154,11 +157,19 @@ class _Delivery:
                 return [self._first_snapshot(event)]
             case Message():
                 self._over = True
-                self._warn(
-                    self._recording.tool_calls,
-                    "the agent responded with a Message, but calls travel on artifacts; use a task and an artifact",
-                )
+                self._warn(self._recording.tool_calls, _MESSAGE)
+                return [self._with_missing(event)]
         return [event]
+
+    def _with_missing(self, message: Message) -> Message:
+        """The response of an agent that creates no task, with the reasons why calls are missing."""
+        if self._recording.tool_calls:
+            self._recording.missed(_MESSAGE)
+        missing = self._recording.missing()
+        changed = sdk_compat.copied(message) if missing else message
+        for key, reasons in missing.items():
+            sdk_compat.set_metadata(changed, key, reasons)
+        return changed
 
     def remaining(self) -> list[Event]:
         """An artifact with the calls that are on no other; [] without such calls, or if none can be sent."""
@@ -223,14 +234,17 @@ class _Delivery:
         return changed
 
     def _own(self, calls: list[ToolCall]) -> Artifact | None:
-        """The artifact for calls that are on no other, including running ones; None if it has not changed."""
+        """The artifact for calls that are on no other, including running ones, and for what is missing; None if it has
+        not changed."""
         self._place(self._own_artifact, calls)
-        now = self._calls_on(self._own_artifact)
+        now = self._calls_on(self._own_artifact), self._recording.missing()
         if now == self._own_sent:
             return None
         self._own_sent = now
         artifact = Artifact(artifact_id=self._own_artifact, name="Tool calls", parts=[sdk_compat.text_part("")])
         self._write(artifact)
+        for key, reasons in now[1].items():
+            sdk_compat.set_metadata(artifact, key, reasons)
         return artifact
 
     def _number(self, artifact_id: str) -> int:

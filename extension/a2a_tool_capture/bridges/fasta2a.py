@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import uuid
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -89,10 +90,11 @@ class CapturingStorage(Storage[Any]):  # type: ignore[misc,unused-ignore]  # unt
             _put(artifact, calls)
             running.sent.update(call.id for call in calls)
             calls = []
-        if not settled or not calls:
+        missing = running.recording.missing()
+        if not settled or not (calls or missing):
             return artifacts
         own = Artifact(artifact_id=f"{OWN_ARTIFACT_PREFIX}{uuid.uuid4().hex}", name="Tool calls", parts=[{"text": ""}])
-        _put(own, calls)
+        _put(own, calls, missing)
         task = await self._storage.load_task(task_id)
         if task is not None:
             update = TaskArtifactUpdateEvent(
@@ -102,6 +104,7 @@ class CapturingStorage(Storage[Any]):  # type: ignore[misc,unused-ignore]  # unt
         return [own]
 
 
-def _put(artifact: Artifact, calls: list[ToolCall]) -> None:
-    artifact["metadata"] = {**artifact.get("metadata", {}), METADATA_KEY: [wire_entry(call) for call in calls]}
+def _put(artifact: Artifact, calls: list[ToolCall], missing: Mapping[str, Any] | None = None) -> None:
+    entries = {METADATA_KEY: [wire_entry(call) for call in calls], **(missing or {})}
+    artifact["metadata"] = {**artifact.get("metadata", {}), **entries}
     artifact["extensions"] = [*artifact.get("extensions", []), URI]

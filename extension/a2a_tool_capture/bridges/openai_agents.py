@@ -20,9 +20,13 @@ from agents.tracing import (
 from ..models import ToolCallSource
 from ..recorder import ToolCallRecorder
 
+_SDK = "the OpenAI Agents SDK"
+
 
 class ToolCallProcessor(TracingProcessor):  # type: ignore[misc,unused-ignore]  # untyped without the framework
     """Records finished function-tool spans in the current request.
+
+    A request in which the SDK traces nothing, because its tracing is disabled, says that its calls are unknown.
 
     The SDK ends a span in the context of its run, which identifies the request. A tool that raised has an error and
     no result, even though the SDK gives the model a replacement.
@@ -30,6 +34,7 @@ class ToolCallProcessor(TracingProcessor):  # type: ignore[misc,unused-ignore]  
 
     def __init__(self, recorder: ToolCallRecorder) -> None:
         self._recorder = recorder
+        recorder.expect(_SDK)
 
     def on_span_end(self, span: Span[Any]) -> None:
         data = span.span_data
@@ -48,7 +53,9 @@ class ToolCallProcessor(TracingProcessor):  # type: ignore[misc,unused-ignore]  
             started_at=datetime.fromisoformat(span.started_at) if span.started_at else None,
         )
 
-    def on_span_start(self, span: Span[Any]) -> None: ...
+    def on_span_start(self, span: Span[Any]) -> None:
+        if (recording := self._recorder.current) is not None:
+            recording.heard_of(_SDK)
 
     def on_trace_start(self, trace: Trace) -> None: ...
 

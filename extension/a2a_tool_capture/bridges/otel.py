@@ -20,6 +20,8 @@ from ..spans.in_memory import span_of
 from ..spans.model import Span as SpanValue
 from ..spans.observations import Observation, read_span
 
+_OTEL = "OpenTelemetry"
+
 
 class ToolSpanProcessor(SpanProcessor):
     """Records finished tool spans in the request that was current when they started.
@@ -30,6 +32,7 @@ class ToolSpanProcessor(SpanProcessor):
 
     def __init__(self, recorder: ToolCallRecorder) -> None:
         self._recorder = recorder
+        recorder.expect(_OTEL)
         self._recordings: WeakValueDictionary[str, CallRecording] = WeakValueDictionary()
         """By span id; dropped with the request, so that spans that never end take no memory."""
         self._requests: WeakKeyDictionary[CallRecording, _RequestSpans] = WeakKeyDictionary()
@@ -40,6 +43,7 @@ class ToolSpanProcessor(SpanProcessor):
         seen = read_span(started)
         recording = self._recorder.current if seen is None else self._recorder.recording_of(seen.name)
         if recording is not None:
+            recording.heard_of(_OTEL)
             self._recordings[started.span_id] = recording
             with self._lock:
                 self._requests.setdefault(recording, _RequestSpans()).start(started, seen)

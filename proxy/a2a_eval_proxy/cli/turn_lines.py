@@ -11,6 +11,7 @@ from datetime import datetime
 from typing import Any
 
 from a2a_tool_capture import ToolCall
+from a2a_tool_capture.recent import RecentKeys
 from tool_call_evaluators.report.wording import duration_text, one_line, printable, score_text
 from tool_call_evaluators.turn_health import TURN_SUCCEEDED, turn_failure_of
 
@@ -23,25 +24,37 @@ _MOST_NAMES = 10
 _EVERY_S = 0.1
 _MOST_LINES = 100
 """Lines of a batch. People cannot read a thousand a second, and each line costs as much as a call of an evaluator."""
+_MOST_REMEMBERED = 1_000
 _MOST_WAITING = 100
 """Batches of lines, each of `_EVERY_S`: a reader of stderr may pause for ten seconds before lines are left out."""
 _CLOSE_S = 1.0
 
 
 class TurnLines(TurnListener):
-    """Hands `write` a line for each turn once it is scored, or stored where nothing is scored (`scores`)."""
+    """Hands `write` a line for each turn once it is scored, or stored where nothing is scored (`scores`).
+
+    A turn whose tool calls were not visible has another one if spans show what it did.
+    """
 
     def __init__(self, write: Callable[[str], None], *, scores: bool) -> None:
         self._write = write
         self._scores = scores
+        self._not_visible = RecentKeys[str](_MOST_REMEMBERED)
+        """Ids of turns whose lines say so."""
 
     def closed(self, turn: Turn) -> None:
         if not self._scores:
             self._write(turn_line(turn, "stored"))
 
     def scored(self, turn: Turn, results: Sequence[Mapping[str, Any]], again: bool) -> None:
+        known = turn.visibility.unknown is None
         if not again:
             self._write(turn_line(turn, _verdict(turn, results)))
+            if not known:
+                self._not_visible.add(turn.turn_id)
+        elif known and turn.turn_id in self._not_visible:
+            self._not_visible.discard(turn.turn_id)
+            self._write(turn_line(turn, f"{_verdict(turn, results)}, now that its spans came"))
 
 
 def turn_line(turn: Turn, verdict: str) -> str:

@@ -7,7 +7,7 @@ from dataclasses import replace
 from a2a_tool_capture import Finding, Severity, reconcile
 from a2a_tool_capture.spans.tool_calls import tool_calls
 from a2a_tool_capture.spans.work_evidence import shows_genai_work
-from tool_call_evaluators.visibility import NO_CAPTURE
+from tool_call_evaluators.visibility import NO_CAPTURE, NOT_RECORDED
 
 from ..capture.dialect_hints import DIALECT_NOT_READ
 from ..turn import Turn
@@ -30,8 +30,9 @@ def merge_traces(turn: Turn, evidence: Evidence, *, late: bool = False, absorb_a
         return turn
     conversion = tool_calls(evidence.spans, logs=evidence.logs)
     joined = reconcile(turn.tool_calls, conversion.tool_calls, absorb_all=absorb_all)
-    shown_by = turn.shown_by or ("spans" if shows_genai_work(evidence.spans) else "")
-    answered = {NO_CAPTURE, DIALECT_NOT_READ} if joined.tool_calls else {NO_CAPTURE} if shown_by else set()
+    shows_work = shows_genai_work(evidence.spans)
+    answered = {NO_CAPTURE, NOT_RECORDED} if shows_work else set()
+    answered |= {NO_CAPTURE, DIALECT_NOT_READ} if joined.tool_calls else set()
     known = [finding for finding in turn.findings if finding.code not in answered]
     findings = [*known, *conversion.findings, *joined.findings]
     if evidence.by_time and conversion.tool_calls:
@@ -52,4 +53,4 @@ def merge_traces(turn: Turn, evidence: Evidence, *, late: bool = False, absorb_a
     )
     usage = usage_of(evidence.spans) or turn.usage
     merged = replace(turn, tool_calls=joined.tool_calls, findings=findings, capture=capture, usage=usage)
-    return replace(merged, shown_by=shown_by)
+    return replace(merged, shown_by=turn.shown_by or ("spans" if shows_work else ""))

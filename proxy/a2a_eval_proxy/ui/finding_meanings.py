@@ -8,6 +8,7 @@ _ROWS = (
         "tool calls that violate the extension's schema; over gRPC also those with NaN or over 100,000 values",
     ),
     ("uri_not_listed", "calls on an artifact that does not list the extension's URI; ignored"),
+    ("calls_not_recorded", "the agent says that it may have made calls that it did not record, and why"),
     ("calls_not_on_artifact", "calls in the metadata of a message, a task or a status update; ignored"),
     (
         "dialect_not_read",

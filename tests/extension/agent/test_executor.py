@@ -6,6 +6,7 @@ import asyncio
 import json
 import uuid
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import httpx
@@ -39,6 +40,7 @@ from a2a_tool_capture import (
     read_tool_calls,
 )
 from a2a_tool_capture.client import AgentError
+from a2a_tool_capture.models import CapturedTurn
 from agents.serving import ServerThread
 from starlette.applications import Starlette
 from support.patience import PATIENCE_S
@@ -75,7 +77,7 @@ class Agent(AgentExecutor):
         async def say(words: str, artifact_id: str = "answer", *, append: bool = False) -> None:
             await updater.add_artifact([new_text_part(words)], artifact_id=artifact_id, append=append)
 
-        verb = text.split()[0]
+        verb = "own pool" if text == "own pool" else text.split()[0]
         if verb == "reply":
             search("kettle")
             await event_queue.enqueue_event(new_text_message("no task", context_id=context.context_id))
@@ -113,6 +115,13 @@ class Agent(AgentExecutor):
                 await say("one ")
                 recorder.finished(call_id, "KETTLE")
                 await say("two", append=True)
+            case "executor":
+                await asyncio.get_running_loop().run_in_executor(None, search, "kettle")
+                await say("one")
+            case "own pool":
+                with ThreadPoolExecutor(1) as pool:
+                    await asyncio.get_running_loop().run_in_executor(pool, search, "kettle")
+                await say("one")
             case "late":
                 await say("one")
                 search("kettle")
@@ -208,6 +217,7 @@ CASES = {
     "chunks": [KETTLE, "pay {'amount': 9.5} -> declined"],
     "tokens": [KETTLE],
     "running": ["search {'q': 'kettle'} -> KETTLE"],
+    "executor": [KETTLE],
     "late": [KETTLE],
     "silent": [KETTLE, "never ends {} -> None"],
     "two": [KETTLE, CUP],
@@ -399,10 +409,37 @@ async def test_calls_of_a_cancelled_task_are_there(agent: str) -> None:
 async def test_a_message_cannot_carry_calls_and_the_author_is_told(
     agent: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    body = await Raw(agent).send("reply")
-    assert URI not in body
+    turn = await captured(agent, "reply")
+    assert turn.tool_calls == ()
+    assert [finding.code for finding in turn.findings] == ["calls_not_recorded"]
+    assert "the agent responded with a Message" in turn.findings[0].message
     assert "1 tool call(s) of task" in caplog.text
     assert "the agent responded with a Message" in caplog.text
+
+
+async def test_a_call_in_a_thread_without_context_is_stated(agent: str) -> None:
+    """Nobody can tell whose it is: each request that is active then says that its calls are not all."""
+    turn = await captured(agent, "own pool")
+    assert turn.tool_calls == ()
+    assert [finding.code for finding in turn.findings] == ["calls_not_recorded"]
+    assert "a call of 'search' was made outside of any request" in turn.findings[0].message
+    assert (await captured(agent, "plain")).findings == ()
+
+
+async def test_a_bridge_that_reports_nothing_is_stated(agent: str) -> None:
+    recorder.expect("Some SDK")
+    try:
+        turn = await captured(agent, "chunks")
+        assert [finding.code for finding in turn.findings] == ["calls_not_recorded"]
+        assert "Some SDK reported nothing" in turn.findings[0].message
+        assert names(turn.tool_calls) == CASES["chunks"]
+    finally:
+        recorder._bridges.clear()
+
+
+async def captured(agent: str, text: str) -> CapturedTurn:
+    async with CaptureClient(agent) as client:
+        return await client.send(text)
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from a2a_tool_capture import ToolCallRecorder
 from a2a_tool_capture.bridges.openai_agents import ToolCallProcessor
 from a2a_tool_capture.connector import recorder as connector_recorder
 from a2a_tool_capture.connector.tracing import ArksimTracingProcessor, extract_tool_calls
-from agents import Agent, RunConfig, Runner, function_tool, set_trace_processors
+from agents import Agent, RunConfig, Runner, function_tool, set_trace_processors, set_tracing_disabled
 from agents.items import ModelResponse
 from agents.models.interface import Model
 from agents.usage import Usage
@@ -96,12 +96,20 @@ async def main() -> None:
 
     first, second = await asyncio.gather(request("ORD-1"), request("ORD-2"))
     hidden = await request("ORD-3", content=False)
+    silent = {}
+    for disabled in (False, True):
+        set_tracing_disabled(disabled)
+        with recorder.request() as recording:
+            await run("ORD-7")
+            silent[str(disabled)] = recording.missing()
+    set_tracing_disabled(False)
     await run("ORD-4")
     report["extracted"] = [call.to_dict() for call in extract_tool_calls(await run("ORD-5"))]
     set_trace_processors([ArksimTracingProcessor()])
     with connector_recorder.request():
         await run("ORD-6")
         report["connector"] = [call.to_dict() for call in connector_recorder.tool_calls]
+    report["silent"] = silent
     report |= {"first": first, "second": second, "hidden": hidden, "outside": recorder.metadata()}
     print(json.dumps(report))
 

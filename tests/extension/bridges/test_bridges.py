@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 from a2a_tool_capture.dialects import function_outcome
+from a2a_tool_capture.spec import NOT_RECORDED_KEY
 from support.linked import beside_the_extension, brought_by
 from support.provision import python_environment
 
@@ -215,6 +216,13 @@ def test_calls_say_that_they_were_learnt_from_its_tracing() -> None:
     calls = report("openai_agents")["first"]
     assert {call["source"] for call in calls} == {"openai_agents"}
     assert all(call["id"] and call["started_at"] < call["ended_at"] for call in calls)
+
+
+def test_a_request_says_so_if_the_tracing_of_the_sdk_is_disabled() -> None:
+    assert report("openai_agents")["silent"] == {
+        "False": {},
+        "True": {NOT_RECORDED_KEY: ["the OpenAI Agents SDK reported nothing: is its tracing disabled?"]},
+    }
 
 
 def test_content_the_sdk_withholds_is_unknown() -> None:

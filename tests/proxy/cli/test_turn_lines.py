@@ -61,6 +61,19 @@ def test_calls_that_cannot_be_seen_do_not_look_like_none() -> None:
     assert lines_of(turn(findings=[unseen])) == ["order-status  tool calls not visible  unscored  166 ms"]
 
 
+def test_calls_that_arrive_after_such_a_line_have_one_of_their_own() -> None:
+    found: list[str] = []
+    listener = TurnLines(found.append, scores=True)
+    unseen, arrived = turn(), turn("lookup")
+    for scored, status, again in ((unseen, "skipped", False), (unseen, "skipped", True), (arrived, "passed", True)):
+        listener.scored(scored, [result("tool_error", None if status == "skipped" else 1.0)], again)
+    listener.scored(arrived, [result("tool_error", 1.0)], True)
+    assert [line.partition("  ")[2] for line in found] == [
+        "order-status  tool calls not visible  unscored  166 ms",
+        "order-status  lookup  passed, now that its spans came  166 ms",
+    ]
+
+
 def test_names_neither_steer_the_terminal_nor_fill_it() -> None:
     hostile = turn(*["\x1b]0;x\x07\u202e\nname" + "y" * 500] * 151, case_id="a\tb\r\nc")
     line = turn_line(hostile, "passed")

@@ -140,6 +140,14 @@ async def test_nothing_passes(kind: str, monkeypatch: pytest.MonkeyPatch) -> Non
     assert "not visible" in turn_line(turn, "unscored")
 
 
+def test_spans_of_an_agent_show_what_its_recorder_missed() -> None:
+    missed = closed(warning("calls_not_recorded"))
+    spans = [Span("1" * 32, "1" * 16, attributes={"gen_ai.operation.name": "invoke_agent"})]
+    assert missed.to_dict()["calls_evidence"] == "calls_not_recorded"
+    assert merge_traces(missed, Evidence(spans)).to_dict()["calls"] == "none_made"
+    assert merge_traces(missed, Evidence([Span("1" * 32, "1" * 16, attributes=HTTP)])).to_dict()["calls"] == "unknown"
+
+
 @pytest.mark.parametrize("kind", SHOWN)
 async def test_what_would_have_shown_calls_lets_none_be_none(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     turn = SHOWN[kind]

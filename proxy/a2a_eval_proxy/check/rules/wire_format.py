@@ -13,6 +13,7 @@ from typing import Any
 from a2a_tool_capture import METADATA_KEY, URI
 from a2a_tool_capture.canonical import canonical
 from a2a_tool_capture.payload import listed_uris
+from a2a_tool_capture.spec import NOT_RECORDED_KEY
 from jsonschema import Draft202012Validator
 
 from ...protocol.operations import Operation
@@ -57,6 +58,8 @@ def metadata_key(subject: Subject) -> Iterator[Problem]:
 
 def calls_on_artifacts_only(subject: Subject) -> Iterator[Problem]:
     for exchange, occurrence in asking_occurrences(subject, Kind.MISPLACED):
+        if occurrence.name == NOT_RECORDED_KEY:
+            continue  # no call: why there is none
         yield problem_at(exchange, "tool calls are not in an artifact's metadata", occurrence)
 
 
