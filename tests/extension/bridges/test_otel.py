@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -12,6 +13,12 @@ from a2a_tool_capture import ToolCallRecorder
 from a2a_tool_capture.bridges.otel import ToolSpanProcessor
 from a2a_tool_capture.models import ToolCallSource
 from a2a_tool_capture.recording import CallRecording
+from a2a_tool_capture.spans.conventions import SUB_AGENT
+from a2a_tool_capture.spans.model import Span as SpanValue
+from a2a_tool_capture.spans.observations import read_span
+from a2a_tool_capture.spans.tool_calls import tool_calls
+from golden.spans.fixtures import fixtures
+from golden.spans.sdk_forms import sdk_span
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.trace import Span, Status, StatusCode, Tracer
 
@@ -218,3 +225,28 @@ def test_a_span_that_outlives_its_request_is_dropped(recorder: ToolCallRecorder,
         span.end()
         assert later is not None
         assert later.tool_calls == []
+
+
+def test_recordings_are_recorded_as_the_proxy_reads_their_tool_spans() -> None:
+    for replayed in fixtures():
+        recorder = ToolCallRecorder()
+        processor = ToolSpanProcessor(recorder)
+        moments = [(span.start_ns, 0, -span.end_ns, processor.on_start, span) for span in replayed.spans]
+        moments += [(span.end_ns, 1, -span.start_ns, processor.on_end, span) for span in replayed.spans]
+        with recorder.request() as current:
+            for *_, take, span in sorted(moments, key=lambda moment: moment[:3]):
+                take(sdk_span(span))
+        assert current is not None
+        read = tool_calls(span if read_span(span) else without_messages(span) for span in replayed.spans).tool_calls
+        seen, expected = ([call.to_dict() | PROCESS for call in calls] for calls in (current.tool_calls, read))
+        assert sorted(seen, key=repr) == sorted(expected, key=repr), replayed.name
+
+
+PROCESS = {"id": "", "ended_at": ""}
+"""Of a recorded call: an id for one without, and the time at which it was recorded."""
+
+
+def without_messages(span: SpanValue) -> SpanValue:
+    return replace(
+        span, attributes={key: span.attributes[key] for key in SUB_AGENT if key in span.attributes}, events=()
+    )
