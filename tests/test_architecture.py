@@ -165,8 +165,8 @@ LAYERS = {
         "a2e | agent | merge | spans",
         "client_tls | dialects | merge_state | recorder | secret_references",
         "dedupe | errors | footprint | payload | recording | sameness",
-        "models | places",
-        "canonical | http_events | json_density | json_values | recent | spec | wire",
+        "http_events | models | places",
+        "canonical | json_density | json_values | recent | spec | wire",
     ],
 }
 """The rooms and single modules of each package: one may import only what stands in a lower line."""

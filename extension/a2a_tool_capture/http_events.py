@@ -6,23 +6,21 @@ In those, every number is a double and the keys of objects have lost their order
 from __future__ import annotations
 
 import io
-import json
 from collections.abc import AsyncIterator
 from contextvars import ContextVar
 from typing import Any
 
 import httpx
 
+from .json_values import read_json
+
 _received: ContextVar[str] = ContextVar("received")
 """Text of the event, or of the whole response, that this task received last."""
 
 
 def last_received() -> Any:
-    """The JSON that the current task received last. Raises ValueError for text that is not JSON.
-
-    Integers beyond 64 bits are doubles, as the proxy reads them.
-    """
-    return json.loads(_received.get(), parse_int=_integer)
+    """The JSON that the current task received last, by `read_json`. Raises ValueError for text that is not JSON."""
+    return read_json(_received.get())
 
 
 class EventClient(httpx.AsyncClient):
@@ -67,8 +65,3 @@ class _EventStream(httpx.Response):
                     _received.set("\n".join(data))
                     data.clear()
                 yield line
-
-
-def _integer(digits: str) -> float:
-    number = int(digits)
-    return number if -(2**63) <= number < 2**64 else float(digits)

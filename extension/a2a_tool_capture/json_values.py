@@ -95,6 +95,17 @@ def not_json(constant: str) -> NoReturn:
     raise ValueError(f"{constant} is not a JSON number")
 
 
+def read_json(text: str | bytes) -> Any:
+    """The value of JSON from the wire: integers beyond 64 bits are doubles where one is near; NaN and infinities are
+    strings, as `plain_arguments` writes them. Raises ValueError for text that is not JSON, RecursionError."""
+    return json.loads(text, parse_int=_integer, parse_constant=lambda constant: str(float(constant)))
+
+
+def _integer(digits: str) -> float:
+    number = int(digits)
+    return number if -(2**63) <= number < 2**64 or abs(number) >= 2**1023 else float(number)
+
+
 def _key(key: Any) -> str:
     return _unicode(key) if isinstance(key, str) else describe(key)
 

@@ -9,6 +9,7 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 from .canonical import EXACT, MAX_DEPTH, too_deep, with_whole_numbers
+from .json_values import read_json
 from .models import Finding, Severity, ToolCall, ToolCallSource
 from .spec import KNOWN_VERSIONS, NOT_RECORDED_KEY, ExtensionVersion
 
@@ -189,7 +190,7 @@ def _repaired(entry: Any, where: str, number: int, findings: list[Finding]) -> T
 
 def _object_in(text: str) -> dict[str, Any] | None:
     try:
-        value = json.loads(text)
+        value = read_json(text)
     except (ValueError, RecursionError):
         return None
     return value if isinstance(value, dict) else None

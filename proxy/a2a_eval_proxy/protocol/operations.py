@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import re
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
 import orjson
+from a2a_tool_capture.json_values import read_json
 from a2a_tool_capture.wire import camel_keys
 
 
@@ -199,7 +199,7 @@ def sets_webhook(params: Any) -> bool:
 
 
 def decode_json(body: bytes) -> Any:
-    """Decode with orjson; what it refuses (NaN, lone surrogates) with Python's json.
+    """Decode with orjson; what it refuses (NaN, lone surrogates) by `read_json`.
 
     Raises ValueError for text that is not JSON, or nests too deeply for both.
     """
@@ -207,6 +207,6 @@ def decode_json(body: bytes) -> Any:
         return orjson.loads(body)
     except orjson.JSONDecodeError:
         try:
-            return json.loads(body)
+            return read_json(body)
         except RecursionError:
             raise ValueError("nested too deeply") from None

@@ -6,6 +6,8 @@ The agent writes its JSON itself: libraries of A2A hold numbers as doubles, and 
 from __future__ import annotations
 
 import json
+import math
+import re
 import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -14,6 +16,7 @@ from typing import Any
 
 import yaml
 from a2a_tool_capture import METADATA_KEY, URI
+from a2a_tool_capture.json_values import read_json
 
 TOOLS = ("search", "pay", "refund", "lookup order", "delete_all")
 WORDS = (
@@ -35,7 +38,26 @@ WORDS = (
     "&amp;",
     "$any",
 )
-NUMBERS = (0, 1, -1, 7, 2.0, -3.0, 0.1, -2.5, 1e22, 1e-9, 2**53, 2**53 + 1, 2**63 - 1, -(2**63), 2**64 - 1, 2**70)
+NUMBERS = (
+    0,
+    1,
+    -1,
+    7,
+    2.0,
+    -3.0,
+    0.1,
+    -2.5,
+    1e22,
+    1e-9,
+    2**53,
+    2**53 + 1,
+    2**63 - 1,
+    -(2**63),
+    2**64 - 1,
+    2**70,
+    math.nan,
+    -math.inf,
+)
 RESULTS = (
     "ok",
     "",
@@ -76,7 +98,8 @@ class Behaviour:
         """Whether spans can show the same: all calls were readable, no error is blank, and the turn did not fail."""
         entries = [entry for artifact in self.artifacts for entry in artifact]
         whole = all(isinstance(entry, dict) and entry.get("name") and entry.get("error") != "" for entry in entries)
-        return whole and self.how == "listed" and self.state == "COMPLETED"
+        is_json = not re.search(r"\b(NaN|Infinity)\b", json.dumps(entries))
+        return whole and is_json and self.how == "listed" and self.state == "COMPLETED"
 
 
 @dataclass(frozen=True)
@@ -138,7 +161,8 @@ def expectation(chance: Random, done: Behaviour) -> dict[str, Any]:
     calls = []
     for made in done.calls:
         given = made["arguments"]
-        calls.append({"name": made["name"], "arguments": json.loads(given) if isinstance(given, str) else given})
+        read = read_json(given if isinstance(given, str) else json.dumps(given))
+        calls.append({"name": made["name"], "arguments": read})
     kind = chance.randrange(12)
     if calls and kind == 0:
         calls.pop(chance.randrange(len(calls)))

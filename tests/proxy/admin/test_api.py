@@ -227,7 +227,7 @@ async def test_what_agents_say_never_breaks_an_answer(it: Proxied) -> None:
             await events.next()
     assert len(await it.texts()) == 2
     (turn, _) = await it.turns()
-    assert turn["tool_calls"][0]["arguments"] == {"nan": None, "big": 10**30, "text": "\ufffd"}
+    assert turn["tool_calls"][0]["arguments"] == {"nan": "nan", "big": 1e30, "text": "\ufffd"}
     assert (await it.get(f"/api/runs/{it.run}"))["turns"] == 2
     assert len((await it.get("/api/conversations/%EF%BF%BD"))["turns"]) == 1
 
