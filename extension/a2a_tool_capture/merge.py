@@ -67,6 +67,8 @@ class TaskMerger:
         self._text_chars = 0
         self._call_count = 0
         self._turn = TurnStart()
+        self._shown: list[ToolCall] = []
+        """Every call that was there before a snapshot that lacked one."""
         self._artifact_bytes = self._listed_bytes = self._earlier_bytes = 0
         self._uncounted: dict[str, MergedArtifact] = {}
         """Artifacts with calls that are not counted yet."""
@@ -107,6 +109,7 @@ class TaskMerger:
         self._earlier_bytes = self._turn.size
         self._status_text = self._message_text = ""
         self._findings.clear()
+        self._shown.clear()
 
     def know_earlier(self, calls: Sequence[ToolCall], texts: Sequence[str]) -> None:
         """Add calls and response texts of earlier turns of the task whose events this merger did not receive.
@@ -185,10 +188,16 @@ class TaskMerger:
 
     def findings_with(self, turn_tool_calls: Sequence[ToolCall]) -> list[Finding]:
         """`findings`, given the value of `turn_tool_calls`, which takes time to compute."""
+        findings = dict(self._findings)
+        for call in new_calls(self._shown, [*self._turn.calls, *turn_tool_calls])[: MAX_FINDINGS - len(findings)]:
+            message = (
+                f"tool call {call.name!r}{f' ({call.id})' if call.id else ''} was streamed, but a later Task "
+                "snapshot does not have it; it was dropped. Emit cumulative lists on every chunk"
+            )
+            findings[self._finding("dropped_by_snapshot", message, f"task {self.task_id!r}")] = None
         named = [(call.id, call.name) for call in (*self._turn.calls, *turn_tool_calls) if call.id]
         if len(set(named)) == len(named):
-            return list(self._findings)
-        findings = dict(self._findings)
+            return list(findings)
         seen = {(call.id, call.name) for call in self._turn.calls if call.id}
         for call in turn_tool_calls:
             if call.id and (call.id, call.name) in seen and len(findings) < MAX_FINDINGS:
@@ -260,12 +269,8 @@ class TaskMerger:
             else:  # two artifacts of a snapshot share an id: both are there, so both count
                 self._extend(artifact_id, known, artifact)
         self.snapshot_seen = self.snapshot_seen or streamed or bool(artifacts)
-        for call in new_calls(before, self.tool_calls) if before else ():
-            message = (
-                f"tool call {call.name!r}{f' ({call.id})' if call.id else ''} was streamed, but a later Task "
-                "snapshot does not have it; it was dropped. Emit cumulative lists on every chunk"
-            )
-            self._report("dropped_by_snapshot", message, where=f"task {self.task_id!r}")
+        if before and (self._shown or new_calls(before, self.tool_calls)):
+            self._shown = [*before, *new_calls(self._shown, before)][:MAX_CALLS]
 
     def _identify(self, task_id: Any, context_id: Any) -> None:
         if task_id != self.task_id and isinstance(task_id, str) and task_id:

@@ -7,7 +7,7 @@ import heapq
 import logging
 import socket
 import time
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, ExitStack, asynccontextmanager
 from datetime import UTC, datetime, timedelta
 from functools import partial
@@ -22,7 +22,6 @@ from .admin.agent_status import AgentWatch
 from .admin.api import admin_app
 from .admin.control import MAX_OPEN
 from .admin.timeline import Observed
-from .capture.lookups import OpenTurns
 from .capture.visibility import CallVisibility
 from .clock import CLOCK, JumpGuard
 from .net.browser_guard import HostNames
@@ -39,7 +38,7 @@ from .scoring.pipeline import Pipeline
 from .scoring.scorer import Scorer
 from .scoring.suite_file import add_to_suite
 from .serving.processes import ServingProcesses
-from .serving.reports import ScoringReports, TurnReports
+from .serving.reports import ScoringReports
 from .serving.serving import LocalServing, Serving
 from .settings import Settings
 from .store import StoreError, TurnQuery, every_turn, marked_in_use, open_store
@@ -109,11 +108,21 @@ class RunningProxy:
             dialects=bool(settings.dialects),
             logs=lambda: self._tracing is None or not self._tracing.heard,
         )
-        self._keeps_open_turns = keeps_open_turns
+        self._reports = ScoringReports(
+            settings,
+            self.store,
+            self.pipeline,
+            self._listeners,
+            self._visibility,
+            self.privacy,
+            self.metrics,
+            keeps_open_turns=keeps_open_turns,
+            webhooks=self._webhooks,
+        )
         self.serving: Serving = (
-            LocalServing(settings, self.files, self.metrics, self._new_reports, self._webhooks)
+            LocalServing(settings, self.files, self.metrics, self._reports, self._webhooks)
             if serving_processes is None
-            else ServingProcesses(settings, self.metrics, self._new_reports, serving_processes)
+            else ServingProcesses(settings, self.metrics, self._reports, serving_processes)
         )
         self.bus.on_live = self._watch
         self._sources = Source(COUNTED, lambda: self.metrics), Source(OPEN, lambda: self)
@@ -155,17 +164,18 @@ class RunningProxy:
     @property
     def open_turns(self) -> int:
         """Number of turns not yet closed."""
-        return self.serving.open_turns
+        return len(self._reports.open_turns)
 
     async def flush(self, timeout_s: float) -> dict[str, int]:
         """Wait until every turn captured so far is done, at most `timeout_s`; what is left `pending` and `open`."""
         try:
             async with asyncio.timeout(timeout_s):
                 await self.serving.settled()
+                await self._reports.settled()
                 await self.pipeline.drained()
         except TimeoutError:
             pass  # the returned numbers show it
-        return {"pending": self.queue_depth + self.serving.waiting, "open": self.open_turns}
+        return {"pending": self.queue_depth + self._reports.waiting, "open": self.open_turns}
 
     async def turns(self, run: str | None = None) -> list[dict[str, Any]]:
         """Every stored turn (of a run), oldest first, in the JSON form of /api/turns."""
@@ -248,7 +258,8 @@ class RunningProxy:
         if mark.enter_context(marked_in_use(settings.store)):
             logger.warning("store %s: %s", settings.store, _SHARED_FILE)
         await self._open_store(stack)
-        for work in (self._expire, self._prune, *([self._webhooks.watch] if self._webhooks else [])):
+        works = [self._expire, self._prune, self._reports.watch_over]
+        for work in works if self._webhooks is None else [*works, self._webhooks.watch]:
             stack.callback(loop.create_task(work()).cancel)
         await self.serving.open(stack, telemetry.requests if telemetry is not None else None)
         stack.callback(self._not_ready_any_more)
@@ -256,7 +267,7 @@ class RunningProxy:
 
     def _watch(self, live: bool) -> None:
         """Report the changes of open turns while a client listens to them."""
-        self._events.watch(self.serving.heads() if live else ())
+        self._events.watch(self._reports.open_turns if live else ())
         self.serving.watch(live)
 
     def _registry(self, stack: AsyncExitStack) -> CollectorRegistry:
@@ -273,19 +284,6 @@ class RunningProxy:
         judge_cache = self.privacy.judge_cache(self.store.judge_cache)
         scorer = Scorer(self.cases, self.suite, judge_cache) if self.settings.evaluate else None
         return Pipeline(self.store, self.cases, scorer, self._listeners, self.metrics, self._tracing, self.privacy)
-
-    def _new_reports(self, new_turns: Callable[[TurnReports], OpenTurns]) -> ScoringReports:
-        return ScoringReports(
-            self.settings,
-            self.store,
-            self.pipeline,
-            self._listeners,
-            self._visibility,
-            self.privacy,
-            new_turns,
-            keeps_open_turns=self._keeps_open_turns,
-            webhooks=self._webhooks,
-        )
 
     def _traces(self) -> Tracing | None:
         """Where received traces go; None where none are received."""
@@ -337,9 +335,9 @@ class RunningProxy:
     async def _finish(self) -> None:
         """No more requests come: close the open turns that no other process continues, score the closed ones."""
         self._finish_by = asyncio.get_running_loop().time() + self.settings.shutdown_timeout
-        await self.serving.close_turns(self.settings.shutdown_timeout)
+        await self._reports.close_turns(self.settings.shutdown_timeout)
         await self.flush(self.settings.shutdown_timeout)
-        await self.serving.close()
+        await self._reports.close()
         await self.pipeline.close()
         await self._events.close()
         self.bus.close()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 from a2a_tool_capture import Finding, Severity
 from a2a_tool_capture.spec import is_capture_uri
@@ -15,14 +15,15 @@ from ..protocol.operations import (
     A2ARequest,
     Operation,
     decode_json,
+    returns_at_once,
     rpc_method,
     rpc_request,
     sets_webhook,
     user_message,
 )
 from ..turn import Turn
-from .records import TaskWatcher
-from .turn_book import TurnBook
+from .dialect_hints import DialectMark
+from .records import StatusMark
 from .visibility import NOT_ASKED
 
 CASE_METADATA_KEY = "a2a-eval-proxy/case"
@@ -53,17 +54,38 @@ class RequestFacts:
     started_at: float
 
 
+class ExchangeBook(Protocol):
+    """What exchanges report to: a `TurnBook`, or a `ForwardingBook`. What `open` and `watch` return has `findings`, and
+    the `turn` that the exchange opened, as long as that is open."""
+
+    @property
+    def unread(self) -> tuple[DialectMark, ...]: ...
+
+    def open(self, turn: Turn, now: float, *, returns_at_once: bool = False) -> Any: ...
+
+    def watch(self, *, notified: str = "") -> Any: ...
+
+    def feed(self, watcher: Any, event: dict[str, Any], now: float, *, live: bool) -> str: ...
+
+    def touch(self, watcher: Any, now: float) -> None: ...
+
+    def end(self, watcher: Any, now: float, *, problem: Finding | None = None, final: bool = False) -> None: ...
+
+    def report(self, task_id: str, finding: Finding, now: float) -> None: ...
+
+
 class Exchange:
     """Follows one exchange: `request_body`, then `event` or `answer`, then `end`.
 
     Once the request body is read, `requested` is whether the client asked for the extension.
     """
 
-    def __init__(self, book: TurnBook, facts: RequestFacts, new_id: Callable[[], str]) -> None:
+    def __init__(self, book: ExchangeBook, facts: RequestFacts, new_id: Callable[[], str]) -> None:
         self._book = book
         self._facts = facts
         self._new_id = new_id
-        self._watcher: TaskWatcher | None = None
+        self._watcher: Any = None
+        self._status = StatusMark()
         self._read = False
         self._understood = False
         self._final = False
@@ -97,6 +119,7 @@ class Exchange:
             else:
                 request.message = user_message(decoded)
                 request.has_webhook = sets_webhook(decoded)
+                request.returns_at_once = returns_at_once(decoded)
         self.request = request
         if request is None:
             return
@@ -148,7 +171,7 @@ class Exchange:
         turn.capture.declared = facts.declared
         turn.capture.requested_by_client = self.requested
         request.message = None  # the turn has what it needs; the rest may be large
-        self._watcher = self._book.open(turn, now)
+        self._watcher = self._book.open(turn, now, returns_at_once=request.returns_at_once)
         if request.has_webhook and facts.declared and not facts.requested_by_header:
             why = "the agent was not asked for tool calls: a webhook of this task may get them, past the proxy"
             self.report(NOT_ASKED, why)
@@ -213,8 +236,7 @@ class Exchange:
             self.report("no_answer", "the response held no A2A event", Severity.ERROR)
         if problem is not None and problem.code == "client_gone" and self._message_came:
             problem = None  # a Message is the whole answer: clients need not wait for the end of its stream
-        merger = watcher.merger if watcher.record is None else watcher.record.merger
-        self.task_over = merger.state in TERMINAL_STATES
+        self.task_over = self._status.state in TERMINAL_STATES
         self._book.end(watcher, now, problem=problem, final=self._final or lost)
 
     def _take(self, data: bytes, payload: Any, now: float, *, live: bool) -> None:
@@ -242,7 +264,7 @@ class Exchange:
             if request.binding.has_envelope:
                 payload = payload.get("result")
         if request.operation is Operation.LIST:
-            self._take_list(watcher, payload, request.includes_artifacts, now)
+            self._take_list(payload, request.includes_artifacts, now)
             return
         event = normalize_event(payload)
         if event is None:
@@ -250,9 +272,10 @@ class Exchange:
             return
         self._understood = True
         self._message_came = self._message_came or "message" in event
+        self._status = StatusMark.of(event) or self._status
         self._remember(self._book.feed(watcher, event, now, live=live))
 
-    def _take_list(self, watcher: TaskWatcher, payload: Any, includes_artifacts: bool, now: float) -> None:
+    def _take_list(self, payload: Any, includes_artifacts: bool, now: float) -> None:
         tasks = payload.get("tasks") if isinstance(payload, dict) else None
         for task in tasks if isinstance(tasks, list) else ():
             event = normalize_event(task)

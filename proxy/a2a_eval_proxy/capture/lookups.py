@@ -1,10 +1,13 @@
-"""Questions to a store about tasks. What exchanges report on these tasks waits, in order, for the answer. Sans-io."""
+"""Questions to a store about tasks. What any exchange reports on such a task waits, in order, in one queue. Sans-io.
+
+Where the store knows nothing of a task either, the queue stays for a while: a notification may come before the answer
+that names its task to the client.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
 
 from a2a_tool_capture.recent import Recent
 
@@ -19,7 +22,10 @@ MAX_WAITING = 1_000
 """Maximum number of events that wait for one task; with more, the turn continues without the store."""
 
 _MAX_WATCHED = 200
-"""Maximum number of open questions for exchanges that only watch."""
+"""Maximum number of tasks that only exchanges without a message ask about, questions and queues together."""
+
+_UNCLAIMED_S = 30.0
+"""Time for which a queue stays that no turn has claimed."""
 
 _NOT_OPEN_S, _NOT_OPEN_ANY_MORE_S = 2.0, 600.0
 """Time before the store is asked again about a task without an open turn; the second, if the task has ended."""
@@ -39,22 +45,9 @@ class TaskHistory:
     known: bool = True
 
 
-class OpenTurns(Protocol):
-    """The open turns of one data port: its turn book, or what the main process knows of a serving process's."""
-
-    def knows(self, turn_id: str) -> bool:
-        """Whether the turn is open there."""
-
-    def found(self, task_id: str, history: TaskHistory, now: float) -> None:
-        """The answer to a question (`AskStore`)."""
-
-    def give_up(self, turn: Turn, now: float) -> None:
-        """Close a turn that another process left open."""
-
-
 @dataclass(slots=True, eq=False)
 class Lookup:
-    """One question, and what to do once it is answered."""
+    """One question, and what to do once it is answered, or a turn names its task."""
 
     task_id: str
     turns: list[Turn] = field(default_factory=list)
@@ -63,62 +56,66 @@ class Lookup:
     over: bool = False
     """Whether a watcher has seen the end of the task."""
     answered: bool = False
+    """Whether nothing waits any more."""
+    unclaimed_at: float | None = None
+    """When the store has said that it knows nothing of the task; None before."""
 
 
 class Lookups:
-    """The open questions. Without `look_up`, no question is asked."""
+    """The open questions and unclaimed queues. Without `look_up`, no question is asked."""
 
     def __init__(self, look_up: AskStore | None) -> None:
         self._look_up = look_up
         self._open: dict[str, Lookup] = {}
-        self._of_conversation: dict[str, Lookup] = {}
         self._not_open: Recent[str, float] = Recent(_MAX_NOT_OPEN)
 
     @property
     def task_ids(self) -> list[str]:
+        """Tasks with a question or a queue."""
         return list(self._open)
 
-    def of_turn(self, turn: Turn, captured: Sequence[str]) -> Lookup | None:
-        """The question that a new turn waits for, if any.
+    @property
+    def asked(self) -> bool:
+        """Whether the store has still to answer."""
+        return any(lookup.unclaimed_at is None for lookup in self._open.values())
 
-        It is about the task that the turn continues, whose known turns are `captured`. A turn that continues no task
-        waits for the question of an earlier turn of its conversation.
-        """
+    def pending(self, task_id: str) -> Lookup | None:
+        """The question about a task that is not answered, or its queue."""
+        return self._open.get(task_id)
+
+    def of_turn(self, turn: Turn, captured: Sequence[str]) -> Lookup | None:
+        """The question about the task that a message continues, whose known turns are `captured`."""
         if self._look_up is None:
             return None
-        if not turn.task_id:
-            return self._of_conversation.get(turn.conversation_id)
         lookup = self._open.get(turn.task_id)
-        if lookup is None:
+        if lookup is None or lookup.unclaimed_at is not None:  # what is unclaimed came before the message
             lookup = self._open[turn.task_id] = Lookup(turn.task_id)
             self._look_up(turn.task_id, True, captured)
         lookup.turns.append(turn)
-        if turn.conversation_id:
-            self._of_conversation[turn.conversation_id] = lookup
         return lookup
 
-    def of_watcher(self, task_id: str, over: bool, now: float, expected: bool) -> Lookup | None:
+    def of_watcher(self, task_id: str, over: bool, now: float, again: bool) -> Lookup | None:
         """The question about a task that a client reads, perhaps as ended (`over`); None where it need not be asked.
 
-        `expected`: see `TaskWatcher`.
+        `again`: see `AskStore`.
         """
-        lookup = self._open.get(task_id)
-        if lookup is not None or self._look_up is None:
-            return lookup
-        if (self._not_open.get(task_id, 0.0) > now and not expected) or len(self._open) >= _MAX_WATCHED:
+        if self._look_up is None or self._not_open.get(task_id, 0.0) > now or len(self._open) >= _MAX_WATCHED:
             return None
         lookup = self._open[task_id] = Lookup(task_id, over=over)
-        self._look_up(task_id, over or expected, ())
+        self._look_up(task_id, again, ())
         return lookup
 
     def answered(self, task_id: str) -> Lookup | None:
+        """Remove a question or queue: what waits is taken, or lost, now."""
         lookup = self._open.pop(task_id, None)
         if lookup is not None:
             lookup.answered = True
-            for turn in lookup.turns:
-                if self._of_conversation.get(turn.conversation_id) is lookup:
-                    del self._of_conversation[turn.conversation_id]
         return lookup
+
+    def stale(self, now: float) -> list[str]:
+        """The tasks whose queue no turn has claimed in time."""
+        found = ((one.task_id, one.unclaimed_at) for one in self._open.values())
+        return [task_id for task_id, since in found if since is not None and now - since > _UNCLAIMED_S]
 
     def is_not_open(self, task_id: str, now: float, *, over: bool = False) -> None:
         """The store has no open turn of the task: do not ask again for a while."""

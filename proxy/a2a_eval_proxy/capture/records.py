@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from copy import deepcopy
 from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
 from sys import getsizeof
-from typing import Any
+from typing import Any, NamedTuple
 
 from a2a_tool_capture import Finding, Severity, TaskMerger
 from a2a_tool_capture.wire import INTERRUPTED_STATES, SETTLED_STATES, TERMINAL_STATES, normalize_state
@@ -20,6 +21,42 @@ _WAITING_S = 3600.0
 """Time that a task waiting for its user is remembered: in a later turn its earlier calls would count as new."""
 
 _ANSWERS = (TurnEvent.ANSWER, TurnEvent.QUESTION_REPEATED)
+
+
+class StatusMark(NamedTuple):
+    """Distinguishes the statuses of a task; the time is the agent's (A2A 1.0, TaskStatus.timestamp)."""
+
+    state: str = ""
+    timestamp: str = ""
+    message_id: str = ""
+
+    @classmethod
+    def of(cls, event: Mapping[str, Any]) -> StatusMark | None:
+        """The mark of the status in a v1.0 event; None where it has none."""
+        holder = event.get("task") or event.get("statusUpdate")
+        status = holder.get("status") if isinstance(holder, dict) else None
+        if not isinstance(status, dict):
+            return None
+        message, timestamp = status.get("message"), status.get("timestamp")
+        message_id = message.get("messageId") if isinstance(message, dict) else ""
+        return cls(
+            normalize_state(status.get("state")) or "",
+            timestamp if isinstance(timestamp, str) else "",
+            message_id if isinstance(message_id, str) else "",
+        )
+
+    def is_before(self, other: StatusMark) -> bool:
+        """Whether the agent had this status before the other one; False where that is not known."""
+        try:
+            mine, others = (datetime.fromisoformat(mark.timestamp) for mark in (self, other))
+        except ValueError:
+            return False
+        return (mine if mine.tzinfo else mine.replace(tzinfo=UTC)) < (
+            others if others.tzinfo else others.replace(tzinfo=UTC)
+        )
+
+
+NO_STATUS = StatusMark()
 
 
 @dataclass(slots=True, eq=False)
@@ -54,13 +91,17 @@ class TaskWatcher:
     findings: list[Finding] = field(default_factory=list)
     lookup: Lookup | None = None
     """The question to the store about its task; until it is answered, everything the exchange reports waits."""
-    expected: bool = False
-    """Whether its task has an open turn, here or in another process, which may be about to store it."""
+    notified: bool = False
+    """Whether it is the notifications of a webhook: they may lag behind what a client of the task is shown."""
+    settled: bool = False
+    """Whether the latest status of which this webhook was notified is the end of the turn."""
+    returns_at_once: bool = False
+    """Whether its answer does not wait for the agent's work (`returnImmediately`)."""
 
-    @property
-    def asks(self) -> bool:
-        """Whether the store may be asked about its task."""
-        return self.lookup is None or (self.expected and self.lookup.answered)
+    def concludes(self, event: Mapping[str, Any]) -> bool:
+        """Whether this answer of the exchange that opened a turn is the whole answer to its message."""
+        mark = StatusMark.of(event)
+        return not self.returns_at_once and (mark is None or mark.state in SETTLED_STATES)
 
     @property
     def turn(self) -> Turn | None:
@@ -88,7 +129,16 @@ class TaskRecord:
     opener: TaskWatcher | None = None
     """The exchange that opened the latest turn, until it ends."""
     streams: list[TaskWatcher] = field(default_factory=list)
-    """The first one leads: its events are merged into `merger`."""
+    """Of clients. The first one leads: its events are merged into `merger`."""
+    notified: list[TaskWatcher] = field(default_factory=list)
+    """Webhooks notified in this turn, each with a view of its own. While no client follows, the first one leads: at
+    first the one notified first, then the one that was notified of the end."""
+    followed: bool = False
+    """Whether a client has asked about the task since the message of the open turn."""
+    status: StatusMark = NO_STATUS
+    """The latest status of the task."""
+    status_before: StatusMark = NO_STATUS
+    """The latest status before the message of the open turn."""
     captured: list[str] = field(default_factory=list)
     """Ids of the turns whose calls `merger` knows."""
     forgotten: bool = False
@@ -142,10 +192,62 @@ class TaskRecord:
             self.open.step(TurnEvent.TAKEN_OVER, now)
             self.captured.append(history.open.turn_id)
 
+    def continue_with(self, open_turn: OpenTurn, opener: TaskWatcher, now: float) -> None:
+        """The task continues with the next turn, which is sent now."""
+        self.merger.begin_turn()
+        self.open, self.opener, self.touched_at = open_turn, opener, now
+        self.captured.append(open_turn.turn.turn_id)
+        self.status_before, self.followed = self.status, False
+        self.notified.clear()  # they join again, with what is known by then
+        for stream in self.streams:
+            stream.merger = self.merger if stream is self.streams[0] else deepcopy(self.merger)
+
+    def is_past(self, event: Mapping[str, Any]) -> bool:
+        """Whether an event shows a status from before the message of the open turn, or before the latest status.
+
+        Such an answer or notification was overtaken, or came before the agent has begun. The agent's times decide.
+        """
+        mark = StatusMark.of(event)
+        if mark is None:
+            return False
+        repeated = bool(mark.timestamp) and mark == self.status_before and mark.state in INTERRUPTED_STATES
+        return repeated or mark.is_before(self.status)
+
+    def merged(self, view: TaskMerger, event: Mapping[str, Any], now: float) -> None:
+        """Merge an event into a view of the task, and remember its status."""
+        view.feed(event, now)
+        mark = StatusMark.of(event)
+        if mark is not None and not mark.is_before(self.status):
+            self.status = mark
+
+    def notice(self, watcher: TaskWatcher, event: Mapping[str, Any], now: float) -> None:
+        """Take a notification. It decides nothing as long as a stream of a client does."""
+        if self.open is None or self.is_past(event):
+            return
+        if watcher not in self.notified:
+            self.notified.append(watcher)
+            watcher.merger, watcher.settled = deepcopy(self.merger), False
+        self.merged(watcher.merger, event, now)
+        if (mark := StatusMark.of(event)) is not None:
+            watcher.settled = mark.state in SETTLED_STATES
+        if self.streams or not (watcher.settled or (watcher is self.notified[0] and not self.followed)):
+            return
+        self.notified.remove(watcher)
+        self.notified.insert(0, watcher)
+        if watcher.merger is not self.merger:
+            self.adopt(watcher.merger)
+        self.update_answered(event, now, conclusive=False)
+
+    def _separate(self) -> None:
+        """Have the task's view be no webhook's: a client is about to report to it."""
+        if any(watcher.merger is self.merger for watcher in self.notified):
+            self.merger = deepcopy(self.merger)
+
     def attach(self, watcher: TaskWatcher, new_merger: Callable[[], TaskMerger]) -> None:
-        """Add a live stream. The first leads; one that joins later has a view of its own, since both show the same."""
+        """Add a client's stream. The first leads; a later one has a view of its own, since both show the same."""
         self.streams.append(watcher)
         if len(self.streams) == 1:
+            self._separate()
             watcher.merger = self.merger
         elif watcher.merger is self.merger:
             watcher.merger = new_merger()
@@ -158,11 +260,17 @@ class TaskRecord:
                 self.adopt_view(self.open.finished_elsewhere)
             elif self.streams:
                 self.adopt_view(self.streams[0].merger)
+            elif self.notified and self.notified[0].settled:
+                self.adopt_view(self.notified[0].merger)
+
+    def adopt(self, view: TaskMerger) -> None:
+        """Continue with another view of the task."""
+        view.continue_turn_of(self.merger)
+        self.merger = view
 
     def adopt_view(self, view: TaskMerger) -> None:
         """Continue the open turn with what another stream has shown."""
-        view.continue_turn_of(self.merger)
-        self.merger = view
+        self.adopt(view)
         if self.open is not None and view.state in SETTLED_STATES:
             self.open.step(TurnEvent.ANSWER, self.touched_at)
 
@@ -191,17 +299,20 @@ class TaskRecord:
             self.open.finished_elsewhere = view
             self.open.step(TurnEvent.OTHER_STREAM_FINISHED, now)
 
-    def take_answer(self, event: Mapping[str, Any], now: float) -> bool:
-        """Merge a single answer (send result, GetTask, CancelTask); False where a live stream knows more.
+    def take_answer(self, event: Mapping[str, Any], now: float, *, conclusive: bool) -> bool:
+        """Merge a single answer (send result, GetTask, CancelTask); False where more is known.
 
-        That is so until the task has ended. What such a stream then still delivers is in the task already: it
-        continues with a view of its own.
+        That is so while a stream leads, until the task has ended, and for an answer that is not `conclusive` and shows
+        the past. What a stream still delivers after the end is in the task already: it continues with a view of its
+        own.
         """
-        if self.streams and isinstance(event.get("task"), dict):
-            if not shows_end(event):
+        if isinstance(event.get("task"), dict):
+            if (self.streams and not shows_end(event)) or (not conclusive and self.is_past(event)):
                 return False
-            self.merger = deepcopy(self.merger)
-        self.merger.feed(event, now)
+            if self.streams:
+                self.merger = deepcopy(self.merger)
+        self._separate()
+        self.merged(self.merger, event, now)
         return True
 
     def update_answered(self, event: Mapping[str, Any], now: float, *, conclusive: bool) -> None:
@@ -211,14 +322,23 @@ class TaskRecord:
             return
         if "artifactUpdate" in event:  # which does not change the state
             open_turn.step(TurnEvent.CONTENT, now)
-        elif "task" in event and state in INTERRUPTED_STATES and not conclusive:
-            open_turn.step(TurnEvent.QUESTION_REPEATED, now)
+        elif not conclusive and self.may_repeat(event):
+            if open_turn.phase is TurnPhase.RESUMED or not self.is_past(event):
+                open_turn.step(TurnEvent.QUESTION_REPEATED, now)
         elif state in SETTLED_STATES or "message" in event:
             open_turn.step(TurnEvent.ANSWER, now)
         else:
             open_turn.step(TurnEvent.PROGRESS, now)
             if open_turn.finished_elsewhere is not None:
                 open_turn.step(TurnEvent.OTHER_STREAM_FINISHED, now)
+
+    def may_repeat(self, event: Mapping[str, Any]) -> bool:
+        """Whether the event shows the question that the message of the open turn answers, as far as is known."""
+        mark = StatusMark.of(event)
+        if mark is None or mark.state not in INTERRUPTED_STATES:
+            return False
+        both_timed = mark.timestamp and self.status_before.timestamp
+        return mark == self.status_before if both_timed else "task" in event
 
 
 UNCOUNTED_BYTES = 1_024

@@ -84,7 +84,7 @@ class TaskTable:
         self._held.drop(record)
         if record.opener is not None:
             self.let_go(record.opener)
-        for watcher in record.streams:
+        for watcher in (*record.streams, *record.notified):
             self.let_go(watcher)
 
     def let_go(self, watcher: TaskWatcher) -> None:

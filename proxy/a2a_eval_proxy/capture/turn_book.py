@@ -17,7 +17,7 @@ from a2a_tool_capture.wire import INTERRUPTED_STATES, TERMINAL_STATES
 from ..turn import Turn
 from .dialect_hints import DIALECT_MARKS
 from .live_turns import LiveTurns
-from .lookups import MAX_WAITING, AskStore, Lookups, TaskHistory
+from .lookups import MAX_WAITING, AskStore, Lookup, Lookups, TaskHistory
 from .phases import TRANSITIONS, TurnEvent, TurnPhase
 from .records import (
     EARLIER_UNKNOWN,
@@ -31,6 +31,9 @@ from .records import (
 )
 from .task_table import MAX_OPEN_BYTES, TaskTable
 
+MAX_WAITING_BYTES = 128 * 1024
+"""Maximum size of an event that waits in a queue that no turn has claimed; larger ones are left out."""
+
 LINGER_S = 2.0
 """Longest time that the stream of an answered turn may stay open before the turn closes."""
 
@@ -41,8 +44,10 @@ class TurnBook:
     `on_opened` receives every turn at its start; the same object changes until `on_closed` receives it.
     `on_outliving` receives a copy of each turn that is still open when its exchange ends, and again when it has
     changed; it returns whether it took the copy, so that another process can continue the turn. `look_up` asks a store
-    about a task, see `AskStore`: calls of earlier turns, also of those in another process, are not calls of a later
-    turn. Without these two, the book knows only its own traffic, and closes every turn at the end.
+    about a task, see `AskStore`: calls of earlier turns are not calls of a later turn. It is asked about tasks that the
+    book does not know, and with `has_replicas`, about each, since another process may continue it. Without these two,
+    the book knows only its own traffic, and closes every turn at the end. `on_late` receives findings for tasks (their
+    ids) without an open turn.
 
     `turn_timeout_s` is the time after which a silent turn is closed, whether or not its request is open, unless
     `notified` has its task. The book keeps at most `max_open` tasks and `max_open_bytes` of memory. Beyond that, it
@@ -58,6 +63,8 @@ class TurnBook:
         on_opened: Callable[[Turn], None] = lambda turn: None,
         on_outliving: Callable[[Turn], bool] = lambda turn: False,
         look_up: AskStore | None = None,
+        has_replicas: bool = False,
+        on_late: Callable[[str, Finding], None] = lambda task_id, finding: None,
         turn_timeout_s: float = 300.0,
         max_open: int = 50_000,
         max_open_bytes: int = MAX_OPEN_BYTES,
@@ -70,6 +77,8 @@ class TurnBook:
         self._on_opened = on_opened
         self._on_outliving = on_outliving
         self.lookups = Lookups(look_up)
+        self._has_replicas = has_replicas
+        self._on_late = on_late
         self._timeout_s = turn_timeout_s
         self._silence = f"no event arrived for {turn_timeout_s:g} s"
         self._on_evicted, self._notified = on_evicted, notified
@@ -106,17 +115,27 @@ class TurnBook:
 
     # ── exchanges ───────────────────────────────────────────────────────────────────────────────────────
 
-    def open(self, turn: Turn, now: float) -> TaskWatcher:
-        """A user message was sent. If it continues a task (`turn.task_id`), calls so far belong to earlier turns."""
+    def open(self, turn: Turn, now: float, *, returns_at_once: bool = False) -> TaskWatcher:
+        """A user message was sent. If it continues a task (`turn.task_id`), calls so far belong to earlier turns.
+
+        `returns_at_once`: see `TaskWatcher`.
+        """
         self._on_opened(turn)
         watcher = self._tasks.add(turn, now)
-        known = self._tasks.named.get(turn.task_id)  # none has the task ""
-        watcher.lookup = self.lookups.of_turn(turn, () if known is None else list(known.captured))
+        watcher.returns_at_once = returns_at_once
+        watcher.lookup = self._question_of(turn)
         self._begin(watcher, TurnEvent.SENT if watcher.lookup is None else TurnEvent.STORE_ASKED, now)
         if watcher.lookup is not None:
             watcher.lookup.waiting.append(partial(self._begin, watcher, TurnEvent.STORE_ANSWERED, now))
         self._make_room(now)
         return watcher
+
+    def _question_of(self, turn: Turn) -> Lookup | None:
+        """What a new turn waits for: the answer to a question about the task that it continues."""
+        known = self._tasks.named.get(turn.task_id)  # none has the task ""
+        if not turn.task_id or (known is not None and not self._has_replicas):
+            return None
+        return self.lookups.of_turn(turn, () if known is None else list(known.captured))
 
     def _begin(self, watcher: TaskWatcher, event: TurnEvent, now: float) -> None:
         """Step the phase of a new turn; once it waits for the agent, it continues the task that its message names."""
@@ -126,29 +145,51 @@ class TurnBook:
             if resumed is not None:
                 watcher.merger = resumed.merger
 
-    def watch(self, *, expected: bool = False) -> TaskWatcher:
-        """An exchange that asks about tasks without a message of its own: get, list, subscribe, cancel."""
-        return TaskWatcher(self._new_merger(), expected=expected)
+    def watch(self, *, notified: str = "") -> TaskWatcher:
+        """An exchange that asks about tasks without a message of its own: get, list, subscribe, cancel.
+
+        `notified`: the id of the webhook whose notifications it is.
+        """
+        return TaskWatcher(self._new_merger(), notified=bool(notified))
 
     def feed(self, watcher: TaskWatcher, event: Mapping[str, Any], now: float, *, live: bool) -> str:
         """Take one v1.0 event of an exchange; returns the id of the task it is about ("" for none).
 
         `live` says that more may come (a stream), as opposed to a single answer.
         """
-        task_id, lookup, record = task_id_of(event), watcher.lookup, watcher.record
-        ours = record is not None and record.opener is watcher and record.open is not None
-        if watcher.asks and task_id and not ours and not self._tasks.has_open(task_id):
-            watcher.lookup = lookup = self.lookups.of_watcher(task_id, shows_end(event), now, watcher.expected)
-        if lookup is None or lookup.answered:
+        task_id = task_id_of(event)
+        lookup = self._awaited(watcher, task_id, shows_end(event), now)
+        if lookup is None:
             self._feed(watcher, event, now, live, task_id)
+            return task_id
+        watcher.lookup = lookup
+        size = value_bytes(event)
+        if lookup.unclaimed_at is not None and (size > MAX_WAITING_BYTES or len(lookup.waiting) >= MAX_WAITING):
             return task_id
         lookup.waiting.append(partial(self._feed, watcher, event, now, live, task_id))
         if len(lookup.waiting) > MAX_WAITING:
             self.found(lookup.task_id, TaskHistory(known=False), now)
         else:
-            self._tasks.hold_waiting(lookup, value_bytes(event))
+            self._tasks.hold_waiting(lookup, size)
             self._make_room(now)
         return task_id
+
+    def _awaited(self, watcher: TaskWatcher, task_id: str, over: bool, now: float) -> Lookup | None:
+        """The question that what an exchange reports waits for: all that concerns a task waits in one queue."""
+        lookup, record = watcher.lookup, watcher.record
+        if lookup is not None and not lookup.answered:
+            return lookup
+        ours = record is not None and record.opener is watcher and record.open is not None
+        if ours and record is not None and not record.task_id:
+            return None  # a new task: nobody but this exchange can know it before, see `_bind`
+        task_id = task_id or (record.task_id if record is not None else "")
+        lookup = self.lookups.pending(task_id)
+        if lookup is not None or ours or not task_id:
+            return lookup
+        known = self._tasks.named.get(task_id)
+        if known is not None and (known.open is not None or not self._has_replicas):
+            return None
+        return self.lookups.of_watcher(task_id, over, now, (over or watcher.notified) and self._has_replicas)
 
     def _feed(self, watcher: TaskWatcher, event: Mapping[str, Any], now: float, live: bool, task_id: str) -> None:
         record = watcher.record
@@ -168,16 +209,21 @@ class TurnBook:
             record.merger.feed(event, now)
             if "message" in event and record.open is not None:
                 record.open.step(TurnEvent.ANSWER, now)
+        elif watcher.notified:
+            record.notice(watcher, event, now)
         elif not live:
-            view = record.merger
-            if record.take_answer(event, now):
-                record.update_answered(event, now, conclusive=record.opener is watcher)
-            for stream in record.streams if record.merger is not view else ():
+            view, conclusive = record.merger, record.opener is watcher and watcher.concludes(event)
+            if record.take_answer(event, now, conclusive=conclusive):
+                record.update_answered(event, now, conclusive=conclusive)
+            record.followed = record.followed or record.opener is not watcher
+            for stream in (*record.streams, *record.notified) if record.merger is not view else ():
                 self._tasks.hold(stream)
         else:
             if watcher not in record.streams:
                 record.attach(watcher, self._new_merger)
-            watcher.merger.feed(event, now)
+            if record.opener is not watcher and "task" not in event and record.is_past(event):
+                return
+            record.merged(watcher.merger, event, now)
             if record.streams[0] is watcher:
                 record.update_answered(event, now, conclusive=False)
             else:
@@ -198,7 +244,10 @@ class TurnBook:
 
     def end(self, watcher: TaskWatcher, now: float, *, problem: Finding | None = None, final: bool = False) -> None:
         """The exchange ended. `problem` says what went wrong; `final` that nothing can complete the turn later."""
-        lookup, record = watcher.lookup, watcher.record
+        record = watcher.record
+        lookup = watcher.lookup
+        if (lookup is None or lookup.answered) and record is not None and record.task_id:
+            lookup = self.lookups.pending(record.task_id)
         if lookup is None or lookup.answered:
             self._end(watcher, now, problem, final)
             return
@@ -212,7 +261,11 @@ class TurnBook:
         record = watcher.record
         if record is None:
             return
-        if watcher in record.streams:
+        if watcher in record.notified:
+            record.notified.remove(watcher)
+            if watcher.merger is not record.merger:
+                self._tasks.drop(watcher)
+        elif watcher in record.streams:
             record.detach(watcher)
             self._tasks.drop(watcher)
             if watcher.merger is not record.merger:
@@ -227,7 +280,7 @@ class TurnBook:
             found = open_turn.turn.findings
             found += [one for one in watcher.findings if not record.task_id or one not in found]  # polls repeat them
         repeated = open_turn.phase is TurnPhase.RESUMED and record.merger.state in INTERRUPTED_STATES
-        if repeated and ours and not record.streams and problem is None:
+        if repeated and ours and not watcher.returns_at_once and not record.streams and problem is None:
             open_turn.step(TurnEvent.ANSWER, now)  # the task repeated its question, and nothing followed
         if open_turn.phase is TurnPhase.ANSWERED and not record.streams:
             self._advance(record, TurnEvent.LAST_STREAM_ENDED, now)
@@ -238,19 +291,38 @@ class TurnBook:
 
     def found(self, task_id: str, history: TaskHistory, now: float) -> None:
         """The answer to `look_up`: what the store has of a task. What exchanges reported meanwhile is taken now."""
-        lookup = self.lookups.answered(task_id)
+        lookup = self.lookups.pending(task_id)
         if lookup is None:
             return
-        if history.open is None:
-            self.lookups.is_not_open(task_id, now, over=lookup.over)
         if history.open is not None or lookup.turns:
             self._learn(task_id, history, now)
         if not history.known:
             for turn in lookup.turns:
                 turn.findings.append(EARLIER_UNKNOWN)
-        self._tasks.drop(lookup)
-        for report in lookup.waiting:
-            report()
+        if lookup.turns or task_id in self._tasks.named or history.closed:
+            if history.open is None:
+                self.lookups.is_not_open(task_id, now, over=lookup.over)
+            self._release(task_id)
+        else:
+            lookup.unclaimed_at = now
+
+    def _release(self, task_id: str) -> None:
+        """Take what has waited for a task."""
+        lookup = self.lookups.answered(task_id)
+        if lookup is not None:
+            self._tasks.drop(lookup)
+            for report in lookup.waiting:
+                report()
+
+    def report(self, task_id: str, finding: Finding, now: float) -> None:
+        """Add a finding, once, to the open turn of a task."""
+        lookup, record = self.lookups.pending(task_id), self._tasks.named.get(task_id)
+        if lookup is not None and lookup.unclaimed_at is None:
+            lookup.waiting.append(partial(self.report, task_id, finding, now))
+        elif record is None or record.open is None:
+            self._on_late(task_id, finding)
+        elif finding not in record.open.turn.findings:
+            record.open.turn.findings.append(finding)
 
     def _learn(self, task_id: str, history: TaskHistory, now: float) -> None:
         """Take over what another process had of a task, except for what this process knows itself."""
@@ -263,6 +335,14 @@ class TurnBook:
         self._tasks.hold(record)
         self._make_room(now)
 
+    def withdraw(self, watcher: TaskWatcher) -> None:
+        """Forget the turn that an exchange opened: it continues in another book."""
+        record = watcher.record
+        if record is not None and record.open is not None:
+            self._tasks.unnamed.pop(record.open.turn.turn_id, None)
+            record.open = None
+            self._tasks.forget(record)
+
     def give_up(self, turn: Turn, now: float) -> None:
         """Close a turn that another process left open and that has been silent for too long."""
         turn.findings.append(incomplete_because(self._silence))
@@ -273,6 +353,8 @@ class TurnBook:
 
         Also counts whole answers, which most exchanges hold only for a moment.
         """
+        for task_id in self.lookups.stale(now):
+            self._release(task_id)
         for record in self._tasks.records:
             self._tasks.recount(record)
             open_turn, idle_s = record.open, now - record.touched_at
@@ -300,6 +382,7 @@ class TurnBook:
         as incomplete where they have no answer."""
         for task_id in self.lookups.task_ids:
             self.found(task_id, TaskHistory(known=False), now)
+            self._release(task_id)
         for record in self._tasks.records:
             if record.open is None:
                 continue
@@ -325,6 +408,7 @@ class TurnBook:
             own.captured.append(open_turn.turn.turn_id)
             open_turn.step(TurnEvent.TASK_STARTED, now)
         open_turn.turn.task_id = task_id
+        self._release(task_id)  # others were told of the task before
         return record
 
     def _resume(self, task_id: str, watcher: TaskWatcher, open_turn: OpenTurn, now: float) -> TaskRecord | None:
@@ -339,9 +423,9 @@ class TurnBook:
         if record.opener is not None and record.opener not in record.streams:
             self._tasks.let_go(record.opener)
         self._tasks.drop(self._tasks.unnamed.pop(open_turn.turn.turn_id))
-        record.merger.begin_turn()
-        record.open, record.opener, record.touched_at = open_turn, watcher, now
-        record.captured.append(open_turn.turn.turn_id)
+        for notified in record.notified:
+            self._tasks.drop(notified)
+        record.continue_with(open_turn, watcher, now)
         open_turn.step(TurnEvent.TASK_RESUMED, now)
         watcher.record = record
         self._tasks.hold(record)
@@ -356,6 +440,7 @@ class TurnBook:
         try:
             for task_id in self.lookups.task_ids if self._tasks.bytes_full else ():
                 self.found(task_id, TaskHistory(known=False), now)
+                self._release(task_id)
             evicted = 0
             for record in self._tasks.to_evict():
                 if record.open is not None:

@@ -98,6 +98,8 @@ class A2ARequest:
     """Whether the method's name is one of protocol 0.3."""
     has_webhook: bool = False
     """Whether the agent may send the results of this request to a webhook."""
+    returns_at_once: bool = False
+    """Whether the answer does not wait for the agent's work."""
 
     @property
     def named_task(self) -> str:
@@ -146,6 +148,7 @@ def rpc_request(body: Any) -> A2ARequest | None:
     if request.operation in (Operation.SEND, Operation.STREAM):
         request.message = user_message(params)
         request.has_webhook = sets_webhook(params)
+        request.returns_at_once = returns_at_once(params)
     elif concerns_webhooks:
         request.operation, request.has_webhook = Operation.PUSH_CONFIG, True
         request.task_id = _task_of_push_config(params)
@@ -196,6 +199,17 @@ def sets_webhook(params: Any) -> bool:
         if isinstance(value, dict) and "pushnotification" in key.replace("_", "").lower():
             return True
     return False
+
+
+def returns_at_once(params: Any) -> bool:
+    """Whether a SendMessageRequest asks for an answer before the task has ended: `returnImmediately` in 1.0,
+    `blocking: false` in 0.3."""
+    configuration = params.get("configuration") if isinstance(params, dict) else None
+    if not isinstance(configuration, dict):
+        return False
+    return configuration.get("returnImmediately", configuration.get("return_immediately")) is True or (
+        configuration.get("blocking") is False
+    )
 
 
 def decode_json(body: bytes) -> Any:

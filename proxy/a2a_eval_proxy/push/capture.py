@@ -6,7 +6,6 @@ import logging
 from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from functools import partial
 from hashlib import blake2b
 from typing import Any
 
@@ -14,9 +13,8 @@ from a2a_tool_capture import Finding
 from a2a_tool_capture.recent import RecentKeys
 from a2a_tool_capture.wire import TERMINAL_STATES, normalize_state
 
-from ..capture.records import TaskWatcher, task_id_of
-from ..capture.turn_book import TurnBook
-from ..turn import Turn
+from ..capture.exchange import ExchangeBook
+from ..capture.records import task_id_of
 
 logger = logging.getLogger(__name__)
 
@@ -36,7 +34,9 @@ class NotifiedTasks(RecentKeys[str]):
 class NotificationStream:
     """The notifications that one webhook received."""
 
-    watcher: TaskWatcher
+    watcher: Any
+    """What `ExchangeBook.watch` returned."""
+    webhook_id: str
     withheld: set[str] = field(default_factory=set)
     """Ids of artifacts that its client has not received (`extension_filter.strip_event`)."""
     ended: bool = False
@@ -69,15 +69,12 @@ class NotificationCapture:
 
     def __init__(
         self,
-        book: TurnBook,
+        book: ExchangeBook,
         tasks: NotifiedTasks,
         now: Callable[[], float],
-        found_late: Callable[[str, Finding], None],
     ) -> None:
-        """`found_late` receives findings for tasks (their ids) without an open turn here."""
         self._book = book
         self._now = now
-        self._found_late = found_late
         self.tasks = tasks
         self._streams: OrderedDict[str, NotificationStream] = OrderedDict()
 
@@ -86,7 +83,9 @@ class NotificationCapture:
         many."""
         stream = self._streams.get(webhook_id)
         if stream is None:
-            stream = self._streams[webhook_id] = NotificationStream(self._book.watch(expected=True), ended=ended)
+            stream = self._streams[webhook_id] = NotificationStream(
+                self._book.watch(notified=webhook_id), webhook_id, ended=ended
+            )
             if len(self._streams) > _MAX_STREAMS:
                 _, oldest = self._streams.popitem(last=False)
                 self._book.end(oldest.watcher, self._now())
@@ -113,27 +112,17 @@ class NotificationCapture:
             self.tasks.discard(task_id)
             if "task" in event:  # it is the whole task: nothing else has to be waited for
                 self._book.end(stream.watcher, self._now())
-                stream.watcher = self._book.watch(expected=True)
+                stream.watcher = self._book.watch(notified=stream.webhook_id)
         elif task_id:
             self.tasks.add(task_id)
         return task_id
 
     def report(self, stream: NotificationStream, finding: Finding) -> None:
         """Add a finding, once, to the last turn of the task."""
-        lookup, record, task_id = stream.watcher.lookup, stream.watcher.record, stream.task_id
-        if lookup is not None and not lookup.answered:
-            lookup.waiting.append(partial(self.report, stream, finding))
-            return
-        if record is not None and record.open is not None:
-            turn: Turn | None = record.open.turn
+        if stream.task_id:
+            self._book.report(stream.task_id, finding, self._now())
         else:
-            turn = next((turn for turn in self._book.open_turns if turn.task_id == task_id), None)
-        if not task_id:
             logger.warning("a notification that names no task: %s", finding.message)
-        elif turn is None:
-            self._found_late(task_id, finding)
-        elif finding not in turn.findings:
-            turn.findings.append(finding)
 
 
 def shows_final_state(event: dict[str, Any]) -> bool:

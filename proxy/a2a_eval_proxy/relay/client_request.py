@@ -10,9 +10,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from ..capture.exchange import RequestFacts
+from ..capture.exchange import ExchangeBook, RequestFacts
 from ..capture.held_bytes import HeldBytes
-from ..capture.turn_book import TurnBook
 from ..clock import CLOCK
 from ..net.http_client import RawHeaders
 from ..net.response_cycle import WHOLE_RESPONSE
@@ -66,7 +65,7 @@ class RelayContext:
 
     settings: Settings
     upstream: Upstream
-    book: TurnBook
+    book: ExchangeBook
     negotiation: Negotiation
     metrics: Metrics
     cards: CardRelay

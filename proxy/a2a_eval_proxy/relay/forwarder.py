@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 
 from a2a_tool_capture import Finding, Severity
 
+from ..capture.exchange import ExchangeBook
 from ..capture.held_bytes import HeldBytes
-from ..capture.turn_book import TurnBook
 from ..ids import new_trace_context, new_turn_id
 from ..net.client_watch import ClientWatch
 from ..net.http_client import RawHeaders, RequestHead, UpstreamError, UpstreamTimeoutError, UpstreamUnreachableError
@@ -50,7 +50,7 @@ class Forwarder:
         self,
         settings: Settings,
         upstream: Upstream,
-        book: TurnBook,
+        book: ExchangeBook,
         negotiation: Negotiation,
         metrics: Metrics,
         telemetry: RequestTelemetry | None = None,

@@ -9,7 +9,7 @@ from typing import Any
 
 from ..net.http_client import UpstreamError, UpstreamTimeoutError
 from ..protocol.agent_card import ApiKey, declared_api_keys, declared_uris
-from ..protocol.operations import CARRIES_TASKS, A2ARequest
+from ..protocol.operations import CARRIES_TASKS, A2ARequest, Operation
 
 logger = logging.getLogger(__name__)
 
@@ -96,12 +96,12 @@ class Negotiation:
     def asks(self, request: A2ARequest | None) -> bool:
         """Whether the proxy asks the agent for the extension in `request` (None: a request that it could not read).
 
-        Only where the proxy reads and filters the response. It does not filter what the agent sends to a webhook, so
-        the tool calls of such a request would arrive there.
+        Only where the proxy reads and filters what the agent sends: its response, and the notifications of a webhook
+        that the request sets (`has_webhook`: past the proxy, where tool calls would arrive unfiltered).
         """
-        if request is None or not self.wants_extension():
+        if request is None or not self.wants_extension() or request.has_webhook:
             return False
-        return request.operation in CARRIES_TASKS and not request.has_webhook
+        return request.operation in CARRIES_TASKS or request.operation is Operation.PUSH_CONFIG
 
     async def close(self) -> None:
         if self._refreshing is not None:

@@ -11,8 +11,7 @@ from typing import Any
 from a2a_tool_capture import Finding, Severity
 from a2a_tool_capture.json_density import is_dense
 
-from ..capture.exchange import Exchange, RequestFacts
-from ..capture.turn_book import TurnBook
+from ..capture.exchange import Exchange, ExchangeBook, RequestFacts
 from ..clock import CLOCK
 from ..net.http_client import RawHeaders, RequestHead
 from ..protocol.content_coding import WINDOWS, DecodedTooLargeError, Decoder, codings
@@ -35,7 +34,7 @@ class Tap:
 
     def __init__(
         self,
-        book: TurnBook,
+        book: ExchangeBook,
         opted_in: OptedInTasks,
         facts: RequestFacts,
         new_id: Callable[[], str],
@@ -66,6 +65,8 @@ class Tap:
         self.is_notified = False
         """Whether a notification may name the task of this exchange: the request set a webhook that is relayed."""
         self._notified_task = ""
+        self._sent_at = self._arrived_at = 0.0
+        """When the request was sent to the agent, and the latest part of the response arrived; 0.0: not yet."""
         self._left: Finding | None = None
         """Set where the client has left, and the turn waits for that notification."""
         self.unreadable: Finding | None = None
@@ -140,6 +141,7 @@ class Tap:
     def sent(self, head: RequestHead, trace_line: bytes) -> None:
         """Report the head of the request, which goes to the agent with one more line, `trace_line` (b"" for none)."""
         self._head = head, trace_line
+        self._sent_at = CLOCK.now()
 
     def request_body(self, rest: A2ARequest | None, body: bytes, complete: bool) -> None:
         """Report the request, whose `body` is complete, or the beginning of one too large to keep. Counts once."""
@@ -148,10 +150,11 @@ class Tap:
         self._request_reported = True
         self.read_request(rest, body, complete)
         try:
+            now = self._sent_at or CLOCK.now()
             if self._unread_request is None:
-                self._exchange.request_body(rest, body, CLOCK.now())
+                self._exchange.request_body(rest, body, now)
             else:
-                self._exchange.unread_request(rest, self._unread_request, CLOCK.now())
+                self._exchange.unread_request(rest, self._unread_request, now)
                 self._unread_request = None
             log = self._wire_log
             if log is not None and self._exchange.concerns_turns and log.admits(self._began):
@@ -187,9 +190,10 @@ class Tap:
 
     def arrived(self, data: bytes) -> None:
         """Part of the body has arrived, as the agent sent it. Events are reported by `events` as long as it is read."""
+        self._arrived_at = CLOCK.now()
         wire = self._wire
         if wire is not None and (not wire.is_stream or self.unreadable is not None):
-            wire.part(data, CLOCK.now())
+            wire.part(data, self._arrived_at)
 
     def decodes(self, encoding: str) -> bool:
         """Prepare for a `Content-Encoding`; False where capture cannot read it."""
@@ -248,7 +252,7 @@ class Tap:
 
     def events(self, events: list[SseEvent], payloads: Sequence[Any] = ()) -> None:
         """`payloads` has the decoded data of each event, None where the caller has not decoded it."""
-        now = CLOCK.now()
+        now = self._arrived_at or CLOCK.now()  # the client may have it, and have sent something else, meanwhile
         if self._wire is not None:
             self._wire.events(events, now)
         try:
@@ -268,7 +272,7 @@ class Tap:
             self.stop_reading("body_too_large", "the response has too many values; it was passed on unread")
             return
         try:
-            self._exchange.answer(status, body, CLOCK.now(), payload)
+            self._exchange.answer(status, body, self._arrived_at or CLOCK.now(), payload)
             self.remember_tasks()
         except Exception as error:  # noqa: BLE001  # capture's errors end here
             self._failed(error)

@@ -11,7 +11,8 @@ from typing import Any
 from a2a_tool_capture import Finding
 
 from ..capture.held_bytes import HeldBytes
-from ..capture.lookups import AskStore, OpenTurns, TaskHistory
+from ..capture.lookups import TaskHistory
+from ..capture.turn_book import TurnBook
 from ..clock import CLOCK
 from ..privacy.policy import Privacy
 from ..store import Scored, Store
@@ -48,15 +49,14 @@ GoesOn = Callable[[str], Awaitable[bool]]
 class Continuity:
     """Answers the turn book's questions, and sees to turns that the store has as open. Lives on one event loop.
 
-    `new_book` makes the turn book that asks. `agent` is the URL whose turns are ours; `listener` receives the turns of
-    other processes that continue here, as opened.
+    `book`, set before anything else is called, is the turn book that asks. `agent` is the URL whose turns are ours;
+    `listener` receives the turns of other processes that continue here, as opened.
     """
 
     def __init__(
         self,
         store: Store,
         pipeline: Pipeline,
-        new_book: Callable[[AskStore], OpenTurns],
         listener: TurnListener,
         *,
         agent: str,
@@ -78,7 +78,7 @@ class Continuity:
         self._asking: set[asyncio.Task[None]] = set()
         self._confirming: dict[asyncio.Task[None], Turn] = {}
         self._confirming_bytes = HeldBytes(_CONFIRMING_BYTES)
-        self.book = new_book(self.look_up)
+        self.book: TurnBook
 
     @property
     def busy(self) -> bool:

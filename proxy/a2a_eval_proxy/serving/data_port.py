@@ -10,6 +10,7 @@ from contextlib import AsyncExitStack
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
+from ..capture.forwarding import ForwardingBook
 from ..capture.turn_book import TurnBook
 from ..clock import CLOCK
 from ..errors import GrpcMissingError
@@ -34,12 +35,8 @@ from ..relay.wire_json import exchange_json
 from ..relay.wire_log import MAX_AGE_S, WireExchange, WireLog
 from ..settings import Settings
 from ..telemetry.counters import Metrics
-from ..telemetry.problem_log import ProblemLog
 from ..transcode import card_of
-from ..turn import Turn
-from .live import LiveReports
 from .no_http import NoHttp
-from .reports import TurnReports
 
 if TYPE_CHECKING:
     from ..grpc_relay.server import GrpcPort
@@ -59,13 +56,15 @@ class DataPort:
         settings: Settings,
         files: FileWatch,
         metrics: Metrics,
-        reports: TurnReports,
+        book: TurnBook | ForwardingBook,
+        notified: NotifiedTasks,
         opted_in: OptedInTasks | None = None,
         callers: Callers | None = None,
         webhooks: WebhookRegistry | None = None,
     ) -> None:
-        """`opted_in` and `callers`: those that other processes share. `webhooks` None: they are not relayed."""
-        notified = NotifiedTasks()
+        """`book` receives what is captured, `notified` the tasks of which notifications may come. `opted_in` and
+        `callers`: those that other processes share. `webhooks` None: they are not relayed.
+        """
         self._opted_in = opted_in
         self._callers = callers
         self._settings = settings
@@ -77,26 +76,13 @@ class DataPort:
             card_of(settings, self._upstream),
             grpc_address=lambda card: grpc_address(card, settings.upstream, settings.grpc),
         )
-        self._no_room = ProblemLog(logger, "open turns take too much memory: {count} turn(s) were closed as incomplete")
-        self._reports = reports
-        self.book = TurnBook(
-            self._closed,
-            on_opened=reports.opened,
-            on_outliving=reports.outlives,
-            on_evicted=self._evicted,
-            look_up=reports.look_up,
-            turn_timeout_s=settings.turn_timeout,
-            require_artifact_uri=settings.require_artifact_uri,
-            dialects=settings.dialects,
-            notified=notified,
-        )
-        notifications = NotificationCapture(self.book, notified, CLOCK.now, reports.found_late)
+        self._book = book
+        notifications = NotificationCapture(book, notified, CLOCK.now)
         self._push = None if webhooks is None else PushRelay(settings, webhooks, notifications)
         covered = privacy_of(settings.redact, settings.redact_key, no_content=settings.no_content).covers_texts
         days = settings.retain_days
         max_age_s = MAX_AGE_S if days is None else min(MAX_AGE_S, days * 86_400)
         self._wire_log = WireLog(max_age_s=max_age_s) if covered else None
-        self.live = LiveReports(self.book, reports.changed)
         self._server: HttpServer
         self.ports: Ports
         self.grpc_address: str | None = None
@@ -111,26 +97,16 @@ class DataPort:
         """Keep serving, and ask clients to connect again."""
         self._server.retire()
 
-    def latest_open(self, most: int, turn_id: str | None = None) -> list[Turn]:
-        """Copies of the latest open turns, at most `most`, or of the one with this id, as far as they are known."""
-        return self.book.latest_open(most, turn_id)
-
     def wire(self, turn_id: str, tasks: Sequence[str], began: float, ended: float | None) -> list[dict[str, Any]]:
         """The exchanges of a turn in memory (`relay.wire_json`); none where rules cannot be applied to them."""
         log = self._wire_log
         return [] if log is None else [exchange_json(one) for one in log.of_turn(turn_id, tasks, began, ended)]
-
-    async def answered_closed(self) -> None:
-        """Returns when no turn that has its answer is open: a stream lingers until the book ends it."""
-        while self.book.answered:  # noqa: ASYNC110  # the book is sans-io
-            await asyncio.sleep(_EXPIRE_EVERY_S / 5)
 
     def prepare(self, stack: AsyncExitStack) -> None:
         """Read the files of TLS. Raises ConfigError, or GrpcMissingError."""
         self._tls = self._server_tls("tls", "tls_client_ca", "TLS for clients")
         self._push_tls = self._server_tls("push_tls", "", "TLS for notifications")
         self._grpc = None if self._settings.grpc is None else _grpc_port()(self._settings, self._files)
-        stack.callback(self._no_room.close)
         if self._settings.transcode:
             client = self._upstream.http = _transcoding_client()(self._settings, self._files)
             stack.push_async_callback(client.disconnect)
@@ -159,7 +135,7 @@ class DataPort:
         forwarder = Forwarder(
             settings,
             self._upstream,
-            self.book,
+            self._book,
             self.negotiation,
             self._metrics,
             requests,
@@ -242,20 +218,11 @@ class DataPort:
         self._files.add(name, files.paths, tls.load)
         return tls.context
 
-    def _closed(self, turn: Turn) -> None:
-        self.live.closed(turn)
-        self._reports.closed(turn)
-
-    def _evicted(self, turns: int) -> None:
-        """Turns were closed before their time, because there was no room for them."""
-        self._metrics.turns_evicted += turns
-        self._no_room.seen(turns)
-
     async def _expire(self) -> None:
         while True:
             await asyncio.sleep(_EXPIRE_EVERY_S)
-            CLOCK.align(busy=bool(self.book.open_turns))
-            self.book.expire(CLOCK.now())
+            CLOCK.align(busy=bool(self._book.open_turns))
+            self._book.expire(CLOCK.now())
             if self._wire_log is not None:
                 self._wire_log.expire(CLOCK.now())
 

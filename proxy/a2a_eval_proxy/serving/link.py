@@ -12,8 +12,7 @@ from typing import Any
 import orjson
 
 from ..capture.live_turns import TurnChanges
-from ..capture.lookups import TaskHistory
-from ..turn import Turn
+from ..capture.observations import turn_from_message, turn_to_message
 
 _LENGTH = struct.Struct("!I")
 _MAX_MESSAGE_BYTES = 1 << 30
@@ -62,17 +61,6 @@ class Link:
                 await self._writer.wait_closed()
 
 
-def turn_to_message(turn: Turn) -> dict[str, Any]:
-    """The JSON form of a turn, with what other JSON leaves out."""
-    return {**turn.to_dict(), "parent_span_id": turn.parent_span_id, "in_store": turn.in_store}
-
-
-def turn_from_message(message: dict[str, Any]) -> Turn:
-    turn = Turn.from_dict(message)
-    turn.parent_span_id, turn.in_store = message["parent_span_id"], message["in_store"]
-    return turn
-
-
 def changes_to_message(changes: TurnChanges, *, all_calls: bool) -> dict[str, Any]:
     """The JSON form of what is new in a turn."""
     turn = turn_to_message(changes.brief(all_calls=all_calls))
@@ -81,20 +69,3 @@ def changes_to_message(changes: TurnChanges, *, all_calls: bool) -> dict[str, An
 
 def changes_from_message(message: dict[str, Any]) -> TurnChanges:
     return TurnChanges(**message | {"turn": turn_from_message(message["turn"])})
-
-
-def history_to_message(history: TaskHistory) -> dict[str, Any]:
-    return {
-        "closed": [turn_to_message(turn) for turn in history.closed],
-        "open": None if history.open is None else turn_to_message(history.open),
-        "known": history.known,
-    }
-
-
-def history_from_message(message: dict[str, Any]) -> TaskHistory:
-    open_turn = message["open"]
-    return TaskHistory(
-        [turn_from_message(turn) for turn in message["closed"]],
-        None if open_turn is None else turn_from_message(open_turn),
-        message["known"],
-    )

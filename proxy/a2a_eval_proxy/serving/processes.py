@@ -10,20 +10,20 @@ from collections.abc import Callable, Sequence
 from contextlib import AsyncExitStack
 from typing import TYPE_CHECKING, Any
 
-from a2a_tool_capture import Finding
+from a2a_tool_capture import Finding, Severity
 
-from ..capture.lookups import TaskHistory
-from ..capture.records import incomplete_because
+from ..capture.observations import Observation, ObservedTurns, turn_from_message
+from ..capture.ordering import InOrder
 from ..clock import CLOCK
 from ..errors import BAD_INPUT, ConfigError, ListenError
 from ..settings import Settings
 from ..telemetry.counters import Metrics
 from ..turn import Turn
 from .counts import add_counts
-from .link import Link, changes_from_message, history_to_message, turn_from_message
+from .link import Link, changes_from_message
 from .opted_in import SHARED, OptedInEverywhere
 from .questions import ANSWER, OPEN_TURNS, WIRE, Questions
-from .serving import ANSWER_S, NewReports
+from .reports import ScoringReports
 
 if TYPE_CHECKING:
     from ..telemetry.requests import RequestTelemetry
@@ -31,45 +31,28 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 _START_S = 30.0
+_EXPIRE_EVERY_S = 0.5
+_STOP_S = 3.0
 
+_MAX_WAIT_S = 2.0
+"""Longest time that an observation waits for processes that do not say whether they have an earlier one."""
 
-class _OpenTurns:
-    """The turns that are open in one serving process (`link`), or in none (None); reported to `reports`."""
-
-    def __init__(
-        self, settings: Settings, knows: Callable[[str], bool], new_reports: NewReports, link: Link | None
-    ) -> None:
-        self._silence = f"no event arrived for {settings.turn_timeout:g} s"
-        self._link = link
-        self.knows = knows
-        self.turns: dict[str, Turn] = {}
-        self.reports = new_reports(lambda _: self)
-
-    def found(self, task_id: str, history: TaskHistory, now: float) -> None:
-        if self._link is not None:
-            if history.open is not None:
-                self.turns[history.open.turn_id] = history.open  # it continues there
-            self._link.send("found", task_id=task_id, history=history_to_message(history))
-
-    def give_up(self, turn: Turn, now: float, why: str = "") -> None:
-        turn.findings.append(incomplete_because(why or self._silence))
-        turn.ended_at, turn.status = max(now, turn.started_at), "pending"
-        self.reports.closed(turn)
-
-    def process_ended(self, now: float) -> None:
-        """Close what was open as incomplete, except for turns in the store, which may continue elsewhere."""
-        for turn in self.turns.values():
-            if not turn.in_store:
-                self.give_up(turn, now, "the process that relayed it ended")
-        self.turns.clear()
+_PROCESS_ENDED = Finding(
+    "process_ended", "the process that relayed the exchange ended before it was complete", Severity.WARNING, "capture"
+)
 
 
 class _Peer:
     """A serving process."""
 
-    def __init__(self, link: Link, open_turns: _OpenTurns) -> None:
+    def __init__(self, link: Link) -> None:
         self.link = link
-        self.open = open_turns
+        self.source = ""
+        """What the ids of its exchanges begin with; "" before it has said so."""
+        self.own: set[str] = set()
+        """Ids of the turns that it folds itself."""
+        self.asked = False
+        """Whether it was asked for a mark, and has not answered."""
         self.pid = 0
         self.ready = False
         self.problems: list[str] = []
@@ -77,60 +60,20 @@ class _Peer:
         self.failure: Exception | None = None
         self.settled_to = 0
 
-    def take(self, message: dict[str, Any], metrics: Metrics) -> None:
-        """Act on a message of the process."""
-        turns, reports = self.open.turns, self.open.reports
-        match message["kind"]:
-            case "opened":
-                turn = turn_from_message(message["turn"])
-                turns[turn.turn_id] = turn
-                reports.opened(turn)
-            case "changed":
-                reports.changed(changes_from_message(message["changes"]))
-            case "closed":
-                turn = turn_from_message(message["turn"])
-                turns.pop(turn.turn_id, None)
-                reports.closed(turn)
-            case "outlives":
-                turn = turn_from_message(message["turn"])
-                turn.in_store = reports.outlives(turn)
-                turns[turn.turn_id] = turn
-            case "look_up":
-                reports.look_up(message["task_id"], message["again"], message["captured"])
-            case "found_late":
-                reports.found_late(message["task_id"], Finding.from_dict(message["finding"]))
-            case "lost":
-                turns.pop(message["turn_id"], None)
-            case "counts":
-                add_counts(metrics, message)
-            case "settled":
-                self.settled_to = message["number"]
-            case "hello":
-                self.pid = message["pid"]
-            case "ready":
-                self.ready = True
-            case "problems":
-                self.problems = message["problems"]
-            case "failed":
-                bad_input = message["exit_code"] == BAD_INPUT
-                self.failure = ConfigError(message["error"]) if bad_input else ListenError(0, message["error"])
-            case "bye":
-                self.said_bye = True
-
 
 class ServingProcesses:
     """The data port in `settings.processes` processes; the connection to each new one is received from `links`."""
 
-    def __init__(self, settings: Settings, metrics: Metrics, new_reports: NewReports, links: socket.socket) -> None:
+    def __init__(self, settings: Settings, metrics: Metrics, reports: ScoringReports, links: socket.socket) -> None:
         self.url = f"{'https' if settings.tls_cert else 'http'}://{settings.listen}"
         self.grpc_address = settings.grpc
         self._settings = settings
         self._metrics = metrics
-        self._new_reports = new_reports
+        self._reports = reports
+        self._observed = ObservedTurns(reports.capture.book, CLOCK.of_steady)
+        self._in_order: InOrder[Observation] = InOrder(self._observed.take)
         self._links_to_come = links
         self._peers: set[_Peer] = set()
-        self._ended = self._open_turns(None)
-        """For the turns of processes that are no more."""
         self._opted_in = OptedInEverywhere()
         self._questions = Questions()
         self._changed = asyncio.Condition()
@@ -141,25 +84,15 @@ class ServingProcesses:
         self._live = False
         self._numbers = itertools.count(1)
 
-    @property
-    def open_turns(self) -> int:
-        return sum(len(peer.open.turns) for peer in self._peers)
-
-    @property
-    def waiting(self) -> int:
-        return sum(turns.reports.continuity.waiting for turns in self._everywhere())
-
     def problems(self) -> list[str]:
         ready = sum(peer.ready for peer in self._peers)
         wanted = self._settings.processes
         missing = [] if ready >= wanted else [f"{ready} of {wanted} serving processes are ready"]
         return missing + [f"serving process {peer.pid}: {problem}" for peer in self._peers for problem in peer.problems]
 
-    def heads(self) -> list[Turn]:
-        return [turn for peer in self._peers for turn in peer.open.turns.values()]
-
     def watch(self, live: bool) -> None:
         self._live = live
+        self._reports.capture.live.watch(live)
         for peer in self._peers:
             peer.link.send("watch", live=live)
 
@@ -170,8 +103,7 @@ class ServingProcesses:
         loop = asyncio.get_running_loop()
         loop.add_reader(self._links_to_come, self._accept)
         stack.callback(loop.remove_reader, self._links_to_come)
-        watch = loop.create_task(self._ended.reports.continuity.watch_over())
-        stack.callback(watch.cancel)
+        stack.callback(loop.create_task(self._expire()).cancel)
         stack.push_async_callback(self._stop)
         try:
             async with asyncio.timeout(_START_S):
@@ -192,7 +124,7 @@ class ServingProcesses:
 
     async def latest_open(self, most: int, turn_id: str | None = None) -> list[Turn]:
         items = await self._questions.ask(self._links(), OPEN_TURNS, most=most, turn_id=turn_id)
-        return [turn_from_message(item) for item in items]
+        return [*self._reports.capture.book.latest_open(most, turn_id), *map(turn_from_message, items)]
 
     def _links(self) -> list[Link]:
         return [peer.link for peer in self._peers]
@@ -203,24 +135,16 @@ class ServingProcesses:
         for peer in asked:
             peer.link.send("settle", number=number)
         await self._until(lambda: all(peer.settled_to >= number for peer in asked & self._peers))
-        while any(turns.reports.continuity.busy for turns in self._everywhere()):  # noqa: ASYNC110  # a store is slow
-            await asyncio.sleep(0.1)
+        while self._in_order.waiting:  # noqa: ASYNC110  # for at most `_MAX_WAIT_S`
+            await asyncio.sleep(_EXPIRE_EVERY_S / 10)
 
-    async def close_turns(self, timeout_s: float) -> None:
-        """They were closed when the processes stopped."""
-
-    async def close(self) -> None:
-        for turns in self._everywhere():
-            await turns.reports.continuity.close()
-
-    def _everywhere(self) -> list[_OpenTurns]:
-        return [self._ended, *(peer.open for peer in self._peers)]
-
-    def _open_turns(self, link: Link | None) -> _OpenTurns:
-        return _OpenTurns(self._settings, self._is_open, self._new_reports, link)
-
-    def _is_open(self, turn_id: str) -> bool:
-        return any(turn_id in peer.open.turns for peer in self._peers)
+    async def _expire(self) -> None:
+        book = self._reports.capture.book
+        while True:
+            await asyncio.sleep(_EXPIRE_EVERY_S)
+            CLOCK.align(busy=bool(self._reports.open_turns))
+            self._in_order.release_until(CLOCK.steady(CLOCK.now()) - _MAX_WAIT_S)
+            book.expire(CLOCK.now())
 
     async def _until(self, condition: Callable[[], bool]) -> None:
         async with self._changed:
@@ -232,10 +156,11 @@ class ServingProcesses:
         for peer in self._peers:
             peer.link.send("stop")
         try:
-            async with asyncio.timeout(2 * self._settings.shutdown_timeout + ANSWER_S):
+            async with asyncio.timeout(2 * self._settings.shutdown_timeout + _STOP_S):
                 await self._until(lambda: not self._peers)
         except TimeoutError:
             logger.error("%d serving process(es) did not stop in time", len(self._peers))
+        self._in_order.release_until(float("inf"))
 
     def _accept(self) -> None:
         """Take the connection to a new serving process from the supervisor."""
@@ -250,7 +175,7 @@ class ServingProcesses:
     async def _serve(self, connection: socket.socket) -> None:
         """Take the messages of one serving process, until it ends."""
         link = Link(*await asyncio.open_unix_connection(sock=connection))
-        peer = _Peer(link, self._open_turns(link))
+        peer = _Peer(link)
         self._peers.add(peer)
         self._opted_in.send_all(link)
         if self._live:
@@ -264,21 +189,75 @@ class ServingProcesses:
                     other.link.send(**message)
             if message["kind"] == ANSWER:
                 self._questions.answered(message)
-            peer.take(message, self._metrics)
+            self._take(peer, message)
             self._failure = self._failure or peer.failure
             if message["kind"] in ("ready", "problems", "settled", "failed"):
                 await self._notify()
-        continuity = peer.open.reports.continuity
-        await continuity.answered(0)
-        await continuity.close()
         self._peers.discard(peer)
         if peer.failure is not None and self._started:
             logger.error("the serving process %d cannot serve: %s", peer.pid, peer.failure)
         elif peer.failure is None and not peer.said_bye:
             logger.error("the serving process %d ended unexpectedly; its open turns are incomplete", peer.pid)
-        peer.open.process_ended(CLOCK.now())
+        self._in_order.leave(peer.source)
+        self._reports.process_ended(peer.own, CLOCK.now())
+        if peer.source:
+            self._observed.source_ended(peer.source, CLOCK.now(), _PROCESS_ENDED)
         await link.close()
         await self._notify()
+
+    def _take(self, peer: _Peer, message: dict[str, Any]) -> None:
+        """Act on a message of a serving process."""
+        reports = self._reports
+        match message["kind"]:
+            case "observed":
+                if message["observation"]["kind"] == "sent":
+                    peer.own.discard(message["observation"]["turn"]["turn_id"])
+                self._in_order.mark(peer.source, message["observation"]["at"])
+                self._in_order.put(message["at"], message["observation"])
+                self._ask_for_marks()
+            case "mark":
+                peer.asked = False
+                self._in_order.mark(peer.source, message["at"])
+                self._ask_for_marks()
+            case "opened":
+                turn = turn_from_message(message["turn"])
+                peer.own.add(turn.turn_id)
+                reports.announced(turn)
+            case "changed":
+                reports.changed(changes_from_message(message["changes"]))
+            case "closed":
+                turn = turn_from_message(message["turn"])
+                peer.own.discard(turn.turn_id)
+                reports.closed_elsewhere(turn)
+            case "lost":
+                peer.own.discard(message["turn_id"])
+                reports.lost(message["turn_id"])
+            case "notified":
+                (reports.notified.add if message["expected"] else reports.notified.discard)(message["task_id"])
+            case "counts":
+                add_counts(self._metrics, message)
+            case "settled":
+                peer.settled_to = message["number"]
+            case "hello":
+                peer.pid, peer.source = message["pid"], message["source"]
+                self._in_order.join(peer.source)
+            case "ready":
+                peer.ready = True
+            case "problems":
+                peer.problems = message["problems"]
+            case "failed":
+                bad_input = message["exit_code"] == BAD_INPUT
+                peer.failure = ConfigError(message["error"]) if bad_input else ListenError(0, message["error"])
+            case "bye":
+                peer.said_bye = True
+
+    def _ask_for_marks(self) -> None:
+        """Have the processes that the next observation waits for say how far they have reported."""
+        behind = self._in_order.behind()
+        for peer in self._peers:
+            if peer.source in behind and not peer.asked:
+                peer.asked = True
+                peer.link.send("mark")
 
     async def _notify(self) -> None:
         async with self._changed:

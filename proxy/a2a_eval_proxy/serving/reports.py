@@ -1,43 +1,36 @@
-"""What a data port reports of turns, and to whom."""
+"""The turns of this proxy, on their way to be stored and scored."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Protocol
-
-from a2a_tool_capture import Finding
+import asyncio
 
 from ..capture.live_turns import TurnChanges
-from ..capture.lookups import OpenTurns
+from ..capture.records import incomplete_because
 from ..capture.visibility import CallVisibility
+from ..clock import CLOCK
 from ..privacy.policy import Privacy
+from ..push.capture import NotifiedTasks
 from ..push.registry import WebhookRegistry
 from ..scoring.continuity import Continuity
 from ..scoring.pipeline import Pipeline
 from ..settings import Settings
 from ..store import Store
+from ..telemetry.counters import Metrics
 from ..telemetry.turn_listener import TurnListeners
 from ..turn import Turn
+from .turn_capture import TurnCapture
 
+_ANSWER_S = 3.0
+"""What the store has to answer questions about tasks when the proxy stops."""
 
-class TurnReports(Protocol):
-    """Receives what a data port reports. The methods are those that a `TurnBook` calls; none waits or raises."""
-
-    def opened(self, turn: Turn) -> None: ...
-
-    def changed(self, changes: TurnChanges) -> None: ...
-
-    def closed(self, turn: Turn) -> None: ...
-
-    def outlives(self, turn: Turn) -> bool: ...
-
-    def look_up(self, task_id: str, again: bool, captured: Sequence[str]) -> None: ...
-
-    def found_late(self, task_id: str, finding: Finding) -> None: ...
+_LOOK_EVERY_S = 0.1
 
 
 class ScoringReports:
-    """Passes the turns of one data port on to be stored and scored."""
+    """Folds the turns of this proxy, and passes them on to be stored and scored.
+
+    A serving process folds those that need no other process itself: they are only announced here.
+    """
 
     def __init__(
         self,
@@ -47,28 +40,75 @@ class ScoringReports:
         listeners: TurnListeners,
         visibility: CallVisibility,
         privacy: Privacy,
-        new_turns: Callable[[TurnReports], OpenTurns],
+        metrics: Metrics,
         *,
         keeps_open_turns: bool = True,
         webhooks: WebhookRegistry | None = None,
     ) -> None:
-        """`new_turns` makes the port's open turns, which report here. For `keeps_open_turns`, see `app.run_proxy`."""
+        """For `keeps_open_turns`, see `app.run_proxy`."""
         self._listeners = listeners
         self._visibility = visibility
         self._keeps_open_turns = keeps_open_turns
+        self._announced: dict[str, Turn] = {}
+        self.notified = NotifiedTasks()
         self.continuity = Continuity(
             store,
             pipeline,
-            lambda _: new_turns(self),
             listeners,
             agent=settings.upstream,
             turn_timeout_s=settings.turn_timeout,
             privacy=privacy,
             goes_on=None if webhooks is None else webhooks.keeps_open,
         )
+        self.capture = TurnCapture(
+            settings,
+            metrics,
+            self,
+            on_outliving=self._outlives,
+            look_up=self.continuity.look_up,
+            has_replicas=store.shared,
+            on_late=self.continuity.found_late,
+            notified=self.notified,
+        )
+        self.continuity.book = self.capture.book
+
+    @property
+    def open_turns(self) -> list[Turn]:
+        """The open turns, those in serving processes as they were opened."""
+        return [*self._announced.values(), *self.capture.book.open_turns]
+
+    @property
+    def waiting(self) -> int:
+        """Number of turns that have their answer and are not closed, or are closed and wait for the store."""
+        return self.capture.book.answered + self.continuity.waiting
+
+    # ── called by the proxy ─────────────────────────────────────────────────────────────────────────────
+
+    async def watch_over(self) -> None:
+        """See to turns that an earlier process left open. Ends by being cancelled."""
+        await self.continuity.watch_over()
+
+    async def settled(self) -> None:
+        """Returns when nothing is `waiting`."""
+        await self.capture.answered_closed()
+        while self.continuity.busy:  # noqa: ASYNC110  # a store is slow to answer
+            await asyncio.sleep(_LOOK_EVERY_S)
+
+    async def close_turns(self, timeout_s: float) -> None:
+        """No more requests come: close the turns that no other process continues."""
+        await self.continuity.answered(min(_ANSWER_S, timeout_s))
+        self.capture.book.close_all(CLOCK.now())
+
+    async def close(self) -> None:
+        """End what waits for the store."""
+        await self.continuity.close()
+        self.capture.close()
+
+    # ── called by the turn book ─────────────────────────────────────────────────────────────────────────
 
     def opened(self, turn: Turn) -> None:
-        self._listeners.opened(turn)
+        if self._announced.pop(turn.turn_id, None) is None:
+            self._listeners.opened(turn)
 
     def changed(self, changes: TurnChanges) -> None:
         self._listeners.changed(changes)
@@ -78,11 +118,28 @@ class ScoringReports:
         self._visibility.judge(turn)
         self.continuity.closed(turn)
 
-    def outlives(self, turn: Turn) -> bool:
+    def _outlives(self, turn: Turn) -> bool:
         return self._keeps_open_turns and self.continuity.outlives(turn)
 
-    def look_up(self, task_id: str, again: bool, captured: Sequence[str]) -> None:
-        self.continuity.look_up(task_id, again, captured)
+    # ── turns that serving processes fold themselves ────────────────────────────────────────────────────
 
-    def found_late(self, task_id: str, finding: Finding) -> None:
-        self.continuity.found_late(task_id, finding)
+    def announced(self, turn: Turn) -> None:
+        self._announced[turn.turn_id] = turn
+        self._listeners.opened(turn)
+
+    def closed_elsewhere(self, turn: Turn) -> None:
+        if self._announced.pop(turn.turn_id, None) is not None:
+            self.closed(turn)
+
+    def lost(self, turn_id: str) -> None:
+        """A process could not report the end of a turn."""
+        self._announced.pop(turn_id, None)
+
+    def process_ended(self, turn_ids: set[str], now: float) -> None:
+        """Close the announced turns of a process as incomplete."""
+        for turn_id in turn_ids:
+            turn = self._announced.get(turn_id)
+            if turn is not None:
+                turn.findings.append(incomplete_because("the process that relayed it ended"))
+                turn.ended_at, turn.status = max(now, turn.started_at), "pending"
+                self.closed_elsewhere(turn)

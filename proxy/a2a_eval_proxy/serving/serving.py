@@ -2,31 +2,20 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import AsyncExitStack
 from typing import TYPE_CHECKING, Any, Protocol
 
-from ..capture.lookups import OpenTurns
-from ..clock import CLOCK
 from ..net.file_watcher import FileWatch
 from ..push.registry import WebhookRegistry
 from ..settings import Settings
 from ..telemetry.counters import Metrics
 from ..turn import Turn
 from .data_port import DataPort
-from .reports import ScoringReports, TurnReports
+from .reports import ScoringReports
 
 if TYPE_CHECKING:
     from ..telemetry.requests import RequestTelemetry
-
-NewReports = Callable[[Callable[[TurnReports], OpenTurns]], ScoringReports]
-"""Makes the reports of one data port, from what makes its open turns."""
-
-ANSWER_S = 3.0
-"""What the store has to answer questions about tasks when the proxy stops."""
-
-_LOOK_EVERY_S = 0.1
 
 
 class Serving(Protocol):
@@ -39,17 +28,6 @@ class Serving(Protocol):
     @property
     def grpc_address(self) -> str | None:
         """HOST:PORT where clients connect that speak gRPC; None where there is no such port."""
-
-    @property
-    def open_turns(self) -> int:
-        """Number of turns not yet closed."""
-
-    @property
-    def waiting(self) -> int:
-        """Number of turns that have their answer and are not closed, or are closed and wait for the store."""
-
-    def heads(self) -> list[Turn]:
-        """The open turns as they were opened: later calls and text may be missing."""
 
     def watch(self, live: bool) -> None:
         """Start or stop to report changes of open turns."""
@@ -74,13 +52,7 @@ class Serving(Protocol):
         """The exchanges of a turn in memory, see `relay.wire_log.WireLog.of_turn`."""
 
     async def settled(self) -> None:
-        """Returns when nothing is `waiting`."""
-
-    async def close_turns(self, timeout_s: float) -> None:
-        """No more requests come: close the turns that no other process continues."""
-
-    async def close(self) -> None:
-        """End what waits for the store."""
+        """Returns when what was captured so far has reached the turn book."""
 
 
 class LocalServing:
@@ -91,19 +63,14 @@ class LocalServing:
         settings: Settings,
         files: FileWatch,
         metrics: Metrics,
-        new_reports: NewReports,
+        reports: ScoringReports,
         webhooks: WebhookRegistry | None,
     ) -> None:
         """`webhooks` None: they are not relayed."""
-
         self._settings = settings
-
-        def new_port(reports: TurnReports) -> OpenTurns:
-            self._port = DataPort(settings, files, metrics, reports, webhooks=webhooks)
-            return self._port.book
-
-        self._continuity = new_reports(new_port).continuity
-        self.book = self._port.book
+        self._reports = reports
+        self._capture = reports.capture
+        self._port = DataPort(settings, files, metrics, reports.capture.book, reports.notified, webhooks=webhooks)
 
     @property
     def url(self) -> str:
@@ -113,19 +80,8 @@ class LocalServing:
     def grpc_address(self) -> str | None:
         return self._port.grpc_address
 
-    @property
-    def open_turns(self) -> int:
-        return len(self.book.open_turns)
-
-    @property
-    def waiting(self) -> int:
-        return self.book.answered + self._continuity.waiting
-
-    def heads(self) -> list[Turn]:
-        return self.book.open_turns
-
     def watch(self, live: bool) -> None:
-        self._port.live.watch(live)
+        self._capture.live.watch(live)
 
     def problems(self) -> list[str]:
         return self._port.ports.problems()
@@ -134,27 +90,16 @@ class LocalServing:
         self._port.prepare(stack)
 
     async def open(self, stack: AsyncExitStack, requests: RequestTelemetry | None) -> None:
-        watch = asyncio.get_running_loop().create_task(self._continuity.watch_over())
-        stack.callback(watch.cancel)
         await self._port.open(stack, requests, push=self._settings.push_listen)
 
     def retire(self) -> None:
         self._port.retire()
 
     async def latest_open(self, most: int, turn_id: str | None = None) -> list[Turn]:
-        return self._port.latest_open(most, turn_id)
+        return self._capture.book.latest_open(most, turn_id)
 
     async def wire(self, turn_id: str, tasks: Sequence[str], began: float, ended: float | None) -> list[dict[str, Any]]:
         return self._port.wire(turn_id, tasks, began, ended)
 
     async def settled(self) -> None:
-        # A stream lingers until `expire` ends it within seconds; a store is slow to answer.
-        while self.book.answered or self._continuity.busy:  # noqa: ASYNC110  # the book is sans-io
-            await asyncio.sleep(_LOOK_EVERY_S)
-
-    async def close_turns(self, timeout_s: float) -> None:
-        await self._continuity.answered(min(ANSWER_S, timeout_s))
-        self.book.close_all(CLOCK.now())
-
-    async def close(self) -> None:
-        await self._continuity.close()
+        """Nothing is on its way."""

@@ -4,20 +4,23 @@ from __future__ import annotations
 
 import asyncio
 import os
+import secrets
 import signal
 import socket
-from collections.abc import Sequence
 from contextlib import AsyncExitStack, ExitStack
 from dataclasses import replace
 from typing import Any
 
-from a2a_tool_capture import Finding
+from a2a_tool_capture import Finding, Severity
 
+from ..capture.forwarding import ForwardingBook
 from ..capture.live_turns import TurnChanges
+from ..capture.observations import Observation, turn_to_message
 from ..clock import CLOCK
 from ..net.file_watcher import FileWatch
 from ..privacy.policy import privacy_of
 from ..privacy.redactor import PathRule
+from ..push.capture import NotifiedTasks
 from ..push.registry import WebhookRegistry
 from ..relay.opted_in_tasks import Callers
 from ..settings import Settings
@@ -27,22 +30,45 @@ from ..telemetry.start import start_telemetry
 from ..turn import Turn
 from .counts import take_counts
 from .data_port import DataPort
-from .link import Link, changes_to_message, history_from_message, turn_to_message
+from .link import Link, changes_to_message
 from .opted_in import SHARED, SharedOptedInTasks
 from .questions import ANSWER, ASK, WIRE
-from .serving import ANSWER_S
+from .turn_capture import TurnCapture
 
 _COUNT_EVERY_S = 1.0
 
 
+_MAIN_TOO_SLOW = Finding(
+    "capture_error", "the main process was too far behind; part of the answer was not read", Severity.ERROR, "capture"
+)
+
+
+class _ForwardedNotifiedTasks(NotifiedTasks):
+    """Those of this process, which the main process learns."""
+
+    def __init__(self, link: Link) -> None:
+        super().__init__()
+        self._link = link
+
+    def add(self, key: str) -> None:
+        super().add(key)
+        self._link.send("notified", task_id=key, expected=True)
+
+    def discard(self, key: str) -> None:
+        super().discard(key)
+        self._link.send("notified", task_id=key, expected=False)
+
+
 class _LinkReports:
-    """Sends the reports of the data port to the main process."""
+    """Sends what is captured to the main process."""
 
     def __init__(self, link: Link, metrics: Metrics, *, all_calls: bool) -> None:
         """`all_calls`: changes of a turn are sent with its other calls, which redaction by path needs."""
         self._link = link
         self._all_calls = all_calls
         self._metrics = metrics
+        self._cut: set[str] = set()
+        """Exchanges of which the main process does not get everything."""
 
     def opened(self, turn: Turn) -> None:
         self._link.send("opened", turn=turn_to_message(turn))
@@ -58,17 +84,17 @@ class _LinkReports:
         else:
             self._link.send("closed", turn=turn_to_message(turn))
 
-    def outlives(self, turn: Turn) -> bool:
-        if self._link.is_full:
-            return False
-        self._link.send("outlives", turn=turn_to_message(turn))
-        return True
-
-    def look_up(self, task_id: str, again: bool, captured: Sequence[str]) -> None:
-        self._link.send("look_up", task_id=task_id, again=again, captured=list(captured))
-
-    def found_late(self, task_id: str, finding: Finding) -> None:
-        self._link.send("found_late", task_id=task_id, finding=finding.to_dict())
+    def observed(self, at: float, observation: Observation) -> None:
+        """Send an observation, whose place among those of other processes is at the time `at`."""
+        exchange, kind = observation["exchange"], observation["kind"]
+        if self._link.is_full and kind == "event":
+            self._cut.add(exchange)
+            return
+        if kind == "ended" and exchange in self._cut:
+            self._cut.discard(exchange)
+            observation = {**observation, "findings": [*observation["findings"], _MAIN_TOO_SLOW.to_dict()]}
+        observation = {**observation, "at": CLOCK.steady(observation["at"])}
+        self._link.send("observed", at=CLOCK.steady(at), observation=observation)
 
 
 class ServingProcess:
@@ -96,7 +122,12 @@ class ServingProcess:
             webhooks = WebhookRegistry.of(settings, tables, privacy.identifier)
         by_path = any(isinstance(rule, PathRule) for rule in settings.redact)
         reports = _LinkReports(link, self._metrics, all_calls=by_path)
-        self._port = DataPort(share, self._files, self._metrics, reports, self._opted_in, Callers(caller_key), webhooks)
+        self._capture = TurnCapture(settings, self._metrics, reports)
+        self._book = ForwardingBook(self._capture.book, reports.observed, secrets.token_hex(6))
+        notified = _ForwardedNotifiedTasks(link)
+        self._port = DataPort(
+            share, self._files, self._metrics, self._book, notified, self._opted_in, Callers(caller_key), webhooks
+        )
         self._stop = asyncio.Event()
         self._settling: set[asyncio.Task[None]] = set()
 
@@ -105,7 +136,7 @@ class ServingProcess:
         loop = asyncio.get_running_loop()
         loop.add_signal_handler(signal.SIGTERM, self._stop.set)
         loop.add_signal_handler(signal.SIGINT, lambda: None)  # Ctrl-C reaches the supervisor too, which decides
-        self._link.send("hello", pid=os.getpid())
+        self._link.send("hello", pid=os.getpid(), source=self._book.source)
         obeying = loop.create_task(self._obey())
         async with AsyncExitStack() as stack:
             stack.enter_context(self._tables)
@@ -118,14 +149,8 @@ class ServingProcess:
             counting = loop.create_task(self._send_counts())
             stack.callback(counting.cancel)
             await self._stop.wait()
-        # No more requests come. The main process may still answer questions about tasks.
-        try:
-            async with asyncio.timeout(min(ANSWER_S, self._settings.shutdown_timeout)):
-                while self._port.book.lookups.task_ids:  # noqa: ASYNC110  # the book is sans-io
-                    await asyncio.sleep(0.05)
-        except TimeoutError:
-            pass  # such turns close without their earlier ones, and say so
-        self._port.book.close_all(CLOCK.now())
+        self._book.close_all(CLOCK.now())  # no more requests come
+        self._capture.close()
         self._link.send("counts", **take_counts(self._metrics))
         self._link.send("bye")
         obeying.cancel()
@@ -148,11 +173,10 @@ class ServingProcess:
 
     async def _obey(self) -> None:
         """Take the messages of the main process."""
-        book = self._port.book
         async for message in self._link.messages():
             match message["kind"]:
-                case "found":
-                    book.found(message["task_id"], history_from_message(message["history"]), CLOCK.now())
+                case "mark":
+                    self._link.send("mark", at=CLOCK.steady(CLOCK.now()))
                 case kind if kind in SHARED:
                     self._opted_in.learn(message)
                 case "settle":
@@ -163,7 +187,7 @@ class ServingProcess:
                     items = self._answer(message["subject"], message["question"])
                     self._link.send(ANSWER, number=message["number"], items=items)
                 case "watch":
-                    self._port.live.watch(message["live"])
+                    self._capture.live.watch(message["live"])
                 case "retire":
                     self._port.retire()
                 case "stop":
@@ -173,10 +197,10 @@ class ServingProcess:
     def _answer(self, subject: str, question: dict[str, Any]) -> list[dict[str, Any]]:
         if subject == WIRE:
             return self._port.wire(**question)
-        return [turn_to_message(turn) for turn in self._port.latest_open(**question)]
+        return [turn_to_message(turn) for turn in self._capture.book.latest_open(**question)]
 
     async def _settle(self, number: int) -> None:
-        await self._port.answered_closed()
+        await self._capture.answered_closed()
         self._link.send("settled", number=number)
 
     async def _send_counts(self) -> None:

@@ -14,8 +14,8 @@ import httpx
 import pytest
 import pytest_asyncio
 from a2a_eval_proxy.app import RunningProxy, run_proxy
+from a2a_eval_proxy.capture.turn_book import TurnBook
 from a2a_eval_proxy.privacy.rules import parse_rules
-from a2a_eval_proxy.serving.data_port import DataPort
 from a2a_eval_proxy.settings import Settings
 from a2a_eval_proxy.telemetry.event_bus import TYPES
 from a2a_eval_proxy.telemetry.event_log import EventLog
@@ -225,17 +225,17 @@ async def test_open_turns_are_shown_with_what_is_known(it: Proxied) -> None:
 
 async def test_pages_copy_only_the_open_turns_that_they_show(it: Proxied, monkeypatch: pytest.MonkeyPatch) -> None:
     copied: list[str] = []
-    latest_open = DataPort.latest_open
+    latest_open = TurnBook.latest_open
 
-    def recorded(port: DataPort, most: int, turn_id: str | None = None) -> list[Turn]:
-        found = latest_open(port, most, turn_id)
+    def recorded(book: TurnBook, most: int, turn_id: str | None = None) -> list[Turn]:
+        found = latest_open(book, most, turn_id)
         copied.extend(turn.turn_id for turn in found)
         return found
 
     monkeypatch.setattr(turn_list, "_PAGE", 1)
     async with it.turn(), it.turn():
         later, earlier = [turn["turn_id"] for turn in await open_turns(it)]
-        monkeypatch.setattr(DataPort, "latest_open", recorded)
+        monkeypatch.setattr(TurnBook, "latest_open", recorded)
         shown = {"/": [later], f"/turns/{earlier}": [earlier], f"/api/turns/{earlier}/wire": [earlier], "/turns/x": []}
         for address, wanted in shown.items():
             page = (await it.admin.get(address)).text

@@ -120,6 +120,102 @@ def wire() -> Wire:
 
 CUT = Finding("upstream_cut", "the agent broke off")
 
+# ── webhooks ────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def at(event: Event, second: float) -> Event:
+    """The event, whose status the agent has dated."""
+    holder = event.get("task") or event["statusUpdate"]
+    holder["status"]["timestamp"] = f"2026-01-01T00:00:{second:09.6f}Z"
+    return event
+
+
+def test_a_webhook_shows_each_turn_of_a_task_its_own_calls(wire: Wire) -> None:
+    hook = wire.book.watch(notified=True)
+    sent = wire.book.open(Turn("turn-a", "run", "", "JSONRPC", "1.0", wire.now), wire.now, returns_at_once=True)
+    wire.answers(sent, at(task("SUBMITTED"), 1))
+    wire.streams(hook, at(task("SUBMITTED"), 1), at(says("WORKING"), 2), gives(artifact("a", "one#1")))
+    wire.streams(hook, at(says("INPUT_REQUIRED"), 3))
+    wire.answers(wire.sends("t"), at(task("COMPLETED", artifact("a", "one#1"), artifact("b", "two#2")), 5))
+    wire.streams(hook, gives(artifact("b", "two#2")), at(says("COMPLETED"), 5))
+    assert wire.turns == [("INPUT_REQUIRED", ["one"], ""), ("COMPLETED", ["two"], "")]
+    assert wire.findings == [[], []]
+
+
+def test_notifications_may_lag_behind_what_a_client_is_shown(wire: Wire) -> None:
+    hook = wire.book.watch(notified=True)
+    wire.answers(wire.sends(), at(task("SUBMITTED"), 1))
+    wire.streams(hook, at(task("SUBMITTED"), 1))
+    wire.answers(wire.watches(), at(task("INPUT_REQUIRED", artifact("a", "one#1")), 3))
+    assert wire.turns == [("INPUT_REQUIRED", ["one"], "")]
+    stream = wire.sends("t")
+    wire.streams(hook, at(says("WORKING"), 2), gives(artifact("a", "one#1")), at(says("INPUT_REQUIRED"), 3))
+    wire.streams(stream, at(says("WORKING"), 4), gives(artifact("b", "two#2")))
+    wire.ends(stream, CUT)
+    wire.streams(hook, at(says("WORKING"), 4), gives(artifact("b", "two#2")), at(says("INPUT_REQUIRED"), 5))
+    wire.passes(LINGER_S + 1)
+    assert wire.turns[1:] == [("INPUT_REQUIRED", ["two"], "")]
+
+
+def test_a_stream_that_is_dropped_after_its_webhook_has_shown_the_end_closes(wire: Wire) -> None:
+    hook, stream = wire.book.watch(notified=True), wire.sends()
+    wire.streams(stream, at(task("WORKING"), 1))
+    wire.streams(hook, at(task("INPUT_REQUIRED", artifact("a", "one")), 2))
+    assert wire.book.answered == 0
+    wire.ends(stream, CUT)
+    wire.passes(LINGER_S + 1)
+    assert wire.turns == [("INPUT_REQUIRED", ["one"], "")]
+
+
+def test_a_notification_may_come_before_the_answer_that_names_its_task() -> None:
+    wire = Shared().process(1, has_replicas=False)
+    sent, hook = wire.sends(), wire.book.watch(notified=True)
+    wire.streams(hook, at(task("WORKING"), 1), gives(artifact("a", "one")))
+    wire.told()
+    wire.streams(hook, at(says("COMPLETED"), 2))
+    wire.answers(sent, at(task("SUBMITTED"), 1))
+    wire.passes(LINGER_S + 1)
+    assert wire.shared.in_order() == [["one"]]
+    assert wire.questions == 1
+
+
+def test_what_no_turn_claims_is_forgotten() -> None:
+    wire = Shared().process(1, has_replicas=False)
+    wire.streams(wire.book.watch(notified=True), task("WORKING", artifact("a", "one" * 10_000)))
+    wire.told()
+    assert wire.book.held_bytes > 30_000
+    wire.passes(60)
+    assert wire.book.held_bytes == 0
+
+
+@pytest.mark.parametrize("seen_working", [False, True])
+def test_a_question_of_the_past_does_not_end_the_next_turn(wire: Wire, seen_working: bool) -> None:
+    wire.answers(wire.sends(), at(task("INPUT_REQUIRED", artifact("a", "one")), 1))
+    sent = wire.book.open(Turn("turn-b", "run", "", "JSONRPC", "1.0", 1000, task_id="t"), 1000, returns_at_once=True)
+    wire.answers(sent, at(task("INPUT_REQUIRED", artifact("a", "one")), 1))  # it has not begun
+    if seen_working:
+        wire.answers(wire.watches(), at(task("WORKING", artifact("a", "one")), 2))
+    wire.answers(wire.watches(), at(task("INPUT_REQUIRED", artifact("a", "one")), 1))  # overtaken
+    assert len(wire.turns) == 1
+    wire.answers(wire.watches(), at(task("INPUT_REQUIRED", artifact("a", "one"), artifact("b", "two")), 3))
+    assert wire.turns[1:] == [("INPUT_REQUIRED", ["two"], "")]
+
+
+def test_a_stream_of_an_earlier_turn_goes_on_in_the_next_one(wire: Wire) -> None:
+    first, second = wire.sends(), wire.watches()
+    wire.streams(first, at(task("WORKING"), 1))
+    wire.streams(second, at(task("WORKING"), 1))
+    for stream in (first, second):
+        wire.streams(stream, gives(artifact("a", "one")), at(says("INPUT_REQUIRED"), 2))
+    wire.ends(first)
+    sent = wire.sends("t")  # which the agent answers at once
+    wire.streams(second, at(says("INPUT_REQUIRED"), 2), at(says("WORKING"), 3))
+    wire.answers(sent, at(task("WORKING", artifact("a", "one")), 3))
+    wire.streams(second, gives(artifact("b", "two")), at(says("INPUT_REQUIRED"), 4))
+    wire.ends(second)
+    assert wire.turns == [("INPUT_REQUIRED", ["one"], ""), ("INPUT_REQUIRED", ["two"], "")]
+
+
 # ── several processes ───────────────────────────────────────────────────────────────────────────────────────
 
 
@@ -142,7 +238,13 @@ class Shared:
 
     def process(self, number: int, **options: Any) -> Wire:
         """Another process over the same store, which answers its questions when `Wire.told` is called."""
-        wire = Wire(options={"look_up": lambda task_id, again, captured: wire.asked.append(task_id), **options})
+        wire = Wire(
+            options={
+                "look_up": lambda task_id, again, captured: wire.asked.append(task_id),
+                "has_replicas": True,
+                **options,
+            }
+        )
         wire.book = TurnBook(self.keep, on_outliving=self.keep, **wire.options)
         wire._numbers = itertools.count(number * 100)
         wire.shared = self

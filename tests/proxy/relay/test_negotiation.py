@@ -52,7 +52,7 @@ async def test_when_the_extension_is_wanted(mode: str, card: Any, wanted: bool) 
 @pytest.mark.parametrize("operation", list(Operation))
 def test_only_operations_that_are_guarded_are_asked_in(operation: Operation, mode: str) -> None:
     negotiation = Negotiation(mode, Agent({}).fetch)
-    guarded = operation not in (Operation.OTHER, Operation.BATCH, Operation.EXTENDED_CARD, Operation.PUSH_CONFIG)
+    guarded = operation not in (Operation.OTHER, Operation.BATCH, Operation.EXTENDED_CARD)
     assert negotiation.asks(A2ARequest(operation, Binding.JSONRPC)) is (guarded and mode == "always")
     assert not negotiation.asks(A2ARequest(operation, Binding.JSONRPC, has_webhook=True))
 

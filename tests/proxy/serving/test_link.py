@@ -11,14 +11,8 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
-from a2a_eval_proxy.capture.lookups import TaskHistory
-from a2a_eval_proxy.serving.link import (
-    Link,
-    history_from_message,
-    history_to_message,
-    turn_from_message,
-    turn_to_message,
-)
+from a2a_eval_proxy.capture.observations import turn_from_message, turn_to_message
+from a2a_eval_proxy.serving.link import Link
 from a2a_eval_proxy.turn import Turn
 from a2a_tool_capture import Finding, Severity, ToolCall
 
@@ -36,11 +30,6 @@ def turn(**more: object) -> Turn:
 def test_a_turn_arrives_as_it_was_sent() -> None:
     sent = turn()
     assert turn_from_message(json.loads(json.dumps(turn_to_message(sent)))) == sent
-
-
-@pytest.mark.parametrize("history", [TaskHistory([], known=False), TaskHistory([turn()], turn(status="open"))])
-def test_a_history_arrives_as_it_was_sent(history: TaskHistory) -> None:
-    assert history_from_message(json.loads(json.dumps(history_to_message(history)))) == history
 
 
 @asynccontextmanager

@@ -1,0 +1,88 @@
+"""What exchanges show of tasks, as JSON: the form in which another process folds them into turns."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from typing import Any, Protocol
+
+import orjson
+from a2a_tool_capture import Finding
+
+from ..turn import Turn
+from .records import TaskWatcher
+from .turn_book import TurnBook
+
+Observation = dict[str, Any]
+"""`kind`, `exchange` (its id), `task` (its id), `at` (seconds), and what the kind needs. Kinds: `sent` (`turn`,
+`returns_at_once`), `event` (`event`, `live`, `notified`), `alive`, `ended` (`problem`, `final`, `findings`),
+`finding` (`finding`)."""
+
+
+class NotificationTimes(Protocol):
+    """The tasks that are not silent although nothing arrives: notifications of them may still come."""
+
+    def add(self, key: str) -> None: ...
+
+    def discard(self, key: str) -> None: ...
+
+
+class ObservedTurns:
+    """Passes observations on to a turn book, in the order in which they come."""
+
+    def __init__(self, book: TurnBook, to_now: Callable[[float], float] = lambda at: at) -> None:
+        """`to_now` makes a time of this process's clock of the `at` of an observation."""
+        self._book = book
+        self._to_now = to_now
+        self._watchers: dict[str, TaskWatcher] = {}
+
+    def take(self, one: Observation) -> None:
+        """Take an observation. Those of one exchange come in their order, others in the order of their `at`."""
+        book, now, exchange = self._book, self._to_now(one["at"]), one["exchange"]
+        match one["kind"]:
+            case "sent":
+                turn = turn_from_message(one["turn"])
+                self._watchers[exchange] = book.open(turn, now, returns_at_once=one["returns_at_once"])
+            case "event":
+                watcher = self._watchers.get(exchange)
+                if watcher is None:
+                    watcher = self._watchers[exchange] = book.watch(notified=one["notified"])
+                book.feed(watcher, decoded_event(one["event"]), now, live=one["live"])
+            case "alive":
+                if exchange in self._watchers:
+                    book.touch(self._watchers[exchange], now)
+            case "ended":
+                if (watcher := self._watchers.pop(exchange, None)) is not None:
+                    watcher.findings += map(Finding.from_dict, one["findings"])
+                    problem = None if one["problem"] is None else Finding.from_dict(one["problem"])
+                    book.end(watcher, now, problem=problem, final=one["final"])
+            case "finding":
+                book.report(one["task"], Finding.from_dict(one["finding"]), now)
+
+    def source_ended(self, source: str, now: float, problem: Finding) -> None:
+        """The process whose exchanges have ids that begin with `source` ended without ending them."""
+        for exchange in [one for one in self._watchers if one.startswith(source)]:
+            self._book.end(self._watchers.pop(exchange), now, problem=problem)
+
+
+def turn_to_message(turn: Turn) -> dict[str, Any]:
+    """The JSON form of a turn, with what other JSON leaves out."""
+    return {**turn.to_dict(), "parent_span_id": turn.parent_span_id, "in_store": turn.in_store}
+
+
+def turn_from_message(message: dict[str, Any]) -> Turn:
+    turn = Turn.from_dict(message)
+    turn.parent_span_id, turn.in_store = message["parent_span_id"], message["in_store"]
+    return turn
+
+
+def encoded_event(event: Mapping[str, Any]) -> Any:
+    """An event, to be part of JSON; see `decoded_event`."""
+    try:
+        return orjson.Fragment(orjson.dumps(event))
+    except TypeError:  # lone surrogates, integers beyond 64 bits
+        return json.dumps(event)
+
+
+def decoded_event(event: Any) -> Any:
+    return json.loads(event) if isinstance(event, str) else event

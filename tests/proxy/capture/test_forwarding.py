@@ -1,0 +1,353 @@
+"""Several processes, one book: what an agent did does not depend on the process that relayed an exchange."""
+
+from __future__ import annotations
+
+import itertools
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+import orjson
+import pytest
+from a2a_eval_proxy.capture import forwarding
+from a2a_eval_proxy.capture.exchange import ExchangeBook
+from a2a_eval_proxy.capture.forwarding import ForwardingBook
+from a2a_eval_proxy.capture.lookups import TaskHistory
+from a2a_eval_proxy.capture.observations import Observation, ObservedTurns
+from a2a_eval_proxy.capture.ordering import InOrder
+from a2a_eval_proxy.capture.turn_book import LINGER_S, TurnBook
+from a2a_eval_proxy.turn import Turn
+from a2a_tool_capture import METADATA_KEY, URI, Finding
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+Event = dict[str, Any]
+
+CLIENTS = ["unary", "stream", "polls", "polls twice", "drops, polls", "drops, subscribes", "subscribes", "notified"]
+ENDS = ["INPUT_REQUIRED", "COMPLETED", "FAILED", "message"]
+
+
+@dataclass(frozen=True)
+class Said:
+    """A turn as the client plans it; `processes` relay its exchanges, in their order."""
+
+    client: str
+    calls: int
+    end: str
+    processes: tuple[int, ...]
+    webhook: bool
+
+
+SAID = st.builds(
+    Said,
+    st.sampled_from(CLIENTS),
+    st.integers(0, 3),
+    st.sampled_from(ENDS),
+    st.tuples(*[st.integers(0, 2)] * 4),
+    st.booleans(),
+)
+
+
+class World:
+    """An agent, and clients that use it through books; `book(n)` is that of process n."""
+
+    def __init__(self, book: Callable[[int], ExchangeBook]) -> None:
+        self._book = book
+        self.now = 1000.0
+        self._numbers = itertools.count()
+        self._task: Event | None = None
+        self._hooks: dict[tuple[int, str], Any] = {}
+
+    def passes(self) -> float:
+        self.now += 0.01
+        return self.now
+
+    def converse(self, turns: Sequence[Said]) -> None:
+        for said in turns:
+            self._converse(next(self._numbers), said)
+
+    def _converse(self, number: int, said: Said) -> None:
+        if said.end == "message" and self._task is not None:
+            said = Said(said.client, said.calls, "COMPLETED", said.processes, said.webhook)
+        task_id = "" if self._task is None else self._task["id"]
+        turn = Turn(f"turn-{number}", "run", "agent", "JSONRPC", "1.0", self.now, task_id=task_id)
+        one, two, three, four = said.processes
+        returns = said.client in ("polls", "polls twice", "subscribes", "notified")
+        sent = self._book(one).open(turn, self.passes(), returns_at_once=returns)
+        if said.end == "message":
+            self._feed(one, sent, {"message": {"messageId": "m", "contextId": "c", "parts": []}}, live=False)
+            self._book(one).end(sent, self.passes())
+            return
+        events = self._events(number, said)
+        notify = partial(self._notify, four) if said.webhook or said.client == "notified" else lambda event: None
+        match said.client:
+            case "unary":
+                for event in events:
+                    self._happens(event)
+                    notify(event)
+                self._answer(one, sent)
+            case "stream":
+                self._stream(one, sent, events, notify)
+            case "polls" | "polls twice" | "notified":
+                self._happens(events[0])
+                self._answer(one, sent)
+                for event in events[1:]:
+                    self._happens(event)
+                    notify(event)
+                    if said.client == "polls twice":
+                        self._answer(two, self._book(two).watch())
+                if said.client != "notified":
+                    self._answer(three, self._book(three).watch())
+            case "drops, polls" | "drops, subscribes":
+                self._stream(one, sent, events[:2], notify, Finding("client_gone", "left"))
+                self._rest(said.client.removeprefix("drops, "), two, events[2:], notify)
+            case "subscribes":
+                self._happens(events[0])
+                self._answer(one, sent)
+                self._rest("subscribes", two, events[1:], notify)
+        if said.end != "INPUT_REQUIRED":
+            self._task = None
+
+    def _rest(self, how: str, process: int, events: list[Event], notify: Callable[[Event], None]) -> None:
+        watcher = self._book(process).watch()
+        if how == "polls":
+            for event in events:
+                self._happens(event)
+                notify(event)
+            self._answer(process, watcher)
+        else:
+            self._feed(process, watcher, {"task": json.loads(json.dumps(self._task))})
+            self._stream(process, watcher, events, notify)
+
+    def _stream(
+        self,
+        process: int,
+        stream: Any,
+        events: list[Event],
+        notify: Callable[[Event], None],
+        problem: Finding | None = None,
+    ) -> None:
+        for event in events:
+            self._happens(event)
+            self._feed(process, stream, event)
+            notify(event)
+        self._book(process).end(stream, self.passes(), problem=problem)
+
+    def _answer(self, process: int, exchange: Any) -> None:
+        self._feed(process, exchange, {"task": json.loads(json.dumps(self._task))}, live=False)
+        self._book(process).end(exchange, self.passes())
+
+    def _notify(self, process: int, event: Event) -> None:
+        assert self._task is not None
+        key = process, self._task["id"]
+        if key not in self._hooks:
+            self._hooks[key] = self._book(process).watch(notified=f"hook of {self._task['id']}")
+        self._feed(process, self._hooks[key], event)
+
+    def _feed(self, process: int, exchange: Any, event: Event, *, live: bool = True) -> None:
+        self._book(process).feed(exchange, json.loads(json.dumps(event)), self.passes(), live=live)
+
+    def _events(self, number: int, said: Said) -> list[Event]:
+        """What the agent does in a turn: it begins, gives an artifact for each call, and ends."""
+        if self._task is None:
+            self._task = {"id": f"task-{number}", "contextId": "c", "artifacts": []}
+        of = {"taskId": self._task["id"], "contextId": "c"}
+        made = [
+            {
+                "artifactId": f"{number}.{place}",
+                "extensions": [URI],
+                "parts": [{"text": f"answer {number}.{place}"}],
+                "metadata": {METADATA_KEY: [{"name": f"call-{number}.{place}"}]},
+            }
+            for place in range(said.calls)
+        ]
+        return [
+            {"statusUpdate": {**of, "status": {"state": "TASK_STATE_WORKING"}}},
+            *({"artifactUpdate": {**of, "artifact": artifact}} for artifact in made),
+            {"statusUpdate": {**of, "status": {"state": f"TASK_STATE_{said.end}"}}},
+        ]
+
+    def _happens(self, event: Event) -> None:
+        """The agent's task changes."""
+        assert self._task is not None
+        if (update := event.get("statusUpdate")) is not None:
+            update["status"]["timestamp"] = f"2026-01-01T00:{int(self.passes()) % 60:02}:{self.now % 60:09.6f}Z"
+            self._task["status"] = update["status"]
+        else:
+            self._task["artifacts"].append(event["artifactUpdate"]["artifact"])
+
+
+def found(turns: list[Turn]) -> list[tuple[str, str | None, list[str], str, list[str]]]:
+    return sorted(
+        (
+            turn.turn_id,
+            turn.state,
+            [call.name for call in turn.tool_calls],
+            turn.response_text,
+            [finding.code for finding in turn.findings],
+        )
+        for turn in turns
+    )
+
+
+def one_book(closed: list[Turn], asked: list[str]) -> TurnBook:
+    return TurnBook(closed.append, look_up=lambda task_id, again, captured: asked.append(task_id))
+
+
+def through_one(turns: Sequence[Said]) -> list[Any]:
+    closed: list[Turn] = []
+    asked: list[str] = []
+    book = one_book(closed, asked)
+    world = World(lambda process: book)
+    world.converse(turns)
+    for task_id in asked:
+        book.found(task_id, TaskHistory(), world.now)
+    book.expire(world.now + LINGER_S + 1)
+    assert not book.open_turns
+    return found(closed)
+
+
+@dataclass
+class Processes:
+    """Three of them, and the one book; what they forward is under way until `arrives`."""
+
+    closed: list[Turn] = field(default_factory=list)
+    asked: list[str] = field(default_factory=list)
+    now: float = 0.0
+
+    def __post_init__(self) -> None:
+        self.book = one_book(self.closed, self.asked)
+        observed = ObservedTurns(self.book)
+        self.order: InOrder[Observation] = InOrder(observed.take)
+        self.under_way: list[list[tuple[float, Observation]]] = [[], [], []]
+        self.books = [ForwardingBook(TurnBook(self.closed.append), self._forward(n), f"process-{n}") for n in range(3)]
+        for number in range(3):
+            self.order.join(f"process-{number}")
+
+    def _forward(self, process: int) -> Callable[[float, Observation], None]:
+        return lambda at, one: self.under_way[process].append((at, one))
+
+    def arrives(self, process: int) -> None:
+        """What a process has forwarded reaches the book."""
+        under_way, self.under_way[process] = self.under_way[process], []
+        for at, one in under_way:
+            self.order.put(at, orjson.loads(orjson.dumps(one)))
+
+
+def through_three(turns: Sequence[Said], late: int) -> list[Any]:
+    processes = Processes()
+    world = World(lambda process: processes.books[process])
+    for number, said in enumerate(turns):
+        world.converse([said])
+        for process in range(3):
+            if process != late or number % 2:
+                processes.arrives(process)
+                processes.order.mark(f"process-{process}", world.now)
+        for task_id in processes.asked:
+            processes.book.found(task_id, TaskHistory(), world.now)
+        processes.asked.clear()
+    for process in range(3):
+        processes.arrives(process)
+        processes.order.leave(f"process-{process}")
+    for task_id in processes.asked:
+        processes.book.found(task_id, TaskHistory(), world.now)
+    processes.book.expire(world.now + LINGER_S + 1)
+    assert not processes.book.open_turns
+    assert not any(book.open_turns for book in processes.books)
+    assert not processes.order.waiting
+    return found(processes.closed)
+
+
+@given(st.lists(SAID, min_size=1, max_size=5), st.integers(0, 2))
+@example([Said("polls", 1, "INPUT_REQUIRED", (0, 1, 2, 0), True), Said("unary", 2, "COMPLETED", (1, 0, 0, 2), True)], 0)
+def test_any_distribution_over_processes_gives_the_turns_of_one(turns: list[Said], late: int) -> None:
+    alone = through_one(turns)
+    assert [turn[:3] for turn in through_three(turns, late)] == [turn[:3] for turn in alone]
+    made = [[f"call-{number}.{place}" for place in range(said.calls)] for number, said in enumerate(turns)]
+    expected = [[] if not turn[1] else calls for turn, calls in zip(alone, made, strict=True)]
+    assert [turn[2] for turn in alone] == expected
+
+
+def sent(book: ForwardingBook, now: float = 1.0) -> Any:
+    return book.open(Turn("turn-1", "run", "agent", "JSONRPC", "1.0", now), now)
+
+
+WORKING = {"task": {"id": "t", "contextId": "c", "status": {"state": "TASK_STATE_WORKING"}}}
+
+
+def test_an_exchange_that_ends_its_task_forwards_nothing() -> None:
+    processes = Processes()
+    book = processes.books[0]
+    exchange = sent(book)
+    book.feed(exchange, WORKING, 2, live=True)
+    book.feed(exchange, {"statusUpdate": {"taskId": "t", "status": {"state": "TASK_STATE_COMPLETED"}}}, 3, live=True)
+    book.end(exchange, 4)
+    assert processes.under_way == [[], [], []]
+    assert [turn.state for turn in processes.closed] == ["TASK_STATE_COMPLETED"]
+
+
+@pytest.mark.parametrize("why", ["long", "large", "stopped", "continued"])
+def test_an_open_exchange_is_handed_over(why: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(forwarding, "MAX_OWN_BYTES", 10_000)
+    processes = Processes()
+    book = processes.books[0]
+    exchange = sent(book)
+    book.feed(exchange, WORKING, 2, live=True)
+    assert processes.under_way[0] == []
+    match why:
+        case "long":
+            book.expire(2 + forwarding.MAX_OWN_S)
+        case "large":
+            part = {"artifactId": "a", "parts": [{"text": "x" * 10_000}]}
+            book.feed(exchange, {"artifactUpdate": {"taskId": "t", "artifact": part}}, 3, live=True)
+        case "stopped":
+            book.close_all(3)
+        case "continued":
+            history = [{"role": "ROLE_USER"}, {"role": "ROLE_AGENT"}, {"role": "ROLE_USER"}]
+            book.feed(exchange, {"task": {**WORKING["task"], "history": history}}, 3, live=True)
+    assert not book.open_turns
+    processes.arrives(0)
+    processes.order.leave("process-1")
+    processes.order.leave("process-2")
+    processes.order.leave("process-0")
+    assert [(turn.turn_id, turn.task_id) for turn in processes.book.open_turns] == [("turn-1", "t")]
+    book.end(exchange, 20, problem=Finding("client_gone", "left"))
+    processes.arrives(0)
+    assert [[finding.code for finding in turn.findings] for turn in processes.book.open_turns] == [["client_gone"]]
+
+
+def test_observations_wait_for_the_process_that_is_behind() -> None:
+    taken: list[str] = []
+    order: InOrder[str] = InOrder(taken.append)
+    for source in "ab":
+        order.join(source)
+    order.mark("a", 2)
+    order.put(2, "second")
+    assert (taken, order.behind()) == ([], ["b"])
+    order.put(1, "first")
+    order.mark("b", 1.5)
+    assert taken == ["first"]
+    order.put(0.5, "late")
+    assert taken == ["first", "late"]
+    order.leave("b")
+    assert (taken, order.waiting) == (["first", "late", "second"], False)
+    order.mark("b", 9)  # it has left
+
+
+def test_the_exchanges_of_a_process_that_ends_are_ended() -> None:
+    processes = Processes()
+    for number, book in enumerate(processes.books):
+        exchange = book.open(Turn(f"turn-{number}", "run", "agent", "JSONRPC", "1.0", 1, task_id=f"t{number}"), 1)
+        book.feed(exchange, {"task": {**WORKING["task"], "id": f"t{number}"}}, 2, live=True)
+    observed = ObservedTurns(processes.book)
+    for way in processes.under_way:
+        for _, one in way:
+            observed.take(orjson.loads(orjson.dumps(one)))
+    for task_id in list(processes.asked):
+        processes.book.found(task_id, TaskHistory(known=True), 3)
+    observed.source_ended("process-1", 3, Finding("process_ended", "gone"))
+    assert [[finding.code for finding in turn.findings] for turn in processes.book.open_turns] == [
+        [], ["process_ended"], []
+    ]  # fmt: skip
