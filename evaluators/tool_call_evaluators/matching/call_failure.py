@@ -6,12 +6,19 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+from a2a_tool_capture.models import ToolCall, ToolCallSource
+
 from ..model import from_json, json_excerpt
 
 
 def has_failed(call: Mapping[str, Any]) -> bool:
     """Whether a call in its JSON form failed, also if its result was removed (`failed`)."""
     return bool(call["failed"] if "failed" in call else why_failed(call["error"], call["result"]))
+
+
+def outcome_unknown(call: ToolCall) -> bool:
+    """Whether only a trace shows the call, and neither its result nor an error: it need not have them."""
+    return call.result is None and call.error is None and call.source is ToolCallSource.OTEL_TRACE
 
 
 def why_failed(error: str | None, result: str | None) -> str:

@@ -14,8 +14,9 @@ from typing import Any
 
 from a2a_tool_capture.models import ToolCall
 
-from ..model import ExpectedCall
+from ..model import CallsUnseenError, ExpectedCall
 from .arguments import Difference, Matcher, call_differences
+from .call_failure import outcome_unknown
 
 MAX_PROBLEMS = 3
 """Maximum number of problems in a reason; the details contain all."""
@@ -56,6 +57,22 @@ class Pairing:
         """The first missing calls with their `nearest_calls`."""
         found = nearest_calls(self.expected, self.actual, self.missing, self.extra, self.matcher)
         return list(islice(found, MAX_NEAR_MISSES))
+
+    def refuse_unknown(self, *, several: bool = False) -> None:
+        """Raise CallsUnseenError if a call without a pair may be an expected one, but for content that its trace lacks.
+
+        `several`: one expected call may have several pairs.
+        """
+        by_name: dict[str, list[int]] = defaultdict(list)
+        for left in range(len(self.expected)) if several else self.missing:
+            by_name[self.expected[left].name].append(left)
+        for right in self.extra:
+            call = self.actual[right]
+            for left in by_name[call.name] if call.arguments is None or outcome_unknown(call) else ():
+                differences = call_differences(self.expected[left], call, self.matcher)
+                if differences and all(difference.problem == "unknown" for difference in differences):
+                    part = differences[0].part
+                    raise CallsUnseenError(f"the {part} of {call_name(right, self.actual)}: not in its trace")
 
     def details(self) -> dict[str, Any]:
         """`matched`, `missing`, `extra` and `near_misses` as JSON data with positions from 1."""

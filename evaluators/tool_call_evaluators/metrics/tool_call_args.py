@@ -91,7 +91,10 @@ class ToolCallArgs(CriteriaEvaluator):
             score = float(matched == len(expected))
         else:
             score = min(1.0, matched / len(expected))
-        problems = pairing.problems(extra=False) if score < 1.0 else []
+        problems = []
+        if score < 1.0:
+            pairing.refuse_unknown()
+            problems = pairing.problems(extra=False)
         summary = _summary(matched, len(expected)) + unless_all(score, matched)
         if not expected:
             summary = f"no call expected, {counted(len(actual), 'call')} made"

@@ -14,9 +14,10 @@ from typing import Any, ClassVar
 from a2a_tool_capture.canonical import canonical
 
 from ..evaluator import Measurement
-from ..matching.explain import counted, sentence, unless_all
+from ..matching.call_failure import outcome_unknown
+from ..matching.explain import call_name, counted, sentence, unless_all
 from ..matching.pairing import first_fitting, longest_common_subsequence
-from ..model import EvalCase, ExpectedOutput, from_json, json_excerpt
+from ..model import CallsUnseenError, EvalCase, ExpectedOutput, from_json, json_excerpt
 from ..registry import register
 from .case_parts import calls_named
 from .comparing import CriteriaEvaluator
@@ -132,7 +133,8 @@ class ToolCallOutput(CriteriaEvaluator):
         outputs = self.criteria_of(case)
         names = {name for name, _ in outputs}
         expected = [(name, _output_text(output)) for name, output in outputs]
-        actual = [(call.name, _output_text(call.result or "")) for call in calls_named(case, names)]
+        made = calls_named(case, names)
+        actual = [(call.name, _output_text(call.result or "")) for call in made]
         pairs, attempts = first_fitting(expected, actual, lambda left, right: expected[left] == actual[right])
         returned_at = {left for left, _ in pairs}
         problems = [
@@ -140,6 +142,10 @@ class ToolCallOutput(CriteriaEvaluator):
             for left, (name, wanted) in enumerate(expected)
             if left not in returned_at
         ]
+        missing = {name for left, (name, _) in enumerate(expected) if left not in returned_at}
+        for index, call in enumerate(made):
+            if call.name in missing and outcome_unknown(call):
+                raise CallsUnseenError(f"the result of {call_name(index, made)}: not in its trace")
         matched = len(pairs)
         if not expected or not case.tool_calls:
             score = float(len(expected) == len(case.tool_calls))

@@ -57,7 +57,10 @@ class ToolCorrectness(MatchingEvaluator):
         pair = longest_common_subsequence if in_order else maximum_matching
         pairing = Pairing(expected, actual, pair(match_table(expected, actual, matcher), len(actual)), matcher)
         score, summary = self._share(len(pairing.pairs), len(expected), len(actual))
-        problems = pairing.problems() if score < 1.0 else []
+        problems = []
+        if score < 1.0:
+            pairing.refuse_unknown()
+            problems = pairing.problems()
         return Measurement(score, sentence(summary, problems), self._details(pairing))
 
     def _share(self, matched: int, expected: int, actual: int) -> tuple[float, str]:

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from a2a_tool_capture.models import ToolCall
 
 from ..evaluator import Measurement
-from ..matching.arguments import as_matcher
+from ..matching.arguments import ArgumentMatcher, as_matcher, rule_for
 from ..matching.explain import call_name, counted, sentence
 from ..matching.match_table import match_table
 from ..matching.pairing import items
 from ..matching.placeholders import quoted
-from ..model import EvalCase, ExpectedCall
+from ..model import CallsUnseenError, EvalCase, ExpectedCall
 from ..registry import register
 from .case_parts import without_calls
 from .comparing import MatchingEvaluator
@@ -24,9 +25,10 @@ from .comparing import MatchingEvaluator
 class ToolEfficiency(MatchingEvaluator):
     """Distinct calls / calls; 1 without calls. Two calls are the same in name and, by `matcher`, arguments.
 
-    A call with unknown arguments equals no other. A repeat may be right (polling, a retry): set the
-    threshold accordingly. Details: `repeats`, a list of `{position, name, of}` with the position of the call
-    that is repeated; and `loops`, runs of the same call without another between, `{name, from, to}`.
+    Skipped if a call has unknown arguments (missing in the trace) and its tool was called more than once. A repeat may
+    be right (polling, a retry): set the threshold accordingly. Details: `repeats`, a list of `{position, name, of}`
+    with the position of the call that is repeated; and `loops`, runs of the same call without another between,
+    `{name, from, to}`.
     """
 
     name: ClassVar[str] = "tool_efficiency"
@@ -62,12 +64,14 @@ class ToolEfficiency(MatchingEvaluator):
         """For each call the calls that are the same, as bits; its own bit may be missing."""
         if len({call.name for call in calls}) == len(calls):
             return [0] * len(calls)
-        known = [index for index, call in enumerate(calls) if call.arguments is not None]
-        wanted = [ExpectedCall(calls[index].name, quoted(calls[index].arguments or {})) for index in known]
-        same = [0] * len(calls)
-        for index, row in zip(known, match_table(wanted, calls, as_matcher(self.matcher)), strict=True):
-            same[index] = row
-        return same
+        matcher = as_matcher(self.matcher)
+        made = Counter(call.name for call in calls)
+        for index, call in enumerate(calls):
+            rule = rule_for(matcher, call.name)
+            ignored = isinstance(rule, ArgumentMatcher) and rule.mode == "ignore"
+            if call.arguments is None and made[call.name] > 1 and not ignored:
+                raise CallsUnseenError(f"the arguments of {call_name(index, calls)}: not in its trace")
+        return match_table([ExpectedCall(call.name, quoted(call.arguments or {})) for call in calls], calls, matcher)
 
 
 def _loops(calls: tuple[ToolCall, ...], same: list[int]) -> list[dict[str, Any]]:

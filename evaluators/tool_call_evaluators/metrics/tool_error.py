@@ -9,10 +9,10 @@ from typing import ClassVar
 from a2a_tool_capture.models import ToolCall
 
 from ..evaluator import Measurement, SyncEvaluator
-from ..matching.call_failure import why_failed
+from ..matching.call_failure import outcome_unknown, why_failed
 from ..matching.explain import call_name, counted, sentence
 from ..matching.patterns import compiled_pattern, found_in
-from ..model import EvalCase
+from ..model import CallsUnseenError, EvalCase
 from ..options import OptionError
 from ..registry import register
 from .case_parts import without_calls
@@ -23,11 +23,13 @@ from .case_parts import without_calls
 class ToolError(SyncEvaluator):
     """The fraction of calls that succeeded; 1 without calls.
 
+    Calls whose trace has neither result nor error do not count; if no call counts: skipped.
+
     A call failed if it has an error that is not blank; or its result is null or blank; or its result is
     a JSON object whose top-level `error` is present and not null, or whose `isError` is true, as in a result of an MCP
     tool (MCP 2025-06-18, CallToolResult); or `error_detector`, a regular expression
     or a function, finds an error in its result; or `is_error`, a function of the ToolCall, returns true.
-    Details: `failed`, a list of `{position, name, reason}`.
+    Details: `failed`, a list of `{position, name, reason}`, and positions that do not count, if any, as `unknown`.
     """
 
     name: ClassVar[str] = "tool_error"
@@ -47,18 +49,24 @@ class ToolError(SyncEvaluator):
 
     def measure(self, case: EvalCase) -> Measurement:
         calls = case.tool_calls
-        failed = [(index, why) for index, call in enumerate(calls) if (why := self._why_failed(call))]
-        if not failed:
-            details = {"failed": []} | without_calls(case)
-            return Measurement(1.0, f"{len(calls)} of {counted(len(calls), 'call')} succeeded.", details)
-        succeeded = len(calls) - len(failed)
+        unknown = {index for index, call in enumerate(calls) if outcome_unknown(call)}
+        judged = len(calls) - len(unknown)
+        if unknown and not judged:
+            raise CallsUnseenError("the results of the calls: not in their traces")
+        known = ((index, call) for index, call in enumerate(calls) if index not in unknown)
+        failed = [(index, why) for index, call in known if (why := self._why_failed(call))]
+        succeeded = judged - len(failed)
         return Measurement(
-            succeeded / len(calls),
+            succeeded / judged if judged else 1.0,
             sentence(
-                f"{succeeded} of {counted(len(calls), 'call')} succeeded",
+                f"{succeeded} of {counted(judged, 'call')} succeeded",
                 [f"{call_name(index, calls)}: {why}" for index, why in failed],
             ),
-            {"failed": [{"position": index + 1, "name": calls[index].name, "reason": why} for index, why in failed]},
+            {
+                "failed": [{"position": index + 1, "name": calls[index].name, "reason": why} for index, why in failed],
+                **({"unknown": [index + 1 for index in sorted(unknown)]} if unknown else {}),
+            }
+            | without_calls(case),
         )
 
     def _why_failed(self, call: ToolCall) -> str:

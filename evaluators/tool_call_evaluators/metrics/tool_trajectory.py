@@ -65,6 +65,7 @@ class ToolTrajectory(MatchingEvaluator):
         if self.mode in _ALL_OR_NOTHING:
             summary += unless_all(score, matched)
         if score < 1.0:
+            pairing.refuse_unknown(several=self.mode == "within")
             problems = pairing.problems(
                 missing=self.mode not in ("subset", "precision", "within"),
                 extra=self.mode not in ("superset", "recall"),

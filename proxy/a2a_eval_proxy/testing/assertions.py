@@ -9,7 +9,7 @@ from a2a_tool_capture.models import ToolCall
 from tool_call_evaluators.matching.arguments import Matcher, MatcherLike, as_matcher, call_matches
 from tool_call_evaluators.matching.call_diff import MAX_DIFFED, CallChange, diff_calls
 from tool_call_evaluators.metrics.tool_trajectory import ToolTrajectory, TrajectoryMode
-from tool_call_evaluators.model import EvalCase, ExpectedCall
+from tool_call_evaluators.model import CallsUnseenError, EvalCase, ExpectedCall
 from tool_call_evaluators.report.wording import call_text, counted, one_line, printable
 from tool_call_evaluators.visibility import visibility_in
 
@@ -51,8 +51,11 @@ def assert_tool_calls(
     if problem is not None:
         raise ValueError(f"assert_tool_calls: {problem}")  # outside the handler: pytest shows no earlier error
     unknown = next((why for turn in chosen if (why := visibility_in(turn).unknown)), None)
-    if unknown is None and evaluator.measure(case).score == 1.0:
-        return
+    try:
+        if unknown is None and evaluator.measure(case).score == 1.0:
+            return
+    except CallsUnseenError as error:
+        unknown = str(error)
     lines = diff_lines(case.expected_tool_calls or (), case.tool_calls, mode, matcher)
     first = unknown or f"{_first_difference(lines)} ({mode})"
     hints = _hints(chosen, case.expected_tool_calls or (), lines)

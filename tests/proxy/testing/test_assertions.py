@@ -149,6 +149,12 @@ def test_calls_that_are_unknown_are_never_as_expected() -> None:
     assert_tool_calls(turn("t", state="TASK_STATE_REJECTED"), [])
 
 
+def test_arguments_that_a_trace_does_not_have_are_unknown() -> None:
+    made = turn("t", calls=[{**LOOKUP, "arguments": None, "source": "otel_trace"}])
+    assert_tool_calls(made, [{"name": "lookup", "arguments": None}])
+    assert failure(made, expected(LOOKUP))[0] == "the arguments of call 1 (lookup): not in its trace"
+
+
 def test_control_characters_of_an_agent_do_not_reach_the_terminal() -> None:
     assert "\x1b" not in "".join(failure(turn("t", calls=[call("a\x1b[31m")]), []))
 
