@@ -269,9 +269,6 @@ SUB_AGENT: Mapping[str, frozenset[str]] = {
 }
 """Spans below which a tool call is another agent's: not the call that is above them seen again."""
 
-_WORK = ("gen_ai.", "openinference.", "llm.", "traceloop.", "langsmith.", "langfuse.", "ai.", "mcp.", "tool.")
-"""Beginnings of the attributes by which the conventions above, and those of model calls, describe an agent's work."""
-
 _MARKERS: dict[str, dict[str, list[int]]] = {}
 """Places in `CONVENTIONS` by attribute and value of a marker."""
 
@@ -292,11 +289,6 @@ def recognise(span: Span) -> Convention | None:
                 found += rows.get(value, rows.get(ANY, []))
     taken = next((CONVENTIONS[place] for place in sorted(found) if CONVENTIONS[place].takes(span)), None)
     return None if taken is None or _is_look_alike(attributes) else taken
-
-
-def shows_work(span: Span) -> bool:
-    """Whether `span` is of an agent, a model or a tool at all: not of the HTTP around them."""
-    return any(attribute.startswith(_WORK) for attribute in span.attributes)
 
 
 def _is_look_alike(attributes: Mapping[str, Any]) -> bool:

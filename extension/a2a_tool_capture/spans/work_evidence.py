@@ -1,4 +1,4 @@
-"""Whether spans would have shown tool calls: only then do spans without calls mean that the agent made none. Pure."""
+"""What spans show besides calls: the work of an agent, and whether calls would have been seen. Pure."""
 
 from __future__ import annotations
 
@@ -6,6 +6,9 @@ from collections.abc import Sequence
 
 from .conventions import recognise
 from .model import Span
+
+_WORK = ("gen_ai.", "openinference.", "llm.", "traceloop.", "langsmith.", "langfuse.", "ai.", "mcp.", "tool.")
+"""Beginnings of the attributes by which tool spans of any convention, and model calls, describe an agent's work."""
 
 _AGENT = (
     ("gen_ai.operation.name", "invoke_agent"),
@@ -24,6 +27,11 @@ _OUTPUTS = ("gen_ai.output.messages", "gen_ai.response.finish_reasons", "gen_ai.
 
 _WITHOUT_TOOLS = ("instrumentation.crewai", "instrumentation.genai.smolagents")
 """Parts of the scopes of instrumentations that show agents, and never all of their tool calls."""
+
+
+def shows_work(span: Span) -> bool:
+    """Whether `span` is of an agent, a model or a tool at all: not of the HTTP around them."""
+    return any(attribute.startswith(_WORK) for attribute in span.attributes)
 
 
 def shows_genai_work(spans: Sequence[Span]) -> bool:
