@@ -137,6 +137,7 @@ def turn_data(
             "time": [seconds_between(start, turn[key]) for key in ("started_at", "first_event_at", "ended_at")],
             "calls": [_call(call, start, short) for call in turn["tool_calls"][:MAX_CALLS]],
             "calls_left_out": max(0, len(turn["tool_calls"]) - MAX_CALLS) or None,
+            "unseen": planned.unseen is not None or None,
             "expect": _expected(planned.expect, short),
             "results": [
                 _result(result, short, report.note(conversation, planned, result)) for result in planned.results
@@ -157,7 +158,7 @@ def _compared(changes: list[CallChange] | None, expect: Expectation | None, shor
 def _not_compared(expect: Expectation | None, short: Shortener) -> dict[str, Any]:
     """The expected calls of a turn whose actual ones are unknown."""
     expected = _expected_calls(expect, short) or []
-    return {"unseen": True, "expected_calls": expected, "changes": [["unknown", n, None] for n in range(len(expected))]}
+    return {"expected_calls": expected, "changes": [["unknown", n, None] for n in range(len(expected))]}
 
 
 def _call(call: Mapping[str, Any], start: str | None, short: Shortener) -> dict[str, Any]:

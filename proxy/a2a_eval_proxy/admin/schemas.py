@@ -132,7 +132,7 @@ SCHEMAS: dict[str, Schema] = {
         cut={"type": "boolean", "description": "Whether texts or lists were shortened"},
     ),
     "TurnSummary": record(
-        optional=["assessments"], assessments=listed(choice(ASSESSMENTS)),
+        optional=["assessments", "calls"], assessments=listed(choice(ASSESSMENTS)), calls=choice(list(Calls)),
         turn_id=TEXT, run=TEXT, case_id=nullable(TEXT), conversation_id=TEXT, task_id=TEXT, state=nullable(TEXT),
         status=choice(STATUSES), **_TIMES, user_text=TEXT, response_text=TEXT,
         tool_calls=listed(record(name=TEXT, error=BOOLEAN)), tool_call_count=COUNT, findings=TEXTS,

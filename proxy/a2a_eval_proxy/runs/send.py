@@ -10,6 +10,7 @@ from typing import Any
 from a2a_tool_capture import TaskMerger, ToolCall
 from a2a_tool_capture.models import CapturedTurn
 from tool_call_evaluators.report.wording import call_text, counted, cut, duration_text, printable
+from tool_call_evaluators.visibility import visibility_of
 
 from .drive import AgentOptions, agent_client
 
@@ -85,6 +86,7 @@ class MessageTranscript:
 
 def turn_json(turn: CapturedTurn) -> dict[str, Any]:
     """The turn for programs: names as in /api/turns."""
+    shown_by = "extension" if turn.declared else ""
     return {
         "user_text": turn.user_text,
         "response_text": turn.text,
@@ -96,6 +98,7 @@ def turn_json(turn: CapturedTurn) -> dict[str, Any]:
         "declared": turn.declared,
         "duration_ms": round((turn.ended_at - turn.started_at).total_seconds() * 1000),
         "tool_calls": [call.to_dict() for call in turn.tool_calls],
+        **visibility_of(turn.state, len(turn.tool_calls), turn.findings, shown_by).to_dict(),
         "findings": [finding.to_dict() for finding in turn.findings],
     }
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from tool_call_evaluators.visibility import visibility_in
+
 from .base import TurnJson
 from .turn_filter import turn_verdict
 
@@ -16,8 +18,8 @@ _KEPT = (
 
 
 def turn_summary(turn: TurnJson) -> TurnJson:
-    """Ids, times, state, verdict, the beginnings of the texts, the called tools, the codes of findings, and how people
-    assessed the turn and its results, if they did."""
+    """Ids, times, state, verdict, the beginnings of the texts, the called tools, what is known of calls, the codes of
+    findings, and how people assessed the turn and its results, if they did."""
     calls = turn["tool_calls"]
     summary = {
         **{name: turn[name] for name in _KEPT},
@@ -27,6 +29,7 @@ def turn_summary(turn: TurnJson) -> TurnJson:
             {"name": _cut(call["name"], _NAME), "error": bool(call["error"])} for call in calls[:_MOST_CALLS]
         ],
         "tool_call_count": len(calls),
+        "calls": visibility_in(turn).calls.value,
         "findings": list(dict.fromkeys(finding["code"] for finding in turn["findings"])),
         "verdict": turn_verdict(turn["evaluations"]),
     }

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from tool_call_evaluators.report.model import seconds_between
 from tool_call_evaluators.report.wording import one_line
+from tool_call_evaluators.visibility import Calls
 
 from ..store.base import TurnJson
 from ..store.turn_summary import turn_summary
@@ -28,7 +29,8 @@ class ToolChip:
 class TurnRow:
     """`verdict` is that of the results, or the status of a turn without results yet: `open`, `pending`.
 
-    `seconds` is None while a turn is open. `more` is the number of calls that have no chip.
+    `seconds` is None while a turn is open. `more` is the number of calls that have no chip; `unseen` says
+    that there may be unknown ones.
     """
 
     turn_id: str
@@ -38,6 +40,7 @@ class TurnRow:
     text: str
     tools: tuple[ToolChip, ...]
     more: int
+    unseen: bool
     seconds: float | None
     annotated: str
     """How people assessed it, in words; "" without annotations."""
@@ -55,6 +58,7 @@ def turn_row(turn: TurnJson) -> TurnRow:
         one_line(summary["user_text"], _MAX_TEXT),
         tuple(ToolChip(one_line(call["name"], _MAX_TEXT), call["error"]) for call in calls),
         summary["tool_call_count"] - len(calls),
+        summary["status"] == "done" and summary["calls"] == Calls.UNKNOWN,
         seconds_between(summary["started_at"], summary["ended_at"]),
         _annotated(summary.get("assessments", ())),
     )

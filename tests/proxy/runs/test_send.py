@@ -85,6 +85,7 @@ def test_without_a_conversation_there_is_nothing_to_continue() -> None:
 def test_the_json_has_the_names_of_a_turn() -> None:
     turn = turn_json(captured(FOUND, text="Done."))
     assert (turn["response_text"], turn["conversation_id"], turn["duration_ms"]) == ("Done.", "c-1", 120)
+    assert (turn["calls"], turn["calls_evidence"]) == ("seen", "tool_calls")
     assert turn["tool_calls"][0]["result"] == "shipped"
 
 

@@ -245,6 +245,7 @@ async def test_a_turn_in_short(kept: Kept) -> None:
             *[{"name": "z" * 99 + "…", "error": False}] * 48,
         ],
         "tool_call_count": 62,
+        "calls": "seen",
         "findings": ["odd", "even"],
         "verdict": "failed",
     }

@@ -48,6 +48,10 @@ def shop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shown]:
                 findings=[finding("no_capture", message="the card declares no extension")],
             ),
             turn("4", "dots", conversation="..", run="tuesday", start=20),
+            turn(
+                "6", "And that one?", [call("lookup", id=8)], conversation="others", run="plain", start=40,
+                findings=[finding("uri_not_listed")],
+            ),
         )  # fmt: skip
         scored = ScoredConversation(ConversationKey("monday", "c/1", "refund"), 2, [result("journey", 0.5)])
         _finish(proxy, scored)
@@ -86,6 +90,14 @@ def test_expected_calls_of_a_turn_whose_calls_are_not_visible_are_not_missing(sh
         assert 'class="removed"' not in text
     diff = shop.admin.get("/api/turns/5/diff").json()
     assert (len(diff["expected"]), diff["actual"], diff["changes"]) == (1, [], None)
+
+
+def test_calls_that_nobody_saw_are_named_next_to_those_that_were_seen(shop):
+    for path in ("/turns/6", "/conversations/others?run=plain", "/?run=plain"):
+        assert "others " in shop.admin.get(path).text, path
+    rows = shop.admin.get("/?run=plain").text
+    assert rows.count("not visible</span>") == 2
+    assert rows.count("others not visible</span>") == 1
 
 
 def test_the_conversation_as_a_whole_has_its_expectations_and_results(shop):

@@ -65,14 +65,17 @@ function callRows(turn) {
   const made = turn.calls || [];
   const expected = turn.expected_calls || [];
   const heading = make("h4", {}, "Tool calls");
-  const more = turn.calls_left_out ? make("p", { class: "note" }, `${counted(turn.calls_left_out, "more call")} in the export`) : null;
+  const more = [
+    turn.calls_left_out && make("p", { class: "note" }, `${counted(turn.calls_left_out, "more call")} in the export`),
+    turn.unseen && made.length && make("p", { class: "note" }, "others are not visible"),
+  ].filter(Boolean);
   if (turn.missing && expected.length) {
     const rows = expected.map((call) => make("li", { class: "removed" }, cell("expected", expectedBlock(call))));
     return [heading, make("ol", { class: "calls" }, rows)];
   }
   if (!turn.changes) {
     const rows = made.map((call) => make("li", { class: "alone" }, cell("actual", madeBlock(call))));
-    return [heading, rows.length ? make("ol", { class: "calls" }, rows) : make("p", { class: "quiet" }, "none"), more];
+    return [heading, rows.length ? make("ol", { class: "calls" }, rows) : make("p", { class: "quiet" }, "none"), ...more];
   }
   const rows = turn.changes.map(([kind, left, right, differing = []]) => {
     const [mark, words] = CHANGES[kind];
@@ -84,5 +87,5 @@ function callRows(turn) {
       cell("actual", made[right] && madeBlock(made[right], differing)),
     );
   });
-  return [heading, rows.length ? make("ol", { class: "calls compared" }, rows) : make("p", { class: "quiet" }, turn.unseen ? "not visible" : "none, as expected"), more];
+  return [heading, rows.length ? make("ol", { class: "calls compared" }, rows) : make("p", { class: "quiet" }, turn.unseen ? "not visible" : "none, as expected"), ...more];
 }
