@@ -25,7 +25,7 @@ from .models import CapturedTurn
 from .recent import Recent
 from .secret_references import resolve_header
 from .spec import KNOWN_VERSIONS
-from .wire import BINDINGS, INTERRUPTED_STATES, SETTLED_STATES, normalize_state
+from .wire import BINDINGS, INTERRUPTED_STATES, SETTLED_STATES
 
 CLOSING_GRACE_S = 2.0
 """How long a stream may stay open after the task has settled: a last snapshot may follow."""
@@ -284,14 +284,13 @@ class CaptureConversation:
 
 
 class _Progress:
-    """Progress of one turn. `state` is None until this turn changes it, even if the turn continues a task."""
+    """Progress of one turn."""
 
     def __init__(self, merger: TaskMerger, observe: Callable[[TaskMerger], object]) -> None:
         self.merger = merger
         self._observe = observe
         self.started_at = _now()
         self._answered = False
-        self.state: str | None = None
         self.first_event_at: datetime | None = None
         self.stream_should_end = False
         """Whether the protocol closes a stream after the last event."""
@@ -299,6 +298,11 @@ class _Progress:
     @property
     def task_id(self) -> str:
         return self.merger.task_id
+
+    @property
+    def state(self) -> str | None:
+        """None until this turn changes it, even if the turn continues a task."""
+        return self.merger.turn_state
 
     @property
     def done(self) -> bool:
@@ -310,8 +314,6 @@ class _Progress:
         self.merger.feed(event)
         if event.get("message"):
             self._answered = True
-        status = (event.get("task") or event.get("statusUpdate") or {}).get("status") or {}
-        self.state = normalize_state(status.get("state")) or self.state
         # The first event of a continued task may repeat the state in which it waited; the stream continues.
         self.stream_should_end = self.done and not (first and self.state in INTERRUPTED_STATES)
         self._observe(self.merger)

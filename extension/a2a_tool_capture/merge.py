@@ -51,6 +51,8 @@ class TaskMerger:
         self.context_id = ""
         self.state: str | None = None
         """Task state in 1.0 names (`TASK_STATE_COMPLETED`); None until one was seen."""
+        self.turn_state: str | None = None
+        """The same; None until one was seen since `begin_turn`."""
         self.snapshot_seen = False
         """Whether a Task with artifacts came after anything was streamed, or a Task was all there was."""
         self._require_artifact_uri = require_artifact_uri
@@ -108,6 +110,7 @@ class TaskMerger:
         self._turn = self._turn.following(self.tool_calls, texts, MAX_CALLS)
         self._earlier_bytes = self._turn.size
         self._status_text = self._message_text = ""
+        self.turn_state = None
         self._findings.clear()
         self._shown.clear()
 
@@ -283,7 +286,7 @@ class TaskMerger:
             return
         state = normalize_state(status.get("state"))
         if state is not None:
-            self.state = state
+            self.state = self.turn_state = state
         message = status.get("message")
         if isinstance(message, dict) and "metadata" in message:
             self._report_misplaced(message, "a message")

@@ -903,3 +903,14 @@ def test_calls_of_a_dialect_have_times_too() -> None:
     merger.feed({"statusUpdate": {"taskId": "t", "status": {"message": message(call, ended)}}}, 2.0)
     merger.feed({"task": {"id": "t", "history": [message(call, ended)]}}, 3.0)
     assert [(call.first_seen_at, call.result_seen_at) for call in merger.tool_calls] == [(1.0, 2.0)]
+
+
+def test_a_turn_has_no_state_until_it_shows_one() -> None:
+    merger = TaskMerger()
+    merger.feed({"statusUpdate": {"taskId": "t", "status": {"state": "TASK_STATE_INPUT_REQUIRED"}}})
+    assert merger.turn_state == "TASK_STATE_INPUT_REQUIRED"
+    merger.begin_turn()
+    merger.feed({"message": {"messageId": "m", "taskId": "t", "parts": [{"text": "later"}]}})
+    assert (merger.state, merger.turn_state) == ("TASK_STATE_INPUT_REQUIRED", None)
+    merger.feed({"statusUpdate": {"taskId": "t", "status": {"state": "TASK_STATE_WORKING"}}})
+    assert (merger.state, merger.turn_state) == ("TASK_STATE_WORKING", "TASK_STATE_WORKING")

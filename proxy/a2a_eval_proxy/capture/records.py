@@ -386,7 +386,7 @@ def fill(turn: Turn, merger: TaskMerger) -> None:
     """Set what the merged view shows: task, conversation, state, text, calls and findings."""
     turn.task_id = merger.task_id or turn.task_id
     turn.conversation_id = merger.context_id or turn.conversation_id
-    turn.state = merger.state or turn.state
+    turn.state = merger.turn_state or turn.state
     turn.response_text = merger.response_text
     turn.tool_calls = calls = merger.turn_tool_calls
     turn.capture.snapshot_seen = merger.snapshot_seen

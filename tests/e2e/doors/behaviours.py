@@ -69,6 +69,7 @@ RESULTS = (
     "\u2028",
     "é🧾",
 )
+FAULTS = ("rpc error", "status 500", "not json", "no event")
 STATES = ("COMPLETED",) * 16 + ("FAILED", "FAILED", "REJECTED", "INPUT_REQUIRED", "INPUT_REQUIRED", "INPUT_REQUIRED")
 
 
@@ -84,22 +85,27 @@ class Behaviour:
     is_message: bool
     in_chunks: bool
     """Streams send each call with a chunk of its own, in place of one artifact."""
+    fault: str
+    """One of `FAULTS`: the agent does not answer as A2A has it. Empty: it does."""
 
     @property
     def calls(self) -> list[dict[str, Any]]:
         """The calls that can be read, in the form of a suite."""
-        if self.how != "listed" or self.is_message:
+        if self.how != "listed" or self.is_message or self.fault:
             return []
         entries = [entry for artifact in self.artifacts for entry in artifact if isinstance(entry, dict)]
         return [entry for entry in entries if entry.get("name")]
 
     @property
     def is_plain(self) -> bool:
-        """Whether spans can show the same: all calls were readable, no error is blank, and the turn did not fail."""
+        """Whether spans can show the same: all calls were readable, each ended, and the turn did not fail."""
         entries = [entry for artifact in self.artifacts for entry in artifact]
-        whole = all(isinstance(entry, dict) and entry.get("name") and entry.get("error") != "" for entry in entries)
+        whole = all(
+            isinstance(entry, dict) and entry.get("name") and ("result" in entry or entry.get("error"))
+            for entry in entries
+        )
         is_json = not re.search(r"\b(NaN|Infinity)\b", json.dumps(entries))
-        return whole and is_json and self.how == "listed" and self.state == "COMPLETED"
+        return whole and is_json and self.how == "listed" and self.state == "COMPLETED" and not self.fault
 
 
 @dataclass(frozen=True)
@@ -144,7 +150,8 @@ def call(chance: Random, number: int) -> Any:
     return made
 
 
-def behaviour(chance: Random) -> Behaviour:
+def behaviour(chance: Random, first: bool) -> Behaviour:
+    """A turn. The `first` one of a conversation has an answer: it has the id of the conversation."""
     count = chance.choice((0, 0, 1, 1, 2, 2, 3, 5))
     calls = [call(chance, number) for number in range(count)]
     middle = chance.randrange(count + 1)
@@ -153,7 +160,8 @@ def behaviour(chance: Random) -> Behaviour:
     text = " ".join(chance.choice(WORDS) for _ in range(chance.randrange(1, 4)))
     is_message = chance.random() < 0.05
     state = "COMPLETED" if is_message else chance.choice(STATES)
-    return Behaviour(text, state, artifacts, how, is_message, chance.random() < 0.4)
+    fault = chance.choice(FAULTS) if chance.random() < 0.06 and not first else ""
+    return Behaviour(text, state, artifacts, how, is_message, chance.random() < 0.4, fault)
 
 
 def expectation(chance: Random, done: Behaviour) -> dict[str, Any]:
@@ -195,7 +203,7 @@ def neighbour(item: Any) -> Any:
 
 
 def conversation(number: int, chance: Random) -> Conversation:
-    turns = tuple(behaviour(chance) for _ in range(chance.choice((1, 1, 1, 2, 3))))
+    turns = tuple(behaviour(chance, first=index == 0) for index in range(chance.choice((1, 1, 1, 2, 3))))
     planned = []
     for index, done in enumerate(turns):
         expect = expectation(chance, done)
@@ -258,20 +266,24 @@ class Agent:
             if not part.get("more_body"):
                 break
         request = json.loads(body)
+        is_stream = request["method"] == "SendStreamingMessage"
+        if fault := self.behaviour(request["params"]["message"]).fault:
+            await fail(send, fault, is_stream, request["id"])
+            return
         asked = any(name == b"a2a-extensions" and URI.encode() in value for name, value in scope["headers"])
-        events = self.events(request["params"]["message"], asked, request["method"] == "SendStreamingMessage")
+        events = self.events(request["params"]["message"], asked, is_stream)
         texts = [
             json.dumps({"jsonrpc": "2.0", "id": request["id"], "result": event}, ensure_ascii=False) for event in events
         ]
-        if request["method"] == "SendMessage":
-            await respond(send, "application/json", texts[-1])
-        else:
-            await respond(send, "text/event-stream", "".join(f"data: {text}\n\n" for text in texts))
+        await answer(send, texts, is_stream)
+
+    def behaviour(self, message: Mapping[str, Any]) -> Behaviour:
+        number, index = map(int, message["parts"][0]["text"].split("."))
+        return self.conversations[number].turns[index]
 
     def events(self, message: Mapping[str, Any], asked: bool, streams: bool) -> list[dict[str, Any]]:
         """The events of a stream; the last one is also the whole answer."""
-        number, index = map(int, message["parts"][0]["text"].split("."))
-        done = self.conversations[number].turns[index]
+        done, index = self.behaviour(message), message["parts"][0]["text"].partition(".")[2]
         context = message.get("contextId") or uuid.uuid4().hex
         if done.is_message:
             answer = {"messageId": uuid.uuid4().hex, "role": "ROLE_AGENT", "parts": [{"text": done.text}]}
@@ -313,7 +325,27 @@ def chunks(whole: dict[str, Any], divided: bool) -> list[dict[str, Any]]:
     return [{"artifact": first}, *({"artifact": {**each, "parts": []}, "append": True} for each in more)]
 
 
-async def respond(send: Any, content_type: str, text: str) -> None:
+async def fail(send: Any, fault: str, is_stream: bool, request_id: Any) -> None:
+    if fault == "status 500":
+        await respond(send, "text/plain", "boom", 500)
+    elif fault == "rpc error":
+        error = {"jsonrpc": "2.0", "id": request_id, "error": {"code": -32000, "message": "boom"}}
+        await answer(send, [json.dumps(error)], is_stream)
+    elif fault == "not json":
+        await answer(send, ["<p>boom</p>"], is_stream)
+    else:
+        nothing = json.dumps({"jsonrpc": "2.0", "id": request_id, "result": {}})
+        await answer(send, [] if is_stream else [nothing], is_stream)
+
+
+async def answer(send: Any, texts: list[str], is_stream: bool) -> None:
+    if is_stream:
+        await respond(send, "text/event-stream", "".join(f"data: {text}\n\n" for text in texts))
+    else:
+        await respond(send, "application/json", texts[-1])
+
+
+async def respond(send: Any, content_type: str, text: str, status: int = 200) -> None:
     headers = [(b"content-type", content_type.encode())]
-    await send({"type": "http.response.start", "status": 200, "headers": headers})
+    await send({"type": "http.response.start", "status": status, "headers": headers})
     await send({"type": "http.response.body", "body": text.encode("utf-8", "surrogatepass")})

@@ -23,6 +23,7 @@ from a2a_eval_proxy.runs.tables import passed
 from a2a_eval_proxy.testing import ProxyPool
 from a2a_eval_proxy.testing.session import finish_session
 from a2a_tool_capture import CaptureClient
+from a2a_tool_capture.errors import CaptureError
 from agents.serving import ServerThread
 from e2e.doors import behaviours
 from support.prefork import run as command
@@ -37,8 +38,8 @@ TESTED = 40
 SEED = 20261124
 AT_ONCE = 16
 
-Say = Callable[[str, str, dict[str, Any]], Awaitable[dict[str, Any]]]
-"""Sends a message of a case; takes and returns what continues the conversation."""
+Say = Callable[[str, str, dict[str, Any]], Awaitable[dict[str, Any] | None]]
+"""Sends a message of a case; takes and returns what continues the conversation. None: it cannot continue."""
 
 
 @pytest.fixture(scope="module")
@@ -79,8 +80,11 @@ async def capturing(url: str) -> AsyncIterator[Say]:
     """A client that asks for the calls, and streams."""
     async with CaptureClient(url) as client:
 
-        async def say(case: str, text: str, state: dict[str, Any]) -> dict[str, Any]:
-            turn = await client.send(text, metadata={"a2a-eval-proxy/case": case}, **state)
+        async def say(case: str, text: str, state: dict[str, Any]) -> dict[str, Any] | None:
+            try:
+                turn = await client.send(text, metadata={"a2a-eval-proxy/case": case}, **state)
+            except CaptureError:
+                return None
             return {"context_id": turn.context_id, "task_id": turn.task_id if turn.interrupted else None}
 
         yield say
@@ -91,11 +95,16 @@ async def plain(url: str) -> AsyncIterator[Say]:
     """A client that knows nothing of the extension, and does not stream."""
     async with httpx.AsyncClient() as http:
 
-        async def say(case: str, text: str, state: dict[str, Any]) -> dict[str, Any]:
+        async def say(case: str, text: str, state: dict[str, Any]) -> dict[str, Any] | None:
             message = {"messageId": text, "role": "ROLE_USER", "parts": [{"text": text}], **state}
             request = {"jsonrpc": "2.0", "id": 1, "method": "SendMessage", "params": {"message": message}}
             response = await http.post(url, json=request, headers={"A2A-Eval-Case": case, "A2A-Version": "1.0"})
-            result = response.json()["result"]
+            try:
+                result = response.json()["result"]
+            except (ValueError, KeyError):
+                return None
+            if not result:
+                return None
             task = result.get("task")
             if task is None:
                 return {"contextId": result["message"]["contextId"]}
@@ -115,9 +124,10 @@ async def served(agent: str, store: Path, planned: Suite, client: Any, **setting
 
     async def hold(say: Say) -> None:
         for case in waiting:
-            state: dict[str, Any] = {}
+            state: dict[str, Any] | None = {}
             for turn in case.turns:
-                state = await say(case.id, turn.user, state)
+                if state is not None:
+                    state = await say(case.id, turn.user, state)
 
     async with run_proxy(everything) as proxy:
         async with client(proxy.url) as say, asyncio.TaskGroup() as group:
@@ -186,7 +196,8 @@ def test_the_pytest_plugin(
             current[0] = case.id
             view, turn = pool.acquire(agent), None
             for planned in case.turns:
-                turn = view.send(planned.user, after=turn)
+                if turn is None or not any(finding["severity"] == "error" for finding in turn["findings"]):
+                    turn = view.send(planned.user, after=turn)
             pool.release(view)
     finally:
         pool.close()
@@ -240,7 +251,9 @@ def test_every_form_of_the_report_counts_alike(
     counts = report.counts
     stated = json.loads((folder / "report/report.json").read_text("utf-8"))
     assert stated["counts"] == counts
-    assert Counter(each["status"] for each in stated["conversations"]) == Counter(counts) - Counter(spoilt=0)
+    assert Counter(each["status"] for each in stated["conversations"]) == {
+        key: count for key, count in counts.items() if count
+    }
     assert html_statuses((folder / "report/report.html").read_text("utf-8")) == {
         each["label"]: each["status"] for each in stated["conversations"]
     }
@@ -319,29 +332,36 @@ def seen(result: RunResult, *, ids: bool) -> dict[str, Any]:
         for item in report.conversations
     }
     verdict = result.verdict.to_dict()
-    said = sorted((reason["code"], reason["where"], reason["message"]) for reason in verdict["reasons"])
+    said = sorted(
+        (reason["code"], reason["where"], ERROR.sub("error", reason["message"])) for reason in verdict["reasons"]
+    )
     return {"conversations": found, "counts": report.counts, "passed": verdict["passed"], "reasons": said}
+
+
+ERROR = re.compile(r"(agent_error|no_answer|malformed_response)(: .*)?")
+"""How the agent did not answer is said in other words by a client and by a proxy."""
 
 
 def turn_of(turn: Mapping[str, Any], ids: bool = True) -> dict[str, Any]:
     parts = ("id", "name", "arguments", "result", "error") if ids else ("name", "arguments", "result", "error")
     return {
         **{key: turn[key] for key in ("user_text", "response_text", "status")},
-        "state": turn["state"] or "TASK_STATE_COMPLETED",
+        "state": turn["state"] if ids else turn["state"] or "TASK_STATE_COMPLETED",
         "calls": [json.dumps({key: call[key] for key in parts}, ensure_ascii=False) for call in turn["tool_calls"]],
         "scores": [scores(result) for result in turn["evaluations"]],
-        "findings": sorted(item["code"] for item in turn["findings"]) if ids else [],
+        "findings": sorted({ERROR.sub("error", item["code"]) for item in turn["findings"]}) if ids else [],
     }
 
 
 def scores(result: Mapping[str, Any]) -> list[Any]:
-    return [result[key] for key in ("evaluator", "score", "status", "reason", "label")]
+    said = [ERROR.sub("error", result[key] or "") for key in ("reason", "label")]
+    return [*(result[key] for key in ("evaluator", "score", "status")), *said]
 
 
 def same(one: RunResult, other: RunResult, *, ids: bool = True) -> None:
     """Both show the same: every turn with its calls, findings and scores, each conversation's status, the reasons.
 
-    `ids`: also the ids of calls and the findings, of which traces know nothing.
+    `ids`: also the ids of calls, the findings, and that a Message has no state, of which traces know nothing.
     """
     left, right = (seen(each, ids=ids) for each in (one, other))
     found = list(differences("", left, right))
