@@ -49,8 +49,9 @@ class Visibility(NamedTuple):
     """What is known of the tool calls of a turn, and why.
 
     `evidence` of calls that are seen is `tool_calls`; of none made, what would have shown them (`extension`, `spans`,
-    `dialect`, `earlier_calls`, or `outputs` of a program); of unknown ones, the code of the finding or failure, which
-    `message` describes."""
+    `dialect`, `earlier_calls`, or `outputs`, which a program or a file lists); of unknown ones, the code of the finding
+    or failure, which `message` describes.
+    """
 
     calls: Calls
     evidence: str

@@ -62,8 +62,9 @@ class ConversationTurn:
 
     @cached_property
     def unseen(self) -> Visibility | None:
-        """Why its tool calls are unknown: then no call means nothing, and captured calls may not be all."""
-        found = None if self.turn is None else visibility_in(self.turn)
+        """Why its tool calls are unknown: then no call means nothing, and captured calls may not be all. None for a
+        turn that is open."""
+        found = None if self.turn is None or self.turn["ended_at"] is None else visibility_in(self.turn)
         return found if found is not None and found.calls is Calls.UNKNOWN else None
 
 

@@ -106,6 +106,7 @@ def _turns(simulation: SimulationFile, cases: Mapping[str, Case], run: str) -> l
                     response_text=said.response,
                     tool_calls=list(said.tool_calls),
                     findings=list(said.findings),
+                    shown_by="outputs",
                 )
             )
     return found

@@ -52,6 +52,10 @@ def shop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shown]:
                 "6", "And that one?", [call("lookup", id=8)], conversation="others", run="plain", start=40,
                 findings=[finding("uri_not_listed")],
             ),
+            turn(
+                "7", "Where is it?", case="refund", conversation="going on", run="plain", start=50, status="open",
+                ended_at=None, state="TASK_STATE_WORKING",
+            ) | {"calls": "unknown", "calls_evidence": "no_capture"},
         )  # fmt: skip
         scored = ScoredConversation(ConversationKey("monday", "c/1", "refund"), 2, [result("journey", 0.5)])
         _finish(proxy, scored)
@@ -90,6 +94,12 @@ def test_expected_calls_of_a_turn_whose_calls_are_not_visible_are_not_missing(sh
         assert 'class="removed"' not in text
     diff = shop.admin.get("/api/turns/5/diff").json()
     assert (len(diff["expected"]), diff["actual"], diff["changes"]) == (1, [], None)
+
+
+def test_calls_of_an_open_turn_are_awaited(shop):
+    text = shop.admin.get("/turns/7").text
+    assert 'title="not called yet"' in text
+    assert "not visible" not in text
 
 
 def test_calls_that_nobody_saw_are_named_next_to_those_that_were_seen(shop):
