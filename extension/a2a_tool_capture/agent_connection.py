@@ -105,13 +105,18 @@ class AgentConnection:
         return ClientCallContext(service_parameters=parameters)
 
     def event(self, message: StreamResponse | Task, interface: AgentInterface) -> dict[str, Any]:
-        """The event that was received as `message`, in A2A 1.0's form: from its JSON, over gRPC from protobuf."""
+        """The event that was received as `message`, in A2A 1.0's form: from its JSON, over gRPC from protobuf.
+
+        Raises AgentError for an error, which a stream over HTTP+JSON may have in place of an event.
+        """
         if interface.protocol_binding == _GRPC:
             payload = MessageToDict(message)
         else:
             payload = last_received()
             if interface.protocol_binding == "JSONRPC":
                 payload = payload["result"]
+            elif isinstance(payload, dict) and isinstance(error := payload.get("error"), dict):
+                raise AgentError(f"{interface.url} answered with error {error.get('code')}: {error.get('message')}")
         return normalize_event(payload) or {}
 
     # ── gRPC ────────────────────────────────────────────────────────────────────────────────────────────

@@ -237,21 +237,34 @@ tolerate: [calls_unseen]
 
 @dataclass
 class Agent:
-    """Shows the behaviours: a message `17.0` asks for the first turn of conversation 17. An ASGI application."""
+    """Shows the behaviours: a message `17.0` asks for the first turn of conversation 17. An ASGI application.
+
+    It speaks A2A 1.0 over JSON-RPC and HTTP+JSON, or, if it `is_old`, A2A 0.3 over JSON-RPC.
+    """
 
     conversations: list[Conversation]
     url: str
+    is_old: bool = False
     tasks: dict[str, list[Any]] = field(default_factory=dict)
     """The artifacts of tasks that wait for input."""
 
     @property
     def card(self) -> dict[str, Any]:
-        extension = {"uri": URI}
-        return {
-            "name": "doors",
-            "supportedInterfaces": [{"url": self.url, "protocolBinding": "JSONRPC", "protocolVersion": "1.0"}],
-            "capabilities": {"streaming": True, "extensions": [extension]},
-        }
+        card = {"name": "doors", "capabilities": {"streaming": True, "extensions": [{"uri": URI}]}}
+        if self.is_old:
+            filler = {
+                "description": "",
+                "version": "1",
+                "skills": [],
+                "defaultInputModes": [],
+                "defaultOutputModes": [],
+            }
+            return {**card, **filler, "protocolVersion": "0.3.0", "url": self.url, "preferredTransport": "JSONRPC"}
+        interfaces = [
+            {"url": self.url, "protocolBinding": binding, "protocolVersion": "1.0"}
+            for binding in ("JSONRPC", "HTTP+JSON")
+        ]
+        return {**card, "supportedInterfaces": interfaces}
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         if scope["type"] != "http":
@@ -266,16 +279,18 @@ class Agent:
             if not part.get("more_body"):
                 break
         request = json.loads(body)
-        is_stream = request["method"] == "SendStreamingMessage"
-        if fault := self.behaviour(request["params"]["message"]).fault:
-            await fail(send, fault, is_stream, request["id"])
+        message = request.get("params", request)["message"]
+        is_stream = "tream" in (request.get("method") or scope["path"])
+        if fault := self.behaviour(message).fault:
+            await fail(send, fault, is_stream, request.get("id"))
             return
         asked = any(name == b"a2a-extensions" and URI.encode() in value for name, value in scope["headers"])
-        events = self.events(request["params"]["message"], asked, is_stream)
-        texts = [
-            json.dumps({"jsonrpc": "2.0", "id": request["id"], "result": event}, ensure_ascii=False) for event in events
-        ]
-        await answer(send, texts, is_stream)
+        events = self.events(message, asked, is_stream)
+        if self.is_old:
+            events = [old(event) for event in events]
+        if "jsonrpc" in request:
+            events = [{"jsonrpc": "2.0", "id": request["id"], "result": event} for event in events]
+        await answer(send, [json.dumps(event, ensure_ascii=False) for event in events], is_stream)
 
     def behaviour(self, message: Mapping[str, Any]) -> Behaviour:
         number, index = map(int, message["parts"][0]["text"].split("."))
@@ -305,6 +320,30 @@ class Agent:
         updates = [update for each in artifacts for update in chunks(each, done.in_chunks and done.how == "listed")]
         events = [{"task": working}, *({"artifactUpdate": {**ids, **update}} for update in updates)]
         return [*events, {"statusUpdate": {**ids, "status": status}}]
+
+
+def old(event: dict[str, Any]) -> dict[str, Any]:
+    """An event in the form of A2A 0.3."""
+    ((kind, inner),) = event.items()
+    if kind == "message":
+        return {**inner, "kind": "message", "role": "agent", "parts": old_parts(inner)}
+    if "status" in inner:
+        state = inner["status"]["state"].removeprefix("TASK_STATE_").lower().replace("_", "-")
+        inner = {**inner, "status": {"state": state}}
+    if kind == "task":
+        artifacts = [{**each, "parts": old_parts(each)} for each in inner["artifacts"]]
+        return {**inner, "kind": "task", "artifacts": artifacts}
+    if kind == "statusUpdate":
+        return {**inner, "kind": "status-update", "final": True}
+    return {
+        **inner,
+        "kind": "artifact-update",
+        "artifact": {**inner["artifact"], "parts": old_parts(inner["artifact"])},
+    }
+
+
+def old_parts(holder: dict[str, Any]) -> list[dict[str, Any]]:
+    return [{**part, "kind": "text"} for part in holder["parts"]]
 
 
 def artifact(done: Behaviour, entries: tuple[Any, ...], name: str, asked: bool, text: str) -> dict[str, Any]:
