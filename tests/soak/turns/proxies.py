@@ -70,6 +70,8 @@ class Proxies:
         self._proxies: list[Proxy] = []
         self._past: list[str] = []
         """What killed ones had logged."""
+        self._killed = 0
+        """The serving process that was killed last."""
 
     def before(self, agent_url: str, agent_grpc: str, *, push_url: str) -> None:
         """Names the agent, and the address that it notifies."""
@@ -123,7 +125,8 @@ class Proxies:
         proxy = self._proxies[number]
         if self._setup.processes > 1:
             _, *serving = proxy.children()
-            os.kill(dice.choice(serving), signal.SIGKILL)
+            self._killed = dice.choice(serving)
+            os.kill(self._killed, signal.SIGKILL)
             return number, False
         proxy.kill()
         return number, True
@@ -135,10 +138,11 @@ class Proxies:
             self._proxies[number].__exit__(None, None, None)
             self._proxies[number] = self._started(number)
             return
-        until = time.monotonic() + PATIENCE_S
-        while (
-            len(self._proxies[number].children()) <= self._setup.processes or self._proxies[number].readiness() != 200
-        ):
+        proxy, until = self._proxies[number], time.monotonic() + PATIENCE_S
+        while True:
+            there = proxy.children()  # zombies, too
+            if self._killed not in there and len(there) > self._setup.processes and proxy.readiness() == 200:
+                return
             if time.monotonic() > until:
                 raise AssertionError("a killed serving process is not replaced")
             time.sleep(0.05)
