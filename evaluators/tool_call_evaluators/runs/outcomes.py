@@ -25,7 +25,8 @@ TurnJson: TypeAlias = Mapping[str, Any]
 ConversationResults: TypeAlias = Mapping[str, Iterable[Mapping[str, Any]]]
 """Evaluation results (`EvalResult.to_dict`) of whole conversations, by conversation id.
 
-A result that names a `case_id` applies to the conversation's turns of that case only."""
+A result that names a `case_id` applies to the conversation's turns of that case only. A conversation without an id is
+named by the id of its first turn."""
 
 
 def turn_failure(turn: TurnJson) -> str | None:
@@ -315,7 +316,7 @@ def _conversations(
         label = case_id or conversation_id or (turns[0]["turn_id"] if turns else "")
         if case_id is not None and len(found) > 1:
             label = f"{label} #{number}"
-        kept = results.get(conversation_id, ())
+        kept = results.get(conversation_id or (turns[0]["turn_id"] if turns else ""), ())
         user = record_in(turns)
         if not turns and (records := _own(kept, case_id, of_user=True)):
             user = UserRecord.from_dict(records[0].details)

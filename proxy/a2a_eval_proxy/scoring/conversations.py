@@ -57,11 +57,16 @@ class Conversations:
     def key(self, turn: Turn, *, ended: bool = False) -> ConversationKey | None:
         """The conversation of a turn; None for one without evaluators for conversations, or whose end is not known.
 
-        That is one without a case, unless it has `ended`.
+        That is one without a case, unless it has `ended`, and a turn without a conversation id if its case has several:
+        the turn of a case with one is a conversation of its own, whose id is that of the turn.
         """
-        if not self._scorer.evaluators(turn.case_id).conversation or not turn.conversation_id:
+        if not self._scorer.evaluators(turn.case_id).conversation:
             return None
-        if not ended and self._cases.case(turn.case_id or "") is None:
+        case = self._cases.case(turn.case_id or "")
+        if not turn.conversation_id:
+            is_alone = case is not None and len(case.turns) == 1 and case.simulate is None
+            return ConversationKey(turn.run, turn.turn_id, turn.case_id) if is_alone else None
+        if not ended and case is None:
             return None
         return ConversationKey(turn.run, turn.conversation_id, turn.case_id)
 
@@ -140,6 +145,9 @@ class Conversations:
 
     async def _turns_of(self, key: ConversationKey) -> list[TurnJson]:
         query = TurnQuery(run=key.run, conversation=key.conversation_id)
-        turns = [in_its_case(turn, self._moved) async for turn in every_turn(self._store, query)]
+        found = [turn async for turn in every_turn(self._store, query)]
+        if not found and (alone := await self._store.turn(key.conversation_id)) is not None:
+            found = [alone]
+        turns = [in_its_case(turn, self._moved) for turn in found]
         ours = [turn for turn in turns if turn["case_id"] == key.case_id]
         return [self._privacy.stored_turn(turn) for turn in ours]

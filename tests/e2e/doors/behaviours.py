@@ -150,8 +150,8 @@ def call(chance: Random, number: int) -> Any:
     return made
 
 
-def behaviour(chance: Random, first: bool) -> Behaviour:
-    """A turn. The `first` one of a conversation has an answer: it has the id of the conversation."""
+def behaviour(chance: Random, names_conversation: bool) -> Behaviour:
+    """A turn. One that `names_conversation`, whose id later turns need, has an answer."""
     count = chance.choice((0, 0, 1, 1, 2, 2, 3, 5))
     calls = [call(chance, number) for number in range(count)]
     middle = chance.randrange(count + 1)
@@ -160,7 +160,7 @@ def behaviour(chance: Random, first: bool) -> Behaviour:
     text = " ".join(chance.choice(WORDS) for _ in range(chance.randrange(1, 4)))
     is_message = chance.random() < 0.05
     state = "COMPLETED" if is_message else chance.choice(STATES)
-    fault = chance.choice(FAULTS) if chance.random() < 0.06 and not first else ""
+    fault = chance.choice(FAULTS) if chance.random() < 0.06 and not names_conversation else ""
     return Behaviour(text, state, artifacts, how, is_message, chance.random() < 0.4, fault)
 
 
@@ -203,7 +203,8 @@ def neighbour(item: Any) -> Any:
 
 
 def conversation(number: int, chance: Random) -> Conversation:
-    turns = tuple(behaviour(chance, first=index == 0) for index in range(chance.choice((1, 1, 1, 2, 3))))
+    count = chance.choice((1, 1, 1, 2, 3))
+    turns = tuple(behaviour(chance, index == 0 and count > 1) for index in range(count))
     planned = []
     for index, done in enumerate(turns):
         expect = expectation(chance, done)
@@ -302,7 +303,8 @@ class Agent:
         context = message.get("contextId") or uuid.uuid4().hex
         if done.is_message:
             answer = {"messageId": uuid.uuid4().hex, "role": "ROLE_AGENT", "parts": [{"text": done.text}]}
-            return [{"message": {**answer, "contextId": context}}]
+            is_alone = len(self.conversations[int(message["parts"][0]["text"].partition(".")[0])].turns) == 1
+            return [{"message": answer if is_alone else {**answer, "contextId": context}}]
         task_id = message.get("taskId") or uuid.uuid4().hex
         ids = {"taskId": task_id, "contextId": context}
         artifacts = [

@@ -108,7 +108,7 @@ async def plain(url: str) -> AsyncIterator[Say]:
                 return None
             task = result.get("task")
             if task is None:
-                return {"contextId": result["message"]["contextId"]}
+                return {"contextId": result["message"].get("contextId", "")}
             waits = task["status"]["state"] == "TASK_STATE_INPUT_REQUIRED"
             return {"contextId": task["contextId"], **({"taskId": task["id"]} if waits else {})}
 
