@@ -61,6 +61,8 @@ class Agent:
     with_ids: bool = True
     provider: TracerProvider | None = None
     held_back: bool = False
+    alone: tuple[str, dict[str, Any]] | None = None
+    """Scope and attributes of the only span, if there is only one."""
     seen: list[dict[str, str]] = field(default_factory=list)
 
 
@@ -77,7 +79,8 @@ class Executor(AgentExecutor):
         updater = TaskUpdater(event_queue, context.task_id or "", context.context_id or "")
         if agent.traces:
             assert agent.provider is not None
-            self._trace(agent.provider.get_tracer("test.agent"), headers, context.context_id or "")
+            scope = agent.alone[0] if agent.alone else "test.agent"
+            self._trace(agent.provider.get_tracer(scope), headers, context.context_id or "")
             if not agent.held_back:
                 await asyncio.to_thread(agent.provider.force_flush)  # the receiver is on this event loop
         asked = agent.emits_extension and URI in context.requested_extensions
@@ -90,6 +93,9 @@ class Executor(AgentExecutor):
 
     def _trace(self, tracer: Tracer, headers: dict[str, str], context_id: str) -> None:
         parent = TraceContextTextMapPropagator().extract(headers) if self.agent.joins else None
+        if self.agent.alone is not None:
+            with tracer.start_as_current_span("POST /", context=parent, attributes=self.agent.alone[1]):
+                return
         attributes: dict[str, Any] = {"gen_ai.operation.name": "invoke_agent", "gen_ai.usage.input_tokens": 12}
         if self.agent.names_conversation:
             attributes["gen_ai.conversation.id"] = context_id
@@ -205,6 +211,26 @@ async def test_every_combination_yields_the_same_calls(
     assert turn.get("usage") == ({"input_tokens": 12} if traces else None)
     if traces:
         assert all(call["started_at"] for call in turn["tool_calls"])
+
+
+@pytest.mark.parametrize(
+    ("scope", "attributes", "calls"),
+    [
+        ("opentelemetry.instrumentation.starlette", {"http.request.method": "POST"}, "unknown"),
+        ("opentelemetry.instrumentation.openai.v1", {"gen_ai.operation.name": "chat"}, "unknown"),
+        ("opentelemetry.instrumentation.crewai", {"gen_ai.operation.name": "invoke_agent"}, "unknown"),
+        ("my.agent", {"gen_ai.operation.name": "invoke_agent"}, "none_made"),
+    ],
+)
+async def test_only_spans_that_would_show_tools_say_that_none_was_called(
+    tmp_path: Path, scope: str, attributes: dict[str, Any], calls: str
+) -> None:
+    async with behind_proxy(Agent(emits_extension=False, alone=(scope, attributes)), tmp_path) as proxy:
+        turn = await one_turn(proxy)
+    assert turn["calls"] == calls
+    assert turn["calls_evidence"] == ("no_capture" if calls == "unknown" else "spans")
+    assert [finding["code"] for finding in turn["findings"]] == (["no_capture"] if calls == "unknown" else [])
+    assert [result["status"] for result in turn["evaluations"]] == ["skipped" if calls == "unknown" else "passed"]
 
 
 async def test_the_agent_continues_the_trace_of_the_turn(tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ from a2a.types import Part, Task
 from a2a_eval_proxy.cli import main
 from a2a_eval_proxy.runs.run_result import judge_turns
 from a2a_eval_proxy.testing.assertions import assert_tool_calls
-from a2a_tool_capture import METADATA_KEY, URI, Finding
+from a2a_tool_capture import METADATA_KEY, URI, CapturingRequestHandler, Finding, ToolCallRecorder
 from agents.control import Control
 from agents.scenario_agent import AgentOptions, agent_card, build_app, scenario_agent
 from agents.serving import ServerThread
@@ -137,8 +138,15 @@ def test_calls_that_are_unknown_for_another_reason_are_not_allowed(code: str, pa
     assert (allowed.verdict.passed, allowed.report.passed) == (passed, passed)
 
 
+recorder = ToolCallRecorder()
+
+
+@recorder.tool
+def delete_all() -> None: ...
+
+
 class UnreadExecutor(AgentExecutor):
-    """Sends an artifact as the user's text, JSON, describes it, between two good ones or alone."""
+    """Sends artifacts as the user's text, JSON, describes them; without any, calls a tool in a thread of its own."""
 
     async def execute(self, context: RequestContext, event_queue: EventQueue) -> None:
         told = json.loads(context.get_user_input())
@@ -149,6 +157,10 @@ class UnreadExecutor(AgentExecutor):
             await updater.add_artifact(
                 [Part(text="Done.")], str(number), metadata={METADATA_KEY: calls}, extensions=uris
             )
+        if not told["artifacts"]:
+            with ThreadPoolExecutor(1) as pool:
+                pool.submit(delete_all).result()
+            await updater.add_artifact([Part(text="Done.")])
         await updater.complete()
 
     async def cancel(self, context: RequestContext, event_queue: EventQueue) -> None: ...
@@ -158,6 +170,7 @@ UNREAD = {
     "unlisted": (False, [[{"name": "delete_all"}]], "uri_not_listed"),
     "misnamed": (True, [[{"tool": "delete_all"}]], "malformed_entry"),
     "object": (True, [{"name": "delete_all"}], "calls_not_a_list"),
+    "bypassing the recorder": (True, [], "calls_not_recorded"),
     "beside others": (True, [[{"name": "search"}], {"name": "delete_all"}], "calls_not_a_list"),
 }
 
@@ -173,7 +186,12 @@ def test_reports_of_calls_that_were_not_read_are_no_proof_that_none_was_made(kin
     Path("suite.yaml").write_text(json.dumps({"suite": "s", "evaluators": metrics, "cases": cases}))
 
     def app(url: str) -> Any:
-        handler = DefaultRequestHandler(UnreadExecutor(), InMemoryTaskStore(), agent_card(url, AgentOptions()))
+        card = agent_card(url, AgentOptions())
+        handler = (
+            DefaultRequestHandler(UnreadExecutor(), InMemoryTaskStore(), card)
+            if artifacts
+            else CapturingRequestHandler(UnreadExecutor(), InMemoryTaskStore(), card, recorder=recorder)
+        )
         return build_app(url, AgentOptions(), Control(), handler)
 
     with ServerThread(app) as agent:
