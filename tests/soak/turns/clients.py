@@ -229,6 +229,7 @@ class _Client:
         self._turn = record.turn
         self._world = world
         self._dice = Random(f"{world.seed}/{record.turn.number}/requests")
+        self._registered = False
 
     async def carry_out_through_kills(self) -> bool:
         """Returns when the client was shown the end, or has lost it to a kill; whether the message has arrived."""
@@ -391,8 +392,9 @@ class _Client:
 
     async def _register_late(self) -> None:
         """Sets the webhook of a turn that has one afterwards, then lets the agent go on."""
-        if self._turn.webhook is not Webhook.AFTERWARDS:
+        if self._turn.webhook is not Webhook.AFTERWARDS or self._registered:
             return
+        self._registered = True
         config = self._webhook()
         config.task_id = self._record.task_id
         async with self._at(self._turn.read, "sets a webhook") as transport:
