@@ -32,7 +32,8 @@ def assert_tool_calls(
     expected, a `result` and an `error` only if given; placeholders such as `{"$any": True}` are understood. `mode` and
     `arguments` (there `matcher`) are those of the evaluator `tool_trajectory`, whose score must be 1. With the default,
     all expected calls were made in this order, and no others. `expected=[]` asserts that no tool was called. A turn
-    whose calls are unknown fails, whatever is expected: no source shows calls of the agent, or its answer was lost.
+    whose calls are unknown fails, whatever is expected: no source shows calls of the agent, or its answer was lost, or
+    its task failed before any call.
 
     Raises AssertionError where they are not: its first line is the first difference, then both sides are compared.
     Raises ValueError for no turns at all, a malformed expectation, or an unknown option: such a test checks nothing.
@@ -128,19 +129,9 @@ def _text(call: ToolCall | ExpectedCall) -> str:
 
 
 def _hints(turns: Sequence[TurnJson], expected: Sequence[ExpectedCall], lines: Sequence[str]) -> list[str]:
-    """What explains the difference: calls expected without arguments, findings, an agent that shows no calls."""
+    """What explains the difference: calls expected without arguments, findings."""
     bare = any(line.startswith(f"~ {call.name}(") for call in expected if call.arguments == {} for line in lines)
     hint = ["", "a call expected without arguments has none; write arguments: None to accept any"] if bare else []
-    return hint + _findings(turns)
-
-
-def _findings(turns: Sequence[TurnJson]) -> list[str]:
-    lines = [
-        f"  {finding['code']}: {one_line(finding['message'], 300)}" for turn in turns for finding in turn["findings"]
-    ]
-    if lines:
-        more = [f"  … and {len(lines) - _MAX_FINDINGS} more"] if len(lines) > _MAX_FINDINGS else []
-        return ["", "findings:", *lines[:_MAX_FINDINGS], *more]
-    if not any(turn["tool_calls"] or turn["capture"]["declared"] for turn in turns):
-        return ["", "no tool call was captured; the agent's card does not declare the tool-call-capture extension"]
-    return []
+    found = [f"  {item['code']}: {one_line(item['message'], 300)}" for turn in turns for item in turn["findings"]]
+    more = [f"  … and {len(found) - _MAX_FINDINGS} more"] if len(found) > _MAX_FINDINGS else []
+    return [*hint, *(["", "findings:", *found[:_MAX_FINDINGS], *more] if found else [])]

@@ -126,9 +126,6 @@ def test_what_the_turn_knows_of_missing_calls_is_told() -> None:
     assert told[0].startswith("the tool calls are unknown: ")
     assert told[4:7] == ["", "findings:", "  uri_not_listed: 2 calls were ignored"]
     assert told[-1] == "  … and 2 more"
-    undeclared = turn("t", capture={**turn("t")["capture"], "declared": False})
-    assert "does not declare the tool-call-capture extension" in failure(undeclared, expected(LOOKUP))[-1]
-    assert "does not declare" not in "".join(failure([undeclared, turn("u", calls=[MAIL])], expected(LOOKUP)))
 
 
 LOST = "they may be lost, because the turn failed"
