@@ -38,6 +38,7 @@ from .scoring.pipeline import Pipeline
 from .scoring.scorer import Scorer
 from .scoring.suite_file import add_to_suite
 from .serving.processes import ServingProcesses
+from .serving.replicas import Replicas
 from .serving.reports import ScoringReports
 from .serving.serving import LocalServing, Serving
 from .settings import Settings
@@ -119,10 +120,13 @@ class RunningProxy:
             keeps_open_turns=keeps_open_turns,
             webhooks=self._webhooks,
         )
+        replicas = None
+        if self.store.shared and not self.privacy.changes_turns:  # what replicas exchange is not redacted
+            replicas = Replicas(self.store.shared_tasks, self._reports, settings.upstream)
         self.serving: Serving = (
-            LocalServing(settings, self.files, self.metrics, self._reports, self._webhooks)
+            LocalServing(settings, self.files, self.metrics, self._reports, self._webhooks, replicas)
             if serving_processes is None
-            else ServingProcesses(settings, self.metrics, self._reports, serving_processes)
+            else ServingProcesses(settings, self.metrics, self._reports, serving_processes, replicas)
         )
         self.bus.on_live = self._watch
         self._sources = Source(COUNTED, lambda: self.metrics), Source(OPEN, lambda: self)
@@ -335,6 +339,7 @@ class RunningProxy:
     async def _finish(self) -> None:
         """No more requests come: close the open turns that no other process continues, score the closed ones."""
         self._finish_by = asyncio.get_running_loop().time() + self.settings.shutdown_timeout
+        await self.serving.close()
         await self._reports.close_turns(self.settings.shutdown_timeout)
         await self.flush(self.settings.shutdown_timeout)
         await self._reports.close()

@@ -17,7 +17,7 @@ from a2a_tool_capture.wire import TERMINAL_STATES
 
 from ..turn import Turn
 from .dialect_hints import DialectMark
-from .observations import Observation, encoded_event, turn_to_message
+from .observations import Observation, turn_to_message
 from .records import TaskWatcher, task_id_of
 from .turn_book import TurnBook
 
@@ -104,9 +104,7 @@ class ForwardingBook:
                 self._hand_over(exchange, now)
         if not exchange.task_id and exchange.own is None:
             return task_id
-        observed = self._observed(
-            exchange, "event", now, event=encoded_event(event), live=live, notified=exchange.notified
-        )
+        observed = self._observed(exchange, "event", now, event=event, live=live, notified=exchange.notified)
         if exchange.own is None:
             self._forward(now, observed)
         else:

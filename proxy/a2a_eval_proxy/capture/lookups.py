@@ -13,10 +13,9 @@ from a2a_tool_capture.recent import Recent
 
 from ..turn import Turn
 
-AskStore = Callable[[str, bool, Sequence[str]], None]
-"""Starts a question to the store about a task. Arguments: its id; whether to ask again if the store has nothing new,
-since another process may be about to write it; and the ids of its turns that are known. Must neither wait nor raise;
-`TurnBook.found` takes the answer later."""
+AskStore = Callable[[str], None]
+"""Starts a question to the store about a task, whose id it gets. Must neither wait nor raise; the answer goes to
+`TurnBook.found` later."""
 
 MAX_WAITING = 1_000
 """Maximum number of events that wait for one task; with more, the turn continues without the store."""
@@ -83,26 +82,23 @@ class Lookups:
         """The question about a task that is not answered, or its queue."""
         return self._open.get(task_id)
 
-    def of_turn(self, turn: Turn, captured: Sequence[str]) -> Lookup | None:
-        """The question about the task that a message continues, whose known turns are `captured`."""
+    def of_turn(self, turn: Turn) -> Lookup | None:
+        """The question about the task that a message continues."""
         if self._look_up is None:
             return None
         lookup = self._open.get(turn.task_id)
         if lookup is None or lookup.unclaimed_at is not None:  # what is unclaimed came before the message
             lookup = self._open[turn.task_id] = Lookup(turn.task_id)
-            self._look_up(turn.task_id, True, captured)
+            self._look_up(turn.task_id)
         lookup.turns.append(turn)
         return lookup
 
-    def of_watcher(self, task_id: str, over: bool, now: float, again: bool) -> Lookup | None:
-        """The question about a task that a client reads, perhaps as ended (`over`); None where it need not be asked.
-
-        `again`: see `AskStore`.
-        """
+    def of_watcher(self, task_id: str, over: bool, now: float) -> Lookup | None:
+        """The question about a task that a client reads, perhaps as ended (`over`); None where it need not be asked."""
         if self._look_up is None or self._not_open.get(task_id, 0.0) > now or len(self._open) >= _MAX_WATCHED:
             return None
         lookup = self._open[task_id] = Lookup(task_id, over=over)
-        self._look_up(task_id, again, ())
+        self._look_up(task_id)
         return lookup
 
     def answered(self, task_id: str) -> Lookup | None:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any, Protocol
 
 import orjson
 from a2a_tool_capture import Finding
 
+from ..protocol.operations import decode_json
 from ..turn import Turn
 from .records import TaskWatcher
 from .turn_book import TurnBook
@@ -47,7 +48,7 @@ class ObservedTurns:
                 watcher = self._watchers.get(exchange)
                 if watcher is None:
                     watcher = self._watchers[exchange] = book.watch(notified=one["notified"])
-                book.feed(watcher, decoded_event(one["event"]), now, live=one["live"])
+                book.feed(watcher, one["event"], now, live=one["live"])
             case "alive":
                 if exchange in self._watchers:
                     book.touch(self._watchers[exchange], now)
@@ -76,13 +77,14 @@ def turn_from_message(message: dict[str, Any]) -> Turn:
     return turn
 
 
-def encoded_event(event: Mapping[str, Any]) -> Any:
-    """An event, to be part of JSON; see `decoded_event`."""
+def encoded(observation: Observation) -> bytes:
+    """An observation as JSON, see `decoded`."""
     try:
-        return orjson.Fragment(orjson.dumps(event))
+        return orjson.dumps(observation)
     except TypeError:  # lone surrogates, integers beyond 64 bits
-        return json.dumps(event)
+        return json.dumps(observation).encode()
 
 
-def decoded_event(event: Any) -> Any:
-    return json.loads(event) if isinstance(event, str) else event
+def decoded(content: bytes) -> Observation:
+    observation: Observation = decode_json(content)
+    return observation

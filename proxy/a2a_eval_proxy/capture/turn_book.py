@@ -45,9 +45,8 @@ class TurnBook:
     `on_outliving` receives a copy of each turn that is still open when its exchange ends, and again when it has
     changed; it returns whether it took the copy, so that another process can continue the turn. `look_up` asks a store
     about a task, see `AskStore`: calls of earlier turns are not calls of a later turn. It is asked about tasks that the
-    book does not know, and with `has_replicas`, about each, since another process may continue it. Without these two,
-    the book knows only its own traffic, and closes every turn at the end. `on_late` receives findings for tasks (their
-    ids) without an open turn.
+    book does not know: an earlier process may have had them. Without these two, the book knows only its own traffic,
+    and closes every turn at the end. `on_late` receives findings for tasks (their ids) without an open turn.
 
     `turn_timeout_s` is the time after which a silent turn is closed, whether or not its request is open, unless
     `notified` has its task. The book keeps at most `max_open` tasks and `max_open_bytes` of memory. Beyond that, it
@@ -63,7 +62,6 @@ class TurnBook:
         on_opened: Callable[[Turn], None] = lambda turn: None,
         on_outliving: Callable[[Turn], bool] = lambda turn: False,
         look_up: AskStore | None = None,
-        has_replicas: bool = False,
         on_late: Callable[[str, Finding], None] = lambda task_id, finding: None,
         turn_timeout_s: float = 300.0,
         max_open: int = 50_000,
@@ -77,7 +75,6 @@ class TurnBook:
         self._on_opened = on_opened
         self._on_outliving = on_outliving
         self.lookups = Lookups(look_up)
-        self._has_replicas = has_replicas
         self._on_late = on_late
         self._timeout_s = turn_timeout_s
         self._silence = f"no event arrived for {turn_timeout_s:g} s"
@@ -109,6 +106,11 @@ class TurnBook:
         """Estimated memory."""
         return self._tasks.held_bytes
 
+    @property
+    def task_ids(self) -> list[str]:
+        """The tasks of which something is known, or awaited."""
+        return [*self._tasks.named, *self.lookups.task_ids]
+
     def knows(self, turn_id: str) -> bool:
         """Whether the turn is open here."""
         return any(turn.turn_id == turn_id for turn in self.open_turns)
@@ -123,19 +125,13 @@ class TurnBook:
         self._on_opened(turn)
         watcher = self._tasks.add(turn, now)
         watcher.returns_at_once = returns_at_once
-        watcher.lookup = self._question_of(turn)
+        if turn.task_id and turn.task_id not in self._tasks.named:
+            watcher.lookup = self.lookups.of_turn(turn)
         self._begin(watcher, TurnEvent.SENT if watcher.lookup is None else TurnEvent.STORE_ASKED, now)
         if watcher.lookup is not None:
             watcher.lookup.waiting.append(partial(self._begin, watcher, TurnEvent.STORE_ANSWERED, now))
         self._make_room(now)
         return watcher
-
-    def _question_of(self, turn: Turn) -> Lookup | None:
-        """What a new turn waits for: the answer to a question about the task that it continues."""
-        known = self._tasks.named.get(turn.task_id)  # none has the task ""
-        if not turn.task_id or (known is not None and not self._has_replicas):
-            return None
-        return self.lookups.of_turn(turn, () if known is None else list(known.captured))
 
     def _begin(self, watcher: TaskWatcher, event: TurnEvent, now: float) -> None:
         """Step the phase of a new turn; once it waits for the agent, it continues the task that its message names."""
@@ -184,12 +180,9 @@ class TurnBook:
             return None  # a new task: nobody but this exchange can know it before, see `_bind`
         task_id = task_id or (record.task_id if record is not None else "")
         lookup = self.lookups.pending(task_id)
-        if lookup is not None or ours or not task_id:
+        if lookup is not None or ours or not task_id or task_id in self._tasks.named:
             return lookup
-        known = self._tasks.named.get(task_id)
-        if known is not None and (known.open is not None or not self._has_replicas):
-            return None
-        return self.lookups.of_watcher(task_id, over, now, (over or watcher.notified) and self._has_replicas)
+        return self.lookups.of_watcher(task_id, over, now)
 
     def _feed(self, watcher: TaskWatcher, event: Mapping[str, Any], now: float, live: bool, task_id: str) -> None:
         record = watcher.record

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import replace
 from typing import Any
 
 from a2a_tool_capture import Finding
 
-from ..capture.held_bytes import HeldBytes
 from ..capture.lookups import TaskHistory
 from ..capture.turn_book import TurnBook
 from ..clock import CLOCK
@@ -21,7 +20,6 @@ from ..telemetry.problem_log import ProblemLog
 from ..telemetry.turn_listener import TurnListener
 from ..turn import Turn
 from .pipeline import Pipeline
-from .turn_memory import memory_of
 
 logger = logging.getLogger(__name__)
 
@@ -32,15 +30,10 @@ _PATIENCE_S = 10.0
 """Longest time that a store may take to answer; then the turn continues without."""
 
 _PAUSES_S = (0.3, 0.7)
-"""Pauses before the store is asked what a message continues, and again where it knows nothing new: another process may
-be about to write the turn before, and that process may have paused itself. The agent is at work meanwhile."""
+"""Pauses before the store is asked again for a turn that gets a finding late: it may be about to be written."""
 
 _AT_ONCE, _MOST_QUESTIONS = 8, 1_000
 _MOST_TAKEN_OVER = 100
-
-_CONFIRMING_BYTES = 16 * 1024 * 1024
-"""Maximum memory of closed turns that wait for the store; others do not wait: the store keeps a turn's first end."""
-
 
 GoesOn = Callable[[str], Awaitable[bool]]
 """Whether a silent task, whose id is as in the store, may continue. Raises StoreError."""
@@ -76,41 +69,25 @@ class Continuity:
         self._at_once = asyncio.Semaphore(_AT_ONCE)
         self._unread = ProblemLog(logger, "the store could not be asked about earlier turns of a task {count} time(s)")
         self._asking: set[asyncio.Task[None]] = set()
-        self._confirming: dict[asyncio.Task[None], Turn] = {}
-        self._confirming_bytes = HeldBytes(_CONFIRMING_BYTES)
         self.book: TurnBook
 
     @property
     def busy(self) -> bool:
-        """Whether turns wait for the store here."""
-        return bool(self._asking or self._confirming)
-
-    @property
-    def waiting(self) -> int:
-        """Closed turns that wait for the store here."""
-        return len(self._confirming)
+        """Whether the store has still to answer."""
+        return bool(self._asking)
 
     # ── called by the turn book ─────────────────────────────────────────────────────────────────────────
 
-    def look_up(self, task_id: str, again: bool, captured: Sequence[str]) -> None:
+    def look_up(self, task_id: str) -> None:
         """Ask the store about a task (`capture.lookups.AskStore`)."""
         if len(self._asking) >= _MOST_QUESTIONS:
             self._loop.call_soon(self._answer, task_id, TaskHistory(known=False))
         else:
-            self._start(self._ask(task_id, again, captured))
+            self._start(self._ask(task_id))
 
     def outlives(self, turn: Turn) -> bool:
         """Keep a copy of an open turn in the store; whether it takes it."""
         return self._pipeline.keep_open(turn)
-
-    def closed(self, turn: Turn) -> None:
-        """Take a closed turn. One that the store has as open is taken only if no other process has closed it."""
-        if turn.in_store and self._confirming_bytes.take(turn.turn_id, memory_of(turn)):
-            task = self._loop.create_task(self._confirm(turn))
-            self._confirming[task] = turn
-            task.add_done_callback(self._confirmed)
-        else:
-            self._pipeline.take(turn)
 
     def found_late(self, task_id: str, finding: Finding) -> None:
         """Add a finding to the last turn of a task that is not open in this process."""
@@ -140,14 +117,11 @@ class Continuity:
             await asyncio.wait(self._asking, timeout=timeout_s)
 
     async def close(self) -> None:
-        """Ask no more; turns whose state in the store is not known by now count as ours."""
+        """Ask no more."""
         self._unread.close()
-        left = list(self._confirming.values())
-        for task in [*self._asking, *self._confirming]:
+        for task in self._asking:
             task.cancel()
-        await asyncio.gather(*self._asking, *self._confirming, return_exceptions=True)
-        for turn in left:
-            self._pipeline.take(turn)
+        await asyncio.gather(*self._asking, return_exceptions=True)
 
     # ── inside ──────────────────────────────────────────────────────────────────────────────────────────
 
@@ -159,17 +133,12 @@ class Continuity:
     def _answer(self, task_id: str, history: TaskHistory) -> None:
         self.book.found(task_id, history, CLOCK.now())
 
-    async def _ask(self, task_id: str, again: bool, captured: Sequence[str]) -> None:
+    async def _ask(self, task_id: str) -> None:
         history = TaskHistory(known=False)
         try:
-            async with asyncio.timeout(_PATIENCE_S):
-                for pause_s in _PAUSES_S if again else (0.0,):
-                    await asyncio.sleep(pause_s)
-                    async with self._at_once:
-                        await self._pipeline.written()
-                        history = await self._history(task_id)
-                    if any(turn.turn_id not in captured for turn in (*history.closed, history.open) if turn):
-                        break
+            async with asyncio.timeout(_PATIENCE_S), self._at_once:
+                await self._pipeline.written()
+                history = await self._history(task_id)
         except Exception as error:  # noqa: BLE001  # error boundary: an unreadable store costs the turn its history
             logger.debug("the store could not be asked about a task or turn: %r", error)
             self._unread.seen()
@@ -209,24 +178,6 @@ class Continuity:
         last = turns[-1] if turns else None
         open_turn = last if last is not None and last.status == "open" else None
         return TaskHistory([turn for turn in turns if turn is not open_turn], open_turn, known=bool(turns))
-
-    async def _confirm(self, turn: Turn) -> None:
-        try:
-            async with asyncio.timeout(_PATIENCE_S):
-                status = await self._store.status(turn.turn_id)
-        except Exception as error:  # noqa: BLE001  # error boundary: the store itself keeps the first end of a turn
-            logger.debug("the store could not be asked about a task or turn: %r", error)
-            self._unread.seen()
-            status = None
-        if status in (None, "open"):
-            self._pipeline.take(turn)
-        else:
-            logger.debug("turn %s was closed by another process", turn.turn_id)
-
-    def _confirmed(self, task: asyncio.Task[None]) -> None:
-        turn = self._confirming.pop(task, None)
-        if turn is not None:
-            self._confirming_bytes.drop(turn.turn_id)
 
 
 def _nothing() -> None: ...

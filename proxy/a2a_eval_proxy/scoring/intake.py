@@ -62,7 +62,8 @@ class TurnIntake:
         self._gather(turn)
 
     def keep_open(self, turn: Turn) -> bool:
-        """Store a copy of an open turn; False where there is no room for it."""
+        """Store a copy of an open turn, after the turns before it; False where there is no room for it."""
+        self._pass_on()
         return self._store.add([turn], _nothing)
 
     async def written(self) -> None:
@@ -79,7 +80,8 @@ class TurnIntake:
         self._batch.append(turn)
 
     def _pass_on(self) -> None:
-        self._ready([TurnViews(turn, turn, turn) for turn in self._next_batch()])
+        if self._batch:
+            self._ready([TurnViews(turn, turn, turn) for turn in self._next_batch()])
 
     def _next_batch(self) -> list[Turn]:
         self._next_batch_at = self._loop.time() + _GATHER_S
@@ -116,6 +118,7 @@ class RedactingIntake(TurnIntake):
             self._dropped(1)
 
     def keep_open(self, turn: Turn) -> bool:
+        self._pass_on()
         if not self._reserve(turn):
             return False
         size = memory_of(turn)  # the copy does not change
@@ -130,6 +133,8 @@ class RedactingIntake(TurnIntake):
 
     def _pass_on(self) -> None:
         turns = self._next_batch()
+        if not turns:
+            return
         size = sum(map(memory_of, turns))
 
         def redacted(done: Future[list[tuple[TurnViews, str | None]]]) -> None:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from a2a_tool_capture import Finding, Severity
 
-from ..capture.observations import Observation, ObservedTurns, turn_from_message
+from ..capture.observations import Observation, ObservedTurns, decoded, turn_from_message
 from ..capture.ordering import InOrder
 from ..clock import CLOCK
 from ..errors import BAD_INPUT, ConfigError, ListenError
@@ -23,6 +23,7 @@ from .counts import add_counts
 from .link import Link, changes_from_message
 from .opted_in import SHARED, OptedInEverywhere
 from .questions import ANSWER, OPEN_TURNS, WIRE, Questions
+from .replicas import Replicas
 from .reports import ScoringReports
 
 if TYPE_CHECKING:
@@ -64,14 +65,22 @@ class _Peer:
 class ServingProcesses:
     """The data port in `settings.processes` processes; the connection to each new one is received from `links`."""
 
-    def __init__(self, settings: Settings, metrics: Metrics, reports: ScoringReports, links: socket.socket) -> None:
+    def __init__(
+        self,
+        settings: Settings,
+        metrics: Metrics,
+        reports: ScoringReports,
+        links: socket.socket,
+        replicas: Replicas | None,
+    ) -> None:
         self.url = f"{'https' if settings.tls_cert else 'http'}://{settings.listen}"
         self.grpc_address = settings.grpc
         self._settings = settings
         self._metrics = metrics
         self._reports = reports
         self._observed = ObservedTurns(reports.capture.book, CLOCK.of_steady)
-        self._in_order: InOrder[Observation] = InOrder(self._observed.take)
+        self._replicas = replicas
+        self._in_order: InOrder[tuple[float, Observation]] = InOrder(self._arrived)
         self._links_to_come = links
         self._peers: set[_Peer] = set()
         self._opted_in = OptedInEverywhere()
@@ -104,6 +113,9 @@ class ServingProcesses:
         loop.add_reader(self._links_to_come, self._accept)
         stack.callback(loop.remove_reader, self._links_to_come)
         stack.callback(loop.create_task(self._expire()).cancel)
+        if self._replicas is not None:
+            await self._replicas.start()
+            stack.callback(loop.create_task(self._replicas.run()).cancel)
         stack.push_async_callback(self._stop)
         try:
             async with asyncio.timeout(_START_S):
@@ -137,6 +149,20 @@ class ServingProcesses:
         await self._until(lambda: all(peer.settled_to >= number for peer in asked & self._peers))
         while self._in_order.waiting:  # noqa: ASYNC110  # for at most `_MAX_WAIT_S`
             await asyncio.sleep(_EXPIRE_EVERY_S / 10)
+
+        if self._replicas is not None:
+            await self._replicas.settled()
+
+    def _arrived(self, one: tuple[float, Observation]) -> None:
+        at, observation = one
+        if self._replicas is None:
+            self._observed.take(observation)
+        else:
+            self._replicas.take(CLOCK.of_steady(at), {**observation, "at": CLOCK.of_steady(observation["at"])})
+
+    async def close(self) -> None:
+        if self._replicas is not None:
+            await self._replicas.close()
 
     async def _expire(self) -> None:
         book = self._reports.capture.book
@@ -210,10 +236,11 @@ class ServingProcesses:
         reports = self._reports
         match message["kind"]:
             case "observed":
-                if message["observation"]["kind"] == "sent":
-                    peer.own.discard(message["observation"]["turn"]["turn_id"])
-                self._in_order.mark(peer.source, message["observation"]["at"])
-                self._in_order.put(message["at"], message["observation"])
+                observation = decoded(message["observation"].encode())
+                if observation["kind"] == "sent":
+                    peer.own.discard(observation["turn"]["turn_id"])
+                self._in_order.mark(peer.source, message["at"])
+                self._in_order.put(message["at"], (message["at"], observation))
                 self._ask_for_marks()
             case "mark":
                 peer.asked = False

@@ -47,6 +47,7 @@ class ScoringReports:
     ) -> None:
         """For `keeps_open_turns`, see `app.run_proxy`."""
         self._listeners = listeners
+        self._pipeline = pipeline
         self._visibility = visibility
         self._keeps_open_turns = keeps_open_turns
         self._announced: dict[str, Turn] = {}
@@ -66,7 +67,6 @@ class ScoringReports:
             self,
             on_outliving=self._outlives,
             look_up=self.continuity.look_up,
-            has_replicas=store.shared,
             on_late=self.continuity.found_late,
             notified=self.notified,
         )
@@ -79,8 +79,8 @@ class ScoringReports:
 
     @property
     def waiting(self) -> int:
-        """Number of turns that have their answer and are not closed, or are closed and wait for the store."""
-        return self.capture.book.answered + self.continuity.waiting
+        """Number of turns that have their answer and are not closed."""
+        return self.capture.book.answered
 
     # ── called by the proxy ─────────────────────────────────────────────────────────────────────────────
 
@@ -116,7 +116,7 @@ class ScoringReports:
     def closed(self, turn: Turn) -> None:
         self._listeners.ended(turn)
         self._visibility.judge(turn)
-        self.continuity.closed(turn)
+        self._pipeline.take(turn)
 
     def _outlives(self, turn: Turn) -> bool:
         return self._keeps_open_turns and self.continuity.outlives(turn)
@@ -132,7 +132,7 @@ class ScoringReports:
             self.closed(turn)
 
     def lost(self, turn_id: str) -> None:
-        """A process could not report the end of a turn."""
+        """An announced turn ends elsewhere, or a process could not report its end."""
         self._announced.pop(turn_id, None)
 
     def process_ended(self, turn_ids: set[str], now: float) -> None:

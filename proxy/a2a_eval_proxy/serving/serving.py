@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 from contextlib import AsyncExitStack
 from typing import TYPE_CHECKING, Any, Protocol
 
+from ..capture.forwarding import ForwardingBook
+from ..capture.turn_book import TurnBook
+from ..clock import CLOCK
 from ..net.file_watcher import FileWatch
 from ..push.registry import WebhookRegistry
 from ..settings import Settings
 from ..telemetry.counters import Metrics
 from ..turn import Turn
 from .data_port import DataPort
+from .replicas import Replicas
 from .reports import ScoringReports
+from .turn_capture import TurnCapture
 
 if TYPE_CHECKING:
     from ..telemetry.requests import RequestTelemetry
@@ -54,6 +60,18 @@ class Serving(Protocol):
     async def settled(self) -> None:
         """Returns when what was captured so far has reached the turn book."""
 
+    async def close(self) -> None:
+        """No more requests come: what was captured reaches the turn book."""
+
+
+class _Announcements:
+    """Reports the turns that need no other proxy."""
+
+    def __init__(self, reports: ScoringReports) -> None:
+        self.opened = reports.announced
+        self.changed = reports.changed
+        self.closed = reports.closed_elsewhere
+
 
 class LocalServing:
     """The data port in the process that stores and scores."""
@@ -65,12 +83,18 @@ class LocalServing:
         metrics: Metrics,
         reports: ScoringReports,
         webhooks: WebhookRegistry | None,
+        replicas: Replicas | None,
     ) -> None:
-        """`webhooks` None: they are not relayed."""
+        """`webhooks` None: they are not relayed. `replicas` None: no other proxy sees the same tasks."""
         self._settings = settings
-        self._reports = reports
-        self._capture = reports.capture
-        self._port = DataPort(settings, files, metrics, reports.capture.book, reports.notified, webhooks=webhooks)
+        self._replicas = replicas
+        self._captures = [reports.capture]
+        self._book: TurnBook | ForwardingBook = reports.capture.book
+        if replicas is not None:
+            own = TurnCapture(settings, metrics, _Announcements(reports))
+            self._captures.append(own)
+            self._book = ForwardingBook(own.book, replicas.take, replicas.proxy)
+        self._port = DataPort(settings, files, metrics, self._book, reports.notified, webhooks=webhooks)
 
     @property
     def url(self) -> str:
@@ -81,7 +105,8 @@ class LocalServing:
         return self._port.grpc_address
 
     def watch(self, live: bool) -> None:
-        self._capture.live.watch(live)
+        for capture in self._captures:
+            capture.live.watch(live)
 
     def problems(self) -> list[str]:
         return self._port.ports.problems()
@@ -90,16 +115,27 @@ class LocalServing:
         self._port.prepare(stack)
 
     async def open(self, stack: AsyncExitStack, requests: RequestTelemetry | None) -> None:
+        if self._replicas is not None:
+            await self._replicas.start()
+            stack.callback(asyncio.get_running_loop().create_task(self._replicas.run()).cancel)
         await self._port.open(stack, requests, push=self._settings.push_listen)
 
     def retire(self) -> None:
         self._port.retire()
 
     async def latest_open(self, most: int, turn_id: str | None = None) -> list[Turn]:
-        return self._capture.book.latest_open(most, turn_id)
+        return [turn for capture in self._captures for turn in capture.book.latest_open(most, turn_id)]
 
     async def wire(self, turn_id: str, tasks: Sequence[str], began: float, ended: float | None) -> list[dict[str, Any]]:
         return self._port.wire(turn_id, tasks, began, ended)
 
     async def settled(self) -> None:
-        """Nothing is on its way."""
+        if self._replicas is not None:
+            await self._captures[-1].answered_closed()
+            await self._replicas.settled()
+
+    async def close(self) -> None:
+        if self._replicas is not None:
+            self._book.close_all(CLOCK.now())
+            self._captures[-1].close()
+            await self._replicas.close()

@@ -15,7 +15,7 @@ from a2a_tool_capture import Finding, Severity
 
 from ..capture.forwarding import ForwardingBook
 from ..capture.live_turns import TurnChanges
-from ..capture.observations import Observation, turn_to_message
+from ..capture.observations import Observation, encoded, turn_to_message
 from ..clock import CLOCK
 from ..net.file_watcher import FileWatch
 from ..privacy.policy import privacy_of
@@ -94,7 +94,7 @@ class _LinkReports:
             self._cut.discard(exchange)
             observation = {**observation, "findings": [*observation["findings"], _MAIN_TOO_SLOW.to_dict()]}
         observation = {**observation, "at": CLOCK.steady(observation["at"])}
-        self._link.send("observed", at=CLOCK.steady(at), observation=observation)
+        self._link.send("observed", at=CLOCK.steady(at), observation=encoded(observation).decode())
 
 
 class ServingProcess:

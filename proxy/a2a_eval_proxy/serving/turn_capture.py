@@ -44,7 +44,6 @@ class TurnCapture:
         *,
         on_outliving: Callable[[Turn], bool] = lambda turn: False,
         look_up: AskStore | None = None,
-        has_replicas: bool = False,
         on_late: Callable[[str, Finding], None] = lambda task_id, finding: None,
         notified: Container[str] = (),
     ) -> None:
@@ -58,7 +57,6 @@ class TurnCapture:
             on_outliving=on_outliving,
             on_evicted=self._evicted,
             look_up=look_up,
-            has_replicas=has_replicas,
             on_late=on_late,
             turn_timeout_s=settings.turn_timeout,
             require_artifact_uri=settings.require_artifact_uri,

@@ -17,6 +17,7 @@ from ..turn import Turn
 from .annotations import Annotation
 from .deliveries import DeliveryTable
 from .figures import TurnFigures
+from .shared_tasks import SharedTasks
 from .turn_filter import ANY_TURN, TurnFilter
 from .webhooks import WebhookTable
 
@@ -178,6 +179,10 @@ class PushTables(Protocol):
 class Store(PushTables, Protocol):
     """Writes are queued and never wait; `committed` callbacks come from another thread. Reads are awaited, and raise
     StoreError while the store cannot be read."""
+
+    @property
+    def shared_tasks(self) -> SharedTasks:
+        """The owners of tasks, where the store is `shared`."""
 
     on_ended: Callable[[], object]
     """Called in the store's thread when it has `ended_by`."""

@@ -26,6 +26,7 @@ from .base import (
 from .deliveries import DeliveryTable
 from .encoding import json_text, stored_text
 from .figures import MAX_COUNTED, TurnFigures, turn_figures
+from .shared_tasks import SharedTasks
 from .turn_filter import ANY_TURN, TurnFilter
 from .turn_summary import turn_summary
 from .webhooks import WebhookTable
@@ -104,6 +105,10 @@ class StoreReads(ABC):
     @property
     def deliveries(self) -> DeliveryTable:
         return DeliveryTable(self._read, self._change)
+
+    @property
+    def shared_tasks(self) -> SharedTasks:
+        return SharedTasks(self._read, self._change)
 
     async def turns(self, query: TurnQuery) -> Page:
         order: Order = "DESC" if query.newest_first else "ASC"

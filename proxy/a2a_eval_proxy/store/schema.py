@@ -6,6 +6,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from .deliveries import DELIVERIES, DELIVERIES_INDEX
+from .shared_tasks import INDEXES as SHARED_INDEXES
+from .shared_tasks import TABLES as SHARED_TABLES
 from .webhooks import WEBHOOKS, WEBHOOKS_INDEX
 
 OUTCOMES = ("passed", "failed", "errored", "skipped")
@@ -36,6 +38,8 @@ class Schema:
     turns: Columns
     judge_answers: Columns
     conversations: Columns = field(default_factory=dict)
+    shared: dict[str, Columns] = field(default_factory=dict)
+    """Tables for what proxies share."""
     indexes: tuple[str, ...] = ()
 
     def tables(self) -> dict[str, Columns]:
@@ -65,6 +69,7 @@ class Schema:
             "annotations": ANNOTATIONS,
             "webhooks": WEBHOOKS,
             "deliveries": {"number": f"{self.number} PRIMARY KEY", **DELIVERIES},
+            **self.shared,
         }
 
     def statements(self) -> list[str]:
@@ -121,5 +126,6 @@ POSTGRES = Schema(
     },
     judge_answers={"entry": "TEXT NOT NULL", "kept_at": "TIMESTAMPTZ NOT NULL DEFAULT now()"},
     conversations={"key": "TEXT", **_COUNTS},
-    indexes=(f"CREATE INDEX conversations_run ON conversations (left(run, {PREFIX}))",),
+    indexes=(f"CREATE INDEX conversations_run ON conversations (left(run, {PREFIX}))", *SHARED_INDEXES),
+    shared=SHARED_TABLES,
 )

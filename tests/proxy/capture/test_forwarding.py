@@ -9,13 +9,12 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
-import orjson
 import pytest
 from a2a_eval_proxy.capture import forwarding
 from a2a_eval_proxy.capture.exchange import ExchangeBook
 from a2a_eval_proxy.capture.forwarding import ForwardingBook
 from a2a_eval_proxy.capture.lookups import TaskHistory
-from a2a_eval_proxy.capture.observations import Observation, ObservedTurns
+from a2a_eval_proxy.capture.observations import Observation, ObservedTurns, decoded, encoded
 from a2a_eval_proxy.capture.ordering import InOrder
 from a2a_eval_proxy.capture.turn_book import LINGER_S, TurnBook
 from a2a_eval_proxy.turn import Turn
@@ -193,7 +192,7 @@ def found(turns: list[Turn]) -> list[tuple[str, str | None, list[str], str, list
 
 
 def one_book(closed: list[Turn], asked: list[str]) -> TurnBook:
-    return TurnBook(closed.append, look_up=lambda task_id, again, captured: asked.append(task_id))
+    return TurnBook(closed.append, look_up=asked.append)
 
 
 def through_one(turns: Sequence[Said]) -> list[Any]:
@@ -233,7 +232,7 @@ class Processes:
         """What a process has forwarded reaches the book."""
         under_way, self.under_way[process] = self.under_way[process], []
         for at, one in under_way:
-            self.order.put(at, orjson.loads(orjson.dumps(one)))
+            self.order.put(at, decoded(encoded(one)))
 
 
 def through_three(turns: Sequence[Said], late: int) -> list[Any]:
@@ -344,7 +343,7 @@ def test_the_exchanges_of_a_process_that_ends_are_ended() -> None:
     observed = ObservedTurns(processes.book)
     for way in processes.under_way:
         for _, one in way:
-            observed.take(orjson.loads(orjson.dumps(one)))
+            observed.take(decoded(encoded(one)))
     for task_id in list(processes.asked):
         processes.book.found(task_id, TaskHistory(known=True), 3)
     observed.source_ended("process-1", 3, Finding("process_ended", "gone"))

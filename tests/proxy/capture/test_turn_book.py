@@ -168,7 +168,7 @@ def test_a_stream_that_is_dropped_after_its_webhook_has_shown_the_end_closes(wir
 
 
 def test_a_notification_may_come_before_the_answer_that_names_its_task() -> None:
-    wire = Shared().process(1, has_replicas=False)
+    wire = Shared().process(1)
     sent, hook = wire.sends(), wire.book.watch(notified=True)
     wire.streams(hook, at(task("WORKING"), 1), gives(artifact("a", "one")))
     wire.told()
@@ -180,7 +180,7 @@ def test_a_notification_may_come_before_the_answer_that_names_its_task() -> None
 
 
 def test_what_no_turn_claims_is_forgotten() -> None:
-    wire = Shared().process(1, has_replicas=False)
+    wire = Shared().process(1)
     wire.streams(wire.book.watch(notified=True), task("WORKING", artifact("a", "one" * 10_000)))
     wire.told()
     assert wire.book.held_bytes > 30_000
@@ -238,13 +238,7 @@ class Shared:
 
     def process(self, number: int, **options: Any) -> Wire:
         """Another process over the same store, which answers its questions when `Wire.told` is called."""
-        wire = Wire(
-            options={
-                "look_up": lambda task_id, again, captured: wire.asked.append(task_id),
-                "has_replicas": True,
-                **options,
-            }
-        )
+        wire = Wire(options={"look_up": lambda task_id: wire.asked.append(task_id), **options})
         wire.book = TurnBook(self.keep, on_outliving=self.keep, **wire.options)
         wire._numbers = itertools.count(number * 100)
         wire.shared = self
@@ -340,22 +334,21 @@ def test_more_events_than_may_wait_do_not_wait(monkeypatch: pytest.MonkeyPatch) 
 
 
 @given(
-    st.lists(st.tuples(st.integers(0, 2), st.integers(0, 3), st.booleans(), st.booleans()), min_size=1, max_size=6),
+    st.lists(st.tuples(st.integers(0, 3), st.booleans(), st.booleans()), min_size=1, max_size=6),
     st.sampled_from(["", "#own", "#0"]),
 )
-def test_turns_of_a_task_may_come_through_any_processes(turns: list[tuple[int, int, bool, bool]], ids: str) -> None:
-    """Each turn: its process, how many calls it makes, whether it is streamed, and whether a restart comes before it.
+def test_a_task_goes_on_after_restarts(turns: list[tuple[int, bool, bool]], ids: str) -> None:
+    """Each turn: how many calls it makes, whether it is streamed, and whether a restart comes before it.
 
     With ids that are numbered anew in each turn the calls differ by name.
     """
     shared = Shared()
-    processes = [shared.process(number) for number in range(3)]
+    wire = shared.process(1)
     artifacts: list[Event] = []
     expected = []
-    for number, (which, count, streamed, restarted) in enumerate(turns):
+    for number, (count, streamed, restarted) in enumerate(turns):
         if restarted:
-            processes[which] = shared.process(which + 10 * (number + 1))
-        wire = processes[which]
+            wire = shared.process(number + 2)
         names = [f"call{number}.{position}" for position in range(count)]
         suffix = {"": lambda n: "", "#own": lambda n: f"#{n}", "#0": lambda n: "#call_0"}[ids]
         made = artifact(f"a{number}", *(name + suffix(name) for name in names), text=f"answer {number}")

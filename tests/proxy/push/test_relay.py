@@ -226,6 +226,8 @@ async def test_replicas_share_webhooks(pushing_agent: str, endpoint: Endpoint, p
         (address,) = one.addresses()
         end = {"task": {"id": task_id, "contextId": "c", "status": {"state": "TASK_STATE_COMPLETED"}}}
         assert (await other.notify(one.address_at(other, address), end)).status_code == 200
+        await other.proxy.flush(PATIENCE_S)
+        await one.proxy.flush(PATIENCE_S)  # one of the two owns the task
         turn = await other.turn(text)
         assert turn["state"] == "TASK_STATE_COMPLETED"
         assert "incomplete" not in other.codes(turn)

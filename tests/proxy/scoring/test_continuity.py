@@ -254,29 +254,8 @@ async def test_an_open_turn_is_completed_by_another_process_once(agent: str, sto
     assert turns[0]["ended_at"] is not None
 
 
-async def test_closed_turns_that_wait_for_a_slow_store_are_bounded(
-    agent: str, store: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    gate = uuid.uuid4().hex
-    monkeypatch.setattr(continuity, "_CONFIRMING_BYTES", 0)
-    async with run_proxy(settings(agent, store)) as proxy:
-
-        async def never(turn_id: str) -> str | None:
-            await asyncio.Event().wait()
-            raise AssertionError
-
-        monkeypatch.setattr(proxy.store, "status", never)
-        task = await say(proxy, f"gate {gate}", wait=False)
-        await until_open(proxy)
-        open_gate(agent, gate)
-        await until_completed(proxy, task)
-        assert proxy._reports.waiting == 0
-        await proxy.flush(PATIENCE_S)
-        assert told(await proxy.turns()) == [("COMPLETED", [0], "answer 0")]
-
-
 @ON_POSTGRES
-async def test_the_replica_that_had_the_turn_does_not_close_it_again(agent: str, store: str) -> None:
+async def test_a_turn_is_closed_by_one_replica(agent: str, store: str) -> None:
     gate = uuid.uuid4().hex
     async with run_proxy(settings(agent, store)) as first, run_proxy(settings(agent, store)) as second:
         task = await say(first, f"gate {gate}", wait=False)
@@ -284,10 +263,11 @@ async def test_the_replica_that_had_the_turn_does_not_close_it_again(agent: str,
         open_gate(agent, gate)
         await until_completed(second, task)
         await second.flush(PATIENCE_S)
+        await first.flush(PATIENCE_S)
         book_of(first).expire(10**10)
         await first.flush(PATIENCE_S)
         assert codes(await first.turns()) == [[]]
-        assert (first.metrics.turns_closed, second.metrics.turns_closed) == (0, 1)
+        assert first.metrics.turns_closed + second.metrics.turns_closed == 1
 
 
 @ON_POSTGRES
@@ -300,6 +280,7 @@ async def test_a_message_that_follows_with_another_replica_finds_the_turn_comple
         open_gate(agent, gate)
         await until_completed(second, task)
         await second.flush(PATIENCE_S)
+        await first.flush(PATIENCE_S)
         assert told(await second.turns()) == [THREE_TURNS[0], ("COMPLETED", [1], "answer 1")]
 
 

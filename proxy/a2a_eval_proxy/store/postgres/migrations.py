@@ -43,6 +43,15 @@ MIGRATIONS: dict[str, tuple[str, ...]] = {
         " tries bigint NOT NULL DEFAULT 0, due_at bigint NOT NULL DEFAULT 0)",
         "CREATE INDEX deliveries_webhook ON deliveries (webhook_id, number)",
     ),
+    "0008": (  # the owner of each task
+        "CREATE TABLE proxies (proxy text PRIMARY KEY, alive_until timestamptz NOT NULL,"
+        " reported_until double precision)",
+        "CREATE TABLE task_owners (task text PRIMARY KEY, owner text NOT NULL)",
+        "CREATE INDEX task_owners_owner ON task_owners (owner)",
+        "CREATE TABLE observations (number bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,"
+        " task text NOT NULL, at double precision NOT NULL, content text NOT NULL)",
+        "CREATE INDEX observations_task ON observations (task)",
+    ),
 }
 """Statements by the version to which they lead, ascending. Released ones never change: add a version."""
 

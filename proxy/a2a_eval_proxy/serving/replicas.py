@@ -1,0 +1,212 @@
+"""Several proxies over one PostgreSQL store: each task has one owner, which folds what all of them observe."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import secrets
+from contextlib import suppress
+from dataclasses import dataclass
+
+from ..capture.observations import Observation, ObservedTurns, decoded, encoded
+from ..capture.ordering import InOrder
+from ..clock import CLOCK
+from ..store import StoreError
+from ..store.shared_tasks import SharedTasks, task_key
+from ..telemetry.problem_log import ProblemLog
+from .reports import ScoringReports
+
+logger = logging.getLogger(__name__)
+
+MAX_WAIT_S = 5.0
+"""Longest time that an observation waits for proxies that may have an earlier one."""
+
+_PAUSE_S, _IDLE_S = 0.1, 0.5
+_LEASE_S = 6.0
+_SWEEP_EVERY_S = 1.0
+_COMPARE_EVERY_S, _COMPARISONS = 600.0, 5
+_CLOSE_S = 2.0
+_UNDER_WAY_S = 0.05
+"""What passes at most between the time of an observation and `take`."""
+_RELEASE_AFTER_S = 60.0
+_PATIENCE_S = 5.0
+"""Longest time that the store may take to name the owner of a task; then this proxy folds the task itself."""
+
+_MOST_UNSENT = 100_000
+_OTHERS = "others"
+
+
+@dataclass(slots=True)
+class _Task:
+    """A task of which something was observed here."""
+
+    since: float
+    used_at: float
+    owner: str = ""
+    """ "" as long as it is not known."""
+    waiting: list[tuple[float, Observation]] | None = None
+
+
+class Replicas:
+    """Takes what is observed here, and what other proxies have observed of the tasks that this one owns.
+
+    Belongs to one event loop. Times inside are the database's, as far as it was reached.
+    """
+
+    def __init__(self, table: SharedTasks, reports: ScoringReports, agent: str) -> None:
+        self.proxy = secrets.token_hex(8)
+        self._table = table
+        self._reports = reports
+        self._agent = agent
+        self._ahead_s = CLOCK.of_steady(0.0)
+        """What the database's clock is ahead of the steady clock, as estimated from its answers (Cristian 1989)."""
+        observed = ObservedTurns(reports.capture.book, lambda at: CLOCK.of_steady(at - self._ahead_s))
+        self._in_order: InOrder[Observation] = InOrder(observed.take)
+        self._in_order.join(_OTHERS)
+        self._tasks: dict[str, _Task] = {}
+        """By key."""
+        self._unsent: list[tuple[str, float, str]] = []
+        self._took_s, self._compared_at = float("inf"), 0.0
+        """The answer that `_ahead_s` is from, and when it came."""
+        self._reported_until = 0.0
+        """All proxies have reported what they observed until then."""
+        self._beat_at = self._swept_at = self._released_at = 0.0
+        self._trouble = ProblemLog(logger, "the store could not be asked which proxy owns a task {count} time(s)")
+
+    def take(self, at: float, observation: Observation) -> None:
+        """Take what was observed here at the time `at` of this process's clock. Neither waits nor raises."""
+        key, now = task_key(self._agent, observation["task"]), self._now()
+        at, observation = self._of(at), {**observation, "at": self._of(observation["at"])}
+        task = self._tasks.get(key)
+        if task is None:
+            task = self._tasks[key] = _Task(now, now, waiting=[])
+        task.used_at = now
+        if task.waiting is not None:
+            task.waiting.append((at, observation))
+        else:
+            self._pass_on(key, task, at, observation)
+
+    def _pass_on(self, key: str, task: _Task, at: float, observation: Observation) -> None:
+        if task.owner == self.proxy:
+            self._in_order.put(at, observation)
+        elif len(self._unsent) < _MOST_UNSENT:
+            if observation["kind"] == "sent":
+                self._reports.lost(observation["turn"]["turn_id"])  # it is the owner's now
+            self._unsent.append((key, at, encoded(observation).decode()))
+
+    async def settled(self) -> None:
+        """Returns when what was observed here has been left for the owners of its tasks, and what other proxies have
+        observed so far of tasks of this one is in its turns."""
+        until = self._now()
+        while self._unsent or self._unowned() or self._reported_until < until:  # noqa: ASYNC110  # `run` works on it
+            await asyncio.sleep(_PAUSE_S)
+
+    async def start(self) -> None:
+        """Compare the clocks; without the store that happens later."""
+        with suppress(StoreError, TimeoutError):
+            async with asyncio.timeout(_CLOSE_S):
+                for _ in range(_COMPARISONS):
+                    await self._beat(self._now())
+
+    async def run(self) -> None:
+        """Exchange observations with other proxies. Ends by being cancelled."""
+        while True:
+            busy = self._unsent or self._in_order.waiting or self._unowned()
+            await asyncio.sleep(_PAUSE_S if busy else _IDLE_S)
+            await self._go_on()
+            self._reported_until = max(self._reported_until, self._now() - MAX_WAIT_S)
+            self._in_order.release_until(self._reported_until)
+            self._reports.capture.book.expire(CLOCK.now())
+
+    async def close(self) -> None:
+        """Send what is not sent; the tasks of this proxy may have other owners from now on."""
+        with suppress(StoreError, TimeoutError):
+            async with asyncio.timeout(_CLOSE_S):
+                await self._go_on()
+                await self._table.leave(self.proxy)
+        for key in self._unowned():
+            self._own(key, self.proxy)
+        self._in_order.leave(_OTHERS)
+        self._reported_until = float("inf")
+        self._trouble.close()
+
+    async def _go_on(self) -> None:
+        now = self._now()
+        try:
+            if unowned := self._unowned():
+                async with asyncio.timeout(_PATIENCE_S):
+                    owners = await self._table.claim(unowned, self.proxy)
+                for key, owner in owners.items():
+                    self._own(key, owner)
+            if self._unsent:
+                sent = len(self._unsent)
+                await self._table.send(self._unsent[:sent])
+                del self._unsent[:sent]
+            reported_until = await self._beat(now)
+            for at, content in await self._table.receive(self.proxy):
+                self._in_order.put(at, decoded(content.encode()))
+            self._in_order.mark(_OTHERS, reported_until)
+            self._reported_until = reported_until
+            if now - self._swept_at > _SWEEP_EVERY_S:
+                self._swept_at = now
+                await self._sweep(now)
+        except (StoreError, TimeoutError) as error:
+            logger.debug("observations could not be exchanged: %r", error)
+            self._trouble.seen()
+            for key in self._unowned():
+                if now - self._tasks[key].since > _PATIENCE_S:
+                    self._own(key, self.proxy)
+
+    async def _beat(self, now: float) -> float:
+        """Say that this proxy is alive, and has sent what it observed; returns until when all have."""
+        stalled = self._beat_at and now - self._beat_at > _LEASE_S
+        began, reported = CLOCK.steady(CLOCK.now()), now - _UNDER_WAY_S
+        if self._unsent or self._unowned():  # came meanwhile
+            reported = min(reported, *(at for _, at, _ in self._unsent), *self._waiting_since())
+        at, others = await self._table.beat(self.proxy, _LEASE_S, reported)
+        self._beat_at, took_s = now, CLOCK.steady(CLOCK.now()) - began
+        if took_s < self._took_s or now - self._compared_at > _COMPARE_EVERY_S:  # the quickest answer is the exactest
+            self._ahead_s, self._took_s, self._compared_at = at - began - took_s / 2, took_s, now
+        if stalled:  # another proxy may own them now
+            self._tasks = {key: task for key, task in self._tasks.items() if task.waiting is not None}
+        return reported if others is None else min(reported, others)
+
+    def _now(self) -> float:
+        """The time of the database."""
+        return self._of(CLOCK.now())
+
+    def _of(self, at: float) -> float:
+        """A time of this process's clock as one of the database."""
+        return CLOCK.steady(at) + self._ahead_s
+
+    def _waiting_since(self) -> list[float]:
+        return [task.waiting[0][0] for task in self._tasks.values() if task.waiting]
+
+    async def _sweep(self, now: float) -> None:
+        """Take over the tasks of proxies that are no more, and release tasks of which nothing is known."""
+        await self._table.take_over(self.proxy)
+        if now - self._released_at < _RELEASE_AFTER_S:
+            return
+        self._released_at = now
+        known = {task_key(self._agent, task_id) for task_id in self._reports.capture.book.task_ids}
+        old = [
+            key
+            for key, task in self._tasks.items()
+            if task.waiting is None and now - task.used_at > _RELEASE_AFTER_S and key not in known
+        ]
+        for key in old:
+            del self._tasks[key]
+        await self._table.release(old, self.proxy)
+        await self._table.expire(3600.0)
+
+    def _unowned(self) -> list[str]:
+        return [key for key, task in self._tasks.items() if task.waiting is not None]
+
+    def _own(self, key: str, owner: str) -> None:
+        """The owner of a task is known: pass on what was observed meanwhile."""
+        task = self._tasks.get(key)
+        if task is None or task.waiting is None:
+            return
+        task.owner, waiting, task.waiting = owner, task.waiting, None
+        for at, observation in waiting:
+            self._pass_on(key, task, at, observation)
