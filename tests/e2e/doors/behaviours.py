@@ -97,6 +97,11 @@ class Behaviour:
         return [entry for entry in entries if entry.get("name")]
 
     @property
+    def is_json(self) -> bool:
+        """Whether it has no NaN or infinities, which are not JSON."""
+        return not re.search(r"\b(NaN|Infinity)\b", json.dumps(self.artifacts))
+
+    @property
     def is_plain(self) -> bool:
         """Whether spans can show the same: all calls were readable, each ended, and the turn did not fail."""
         entries = [entry for artifact in self.artifacts for entry in artifact]
@@ -104,8 +109,7 @@ class Behaviour:
             isinstance(entry, dict) and entry.get("name") and ("result" in entry or entry.get("error"))
             for entry in entries
         )
-        is_json = not re.search(r"\b(NaN|Infinity)\b", json.dumps(entries))
-        return whole and is_json and self.how == "listed" and self.state == "COMPLETED" and not self.fault
+        return whole and self.is_json and self.how == "listed" and self.state == "COMPLETED" and not self.fault
 
 
 @dataclass(frozen=True)

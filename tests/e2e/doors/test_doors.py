@@ -27,6 +27,7 @@ from a2a_tool_capture import CaptureClient
 from a2a_tool_capture.errors import CaptureError
 from agents.serving import ServerThread
 from e2e.doors import behaviours
+from e2e.doors.grpc_agent import grpc_agent
 from support.prefork import run as command
 from tool_call_evaluators import AgentTrace, experiment
 from tool_call_evaluators.report import Report, html_report
@@ -131,7 +132,8 @@ async def served(agent: str, store: Path, planned: Suite, client: Any, **setting
                     state = await say(case.id, turn.user, state)
 
     async with run_proxy(everything) as proxy:
-        async with client(proxy.url) as say, asyncio.TaskGroup() as group:
+        url = f"grpc://{proxy.grpc_address}" if proxy.grpc_address else proxy.url
+        async with client(url) as say, asyncio.TaskGroup() as group:
             for _ in range(AT_ONCE):
                 group.create_task(hold(say))
         assert (await proxy.flush(60))["pending"] == 0
@@ -153,6 +155,20 @@ async def test_run_over_other_bindings(
     with ServerThread(lambda url: behaviours.Agent(conversations, url, is_old)) as agent:
         options = AgentOptions(agent.url, binding=binding, concurrency=AT_ONCE)
         same(driven, await run_suite(suite, options, str(folder / f"{is_old}.db"), "it"))
+
+
+async def test_grpc(conversations: list[behaviours.Conversation], folder: Path) -> None:
+    """Its numbers are doubles, at every door."""
+    spoken = [each for each in conversations if all(turn.is_json for turn in each.turns)]
+    suite = parse_suite(behaviours.suite_text(spoken))
+    store = folder / "grpc.db"
+    async with grpc_agent(conversations) as address:
+        upstream = f"grpc://{address}"
+        driven = await run_suite(suite, AgentOptions(upstream, concurrency=AT_ONCE), str(folder / "grpc-run.db"), "it")
+        async with served(upstream, store, suite, capturing, grpc="127.0.0.1:0"):
+            pass
+    assert driven.report.tool_call_count > 300
+    same(driven, await evaluate_store(suite, str(store), "it"))
 
 
 @pytest.mark.parametrize("client", [plain, capturing])
