@@ -25,6 +25,7 @@ from a2a_eval_proxy.testing import ProxyPool
 from a2a_eval_proxy.testing.session import finish_session
 from a2a_tool_capture import CaptureClient
 from a2a_tool_capture.errors import CaptureError
+from a2a_tool_capture.json_values import read_json
 from agents.serving import ServerThread
 from e2e.doors import behaviours
 from e2e.doors.grpc_agent import grpc_agent
@@ -327,7 +328,8 @@ def spans(done: behaviours.Behaviour) -> list[dict[str, Any]]:
         }
         result = call.get("result")
         if result is not None:
-            attributes["output.value"] = result if isinstance(result, str) else json.dumps(result, ensure_ascii=False)
+            whole = result if isinstance(result, str) else read_json(json.dumps(result))
+            attributes["output.value"] = whole if isinstance(whole, str) else json.dumps(whole, ensure_ascii=False)
         status = {"status_code": "ERROR", "description": call["error"]} if call.get("error") else {}
         found.append({"name": call["name"], "start_time": number, "attributes": attributes, "status": status})
     return found

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Any
 
-from a2a_tool_capture.models import ToolCall
 from tool_call_evaluators.matching.placeholders import readable
+from tool_call_evaluators.model import ExpectedCall
 from tool_call_evaluators.report.wording import EXPECTATION_WORDS, cut
 from tool_call_evaluators.suite import Case, Expectation
 
@@ -89,10 +89,9 @@ def _lines(name: str, value: Any) -> tuple[str, ...]:
     return (cut(text, MAX_TEXT),)
 
 
-def expected_call(call: ToolCall) -> str:
-    """`refund(order_id=/ORD-[0-9]+/, amount=≈ 14.5)`; `refund(any arguments)`."""
-    if call.arguments is None:
-        return f"{call.name}(any arguments)"
-    return cut(
-        f"{call.name}({', '.join(f'{key}={readable(value)}' for key, value in call.arguments.items())})", MAX_TEXT
-    )
+def expected_call(call: ExpectedCall) -> str:
+    """`refund(order_id=/ORD-[0-9]+/, amount=≈ 14.5)`; `refund(any arguments), succeeded: true`."""
+    arguments = [f"{key}={readable(value)}" for key, value in (call.arguments or {}).items()]
+    given = "any arguments" if call.arguments is None else ", ".join(arguments)
+    outcome = [f", {part}: {readable(value)}" for part, value in call.outcome.items()]
+    return cut(f"{call.name}({given}){''.join(outcome)}", MAX_TEXT)

@@ -21,6 +21,10 @@ def test_expected_calls_are_written_for_people():
         "tool calls": ["pay(id=/O-[0-9]+/, sum=≈ 2 ± 1)", "f(any arguments)"]
     }
     assert expected("{tool_calls: []}") == {"tool calls": ["no call"]}
+    outcome = "{name: f, arguments: {to: {$one_of: [a, b]}, by: {$optional: c}}, result: {n: 1}, succeeded: true}"
+    assert expected(f"{{tool_calls: [{outcome}]}}") == {
+        "tool calls": ['f(to="a" or "b", by="c" or nothing), result: {"n": 1}, succeeded: true']
+    }
     many = expected(f"{{tool_calls: [{', '.join(['{name: f}'] * (MAX_CALLS + 2))}]}}")["tool calls"]
     assert many[0] == "f()"
     assert many[-1] == "… and 2 more"
