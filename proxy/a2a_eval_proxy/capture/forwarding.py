@@ -18,7 +18,7 @@ from a2a_tool_capture.wire import TERMINAL_STATES
 from ..turn import Turn
 from .dialect_hints import DialectMark
 from .observations import Observation, turn_to_message
-from .records import TaskWatcher, task_id_of
+from .records import TaskWatcher, messages_in, task_id_of
 from .turn_book import TurnBook
 
 MAX_OWN_BYTES = 256 * 1024
@@ -100,7 +100,7 @@ class ForwardingBook:
             self.own.feed(exchange.own, event, now, live=live)
             if exchange.own.turn is None:  # it was closed before its time
                 self._forget(exchange)
-            elif _continues(event):
+            elif messages_in(event) > 1:  # the task had a message before, although this one names no task
                 self._hand_over(exchange, now)
         if not exchange.task_id and exchange.own is None:
             return task_id
@@ -190,13 +190,3 @@ class ForwardingBook:
             self._forward(now, observed)
         turn.task_id = exchange.task_id
         self._forget(exchange)
-
-
-def _continues(event: Mapping[str, Any]) -> bool:
-    """Whether the event is a task that had a message before this one, although the message names no task."""
-    task = event.get("task")
-    history = task.get("history") if isinstance(task, dict) else None
-    if not isinstance(history, list):
-        return False
-    roles = [str(message.get("role")) for message in history if isinstance(message, dict)]
-    return sum(role.upper().endswith("USER") for role in roles) > 1

@@ -142,6 +142,10 @@ class TaskRecord:
     captured: list[str] = field(default_factory=list)
     """Ids of the turns whose calls `merger` knows."""
     forgotten: bool = False
+    learned: bool = False
+    """Whether earlier turns were learned from the store, which may lack one."""
+    incomplete: bool = False
+    """Whether the last of them lacks its end: its calls may come with the next turn."""
 
     @property
     def size(self) -> int:
@@ -185,12 +189,17 @@ class TaskRecord:
         calls = [call for turn in elsewhere for call in turn.tool_calls]
         self.merger.know_earlier(calls, [turn.response_text for turn in elsewhere])
         self.captured += [turn.turn_id for turn in elsewhere]
+        if elsewhere and any(finding.code == INCOMPLETE for finding in elsewhere[-1].findings):
+            self.incomplete = True
         if history.open is not None and self.open is None and history.open.turn_id not in self.captured:
             self.merger.begin_turn()
             self.merger.restore(history.open.tool_calls, history.open.response_text)
             self.open, self.opener, self.touched_at = OpenTurn(history.open, stored_at=now), None, now
             self.open.step(TurnEvent.TAKEN_OVER, now)
+            if history.open.state in SETTLED_STATES:
+                self.open.step(TurnEvent.ANSWER, now)
             self.captured.append(history.open.turn_id)
+        self.learned = True
 
     def continue_with(self, open_turn: OpenTurn, opener: TaskWatcher, now: float) -> None:
         """The task continues with the next turn, which is sent now."""
@@ -198,9 +207,16 @@ class TaskRecord:
         self.open, self.opener, self.touched_at = open_turn, opener, now
         self.captured.append(open_turn.turn.turn_id)
         self.status_before, self.followed = self.status, False
+        if self.incomplete:
+            self.miss(open_turn.turn)
         self.notified.clear()  # they join again, with what is known by then
         for stream in self.streams:
             stream.merger = self.merger if stream is self.streams[0] else deepcopy(self.merger)
+
+    def miss(self, turn: Turn) -> None:
+        """Calls of earlier turns, which are not known, may be among those of this one."""
+        if EARLIER_UNKNOWN not in turn.findings:
+            turn.findings.append(EARLIER_UNKNOWN)
 
     def is_past(self, event: Mapping[str, Any]) -> bool:
         """Whether an event shows a status from before the message of the open turn, or before the latest status.
@@ -216,6 +232,8 @@ class TaskRecord:
     def merged(self, view: TaskMerger, event: Mapping[str, Any], now: float) -> None:
         """Merge an event into a view of the task, and remember its status."""
         view.feed(event, now)
+        if self.learned and self.open is not None and messages_in(event) > len(self.captured):
+            self.miss(self.open.turn)
         mark = StatusMark.of(event)
         if mark is not None and not mark.is_before(self.status):
             self.status = mark
@@ -280,11 +298,14 @@ class TaskRecord:
         turn = open_turn.turn
         if self.opener is not None and not self.task_id:
             turn.findings += self.opener.findings
+        self.incomplete = incomplete is not None
         if incomplete is not None:
             turn.findings.append(incomplete_because(incomplete))
         fill(turn, self.merger)
         if turn.findings:
             irrelevant = [mark.finding for mark in unread] if turn.tool_calls else [EARLIER_UNKNOWN]
+            if turn.tool_calls and EARLIER_UNKNOWN in turn.findings:
+                self.learned = False  # whatever was missing is among these
             turn.findings[:] = [finding for finding in turn.findings if finding not in irrelevant]
         return turn
 
@@ -341,6 +362,9 @@ class TaskRecord:
         return mark == self.status_before if both_timed else "task" in event
 
 
+INCOMPLETE = "incomplete"
+"""The code of `incomplete_because`."""
+
 UNCOUNTED_BYTES = 1_024
 """Growth of a view after which it is counted again: most events are small."""
 
@@ -349,9 +373,9 @@ OBJECTS_BYTES = 3_000 + UNCOUNTED_BYTES
 
 EARLIER_UNKNOWN = Finding(
     "earlier_calls_unknown",
-    "the store could not return the earlier turns of this task; their calls may be among these",
+    "not all calls of earlier turns of this task are known; they may be among these",
     Severity.WARNING,
-    "store",
+    "capture",
 )
 
 
@@ -378,8 +402,16 @@ def shows_end(event: Mapping[str, Any]) -> bool:
     return isinstance(status, dict) and normalize_state(status.get("state")) in TERMINAL_STATES
 
 
+def messages_in(event: Mapping[str, Any]) -> int:
+    """Number of the user's messages in the history of a task; 0 where the event shows none."""
+    task = event.get("task")
+    history = task.get("history") if isinstance(task, dict) else None
+    roles = [str(one.get("role")) for one in history if isinstance(one, dict)] if isinstance(history, list) else []
+    return sum(role.upper().endswith("USER") for role in roles)
+
+
 def incomplete_because(why: str) -> Finding:
-    return Finding("incomplete", f"the turn was closed before it was complete: {why}", Severity.WARNING)
+    return Finding(INCOMPLETE, f"the turn was closed before it was complete: {why}", Severity.WARNING)
 
 
 def fill(turn: Turn, merger: TaskMerger) -> None:

@@ -12,7 +12,7 @@ from typing import Any
 
 from a2a_tool_capture import Finding, TaskMerger
 from a2a_tool_capture.footprint import value_bytes
-from a2a_tool_capture.wire import INTERRUPTED_STATES, TERMINAL_STATES
+from a2a_tool_capture.wire import INTERRUPTED_STATES, SETTLED_STATES, TERMINAL_STATES
 
 from ..turn import Turn
 from .dialect_hints import DIALECT_MARKS
@@ -204,6 +204,8 @@ class TurnBook:
                 record.open.step(TurnEvent.ANSWER, now)
         elif watcher.notified:
             record.notice(watcher, event, now)
+            if record.open is not None and record.open.turn.in_store and record.answered:
+                self._store(record, now)  # it may linger
         elif not live:
             view, conclusive = record.merger, record.opener is watcher and watcher.concludes(event)
             if record.take_answer(event, now, conclusive=conclusive):
@@ -338,7 +340,8 @@ class TurnBook:
 
     def give_up(self, turn: Turn, now: float) -> None:
         """Close a turn that another process left open and that has been silent for too long."""
-        turn.findings.append(incomplete_because(self._silence))
+        if turn.state not in SETTLED_STATES:
+            turn.findings.append(incomplete_because(self._silence))
         self._over(turn, now)
 
     def expire(self, now: float) -> None:
@@ -401,8 +404,10 @@ class TurnBook:
             own.captured.append(open_turn.turn.turn_id)
             open_turn.step(TurnEvent.TASK_STARTED, now)
         open_turn.turn.task_id = task_id
-        self._release(task_id)  # others were told of the task before
-        return record
+        self._release(task_id)  # other exchanges knew the task before; a message of them may have ended this turn
+        if watcher.record is None:
+            watcher.record = self._tasks.named.get(task_id)
+        return watcher.record
 
     def _resume(self, task_id: str, watcher: TaskWatcher, open_turn: OpenTurn, now: float) -> TaskRecord | None:
         """Continue a known task with a turn that had a record of its own. None for a task that is new, or over."""

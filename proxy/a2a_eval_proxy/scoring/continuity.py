@@ -9,6 +9,7 @@ from dataclasses import replace
 from typing import Any
 
 from a2a_tool_capture import Finding
+from a2a_tool_capture.wire import SETTLED_STATES
 
 from ..capture.lookups import TaskHistory
 from ..capture.turn_book import TurnBook
@@ -98,14 +99,20 @@ class Continuity:
 
     async def watch_over(self) -> None:
         """Close turns that other processes left open, as they are found. Ends by being cancelled."""
+        starting = not self._store.shared  # then nobody else has the turns that are open in the store
         while True:
-            await asyncio.sleep(max(1.0, self._silent_s / 6))
+            if not starting:
+                await asyncio.sleep(max(1.0, self._silent_s / 6))
             try:
-                items = await self._store.take_over(self._silent_s, _MOST_TAKEN_OVER)
-                if self._goes_on is not None:
+                items = await self._store.take_over(0.0 if starting else self._silent_s, _MOST_TAKEN_OVER)
+                if starting:
+                    items = [item for item in items if item["state"] in SETTLED_STATES]
+                elif self._goes_on is not None:
                     items = [item for item in items if not await self._goes_on(item["task_id"])]
+                starting = False
             except Exception as error:  # noqa: BLE001  # error boundary: it is tried again
                 logger.debug("open turns could not be looked for: %s", error)
+                starting = False
                 continue
             for item in items:
                 if item["agent"] == self._agent and not self.book.knows(item["turn_id"]):

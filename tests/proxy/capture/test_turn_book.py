@@ -216,6 +216,32 @@ def test_a_stream_of_an_earlier_turn_goes_on_in_the_next_one(wire: Wire) -> None
     assert wire.turns == [("INPUT_REQUIRED", ["one"], ""), ("INPUT_REQUIRED", ["two"], "")]
 
 
+def test_an_answer_of_which_a_webhook_was_notified_outlives_the_process_while_the_turn_lingers() -> None:
+    shared = Shared()
+    first = shared.process(1)
+    first.answers(first.sends(), at(task("SUBMITTED"), 1))
+    first.streams(first.book.watch(notified="h"), gives(artifact("a", "one")), at(says("INPUT_REQUIRED"), 2))
+    second = shared.process(2)  # the first was killed
+    second.sends("t")
+    second.told()
+    assert shared.in_order()[0] == ["one"]
+    assert next((turn.state, turn.findings) for turn in shared.turns.values()) == ("TASK_STATE_INPUT_REQUIRED", [])
+
+
+def test_a_turn_that_the_store_lost_is_noticed_by_the_messages_of_the_task() -> None:
+    shared = Shared()
+    first = shared.process(1)
+    first.answers(first.sends(), task("INPUT_REQUIRED", artifact("a", "one")))
+    second = shared.process(2)  # the first was killed after another turn, which it did not store
+    sent = second.sends("t")
+    second.told()
+    answer = task("INPUT_REQUIRED", artifact("a", "one"), artifact("b", "lost"), artifact("c", "three"))
+    answer["task"]["history"] = [{"role": "ROLE_USER"}, {"role": "ROLE_AGENT"}] * 3
+    second.answers(sent, answer)
+    assert shared.in_order() == [["one"], ["lost", "three"]]
+    assert [finding.code for finding in list(shared.turns.values())[1].findings] == ["earlier_calls_unknown"]
+
+
 # ── several processes ───────────────────────────────────────────────────────────────────────────────────────
 
 
