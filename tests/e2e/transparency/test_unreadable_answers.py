@@ -101,7 +101,7 @@ def test_what_names_the_extension_and_cannot_be_read_is_refused(what: str, repla
     response = get(replay, proxy, UNREADABLE[what], text)
 
     assert was_asked(replay)
-    if what == "too large":  # it is at its end that it names the extension
+    if what == "too large" and response.status == 200:  # only its end, which came later, names the extension
         assert not response.complete
     else:
         assert response.status == 502
