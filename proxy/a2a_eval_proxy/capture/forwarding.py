@@ -24,6 +24,9 @@ from .turn_book import TurnBook
 MAX_OWN_BYTES = 256 * 1024
 """Events that one exchange holds for the case that it has to be forwarded; beyond that it is forwarded at once."""
 
+MAX_HELD_BYTES = 32 * 1024 * 1024
+"""Those of all exchanges; beyond that each is forwarded as soon as its task is known."""
+
 MAX_OWN_S = 10.0
 """Time after which an exchange that is still open is forwarded: others may watch its task meanwhile."""
 
@@ -65,6 +68,7 @@ class ForwardingBook:
         self._numbers = count(1)
         self._open: dict[str, ForwardedExchange] = {}
         """The exchanges whose turn is folded here."""
+        self._held_bytes = 0
 
     @property
     def unread(self) -> tuple[DialectMark, ...]:
@@ -109,8 +113,11 @@ class ForwardingBook:
             self._forward(now, observed)
         else:
             exchange.held.append(observed)
-            exchange.held_bytes += value_bytes(event)
-            if exchange.task_id and exchange.held_bytes > MAX_OWN_BYTES:
+            size = value_bytes(event)
+            exchange.held_bytes += size
+            self._held_bytes += size
+            full = exchange.held_bytes > MAX_OWN_BYTES or self._held_bytes > MAX_HELD_BYTES
+            if exchange.task_id and full:
                 self._hand_over(exchange, now)
         return task_id
 
@@ -173,6 +180,8 @@ class ForwardingBook:
         """Its turn is not folded here any more."""
         exchange.own = None
         exchange.held.clear()
+        self._held_bytes -= exchange.held_bytes
+        exchange.held_bytes = 0
         self._open.pop(exchange.exchange_id, None)
 
     def _hand_over(self, exchange: ForwardedExchange, now: float) -> None:

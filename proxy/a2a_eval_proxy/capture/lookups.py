@@ -20,7 +20,7 @@ AskStore = Callable[[str], None]
 MAX_WAITING = 1_000
 """Maximum number of events that wait for one task; with more, the turn continues without the store."""
 
-_MAX_WATCHED = 200
+_MAX_WATCHED = 10_000
 """Maximum number of tasks that only exchanges without a message ask about, questions and queues together."""
 
 _UNCLAIMED_S = 30.0
@@ -73,11 +73,6 @@ class Lookups:
         """Tasks with a question or a queue."""
         return list(self._open)
 
-    @property
-    def asked(self) -> bool:
-        """Whether the store has still to answer."""
-        return any(lookup.unclaimed_at is None for lookup in self._open.values())
-
     def pending(self, task_id: str) -> Lookup | None:
         """The question about a task that is not answered, or its queue."""
         return self._open.get(task_id)
@@ -87,7 +82,7 @@ class Lookups:
         if self._look_up is None:
             return None
         lookup = self._open.get(turn.task_id)
-        if lookup is None or lookup.unclaimed_at is not None:  # what is unclaimed came before the message
+        if lookup is None:
             lookup = self._open[turn.task_id] = Lookup(turn.task_id)
             self._look_up(turn.task_id)
         lookup.turns.append(turn)

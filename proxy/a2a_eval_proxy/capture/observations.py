@@ -3,29 +3,27 @@
 from __future__ import annotations
 
 import json
+import logging
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Any
 
 import orjson
 from a2a_tool_capture import Finding
+from a2a_tool_capture.recent import Recent
 
 from ..protocol.operations import decode_json
 from ..turn import Turn
 from .records import TaskWatcher
 from .turn_book import TurnBook
 
+logger = logging.getLogger(__name__)
+
+_MAX_WATCHERS, _MAX_REPORTED = 100_000, 100
+
 Observation = dict[str, Any]
 """`kind`, `exchange` (its id), `task` (its id), `at` (seconds), and what the kind needs. Kinds: `sent` (`turn`,
 `returns_at_once`), `event` (`event`, `live`, `notified`), `alive`, `ended` (`problem`, `final`, `findings`),
 `finding` (`finding`)."""
-
-
-class NotificationTimes(Protocol):
-    """The tasks that are not silent although nothing arrives: notifications of them may still come."""
-
-    def add(self, key: str) -> None: ...
-
-    def discard(self, key: str) -> None: ...
 
 
 class ObservedTurns:
@@ -35,10 +33,22 @@ class ObservedTurns:
         """`to_now` makes a time of this process's clock of the `at` of an observation."""
         self._book = book
         self._to_now = to_now
-        self._watchers: dict[str, TaskWatcher] = {}
+        self._watchers: Recent[str, TaskWatcher] = Recent(_MAX_WATCHERS)
+        self._reported: set[str] = set()
 
     def take(self, one: Observation) -> None:
-        """Take an observation. Those of one exchange come in their order, others in the order of their `at`."""
+        """Take an observation. Those of one exchange come in their order, others in the order of their `at`.
+
+        Never raises: what another process sends may be of another version.
+        """
+        try:
+            self._take(one)
+        except Exception as error:
+            if repr(error) not in self._reported and len(self._reported) < _MAX_REPORTED:
+                self._reported.add(repr(error))
+                logger.exception("capture failed on an observation; traffic is not affected")
+
+    def _take(self, one: Observation) -> None:
         book, now, exchange = self._book, self._to_now(one["at"]), one["exchange"]
         match one["kind"]:
             case "sent":

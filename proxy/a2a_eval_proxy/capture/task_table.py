@@ -63,10 +63,6 @@ class TaskTable:
         """Number of open turns that have their answer."""
         return sum(record.open is not None and record.open.phase in _HAVE_ANSWER for record in self.records)
 
-    def has_open(self, task_id: str) -> bool:
-        record = self.named.get(task_id)
-        return record is not None and record.open is not None
-
     def add(self, turn: Turn, now: float) -> TaskWatcher:
         """Add a record for a turn whose task is not known yet; returns the exchange that opened it."""
         merger = self._new_merger()

@@ -126,6 +126,10 @@ class TurnBook:
         watcher = self._tasks.add(turn, now)
         watcher.returns_at_once = returns_at_once
         if turn.task_id and turn.task_id not in self._tasks.named:
+            unclaimed = self.lookups.pending(turn.task_id)
+            if unclaimed is not None and unclaimed.unclaimed_at is not None:  # it came before the message
+                self._tasks.drop(unclaimed)
+                self.lookups.answered(turn.task_id)
             watcher.lookup = self.lookups.of_turn(turn)
         self._begin(watcher, TurnEvent.SENT if watcher.lookup is None else TurnEvent.STORE_ASKED, now)
         if watcher.lookup is not None:
@@ -320,11 +324,9 @@ class TurnBook:
             record.open.turn.findings.append(finding)
 
     def _learn(self, task_id: str, history: TaskHistory, now: float) -> None:
-        """Take over what another process had of a task, except for what this process knows itself."""
+        """Take over what the store has of a task that a message continues, or that has an open turn."""
         record = self._tasks.named.get(task_id)
         if record is None:
-            if not history.closed and history.open is None:
-                return
             record = self._tasks.named[task_id] = TaskRecord(task_id, self._new_merger(), now)
         record.learn(history, now)
         self._tasks.hold(record)

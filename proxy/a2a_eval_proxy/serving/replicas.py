@@ -32,7 +32,9 @@ _RELEASE_AFTER_S = 60.0
 _PATIENCE_S = 5.0
 """Longest time that the store may take to name the owner of a task; then this proxy folds the task itself."""
 
-_MOST_UNSENT = 100_000
+_MAX_UNSENT_BYTES = 64 * 1024 * 1024
+"""Of observations that the store has not taken; further events are lost."""
+
 _OTHERS = "others"
 
 
@@ -66,6 +68,7 @@ class Replicas:
         self._tasks: dict[str, _Task] = {}
         """By key."""
         self._unsent: list[tuple[str, float, str]] = []
+        self._unsent_bytes = 0
         self._took_s, self._compared_at = float("inf"), 0.0
         """The answer that `_ahead_s` is from, and when it came."""
         self._reported_until = 0.0
@@ -89,10 +92,13 @@ class Replicas:
     def _pass_on(self, key: str, task: _Task, at: float, observation: Observation) -> None:
         if task.owner == self.proxy:
             self._in_order.put(at, observation)
-        elif len(self._unsent) < _MOST_UNSENT:
-            if observation["kind"] == "sent":
-                self._reports.lost(observation["turn"]["turn_id"])  # it is the owner's now
-            self._unsent.append((key, at, encoded(observation).decode()))
+            return
+        if observation["kind"] == "sent":
+            self._reports.lost(observation["turn"]["turn_id"])  # it is the owner's now
+        content = encoded(observation).decode()
+        if self._unsent_bytes < _MAX_UNSENT_BYTES or observation["kind"] != "event":
+            self._unsent_bytes += len(content)
+            self._unsent.append((key, at, content))
 
     async def settled(self) -> None:
         """Returns when what was observed here has been left for the owners of its tasks, and what other proxies have
@@ -141,6 +147,7 @@ class Replicas:
             if self._unsent:
                 sent = len(self._unsent)
                 await self._table.send(self._unsent[:sent])
+                self._unsent_bytes -= sum(len(content) for _, _, content in self._unsent[:sent])
                 del self._unsent[:sent]
             reported_until = await self._beat(now)
             for at, content in await self._table.receive(self.proxy):
@@ -156,6 +163,8 @@ class Replicas:
             for key in self._unowned():
                 if now - self._tasks[key].since > _PATIENCE_S:
                     self._own(key, self.proxy)
+        except Exception:
+            logger.exception("observations could not be exchanged with other proxies")
 
     async def _beat(self, now: float) -> float:
         """Say that this proxy is alive, and has sent what it observed; returns until when all have."""

@@ -287,9 +287,9 @@ def test_an_exchange_that_ends_its_task_forwards_nothing() -> None:
     assert [turn.state for turn in processes.closed] == ["TASK_STATE_COMPLETED"]
 
 
-@pytest.mark.parametrize("why", ["long", "large", "stopped", "continued"])
+@pytest.mark.parametrize("why", ["long", "large", "large with others", "stopped", "continued"])
 def test_an_open_exchange_is_handed_over(why: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(forwarding, "MAX_OWN_BYTES", 10_000)
+    monkeypatch.setattr(forwarding, "MAX_HELD_BYTES" if why == "large with others" else "MAX_OWN_BYTES", 10_000)
     processes = Processes()
     book = processes.books[0]
     exchange = sent(book)
@@ -298,7 +298,7 @@ def test_an_open_exchange_is_handed_over(why: str, monkeypatch: pytest.MonkeyPat
     match why:
         case "long":
             book.expire(2 + forwarding.MAX_OWN_S)
-        case "large":
+        case "large" | "large with others":
             part = {"artifactId": "a", "parts": [{"text": "x" * 10_000}]}
             book.feed(exchange, {"artifactUpdate": {"taskId": "t", "artifact": part}}, 3, live=True)
         case "stopped":
@@ -315,6 +315,20 @@ def test_an_open_exchange_is_handed_over(why: str, monkeypatch: pytest.MonkeyPat
     book.end(exchange, 20, problem=Finding("client_gone", "left"))
     processes.arrives(0)
     assert [[finding.code for finding in turn.findings] for turn in processes.book.open_turns] == [["client_gone"]]
+
+
+def test_what_cannot_be_taken_costs_itself(caplog: pytest.LogCaptureFixture) -> None:
+    processes = Processes()
+    observed = ObservedTurns(processes.book)
+    for junk in (
+        {},
+        {"kind": "sent", "exchange": "a", "at": 1, "turn": {}},
+        {"kind": "event", "exchange": "a", "at": 1},
+    ):
+        for _ in range(2):
+            observed.take(junk)
+    assert len(caplog.records) == 3
+    assert processes.book.open_turns == []
 
 
 def test_observations_wait_for_the_process_that_is_behind() -> None:

@@ -179,6 +179,22 @@ def test_a_notification_may_come_before_the_answer_that_names_its_task() -> None
     assert wire.questions == 1
 
 
+def test_what_came_before_the_message_that_continues_a_task_does_not_count_for_its_turn() -> None:
+    wire = Shared().process(1)
+    hook = wire.book.watch(notified="h")
+    wire.streams(hook, at(task("WORKING"), 1), gives(artifact("a", "one#1")), at(says("INPUT_REQUIRED"), 2))
+    wire.told()  # it knows nothing
+    sent = wire.sends("t")
+    wire.told()
+    wire.streams(hook, at(says("WORKING"), 3), gives(artifact("b", "two#2")))
+    wire.told()
+    wire.answers(sent, at(task("WORKING"), 3))
+    wire.streams(hook, at(says("INPUT_REQUIRED"), 4))
+    wire.passes(LINGER_S + 1)
+    assert wire.shared.in_order() == [["two"]]
+    assert wire.book.held_bytes < 20_000
+
+
 def test_what_no_turn_claims_is_forgotten() -> None:
     wire = Shared().process(1)
     wire.streams(wire.book.watch(notified=True), task("WORKING", artifact("a", "one" * 10_000)))
