@@ -33,7 +33,11 @@ _ROWS = (
     ("client_gone, incomplete", "the client disconnected before the end; the turn never ended"),
     (
         "earlier_calls_unknown",
-        "the store did not return the calls of earlier turns of this task, so this turn may contain some of them",
+        "not all calls of earlier turns of this task are known, so this turn may contain some of them",
+    ),
+    (
+        "process_ended",
+        "with --processes: the process that relayed an exchange of the turn ended before the exchange did",
     ),
     (
         "request_too_large, body_too_large, event_too_large, unknown_encoding, undecodable_body, unfinished_event",
