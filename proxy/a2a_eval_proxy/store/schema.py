@@ -1,14 +1,17 @@
-"""The tables and indexes of a store, declared once. New SQLite files and PostgreSQL databases are created from them;
-migrations bring older ones to the same schema, which the tests compare."""
+"""The tables and indexes of a store, declared once: new SQLite files and PostgreSQL databases are created from them."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from .base import StoreError
 from .deliveries import DELIVERIES, DELIVERIES_INDEX
 from .shared_tasks import INDEXES as SHARED_INDEXES
 from .shared_tasks import TABLES as SHARED_TABLES
 from .webhooks import WEBHOOKS, WEBHOOKS_INDEX
+
+FIRST_VERSION = 8
+"""Of the schema in the first release."""
 
 OUTCOMES = ("passed", "failed", "errored", "skipped")
 """Statuses of results. PostgreSQL counts each in a column of its name: a run in numbers reads no texts."""
@@ -41,6 +44,21 @@ class Schema:
     shared: dict[str, Columns] = field(default_factory=dict)
     """Tables for what proxies share."""
     indexes: tuple[str, ...] = ()
+    migrations: dict[int, tuple[str, ...]] = field(default_factory=dict)
+    """Statements by the version to which they lead, from the one before it. They add only, and never change."""
+
+    @property
+    def version(self) -> int:
+        return max(self.migrations, default=FIRST_VERSION)
+
+    def upgrade(self, version: int) -> list[str]:
+        """Brings the tables of an earlier version to this one. Raises StoreError for a version that has no way here."""
+        if not FIRST_VERSION <= version <= self.version:
+            raise StoreError(
+                f"another version of a2a-eval-proxy wrote it (schema {version}, this one has {self.version}): use that"
+                " version, for example to export its turns, or give another store"
+            )
+        return [statement for later in range(version, self.version) for statement in self.migrations[later + 1]]
 
     def tables(self) -> dict[str, Columns]:
         """The columns of each table."""

@@ -8,6 +8,7 @@ import re
 import threading
 from collections.abc import AsyncIterator
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -29,13 +30,12 @@ from a2a_eval_proxy.store import (
     postgres as package,
 )
 from a2a_eval_proxy.store.encoding import encoded_turn
-from a2a_eval_proxy.store.postgres import retention
-from a2a_eval_proxy.store.postgres.migrations import JOB_ENGINE, NEWEST
+from a2a_eval_proxy.store.postgres import opening, retention
+from a2a_eval_proxy.store.postgres.opening import JOB_ENGINE
+from a2a_eval_proxy.store.schema import FIRST_VERSION
 from support.kept import Kept, result, turn
 from support.patience import PATIENCE_S
 from support.postgres_server import PASSWORD, PostgresServer
-
-EARLIER = Path(__file__).parents[2] / "data" / "store-postgres-0003.sql"
 
 
 @pytest.fixture
@@ -55,45 +55,6 @@ def rows(url: str, statement: str) -> list[Any]:
         return connection.execute(statement).fetchall()
 
 
-def schema(url: str) -> list[Any]:
-    """Columns and indexes of the store's tables."""
-    tables = "('turns', 'annotations', 'conversations', 'judge_answers')"
-    columns = rows(
-        url,
-        "SELECT table_name, column_name, data_type, is_nullable, column_default, is_identity"
-        f" FROM information_schema.columns WHERE table_name IN {tables} ORDER BY table_name, column_name",
-    )
-    return columns + rows(url, f"SELECT indexdef FROM pg_indexes WHERE tablename IN {tables} ORDER BY indexname")
-
-
-async def test_a_real_database_of_an_earlier_revision_has_the_declared_schema_afterwards(
-    url: str, postgres: PostgresServer
-) -> None:
-    with psycopg.connect(url) as connection:
-        connection.execute(EARLIER.read_bytes())
-        columns = "turn_id, run, conversation_id, status, started_at, body"
-        statement = f"INSERT INTO turns ({columns}) VALUES (%s, 'odd', '', 'done', now(), %s)"
-        connection.execute(
-            statement, ("odd-1", r'{"turn_id":"odd-1","user_text":"\"task_id\": \"x\"","task_id": "t-1"}')
-        )
-        connection.execute(statement, ("odd-2", r'{"turn_id":"odd-2","task_id":"t\u0000"}'))
-    store = open_store(url, must_exist=True)
-    try:
-        turns = [item async for item in every_turn(store, TurnQuery())]
-        assert [turn["status"] for turn in turns] == ["done"] * 6
-        assert [turn["turn_id"] for turn in await store.of_task("t-1", 5)] == ["odd-1"]
-        assert await store.of_task("x", 5) == []
-        assert (await store.of_task(turns[3]["task_id"], 5))[0]["turn_id"] == turns[3]["turn_id"]
-        assert (await store.runs())[0].passed > 0
-        assert await store.judge_cache.get("0" * 64) == {"value": {"passed": True}, "model": "sample"}
-    finally:
-        await asyncio.to_thread(store.close)
-    new = postgres.new_database()
-    open_store(new).close()
-    assert len(schema(new)) > 30
-    assert schema(url) == schema(new)
-
-
 # ── many at once ────────────────────────────────────────────────────────────────────────────────────────────
 
 
@@ -102,7 +63,7 @@ def test_any_number_may_start_together_on_an_empty_database(url: str) -> None:
         stores = list(threads.map(open_store, [url] * 4))
     for store in stores:
         store.close()
-    assert rows(url, "SELECT version_num FROM a2a_eval_proxy_version") == [(NEWEST,)]
+    assert rows(url, "SELECT version_num FROM a2a_eval_proxy_version") == [(f"{FIRST_VERSION:04}",)]
 
 
 async def test_a_reader_misses_no_turn_that_several_add_at_once(url: str) -> None:
@@ -277,12 +238,27 @@ def test_a_database_without_a_store_is_not_made_one_by_reading(url: str) -> None
     open_store(url, must_exist=True).close()
 
 
-def test_a_store_of_a_later_version_is_refused(url: str) -> None:
-    open_store(url).close()
+@pytest.mark.parametrize("version", ["0003", "9999"])
+async def test_a_store_of_an_unknown_version_is_refused_and_stays_as_it_is(url: str, version: str) -> None:
+    kept = Kept(open_store(url))
+    await kept.add(turn(1))
+    await asyncio.to_thread(kept.store.close)
     with psycopg.connect(url) as connection:
-        connection.execute("UPDATE a2a_eval_proxy_version SET version_num = '9999'")
-    with pytest.raises(StoreError, match=r"another version.*9999"):
+        connection.execute("UPDATE a2a_eval_proxy_version SET version_num = %s", (version,))
+    with pytest.raises(StoreError, match=f"another version.*schema {int(version)}, this one has {FIRST_VERSION}"):
         open_store(url)
+    assert rows(url, "SELECT turn_id, status FROM turns") == [("turn-0001", "pending")]
+    assert rows(url, "SELECT version_num FROM a2a_eval_proxy_version") == [(version,)]
+
+
+def test_a_store_of_an_earlier_version_is_upgraded(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    open_store(url).close()
+    step = {FIRST_VERSION + 1: ("ALTER TABLE turns ADD COLUMN mood text",)}
+    monkeypatch.setattr(opening, "POSTGRES", replace(opening.POSTGRES, migrations=step))
+    open_store(url).close()
+    open_store(url).close()
+    assert rows(url, "SELECT version_num FROM a2a_eval_proxy_version") == [(f"{FIRST_VERSION + 1:04}",)]
+    assert rows(url, "SELECT mood FROM turns") == []
 
 
 def test_another_programs_tables_are_left_alone(url: str) -> None:

@@ -14,7 +14,8 @@ from pathlib import Path
 from urllib.parse import quote
 
 from ..base import StoreError, StoreFileError
-from .migrations import NEWEST, OLDEST, migrate, schema_version
+from ..schema import FIRST_VERSION, SQLITE
+from .sql import transaction
 
 _BESIDE = ("-wal", "-shm")
 """Suffixes of the files next to a database: the write-ahead log, which is part of the data, and its index."""
@@ -104,7 +105,7 @@ def open_file(path: str) -> tuple[sqlite3.Connection, Identity | None]:
             connection = sqlite3.connect(path, check_same_thread=False, isolation_level=None, timeout=BUSY_TIMEOUT_S)
             try:
                 connection.execute("BEGIN")  # another process may create the tables now
-                version = schema_version(connection)
+                version = _version(connection)
                 tables = {name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
                 connection.execute("COMMIT")
                 _prepare(connection, path, version, tables)
@@ -117,7 +118,9 @@ def open_file(path: str) -> tuple[sqlite3.Connection, Identity | None]:
         if is_damage(error):
             if version is None:  # SQLite reads nothing of a truncated file
                 version = _version_in_header(path)
-            raise StoreDamagedError(message, file, ours=version is not None and OLDEST <= version <= NEWEST) from error
+            raise StoreDamagedError(
+                message, file, ours=version is not None and FIRST_VERSION <= version <= SQLITE.version
+            ) from error
         raise StoreFileError(message) from error
     except OSError as error:
         raise StoreFileError(f"store {path}: {error.strerror}; {_GIVE}") from error
@@ -196,22 +199,41 @@ def _copy_files(path: str, target: Path) -> None:
 
 
 def _prepare(connection: sqlite3.Connection, path: str, version: int, tables: set[str]) -> None:
-    """Configure and migrate the file. Raises StoreError, with the content unchanged, for a file that is not a store."""
-    if version > NEWEST and "turns" in tables:
-        raise StoreError(
-            f"store {path}: a later version of a2a-eval-proxy wrote it (schema {version}, this version reads up to"
-            f" {NEWEST}); upgrade a2a-eval-proxy, or {_GIVE}"
-        )
+    """Configure the file, and create or upgrade its tables.
+
+    Raises StoreError, with the content unchanged, for a file that is not a store, or one of an unknown version.
+    """
     is_new = version == 0 and not tables - {"judge_answers"}  # a judge cache alone may use the file before
-    if not is_new and not (OLDEST <= version <= NEWEST and "turns" in tables):
-        raise StoreError(f"store {path}: the file is a database, but not a store (schema {version}); {_GIVE}")
+    if not is_new:
+        if version == 0 or "turns" not in tables:
+            raise StoreError(f"store {path}: the file is a database, but not a store (schema {version}); {_GIVE}")
+        try:
+            SQLITE.upgrade(version)
+        except StoreError as error:
+            raise StoreError(f"store {path}: {error}") from None
     connection.execute("PRAGMA auto_vacuum = INCREMENTAL")  # takes effect in a new file only: it can shrink
     connection.execute("PRAGMA secure_delete = ON")  # overwrites deleted and replaced values
     connection.execute("PRAGMA journal_mode = WAL")  # SQLite would refuse one of two that switch at once
     connection.execute("PRAGMA synchronous = NORMAL")
     connection.execute("PRAGMA foreign_keys = ON")  # annotations are deleted with their turn
-    migrate(connection)  # sorts large indexes on disk
+    if version != SQLITE.version:
+        _create_tables(connection)  # before the next line: an upgrade sorts large indexes on disk
     connection.execute("PRAGMA temp_store = MEMORY")  # else a large group leaves copies of its pages in /var/tmp
+
+
+def _create_tables(connection: sqlite3.Connection) -> None:
+    """Create the tables, or upgrade them, in one transaction: a process that is killed leaves the file as it was."""
+    with transaction(connection):
+        version = _version(connection)  # another process may have been first
+        for statement in SQLITE.upgrade(version) if version else SQLITE.statements():
+            connection.execute(statement)
+        connection.execute(f"PRAGMA user_version = {SQLITE.version}")
+
+
+def _version(connection: sqlite3.Connection) -> int:
+    """The version of the schema; 0 in a new file."""
+    version: int = connection.execute("PRAGMA user_version").fetchone()[0]
+    return version
 
 
 def moved_aside(path: str, damaged: Identity | None, why: str) -> str:
