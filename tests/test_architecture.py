@@ -156,7 +156,7 @@ LAYERS = {
         "agent_trace | behavior_failures | evaluator | judge | matching | outcome | visibility",
         "turn_health",
         "declared | model | typed",
-        "bands | grouping | options | tool_definition",
+        "bands | grouping | options | texts | tool_definition",
     ],
     EXTENSION: [
         "connector",

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal, Protocol, final, runtime_checkable
 
 from .model import EXPECT_KEYS, CallsUnseenError, EvalCase, EvalResult
 from .options import IN_FILES, OptionError, check_options
+from .texts import counted, sentence
 
 Scope = Literal["turn", "conversation"]
 
@@ -31,16 +32,20 @@ class Evaluator(Protocol):
 
 @dataclass(slots=True)
 class Measurement:
-    """The score of an evaluator before it is compared with the threshold; None for a label without a score.
-
-    `explain` returns the details instead when they are first read.
-    """
+    """The score of an evaluator before it is compared with the threshold; None for a label without a score."""
 
     score: float | None
     reason: str
     details: Mapping[str, Any] = field(default_factory=dict)
     label: str | None = None
-    explain: Callable[[], Mapping[str, Any]] | None = None
+
+    @classmethod
+    def share(
+        cls, passed: int, judged: int, noun: str, verb: str, problems: Sequence[str], details: Mapping[str, Any]
+    ) -> Measurement:
+        """`passed` / `judged`; 1 if there was nothing to judge. The reason is `2 of 3 calls succeeded: ...`."""
+        reason = sentence(f"{passed} of {counted(judged, noun)} {verb}", problems)
+        return cls(passed / judged if judged else 1.0, reason, details)
 
 
 class SkipEvaluation(Exception):  # noqa: N818  # a result, not an error
@@ -153,7 +158,6 @@ class EvaluatorBase(ABC):
             label=found.label,
             scale=self.scale,
             version=self.version,
-            explain=found.explain,
         )
 
 

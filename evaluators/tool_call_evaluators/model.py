@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import operator
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
@@ -11,6 +10,7 @@ from typing import Any, NamedTuple, NoReturn, TypeVar
 
 from a2a_tool_capture.models import ToolCall
 
+from .texts import json_text
 from .tool_definition import ToolDefinition, kind_of, required_name
 
 T = TypeVar("T")
@@ -60,8 +60,8 @@ class EvalResult:
     `evaluator` is the registry name, or the `id` that a suite gave the evaluator. `score` lies within `scale` and is
     None if nothing was measured (skipped, errored), or only a `label` without a score. `passed` is None then too, and
     without a `threshold`. `label` is set by evaluators that choose among labels. `details` is JSON data, documented on
-    each evaluator's page; given as `explain`, a function, they are computed when they are first read. `status` follows
-    from `passed`. Raises ValueError for a result without score and label that is neither skipped nor errored.
+    each evaluator's page. `status` follows from `passed`. Raises ValueError for a result without score and label that
+    is neither skipped nor errored.
     """
 
     evaluator: str
@@ -74,11 +74,8 @@ class EvalResult:
     label: str | None = None
     scale: tuple[float, float] = (0.0, 1.0)
     version: str = "1"
-    explain: Callable[[], Mapping[str, Any]] | None = field(default=None, repr=False, compare=False, kw_only=True)
 
     def __post_init__(self) -> None:
-        if self.explain is not None:
-            object.__delattr__(self, "details")
         if self.status in _WITHOUT_SCORE:
             if self.score is not None or self.passed is not None:
                 raise ValueError(f"{self.evaluator}: a {self.status} result has neither score nor verdict")
@@ -99,14 +96,6 @@ class EvalResult:
     def decisive(self) -> bool:
         """Whether it says something about the agent: it is measured and not `VACUOUS`."""
         return self.measured and not self.details.get(VACUOUS)
-
-    def __getattr__(self, name: str) -> Any:
-        """The details, the first time; no other attribute can be missing."""
-        if name != "details" or self.explain is None:
-            raise AttributeError(f"{type(self).__name__} has no attribute {name!r}")
-        object.__setattr__(self, "details", self.explain())
-        object.__setattr__(self, "explain", None)
-        return self.details
 
     @classmethod
     def skipped(cls, evaluator: str, reason: str, *, version: str = "1", label: str | None = None) -> EvalResult:
@@ -140,7 +129,7 @@ class EvalResult:
         return cls(**{**given, "evaluator": data["evaluator"], "scale": (low, high), "status": status})
 
 
-_STATED = tuple(item.name for item in fields(EvalResult) if item.name != "explain")
+_STATED = tuple(item.name for item in fields(EvalResult))
 _stated = operator.attrgetter(*_STATED)
 
 
@@ -439,31 +428,6 @@ def _tool_call(data: Mapping[str, Any]) -> ToolCall:
     if not isinstance(call.metadata, Mapping):
         raise ValueError(f"metadata must be an object, got {kind_of(call.metadata)}")
     return replace(call, result=json_text(call.result), error=json_text(call.error))
-
-
-def json_text(value: Any) -> str | None:
-    """Strings and None unchanged, any other value as JSON text: the stored form of tool results."""
-    return value if value is None or isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-
-
-def from_json(value: Any) -> Any:
-    """The JSON value of a string, or the string itself if it is not JSON; any other value unchanged."""
-    if not isinstance(value, str):
-        return value
-    try:
-        return json.loads(value)
-    except (ValueError, RecursionError):
-        return value
-
-
-def json_excerpt(value: Any, limit: int = 60) -> str:
-    """`value` as JSON, cut to `limit` characters, for messages."""
-    return excerpt(json.dumps(value, ensure_ascii=False, default=str), limit)
-
-
-def excerpt(text: str, limit: int = 60) -> str:
-    """`text`, cut to `limit` characters."""
-    return text if len(text) <= limit else f"{text[: limit - 1]}…"
 
 
 def _json(value: Any) -> Any:

@@ -14,9 +14,10 @@ from typing import Any, ClassVar, cast
 from .agent_trace.trace import AgentTrace
 from .evaluator import SyncEvaluator
 from .metrics.tool_call_args import explained
-from .model import EvalResult, json_text
+from .model import EvalResult
 from .options import snake_case
 from .registry import CRITERIA, get_evaluator
+from .texts import json_text
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -174,7 +175,7 @@ class _ToolCallEvaluator:
         case = trace.case()
         ids = [call.id for call in case.tool_calls]
         result = self._evaluator(evaluation_criteria or self._default, ids).evaluate(case)
-        return replace(result, details=self.justification(result.details), explain=None)
+        return replace(result, details=self.justification(result.details))
 
     def _evaluator(self, criteria: Any, ids: Sequence[str]) -> SyncEvaluator:
         given = criteria and {key: _by_id(value, ids) for key, value in _plain(criteria).items()}

@@ -182,19 +182,6 @@ def test_results_survive_json(result):
 # ── JSON round trips ────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_details_are_explained_when_they_are_read():
-    explained = []
-    result = EvalResult("m", score=1.0, explain=lambda: explained.append(1) or {"why": "x"})
-    assert not explained
-    as_json = result.to_dict()
-    assert (as_json["details"], result.details, explained) == ({"why": "x"}, {"why": "x"}, [1])
-    assert as_json.keys() == EvalResult("m", score=1.0).to_dict().keys()
-    assert "explain" not in as_json
-    assert EvalResult.from_dict({**as_json, "explain": "x"}) == result
-    with pytest.raises(AttributeError, match="has no attribute 'detail'"):
-        result.detail  # noqa: B018
-
-
 def test_a_case_comes_back_from_json_whole():
     case = EvalCase(
         tool_calls=[{"name": "a", "arguments": {"x": 1}, "result": "r", "id": "1", "metadata": {"ms": 5}}],

@@ -14,7 +14,7 @@ from a2a_tool_capture.canonical import with_whole_numbers
 from a2a_tool_capture.models import ToolCall
 from a2a_tool_capture.spans.literals import parse
 
-from ..model import json_text
+from ..texts import json_text
 
 
 @dataclass(frozen=True, slots=True)

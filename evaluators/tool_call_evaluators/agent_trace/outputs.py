@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ..model import EvalCase, json_text
+from ..model import EvalCase
+from ..texts import json_text
 
 NO_CALLS = "the outputs contain no toolCalls"
 

@@ -13,10 +13,10 @@ from pathlib import Path
 from typing import Any
 
 from ..declared import text_or_texts
-from ..model import json_text
 from ..suite import Case, CaseTurn, EvaluatorSpec, Expectation, Suite
 from ..suite.case_ids import printable_id
 from ..suite.node import Node
+from ..texts import json_text
 from ..tool_definition import ToolDefinition
 from .common import Notes, expected_call, unique_ids, user_text
 

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from ..evaluator import SkipEvaluation, field_text
-from ..model import EvalCase, json_text
+from ..model import EvalCase
 from ..registry import register
+from ..texts import json_text
 from .base import GradedEvaluator
 from .transcript import tools_text, turn_data, whole_data
 

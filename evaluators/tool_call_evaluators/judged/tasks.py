@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import ClassVar
 
 from ..evaluator import Measurement, SkipEvaluation
-from ..matching.explain import call_name, counted, sentence
+from ..matching.explain import call_name
 from ..model import EvalCase
 from ..registry import register
+from ..texts import counted, sentence
 from .base import JudgedEvaluator, Ruling, rulings, rulings_schema, shares_details
 from .transcript import numbered, turn_data, whole_data
 
@@ -40,19 +41,10 @@ class TaskCompletion(JudgedEvaluator):
         given = await self.ask(data, rulings_schema(keys))
         found = list(zip(tasks, rulings(given).values(), strict=True))
         completed = sum(ruling.passed for _, ruling in found)
-        return Measurement(
-            completed / len(tasks),
-            sentence(
-                f"{completed} of {counted(len(tasks), 'task')} completed",
-                [f"{task}: {ruling.reason.rstrip('. ')}" for task, ruling in found if not ruling.passed],
-            ),
-            {
-                "tasks": [
-                    {"task": task, "completed": ruling.passed, "reason": ruling.reason} for task, ruling in found
-                ],
-                **shares_details(given),
-            },
-        )
+        problems = [f"{task}: {ruling.reason.rstrip('. ')}" for task, ruling in found if not ruling.passed]
+        listed = [{"task": task, "completed": ruling.passed, "reason": ruling.reason} for task, ruling in found]
+        details = {"tasks": listed, **shares_details(given)}
+        return Measurement.share(completed, len(tasks), "task", "completed", problems, details)
 
 
 @register

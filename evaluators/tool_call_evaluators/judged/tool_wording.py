@@ -13,9 +13,9 @@ from typing import Any, ClassVar
 
 from ..evaluator import Measurement
 from ..judge.panel import Poll, judge_details, spread
-from ..matching.explain import counted, sentence
 from ..model import EvalCase, EvalResult
 from ..registry import register
+from ..texts import counted
 from ..tool_definition import ToolDefinition
 from .base import JudgeableEvaluator, rulings, rulings_schema, shares
 from .transcript import tools_text
@@ -164,11 +164,8 @@ def _measured(tools: Sequence[ToolDefinition], checks: Sequence[Checks]) -> Meas
         for name, found in found_by_name
         if not all(found.values())
     ]
-    return Measurement(
-        passed / ran if ran else 1.0,
-        sentence(f"{passed} of {counted(ran, 'check')} passed over {counted(len(tools), 'tool')}", failed),
-        {"tools": [{"name": name, "checks": found} for name, found in found_by_name]},
-    )
+    details = {"tools": [{"name": name, "checks": found} for name, found in found_by_name]}
+    return Measurement.share(passed, ran, "check", f"passed over {counted(len(tools), 'tool')}", failed, details)
 
 
 def _mapping(value: Any) -> Mapping[str, Any]:

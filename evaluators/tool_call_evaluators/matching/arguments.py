@@ -14,8 +14,9 @@ from typing import Any, ClassVar, Literal, TypeAlias
 
 from a2a_tool_capture.models import ToolCall
 
-from ..model import ExpectedCall, excerpt, from_json, json_excerpt
+from ..model import ExpectedCall
 from ..options import IN_FILES, OptionError, check_options, in_our_words
+from ..texts import excerpt, from_json, json_excerpt
 from .call_failure import why_failed
 from .equality import equal_values, value_key
 from .placeholders import ATOMS, accepts, alternatives, is_optional, is_placeholder, readable

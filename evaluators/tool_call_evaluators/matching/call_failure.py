@@ -8,7 +8,7 @@ from typing import Any
 
 from a2a_tool_capture.models import ToolCall, ToolCallSource
 
-from ..model import from_json, json_excerpt
+from ..texts import from_json, json_excerpt
 
 
 def has_failed(call: Mapping[str, Any]) -> bool:

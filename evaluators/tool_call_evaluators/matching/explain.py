@@ -14,12 +14,14 @@ from typing import Any
 
 from a2a_tool_capture.models import ToolCall
 
-from ..model import CallsUnseenError, ExpectedCall
+from ..model import CallsUnseenError, ExpectedCall, ExpectedCalls
+from ..texts import counted
 from .arguments import Difference, Matcher, call_differences
 from .call_failure import outcome_unknown
+from .exact import made_exactly
+from .match_table import match_table
+from .pairing import Pair
 
-MAX_PROBLEMS = 3
-"""Maximum number of problems in a reason; the details contain all."""
 MAX_NEAR_MISSES = 20
 """Maximum number of missing calls for which a near miss is searched ..."""
 MAX_COMPARED = 10
@@ -36,9 +38,11 @@ class Pairing:
     matcher: Matcher
 
     @classmethod
-    def one_by_one(cls, expected: Sequence[ExpectedCall], actual: Sequence[ToolCall], matcher: Matcher) -> Pairing:
-        """Each expected call with the actual one in its place; there are as many of both."""
-        return cls(expected, actual, [(index, index) for index in range(len(actual))], matcher)
+    def of(cls, expected: ExpectedCalls, actual: Sequence[ToolCall], matcher: Matcher, pair: Pair) -> Pairing:
+        """The pairs that `pair` picks; where all calls are as expected, each call with that in its place."""
+        if made_exactly(expected, actual, matcher):
+            return cls(expected, actual, [(index, index) for index in range(len(actual))], matcher)
+        return cls(expected, actual, pair(match_table(expected, actual, matcher), len(actual)), matcher)
 
     @property
     def missing(self) -> list[int]:
@@ -58,11 +62,8 @@ class Pairing:
         found = nearest_calls(self.expected, self.actual, self.missing, self.extra, self.matcher)
         return list(islice(found, MAX_NEAR_MISSES))
 
-    def refuse_unknown(self, *, several: bool = False) -> None:
-        """Raise CallsUnseenError if a call without a pair may be an expected one, but for content that its trace lacks.
-
-        `several`: one expected call may have several pairs.
-        """
+    def _refuse_unknown(self, several: bool) -> None:
+        """Raise CallsUnseenError as `problems` says."""
         by_name: dict[str, list[int]] = defaultdict(list)
         for left in range(len(self.expected)) if several else self.missing:
             by_name[self.expected[left].name].append(left)
@@ -76,10 +77,11 @@ class Pairing:
 
     def details(self) -> dict[str, Any]:
         """`matched`, `missing`, `extra` and `near_misses` as JSON data with positions from 1."""
-        if len(self.pairs) == len(self.actual) == len(self.expected) == len({left for left, _ in self.pairs}):
-            return {"matched": self._matched(), "missing": [], "extra": [], "near_misses": []}
         return {
-            "matched": self._matched(),
+            "matched": [
+                {"name": self.expected[left].name, "expected": left + 1, "actual": right + 1}
+                for left, right in self.pairs
+            ],
             "missing": [{"name": self.expected[i].name, "expected": i + 1} for i in self.missing],
             "extra": [{"name": self.actual[i].name, "actual": i + 1} for i in self.extra],
             "near_misses": [
@@ -93,17 +95,14 @@ class Pairing:
             ],
         }
 
-    def _matched(self) -> list[dict[str, Any]]:
-        return [
-            {"name": self.expected[left].name, "expected": left + 1, "actual": right + 1} for left, right in self.pairs
-        ]
-
-    def problems(self, *, missing: bool = True, extra: bool = True) -> list[str]:
+    def problems(self, *, missing: bool = True, extra: bool = True, several: bool = False) -> list[str]:
         """A sentence fragment for each call that is not as expected.
 
         `missing`: whether expected calls without a near miss are a problem. `extra`: whether extra calls without one
-        are.
+        are. `several`: one expected call may have several pairs. Raises CallsUnseenError if a call without a pair may
+        be an expected one, but for content that its trace lacks.
         """
+        self._refuse_unknown(several)
         out, named = [], set[int]()
         near = {left: (right, differences) for left, right, differences in self.near_misses}
         for index in self.missing:
@@ -146,15 +145,6 @@ def call_name(index: int, calls: Sequence[ToolCall | ExpectedCall]) -> str:
     return f"call {index + 1} ({calls[index].name})"
 
 
-def sentence(summary: str, problems: Sequence[str]) -> str:
-    """`summary`, then the first problems and the number of further ones."""
-    if not problems:
-        return f"{summary}."
-    more = len(problems) - MAX_PROBLEMS
-    first = "; ".join(problems[:MAX_PROBLEMS])
-    return f"{summary}: {first}; and {more} more." if more > 0 else f"{summary}: {first}."
-
-
 def matched_text(matched: int, expected: int, actual: int, *, of_made: bool) -> str:
     """The number of matched calls, out of the actual (`of_made`) or the expected ones: the fraction is the score."""
     if of_made:
@@ -167,11 +157,6 @@ def matched_text(matched: int, expected: int, actual: int, *, of_made: bool) -> 
 def unless_all(score: float, matched: float) -> str:
     """A note after a fraction that is not the score, because the score is all or nothing."""
     return " (all or nothing)" if matched and not score else ""
-
-
-def counted(count: int, noun: str) -> str:
-    """`1 call`, `2 calls`."""
-    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
 
 
 def _verdict(expected_index: int, differences: Sequence[Difference]) -> str:

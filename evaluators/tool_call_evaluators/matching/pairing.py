@@ -13,6 +13,8 @@ from typing import Any
 
 Table = Sequence[int]
 """For each left item, the right items it may be paired with, as bits."""
+Pair = Callable[[Table, int], list[tuple[int, int]]]
+"""Picks pairs of left and right items from a table; the number is that of the right items."""
 
 
 def items(bits: int) -> Iterator[int]:

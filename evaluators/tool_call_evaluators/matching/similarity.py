@@ -8,7 +8,7 @@ from typing import Any
 
 from rapidfuzz.distance import Levenshtein
 
-from ..model import json_excerpt
+from ..texts import json_excerpt
 from .equality import equal_values, is_number
 from .placeholders import is_optional, is_placeholder
 

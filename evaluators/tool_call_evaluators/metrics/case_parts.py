@@ -12,8 +12,9 @@ from a2a_tool_capture.models import ToolCall
 
 from ..evaluator import SkipEvaluation
 from ..matching.call_failure import why_failed
-from ..model import VACUOUS, EvalCase, from_json
+from ..model import VACUOUS, EvalCase
 from ..options import OptionError, did_you_mean
+from ..texts import from_json
 
 _FIELDS = tuple(field.name for field in fields(EvalCase))
 

@@ -8,7 +8,6 @@ from typing import Any, ClassVar
 
 from ..behavior_failures import FAILURE_METRICS, NO_FAILURES
 from ..evaluator import Measurement, Scope, SkipEvaluation, SyncEvaluator
-from ..matching.explain import counted, sentence
 from ..model import CALLS_UNSEEN, CallsUnseenError, EvalCase, EvalResult, Status
 from ..registry import register
 from .tool_trajectory import ToolTrajectory
@@ -48,19 +47,13 @@ class TurnSuccessRatio(SyncEvaluator):
         turns = case.turns or ()
         failed = [*_failures(turns, self.metrics), *self._unexpected_calls(case, turns)]
         succeeded = len(turns) - len({number for number, _ in failed})
-        return Measurement(
-            succeeded / len(turns),
-            sentence(
-                f"{succeeded} of {counted(len(turns), 'turn')} without a failure",
-                list(dict.fromkeys(f"turn {number}: {result.label or result.evaluator}" for number, result in failed)),
-            ),
-            {
-                "failed": [
-                    {"turn": number, "metric": item.evaluator, "label": item.label, "reason": item.reason}
-                    for number, item in failed
-                ]
-            },
-        )
+        problems = dict.fromkeys(f"turn {number}: {result.label or result.evaluator}" for number, result in failed)
+        listed = [
+            {"turn": number, "metric": item.evaluator, "label": item.label, "reason": item.reason}
+            for number, item in failed
+        ]
+        details = {"failed": listed}
+        return Measurement.share(succeeded, len(turns), "turn", "without a failure", list(problems), details)
 
     def _unexpected_calls(self, case: EvalCase, turns: Sequence[EvalCase]) -> list[tuple[int, EvalResult]]:
         if self.trajectory is None:

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from ..evaluator import Measurement, SkipEvaluation, field_text
-from ..matching.explain import counted, sentence
 from ..matching.similarity import MISSING, leaves
-from ..model import EvalCase, from_json
+from ..model import EvalCase
 from ..registry import register
+from ..texts import counted, from_json, sentence
 from .case_parts import NothingThereError, expected_part
 from .comparing import AnswerEvaluator
 

@@ -8,8 +8,9 @@ from typing import Any, ClassVar
 
 from ..evaluator import Measurement, SkipEvaluation, field_text
 from ..matching.arguments import ArgumentMatcher
-from ..model import EvalCase, from_json, json_excerpt, json_text
+from ..model import EvalCase
 from ..registry import register
+from ..texts import from_json, json_excerpt, json_text
 from .case_parts import NothingThereError, expected_part
 from .comparing import AnswerEvaluator
 

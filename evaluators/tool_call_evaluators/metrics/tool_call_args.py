@@ -12,13 +12,14 @@ from a2a_tool_capture.models import ToolCall
 from ..evaluator import Measurement
 from ..matching.arguments import ArgumentMatcher, outcome_differences
 from ..matching.exact import made_exactly
-from ..matching.explain import Pairing, counted, sentence, unless_all
+from ..matching.explain import Pairing, unless_all
 from ..matching.match_table import match_table
 from ..matching.pairing import first_fitting
 from ..matching.placeholders import check_placeholders
 from ..matching.similarity import leaves
 from ..model import EvalCase, ExpectedCall, ExpectedCalls
 from ..registry import register
+from ..texts import counted, sentence
 from .case_parts import calls_named
 from .comparing import CriteriaEvaluator
 
@@ -78,12 +79,12 @@ class ToolCallArgs(CriteriaEvaluator):
     def measure(self, case: EvalCase) -> Measurement:
         expected, actual = self.criteria_of(case), case.tool_calls
         matcher = _CONTAINED if self.subset else _EQUAL
-        if expected and made_exactly(expected, actual, matcher):
-            own = [1 << index for index in range(len(actual))]
-            summary = _summary(len(expected), len(expected))
-            return Measurement(1.0, f"{summary}.", explain=lambda: self._paired(expected, actual, own, matcher)[2])
-        actual = calls_named(case, {call.name for call in expected})
-        pairing, partial, details = self._paired(expected, actual, match_table(expected, actual, matcher), matcher)
+        if made_exactly(expected, actual, matcher):
+            fitting = [1 << index for index in range(len(actual))]
+        else:
+            actual = calls_named(case, {call.name for call in expected})
+            fitting = match_table(expected, actual, matcher)
+        pairing, partial, details = self._paired(expected, actual, fitting, matcher)
         matched = len(pairing.pairs) + partial
         if not expected or not actual:
             score = float(len(expected) == len(actual))
@@ -91,11 +92,9 @@ class ToolCallArgs(CriteriaEvaluator):
             score = float(matched == len(expected))
         else:
             score = min(1.0, matched / len(expected))
-        problems = []
-        if score < 1.0:
-            pairing.refuse_unknown()
-            problems = pairing.problems(extra=False)
-        summary = _summary(matched, len(expected)) + unless_all(score, matched)
+        problems = pairing.problems(extra=False) if score < 1.0 else []
+        summary = f"{matched:g} of {counted(len(expected), 'expected call')} made with the expected arguments"
+        summary += unless_all(score, matched)
         if not expected:
             summary = f"no call expected, {counted(len(actual), 'call')} made"
         return Measurement(score, sentence(summary, problems), details)
@@ -146,7 +145,3 @@ def explained(compared: Mapping[str, Mapping[str, Any]]) -> dict[str, str]:
 def _printed(value: Any) -> str:
     text = str(value)
     return text if len(text) <= MAX_PRINTED else f"{text[:MAX_PRINTED]}..."
-
-
-def _summary(matched: float, expected: int) -> str:
-    return f"{matched:g} of {counted(expected, 'expected call')} made with the expected arguments"

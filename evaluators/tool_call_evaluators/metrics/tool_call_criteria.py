@@ -15,10 +15,11 @@ from a2a_tool_capture.canonical import canonical
 
 from ..evaluator import Measurement
 from ..matching.call_failure import outcome_unknown
-from ..matching.explain import call_name, counted, sentence, unless_all
+from ..matching.explain import call_name, unless_all
 from ..matching.pairing import first_fitting, longest_common_subsequence
-from ..model import CallsUnseenError, EvalCase, ExpectedOutput, from_json, json_excerpt
+from ..model import CallsUnseenError, EvalCase, ExpectedOutput
 from ..registry import register
+from ..texts import counted, from_json, json_excerpt, sentence
 from .case_parts import calls_named
 from .comparing import CriteriaEvaluator
 

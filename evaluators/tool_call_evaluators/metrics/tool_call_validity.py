@@ -18,7 +18,7 @@ from referencing import Registry
 from referencing.exceptions import Unresolvable
 
 from ..evaluator import Measurement, SkipEvaluation, SyncEvaluator
-from ..matching.explain import call_name, counted, sentence
+from ..matching.explain import call_name
 from ..model import EvalCase
 from ..registry import register
 from ..tool_definition import ToolDefinition
@@ -66,22 +66,14 @@ class ToolCallValidity(SyncEvaluator):
             for index, call in enumerate(calls)
             if index not in unknown and (found := self._errors(call, tools.get(call.name)))
         }
-        valid = judged - len(errors)
-        return Measurement(
-            valid / judged if judged else 1.0,
-            sentence(
-                f"{valid} of {counted(judged, 'call')} valid",
-                [f"{call_name(index, calls)}: {found[0]}" for index, found in errors.items()],
-            ),
-            {
-                "invalid": [
-                    {"position": index + 1, "name": calls[index].name, "errors": found}
-                    for index, found in errors.items()
-                ],
-                "unknown": [index + 1 for index in unknown],
-            }
-            | without_calls(case),
-        )
+        problems = [f"{call_name(index, calls)}: {found[0]}" for index, found in errors.items()]
+        details = {
+            "invalid": [
+                {"position": index + 1, "name": calls[index].name, "errors": found} for index, found in errors.items()
+            ],
+            "unknown": [index + 1 for index in unknown],
+        }
+        return Measurement.share(judged - len(errors), judged, "call", "valid", problems, details | without_calls(case))
 
     def _errors(self, call: ToolCall, tool: ToolDefinition | None) -> list[str]:
         if tool is None:

@@ -4,18 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
 from a2a_tool_capture.models import ToolCall
 
 from ..evaluator import Measurement
 from ..matching.arguments import ArgumentMatcher, as_matcher
-from ..matching.exact import made_exactly
-from ..matching.explain import Pairing, counted, matched_text, sentence
-from ..matching.match_table import match_table
+from ..matching.explain import Pairing, matched_text
 from ..matching.pairing import longest_common_subsequence, maximum_matching
 from ..model import EvalCase, ExpectedCall, ExpectedCalls
 from ..registry import register
+from ..texts import counted, sentence
 from .comparing import MatchingEvaluator
 
 _NAMES = ArgumentMatcher(mode="ignore")
@@ -49,19 +48,11 @@ class ToolCorrectness(MatchingEvaluator):
         matcher = _NAMES if in_order else as_matcher(self.matcher)
         if in_order:
             expected = ExpectedCalls(ExpectedCall(call.name, None) for call in expected)
-        if made_exactly(expected, actual, matcher):
-            _, summary = self._share(len(actual), len(expected), len(actual))
-            return Measurement(
-                1.0, f"{summary}.", explain=lambda: self._details(Pairing.one_by_one(expected, actual, matcher))
-            )
         pair = longest_common_subsequence if in_order else maximum_matching
-        pairing = Pairing(expected, actual, pair(match_table(expected, actual, matcher), len(actual)), matcher)
+        pairing = Pairing.of(expected, actual, matcher, pair)
         score, summary = self._share(len(pairing.pairs), len(expected), len(actual))
-        problems = []
-        if score < 1.0:
-            pairing.refuse_unknown()
-            problems = pairing.problems()
-        return Measurement(score, sentence(summary, problems), self._details(pairing))
+        problems = pairing.problems() if score < 1.0 else []
+        return Measurement(score, sentence(summary, problems), {"mode": self.mode, **pairing.details()})
 
     def _share(self, matched: int, expected: int, actual: int) -> tuple[float, str]:
         """The score, and a text that has it as a fraction."""
@@ -71,9 +62,6 @@ class ToolCorrectness(MatchingEvaluator):
         longest = max(expected, actual)
         summary = f"{self.mode}: {matched_text(*counts, of_made=actual > expected)}"
         return matched / longest if longest else 1.0, summary
-
-    def _details(self, pairing: Pairing) -> dict[str, Any]:
-        return {"mode": self.mode, **pairing.details()}
 
     def _compare_names(self, expected: ExpectedCalls, actual: tuple[ToolCall, ...]) -> Measurement:
         wanted, used = {call.name for call in expected}, {call.name for call in actual}

@@ -10,7 +10,7 @@ from a2a_tool_capture.models import ToolCall
 
 from ..evaluator import Measurement
 from ..matching.arguments import ArgumentMatcher, as_matcher, rule_for
-from ..matching.explain import call_name, counted, sentence
+from ..matching.explain import call_name
 from ..matching.match_table import match_table
 from ..matching.pairing import items
 from ..matching.placeholders import quoted
@@ -40,25 +40,17 @@ class ToolEfficiency(MatchingEvaluator):
         fresh = (1 << len(calls)) - 1
         for index in range(len(calls)):
             if fresh >> index & 1:
-                repeats = same[index] & fresh & -(2 << index)
-                repeat_of.update(dict.fromkeys(items(repeats), index))
-                fresh ^= repeats
-        distinct = len(calls) - len(repeat_of)
-        return Measurement(
-            distinct / len(calls) if calls else 1.0,
-            sentence(
-                f"{distinct} of {counted(len(calls), 'call')} distinct",
-                [f"{call_name(index, calls)} repeats call {of + 1}" for index, of in sorted(repeat_of.items())],
-            ),
-            {
-                "repeats": [
-                    {"position": index + 1, "name": calls[index].name, "of": of + 1}
-                    for index, of in sorted(repeat_of.items())
-                ],
-                "loops": _loops(calls, same),
-            }
-            | without_calls(case),
-        )
+                again = same[index] & fresh & -(2 << index)
+                repeat_of.update(dict.fromkeys(items(again), index))
+                fresh ^= again
+        repeats = sorted(repeat_of.items())
+        details = {
+            "repeats": [{"position": index + 1, "name": calls[index].name, "of": of + 1} for index, of in repeats],
+            "loops": _loops(calls, same),
+        }
+        problems = [f"{call_name(index, calls)} repeats call {of + 1}" for index, of in repeats]
+        distinct = len(calls) - len(repeats)
+        return Measurement.share(distinct, len(calls), "call", "distinct", problems, details | without_calls(case))
 
     def _same_calls(self, calls: tuple[ToolCall, ...]) -> list[int]:
         """For each call the calls that are the same, as bits; its own bit may be missing."""

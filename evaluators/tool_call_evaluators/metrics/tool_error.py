@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from a2a_tool_capture.models import ToolCall
 
 from ..evaluator import Measurement, SyncEvaluator
 from ..matching.call_failure import outcome_unknown, why_failed
-from ..matching.explain import call_name, counted, sentence
+from ..matching.explain import call_name
 from ..matching.patterns import compiled_pattern, found_in
 from ..model import CallsUnseenError, EvalCase
 from ..options import OptionError
@@ -55,18 +55,14 @@ class ToolError(SyncEvaluator):
             raise CallsUnseenError("the results of the calls: not in their traces")
         known = ((index, call) for index, call in enumerate(calls) if index not in unknown)
         failed = [(index, why) for index, call in known if (why := self._why_failed(call))]
-        succeeded = judged - len(failed)
-        return Measurement(
-            succeeded / judged if judged else 1.0,
-            sentence(
-                f"{succeeded} of {counted(judged, 'call')} succeeded",
-                [f"{call_name(index, calls)}: {why}" for index, why in failed],
-            ),
-            {
-                "failed": [{"position": index + 1, "name": calls[index].name, "reason": why} for index, why in failed],
-                **({"unknown": [index + 1 for index in sorted(unknown)]} if unknown else {}),
-            }
-            | without_calls(case),
+        details: dict[str, Any] = {
+            "failed": [{"position": index + 1, "name": calls[index].name, "reason": why} for index, why in failed]
+        }
+        if unknown:
+            details["unknown"] = [index + 1 for index in sorted(unknown)]
+        problems = [f"{call_name(index, calls)}: {why}" for index, why in failed]
+        return Measurement.share(
+            judged - len(failed), judged, "call", "succeeded", problems, details | without_calls(case)
         )
 
     def _why_failed(self, call: ToolCall) -> str:

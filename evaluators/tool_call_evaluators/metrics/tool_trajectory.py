@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
 from ..evaluator import Measurement
 from ..matching.arguments import as_matcher
-from ..matching.exact import made_exactly
-from ..matching.explain import Pairing, matched_text, sentence, unless_all
+from ..matching.explain import Pairing, matched_text, unless_all
 from ..matching.match_table import match_table
-from ..matching.pairing import items, longest_common_subsequence, maximum_matching
+from ..matching.pairing import Pair, Table, items, longest_common_subsequence, maximum_matching
 from ..model import EvalCase, ExpectedCalls
 from ..registry import register
+from ..texts import sentence
 from .comparing import MatchingEvaluator
 
 TrajectoryMode = Literal["strict", "in_order", "any_order", "superset", "subset", "precision", "recall", "within"]
@@ -54,39 +54,21 @@ class ToolTrajectory(MatchingEvaluator):
     def measure(self, case: EvalCase) -> Measurement:
         expected, actual = case.expected_tool_calls or ExpectedCalls(), case.tool_calls
         matcher = as_matcher(self.matcher)
-        if self.mode != "within" and made_exactly(expected, actual, matcher):
-            summary = _summary(self.mode, len(actual), len(expected), len(actual))
-            return Measurement(
-                1.0, f"{summary}.", explain=lambda: self._details(Pairing.one_by_one(expected, actual, matcher))
-            )
-        pairing = Pairing(expected, actual, self._pairs(match_table(expected, actual, matcher), len(actual)), matcher)
+        if self.mode == "within":
+            pairing = Pairing(expected, actual, _within(match_table(expected, actual, matcher)), matcher)
+        else:
+            pairing = Pairing.of(expected, actual, matcher, _PAIR.get(self.mode, maximum_matching))
         counts = matched, *_ = len(pairing.pairs), len(expected), len(actual)
         score, summary, problems = self._score(*counts), _summary(self.mode, *counts), []
         if self.mode in _ALL_OR_NOTHING:
             summary += unless_all(score, matched)
         if score < 1.0:
-            pairing.refuse_unknown(several=self.mode == "within")
             problems = pairing.problems(
                 missing=self.mode not in ("subset", "precision", "within"),
                 extra=self.mode not in ("superset", "recall"),
+                several=self.mode == "within",
             )
-        return Measurement(score, sentence(summary, problems), self._details(pairing))
-
-    def _pairs(self, table: Sequence[int], actual: int) -> list[tuple[int, int]]:
-        if self.mode == "strict":
-            return [(i, i) for i, options in enumerate(table) if options >> i & 1]
-        if self.mode == "in_order":
-            return longest_common_subsequence(table, actual)
-        if self.mode != "within":
-            return maximum_matching(table, actual)
-        pairs, unmatched = [], -1
-        for left, options in enumerate(table):
-            pairs += [(left, right) for right in items(options & unmatched)]
-            unmatched &= ~options
-        return sorted(pairs, key=lambda pair: pair[1])
-
-    def _details(self, pairing: Pairing) -> dict[str, Any]:
-        return {"mode": self.mode, **pairing.details()}
+        return Measurement(score, sentence(summary, problems), {"mode": self.mode, **pairing.details()})
 
     def _score(self, matched: int, expected: int, actual: int) -> float:
         if expected == actual == 0:
@@ -96,6 +78,23 @@ class ToolTrajectory(MatchingEvaluator):
         if self.mode in _ALL_OR_NOTHING:
             return float(matched == wanted)
         return matched / wanted if expected and actual else 0.0
+
+
+def _in_place(table: Table, _: int) -> list[tuple[int, int]]:
+    return [(i, i) for i, options in enumerate(table) if options >> i & 1]
+
+
+def _within(table: Table) -> list[tuple[int, int]]:
+    """Each call with the first expected one that it matches."""
+    pairs, unmatched = [], -1
+    for left, options in enumerate(table):
+        pairs += [(left, right) for right in items(options & unmatched)]
+        unmatched &= ~options
+    return sorted(pairs, key=lambda pair: pair[1])
+
+
+_PAIR: Mapping[str, Pair] = {"strict": _in_place, "in_order": longest_common_subsequence}
+"""Of the other modes but `within`: `maximum_matching`."""
 
 
 @lru_cache(maxsize=1024)

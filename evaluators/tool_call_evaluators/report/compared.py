@@ -9,9 +9,9 @@ from a2a_tool_capture.models import ToolCall
 
 from ..matching.arguments import Difference
 from ..matching.call_diff import CallChange
-from ..model import json_excerpt
 from ..runs.changes import CaseChange, Comparison, ScoreChange, TurnChange
 from ..runs.regression import FALSE_ALARMS, LEAST_CASES, Sight
+from ..texts import json_excerpt
 from .wording import call_text, counted, escaped, printable, report_json, score_text
 
 MAX_CASES = 100

@@ -10,8 +10,8 @@ from xml.etree import ElementTree as ET
 from a2a_tool_capture.models import ToolCall
 
 from ..matching.call_diff import CallChange
-from ..model import json_excerpt
 from ..runs.changes import CaseChange, Comparison, TurnChange
+from ..texts import json_excerpt
 from .compared import (
     MAX_CASES,
     SCORE_HEAD,

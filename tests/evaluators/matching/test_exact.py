@@ -11,8 +11,9 @@ from a2a_tool_capture import ToolCall
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from tool_call_evaluators import ArgumentMatcher, EvalCase, ToolCallArgs, ToolCorrectness, ToolTrajectory
+from tool_call_evaluators.matching import explain
 from tool_call_evaluators.matching.exact import made_exactly
-from tool_call_evaluators.metrics import tool_call_args, tool_correctness, tool_trajectory
+from tool_call_evaluators.metrics import tool_call_args
 
 MODES = ["strict", "in_order", "any_order", "superset", "subset", "precision", "recall", "within"]
 MATCHERS = [
@@ -102,8 +103,7 @@ def test_results_are_those_of_the_full_comparison(evaluator, calls):
     case = EvalCase(tool_calls=actual, expected_tool_calls=expected)
     found = [result(evaluator, case), result(evaluator, case)]
     with (
-        mock.patch.object(tool_trajectory, "made_exactly", return_value=False),
-        mock.patch.object(tool_correctness, "made_exactly", return_value=False),
+        mock.patch.object(explain, "made_exactly", return_value=False),
         mock.patch.object(tool_call_args, "made_exactly", return_value=False),
     ):
         assert [repr(result(evaluator, case))] * 2 == [repr(item) for item in found]
@@ -114,7 +114,7 @@ def test_results_are_those_of_the_full_comparison(evaluator, calls):
 def test_calls_as_expected_need_no_comparison(matcher, arguments):
     made = [ToolCall("a", arguments and dict(reversed(arguments.items())), id=str(n)) for n in range(3)]
     case = EvalCase(tool_calls=made, expected_tool_calls=[ToolCall("a", arguments)] * 3)
-    with mock.patch.object(tool_trajectory, "match_table", side_effect=AssertionError("compared")):
+    with mock.patch.object(explain, "match_table", side_effect=AssertionError("compared")):
         found = ToolTrajectory(mode="any_order", matcher=matcher).evaluate(case)
     assert (found.score, found.reason) == (1.0, "any_order: 3 of 3 expected calls matched, 3 calls made.")
 
