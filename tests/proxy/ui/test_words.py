@@ -17,10 +17,11 @@ MAX_BYTES = 60_000
 
 
 def test_findings_have_the_meanings_of_the_documentation() -> None:
-    text = (ROOT / "proxy/docs/findings.md").read_text("utf-8").replace("`", "")
-    lines = re.sub(r"\[(.+?)\]\(.+?\)", r"\1", text).splitlines()  # links become their text
-    rows = [row for line in lines if (row := re.fullmatch(r"\| ([a-z_, ]+) \| (.+) \|", line)) and row[1] != "code"]
-    assert {code: row[2] for row in rows for code in row[1].split(", ")} == MEANINGS
+    assert MEANINGS["id_conflict"] == "chunks or ids that contradict each other"
+    assert "notified past the proxy, because" in MEANINGS["push_not_relayed"]
+    page = (ROOT / "proxy/a2a_eval_proxy/ui/findings.md").read_text("utf-8")
+    rows = [line.split(" | ")[0] for line in page.splitlines() if line.startswith("| `")]
+    assert list(MEANINGS) == [code for row in rows for code in re.findall("`([a-z_]+)`", row)]
 
 
 def test_comparisons_and_sources_have_the_words_of_the_report() -> None:
