@@ -9,14 +9,16 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from a2a_tool_capture.errors import AgentError, AgentUnreachableError, ConfigurationError
+from markupsafe import Markup
 
+from ...check.report import wording
 from ...check.report.masking import mask_credentials
 from ...check.report.report import apply_rules
 from ...errors import ConfigError
 from ...loop_thread import LoopThread
 from ...net.tls import TlsFiles
 from ...settings import Settings
-from .check_view import CheckView, check_view
+from ..environment import environment
 
 logger = logging.getLogger(__name__)
 
@@ -26,10 +28,10 @@ MAX_EXCHANGE_S = 30.0
 
 @dataclass(frozen=True, slots=True)
 class CheckState:
-    """`step` is what a running check does now; `view` the report of the last one, `problem` why it has none."""
+    """`step` is what a running check does now; `report` that of the last one, `problem` why it has none."""
 
     step: str | None = None
-    view: CheckView | None = None
+    report: Markup | None = None
     problem: str | None = None
 
 
@@ -65,7 +67,7 @@ class AgentCheck:
     async def _run(self) -> None:
         thread = LoopThread("check of the agent")
         try:
-            self.state = CheckState(view=await thread.call(self._check()))
+            self.state = CheckState(report=await thread.call(self._check()))
         except TimeoutError:
             self.state = CheckState(problem=f"The check took longer than {MAX_CHECK_S:g} s and was stopped.")
         except (AgentError, AgentUnreachableError, ConfigurationError, ConfigError) as error:
@@ -76,7 +78,7 @@ class AgentCheck:
         finally:
             thread.close(0)
 
-    async def _check(self) -> CheckView:
+    async def _check(self) -> Markup:
         """Runs in the thread. What it imports loads the A2A SDK, which a proxy does without until then."""
         from ...check.probe.client import ProbeClient
         from ...check.probe.dialogue import probe_agent
@@ -84,7 +86,9 @@ class AgentCheck:
 
         async with asyncio.timeout(MAX_CHECK_S), ProbeClient(self._headers, MAX_EXCHANGE_S, self._tls()) as client:
             record = await probe_agent(client, self.url, (), self._progress, PushOptions())
-            return check_view(mask_credentials(apply_rules(record), client.header_values))
+            report = mask_credentials(apply_rules(record), client.header_values)
+        page = environment().get_template("check_report.html").render(report=report, wording=wording)
+        return Markup(page)  # noqa: S704  # the template escapes every text
 
     def _progress(self, step: str) -> None:
         self.state = CheckState(step=step)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import re
 import threading
 
 from a2a_eval_proxy.check.probe import client
@@ -28,6 +29,11 @@ async def ended(check: AgentCheck) -> CheckState:
     return check.state
 
 
+def headings(report: str) -> list[str]:
+    """Those of the sections after the result."""
+    return re.findall(r'<h2 id="(?:card|table-\d)[\w-]*">(.+?)</h2>', report)
+
+
 async def test_the_report_has_what_is_broken_its_evidence_and_its_repair():
     with ServerThread(faulty(FAULT)) as agent:
         check = check_of(agent.url)
@@ -36,29 +42,32 @@ async def test_the_report_has_what_is_broken_its_evidence_and_its_repair():
         check.start()  # a second click
         assert check._running is running
         assert check.state.step == "agent card"
-        view = (await ended(check)).view
-    assert view is not None
-    assert view.status == "failed"
-    assert {rule.rule for rule in view.broken} >= FAULTS[FAULT].breaks
-    rule = view.broken[0]
-    assert rule.problems
-    assert rule.problems[0].request.startswith(("GET", "POST"))
-    assert rule.fix.endswith(".")
-    assert rule.why.endswith(".")
-    assert view.card
-    assert [table.heading for table in view.tables] == ["Traffic"]
-    assert all(len(statuses) == len(table.interfaces) for table in view.tables for _, statuses in table.rows)
+        report = (await ended(check)).report
+    assert report is not None
+    assert re.search(r'<h2 id="result-title">.+<span class="unseen">failed </span> not conforming', report)
+    broken = re.findall(r'<h3 id="rule-\d+">.+<span class="unseen">failed </span> ([\w-]+)<', report)
+    assert set(broken) >= FAULTS[FAULT].breaks
+    evidence = re.findall(
+        r'<p class="failure" dir="auto">.+</p>\n<details.+?<pre dir="auto">(.*?)</pre>', report, re.DOTALL
+    )
+    assert evidence
+    assert evidence[0].startswith(("GET http", "POST http"))
+    assert "\nHTTP " in evidence[0]
+    assert re.search(r"<b>Fix</b> .+\.</p>\n<p class=\"quiet\"><b>Why</b> .+\.</p>", report)
+    assert headings(report) == ["Agent card", "Traffic"]
+    heads, *rows = re.findall(r"<tr>.+?</tr>", report)
+    assert all(row.count("<td>") == heads.count("<th") - 1 > 0 for row in rows)
 
 
 async def test_push_notifications_have_a_table_and_a_note():
     with ServerThread(pushing_app) as agent:
         check = check_of(agent.url)
         check.start()
-        view = (await ended(check)).view
-    assert view is not None
-    assert [table.heading for table in view.tables] == ["Traffic", "Push notifications"]
-    assert ("notifications arrive", ("passed",)) in view.tables[1].rows
-    assert any(note.startswith("notified: JSONRPC 1.0: 1 x StreamResponse with task") for note in view.notes)
+        report = (await ended(check)).report
+    assert report is not None
+    assert headings(report) == ["Agent card", "Traffic", "Push notifications"]
+    assert re.search(r">notifications arrive</th><td>.+<span class=\"unseen\">passed </span></td></tr>", report)
+    assert '<p class="note" dir="auto">notified: JSONRPC 1.0: 1 x StreamResponse with task' in report
 
 
 async def test_credentials_do_not_appear():
@@ -106,4 +115,4 @@ async def test_the_check_does_not_need_the_event_loop_of_the_traffic():
         check.start()
         await asyncio.sleep(0)
         assert done.wait(PATIENCE_S)  # blocks this loop
-        assert (await ended(check)).view is not None
+        assert (await ended(check)).report is not None
