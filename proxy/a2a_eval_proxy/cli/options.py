@@ -44,7 +44,7 @@ _IMPORTED = ("arksim", "google-adk", "uipath", "dokimos")
 class StoredRunOptions(StoreOption):
     """Which stored turns a command reads."""
 
-    run: str | None = _run(types.run_name("NAME"), "Only turns of this run.", None)
+    run: str | None = _run(types.run_name("NAME"), "Only turns of this run.")
 
 
 class ReportOptions(Options):
@@ -53,42 +53,31 @@ class ReportOptions(Options):
     report: Path | None = option(
         types.OUTPUT_DIRECTORY,
         "Directory for report.html, junit.xml, report.json, summary.md, and focus/ (suites of the failed cases).",
-        None,
         group=OptionGroup.RUN,
         alias="--output-dir",
     )
-    scenario_file_path: str | None = _run(
-        types.FILE, "Scenarios (JSON) instead of those of an ArkSim configuration.", None
-    )
-    format: str | None = _run(
-        types.one_of("suite", *_IMPORTED),
-        "Suite file format; detected by default.",
-        None,
-    )
-    no_judge_cache: bool = _run(types.FLAG, "Neither use nor store cached judge answers.", False)
+    scenario_file_path: str | None = _run(types.FILE, "Scenarios (JSON) instead of those of an ArkSim configuration.")
+    format: str | None = _run(types.one_of("suite", *_IMPORTED), "Suite file format; detected by default.")
+    no_judge_cache: bool = _run(types.FLAG, "Neither use nor store cached judge answers.")
     case: tuple[str, ...] = _run(
-        types.ValueType(types.TEXTS.parse, "ID", completes=types.CASE),
+        replace(types.TEXTS, metavar="ID", completes=types.CASE),
         "Only this case, or cases whose ids match this shell pattern, such as 'refund-*'. Repeatable.",
-        (),
         repeatable=True,
     )
     tag: tuple[str, ...] = _run(
-        types.ValueType(types.TEXTS.parse, "TAG", completes=types.TAG),
+        replace(types.TEXTS, metavar="TAG", completes=types.TAG),
         "Only cases with this tag. Repeatable.",
-        (),
         repeatable=True,
     )
     baseline: str | None = _run(
-        types.run_name("NAME"), "Run of the store to compare with: the report shows what changed from it.", None
+        types.run_name("NAME"), "Run of the store to compare with: the report shows what changed from it."
     )
     allow_no_capture: bool = _run(
-        types.FLAG, "Accept an agent whose tool calls are not visible: what depends on them does not fail.", False
+        types.FLAG, "Accept an agent whose tool calls are not visible: what depends on them does not fail."
     )
     output: str = option(types.one_of("text", "json"), "Output format; json: the whole result as one document.", "text")
-    quiet: bool = option(
-        types.FLAG, "No progress, tables or notes: only the verdict and its reasons.", False, alias="-q"
-    )
-    verbose: bool = option(types.FLAG, "Every turn and every reason, and more log messages.", False, alias="-v")
+    quiet: bool = option(types.FLAG, "No progress, tables or notes: only the verdict and its reasons.", alias="-q")
+    verbose: bool = option(types.FLAG, "Every turn and every reason, and more log messages.", alias="-v")
 
     @property
     def selection(self) -> Selection:
@@ -104,24 +93,21 @@ class AgentClientOptions(Options):
     header: tuple[tuple[str, str], ...] = _agent(
         types.HEADERS,
         "Header to send with every request. ${VARIABLE} and ${file:PATH} are expanded. Repeatable.",
-        (),
         secret=True,
         references=True,
         repeatable=True,
     )
-    agent_model: str | None = _agent(types.NAME, "Model of an openai: agent.", None)
-    agent_system: str | None = _agent(types.TEXT, "System prompt of an openai: agent.", None)
+    agent_model: str | None = _agent(types.NAME, "Model of an openai: agent.")
+    agent_system: str | None = _agent(types.TEXT, "System prompt of an openai: agent.")
     agent_tools: str | None = _agent(
-        types.FILE,
-        "Python file or module with the tools of an openai: agent. Default: calls are recorded, not run.",
-        None,
+        types.FILE, "Python file or module with the tools of an openai: agent. Default: calls are recorded, not run."
     )
     agent_ca: str | None = _tls(
-        types.FILE, "Authorities (PEM) to trust for the agent's certificate, instead of the system's.", None
+        types.FILE, "Authorities (PEM) to trust for the agent's certificate, instead of the system's."
     )
-    agent_cert: str | None = _tls(types.FILE, "Certificate chain (PEM) to present to the agent.", None)
-    agent_key: str | None = _tls(types.FILE, "Private key (PEM) of --agent-cert.", None)
-    agent_key_password: str | None = _tls(types.TEXT, "Password of --agent-key, if encrypted.", None, secret=True)
+    agent_cert: str | None = _tls(types.FILE, "Certificate chain (PEM) to present to the agent.")
+    agent_key: str | None = _tls(types.FILE, "Private key (PEM) of --agent-cert.")
+    agent_key_password: str | None = _tls(types.TEXT, "Password of --agent-key, if encrypted.", secret=True)
 
     def __post_init__(self) -> None:
         check_pair("agent", self.agent_cert, self.agent_key)
@@ -138,13 +124,13 @@ class AgentClientOptions(Options):
 class SimulatedUserOptions(Options):
     """Who plays the users of cases with `simulate`."""
 
-    simulated_user_model: str | None = _user(types.TEXT, "Model that plays the users. Default: from the suite.", None)
-    simulated_user_base_url: str | None = _user(types.URL, "OpenAI-compatible API of the model.", None)
-    simulated_user_temperature: float | None = _user(types.NUMBER, "Temperature of the model.", None)
-    simulated_user_seed: int | None = _user(types.WHOLE_NUMBER, "Seed sent to the model.", None)
-    simulated_user_prompt: str | None = _user(types.FILE, "File with the instructions of the model.", None)
+    simulated_user_model: str | None = _user(types.TEXT, "Model that plays the users. Default: from the suite.")
+    simulated_user_base_url: str | None = _user(types.URL, "OpenAI-compatible API of the model.")
+    simulated_user_temperature: float | None = _user(types.NUMBER, "Temperature of the model.")
+    simulated_user_seed: int | None = _user(types.WHOLE_NUMBER, "Seed sent to the model.")
+    simulated_user_prompt: str | None = _user(types.FILE, "File with the instructions of the model.")
     replay_user: str | None = _user(
-        types.run_name("NAME"), "Repeat what the simulated users of this run wrote; no model is asked.", None
+        types.run_name("NAME"), "Repeat what the simulated users of this run wrote; no model is asked."
     )
 
     def simulated_user(self) -> dict[str, Any]:
@@ -173,16 +159,13 @@ class DrivenAgentOptions(AgentClientOptions):
         types.AGENT,
         "URL of the agent, or of a proxy for it; python:FILE.py:CLASS; or openai:URL of a chat-completions API. "
         "Default: from the suite.",
-        None,
     )
-    binding: str | None = _agent(
-        types.one_of(*BINDINGS), "Protocol binding. Default: the first in the agent card.", None
-    )
+    binding: str | None = _agent(types.one_of(*BINDINGS), "Protocol binding. Default: the first in the agent card.")
     streaming: bool | None = _agent(types.SWITCH, "Use streaming. Default: if the agent card offers it.", None)
     dialects: tuple[str, ...] = _agent(
-        types.DIALECT_NAMES, f"Also read framework-specific tool-call formats: {', '.join(DIALECTS)}.", ()
+        types.DIALECT_NAMES, f"Also read framework-specific tool-call formats: {', '.join(DIALECTS)}."
     )
-    timeout: float | None = _agent(types.SECONDS, "Maximum time of a turn. Default: from the suite, or 300.", None)
+    timeout: float | None = _agent(types.SECONDS, "Maximum time of a turn. Default: from the suite, or 300.")
 
     def agent_defaults(self) -> AgentDefaults:
         """What takes precedence over the suite's `agent` block."""
@@ -210,15 +193,15 @@ class DrivenAgentOptions(AgentClientOptions):
 
 
 class RunOptions(SimulatedUserOptions, DrivenAgentOptions, PluginOption, ReportOptions, PrivacyOptions, StoreOption):
-    suite: tuple[str, ...] = option(types.SUITE_FILES, "Suite files or folders.", positional=True, repeatable=True)
+    suite: tuple[str, ...] = option(
+        types.SUITE_FILES, "Suite files or folders.", required=True, positional=True, repeatable=True
+    )
     concurrency: int | None = _agent(
-        types.CONCURRENCY, "Conversations to run concurrently. Default: from the suite, or 4.", None
+        types.CONCURRENCY, "Conversations to run concurrently. Default: from the suite, or 4."
     )
-    run: str | None = _run(
-        types.run_name("NAME"), "Name of the run. Default: the suite's name and the current time.", None
-    )
-    fail_fast: bool = _run(types.FLAG, "Begin no conversation after one that failed.", False)
-    resume: bool = _run(types.FLAG, "Resume the run named by --run; completed conversations are skipped.", False)
+    run: str | None = _run(types.run_name("NAME"), "Name of the run. Default: the suite's name and the current time.")
+    fail_fast: bool = _run(types.FLAG, "Begin no conversation after one that failed.")
+    resume: bool = _run(types.FLAG, "Resume the run named by --run; completed conversations are skipped.")
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -231,33 +214,35 @@ class RunOptions(SimulatedUserOptions, DrivenAgentOptions, PluginOption, ReportO
 
 
 class SendOptions(DrivenAgentOptions):
-    text: str = option(types.TEXT, "The message.", positional=True)
-    agent: str = _agent(types.AGENT, "URL of the agent, or as for `run`.")
-    conversation: str | None = option(types.NAME, "Id of the conversation (contextId) to continue.", None)
-    task: str | None = option(types.NAME, "Id of the task that waits for this message.", None)
+    text: str = option(types.TEXT, "The message.", required=True, positional=True)
+    agent: str = _agent(types.AGENT, "URL of the agent, or as for `run`.", required=True)
+    conversation: str | None = option(types.NAME, "Id of the conversation (contextId) to continue.")
+    task: str | None = option(types.NAME, "Id of the task that waits for this message.")
     output: str = option(types.one_of("text", "json"), "Output format.", "text")
 
 
 class InitOptions(DrivenAgentOptions):
     dir: Path = option(types.OUTPUT_DIRECTORY, "Directory for the files; created if it does not exist.", Path())
-    message: str | None = option(types.TEXT, "Message to send. Default: the first example in the agent card.", None)
+    message: str | None = option(types.TEXT, "Message to send. Default: the first example in the agent card.")
 
 
 class ValidateOptions(DrivenAgentOptions, PluginOption):
-    suite: tuple[str, ...] = option(types.SUITE_FILES, "Suite files or folders.", positional=True, repeatable=True)
-    format: str | None = option(types.one_of("suite", *_IMPORTED), "Suite file format; detected by default.", None)
+    suite: tuple[str, ...] = option(
+        types.SUITE_FILES, "Suite files or folders.", required=True, positional=True, repeatable=True
+    )
+    format: str | None = option(types.one_of("suite", *_IMPORTED), "Suite file format; detected by default.")
 
 
 class EvaluateOptions(TraceUrlOption, PluginOption, ReportOptions, RedactionOptions, StoredRunOptions):
     suite: tuple[str, ...] = _run(
-        types.ValueType(types.TEXTS.parse, "FILE", completes="file"),
+        replace(types.TEXTS, metavar="FILE", completes="file"),
         "Suite file with cases and evaluators, or a folder of them. Repeatable.",
+        required=True,
         repeatable=True,
     )
     simulation_file_path: str | None = _run(
         types.FILE,
         "Conversations (ArkSim's simulation.json) to store as a new run and score. Default: as in the configuration.",
-        None,
     )
     engine: Engine = option(
         types.one_of("in-process", "ray"),
@@ -268,8 +253,10 @@ class EvaluateOptions(TraceUrlOption, PluginOption, ReportOptions, RedactionOpti
 
 
 class WorkerOptions(PluginOption, RedactionOptions):
-    store: str = option(types.ValueType(types.parse_text, "URL"), "PostgreSQL database with the pending turns.")
-    suite: str | None = option(types.FILE, "Suite file with cases and evaluators, or a folder of them.", None)
+    store: str = option(
+        replace(types.TEXT, metavar="URL"), "PostgreSQL database with the pending turns.", required=True
+    )
+    suite: str | None = option(types.FILE, "Suite file with cases and evaluators, or a folder of them.")
     concurrency: int = option(
         types.CONCURRENCY, "Jobs to run concurrently, each of up to 50 turns. Raise it if judges are slow.", 4
     )
@@ -277,9 +264,9 @@ class WorkerOptions(PluginOption, RedactionOptions):
         types.SECONDS_FROM_1, "Heartbeat timeout, after which the jobs of a worker go to other workers.", 30.0
     )
     shutdown_timeout: float = option(types.SECONDS_OR_0, "Maximum time to finish running jobs after SIGTERM.", 20.0)
-    admin: str | None = option(types.ADDRESS, "Address of /healthz, /readyz and /metrics. Default: none.", None)
+    admin: str | None = option(types.ADDRESS, "Address of /healthz, /readyz and /metrics. Default: none.")
     admin_token: str | None = option(
-        types.TEXT, "Bearer token of /metrics. Required unless --admin is on loopback.", None, secret=True
+        types.TEXT, "Bearer token of /metrics. Required unless --admin is on loopback.", secret=True
     )
 
     def __post_init__(self) -> None:
@@ -295,7 +282,7 @@ class ExportOptions(StoredRunOptions):
 
 
 class EvaluatorsOptions(Options):
-    name: str | None = option(types.EVALUATOR, "Name of the evaluator to explain.", None, positional=True)
+    name: str | None = option(types.EVALUATOR, "Name of the evaluator to explain.", positional=True)
 
 
 class SchemaOptions(Options):
@@ -303,9 +290,9 @@ class SchemaOptions(Options):
 
 
 class ConvertOptions(PluginOption):
-    file: str = option(types.FILE, "File of ArkSim, google-adk, UiPath or Dokimos.", positional=True)
-    format: str | None = option(types.one_of(*_IMPORTED), "Format of FILE; detected by default.", None)
-    out: Path | None = option(types.OUTPUT_FILE, "File to write; must not exist. Default: standard output.", None)
+    file: str = option(types.FILE, "File of ArkSim, google-adk, UiPath or Dokimos.", required=True, positional=True)
+    format: str | None = option(types.one_of(*_IMPORTED), "Format of FILE; detected by default.")
+    out: Path | None = option(types.OUTPUT_FILE, "File to write; must not exist. Default: standard output.")
 
 
 class RunsOptions(StoreOption):
@@ -313,55 +300,49 @@ class RunsOptions(StoreOption):
 
 
 class ShowOptions(StoreOption):
-    name: str = option(types.STORED_NAME, "Name of a run, or id of a turn.", positional=True)
+    name: str = option(types.STORED_NAME, "Name of a run, or id of a turn.", required=True, positional=True)
     output: str = option(types.one_of("text", "json"), "Output format.", "text")
 
 
 class UiOptions(TraceUrlOption, PluginOption, StoreOption):
-    suite: str | None = _run(
-        types.FILE, "Suite file or folder whose cases are shown, and whose gates judge runs.", None
-    )
+    suite: str | None = _run(types.FILE, "Suite file or folder whose cases are shown, and whose gates judge runs.")
     port: int = option(types.PORT, "Port to listen on, on this machine only; 0: any free one.", 8082)
-    open: bool = option(types.FLAG, "Open the link in a browser.", False)
+    open: bool = option(types.FLAG, "Open the link in a browser.")
 
 
 class CompareOptions(StoreOption):
-    run_a: str = option(types.run_name("RUN_A"), "The earlier run.", positional=True)
-    run_b: str = option(types.run_name("RUN_B"), "The later run.", positional=True)
-    fail_on_regression: bool = option(types.FLAG, "Exit with 1 if RUN_B regressed.", False)
+    run_a: str = option(types.run_name("RUN_A"), "The earlier run.", required=True, positional=True)
+    run_b: str = option(types.run_name("RUN_B"), "The later run.", required=True, positional=True)
+    fail_on_regression: bool = option(types.FLAG, "Exit with 1 if RUN_B regressed.")
     format: str = option(types.one_of("text", "json", "markdown", "html"), "Output format.", "text")
-    report: Path | None = option(types.OUTPUT_DIRECTORY, "Directory for comparison.html.", None)
+    report: Path | None = option(types.OUTPUT_DIRECTORY, "Directory for comparison.html.")
 
 
 class RecordOptions(StoredRunOptions):
-    suite: str | None = option(types.FILE, "Suite to keep, except for the calls that it expects.", None)
-    out: Path | None = option(types.OUTPUT_FILE, "File to write; must not exist. Default: standard output.", None)
+    suite: str | None = option(types.FILE, "Suite to keep, except for the calls that it expects.")
+    out: Path | None = option(types.OUTPUT_FILE, "File to write; must not exist. Default: standard output.")
 
 
 class CheckOptions(AgentClientOptions):
-    url: str = option(types.AGENT, "URL of the agent.", positional=True)
+    url: str = option(types.AGENT, "URL of the agent.", required=True, positional=True)
     message: tuple[str, ...] = option(
         types.TEXTS,
         "Message that makes the agent call a tool. Repeatable. Default: an example from the agent card.",
-        (),
         repeatable=True,
     )
-    via: str | None = option(types.UPSTREAM, "Compare the agent with what a proxy at this URL shows.", None)
+    via: str | None = option(types.UPSTREAM, "Compare the agent with what a proxy at this URL shows.")
     card_key: str | None = option(
         types.FILE_OR_URL,
         "Public key (JWK, JWK Set or PEM) that must have signed the agent card. Default: the signature's `jku`, if "
         "it is on the agent's origin.",
-        None,
     )
     push_url: str | None = option(
-        types.URL,
-        "URL at which the agent reaches --push-listen. Default: push is checked on this machine only.",
-        None,
+        types.URL, "URL at which the agent reaches --push-listen. Default: push is checked on this machine only."
     )
     push_listen: str = option(types.ADDRESS, "Address to receive the agent's notifications on.", "127.0.0.1:0")
     timeout: float = option(types.SECONDS, "Maximum time of a response.", 120.0)
     format: str = option(types.one_of("text", "json", "junit"), "Output format.", "text")
-    out: Path | None = option(types.OUTPUT_FILE, "File to write the report to. Default: standard output.", None)
+    out: Path | None = option(types.OUTPUT_FILE, "File to write the report to. Default: standard output.")
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -374,4 +355,4 @@ class CheckOptions(AgentClientOptions):
 
 
 class DemoOptions(Options):
-    keep: bool = option(types.FLAG, "Leave the agent and the proxy running at the end.", False)
+    keep: bool = option(types.FLAG, "Leave the agent and the proxy running at the end.")

@@ -70,12 +70,19 @@ class Option:
         return did_you_mean(value, self.type.choices)
 
 
-def option(type: ValueType, help: str, default: Any = dataclasses.MISSING, **details: Any) -> Any:  # noqa: A002
-    """A dataclass field for an option; `details` are further fields of `Option`. Without default it is required."""
+def option(
+    type: ValueType,  # noqa: A002
+    help: str,  # noqa: A002
+    default: Any = dataclasses.MISSING,
+    *,
+    required: bool = False,
+    **details: Any,
+) -> Any:
+    """A dataclass field for an option; `details` are further fields of `Option`. `default`: by its type."""
     metadata = {"option": Option(type=type, help=help, **details)}
     if callable(default):
         return field(default_factory=default, metadata=metadata)
-    return field(default=default, metadata=metadata)
+    return field(default=type.unset if default is dataclasses.MISSING and not required else default, metadata=metadata)
 
 
 @dataclass_transform(frozen_default=True, kw_only_default=True)

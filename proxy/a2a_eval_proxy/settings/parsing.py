@@ -45,6 +45,8 @@ class ValueType:
     choices: tuple[str, ...] = ()
     completes: str = ""
     """What a shell completes if there are no choices: `file`, `dir`, RUN, EVALUATORS, CASE or TAG."""
+    unset: Any = None
+    """The value of an option that is not given, unless the option has a default."""
 
 
 def parse_text(value: Any) -> str:
@@ -274,12 +276,12 @@ def one_of(*choices: str) -> ValueType:
 
 
 TEXT = ValueType(parse_text, "TEXT")
-TEXTS = ValueType(_texts, "TEXT")
+TEXTS = ValueType(_texts, "TEXT", unset=())
 NAME = ValueType(parse_text, "NAME")
 EVALUATOR = ValueType(parse_text, "[NAME]", completes=EVALUATORS)
 STORED_NAME = run_name("RUN|TURN")
 FILE = ValueType(parse_text, "FILE", completes="file")
-SUITE_FILES = ValueType(_texts, "SUITE...", completes="file")
+SUITE_FILES = ValueType(_texts, "SUITE...", completes="file", unset=())
 STORE = ValueType(parse_text, "URL_OR_PATH", completes="file")
 FILE_OR_URL = ValueType(parse_text, "FILE_OR_URL", completes="file")
 OUTPUT_FILE = ValueType(_output_file, "FILE", completes="file")
@@ -302,16 +304,16 @@ PORT = _number_type("PORT", "a whole number from 0 to 65535", lambda number: 0 <
 PROCESSES = _number_type("N", "a whole number from 1 to 64", lambda number: 1 <= number <= 64, _whole)
 MEGABYTES = ValueType(COUNT.parse, "MB")
 CONCURRENCY = _number_type("N", "a whole number from 1 to 1000", lambda number: 1 <= number <= 1000, _whole)
-NAMES = ValueType(_names, "NAME,...")
-WEBHOOK_TARGETS = ValueType(_webhook_targets, "TARGET,...")
-DIALECT_NAMES = ValueType(_dialects, "NAME,...")
-HEADER_PAIRS = ValueType(_header_pairs, "NAME=VALUE,...")
-HEADERS = ValueType(_header_lines, "NAME:VALUE")
-UPSTREAM_HEADERS = ValueType(_upstream_headers, "NAME:VALUE")
-REDACTION_RULES = ValueType(parse_rules, "NAME[:ACTION],...")
-FLAG = ValueType(_switch, "")
+NAMES = ValueType(_names, "NAME,...", unset=())
+WEBHOOK_TARGETS = ValueType(_webhook_targets, "TARGET,...", unset=())
+DIALECT_NAMES = ValueType(_dialects, "NAME,...", unset=())
+HEADER_PAIRS = ValueType(_header_pairs, "NAME=VALUE,...", unset=())
+HEADERS = ValueType(_header_lines, "NAME:VALUE", unset=())
+UPSTREAM_HEADERS = ValueType(_upstream_headers, "NAME:VALUE", unset=())
+REDACTION_RULES = ValueType(parse_rules, "NAME[:ACTION],...", unset=())
+FLAG = ValueType(_switch, "", unset=False)
 """A flag without opposite."""
-SWITCH = ValueType(_switch, "")
+SWITCH = ValueType(_switch, "", unset=False)
 """A flag with an opposite: `--NAME / --no-NAME`."""
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 from urllib.parse import urlsplit
 
@@ -43,7 +44,7 @@ class StoreOption(Options):
 class PluginOption(Options):
     """Which code a suite may load."""
 
-    allow_plugins: bool = _run(types.SWITCH, "Let the suite load plug-ins from outside its directory.", False)
+    allow_plugins: bool = _run(types.SWITCH, "Let the suite load plug-ins from outside its directory.")
 
 
 class TraceUrlOption(Options):
@@ -53,7 +54,6 @@ class TraceUrlOption(Options):
         types.TRACE_URL,
         "Address of a trace in your tracing tool, such as http://jaeger:16686/trace/{trace_id}: the trace ids of turns "
         "become links to it.",
-        None,
     )
 
 
@@ -64,12 +64,10 @@ class RedactionOptions(Options):
         types.REDACTION_RULES,
         f"Redact matches of these detectors before turns are stored, judged or exported: {', '.join(DETECTORS)}. "
         "Default action: mask; append :hash or :drop for another. A config file may also have path and pattern rules.",
-        (),
     )
     redact_key: str | None = _privacy(
-        types.ValueType(types.parse_text, "KEY"),
+        replace(types.TEXT, metavar="KEY"),
         "Key for the action hash. ${VARIABLE} and ${file:PATH} are expanded.",
-        None,
         secret=True,
         references=True,
     )
@@ -79,7 +77,7 @@ class PrivacyOptions(RedactionOptions):
     """What is redacted, and what is not stored."""
 
     no_content: bool = _privacy(
-        types.FLAG, "Store only names, JSON structure and scores: no message text, no argument values.", False
+        types.FLAG, "Store only names, JSON structure and scores: no message text, no argument values."
     )
 
 
@@ -87,26 +85,26 @@ class Settings(TraceUrlOption, PluginOption, StoreOption, PrivacyOptions):
     """The settings of `serve`. Field names are the keys of the config file; flags and variables follow."""
 
     upstream: str = _agent(
-        types.UPSTREAM, "URL of the agent; grpc://HOST:PORT or grpcs://HOST:PORT for one that has only gRPC."
+        types.UPSTREAM,
+        "URL of the agent; grpc://HOST:PORT or grpcs://HOST:PORT for one that has only gRPC.",
+        required=True,
     )
     listen: str = _agent(types.ADDRESS, "Address to listen on for clients.", "127.0.0.1:8080")
     grpc: str | None = _agent(
-        types.ADDRESS, "Address to listen on for clients that speak gRPC (requires the extra [grpc]).", None
+        types.ADDRESS, "Address to listen on for clients that speak gRPC (requires the extra [grpc])."
     )
     transcode: bool = _agent(
         types.FLAG,
         "Offer an agent that has only gRPC over JSON-RPC and HTTP+JSON, on --listen (requires the extra [grpc]).",
-        False,
     )
     transcode_card: str | None = _agent(
         types.FILE,
         "Agent card (JSON or YAML) for --transcode, if the agent has no extended card. Every field is optional.",
-        None,
     )
     public_url: str | None = _agent(
-        types.URL, "URL at which clients reach the proxy. Default: derived from each request.", None
+        types.URL, "URL at which clients reach the proxy. Default: derived from each request."
     )
-    card_path: str | None = _agent(types.URL_PATH, "Path of the agent card, if not under /.well-known/.", None)
+    card_path: str | None = _agent(types.URL_PATH, "Path of the agent card, if not under /.well-known/.")
     negotiate: str = _agent(
         types.one_of("declared", "always", "never"),
         "When to request tool calls from the agent: if its card declares the extension, always, or never.",
@@ -116,30 +114,27 @@ class Settings(TraceUrlOption, PluginOption, StoreOption, PrivacyOptions):
         types.SWITCH, "Ignore tool calls in artifacts that do not list the extension's URI.", True
     )
     dialects: tuple[str, ...] = _agent(
-        types.DIALECT_NAMES, f"Also read framework-specific tool-call formats: {', '.join(DIALECTS)}.", ()
+        types.DIALECT_NAMES, f"Also read framework-specific tool-call formats: {', '.join(DIALECTS)}."
     )
     push: str | None = _agent(
         types.one_of("relay", "pass", "refuse"),
         "What to do with the webhooks that clients register: relay the agent's notifications, let them pass the proxy, "
         "or refuse webhooks. Default: relay with --push-url, else pass.",
-        None,
     )
     push_url: str | None = _agent(
-        types.URL, "URL at which the agent reaches --push-listen; it is given to the agent for webhooks.", None
+        types.URL, "URL at which the agent reaches --push-listen; it is given to the agent for webhooks."
     )
     push_listen: str = _agent(types.ADDRESS, "Address to receive the agent's notifications on.", DEFAULT_PUSH_LISTEN)
     push_allow: tuple[str, ...] = _agent(
         types.WEBHOOK_TARGETS,
         "Targets of webhooks that clients may register: public (any public address), host names (*.example.com: those "
         "below it), addresses, networks. Default: public.",
-        (),
     )
     push_retry: bool = _agent(
         types.SWITCH,
         "Store notifications before they are sent, and repeat them until their webhooks take them, for up to a day.",
-        False,
     )
-    suite: str | None = _run(types.FILE, "Suite file with cases and evaluators, or a folder of them.", None)
+    suite: str | None = _run(types.FILE, "Suite file with cases and evaluators, or a folder of them.")
     run: str = _run(types.NAME, "Name of the run. Default: serve- and the current time.", lambda: new_run_name("serve"))
     evaluate: bool = _run(types.SWITCH, "Score turns. Unscored turns stay pending for `worker` or `evaluate`.", True)
     otlp: str | None = _traces(
@@ -149,60 +144,57 @@ class Settings(TraceUrlOption, PluginOption, StoreOption, PrivacyOptions):
         no_flag="Do not receive OpenTelemetry traces over HTTP.",
     )
     otlp_grpc: str | None = _traces(
-        types.ADDRESS, "Address to receive OpenTelemetry traces on over gRPC (requires the extra [grpc]).", None
+        types.ADDRESS, "Address to receive OpenTelemetry traces on over gRPC (requires the extra [grpc])."
     )
-    otlp_forward: str | None = _traces(types.URL, "URL of a collector to forward all received telemetry to.", None)
+    otlp_forward: str | None = _traces(types.URL, "URL of a collector to forward all received telemetry to.")
     otlp_forward_headers: tuple[tuple[str, str], ...] = _traces(
-        types.HEADER_PAIRS, "Headers for that collector. ${VARIABLE} is expanded.", (), secret=True, references=True
+        types.HEADER_PAIRS, "Headers for that collector. ${VARIABLE} is expanded.", secret=True, references=True
     )
     expect_traces: bool = _traces(
-        types.SWITCH, "Wait for traces of every turn, even if the agent has not sent any yet.", False
+        types.SWITCH, "Wait for traces of every turn, even if the agent has not sent any yet."
     )
     trace_wait: float = _traces(types.SECONDS, "Time to wait for the agent's spans after a turn ends.", 6.0)
     conversation_attributes: tuple[str, ...] = _traces(
-        types.NAMES, "Span attributes that hold the A2A contextId, in addition to the standard ones.", ()
+        types.NAMES, "Span attributes that hold the A2A contextId, in addition to the standard ones."
     )
     admin: str = _admin(types.ADDRESS, "Address of the admin API and the metrics.", "127.0.0.1:8081")
     admin_token: str | None = _admin(
-        types.TEXT, "Bearer token of the admin API. Required unless its address is on loopback.", None, secret=True
+        types.TEXT, "Bearer token of the admin API. Required unless its address is on loopback.", secret=True
     )
     allow_hosts: tuple[str, ...] = _admin(
-        types.NAMES, "Host names to accept in the headers Host and Origin, in addition to the proxy's own.", ()
+        types.NAMES, "Host names to accept in the headers Host and Origin, in addition to the proxy's own."
     )
     log_level: str = _admin(
         types.one_of("debug", "info", "warning", "error"), "Minimum level of messages logged to stderr.", "info"
     )
-    quiet: bool = _admin(types.FLAG, "Do not print a line for each turn.", False)
+    quiet: bool = _admin(types.FLAG, "Do not print a line for each turn.")
     tls_cert: str | None = _tls(
-        types.FILE, "Certificate chain (PEM) for serving clients over HTTPS. Reloaded when the file changes.", None
+        types.FILE, "Certificate chain (PEM) for serving clients over HTTPS. Reloaded when the file changes."
     )
-    tls_key: str | None = _tls(types.FILE, "Private key (PEM) of --tls-cert.", None)
-    tls_key_password: str | None = _tls(types.TEXT, "Password of --tls-key, if encrypted.", None, secret=True)
-    tls_client_ca: str | None = _tls(
-        types.FILE, "Accept only clients with a certificate from these authorities (PEM).", None
-    )
+    tls_key: str | None = _tls(types.FILE, "Private key (PEM) of --tls-cert.")
+    tls_key_password: str | None = _tls(types.TEXT, "Password of --tls-key, if encrypted.", secret=True)
+    tls_client_ca: str | None = _tls(types.FILE, "Accept only clients with a certificate from these authorities (PEM).")
     push_tls_cert: str | None = _tls(
-        types.FILE, "Certificate chain (PEM) for HTTPS on --push-listen. Reloaded when the file changes.", None
+        types.FILE, "Certificate chain (PEM) for HTTPS on --push-listen. Reloaded when the file changes."
     )
-    push_tls_key: str | None = _tls(types.FILE, "Private key (PEM) of --push-tls-cert.", None)
-    push_tls_key_password: str | None = _tls(types.TEXT, "Password of --push-tls-key, if encrypted.", None, secret=True)
+    push_tls_key: str | None = _tls(types.FILE, "Private key (PEM) of --push-tls-cert.")
+    push_tls_key_password: str | None = _tls(types.TEXT, "Password of --push-tls-key, if encrypted.", secret=True)
     upstream_ca: str | None = _tls(
-        types.FILE, "Authorities (PEM) to trust for the agent's certificate, instead of the system's.", None
+        types.FILE, "Authorities (PEM) to trust for the agent's certificate, instead of the system's."
     )
-    upstream_cert: str | None = _tls(types.FILE, "Certificate chain (PEM) to present to the agent.", None)
-    upstream_key: str | None = _tls(types.FILE, "Private key (PEM) of --upstream-cert.", None)
-    upstream_key_password: str | None = _tls(types.TEXT, "Password of --upstream-key, if encrypted.", None, secret=True)
+    upstream_cert: str | None = _tls(types.FILE, "Certificate chain (PEM) to present to the agent.")
+    upstream_key: str | None = _tls(types.FILE, "Private key (PEM) of --upstream-cert.")
+    upstream_key_password: str | None = _tls(types.TEXT, "Password of --upstream-key, if encrypted.", secret=True)
     upstream_header: tuple[tuple[str, str], ...] = _tls(
         types.UPSTREAM_HEADERS,
         "Header to send to the agent, replacing the client's. ${VARIABLE} and ${file:PATH} are expanded. Repeatable.",
-        (),
         secret=True,
         references=True,
         repeatable=True,
     )
-    retain_days: float | None = _privacy(types.DAYS, "Delete turns this long after they end. Default: never.", None)
+    retain_days: float | None = _privacy(types.DAYS, "Delete turns this long after they end. Default: never.")
     retain_mb: int | None = _privacy(
-        types.MEGABYTES, "Delete the oldest turns when the store is larger than this. Default: never.", None
+        types.MEGABYTES, "Delete the oldest turns when the store is larger than this. Default: never."
     )
     turn_timeout: float = _limit(
         types.SECONDS,
@@ -211,7 +203,7 @@ class Settings(TraceUrlOption, PluginOption, StoreOption, PrivacyOptions):
     )
     connect_timeout: float = _limit(types.SECONDS, "Maximum time to connect to the agent.", 10.0)
     response_timeout: float | None = _limit(
-        types.SECONDS, "Maximum time without data from the agent. Default: no limit.", None
+        types.SECONDS, "Maximum time without data from the agent. Default: no limit."
     )
     drain_delay: float = _limit(
         types.SECONDS_OR_0, "Time after SIGTERM to keep accepting requests, while /readyz returns 503.", 0.0

@@ -15,11 +15,11 @@ from click.testing import CliRunner
 
 
 class ProbeOptions(Options):
-    suite: str = option(types.ValueType(types.parse_text, "SUITE"), "The suite.", positional=True)
-    report_to: str = option(types.TEXT, "Where to report.")
-    header: tuple[tuple[str, str], ...] = option(types.HEADERS, "A header.", (), repeatable=True, secret=True)
+    suite: str = option(types.ValueType(types.parse_text, "SUITE"), "The suite.", required=True, positional=True)
+    report_to: str = option(types.TEXT, "Where to report.", required=True)
+    header: tuple[tuple[str, str], ...] = option(types.HEADERS, "A header.", repeatable=True, secret=True)
     fast: bool | None = option(types.SWITCH, "Whether to be fast.", None)
-    once: bool = option(types.FLAG, "Run once.", False)
+    once: bool = option(types.FLAG, "Run once.")
     count: int = option(types.COUNT, "How many.", 1)
     mode: str = option(types.one_of("shallow", "thorough"), "How.", "shallow")
     address: str | None = option(types.ADDRESS_OR_OFF, "Where.", "127.0.0.1:1", no_flag="Nowhere.")
