@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import Field, dataclass, field, fields, replace
 from functools import partial
 from statistics import fmean
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeAlias
 
 from a2a_tool_capture.models import Severity
 
@@ -58,9 +58,12 @@ def _without_scores(gate: str, metric: str) -> Reason:
 # ── gates on a metric: each is a rule and a field of `Gate` ─────────────────────────────────────────────────────
 
 
+Reached: TypeAlias = tuple[float | None, Iterable[Reason]]
+"""The value that a run reached, None if nothing was measured, and why a limit is not met."""
+
+
 def _rule(
-    reasons: Callable[..., Iterable[Reason]],
-    actual: Callable[..., float | None],
+    reached: Callable[..., Reached],
     label: Callable[[Any], str] | None = None,
     *,
     parts: Callable[[Any], Iterable[Any]] = lambda limit: [limit],
@@ -68,11 +71,11 @@ def _rule(
 ) -> dict[str, Any]:
     """The metadata of a gate's field.
 
-    `reasons` returns why a limit is not met, `actual` the value that is compared with it, `label` describes the limit
-    in reports (default: name ≥ limit), `parts` splits it into limits that are reported one by one, and `fits` raises
-    FieldError for a limit that results of an evaluator cannot decide.
+    `reached` compares a limit with results, `label` describes the limit in reports (default: name ≥ limit), `parts`
+    splits it into limits that are reported one by one, and `fits` raises FieldError for a limit that results of an
+    evaluator cannot decide.
     """
-    return {"reasons": reasons, "actual": actual, "label": label, "parts": parts, "fits": fits}
+    return {"reached": reached, "label": label, "parts": parts, "fits": fits}
 
 
 def _value_text(value: float) -> str:
@@ -100,10 +103,9 @@ def _checks(gate: Gate | RunGates, metric: str | None, *given: Any) -> Iterator[
         rule = item.metadata
         for limit in rule["parts"](whole):
             label = rule["label"](limit) if rule["label"] else f"{item.name.replace('_', ' ')} ≥ {_value_text(limit)}"
-            reasons = tuple(rule["reasons"](limit, *given))
-            actual = rule["actual"](limit, *given)
-            text = _actual_text(actual, limit)
-            yield GateCheck(metric, item.name, label, limit, actual, text, not reasons, reasons)
+            actual, found = rule["reached"](limit, *given)
+            reasons = tuple(found)
+            yield GateCheck(metric, item.name, label, limit, actual, _actual_text(actual, limit), not reasons, reasons)
 
 
 def _limits(gate: Gate | RunGates) -> Iterator[tuple[Field[Any], Any]]:
@@ -113,49 +115,49 @@ def _limits(gate: Gate | RunGates) -> Iterator[tuple[Field[Any], Any]]:
             yield item, limit
 
 
-def _low_mean(limit: float, metric: str, measured: Measured) -> Iterator[Reason]:
+def _mean_of(limit: float, metric: str, measured: Measured) -> Reached:
     if (mean := _mean(measured)) is None:
-        yield _without_scores("mean", metric)
-    elif mean < limit:
-        yield Reason("below_mean", f"{metric}: mean {_below(mean, limit)}", metric)
+        return None, [_without_scores("mean", metric)]
+    return mean, [Reason("below_mean", f"{metric}: mean {_below(mean, limit)}", metric)] if mean < limit else []
 
 
-def _conversation_means(measured: Measured) -> list[tuple[Outcome, float]]:
-    """The mean of each conversation with scores, by its first outcome."""
+def _least_conversation_mean(limit: float, metric: str, measured: Measured) -> Reached:
     by_conversation = grouped((outcome.conversation, (outcome, result)) for outcome, result in measured)
-    means = ((results[0][0], _mean(results)) for results in by_conversation.values())
-    return [(first, mean) for first, mean in means if mean is not None]
-
-
-def _low_conversation_mean(limit: float, metric: str, measured: Measured) -> Iterator[Reason]:
-    means = _conversation_means(measured)
+    of_each = ((results[0][0], _mean(results)) for results in by_conversation.values())
+    means = [(first, mean) for first, mean in of_each if mean is not None]
     if not means:
-        yield _without_scores("conversation_mean", metric)
-    for first, mean in means:
-        if mean < limit:
-            message = f"{first.conversation}: {metric}: mean {_below(mean, limit)}"
-            yield Reason("below_conversation_mean", message, metric, first.conversation, first.case_id)
+        return None, [_without_scores("conversation_mean", metric)]
+    reasons = [
+        Reason(
+            "below_conversation_mean",
+            f"{first.conversation}: {metric}: mean {_below(mean, limit)}",
+            metric,
+            first.conversation,
+            first.case_id,
+        )
+        for first, mean in means
+        if mean < limit
+    ]
+    return min(mean for _, mean in means), reasons
 
 
-def _pass_rate(measured: Measured) -> float | None:
-    """None without an evaluator that has a threshold."""
+def _pass_rate(limit: float, metric: str, measured: Measured) -> Reached:
     verdicts = [result.passed for _, result in measured if result.passed is not None]
-    return sum(verdicts) / len(verdicts) if verdicts else None
-
-
-def _low_pass_rate(limit: float, metric: str, measured: Measured) -> Iterator[Reason]:
-    if (rate := _pass_rate(measured)) is None:
+    if not verdicts:
         message = f"{metric}: the gate pass_rate needs an evaluator with a threshold"
-        yield Reason("unmeasured", message, metric)
-    elif rate < limit:
-        yield Reason("below_pass_rate", f"{metric}: pass rate {_below(rate, limit)}", metric)
+        return None, [Reason("unmeasured", message, metric)]
+    rate = fmean(verdicts)
+    below = [Reason("below_pass_rate", f"{metric}: pass rate {_below(rate, limit)}", metric)]
+    return rate, below if rate < limit else []
 
 
-def _forbidden_labels(labels: Sequence[str], metric: str, measured: Measured) -> Iterator[Reason]:
-    for outcome, result in measured:
-        if result.label in labels:
-            message = f"{outcome.where}: {metric} is {result.label!r}: {result.reason}"
-            yield reason_of("forbidden_label", message, outcome, metric)
+def _forbidden_labels(labels: Sequence[str], metric: str, measured: Measured) -> Reached:
+    reasons = [
+        reason_of("forbidden_label", f"{outcome.where}: {metric} is {result.label!r}: {result.reason}", outcome, metric)
+        for outcome, result in measured
+        if result.label in labels
+    ]
+    return len(reasons), reasons
 
 
 def _on_scale(evaluator: EvaluatorBase, limit: float) -> None:
@@ -179,32 +181,22 @@ class Gate(Declared):
     In a suite a number alone is the `mean`.
     """
 
-    mean: Number | None = field(
-        default=None, metadata=_rule(_low_mean, lambda _limit, _metric, measured: _mean(measured), fits=_on_scale)
-    )
+    mean: Number | None = field(default=None, metadata=_rule(_mean_of, fits=_on_scale))
     """The lowest accepted mean over the run."""
     conversation_mean: Number | None = field(
         default=None,
         metadata=_rule(
-            _low_conversation_mean,
-            lambda _limit, _metric, measured: min((mean for _, mean in _conversation_means(measured)), default=None),
+            _least_conversation_mean,
             lambda limit: f"mean of each conversation ≥ {_value_text(limit)}",
             fits=_on_scale,
         ),
     )
     """The lowest accepted mean within each conversation."""
-    pass_rate: Share | None = field(
-        default=None, metadata=_rule(_low_pass_rate, lambda _limit, _metric, measured: _pass_rate(measured))
-    )
+    pass_rate: Share | None = field(default=None, metadata=_rule(_pass_rate))
     """The lowest accepted share of results that pass their evaluator's threshold, 0 to 1."""
     forbid: Texts = field(
         default=(),
-        metadata=_rule(
-            _forbidden_labels,
-            lambda labels, _metric, measured: sum(result.label in labels for _, result in measured),
-            lambda labels: f"never {', '.join(labels)}",
-            fits=_known_labels,
-        ),
+        metadata=_rule(_forbidden_labels, lambda labels: f"never {', '.join(labels)}", fits=_known_labels),
     )
     """Labels that no result may have."""
 
@@ -243,50 +235,38 @@ class Gate(Declared):
 # ── gates on the run: each is a rule and a field of `RunGates` ──────────────────────────────────────────────────
 
 
-def _many_findings(limits: Mapping[Severity, int], outcomes: Sequence[Outcome]) -> Iterator[Reason]:
-    found = Counter(severity for outcome in outcomes for severity in outcome.findings)
-    for severity, most in limits.items():
-        if found[severity] > most:
-            message = f"{found[severity]} findings of severity {severity}, the maximum is {most}"
-            yield Reason("too_many_findings", message)
+def _findings_of(limits: Mapping[Severity, int], outcomes: Sequence[Outcome]) -> Reached:
+    found = Counter(severity for outcome in outcomes for severity in outcome.findings if severity in limits)
+    reasons = [
+        Reason("too_many_findings", f"{found[severity]} findings of severity {severity}, the maximum is {most}")
+        for severity, most in limits.items()
+        if found[severity] > most
+    ]
+    return found.total(), reasons
 
 
-def _findings_of(limits: Mapping[Severity, int], outcomes: Sequence[Outcome]) -> int:
-    return sum(severity in limits for outcome in outcomes for severity in outcome.findings)
-
-
-def _captured_share(outcomes: Sequence[Outcome]) -> float | None:
-    """None if no outcome expects tool calls."""
+def _captured_share(limit: float, outcomes: Sequence[Outcome]) -> Reached:
     expecting = [outcome.captured for outcome in outcomes if outcome.captured is not None]
-    return sum(expecting) / len(expecting) if expecting else None
+    if not expecting:
+        return None, [Reason("unmeasured", "captured: the gate needs expected tool calls, but the suite expects none")]
+    share = fmean(expecting)
+    message = f"tool calls were captured in {share:g} of the turns and conversations that expect them, below {limit:g}"
+    return share, [Reason("below_captured", message)] if share < limit else []
 
 
-def _few_captured(limit: float, outcomes: Sequence[Outcome]) -> Iterator[Reason]:
-    if (share := _captured_share(outcomes)) is None:
-        yield Reason("unmeasured", "captured: the gate needs expected tool calls, but the suite expects none")
-    elif share < limit:
-        expected = "of the turns and conversations that expect them"
-        yield Reason("below_captured", f"tool calls were captured in {share:g} {expected}, below {limit:g}")
-
-
-def _passed_share(outcomes: Sequence[Outcome]) -> float | None:
-    """The share of scored conversations that pass, without those that the simulated user spoilt; None without any."""
+def _passed_share(limit: float, outcomes: Sequence[Outcome]) -> Reached:
+    """Of scored conversations, without those that the simulated user spoilt."""
     spoilt = {outcome.conversation for outcome in outcomes if outcome.spoilt}
     turns = grouped((outcome.conversation, _statuses(outcome)) for outcome in outcomes)
     found = (frozenset().union(*statuses) for conversation, statuses in turns.items() if conversation not in spoilt)
     passed = [statuses.isdisjoint((Status.FAILED, Status.ERRORED)) for statuses in found if statuses]
-    return sum(passed) / len(passed) if passed else None
-
-
-def _few_passed(limit: float, outcomes: Sequence[Outcome]) -> Iterator[Reason]:
-    rate = _passed_share(outcomes)
-    if rate is None and outcomes:
-        spoilt = any(outcome.spoilt for outcome in outcomes)
-        why = "the simulated user spoilt every conversation" if spoilt else "no conversation was scored"
-        code = CALLS_UNSEEN if any(outcome.unseen for outcome in outcomes) else "unmeasured"
-        yield Reason(code, f"pass rate: {why}")
-    if rate is not None and rate < limit:
-        yield Reason("below_pass_rate", f"pass rate of conversations {_below(rate, limit)}")
+    if passed:
+        rate = fmean(passed)
+        below = [Reason("below_pass_rate", f"pass rate of conversations {_below(rate, limit)}")]
+        return rate, below if rate < limit else []
+    why = "the simulated user spoilt every conversation" if spoilt else "no conversation was scored"
+    code = CALLS_UNSEEN if any(outcome.unseen for outcome in outcomes) else "unmeasured"
+    return None, [Reason(code, f"pass rate: {why}")] if outcomes else []
 
 
 def _statuses(outcome: Outcome) -> frozenset[Status]:
@@ -318,7 +298,6 @@ class RunGates(Declared):
     findings: Annotated[Mapping[Severity, int], _FINDINGS] = field(
         default_factory=dict,
         metadata=_rule(
-            _many_findings,
             _findings_of,
             lambda limits: ", ".join(f"findings of severity {name} ≤ {most:,}" for name, most in limits.items()),
             parts=lambda limits: [{severity: most} for severity, most in limits.items()],
@@ -327,20 +306,12 @@ class RunGates(Declared):
     """The maximum number of findings of each severity over all turns."""
     captured: Share | None = field(
         default=None,
-        metadata=_rule(
-            _few_captured,
-            lambda _limit, outcomes: _captured_share(outcomes),
-            lambda limit: f"tool calls captured where expected ≥ {_value_text(limit)}",
-        ),
+        metadata=_rule(_captured_share, lambda limit: f"tool calls captured where expected ≥ {_value_text(limit)}"),
     )
     """The lowest accepted share, 0 to 1, of turns and conversations expecting tool calls in which any was captured."""
     pass_rate: Share | None = field(
         default=None,
-        metadata=_rule(
-            _few_passed,
-            lambda _limit, outcomes: _passed_share(outcomes),
-            lambda limit: f"pass rate of conversations ≥ {_value_text(limit)}",
-        ),
+        metadata=_rule(_passed_share, lambda limit: f"pass rate of conversations ≥ {_value_text(limit)}"),
     )
     """The lowest accepted share, 0 to 1, of scored conversations that pass; replaces "every result must pass"."""
 

@@ -3,13 +3,14 @@ cannot be met, cases without evaluators, misspelt placeholders."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import fields
 
 from ..evaluator import EvaluatorBase, Scope, is_built_in
+from ..grouping import grouped
 from ..matching import placeholders
 from ..metrics.external import External
-from ..model import EXPECT_KEYS
+from ..model import EXPECT_KEYS, ExpectedCall
 from ..options import or_known
 from .model import Case, Expectation, Suite
 
@@ -26,22 +27,18 @@ def unused_expectations(suite: Suite) -> list[str]:
 
     Cases with evaluators of plug-ins get no warnings: such evaluators may read anything.
     """
-    unused: dict[str, dict[str, None]] = {key: {} for key in READ_BY}
-    scopes: tuple[Scope, ...] = ("turn", "conversation")
-    shared = {scope: _names(suite, scope, None) for scope in scopes}
-    for case in suite.cases:
-        for scope, of_suite in shared.items():
-            names = of_suite if case.evaluators is None else _names(suite, scope, case)
-            if names is None:
-                continue
-            expects = [turn.expect for turn in case.turns] if scope == "turn" else [case.expect]
-            for key, evaluators in READ_BY.items():
-                if names.isdisjoint(evaluators) and any(getattr(expect, key) is not None for expect in expects):
-                    unused[key][case.id] = None
+    unused = grouped(
+        (key, case.id)
+        for case, scope, evaluators in _scored(suite)
+        if all(is_built_in(type(item)) and type(item) is not External for item in evaluators)
+        for key, readers in READ_BY.items()
+        if not any(item.name in readers for item in evaluators)
+        if any(getattr(expect, key) is not None for expect in _expectations(case, scope))
+    )
     return [
-        f"{key} is expected in {_cases(list(cases))}, but no evaluator reads it (add {_either(READ_BY[key])})"
-        for key, cases in unused.items()
-        if cases
+        f"{key} is expected in {_cases(unused[key])}, but no evaluator reads it (add {_either(READ_BY[key])})"
+        for key in READ_BY
+        if key in unused
     ]
 
 
@@ -51,11 +48,13 @@ def missing_inputs(suite: Suite) -> list[str]:
     A case without an expectation that others give is named only if it expects nothing else: a suite may have cases for
     calls and cases for answers.
     """
-    found: dict[tuple[str, str], list[str]] = {}
-    given = {metric for metric, _, missing in _inputs(suite) if missing is None}
-    for metric, case, missing in _inputs(suite):
-        if missing and not (metric in given and "expect." in missing and _expects(case)):
-            found.setdefault((metric, missing), []).append(case.id)
+    inputs = list(_inputs(suite))
+    given = {metric for metric, _, missing in inputs if missing is None}
+    found = grouped(
+        ((metric, missing), case.id)
+        for metric, case, missing in inputs
+        if missing and not (metric in given and "expect." in missing and _expects(case))
+    )
     return [f"{metric} skips {_cases(ids)}: {missing}" for (metric, missing), ids in found.items()]
 
 
@@ -83,15 +82,17 @@ def unknown_gates(suite: Suite) -> list[str]:
 
 def unknown_placeholders(suite: Suite) -> list[str]:
     """A warning for each key of expected arguments that may be a misspelt placeholder, with its cases."""
-    found: dict[str, dict[str, None]] = {}
-    for case in suite.cases:
-        for expect in (case.expect, *(turn.expect for turn in case.turns)):
-            values = [[call.to_dict() for call in expect.tool_calls or ()], expect.response]
-            for key in sorted(set().union(*map(placeholders.unknown_placeholders, values))):
-                found.setdefault(key, {})[case.id] = None
+    found = grouped(
+        (key, case.id)
+        for case in suite.cases
+        for expect in (case.expect, *_expectations(case, "turn"))
+        for key in sorted(
+            placeholders.unknown_placeholders([*map(ExpectedCall.to_dict, expect.tool_calls or ()), expect.response])
+        )
+    )
     known = placeholders.PLACEHOLDERS
     return [
-        f"{key} in {_cases(list(cases))} is no placeholder{or_known(key, known)}; it is compared as data"
+        f"{key} in {_cases(cases)} is no placeholder{or_known(key, known)}; it is compared as data"
         for key, cases in found.items()
     ]
 
@@ -106,12 +107,22 @@ def unscored_cases(suite: Suite) -> list[str]:
 
 def _inputs(suite: Suite) -> Iterator[tuple[str, Case, str | None]]:
     """The metric of each evaluator with each case that it scores, and which input is missing there, if any."""
+    for case, scope, evaluators in _scored(suite):
+        for item in evaluators:
+            yield item.metric, case, _missing(item, scope, case)
+
+
+def _scored(suite: Suite) -> Iterator[tuple[Case, Scope, list[EvaluatorBase]]]:
+    """Each case with the evaluators of its turns, and with those of the whole conversation."""
     scopes: tuple[Scope, ...] = ("turn", "conversation")
     shared = {scope: suite.build_evaluators(scope) for scope in scopes}
     for case in suite.cases:
         for scope, of_suite in shared.items():
-            for item in of_suite if case.evaluators is None else suite.build_evaluators(scope, case):
-                yield item.metric, case, _missing(item, scope, case)
+            yield case, scope, of_suite if case.evaluators is None else suite.build_evaluators(scope, case)
+
+
+def _expectations(case: Case, scope: Scope) -> list[Expectation]:
+    return [case.expect] if scope == "conversation" else [turn.expect for turn in case.turns]
 
 
 def _missing(evaluator: EvaluatorBase, scope: Scope, case: Case) -> str | None:
@@ -120,7 +131,7 @@ def _missing(evaluator: EvaluatorBase, scope: Scope, case: Case) -> str | None:
     What only a run gives, such as the answer, is no input of a case.
     """
     whole = case.conversation_case(())
-    expects = [case.expect] if scope == "conversation" else [turn.expect for turn in case.turns]
+    expects = _expectations(case, scope)
     keys = [key for key, readers in READ_BY.items() if evaluator.name in readers]
     for name in dict.fromkeys((*(EXPECT_KEYS.get(need, need) for need in evaluator.needs), *keys)):
         if name in _OF_A_CASE and getattr(whole, name) is None:
@@ -134,18 +145,13 @@ def _missing(evaluator: EvaluatorBase, scope: Scope, case: Case) -> str | None:
 
 
 def _expects(case: Case) -> bool:
-    return any(expect != Expectation() for expect in (case.expect, *(turn.expect for turn in case.turns)))
+    return any(expect != Expectation() for expect in (case.expect, *_expectations(case, "turn")))
 
 
-def _names(suite: Suite, scope: Scope, case: Case | None) -> frozenset[str] | None:
-    """The evaluators' names; None if one is from a plug-in."""
-    evaluators = suite.build_evaluators(scope, case)
-    ours = all(is_built_in(type(item)) and type(item) is not External for item in evaluators)
-    return frozenset(item.name for item in evaluators) if ours else None
-
-
-def _cases(ids: list[str]) -> str:
-    return f"case {ids[0]}" + (f" and {len(ids) - 1} more" if len(ids) > 1 else "")
+def _cases(ids: Iterable[str]) -> str:
+    """The first case, and how many others."""
+    first, *others = dict.fromkeys(ids)
+    return f"case {first}" + (f" and {len(others)} more" if others else "")
 
 
 def _either(names: tuple[str, ...]) -> str:
