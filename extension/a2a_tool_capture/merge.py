@@ -55,6 +55,8 @@ class TaskMerger:
         """The same; None until one was seen since `begin_turn`."""
         self.snapshot_seen = False
         """Whether a Task with artifacts came after anything was streamed, or a Task was all there was."""
+        self.turn_snapshot_seen = False
+        """The same since `begin_turn`."""
         self._require_artifact_uri = require_artifact_uri
         self._dialects = DialectReader(dialects) if dialects else None
         self.growth = 0
@@ -111,6 +113,7 @@ class TaskMerger:
         self._earlier_bytes = self._turn.size
         self._status_text = self._message_text = ""
         self.turn_state = None
+        self.turn_snapshot_seen = False
         self._findings.clear()
         self._shown.clear()
 
@@ -271,7 +274,8 @@ class TaskMerger:
                 self._place(artifact_id, artifact)
             else:  # two artifacts of a snapshot share an id: both are there, so both count
                 self._extend(artifact_id, known, artifact)
-        self.snapshot_seen = self.snapshot_seen or streamed or bool(artifacts)
+        if streamed or artifacts:
+            self.snapshot_seen = self.turn_snapshot_seen = True
         if before and (self._shown or new_calls(before, self.tool_calls)):
             self._shown = [*before, *new_calls(self._shown, before)][:MAX_CALLS]
 

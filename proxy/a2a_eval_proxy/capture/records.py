@@ -144,8 +144,8 @@ class TaskRecord:
     forgotten: bool = False
     learned: bool = False
     """Whether earlier turns were learned from the store, which may lack one."""
-    incomplete: bool = False
-    """Whether the last of them lacks its end: its calls may come with the next turn."""
+    earlier_unknown: bool = False
+    """Whether calls of earlier turns are not known: a Task may show them in the next turn, or in a later one."""
 
     @property
     def size(self) -> int:
@@ -189,8 +189,8 @@ class TaskRecord:
         calls = [call for turn in elsewhere for call in turn.tool_calls]
         self.merger.know_earlier(calls, [turn.response_text for turn in elsewhere])
         self.captured += [turn.turn_id for turn in elsewhere]
-        if elsewhere and any(finding.code == INCOMPLETE for finding in elsewhere[-1].findings):
-            self.incomplete = True
+        for turn in elsewhere:
+            self.earlier_unknown = _leaves_unknown(turn, self.earlier_unknown)
         if history.open is not None and self.open is None and history.open.turn_id not in self.captured:
             self.merger.begin_turn()
             self.merger.restore(history.open.tool_calls, history.open.response_text)
@@ -207,7 +207,7 @@ class TaskRecord:
         self.open, self.opener, self.touched_at = open_turn, opener, now
         self.captured.append(open_turn.turn.turn_id)
         self.status_before, self.followed = self.status, False
-        if self.incomplete:
+        if self.earlier_unknown:
             self.miss(open_turn.turn)
         self.notified.clear()  # they join again, with what is known by then
         for stream in self.streams:
@@ -298,14 +298,15 @@ class TaskRecord:
         turn = open_turn.turn
         if self.opener is not None and not self.task_id:
             turn.findings += self.opener.findings
-        self.incomplete = incomplete is not None
         if incomplete is not None:
             turn.findings.append(incomplete_because(incomplete))
         fill(turn, self.merger)
         if turn.findings:
+            unknown = EARLIER_UNKNOWN in turn.findings
+            self.earlier_unknown = _leaves_unknown(turn, unknown)
+            if unknown and turn.capture.snapshot_seen:
+                self.learned = False  # whatever was missing is in that Task
             irrelevant = [mark.finding for mark in unread] if turn.tool_calls else [EARLIER_UNKNOWN]
-            if turn.tool_calls and EARLIER_UNKNOWN in turn.findings:
-                self.learned = False  # whatever was missing is among these
             turn.findings[:] = [finding for finding in turn.findings if finding not in irrelevant]
         return turn
 
@@ -414,6 +415,15 @@ def incomplete_because(why: str) -> Finding:
     return Finding(INCOMPLETE, f"the turn was closed before it was complete: {why}", Severity.WARNING)
 
 
+def _leaves_unknown(turn: Turn, unknown: bool) -> bool:
+    """Whether calls up to the end of a turn are not known, given whether those before it are `unknown`.
+
+    A Task shows those of before, and is the only thing that does; a turn without its end may have made more.
+    """
+    codes = {finding.code for finding in turn.findings}
+    return INCOMPLETE in codes or ((unknown or EARLIER_UNKNOWN.code in codes) and not turn.capture.snapshot_seen)
+
+
 def fill(turn: Turn, merger: TaskMerger) -> None:
     """Set what the merged view shows: task, conversation, state, text, calls and findings."""
     turn.task_id = merger.task_id or turn.task_id
@@ -421,6 +431,6 @@ def fill(turn: Turn, merger: TaskMerger) -> None:
     turn.state = merger.turn_state or turn.state
     turn.response_text = merger.response_text
     turn.tool_calls = calls = merger.turn_tool_calls
-    turn.capture.snapshot_seen = merger.snapshot_seen
+    turn.capture.snapshot_seen = merger.turn_snapshot_seen
     turn.capture.protocol_only = len(calls)
     turn.findings += merger.findings_with(calls)

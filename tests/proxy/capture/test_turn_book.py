@@ -258,6 +258,28 @@ def test_a_turn_that_the_store_lost_is_noticed_by_the_messages_of_the_task() -> 
     assert [finding.code for finding in list(shared.turns.values())[1].findings] == ["earlier_calls_unknown"]
 
 
+@pytest.mark.parametrize("restarted", [False, True])
+def test_calls_of_a_turn_without_its_end_are_unknown_until_a_task_shows_them(restarted: bool) -> None:
+    shared = Shared()
+    wire = shared.process(1)
+    wire.answers(wire.sends(), task("WORKING"))  # and nobody sees its end
+    made = [artifact("unseen", "unseen")]
+    for number, streamed in enumerate((True, True, False, False), start=2):
+        if restarted:
+            wire = shared.process(number)
+        made.append(artifact(f"a{number}", f"call{number}"))
+        sent = wire.sends("t")
+        if streamed:
+            wire.streams(sent, says("WORKING"), gives(made[-1]), says("INPUT_REQUIRED"))
+            wire.ends(sent)
+        else:
+            wire.answers(sent, task("INPUT_REQUIRED", *made))
+        wire.told()
+    codes = [[finding.code for finding in turn.findings] for turn in shared.turns.values()]
+    assert shared.in_order() == [[], ["call2"], ["call3"], ["unseen", "call4"], ["call5"]]
+    assert codes == [["incomplete"], *[["earlier_calls_unknown"]] * 3, []]
+
+
 # ── several processes ───────────────────────────────────────────────────────────────────────────────────────
 
 
