@@ -113,9 +113,9 @@ class Turn:
             "status": self.status,
             "user_text": self.user_text,
             "response_text": self.response_text,
-            "started_at": _rfc3339(self.started_at),
-            "first_event_at": _rfc3339(self.first_event_at),
-            "ended_at": _rfc3339(self.ended_at),
+            "started_at": rfc3339_at(self.started_at),
+            "first_event_at": rfc3339_at(self.first_event_at),
+            "ended_at": rfc3339_at(self.ended_at),
             "trace_id": self.trace_id,
             "tool_calls": [call.to_dict() for call in self.tool_calls],
             "call_times": [call_times(call) for call in self.tool_calls],
@@ -152,7 +152,7 @@ def call_times(call: ToolCall) -> dict[str, Any] | None:
         ended_at = None if call.ended_at is None else rfc3339(call.ended_at)
         return {"source": "trace", "started_at": rfc3339(call.started_at), "ended_at": ended_at}
     if call.first_seen_at is not None:
-        seen = {"first_seen_at": _rfc3339(call.first_seen_at), "result_seen_at": _rfc3339(call.result_seen_at)}
+        seen = {"first_seen_at": rfc3339_at(call.first_seen_at), "result_seen_at": rfc3339_at(call.result_seen_at)}
         return {"source": "protocol", **seen}
     return None
 
@@ -170,7 +170,8 @@ def _seconds(moment: str) -> float:
 
 
 @lru_cache(maxsize=256)  # the calls of one event have the same time
-def _rfc3339(moment: float | None) -> str | None:
+def rfc3339_at(moment: float | None) -> str | None:
+    """Seconds since the epoch as RFC 3339; None for None."""
     if moment is None:
         return None
     seconds, microseconds = divmod(round(moment * 1_000_000), 1_000_000)

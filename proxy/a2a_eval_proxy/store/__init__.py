@@ -10,7 +10,7 @@ from pathlib import Path
 
 from tool_call_evaluators.judge.cache import JudgeCache, SqliteJudgeCache
 
-from ..settings.store_url import file_path, is_postgres, masked_url
+from ..settings.store_url import file_path, is_postgres
 from .base import (
     ConversationKey,
     Page,
@@ -95,7 +95,7 @@ def push_tables_at(location: str) -> Iterator[PushTables]:
         from .postgres.reads import PostgresReads
 
         with closing(Database(location)) as database:
-            yield PostgresReads(database, masked_url(location))
+            yield PostgresReads(database)
     else:
         yield SqliteReads(file_path(location))
 

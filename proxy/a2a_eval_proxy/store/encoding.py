@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import math
-from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -16,6 +15,7 @@ import orjson
 
 from ..turn import Turn
 from .base import ConversationKey, Evaluations, Scored, ScoredConversation
+from .schema import OUTCOMES
 
 _MAX_DEPTH = 200
 
@@ -25,7 +25,7 @@ ROW_BYTES = 1_500
 
 @dataclass(slots=True)
 class EncodedTurn:
-    """A turn as it waits to be written. `body` is its JSON, times are RFC 3339."""
+    """A turn as it waits to be written. `body` is its JSON, times are seconds since the epoch."""
 
     turn_id: str
     run: str
@@ -33,8 +33,8 @@ class EncodedTurn:
     conversation_id: str
     task_id: str
     status: str
-    started_at: str | None
-    ended_at: str | None
+    started_at: float
+    ended_at: float | None
     body: bytes
 
     @property
@@ -43,7 +43,7 @@ class EncodedTurn:
         return len(self.body) + ROW_BYTES
 
     def columns(self) -> dict[str, Any]:
-        """What every database stores of the turn, by the name of the column; its results are not among them."""
+        """What is stored of the turn, by the name of the column; its results are not among them."""
         return {
             "turn_id": self.turn_id,
             "run": self.run,
@@ -51,16 +51,22 @@ class EncodedTurn:
             "conversation_id": self.conversation_id,
             "task_id": self.task_id,
             "status": self.status,
+            "started_at": self.started_at,
+            "ended_at": self.ended_at,
             "body": self.body.decode(),
         }
 
 
 @dataclass(slots=True)
 class EncodedResults:
-    """Evaluation results as JSON, and how many have each status."""
+    """Evaluation results as JSON, and how many have each of the `OUTCOMES`."""
 
     json: bytes
     counts: Mapping[str, int]
+
+    def columns(self) -> dict[str, Any]:
+        """What is stored of the results, by the name of the column."""
+        return {"evaluations": self.json.decode(), **self.counts}
 
 
 @dataclass(slots=True)
@@ -90,14 +96,17 @@ class EncodedConversation:
 
 
 def encoded_turn(turn: Turn) -> EncodedTurn:
-    body = turn.to_dict()
     case_id = None if turn.case_id is None else stored_text(turn.case_id)
     names = stored_text(turn.run), case_id, stored_text(turn.conversation_id), stored_text(turn.task_id)
-    return EncodedTurn(turn.turn_id, *names, turn.status, body["started_at"], body["ended_at"], json_bytes(body))
+    return EncodedTurn(turn.turn_id, *names, turn.status, turn.started_at, turn.ended_at, json_bytes(turn.to_dict()))
 
 
 def encoded_results(evaluations: Evaluations) -> EncodedResults:
-    return EncodedResults(json_bytes(evaluations), Counter(result["status"] for result in evaluations))
+    counts = dict.fromkeys(OUTCOMES, 0)
+    for result in evaluations:
+        if result["status"] in counts:
+            counts[result["status"]] += 1
+    return EncodedResults(json_bytes(evaluations), counts)
 
 
 def encoded_scored(scored: Scored) -> EncodedScored:

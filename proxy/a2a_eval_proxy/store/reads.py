@@ -10,7 +10,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
 from typing import Any, Literal, TypeVar
 
-from ..turn import Turn
+from ..turn import Turn, rfc3339_at
 from .annotations import DELETE, INSERT, Annotation
 from .base import (
     MAX_EXAMINED,
@@ -25,7 +25,8 @@ from .base import (
 )
 from .deliveries import DeliveryTable
 from .encoding import json_text, stored_text
-from .figures import MAX_COUNTED, TurnFigures, turn_figures
+from .figures import ERRORED, FAILED, MAX_COUNTED, TurnFigures, turn_figures
+from .schema import OUTCOMES
 from .shared_tasks import SharedTasks
 from .turn_filter import ANY_TURN, TurnFilter
 from .turn_summary import turn_summary
@@ -53,16 +54,23 @@ _UNSCORED = (
     " ON c.run = t.run AND c.conversation_id = t.conversation_id AND c.case_id = t.case_id"
     f" WHERE {_NEWEST_OF_CASES} HAVING count(*) > coalesce(max(c.turns), 0) ORDER BY min(t.seq)"
 )
+_SUMS = ", ".join(f"sum({outcome}) AS {outcome}" for outcome in OUTCOMES)
+_TOTALS = ", ".join(f"t.{outcome} + coalesce(c.{outcome}, 0)" for outcome in OUTCOMES)
+_RUNS = (
+    f"SELECT run, turns, pending, {_TOTALS}, started, ended FROM"  # noqa: S608  # fixed texts
+    " (SELECT run, min(seq) AS first, count(*) AS turns, count(*) FILTER (WHERE status = 'pending') AS pending,"
+    f" min(started_at) AS started, max(ended_at) AS ended, {_SUMS} FROM turns WHERE {{conditions}} GROUP BY run) AS t"
+    f" LEFT JOIN (SELECT run, {_SUMS} FROM conversations WHERE {{conditions}} GROUP BY run) AS c USING (run)"
+    " ORDER BY first"
+)
+"""The columns of RunSummary; `{conditions}` selects the run."""
 
 
 class StoreReads(ABC):
     """The reading half of a `base.Store`. Raises StoreError while the store cannot be read."""
 
-    _RUNS: str
-    """Selects the columns of RunSummary; `{conditions}` selects the run."""
-
-    _FIGURES: str
-    """Selects the columns of `FigureRow` that follow the status."""
+    _CALLS: str
+    """The number of calls in the body of a turn."""
 
     @abstractmethod
     async def _read(self, statement: str, values: dict[str, Any], decode: Callable[[Rows], T]) -> T:
@@ -215,14 +223,20 @@ class StoreReads(ABC):
         statement = f"SELECT count(*) FROM turns WHERE {conditions}"  # noqa: S608  # fixed texts
         ((turns,),) = await self._read(statement, values, list)
         statement = (
-            f"SELECT status, {self._FIGURES} FROM turns WHERE {conditions} ORDER BY seq DESC LIMIT {MAX_COUNTED}"  # noqa: S608  # fixed texts
+            f"SELECT status, {self._CALLS}, CASE WHEN failed > 0 THEN {FAILED} WHEN errored > 0 THEN {ERRORED} END,"  # noqa: S608  # fixed texts
+            f" ended_at - started_at FROM turns WHERE {conditions} ORDER BY seq DESC LIMIT {MAX_COUNTED}"
         )
         return await self._read(statement, values, lambda rows: turn_figures(turns, map(tuple, rows)))
 
     async def runs(self, name: str | None = None) -> list[RunSummary]:
         conditions, values = self._conditions(run=name)
-        statement = self._RUNS.format(conditions=conditions)
-        return await self._read(statement, values, lambda rows: [RunSummary(*row) for row in rows])
+        return await self._read(_RUNS.format(conditions=conditions), values, lambda rows: list(map(_summary, rows)))
+
+
+def _summary(row: Any) -> RunSummary:
+    *numbers, started, ended = row
+    times: list[Any] = [rfc3339_at(started), rfc3339_at(ended)]
+    return RunSummary(*numbers, *times)
 
 
 class TurnPage:

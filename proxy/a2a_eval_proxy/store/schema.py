@@ -10,14 +10,16 @@ from .shared_tasks import INDEXES as SHARED_INDEXES
 from .shared_tasks import TABLES as SHARED_TABLES
 from .webhooks import WEBHOOKS, WEBHOOKS_INDEX
 
-FIRST_VERSION = 8
+FIRST_VERSION = 9
 """Of the schema in the first release."""
 
 OUTCOMES = ("passed", "failed", "errored", "skipped")
-"""Statuses of results. PostgreSQL counts each in a column of its name: a run in numbers reads no texts."""
+"""Statuses of results. Each is counted in a column of its name: a run in numbers reads no texts."""
 
 Columns = dict[str, str]
 """Types and constraints by the name of the column."""
+
+_COUNTS = dict.fromkeys(OUTCOMES, "INTEGER NOT NULL DEFAULT 0")
 
 ANNOTATIONS: Columns = {
     "annotation_id": "TEXT PRIMARY KEY",
@@ -73,6 +75,9 @@ class Schema:
                 "body": "TEXT NOT NULL",
                 "evaluations": "TEXT NOT NULL DEFAULT '[]'",
                 "task_id": "TEXT NOT NULL DEFAULT ''",
+                "started_at": "DOUBLE PRECISION NOT NULL",  # in seconds since the epoch
+                "ended_at": "DOUBLE PRECISION",
+                **_COUNTS,
                 **self.turns,
             },
             "conversations": {
@@ -81,6 +86,7 @@ class Schema:
                 "case_id": "TEXT NOT NULL",
                 "turns": "INTEGER NOT NULL",
                 "evaluations": "TEXT NOT NULL",
+                **_COUNTS,
                 **self.conversations,
             },
             "judge_answers": {"key": "TEXT PRIMARY KEY", **self.judge_answers},
@@ -121,8 +127,6 @@ SQLITE = Schema(
     judge_answers={"entry": "TEXT", "kept_at": "TEXT NOT NULL"},
 )
 
-_COUNTS = dict.fromkeys(OUTCOMES, "INTEGER NOT NULL DEFAULT 0")
-
 PREFIX = 128
 """Characters of an id that PostgreSQL indexes: an index limits the size of an entry, agents make up ids of any size."""
 
@@ -134,16 +138,13 @@ POSTGRES = Schema(
     by_prefix=f"left({{}}, {PREFIX})",
     conversation_key="key",
     turns={
-        "started_at": "TIMESTAMPTZ NOT NULL",
-        "ended_at": "TIMESTAMPTZ",
         "version": "INTEGER NOT NULL DEFAULT 0",  # how often its results were written
         "stored_at": "TIMESTAMPTZ NOT NULL DEFAULT now()",
         "heard_at": "TIMESTAMPTZ NOT NULL DEFAULT now()",  # when a process last had news of it, while it is open
         "job_id": "BIGINT",  # the job of the workers that scores it, where one does
-        **_COUNTS,
     },
     judge_answers={"entry": "TEXT NOT NULL", "kept_at": "TIMESTAMPTZ NOT NULL DEFAULT now()"},
-    conversations={"key": "TEXT", **_COUNTS},
+    conversations={"key": "TEXT"},
     indexes=(f"CREATE INDEX conversations_run ON conversations (left(run, {PREFIX}))", *SHARED_INDEXES),
     shared=SHARED_TABLES,
 )

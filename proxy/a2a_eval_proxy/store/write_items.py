@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import datetime
 from typing import Any
 
 from ..turn import Turn
-from .base import Evaluations, Score
-from .encoding import ROW_BYTES, EncodedConversation, EncodedScored, EncodedTurn, encoded_turn
+from .base import Score
+from .encoding import ROW_BYTES, EncodedConversation, EncodedScored, EncodedTurn, encoded_results, encoded_turn
 
 
 def nothing() -> None:
@@ -86,7 +85,8 @@ class Mark(Item):
 class Prune:
     """Done between groups of items."""
 
-    before: datetime | None
+    before: float | None
+    """In seconds since the epoch."""
     max_bytes: int | None
     size: int = 0
 
@@ -102,7 +102,8 @@ def latest_results(group: Iterable[Item]) -> list[EncodedScored]:
     return list(latest.values())
 
 
-def added_columns(turn: EncodedTurn, score: Score | None) -> tuple[dict[str, Any], Evaluations]:
-    """The columns and the results of a turn that is added: a closed one is done at once where `score` has results."""
+def added_columns(turn: EncodedTurn, score: Score | None) -> dict[str, Any]:
+    """The columns of a turn that is added: a closed one is done at once where `score` has results."""
     results = score(turn.turn_id) if score is not None and turn.status != "open" else None
-    return (turn.columns(), []) if results is None else (turn.columns() | {"status": "done"}, results)
+    columns = turn.columns() | encoded_results(results or []).columns()
+    return columns if results is None else columns | {"status": "done"}

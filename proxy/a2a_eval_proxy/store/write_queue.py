@@ -142,7 +142,7 @@ class QueuedWrites(ABC):
         self._put(Discard(turn_ids, committed))
 
     def prune(self, before: datetime | None, max_bytes: int | None) -> None:
-        self._put(Prune(before, max_bytes))
+        self._put(Prune(None if before is None else before.timestamp(), max_bytes))
 
     async def drained(self) -> None:
         loop = asyncio.get_running_loop()

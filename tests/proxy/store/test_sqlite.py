@@ -21,7 +21,7 @@ import pytest
 from a2a_eval_proxy.store import Scored, SqliteStore, StoreError, marked_in_use, open_store, write_queue
 from a2a_eval_proxy.store.annotations import Annotation
 from a2a_eval_proxy.store.encoding import encoded_turn, json_text
-from a2a_eval_proxy.store.schema import POSTGRES, SQLITE
+from a2a_eval_proxy.store.schema import OUTCOMES, POSTGRES, SQLITE
 from a2a_eval_proxy.store.sqlite.store import CopiedSqliteStore
 from support.kept import Kept, result, turn
 
@@ -61,8 +61,11 @@ async def test_every_column_of_a_turn_has_its_own_value(kept: Kept, path: Path) 
         "conversation_id": "the conversation",
         "task_id": "the task",
         "status": "open",
+        "started_at": added.started_at,
+        "ended_at": added.ended_at,
         "body": json_text(added.to_dict()),
         "evaluations": "[]",
+        **dict.fromkeys(OUTCOMES, 0),
     }
 
 

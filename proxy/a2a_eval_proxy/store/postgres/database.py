@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
 from typing import Any, TypeVar
 
 import asyncpg
+from sqlalchemy import Executable
 from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.ext.asyncio import AsyncConnection, create_async_engine
+
+from ...bounded_threads import MOST_WAITING
+from ...settings.store_url import masked_url
+from ..base import StoreUnreachableError
 
 T = TypeVar("T")
 
@@ -36,9 +41,15 @@ _CLOSE_S = 2.0
 
 
 class Database:
-    """Connects when it is first used, and again when a connection was lost."""
+    """Connects when it is first used, and again when a connection was lost.
+
+    What is awaited raises StoreUnreachableError where the database is away or refuses.
+    """
 
     def __init__(self, url: str) -> None:
+        self.name = masked_url(url)
+        self._places = threading.BoundedSemaphore(MOST_WAITING)
+
         async def connect() -> asyncpg.Connection[Any]:
             return await asyncpg.connect(
                 url,
@@ -69,9 +80,32 @@ class Database:
 
         return asyncio.run_coroutine_threadsafe(transaction(), self._loop)
 
-    async def run(self, work: Work[T]) -> T:
-        """As `submit`, from any event loop."""
-        return await asyncio.wrap_future(self.submit(work))
+    async def run(self, work: Work[T], done: str = "written") -> T:
+        """The result of `work` in a transaction of its own; from any event loop. `done` says in errors what it does."""
+        if not self._places.acquire(blocking=False):
+            raise StoreUnreachableError(f"store {self.name}: {MOST_WAITING} operations wait for it already")
+        try:
+            return await asyncio.wrap_future(self.submit(work))
+        except TROUBLE as error:
+            raise StoreUnreachableError(f"store {self.name} cannot be {done}: {reason(error)}") from error
+        finally:
+            self._places.release()
+
+    async def rows(self, statement: Executable, values: dict[str, Any]) -> Sequence[Any]:
+        """The rows that a statement returns."""
+
+        async def select(connection: AsyncConnection) -> Sequence[Any]:
+            return (await connection.execute(statement, values)).all()
+
+        return await self.run(select, "read")
+
+    async def change(self, statement: Executable, values: dict[str, Any]) -> int:
+        """Run a statement; returns the number of changed rows."""
+
+        async def change(connection: AsyncConnection) -> int:
+            return (await connection.execute(statement, values)).rowcount
+
+        return await self.run(change)
 
     def close(self) -> None:
         """Close its connections; blocks until that is done, or 2 seconds for a server that does not answer."""

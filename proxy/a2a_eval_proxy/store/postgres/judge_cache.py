@@ -7,10 +7,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from sqlalchemy import text
-from sqlalchemy.ext.asyncio import AsyncConnection
 from tool_call_evaluators.judge.cache import JudgeCacheError
 
-from .database import TROUBLE, Database, Work, reason
+from ..base import StoreError
+from .database import Database
 
 _GET = text("SELECT entry FROM judge_answers WHERE key = :key")
 _PUT = text(
@@ -26,23 +26,14 @@ class PostgresJudgeCache:
         self._database = database
 
     async def get(self, key: str) -> Mapping[str, Any] | None:
-        async def select(connection: AsyncConnection) -> str | None:
-            entry: str | None = (await connection.execute(_GET, {"key": key})).scalar_one_or_none()
-            return entry
-
-        kept = await self._run(select)
-        return None if kept is None else json.loads(kept)
+        try:
+            rows = await self._database.rows(_GET, {"key": key})
+        except StoreError as error:
+            raise JudgeCacheError(str(error)) from error
+        return json.loads(rows[0][0]) if rows else None
 
     async def put(self, key: str, entry: Mapping[str, Any]) -> None:
-        kept = json.dumps(entry)  # escapes what PostgreSQL would not take
-
-        async def insert(connection: AsyncConnection) -> None:
-            await connection.execute(_PUT, {"key": key, "entry": kept})
-
-        await self._run(insert)
-
-    async def _run(self, work: Work[Any]) -> Any:
-        try:
-            return await self._database.run(work)
-        except TROUBLE as error:
-            raise JudgeCacheError(reason(error)) from error
+        try:  # JSON in ASCII, which PostgreSQL takes whatever it says
+            await self._database.change(_PUT, {"key": key, "entry": json.dumps(entry)})
+        except StoreError as error:
+            raise JudgeCacheError(str(error)) from error

@@ -4,19 +4,15 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
-from threading import BoundedSemaphore
 from typing import Any, TypeVar
 
 from sqlalchemy import text
-from sqlalchemy.ext.asyncio import AsyncConnection
 
-from ...bounded_threads import MOST_WAITING
 from ..annotations import of_turn
-from ..base import MAX_PAGE_BYTES, StoreUnreachableError, TurnJson
-from ..figures import ERRORED, FAILED
+from ..base import MAX_PAGE_BYTES, TurnJson
 from ..reads import BEYOND, Order, Rows, StoreReads, TurnPage, turn_json
-from ..schema import OUTCOMES, PREFIX
-from .database import TROUBLE, Database, Work, reason
+from ..schema import PREFIX
+from .database import Database
 
 T = TypeVar("T")
 
@@ -39,37 +35,16 @@ _TAKE_OVER = (
     " RETURNING body"
 )
 
-_SUMS = ", ".join(f"sum({outcome}) AS {outcome}" for outcome in OUTCOMES)
-_TOTALS = ", ".join(f"t.{outcome} + coalesce(c.{outcome}, 0)" for outcome in OUTCOMES)
-
-
-def _rfc3339(moment: str) -> str:
-    return f"""to_char({moment} AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"')"""
-
 
 class PostgresReads(StoreReads):
     """See `StoreReads`. Raises StoreUnreachableError."""
 
     shared = True
 
-    _RUNS = (
-        f"SELECT run, turns, pending, {_TOTALS}, {_rfc3339('started')}, {_rfc3339('ended')} FROM"  # noqa: S608  # fixed texts
-        " (SELECT run, min(seq) AS first, count(*) AS turns, count(*) FILTER (WHERE status = 'pending') AS pending,"
-        f" min(started_at) AS started, max(ended_at) AS ended, {_SUMS} FROM turns WHERE {{conditions}} GROUP BY run)"
-        f" AS t LEFT JOIN (SELECT run, {_SUMS} FROM conversations WHERE {{conditions}} GROUP BY run) AS c USING (run)"
-        " ORDER BY first"
-    )
+    _CALLS = "json_array_length(body::json -> 'tool_calls')"
 
-    _FIGURES = (
-        "json_array_length(body::json -> 'tool_calls'),"
-        f" CASE WHEN failed > 0 THEN {FAILED} WHEN errored > 0 THEN {ERRORED} END,"
-        " extract(epoch FROM ended_at - started_at)::float"
-    )
-
-    def __init__(self, database: Database, name: str) -> None:
+    def __init__(self, database: Database) -> None:
         self._database = database
-        self._where = name
-        self._places = BoundedSemaphore(MOST_WAITING)
 
     def _equals(self, column: str) -> str:
         """Compares indexed prefixes, too: the indexes have these expressions."""
@@ -77,31 +52,10 @@ class PostgresReads(StoreReads):
         return super()._equals(column) + prefixes
 
     async def _change(self, statement: str, values: dict[str, Any]) -> int:
-        async def change(connection: AsyncConnection) -> int:
-            return (await connection.execute(text(statement), values)).rowcount
-
-        try:
-            return await self._run(change)
-        except TROUBLE as error:
-            raise StoreUnreachableError(f"store {self._where} cannot be written: {reason(error)}") from error
+        return await self._database.change(text(statement), values)
 
     async def _read(self, statement: str, values: dict[str, Any], decode: Callable[[Rows], T]) -> T:
-        async def select(connection: AsyncConnection) -> Sequence[Any]:
-            return (await connection.execute(text(statement), values)).all()
-
-        try:
-            rows = await self._run(select)
-        except TROUBLE as error:
-            raise StoreUnreachableError(f"store {self._where} cannot be read: {reason(error)}") from error
-        return decode(rows)
-
-    async def _run(self, work: Work[T]) -> T:
-        if not self._places.acquire(blocking=False):
-            raise StoreUnreachableError(f"store {self._where}: {MOST_WAITING} operations wait for it already")
-        try:
-            return await self._database.run(work)
-        finally:
-            self._places.release()
+        return decode(await self._database.rows(text(statement), values))
 
     async def _fill(self, page: TurnPage, conditions: str, values: dict[str, Any], order: Order = "ASC") -> int | None:
         chunk = max(page.limit, _CHUNK) if page.content else page.limit

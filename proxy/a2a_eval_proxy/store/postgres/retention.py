@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import datetime
-
 from sqlalchemy import text
 from sqlalchemy.ext.asyncio import AsyncConnection
 
@@ -23,13 +21,17 @@ _CONVERSATIONS = text(
     "DELETE FROM conversations AS c WHERE NOT EXISTS (SELECT 1 FROM turns AS t WHERE t.run = c.run"
     " AND left(c.conversation_id, 128) = left(t.conversation_id, 128) AND c.conversation_id = t.conversation_id)"
 )
-_ANSWERS = text("DELETE FROM judge_answers WHERE kept_at < :before OR kept_at < (SELECT min(started_at) FROM turns)")
+_ANSWERS = text(
+    "DELETE FROM judge_answers WHERE kept_at < to_timestamp(:before)"
+    " OR kept_at < (SELECT to_timestamp(min(started_at)) FROM turns)"
+)
 
 
-async def prune(connection: AsyncConnection, *, before: datetime | None, max_bytes: int | None) -> int:
+async def prune(connection: AsyncConnection, *, before: float | None, max_bytes: int | None) -> int:
     """Delete turns that ended before `before`, and the oldest until the rest takes at most `max_bytes`.
 
-    Also deletes their evaluations. Returns the number of deleted turns; call it again until that is 0.
+    `before` is in seconds since the epoch. Also deletes their evaluations. Returns the number of deleted turns; call it
+    again until that is 0.
     """
     deleted = 0
     if before is not None:

@@ -8,19 +8,37 @@ from functools import partial
 
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from ...settings.store_url import masked_url
 from ..base import StoreError
 from ..encoding import EncodedConversation
-from ..write_items import Add, Discard, Finish, FinishConversations, Item, Mark, Prune, Settle, latest_results
+from ..write_items import (
+    Add,
+    Discard,
+    Finish,
+    FinishConversations,
+    Item,
+    Mark,
+    Prune,
+    Settle,
+    added_columns,
+    latest_results,
+)
 from ..write_queue import QueuedWrites
-from .columns import conversation_columns, result_columns, turn_columns
 from .database import TROUBLE, Database, reason, refused
 from .judge_cache import PostgresJudgeCache
 from .opening import check_url, prepare
 from .reads import PostgresReads
 from .retention import prune, vacuum
 from .work import WorkStore
-from .writes import Rows, delete_turns, insert_turns, put_conversations, put_results, settle_turns
+from .writes import (
+    Rows,
+    conversation_columns,
+    delete_turns,
+    insert_turns,
+    put_conversations,
+    put_results,
+    result_columns,
+    settle_turns,
+)
 
 logger = logging.getLogger(__name__)
 
@@ -45,10 +63,10 @@ class PostgresStore(PostgresReads, QueuedWrites):
         self._url = url
         self._must_exist = must_exist
         database = Database(url)
-        PostgresReads.__init__(self, database, masked_url(url))
-        QueuedWrites.__init__(self, masked_url(url), patient=patient)
+        PostgresReads.__init__(self, database)
+        QueuedWrites.__init__(self, database.name, patient=patient)
         self.judge_cache = PostgresJudgeCache(database)
-        self.work = WorkStore(database, masked_url(url))
+        self.work = WorkStore(database)
         """What workers do."""
         self._for_workers = for_workers
         if patient:
@@ -71,7 +89,7 @@ class PostgresStore(PostgresReads, QueuedWrites):
 
     def _writing(self, group: list[Item]) -> Callable[[], None]:
         added = {
-            id(item): [turn_columns(turn, item.score, turn.turn_id in item.held) for turn in item.rows]
+            id(item): [added_columns(turn, item.score) | {"held": turn.turn_id in item.held} for turn in item.rows]
             for item in group
             if isinstance(item, Add)
         }

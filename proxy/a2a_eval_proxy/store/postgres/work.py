@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Any, NamedTuple, TypeVar
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
 
 from sqlalchemy import Text, bindparam, text
 from sqlalchemy.dialects.postgresql import ARRAY
-from sqlalchemy.ext.asyncio import AsyncConnection
 
-from ..base import ConversationKey, Scored, ScoredConversation, StoreUnreachableError, TurnJson
+from ..base import ConversationKey, Scored, ScoredConversation, TurnJson
 from ..encoding import encoded_conversation, encoded_scored, stored_key, stored_text
 from ..reads import turn_json
-from .columns import conversation_columns, conversation_digest, result_columns
-from .database import TROUBLE, Database, reason
+from .database import Database
 from .jobs import queue_abandoned
-from .writes import put_first_results, put_newer_conversations
-
-T = TypeVar("T")
+from .writes import (
+    conversation_columns,
+    conversation_digest,
+    put_first_results,
+    put_newer_conversations,
+    result_columns,
+)
 
 _TEXTS = ARRAY(Text)
 _TURNS = text("SELECT job_id, status, body, evaluations FROM turns WHERE turn_id = ANY(:ids) ORDER BY seq").bindparams(
@@ -65,13 +67,12 @@ class Claim(NamedTuple):
 class WorkStore:
     """The store of workers. Every method raises StoreUnreachableError where the database is away or refuses."""
 
-    def __init__(self, database: Database, name: str) -> None:
+    def __init__(self, database: Database) -> None:
         self._database = database
-        self._name = name
 
     async def turns(self, turn_ids: Sequence[str]) -> list[Claim]:
         """Those of these turns that there are, in the order in which they were added."""
-        rows = await self._rows(_TURNS, {"ids": list(turn_ids)})
+        rows = await self._database.rows(_TURNS, {"ids": list(turn_ids)})
         return [Claim(turn_json(status, body, evaluations), job) for job, status, body, evaluations in rows]
 
     async def conversations(
@@ -82,43 +83,31 @@ class WorkStore:
         keys = dict.fromkeys((stored_text(turn["run"]), stored_text(turn["conversation_id"])) for turn in turns)
         runs, ids = [run for run, _ in keys], [conversation_id for _, conversation_id in keys]
         values = {"runs": runs, "ids": ids, "most": most, "until": list(until)}
-        rows = await self._rows(_CONVERSATIONS, values)
+        rows = await self._database.rows(_CONVERSATIONS, values)
         return [turn_json(status, body, evaluations) for _, status, body, evaluations in rows]
 
     async def said(self, conversations: Sequence[ConversationKey]) -> dict[ConversationKey, int]:
         """Returns the number of turns at the last evaluation of each of these conversations that has results."""
         keys = {conversation_digest(stored_key(key)): key for key in conversations}
-        return {keys[digest]: turns for digest, turns in await self._rows(_SAID, {"keys": list(keys)})}
+        return {keys[digest]: turns for digest, turns in await self._database.rows(_SAID, {"keys": list(keys)})}
 
     async def finish(self, scored: Sequence[tuple[Scored, Claim]]) -> set[str]:
         """Give these turns their results and mark them done: those that are pending, and the same as when they were
         claimed. Returns which these were."""
         rows = [result_columns(encoded_scored(one)) | {"job_id": claim.job_id} for one, claim in scored]
-        return await self._run(lambda connection: put_first_results(connection, rows))
+        return await self._database.run(lambda connection: put_first_results(connection, rows))
 
     async def finish_conversations(self, scored: Sequence[ScoredConversation]) -> None:
         """Replace the results of conversations, unless a conversation has results from more turns."""
         rows = [conversation_columns(encoded_conversation(one)) for one in scored]
-        await self._run(lambda connection: put_newer_conversations(connection, rows))
+        await self._database.run(lambda connection: put_newer_conversations(connection, rows))
 
     async def backlog(self) -> Backlog:
         """What waits now. It costs an index scan of the pending turns."""
         values = {"alive": WORKER_ALIVE_S, "most": MAX_COUNTED}
-        ((turns, oldest_s, workers),) = await self._rows(_BACKLOG, values)
+        ((turns, oldest_s, workers),) = await self._database.rows(_BACKLOG, values)
         return Backlog(turns, float(oldest_s), workers)
 
     async def queue_abandoned(self) -> int:
         """See `jobs.queue_abandoned`."""
-        return await self._run(queue_abandoned)
-
-    async def _rows(self, statement: Any, values: dict[str, Any]) -> Sequence[Any]:
-        async def select(connection: AsyncConnection) -> Sequence[Any]:
-            return (await connection.execute(statement, values)).all()
-
-        return await self._run(select)
-
-    async def _run(self, work: Callable[[AsyncConnection], Awaitable[T]]) -> T:
-        try:
-            return await self._database.run(work)
-        except TROUBLE as error:
-            raise StoreUnreachableError(f"store {self._name}: {reason(error)}") from error
+        return await self._database.run(queue_abandoned)

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import hashlib
+from collections.abc import Iterable, Sequence
 from typing import Any
 
-from sqlalchemy import BigInteger, Integer, Text, bindparam, text
-from sqlalchemy.dialects.postgresql import ARRAY, TIMESTAMP
+from sqlalchemy import BigInteger, Double, Integer, Text, bindparam, text
+from sqlalchemy.dialects.postgresql import ARRAY
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from ..base import ConversationKey
+from ..encoding import EncodedConversation, EncodedScored
 from ..schema import OUTCOMES, POSTGRES
-from .columns import by_column
 from .jobs import queue_jobs
 
 Rows = list[dict[str, Any]]
-"""Rows by column, as `columns` makes them."""
+"""Rows by column."""
 
 _APPENDING = 0x6132_6165_7661_6C01
 """Advisory lock of who adds turns."""
@@ -24,7 +26,7 @@ _TYPES: dict[str, ARRAY[Any]] = {
     "TEXT": _TEXTS,
     "INTEGER": ARRAY(Integer),
     "BIGINT": ARRAY(BigInteger),
-    "TIMESTAMPTZ": ARRAY(TIMESTAMP(timezone=True)),
+    "DOUBLE": ARRAY(Double),
 }
 _COLUMNS = POSTGRES.tables()
 _BY_SERVER = ("seq", "version", "stored_at", "heard_at")
@@ -81,6 +83,31 @@ _DISCARD_CONVERSATIONS = text(
     " AND c.case_id = coalesce(t.case_id, '')"
 ).bindparams(bindparam("ids", type_=_TEXTS))
 _DISCARD = text("DELETE FROM turns WHERE turn_id = ANY(:ids)").bindparams(bindparam("ids", type_=_TEXTS))
+
+
+def result_columns(scored: EncodedScored) -> dict[str, Any]:
+    merged = scored.merged
+    return {
+        "turn_id": scored.turn_id,
+        "body": None if merged is None else merged.body.decode(),
+        "case_id": None if merged is None else merged.case_id,
+        **scored.results.columns(),
+    }
+
+
+def conversation_digest(key: ConversationKey) -> str:
+    """Identifies a conversation by its `stored_key`: its names may be of any length, an entry of an index may not."""
+    return hashlib.sha256("\x00".join(part or "" for part in key).encode()).hexdigest()
+
+
+def conversation_columns(scored: EncodedConversation) -> dict[str, Any]:
+    key = scored.key
+    return {"key": conversation_digest(key), **key._asdict(), "turns": scored.turns, **scored.results.columns()}
+
+
+def by_column(rows: Sequence[dict[str, Any]], columns: Iterable[str]) -> dict[str, list[Any]]:
+    """The rows turned round, as `unnest` takes them: one statement, however many rows."""
+    return {column: [row[column] for row in rows] for column in columns}
 
 
 async def insert_turns(connection: AsyncConnection, rows: Rows, *, for_workers: bool) -> None:

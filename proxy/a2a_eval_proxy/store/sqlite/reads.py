@@ -13,7 +13,6 @@ from urllib.parse import quote
 from ...bounded_threads import MOST_WAITING, Begin, BoundedThreads
 from ..annotations import of_turn
 from ..base import StoreFileError, TurnJson
-from ..figures import ERRORED, FAILED
 from ..reads import Order, Rows, StoreReads, TurnPage, turn_json
 from .file import Identity, identity
 from .sql import found_by
@@ -33,25 +32,7 @@ class SqliteReads(StoreReads):
 
     shared = False
 
-    _RUNS = (
-        "SELECT run, turns, pending, coalesce(passed, 0), coalesce(failed, 0), coalesce(errored, 0),"
-        " coalesce(skipped, 0), started, ended FROM"
-        " (SELECT run, min(seq) AS first, count(*) AS turns, sum(status = 'pending') AS pending,"
-        " min(json_extract(body, '$.started_at')) AS started, max(json_extract(body, '$.ended_at')) AS ended"
-        " FROM turns WHERE {conditions} GROUP BY run) LEFT JOIN"
-        " (SELECT run, sum(outcome = 'passed') AS passed, sum(outcome = 'failed') AS failed,"
-        " sum(outcome = 'errored') AS errored, sum(outcome = 'skipped') AS skipped FROM"
-        " (SELECT run, json_extract(value, '$.status') AS outcome FROM"
-        " (SELECT run, evaluations FROM turns WHERE {conditions}"
-        " UNION ALL SELECT run, evaluations FROM conversations WHERE {conditions}) AS results,"
-        " json_each(results.evaluations)) GROUP BY run) USING (run) ORDER BY first"
-    )
-
-    _FIGURES = (
-        "json_array_length(body, '$.tool_calls'), (SELECT max(CASE json_extract(value, '$.status')"  # noqa: S608  # fixed texts
-        f" WHEN 'failed' THEN {FAILED} WHEN 'errored' THEN {ERRORED} END) FROM json_each(evaluations)),"
-        " (julianday(json_extract(body, '$.ended_at')) - julianday(json_extract(body, '$.started_at'))) * 86400.0"
-    )
+    _CALLS = "json_array_length(body, '$.tool_calls')"
 
     def __init__(self, path: str) -> None:
         self._path = path

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import sqlite3
+from datetime import UTC, datetime
+
+from a2a_tool_capture.models import rfc3339
 
 from .sql import found_by, transaction
 
@@ -15,15 +18,16 @@ _DELETE_CONVERSATION = (
 )
 
 
-def prune(connection: sqlite3.Connection, before: str | None, max_bytes: int | None) -> int:
-    """Delete turns that ended before a moment (RFC 3339, UTC), then the oldest until the file is small enough.
+def prune(connection: sqlite3.Connection, before: float | None, max_bytes: int | None) -> int:
+    """Delete turns that ended before `before`, then the oldest until the file is small enough.
 
-    Also deletes evaluations of conversations without turns, and judges' answers as old as the turns. Returns the number
-    of deleted turns, and shrinks the file. Raises sqlite3.Error; earlier deletions are kept.
+    `before` is in seconds since the epoch. Also deletes evaluations of conversations without turns, and judges' answers
+    as old as the turns. Returns the number of deleted turns, and shrinks the file. Raises sqlite3.Error; earlier
+    deletions are kept.
     """
     deleted = 0
     if before is not None:
-        while count := _delete(connection, "ended < ?", (before,), _BATCH):
+        while count := _delete(connection, "coalesce(ended_at, started_at) < ?", (before,), _BATCH):
             deleted += count
         deleted_answers = _delete_answers(connection, before)
     else:
@@ -47,13 +51,12 @@ def _share(connection: sqlite3.Connection, part: float) -> int:
     return max(1, min(_BATCH, int(turns * part)))
 
 
-def _delete(connection: sqlite3.Connection, condition: str, values: tuple[str, ...], most: int) -> int:
+def _delete(connection: sqlite3.Connection, condition: str, values: tuple[float, ...], most: int) -> int:
     """Delete those of the oldest `most` turns that meet the condition, and the results of conversations of which they
     were the last; returns their number."""
     with transaction(connection):
         found = connection.execute(
-            "SELECT seq, run, conversation_id FROM (SELECT *, coalesce(json_extract(body, '$.ended_at'),"  # noqa: S608  # fixed texts
-            f" json_extract(body, '$.started_at')) AS ended FROM turns ORDER BY seq LIMIT {most}) WHERE {condition}",
+            f"SELECT seq, run, conversation_id FROM (SELECT * FROM turns ORDER BY seq LIMIT {most}) WHERE {condition}",  # noqa: S608  # fixed texts
             values,
         ).fetchall()
         connection.executemany("DELETE FROM turns WHERE seq = ?", [(seq,) for seq, _, _ in found])
@@ -62,15 +65,16 @@ def _delete(connection: sqlite3.Connection, condition: str, values: tuple[str, .
     return len(found)
 
 
-def _oldest(connection: sqlite3.Connection) -> str:
+def _oldest(connection: sqlite3.Connection) -> float:
     """Returns the start of the oldest remaining turn; later than all times without turns."""
-    row = connection.execute("SELECT json_extract(body, '$.started_at') FROM turns ORDER BY seq LIMIT 1").fetchone()
-    return row[0] if row else "9999"
+    row = connection.execute("SELECT started_at FROM turns ORDER BY seq LIMIT 1").fetchone()
+    return row[0] if row else datetime.max.replace(tzinfo=UTC).timestamp()
 
 
-def _delete_answers(connection: sqlite3.Connection, before: str) -> int:
+def _delete_answers(connection: sqlite3.Connection, before: float) -> int:
     """Delete judges' answers from before that time: they quote turns."""
-    return connection.execute("DELETE FROM judge_answers WHERE kept_at < ?", (before,)).rowcount
+    moment = rfc3339(datetime.fromtimestamp(before, UTC))
+    return connection.execute("DELETE FROM judge_answers WHERE kept_at < ?", (moment,)).rowcount
 
 
 def _used_bytes(connection: sqlite3.Connection) -> int:

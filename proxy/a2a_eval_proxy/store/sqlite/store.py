@@ -13,13 +13,12 @@ from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
-from a2a_tool_capture.models import rfc3339
 from tool_call_evaluators.judge.cache import SqliteJudgeCache
 
 from ...scratch_folder import ScratchFolder
 from ..base import Score, Scored, StoreFileError
-from ..encoding import EncodedTurn, json_text
-from ..schema import SQLITE
+from ..encoding import EncodedTurn
+from ..schema import OUTCOMES, SQLITE
 from ..write_items import Add, Discard, FinishConversations, Item, Mark, Prune, Settle, added_columns, latest_results
 from ..write_queue import QueuedWrites, StoreLostError
 from .file import Identity, StoreDamagedError, copied, identity, is_damage, moved_aside, open_file, write_ahead_log
@@ -115,8 +114,7 @@ class SqliteStore(SqliteReads, QueuedWrites):
         return partial(self._write, list(_statements(group)))
 
     def _pruned(self, item: Prune) -> int:
-        before = None if item.before is None else rfc3339(item.before)
-        return prune(self._in_use(), before, item.max_bytes)
+        return prune(self._in_use(), item.before, item.max_bytes)
 
     def _in_use(self) -> sqlite3.Connection:
         if self._connection is None:
@@ -172,7 +170,7 @@ def _statements(group: list[Item]) -> Iterator[_Statement]:
     for rows in _chunks(added):
         yield _insert(len(rows)), list(chain.from_iterable(rows))
     scored = latest_results(group)
-    for rows in _chunks([(one.turn_id, one.results.json.decode()) for one in scored]):
+    for rows in _chunks([(one.turn_id, *one.results.columns().values()) for one in scored]):
         yield _update(len(rows)), list(chain.from_iterable(rows))
     yield from (
         (_MERGED, (one.merged.body.decode(), one.merged.case_id, one.turn_id))
@@ -184,7 +182,7 @@ def _statements(group: list[Item]) -> Iterator[_Statement]:
             case Settle(rows=turns):
                 yield from ((_SETTLE, (turn.body.decode(), turn.turn_id)) for turn in turns)
             case FinishConversations(rows=whole):
-                yield from ((_CONVERSATION, (*one.key, one.turns, one.results.json.decode())) for one in whole)
+                yield from ((_CONVERSATION, (*one.key, one.turns, *one.results.columns().values())) for one in whole)
             case Discard(rows=turn_ids):
                 yield from ((statement, (turn_id,)) for turn_id in turn_ids for statement in _DISCARD)
 
@@ -194,14 +192,15 @@ _in_order: Callable[[dict[str, Any]], tuple[Any, ...]] = itemgetter(*_COLUMNS)
 
 
 def _row(turn: EncodedTurn, score: Score | None) -> tuple[Any, ...]:
-    columns, results = added_columns(turn, score)
-    columns["evaluations"] = json_text(results)
+    columns = added_columns(turn, score)
     columns["heard_at"] = int(time.time()) if columns["status"] == "open" else 0
     return _in_order(columns)
 
 
+_RESULTS = ("evaluations", *OUTCOMES)
 _CONVERSATION = (
-    "INSERT OR REPLACE INTO conversations (run, conversation_id, case_id, turns, evaluations) VALUES (?, ?, ?, ?, ?)"
+    f"INSERT OR REPLACE INTO conversations (run, conversation_id, case_id, turns, {', '.join(_RESULTS)})"  # noqa: S608  # fixed texts
+    f" VALUES (?, ?, ?, ?{', ?' * len(_RESULTS)})"
 )
 _MERGED = "UPDATE turns SET body = ?, case_id = ? WHERE turn_id = ?"
 _SETTLE = "UPDATE turns SET status = 'pending', body = ? WHERE turn_id = ?"
@@ -235,8 +234,9 @@ def _insert(rows: int) -> str:
 @lru_cache
 def _update(rows: int) -> str:
     """OR FAIL: an error undoes the transaction, so that SQLite need not copy the pages with texts for the statement."""
-    values = ", ".join(["(?, ?)"] * rows)
+    values = ", ".join([f"(?{', ?' * len(_RESULTS)})"] * rows)
+    replaced = ", ".join(f"{column} = scored.{column}" for column in _RESULTS)
     return (
-        f"WITH scored (id, results) AS (VALUES {values}) UPDATE OR FAIL turns"  # noqa: S608  # fixed texts
-        " SET status = 'done', evaluations = results FROM scored WHERE turn_id = id"
+        f"WITH scored (id, {', '.join(_RESULTS)}) AS (VALUES {values}) UPDATE OR FAIL turns"  # noqa: S608  # fixed texts
+        f" SET status = 'done', {replaced} FROM scored WHERE turn_id = id"
     )
