@@ -24,7 +24,7 @@ from .judge.question import Judge
 from .judge.settings import JudgeSettings
 from .judged.base import JudgedEvaluator, with_judge
 from .metrics.evaluate_conversation import evaluate_conversation
-from .model import EvalCase, Status
+from .model import EvalCase
 from .options import or_known
 from .registry import get_evaluator
 from .runs.outcomes import RunConversation, TurnJson, follow, outcomes
@@ -310,5 +310,5 @@ def _passed(conversation: RunConversation) -> bool:
         conversation.complete
         and not any(turn.failure for turn in conversation.turns)
         and any(result.score is not None for result in results)
-        and not any(result.status in (Status.FAILED, Status.ERRORED) for result in results)
+        and not any(result.bad for result in results)
     )

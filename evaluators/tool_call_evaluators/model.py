@@ -93,6 +93,11 @@ class EvalResult:
         return self.status not in _WITHOUT_SCORE
 
     @property
+    def bad(self) -> bool:
+        """Whether it failed or errored."""
+        return self.status in (Status.FAILED, Status.ERRORED)
+
+    @property
     def decisive(self) -> bool:
         """Whether it says something about the agent: it is measured and not `VACUOUS`."""
         return self.measured and not self.details.get(VACUOUS)
@@ -319,7 +324,9 @@ class EvalCase:
             constraints=None if constraints is None else _texts(constraints, "constraints"),
             tool_calls_order=None if tool_calls_order is None else _texts(tool_calls_order, "tool_calls_order"),
             tool_calls_count=None if tool_calls_count is None else _counts(tool_calls_count, "tool_calls_count"),
-            tool_outputs=None if tool_outputs is None else _outputs(tool_outputs),
+            tool_outputs=None
+            if tool_outputs is None
+            else _models(tool_outputs, ExpectedOutput, expected_output, "tool_outputs"),
             history=_models(history, EvalCase, EvalCase.from_dict, "history") if history else (),
             turns=None if turns is None else _models(turns, EvalCase, EvalCase.from_dict, "turns"),
             results=_models(results, EvalResult, EvalResult.from_dict, "results") if results else (),
@@ -400,10 +407,6 @@ def expected_calls(entries: Iterable[Any]) -> ExpectedCalls:
             for item in entries
         ]
     return ExpectedCalls(_models(entries, ExpectedCall, ExpectedCall.from_dict, "expected_tool_calls"))
-
-
-def _outputs(entries: Iterable[Any]) -> tuple[ExpectedOutput, ...]:
-    return _models(entries, ExpectedOutput, expected_output, "tool_outputs")
 
 
 def _counts(entries: Mapping[str, Any], where: str) -> dict[str, CountCriterion]:

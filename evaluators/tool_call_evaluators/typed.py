@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from a2a_tool_capture.models import ToolCall
+
+from .texts import from_json
 
 if TYPE_CHECKING:
     from pydantic import TypeAdapter
@@ -34,11 +35,7 @@ def result_as(call: ToolCall, model: type[T]) -> T | None:
     text = call.result
     if text is None or not text.strip():
         return None
-    try:
-        found = json.loads(text)
-    except (ValueError, RecursionError):
-        found = text
-    value: T = adapter(cast(Any, model)).validate_python(text if model is str else found)
+    value: T = adapter(cast(Any, model)).validate_python(text if model is str else from_json(text))
     return value
 
 

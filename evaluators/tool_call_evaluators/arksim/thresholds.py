@@ -27,15 +27,7 @@ def check_numeric_thresholds(
     that no conversation has fails. Failures are logged. `evaluation` is an `Evaluation` or the content of
     evaluation.json; raises pydantic's ValidationError, a ValueError, for anything else.
     """
-    conversations = Evaluation.model_validate(evaluation).conversations
-    passed = True
-    for metric, least in (numeric_thresholds or {}).items():
-        scores = _measured(conversations, metric, _score)
-        for conversation, score in scores:
-            if score < least:
-                logger.error("%s: %s is %.3f, below %g", conversation.conversation_id, metric, score, least)
-        passed = passed and bool(scores) and all(score >= least for _, score in scores)
-    return passed
+    return _hold(evaluation, numeric_thresholds, _low_scores)
 
 
 def check_qualitative_failure_labels(
@@ -46,57 +38,56 @@ def check_qualitative_failure_labels(
     Turns without the metric are left out. Unlike arksim's, a metric that no conversation has fails. Failures are
     logged. `evaluation`: see `check_numeric_thresholds`.
     """
+    return _hold(evaluation, qualitative_failure_labels, _forbidden_labels)
+
+
+def _hold(
+    evaluation: Evaluation | Mapping[str, Any],
+    limits: Mapping[str, T] | None,
+    problems_of: Callable[[ConversationEvaluation, str, T], list[str] | None],
+) -> bool:
+    """Whether no conversation has a problem, and each metric was measured in some: elsewhere the problems are None."""
     conversations = Evaluation.model_validate(evaluation).conversations
-    passed = True
-    for metric, forbidden in (qualitative_failure_labels or {}).items():
-        found = _measured(conversations, metric, _labels)
-        for conversation, labels in found:
-            for place, label in labels:
-                if label in forbidden:
-                    logger.error("%s, %s: %s is %r", conversation.conversation_id, place, metric, label)
-                    passed = False
-        passed = passed and bool(found)
-    return passed
+    hold = True
+    for metric, limit in (limits or {}).items():
+        measured = False
+        for conversation in conversations:
+            problems = problems_of(conversation, metric, limit)
+            if problems is None:
+                logger.warning("%s: %s was not measured and is not compared", conversation.conversation_id, metric)
+            measured = measured or problems is not None
+            for problem in problems or ():
+                logger.error("%s%s", conversation.conversation_id, problem)
+                hold = False
+        if not measured:
+            logger.error("%s was measured in no conversation: nothing shows that its limit holds", metric)
+            hold = False
+    return hold
 
 
-def _measured(
-    conversations: Sequence[ConversationEvaluation],
-    metric: str,
-    value_of: Callable[[ConversationEvaluation, str], T | None],
-) -> list[tuple[ConversationEvaluation, T]]:
-    """The conversations that have the metric, each with its value."""
-    found = []
-    for conversation in conversations:
-        value = value_of(conversation, metric)
-        if value is None:
-            logger.warning("%s: %s was not measured and is not compared", conversation.conversation_id, metric)
-        else:
-            found.append((conversation, value))
-    if not found:
-        logger.error("%s was measured in no conversation: nothing shows that its limit holds", metric)
-    return found
-
-
-def _score(conversation: ConversationEvaluation, metric: str) -> float | None:
-    """The score that a threshold applies to; None without one. Negative values were not computed."""
+def _low_scores(conversation: ConversationEvaluation, metric: str, least: float) -> list[str] | None:
+    """Of the score that the threshold applies to. Negative values were not computed."""
     if metric == "overall_score":
-        return conversation.overall_agent_score
-    if metric == "goal_completion":
+        scores = [conversation.overall_agent_score]
+    elif metric == "goal_completion":
         scores = [conversation.goal_completion_score]
     else:
         scores = [item.value for item in conversation.convo_scores if item.name == metric][:1] or [
             item.value for turn in conversation.turn_scores for item in turn.scores if item.name == metric
         ]
-    computed = [score for score in scores if score >= 0]
-    return fmean(computed) if computed else None
+    computed = [score for score in scores if score >= 0 or metric == "overall_score"]
+    if not computed:
+        return None
+    score = fmean(computed)
+    return [f": {metric} is {score:.3f}, below {least:g}"] if score < least else []
 
 
-def _labels(conversation: ConversationEvaluation, metric: str) -> list[tuple[str, str]] | None:
-    """The labels of a metric, each with its place; None if it was not measured."""
+def _forbidden_labels(conversation: ConversationEvaluation, metric: str, forbidden: Sequence[str]) -> list[str] | None:
     found = [("the conversation", item.value) for item in conversation.convo_qual_scores if item.name == metric]
     for turn in conversation.turn_scores:
         own = [item.value for item in turn.qual_scores if item.name == metric][:1]
         if metric == "agent_behavior_failure":
             own = [] if turn.turn_behavior_failure in NOT_MEASURED else [turn.turn_behavior_failure]
         found += [(f"turn {turn.turn_id}", label) for label in own]
-    return found or None
+    problems = [f", {place}: {metric} is {label!r}" for place, label in found if label in forbidden]
+    return problems if found else None

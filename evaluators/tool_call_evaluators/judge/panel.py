@@ -83,13 +83,20 @@ def judge_of(option: JudgeOption, environ: Mapping[str, str] = os.environ) -> Ju
     given = as_judge(option)
     if isinstance(given, Judge):
         return given
-    settings = JudgeSettings().with_environment(environ).overridden(given or {})
+    settings = settings_for(given, None, environ)
     if settings.model is None:
         raise JudgeNotConfiguredError(
             f"no judge is configured: give the suite a `judge` block with a model, set {ENVIRONMENT}MODEL, "
             "or build the evaluator with judge=..."
         )
     return connect(settings, settings.api_key(environ))
+
+
+def settings_for(
+    own: Mapping[str, Any] | None, suite: JudgeSettings | None, environ: Mapping[str, str]
+) -> JudgeSettings:
+    """The settings of a judge: those of the suite, the environment and the evaluator, later ones first."""
+    return (suite or JudgeSettings()).with_environment(environ).overridden(own or {})
 
 
 def missing(settings: JudgeSettings, environ: Mapping[str, str] = os.environ) -> str:

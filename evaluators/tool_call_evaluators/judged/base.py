@@ -25,6 +25,7 @@ from ..judge.panel import (
     missing,
     most_given,
     poll,
+    settings_for,
     spread,
     votes_of,
 )
@@ -248,7 +249,7 @@ def _given_judge(
         return evaluator
     votes = 1
     if own is not None or not isinstance(judge, Judge):
-        settings = _settings(own, judge, environ)
+        settings = settings_for(own, judge if isinstance(judge, JudgeSettings) else None, environ)
         judge, votes = _connected(settings, cache, environ), settings.votes
         if judge is None:
             return evaluator
@@ -265,15 +266,9 @@ def check_judges(
     for evaluator in evaluators:
         own = getattr(evaluator, "judge", None)
         if evaluator.needs_judge and not isinstance(own, Judge):
-            problem = missing(_settings(own, judge, environ), environ)
+            problem = missing(settings_for(own, judge, environ), environ)
             missing_for.setdefault(problem, []).append(evaluator.metric)
     missing_for.pop("", None)
     for problem, metrics in missing_for.items():
         named = ", ".join(dict.fromkeys(metrics))
         raise JudgeNotConfiguredError(f"a judge is needed for {named}: {problem}")
-
-
-def _settings(own: Mapping[str, Any] | None, judge: Any, environ: Mapping[str, str]) -> JudgeSettings:
-    """The settings of a judge: those of the suite, the environment and the evaluator, later ones first."""
-    settings = judge if isinstance(judge, JudgeSettings) else JudgeSettings()
-    return settings.with_environment(environ).overridden(own or {})

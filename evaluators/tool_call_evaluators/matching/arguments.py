@@ -18,7 +18,7 @@ from ..model import ExpectedCall
 from ..options import IN_FILES, OptionError, check_options, in_our_words
 from ..texts import excerpt, from_json, json_excerpt
 from .call_failure import why_failed
-from .equality import equal_values, value_key
+from .equality import equal_values, value_key, with_inner
 from .placeholders import ATOMS, accepts, alternatives, is_optional, is_placeholder, readable
 
 MatchMode = Literal["exact", "subset", "superset", "ignore"]
@@ -198,11 +198,7 @@ class ArgumentMatcher:
         if isinstance(value, str):
             text = value.strip() if self.trim else value
             return text.casefold() if self.case_insensitive else text
-        if isinstance(value, Mapping):
-            return {key: self._normal(item) for key, item in value.items()}
-        if isinstance(value, list | tuple):
-            return [self._normal(item) for item in value]
-        return value
+        return with_inner(value, self._normal)
 
 
 MatcherLike: TypeAlias = ArgumentMatcher | Matcher | MatchMode | Mapping[str, Any]

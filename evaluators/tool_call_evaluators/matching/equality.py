@@ -6,7 +6,7 @@ integers beyond 2**53. Two integers are equal only if they are the same.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping
+from collections.abc import Callable, Collection, Hashable, Mapping
 from numbers import Number
 from typing import Any
 
@@ -35,9 +35,21 @@ def has_large_number(value: Any) -> bool:
     kind = type(value)
     if kind is int or kind is float:
         return bool(abs(value) > LARGEST_EXACT)
+    return any(map(has_large_number, inner_values(value)))
+
+
+def inner_values(value: Any) -> Collection[Any]:
+    """The items of a list, or the values of an object; empty for any other value."""
     if isinstance(value, list | tuple):
-        return any(map(has_large_number, value))
-    return isinstance(value, Mapping) and any(map(has_large_number, value.values()))
+        return value
+    return value.values() if isinstance(value, Mapping) else ()
+
+
+def with_inner(value: Any, convert: Callable[[Any], Any]) -> Any:
+    """A list or an object with each inner value converted; any other value unchanged."""
+    if isinstance(value, list | tuple):
+        return [convert(item) for item in value]
+    return {key: convert(item) for key, item in value.items()} if isinstance(value, Mapping) else value
 
 
 def _beside(value: Any, other: Any) -> Any:

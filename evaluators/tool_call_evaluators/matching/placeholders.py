@@ -20,10 +20,10 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from .equality import is_number
+from .equality import inner_values, is_number
 from .patterns import MAX_MATCH_S, compiled_pattern, too_slow
 
 MAX_PATTERN_LENGTH = 1_000
@@ -48,14 +48,9 @@ def is_placeholder(value: Any) -> bool:
 
 def contains_placeholder(value: Any) -> bool:
     """Whether `value` is or contains a placeholder."""
-    inner: Iterable[Any] = ()
-    if isinstance(value, list | tuple):
-        inner = value
-    elif type(value) is dict or isinstance(value, Mapping):
-        if is_placeholder(value):
-            return True
-        inner = value.values()
-    return any(map(contains_placeholder, [item for item in inner if type(item) not in ATOMS]))
+    if is_placeholder(value):
+        return True
+    return any(map(contains_placeholder, [item for item in inner_values(value) if type(item) not in ATOMS]))
 
 
 def is_optional(value: Any) -> bool:
@@ -96,14 +91,11 @@ def unknown_placeholders(value: Any) -> set[str]:
     """Keys of `value`, at any depth, that begin with `$` and are not those of a placeholder: they may be misspelt.
 
     They are compared as data, as the keys of any other object."""
-    found: set[str] = set()
-    inner: Iterable[Any] = value if isinstance(value, list | tuple) else ()
     if is_placeholder(value):
-        return found.union(*map(unknown_placeholders, alternatives(value) or ()))
-    if isinstance(value, Mapping):
-        inner = value.values()
-        found = {key for key in value if isinstance(key, str) and key.startswith("$")}
-    return found.union(*map(unknown_placeholders, inner))
+        return set().union(*map(unknown_placeholders, alternatives(value) or ()))
+    keys = value if isinstance(value, Mapping) else ()
+    found = {key for key in keys if isinstance(key, str) and key.startswith("$")}
+    return found.union(*map(unknown_placeholders, inner_values(value)))
 
 
 def readable(value: Any) -> str:

@@ -21,6 +21,7 @@ from ..evaluator import Measurement, SkipEvaluation, SyncEvaluator
 from ..matching.explain import call_name
 from ..model import EvalCase
 from ..registry import register
+from ..texts import excerpt
 from ..tool_definition import ToolDefinition
 from .case_parts import without_calls
 
@@ -105,5 +106,5 @@ def _validator(schema_text: str, strict: bool) -> Validator:
 
 def _description(error: ValidationError) -> str:
     where = error.json_path.removeprefix("$").removeprefix(".")
-    message = error.message if len(error.message) <= MAX_MESSAGE else f"{error.message[: MAX_MESSAGE - 1]}…"
+    message = excerpt(error.message, MAX_MESSAGE)
     return f"{where}: {message}" if where else message

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import ClassVar, Literal
 
 from ..evaluator import Measurement
@@ -97,7 +96,6 @@ _PAIR: Mapping[str, Pair] = {"strict": _in_place, "in_order": longest_common_sub
 """Of the other modes but `within`: `maximum_matching`."""
 
 
-@lru_cache(maxsize=1024)
 def _summary(mode: TrajectoryMode, matched: int, expected: int, actual: int) -> str:
     """The fraction that is the score, of the actual or of the expected calls."""
     match mode:

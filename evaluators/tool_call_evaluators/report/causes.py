@@ -13,8 +13,10 @@ from ..runs.outcomes import ConversationTurn, RunConversation
 from .model import GATE_NOT_MET, TOLERATED_BY_SUITE, ReasonJson, Report
 from .wording import counted
 
-IN_ERRORS = ("failed", "errored", "missing_turn", "failed_turn")
-"""The codes of reasons whose failures are among the report's distinct errors."""
+NO_METRICS = ("missing_turn", "failed_turn")
+"""Labels of failures that no evaluator reports."""
+IN_ERRORS = ("failed", "errored", *NO_METRICS)
+"""The codes of reasons whose failures are among the report's distinct errors; pages show them at the turn."""
 MAX_CASES = 5
 """Maximum number of cases that a sentence names."""
 MAX_DIFFERENCES = 4
@@ -143,12 +145,8 @@ def _of_errors(report: Report) -> Iterator[tuple[Hashable, _Occurrence]]:
                 if known and (changes := report.differences(conversation, turn)):
                     text, key = _differences(changes)
             case = (conversation.case_id if conversation else None) or name
-            yield (key, bool(note)), _Occurrence(text, _metric(label), (name, number), case, note, where)
-
-
-def _metric(label: str) -> str:
-    """Nothing for labels that are no metric: the text says it."""
-    return "" if label in ("missing_turn", "failed_turn") else label
+            reported_by = "" if label in NO_METRICS else label  # the text says it
+            yield (key, bool(note)), _Occurrence(text, reported_by, (name, number), case, note, where)
 
 
 def _comparing(report: Report) -> set[str]:
@@ -159,7 +157,7 @@ def _comparing(report: Report) -> set[str]:
 
 
 def _note(report: Report, conversation: RunConversation, turn: ConversationTurn | None, label: str) -> str:
-    if label in ("missing_turn", "failed_turn"):
+    if label in NO_METRICS:
         tolerated = report.suite.tolerate if report.suite else ()
         return TOLERATED_BY_SUITE if label in tolerated else ""
     results = conversation.results if turn is None else turn.results
@@ -184,9 +182,7 @@ def _differences(changes: list[tuple[CallChange, str]]) -> tuple[str, Hashable]:
         for difference in change.differences:
             texts.append(f"{tool}: {difference}")
             key.add((change.kind, tool, difference.part, difference.path, difference.problem))
-    return _listed(dict.fromkeys(texts)), frozenset(key)
-
-
-def _listed(texts: Iterable[str]) -> str:
-    first, rest = list(texts)[:MAX_DIFFERENCES], list(texts)[MAX_DIFFERENCES:]
-    return "; ".join([*first, *([f"{counted(len(rest), 'more difference')}"] if rest else [])])
+    distinct = list(dict.fromkeys(texts))
+    more = len(distinct) - MAX_DIFFERENCES
+    listed = distinct[:MAX_DIFFERENCES] + ([counted(more, "more difference")] if more > 0 else [])
+    return "; ".join(listed), frozenset(key)

@@ -115,10 +115,6 @@ def _turn_lines(report: Report, conversation: RunConversation, turn: Conversatio
 
 
 def _result(result: EvalResult, note: str) -> str:
+    value = result.label if result.score is None and result.label else score_text(result.score)
     note = f" ({note})" if note else ""
-    return f"{result.status}: {result.evaluator} {_value(result)}{note}: {cut(result.reason, MAX_TEXT)}"
-
-
-def _value(result: EvalResult) -> str:
-    """The score, else the label."""
-    return result.label if result.score is None and result.label else score_text(result.score)
+    return f"{result.status}: {result.evaluator} {value}{note}: {cut(result.reason, MAX_TEXT)}"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import cached_property
@@ -150,11 +150,15 @@ class Report:
         known = any(reason["code"] == CALLS_UNSEEN for reason in self.reasons)
         return text if known else f"{text}: {one_line(printable(self.not_visible[0].message), _LONGEST_REASON)}"
 
+    @property
+    def results(self) -> Iterator[EvalResult]:
+        """Those of all turns and conversations."""
+        return (result for item in self.conversations for result in item.all_results)
+
     @cached_property
     def usage(self) -> Usage:
         """The cost of the judges of these results; cached answers cost nothing."""
-        results = (result for item in self.conversations for result in item.all_results)
-        return judge_usage(results) + self.merging
+        return judge_usage(self.results) + self.merging
 
     def mean_text(self, metric: Mapping[str, Any]) -> str:
         """The mean of a metric (as in the verdict), with the name of its band if it has grades from 1 to 5; for labels
@@ -169,8 +173,7 @@ class Report:
 
     @cached_property
     def _measured(self) -> dict[str, list[EvalResult]]:
-        results = (result for item in self.conversations for result in item.all_results)
-        return grouped((result.evaluator, result) for result in results if result.measured)
+        return grouped((result.evaluator, result) for result in self.results if result.measured)
 
     @cached_property
     def users(self) -> list[UserRecord]:
@@ -205,7 +208,7 @@ class Report:
         """
         if part := self.part_by_case.get(conversation.case_id):
             return part.note(conversation, turn, result)
-        if result.status not in (Status.FAILED, Status.ERRORED):
+        if not result.bad:
             return ""
         places = {conversation.label} if turn is None else {conversation.label, conversation.where(turn)}
         if any((result.evaluator, place) in self._named for place in places):

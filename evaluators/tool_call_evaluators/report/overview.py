@@ -254,8 +254,7 @@ def _scores(report: Report) -> ET.Element | None:
     metrics = report.verdict["metrics"]
     if not metrics:
         return None
-    results = (result for conversation in report.conversations for result in conversation.all_results)
-    scores = grouped((item.evaluator, (item.score, item.scale)) for item in results if item.score is not None)
+    scores = grouped((item.evaluator, (item.score, item.scale)) for item in report.results if item.score is not None)
     counts = ("passed", "failed", "skipped", "errored")
     compared = [report.baseline] if report.baseline else []
     head = ["metric", "mean", "distribution", *(change_title(item) for item in compared), *counts]

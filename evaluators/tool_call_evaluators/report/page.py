@@ -13,10 +13,11 @@ from typing import Any
 
 from ..bands import band
 from ..matching.call_diff import CallChange
-from ..model import EvalResult, Status
+from ..model import EvalResult
 from ..runs.outcomes import ConversationTurn, RunConversation
 from ..suite import Expectation
 from .baseline import case_data
+from .causes import IN_ERRORS
 from .focus import all_failures
 from .model import Report, seconds_between
 from .shorten import LONGEST_TEXT, Shortener
@@ -26,8 +27,6 @@ MAX_BYTES = 24_000_000
 """Maximum size of the data."""
 TEXT_LIMITS = (LONGEST_TEXT, 4_000, 1_000, 250)
 """Limits on the length of a text, in characters; the first limit with which the data fits is used."""
-SHOWN_AT_TURNS = ("failed", "errored", "missing_turn", "failed_turn")
-"""Reasons that the page shows at the turn."""
 MAX_CALLS = 300
 """Maximum number of tool calls of a turn on the page."""
 
@@ -92,7 +91,7 @@ def conversation_data(report: Report, conversation: RunConversation, short: Shor
                 "reasons": [
                     short.text(reason["message"])
                     for reason in report.reasons_of(conversation)
-                    if reason["code"] not in SHOWN_AT_TURNS
+                    if reason["code"] not in IN_ERRORS
                 ],
                 "results": [
                     _result(result, short, report.note(conversation, None, result)) for result in conversation.results
@@ -220,7 +219,6 @@ def _expected(expect: Expectation | None, short: Shortener) -> dict[str, Any]:
 
 
 def _result(result: EvalResult, short: Shortener, note: str) -> dict[str, Any]:
-    bad = result.status in (Status.FAILED, Status.ERRORED)
     return _without_empty(
         {
             "metric": result.evaluator,
@@ -232,7 +230,7 @@ def _result(result: EvalResult, short: Shortener, note: str) -> dict[str, Any]:
             "label": result.label,
             "note": note,
             "reason": short.text(result.reason),
-            "details": short.value(result.details) if bad and result.details else None,
+            "details": short.value(result.details) if result.bad and result.details else None,
         }
     )
 

@@ -18,7 +18,7 @@ from a2a_tool_capture.models import ToolCall
 from ..grouping import grouped
 from ..matching.call_diff import diff_calls
 from ..matching.placeholders import quoted
-from ..model import CALLS_UNSEEN, ExpectedCall, Status
+from ..model import CALLS_UNSEEN, ExpectedCall
 from ..suite import Suite
 from .changes import RATE, CaseChange, CaseStatus, Comparison, ScoreChange, TurnChange
 from .comparability import metrics_of, not_judged
@@ -99,8 +99,7 @@ class _Side:
                 elif turn.failure is not None:
                     names["failed_turn"] = None
             for result in conversation.all_results:
-                bad = result.status in (Status.FAILED, Status.ERRORED) or result.label == CALLS_UNSEEN
-                if bad and result.evaluator not in self.ignored:
+                if (result.bad or result.label == CALLS_UNSEEN) and result.evaluator not in self.ignored:
                     names[result.evaluator] = None
         return list(names)
 

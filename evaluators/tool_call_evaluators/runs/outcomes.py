@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 from a2a_tool_capture.models import Finding, Severity
 
 from ..behavior_failures import BehaviorFailure
-from ..model import CALLS_UNSEEN, EvalResult, Status
+from ..model import CALLS_UNSEEN, EvalResult
 from ..outcome import Outcome
 from ..simulation.record import SIMULATED_USER, UserRecord, is_driven, record_in
 from ..suite import Case, Expectation, Suite
@@ -262,7 +262,7 @@ def _failed_results(label: str, number: int, results: Iterable[EvalResult]) -> l
     return [
         BehaviorFailure(label, number, result.label or result.evaluator, result.reason)
         for result in results
-        if result.status in (Status.FAILED, Status.ERRORED)
+        if result.bad
     ]
 
 

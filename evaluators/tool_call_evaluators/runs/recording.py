@@ -12,6 +12,7 @@ from typing import Any
 from a2a_tool_capture.canonical import canonical, with_whole_numbers
 
 from ..matching.call_failure import has_failed
+from ..matching.equality import inner_values
 from ..model import ExpectedCall
 from ..suite import Case, CaseTurn, EvaluatorSpec, Expectation, Suite
 from ..suite.case_ids import free_id, printable_id, slug
@@ -196,5 +197,4 @@ def _within_bounds(recorded: Sequence[_Recorded]) -> list[_Recorded]:
 
 
 def _count(value: Any) -> int:
-    inner = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
-    return 1 + sum(map(_count, inner))
+    return 1 + sum(map(_count, inner_values(value)))

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from ..matching.equality import with_inner
 from ..typed import adapter
 from .model import Case, Suite
 from .yaml_writer import block, printable_line
@@ -55,6 +56,4 @@ def _dump(declared: type, value: Any) -> dict[str, Any]:
 
 def _plain(value: Any) -> Any:
     """JSON data from any mappings and sequences. Half a surrogate pair stays unchanged."""
-    if isinstance(value, Mapping):
-        return {key: _plain(item) for key, item in value.items()}
-    return [_plain(item) for item in value] if isinstance(value, list | tuple) else value
+    return with_inner(value, _plain)

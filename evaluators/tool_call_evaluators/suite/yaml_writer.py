@@ -8,6 +8,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+from ..matching.equality import inner_values
 from .yaml_document import plain_value
 
 WIDTH = 110
@@ -85,18 +86,13 @@ def _item(value: Any, indent: int) -> list[str]:
 
 def _depth(value: Any) -> int:
     """The nesting depth of lists and objects; 0 for other values."""
-    if isinstance(value, Mapping):
-        return 1 + max(map(_depth, value.values()), default=0)
-    return 1 + max(map(_depth, value), default=0) if isinstance(value, list | tuple) else 0
+    is_collection = isinstance(value, Mapping | list | tuple)
+    return 1 + max(map(_depth, inner_values(value)), default=0) if is_collection else 0
 
 
 def _has_lines(value: Any) -> bool:
     """Whether `value` contains a string of several lines."""
-    if isinstance(value, Mapping):
-        return any(map(_has_lines, value.values()))
-    if isinstance(value, list | tuple):
-        return any(map(_has_lines, value))
-    return isinstance(value, str) and "\n" in value
+    return "\n" in value if isinstance(value, str) else any(map(_has_lines, inner_values(value)))
 
 
 def _literal(text: str, indent: int) -> list[str] | None:
