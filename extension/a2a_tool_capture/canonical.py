@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import json
 import math
-import re
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Hashable, Mapping
+from numbers import Number
 from typing import Any
 
 MAX_DEPTH = 100
@@ -16,10 +15,6 @@ LARGEST_EXACT = 2**53 - 1
 """Largest integer up to which every integer has its own double."""
 
 _encode = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=False, default=str).encode
-_may_exceed_doubles = re.compile(r"[0-9]{16}").search
-"""Canonical text without such digits has no number beyond `LARGEST_EXACT`."""
-
-
 EXACT = frozenset({str, int, bool, type(None)})
 LEAVES = EXACT | {float}
 
@@ -31,45 +26,52 @@ def canonical(value: Any) -> str:
     is never 1. Tuples equal lists; NaN equals itself. A value that is not JSON is represented by its
     `str`. Raises RecursionError far beyond `MAX_DEPTH`; check untrusted data with `too_deep` first.
     """
-    return _encode(_with_numbers(value, _integral))
+    return _encode(_with_integers(value))
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class ByValue:
-    """A value as a key; keys are equal if their values are.
+def value_key(value: Any) -> Hashable:
+    """A hashable key; the keys of two JSON values are equal if and only if the values are.
 
-    A float beyond 2**53 equals every integer that rounds to it, as protobuf rounds. Two integers must be the same.
+    As for `canonical`, but a float beyond 2**53 equals every integer that rounds to it, as protobuf rounds. Two
+    integers must be the same. A Decimal is a number, any other value that is not JSON its `str`. The key costs less
+    than canonical JSON and is valid only within a process. Raises RecursionError for values nested too deeply for
+    Python.
     """
+    kind = type(value)
+    if kind is str or value is None:
+        return value  # type: ignore[no-any-return]  # one of these two
+    if kind is int:
+        return value if -LARGEST_EXACT <= value <= LARGEST_EXACT else _LargeInteger(value)
+    if kind is float:
+        return value if value == value else _NAN
+    if kind is bool:
+        return _TRUE if value else _FALSE
+    if isinstance(value, list | tuple):
+        return tuple([item if type(item) is str else value_key(item) for item in value])
+    if kind is dict or isinstance(value, Mapping):
+        return frozenset([(key, item if type(item) is str else value_key(item)) for key, item in value.items()])
+    return value if isinstance(value, str | Number) else str(value)
 
-    exact: str
-    as_doubles: str
-    has_large_float: bool
+
+_TRUE, _FALSE, _NAN = object(), object(), object()
+"""For Python, True equals 1 and NaN equals nothing; here, True differs from 1 and NaN equals itself."""
+
+
+class _LargeInteger:
+    """An integer beyond 2**53."""
+
+    __slots__ = ("_double", "_value")
+
+    def __init__(self, value: int) -> None:
+        self._value, self._double = value, as_double(value)
 
     def __hash__(self) -> int:
-        return hash(self.as_doubles)
+        return hash(self._double)
 
     def __eq__(self, other: object) -> bool:
-        if not isinstance(other, ByValue):
-            return NotImplemented
-        rounded = self.has_large_float or other.has_large_float
-        return self.exact == other.exact or (rounded and self.as_doubles == other.as_doubles)
-
-
-def by_value(value: Any) -> ByValue:
-    """`value` as a key. Raises RecursionError as `canonical` does."""
-    exact = canonical(value)
-    if not _may_exceed_doubles(exact):
-        return ByValue(exact, exact, False)
-    floats: list[float] = []
-
-    def rounded(number: float) -> float:
-        if isinstance(number, int):
-            return as_double(number)
-        if abs(number) > LARGEST_EXACT:
-            floats.append(number)
-        return number
-
-    return ByValue(exact, canonical(_with_numbers(value, rounded)), bool(floats))
+        if isinstance(other, _LargeInteger):
+            return self._value == other._value
+        return isinstance(other, float) and self._double == other
 
 
 def as_double(value: int) -> int | float:
@@ -110,16 +112,12 @@ def too_deep(value: Any, limit: int = MAX_DEPTH) -> bool:
     return any(isinstance(item, dict | list) for item in level)
 
 
-def _with_numbers(value: Any, convert: Callable[[float], float]) -> Any:
-    """`value` with its numbers converted."""
-    if isinstance(value, int | float) and not isinstance(value, bool):
-        return convert(value)
+def _with_integers(value: Any) -> Any:
+    """`value` with whole floats as integers."""
+    if isinstance(value, float):
+        return int(value) if math.isfinite(value) and value.is_integer() else value
     if isinstance(value, Mapping):
-        return {str(key): _with_numbers(item, convert) for key, item in value.items()}
+        return {str(key): _with_integers(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
-        return [_with_numbers(item, convert) for item in value]
+        return [_with_integers(item) for item in value]
     return value
-
-
-def _integral(number: float) -> float:
-    return int(number) if isinstance(number, float) and math.isfinite(number) and number.is_integer() else number

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict, deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
-from .canonical import ByValue, by_value
+from .canonical import value_key
 from .models import Finding, Severity, ToolCall
 
 
@@ -101,13 +101,13 @@ class _Reconciler:
         if len(protocols) == len(traces) == 1:  # the usual case: there is nothing to compare
             self._match(protocols[0], traces[0])
             return set(protocols)
-        by_arguments: dict[ByValue, deque[int]] = defaultdict(deque)
+        by_arguments: dict[Hashable, deque[int]] = defaultdict(deque)
         for protocol in protocols:
-            by_arguments[by_value(self.protocol[protocol].arguments)].append(protocol)
+            by_arguments[value_key(self.protocol[protocol].arguments)].append(protocol)
         matched: dict[int, None] = {}
         others = []
         for trace in traces:
-            same = by_arguments.get(by_value(self.trace[trace].arguments))
+            same = by_arguments.get(value_key(self.trace[trace].arguments))
             if same is None:
                 others.append(trace)
             else:
@@ -236,12 +236,12 @@ def _start_or_last(call: ToolCall) -> tuple[bool, float]:
     return (call.started_at is None, call.started_at.timestamp() if call.started_at else 0.0)
 
 
-_Signature: TypeAlias = tuple[str, ByValue]
+_Signature: TypeAlias = tuple[str, Hashable]
 
 
 def _signature(call: ToolCall) -> _Signature | None:
     """Key of a call by name and argument values: equal for the same call made twice."""
-    return None if call.arguments is None else (call.name, by_value(call.arguments))
+    return None if call.arguments is None else (call.name, value_key(call.arguments))
 
 
 def _fill(winner: ToolCall, loser: ToolCall) -> ToolCall:

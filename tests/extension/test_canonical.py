@@ -7,7 +7,7 @@ import math
 from typing import Any
 
 import pytest
-from a2a_tool_capture.canonical import MAX_DEPTH, by_value, canonical, too_deep
+from a2a_tool_capture.canonical import MAX_DEPTH, canonical, too_deep, value_key
 from hypothesis import assume, given
 from hypothesis import strategies as st
 from support.junk import json_values, plain_json
@@ -67,8 +67,8 @@ def test_any_json_has_a_text(value: Any) -> None:
 
 
 def test_numbers_are_equal_by_value_and_no_booleans() -> None:
-    assert by_value({"eur": 1}) == by_value({"eur": 1.0})
-    assert by_value({"eur": 1}) != by_value({"eur": True})
+    assert value_key({"eur": 1}) == value_key({"eur": 1.0})
+    assert value_key({"eur": 1}) != value_key({"eur": True})
 
 
 def nested(depth: int, make: str) -> Any:
@@ -95,12 +95,12 @@ def test_depth_counts_lists_and_objects(depth: int, limit: int) -> None:
 def test_a_whole_number_is_by_value_the_double_that_it_is_rounded_to(whole: int) -> None:
     nested = {"a": [whole, {"b": whole}]}
     rounded = {"a": [float(whole), {"b": float(whole)}]}
-    assert by_value(nested) == by_value(rounded)
-    assert hash(by_value(nested)) == hash(by_value(rounded))
-    assert by_value({"a": whole}) != by_value({"a": whole + 1})
-    assert by_value({"a": whole}) != by_value({"a": float(whole) * 2})
+    assert value_key(nested) == value_key(rounded)
+    assert hash(value_key(nested)) == hash(value_key(rounded))
+    assert value_key({"a": whole}) != value_key({"a": whole + 1})
+    assert value_key({"a": whole}) != value_key({"a": float(whole) * 2})
 
 
 def test_a_whole_number_that_no_double_holds_is_itself() -> None:
-    assert by_value(10**400) == by_value(10**400)
-    assert by_value(10**400) != by_value(float("inf"))
+    assert value_key(10**400) == value_key(10**400)
+    assert value_key(10**400) != value_key(float("inf"))

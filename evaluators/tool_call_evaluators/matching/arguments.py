@@ -12,13 +12,14 @@ from dataclasses import KW_ONLY, dataclass, field, replace
 from functools import cached_property
 from typing import Any, ClassVar, Literal, TypeAlias
 
+from a2a_tool_capture.canonical import value_key
 from a2a_tool_capture.models import ToolCall
 
 from ..model import ExpectedCall
 from ..options import IN_FILES, OptionError, check_options, in_our_words
 from ..texts import excerpt, from_json, json_excerpt
 from .call_failure import why_failed
-from .equality import equal_values, value_key, with_inner
+from .equality import equal_values, with_inner
 from .placeholders import ATOMS, accepts, alternatives, is_optional, is_placeholder, readable
 
 MatchMode = Literal["exact", "subset", "superset", "ignore"]

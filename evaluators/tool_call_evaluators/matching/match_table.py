@@ -6,11 +6,12 @@ from collections import defaultdict
 from collections.abc import Hashable, Mapping, Sequence
 from typing import Any, TypeAlias
 
+from a2a_tool_capture.canonical import LARGEST_EXACT
 from a2a_tool_capture.models import ToolCall
 
 from ..model import ExpectedCall
 from .arguments import ArgumentMatcher, Arguments, Matcher, arguments_match, outcome_differences, rule_for
-from .equality import has_large_number
+from .equality import inner_values
 from .pairing import items
 from .placeholders import contains_placeholder, is_optional, is_placeholder
 
@@ -64,8 +65,16 @@ def _by_arguments(calls: _Calls, rule: ArgumentMatcher) -> dict[Hashable, int]:
 
 
 def _must_be_compared(value: Any) -> bool:
-    """Whether an expected value may accept values with another `value_key`."""
-    return contains_placeholder(value) or has_large_number(value)
+    """Whether an expected value may accept values that are not equal to each other."""
+    return contains_placeholder(value) or _has_large_number(value)
+
+
+def _has_large_number(value: Any) -> bool:
+    """Whether `value` contains a number beyond 2**53: as a float, it equals several integers."""
+    kind = type(value)
+    if kind is int or kind is float:
+        return bool(abs(value) > LARGEST_EXACT)
+    return any(map(_has_large_number, inner_values(value)))
 
 
 class _ArgumentIndex:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 from a2a_tool_capture import ToolCall
-from a2a_tool_capture.canonical import canonical
+from a2a_tool_capture.canonical import canonical, value_key
 from hypothesis import given
 from hypothesis import strategies as st
 from tool_call_evaluators import ArgumentMatcher, EvalCase, OptionError, get_evaluator
 from tool_call_evaluators.matching.arguments import as_matcher, call_differences, call_matches, json_excerpt
-from tool_call_evaluators.matching.equality import equal_values, value_key
+from tool_call_evaluators.matching.equality import equal_values
 from tool_call_evaluators.matching.match_table import match_table
 from tool_call_evaluators.matching.pairing import items
 from tool_call_evaluators.model import ExpectedCall
