@@ -120,15 +120,11 @@ class ToolCallOrderEvaluatorJustification(_Justification):
 
 
 class ToolCallCountEvaluatorJustification(_Justification):
-    @property
-    def explained_tool_calls_count(self) -> dict[str, str]:
-        return explained(self)
+    explained_tool_calls_count = property(explained)
 
 
 class ToolCallOutputEvaluatorJustification(_Justification):
-    @property
-    def explained_tool_calls_outputs(self) -> dict[str, str]:
-        return explained(self)
+    explained_tool_calls_outputs = property(explained)
 
 
 # ── evaluators ──────────────────────────────────────────────────────────────────────────────────────────────

@@ -9,6 +9,7 @@ from ..model import EvalCase
 from ..texts import json_text
 
 NO_CALLS = "the outputs contain no toolCalls"
+_COMPARED = ("name", "arguments", "args")
 
 
 def eval_test_case(
@@ -43,9 +44,9 @@ def _expected(calls: Any) -> Any:
     """The names and arguments of the expected calls, which Dokimos compares, with `{}` in place of null arguments."""
     if not isinstance(calls, list | tuple):
         return calls
-    return [_compared(call) if isinstance(call, Mapping) else call for call in calls]
-
-
-def _compared(call: Mapping[str, Any]) -> dict[str, Any]:
-    compared = {key: value for key, value in call.items() if key in ("name", "arguments", "args")}
-    return {**compared, "arguments": {}} if call.get("arguments", ...) is None else compared
+    return [
+        {key: {} if key == "arguments" and call[key] is None else call[key] for key in _COMPARED if key in call}
+        if isinstance(call, Mapping)
+        else call
+        for call in calls
+    ]

@@ -95,6 +95,13 @@ def calls_named(case: EvalCase, names: AbstractSet[str], *, only_succeeded: bool
     return tuple(replace(call, name=call.id) if call.id in names else call for call in calls)
 
 
+def graded(matched: float, expected: int, actual: int, *, strict: bool) -> float:
+    """`matched` / `expected`, or if `strict` 1 for all and 0 for less. Both empty: 1; exactly one empty: 0."""
+    if not expected or not actual:
+        return float(expected == actual)
+    return float(matched == expected) if strict else min(1.0, matched / expected)
+
+
 def without_calls(case: EvalCase) -> dict[str, Any]:
     """The details of a score of calls for a case without calls."""
     return {} if case.tool_calls else {VACUOUS: True}

@@ -20,7 +20,7 @@ from ..matching.similarity import leaves
 from ..model import EvalCase, ExpectedCall, ExpectedCalls
 from ..registry import register
 from ..texts import counted, sentence
-from .case_parts import calls_named
+from .case_parts import calls_named, graded
 from .comparing import CriteriaEvaluator
 
 MAX_EXPLAINED = 100
@@ -86,12 +86,7 @@ class ToolCallArgs(CriteriaEvaluator):
             fitting = match_table(expected, actual, matcher)
         pairing, partial, details = self._paired(expected, actual, fitting, matcher)
         matched = len(pairing.pairs) + partial
-        if not expected or not actual:
-            score = float(len(expected) == len(actual))
-        elif self.strict:
-            score = float(matched == len(expected))
-        else:
-            score = min(1.0, matched / len(expected))
+        score = graded(matched, len(expected), len(actual), strict=self.strict)
         problems = pairing.problems(extra=False) if score < 1.0 else []
         summary = f"{matched:g} of {counted(len(expected), 'expected call')} made with the expected arguments"
         summary += unless_all(score, matched)

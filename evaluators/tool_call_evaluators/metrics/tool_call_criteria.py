@@ -20,7 +20,7 @@ from ..matching.pairing import first_fitting, longest_common_subsequence
 from ..model import CallsUnseenError, EvalCase, ExpectedOutput
 from ..registry import register
 from ..texts import counted, from_json, json_excerpt, sentence
-from .case_parts import calls_named
+from .case_parts import calls_named, graded
 from .comparing import CriteriaEvaluator
 
 OTHERS = "*"
@@ -104,7 +104,7 @@ class ToolCallCount(CriteriaEvaluator):
                     subject = f"other tools ({', '.join(others) or 'none'}) were"
                 problems.append(f"{subject} called {counted(made[name], 'time')}, expected {comparator} {times}")
         satisfied_count = len(criteria) - len(problems)
-        score = float(not problems) if self.strict else satisfied_count / len(criteria)
+        score = graded(satisfied_count, len(criteria), len(criteria), strict=self.strict)
         summary = (
             f"{satisfied_count} of {counted(len(criteria), 'count')} as expected{unless_all(score, satisfied_count)}"
         )
@@ -148,10 +148,7 @@ class ToolCallOutput(CriteriaEvaluator):
             if call.name in missing and outcome_unknown(call):
                 raise CallsUnseenError(f"the result of {call_name(index, made)}: not in its trace")
         matched = len(pairs)
-        if not expected or not case.tool_calls:
-            score = float(len(expected) == len(case.tool_calls))
-        else:
-            score = float(not problems) if self.strict else matched / len(expected)
+        score = graded(matched, len(expected), len(case.tool_calls), strict=self.strict)
         returned = f"{matched} of {counted(len(expected), 'expected output')} returned{unless_all(score, matched)}"
         if not expected:
             returned = f"no output expected, {counted(len(case.tool_calls), 'call')} made"

@@ -127,14 +127,12 @@ def _of_reason(reason: ReasonJson) -> tuple[Hashable, _Occurrence]:
 
 
 def _of_errors(report: Report) -> Iterator[tuple[Hashable, _Occurrence]]:
-    conversations = {item.label: item for item in report.conversations}
-    conversations |= {item.conversation_id: item for item in report.conversations if item.conversation_id}
     comparing = _comparing(report)
     for error in report.unique_errors:
         label, description = error["label"], error["description"]
         for occurrence in error["occurrences"]:
             name, number = occurrence["conversation"], occurrence["turn"]
-            conversation = conversations.get(name)
+            _, conversation = report.by_name.get(name, (None, None))
             text, note, where = description, "", name
             key: Hashable = normalised(description)
             if conversation is not None:

@@ -76,14 +76,8 @@ def _file_name(text: str) -> str:
 
 def _cases(report: Report) -> dict[str, Case]:
     """The case that repeats the messages of a conversation, by its label and by its id."""
-    cases = {}
-    for conversation in report.conversations:
-        case = conversation.case or _repeated(conversation)
-        if case is not None:
-            cases[conversation.label] = case
-            if conversation.conversation_id:
-                cases[conversation.conversation_id] = case
-    return cases
+    cases = {name: conversation.case or _repeated(conversation) for name, (_, conversation) in report.by_name.items()}
+    return {name: case for name, case in cases.items() if case is not None}
 
 
 def _repeated(conversation: RunConversation) -> Case | None:

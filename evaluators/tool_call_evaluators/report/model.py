@@ -181,6 +181,13 @@ class Report:
         return [item.user for item in self.conversations if item.user is not None]
 
     @cached_property
+    def by_name(self) -> dict[str, tuple[int, RunConversation]]:
+        """Each conversation and its place, from 0, by its label and by its id."""
+        placed = list(enumerate(self.conversations))
+        by_id = {item.conversation_id: (place, item) for place, item in placed if item.conversation_id}
+        return {item.label: (place, item) for place, item in placed} | by_id
+
+    @cached_property
     def run_reasons(self) -> list[ReasonJson]:
         """Reasons that concern the run and not one conversation."""
         return [reason for reason in self.reasons if reason["where"] not in self._places]

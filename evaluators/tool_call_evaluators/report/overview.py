@@ -298,8 +298,7 @@ def _errors(report: Report, links: SectionLinks) -> ET.Element | None:
     errors = [cause for cause in causes(report) if cause.places]
     if not errors:
         return None
-    index = {item.label: number for number, item in enumerate(report.conversations)}
-    index |= {item.conversation_id: index[item.label] for item in report.conversations if item.conversation_id}
+    index = {name: place for name, (place, _) in report.by_name.items()}
     items = [_error(error, index, links) for error in errors[:MAX_ERRORS]]
     more = len(errors) - MAX_ERRORS
     note = element("p", f"… and {more:,} more, in the JSON report.") if more > 0 else None
@@ -308,7 +307,10 @@ def _errors(report: Report, links: SectionLinks) -> ET.Element | None:
 
 def _error(error: Cause, index: Mapping[str, int], links: SectionLinks) -> ET.Element:
     times, address = counted(len(error.places), "time"), links.cause(error)
-    places = _links((links.place(index.get(name), turn), _place(name, turn)) for name, turn in error.places)
+    places = _links(
+        (links.place(index.get(name), turn), cut(name, 60) + (f", turn {turn}" if turn else ""))
+        for name, turn in error.places
+    )
     head = element(
         "p.error-head",
         element("span.label", ", ".join(error.labels) or "turn"),
@@ -324,10 +326,6 @@ def _anchor(conversation: int | None, turn: int) -> str:
     if conversation is None:
         return "cases"
     return f"c-{conversation}-{turn}" if turn else f"c-{conversation}"
-
-
-def _place(conversation: str, turn: int) -> str:
-    return f"{cut(conversation, 60)}, turn {turn}" if turn else cut(conversation, 60)
 
 
 def _findings(report: Report) -> ET.Element | None:

@@ -107,8 +107,5 @@ def run_plugin(value: Any, context: ReadContext) -> tuple[Path, tuple[str, ...]]
     return path.resolve(), load_plugin(path)
 
 
-def _plugin(value: Any, context: ReadContext) -> Path:
-    return run_plugin(value, context)[0]
-
-
-Plugins = tuple[Annotated[Path, Value(_plugin, TEXT, str, in_context=True)], ...]
+_PLUGIN = Value(lambda value, context: run_plugin(value, context)[0], TEXT, str, in_context=True)
+Plugins = tuple[Annotated[Path, _PLUGIN], ...]

@@ -50,10 +50,12 @@ def missing_inputs(suite: Suite) -> list[str]:
     """
     inputs = list(_inputs(suite))
     given = {metric for metric, _, missing in inputs if missing is None}
+    nothing = Expectation()
+    expecting = {case.id for case in suite.cases if any(expect != nothing for expect in case.expectations)}
     found = grouped(
         ((metric, missing), case.id)
         for metric, case, missing in inputs
-        if missing and not (metric in given and "expect." in missing and _expects(case))
+        if missing and not (metric in given and "expect." in missing and case.id in expecting)
     )
     return [f"{metric} skips {_cases(ids)}: {missing}" for (metric, missing), ids in found.items()]
 
@@ -85,7 +87,7 @@ def unknown_placeholders(suite: Suite) -> list[str]:
     found = grouped(
         (key, case.id)
         for case in suite.cases
-        for expect in (case.expect, *_expectations(case, "turn"))
+        for expect in case.expectations
         for key in sorted(
             placeholders.unknown_placeholders([*map(ExpectedCall.to_dict, expect.tool_calls or ()), expect.response])
         )
@@ -142,10 +144,6 @@ def _missing(evaluator: EvaluatorBase, scope: Scope, case: Case) -> str | None:
             absent = f"{'the case has no' if scope == 'conversation' else 'no turn has'} expect.{name}"
             return absent + (f", and the option {' or '.join(options)} is not set" if options else "")
     return None
-
-
-def _expects(case: Case) -> bool:
-    return any(expect != Expectation() for expect in (case.expect, *_expectations(case, "turn")))
 
 
 def _cases(ids: Iterable[str]) -> str:

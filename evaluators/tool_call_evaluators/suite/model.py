@@ -240,6 +240,11 @@ class Case(Declared):
         return declared | {"anyOf": [{"required": ["turns"]}, {"required": ["simulate"]}]}
 
     @property
+    def expectations(self) -> tuple[Expectation, ...]:
+        """Of the whole conversation, then of each turn."""
+        return (self.expect, *(turn.expect for turn in self.turns))
+
+    @property
     def input(self) -> str:
         """The first scripted message; empty without one."""
         return self.turns[0].user if self.turns else ""
