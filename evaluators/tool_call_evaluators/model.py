@@ -223,7 +223,7 @@ EXPECTED_CALL_KEYS = ("name", "arguments", "args", *_OUTCOME)
 class ExpectedCalls(tuple[ExpectedCall, ...]):
     """Expected calls, with what `matching.exact` keeps of them for the next comparison."""
 
-    checks: Any
+    keys: Any
 
 
 EXPECT_KEYS: Mapping[str, str] = {
