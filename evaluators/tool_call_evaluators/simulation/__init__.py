@@ -5,21 +5,6 @@ prompt that the model gets. `SimulatedUser` decides what is sent, when the conve
 the user; it does no input or output: the driver asks the model and the agent. A *record* is what the store keeps.
 """
 
-from .faults import USER_FAULTS, USER_NO_END, USER_UNANSWERED
-from .instructions import instructions_for
-from .record import SIMULATED_USER, UserRecord
-from .scenario import Simulation
-from .settings import SimulatedUserSettings
 from .user import SimulatedUser
 
-__all__ = [
-    "SIMULATED_USER",
-    "USER_FAULTS",
-    "USER_NO_END",
-    "USER_UNANSWERED",
-    "SimulatedUser",
-    "SimulatedUserSettings",
-    "Simulation",
-    "UserRecord",
-    "instructions_for",
-]
+__all__ = ["SimulatedUser"]

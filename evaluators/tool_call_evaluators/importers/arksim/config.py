@@ -17,8 +17,8 @@ from ...declared import FieldError, boolean, text, texts, whole_number
 from ...evaluator import EvaluatorBase
 from ...gates import ARKSIM_GATES, Gate, RunGates, by_metric
 from ...judge.settings import JudgeSettings
-from ...simulation import SimulatedUserSettings
 from ...simulation.scenario import MAX_CONVERSATIONS, MAX_TURNS
+from ...simulation.settings import SimulatedUserSettings
 from ...suite import Case, EvaluatorSpec, Suite
 from ...suite.evaluator_spec import run_plugin
 from ...suite.files import ReadContext, read_source
