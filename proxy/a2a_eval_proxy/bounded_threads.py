@@ -50,12 +50,13 @@ class BoundedThreads:
             if not answer.set_running_or_notify_cancel():
                 raise CancelledError
 
+        tell: Callable[[], object] = answer.cancel
         try:
-            with suppress(InvalidStateError):  # it is given up
-                try:
-                    for work in tuple(held):
-                        answer.set_result(work(begin))
-                except Exception as error:  # noqa: BLE001  # for the caller
-                    answer.set_exception(error)
+            for work in tuple(held):
+                tell = partial(answer.set_result, work(begin))
+        except Exception as error:  # noqa: BLE001  # for the caller
+            tell = partial(answer.set_exception, error)
         finally:
-            self._places.release()
+            self._places.release()  # before its caller goes on, who may have more to do
+        with suppress(InvalidStateError):  # it is given up
+            tell()

@@ -203,6 +203,8 @@ def _problem(error: yaml.MarkedYAMLError, text: str) -> str:
     """The message of the parser, with its usual cause."""
     said = error.problem or "is not YAML"
     mark = error.problem_mark
+    if "maximum nesting depth" in said:  # libyaml's own limit, where it reads ahead of the events
+        return f"nests deeper than {MAX_DEPTH} levels"
     if "mapping values are not allowed" in said:
         return f"{said}: a string with ': ' needs quotes"
     if mark is not None and "cannot start any token" in said:

@@ -33,8 +33,8 @@ async def test_notifications_pass_and_what_they_show_is_stored_later(
     relay: Relay, endpoint: Endpoint, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(reads, "_BUSY_S", 60.0)
-    monkeypatch.setattr(registry, "STORE_S", 0.2)
     tasks = [await asking(relay, endpoint.url) for _ in range(8)]
+    monkeypatch.setattr(registry, "STORE_S", 0.2)
     with locked(relay):
         sent = [asyncio.create_task(relay.notify(address, end(task_id))) for _, task_id, address in tasks]
         async with asyncio.timeout(60):
@@ -63,8 +63,8 @@ async def test_a_request_that_sets_webhooks_passes_and_they_are_not_kept(
 async def test_a_deleted_configuration_ends_once_the_store_takes_it(
     relay: Relay, endpoint: Endpoint, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(registry, "STORE_S", 0.2)
     _, task_id, _ = await asking(relay, endpoint.url)
+    monkeypatch.setattr(registry, "STORE_S", 0.2)
     with locked(relay):
         answer = await relay.rpc("DeleteTaskPushNotificationConfig", {"taskId": task_id, "id": "hook"})
         assert "error" not in answer
