@@ -71,6 +71,8 @@ class OpenTurn:
     """The whole task as shown by a stream that joined later and finished first."""
     stored_at: float | None = None
     """When the store last received a copy."""
+    gap: bool = False
+    """Whether it continues from another process, and no Task has shown since what that one may have seen last."""
 
     def step(self, event: TurnEvent, now: float) -> TurnPhase:
         """Take an event; returns the phase it leads to. Raises KeyError for an event the phase does not allow."""
@@ -142,8 +144,8 @@ class TaskRecord:
     captured: list[str] = field(default_factory=list)
     """Ids of the turns whose calls `merger` knows."""
     forgotten: bool = False
-    learned: bool = False
-    """Whether earlier turns were learned from the store, which may lack one."""
+    foreign_messages: int | None = None
+    """Of the user's messages in the history of the task, those without a turn of ours; None before any was seen."""
     earlier_unknown: bool = False
     """Whether calls of earlier turns are not known: a Task may show them in the next turn, or in a later one."""
 
@@ -198,8 +200,10 @@ class TaskRecord:
             self.open.step(TurnEvent.TAKEN_OVER, now)
             if history.open.state in SETTLED_STATES:
                 self.open.step(TurnEvent.ANSWER, now)
+            else:
+                self.open.gap = True
             self.captured.append(history.open.turn_id)
-        self.learned = True
+        self.foreign_messages = 0  # the store may lack a turn
 
     def continue_with(self, open_turn: OpenTurn, opener: TaskWatcher, now: float) -> None:
         """The task continues with the next turn, which is sent now."""
@@ -232,8 +236,13 @@ class TaskRecord:
     def merged(self, view: TaskMerger, event: Mapping[str, Any], now: float) -> None:
         """Merge an event into a view of the task, and remember its status."""
         view.feed(event, now)
-        if self.learned and self.open is not None and messages_in(event) > len(self.captured):
-            self.miss(self.open.turn)
+        if "task" in event and self.open is not None:
+            self.open.gap = False
+            messages = messages_in(event)
+            if self.foreign_messages is None and messages:
+                self.foreign_messages = messages - len(self.captured)
+            if messages - (self.foreign_messages or 0) > len(self.captured):
+                self.miss(self.open.turn)
         mark = StatusMark.of(event)
         if mark is not None and not mark.is_before(self.status):
             self.status = mark
@@ -300,12 +309,14 @@ class TaskRecord:
             turn.findings += self.opener.findings
         if incomplete is not None:
             turn.findings.append(incomplete_because(incomplete))
+        elif open_turn.gap and FOLLOWER_ENDED not in turn.findings:
+            turn.findings.append(FOLLOWER_ENDED)
         fill(turn, self.merger)
         if turn.findings:
             unknown = EARLIER_UNKNOWN in turn.findings
             self.earlier_unknown = _leaves_unknown(turn, unknown)
             if unknown and turn.capture.snapshot_seen:
-                self.learned = False  # whatever was missing is in that Task
+                self.foreign_messages = None  # whatever was missing is in that Task
             irrelevant = [mark.finding for mark in unread] if turn.tool_calls else [EARLIER_UNKNOWN]
             turn.findings[:] = [finding for finding in turn.findings if finding not in irrelevant]
         return turn
@@ -379,6 +390,13 @@ EARLIER_UNKNOWN = Finding(
     "capture",
 )
 
+FOLLOWER_ENDED = Finding(
+    "process_ended",
+    "the process that had followed this turn ended, and nothing shows what it saw last",
+    Severity.WARNING,
+    "capture",
+)
+
 
 def task_id_of(event: Mapping[str, Any]) -> str:
     """The id of the task that a v1.0 event is about; "" for none."""
@@ -421,7 +439,8 @@ def _leaves_unknown(turn: Turn, unknown: bool) -> bool:
     A Task shows those of before, and is the only thing that does; a turn without its end may have made more.
     """
     codes = {finding.code for finding in turn.findings}
-    return INCOMPLETE in codes or ((unknown or EARLIER_UNKNOWN.code in codes) and not turn.capture.snapshot_seen)
+    unknown = unknown or not codes.isdisjoint((EARLIER_UNKNOWN.code, FOLLOWER_ENDED.code))
+    return INCOMPLETE in codes or (unknown and not turn.capture.snapshot_seen)
 
 
 def fill(turn: Turn, merger: TaskMerger) -> None:

@@ -280,6 +280,39 @@ def test_calls_of_a_turn_without_its_end_are_unknown_until_a_task_shows_them(res
     assert codes == [["incomplete"], *[["earlier_calls_unknown"]] * 3, []]
 
 
+def test_what_a_killed_owner_had_seen_last_is_missing_unless_a_task_shows_it() -> None:
+    shared = Shared()
+    first = shared.process(1)
+    first.answers(first.sends(), at(task("SUBMITTED"), 1))
+    first.streams(first.book.watch(notified="h"), gives(artifact("a", "one")))
+    second = shared.process(2)  # the first was killed before it stored that
+    second.streams(second.book.watch(notified="h"), at(says("INPUT_REQUIRED"), 2))
+    second.told()
+    second.passes(LINGER_S + 1)
+    sent = second.sends("t")
+    second.told()
+    second.answers(sent, at(task("COMPLETED", artifact("a", "one"), artifact("b", "two")), 4))
+    assert shared.in_order() == [[], ["one", "two"]]
+    codes = [[finding.code for finding in turn.findings] for turn in shared.turns.values()]
+    assert codes == [["process_ended"], ["earlier_calls_unknown"]]
+
+
+@pytest.mark.parametrize("foreign", [0, 3])
+def test_a_message_that_nobody_saw_is_noticed_by_the_messages_of_the_task(wire: Wire, foreign: int) -> None:
+    """`foreign`: messages of the user that the agent shows before those of the task."""
+
+    def shown(event: Event, messages: int) -> Event:
+        event["task"]["history"] = [{"role": "ROLE_USER"}] * (foreign + messages)
+        return event
+
+    a, b, c = artifact("a", "one"), artifact("b", "unseen"), artifact("c", "three")
+    wire.answers(wire.sends(), shown(task("INPUT_REQUIRED", a), 1))
+    wire.answers(wire.sends("t"), shown(task("INPUT_REQUIRED", a, b, c), 3))
+    wire.answers(wire.sends("t"), shown(task("COMPLETED", a, b, c), 4))
+    assert [calls for _, calls, _ in wire.turns] == [["one"], ["unseen", "three"], []]
+    assert wire.findings == [[], ["earlier_calls_unknown"], []]
+
+
 # ── several processes ───────────────────────────────────────────────────────────────────────────────────────
 
 
