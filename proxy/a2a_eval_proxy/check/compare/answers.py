@@ -6,8 +6,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from ...protocol.sse import SseEvent
-
 CUT = "cut"
 """The end of an answer whose connection was closed before it was complete."""
 
@@ -82,8 +80,8 @@ class OperationComparison:
         return [delta for delta in self.deltas if delta.design]
 
 
-def sse_fields(event: SseEvent) -> tuple[tuple[str, str], ...]:
+def sse_fields(event: bytes) -> tuple[tuple[str, str], ...]:
     """Returns the fields of a server-sent event except its data; comments are no fields."""
-    lines = event.raw.decode(errors="replace").splitlines()
+    lines = event.decode(errors="replace").splitlines()
     pairs = (line.partition(":")[::2] for line in lines if line and not line.startswith(":"))
     return tuple((name, value.removeprefix(" ")) for name, value in pairs if name not in ("data", "\ufeffdata"))

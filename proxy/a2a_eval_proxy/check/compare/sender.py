@@ -1,28 +1,30 @@
-"""Sends requests over HTTP and reads whole answers, bounded in size and time."""
+"""What a client sees of the answer to a request."""
 
 from __future__ import annotations
 
-import asyncio
+import base64
 import ssl
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import httpx
 from a2a_tool_capture.canonical import too_deep
 from a2a_tool_capture.errors import connection_problem
+from google.protobuf.json_format import MessageToDict
+from google.protobuf.message import DecodeError
+from google.rpc import error_details_pb2, status_pb2  # noqa: F401  # registers the types of details
 
 from ...protocol.operations import decode_json
-from ...protocol.sse import EventTooLargeError, SseEvent, SseSplitter
-from ..probe.client import MAX_BODY_BYTES, MAX_EVENTS, ProbeConnection
-from ..probe.record import OperationRequest, ProbeRequest
-from ..probe.requests import GRPC
+from ..probe.record import ProbeRequest
+from ..probe.transport import Answer, Transport
 from .answers import CUT, AnswerPart, SideAnswer, sse_fields
 
 NO_ANSWER = "no answer"
 _MAX_DEPTH = 200
+_DETAILS = "grpc-status-details-bin"
 
 
-class Sender(ProbeConnection):
+class Sender(Transport):
     """Client of one side. Use as async context manager."""
 
     def __init__(
@@ -33,81 +35,31 @@ class Sender(ProbeConnection):
 
     async def send(self, request: ProbeRequest) -> SideAnswer:
         """Returns the answer, however it ends; status "no answer" without one."""
-        if not isinstance(request, OperationRequest) or request.method != GRPC:
-            return await self._request(request)
-        from .grpc_sender import call_whole  # only where it is used: grpcio is an optional dependency
+        answer = await self.answer(request)
+        times = [message.at for message in answer.messages]
+        end = answer.end
+        return SideAnswer(
+            end.code if end else str(answer.status or NO_ANSWER),
+            _fields(answer.headers),
+            tuple(AnswerPart(value_of(message.data), sse_fields(message.raw)) for message in answer.messages),
+            streams=answer.streams,
+            message=end.message if end else "",
+            details=_details(end.details) if end else None,
+            trailers=_fields(end.trailing) if end else (),
+            end=self._cut(answer),
+            spread_s=times[-1] - times[0] if times else 0.0,
+        )
 
-        return await call_whole(self.channels, request, self.timeout_s)
-
-    async def _request(self, request: ProbeRequest) -> SideAnswer:
-        status, streams, end = NO_ANSWER, False, ""
-        headers: tuple[tuple[str, str], ...] = ()
-        body = _Body()
-        try:
-            async with self.answer(request) as response:
-                status = str(response.status_code)
-                headers = tuple((name.lower(), value) for name, value in response.headers.multi_items())
-                streams = response.headers.get("content-type", "").startswith("text/event-stream")
-                body = _Events() if streams else _Body()
-                async for chunk in response.aiter_bytes():
-                    body.feed(chunk, asyncio.get_running_loop().time())
-                end = body.rest
-        except TimeoutError:
-            end = f"not complete within {self.timeout_s:g} s"
-        except httpx.RemoteProtocolError:
-            end = CUT
-        except (httpx.HTTPError, httpx.InvalidURL) as error:
-            end = connection_problem(error)
-        except EventTooLargeError as error:
-            end = str(error)
-        return SideAnswer(status, headers, body.parts, streams, end=end, spread_s=body.spread_s)
-
-
-class _Body:
-    """A body that is one value."""
-
-    rest = ""
-    spread_s = 0.0
-
-    def __init__(self) -> None:
-        self._data = bytearray()
-
-    def feed(self, chunk: bytes, now: float) -> None:
-        """Take a chunk that arrived at `now`, in seconds."""
-        self._data += chunk
-        if len(self._data) > MAX_BODY_BYTES:
-            raise EventTooLargeError(f"longer than {MAX_BODY_BYTES} bytes")
-
-    @property
-    def parts(self) -> tuple[AnswerPart, ...]:
-        return (AnswerPart(value_of(bytes(self._data))),) if self._data else ()
-
-
-class _Events(_Body):
-    """The events of a stream."""
-
-    def __init__(self) -> None:
-        self._splitter = SseSplitter(MAX_BODY_BYTES)
-        self._events: list[SseEvent] = []
-        self._size = 0
-        self._first = 0.0
-
-    def feed(self, chunk: bytes, now: float) -> None:
-        self._size += len(chunk)
-        if found := [event for event in self._splitter.feed(chunk) if event.data]:
-            self._first = self._first if self._events else now
-            self.spread_s = now - self._first
-            self._events += found
-        if self._size > MAX_BODY_BYTES or len(self._events) > MAX_EVENTS:
-            raise EventTooLargeError(f"longer than {MAX_BODY_BYTES} bytes or {MAX_EVENTS} events")
-
-    @property
-    def rest(self) -> str:  # type: ignore[override]  # "" for a body
-        return "inside an event" if self._splitter.rest.strip() else ""
-
-    @property
-    def parts(self) -> tuple[AnswerPart, ...]:
-        return tuple(AnswerPart(value_of(event.data), sse_fields(event)) for event in self._events)
+    def _cut(self, answer: Answer) -> str:
+        """How the answer ended, if not as it should."""
+        error = answer.failure
+        if isinstance(error, TimeoutError):
+            return f"not complete within {self.timeout_s:g} s"
+        if isinstance(error, httpx.RemoteProtocolError):
+            return CUT
+        if error is not None:
+            return connection_problem(error)
+        return "inside an event" if answer.unfinished else ""
 
 
 def value_of(data: bytes) -> Any:
@@ -117,3 +69,21 @@ def value_of(data: bytes) -> Any:
     except ValueError:
         return data.decode(errors="replace")
     return data.decode(errors="replace") if too_deep(value, _MAX_DEPTH) else value
+
+
+def _fields(fields: Iterable[tuple[str, str | bytes]]) -> tuple[tuple[str, str], ...]:
+    return tuple(
+        (name, value if isinstance(value, str) else base64.b64encode(value).decode())
+        for name, value in fields
+        if name != _DETAILS
+    )
+
+
+def _details(data: bytes | None) -> Any:
+    """A google.rpc.Status as JSON; in base64 if it cannot be read, None without one."""
+    if data is None:
+        return None
+    try:
+        return MessageToDict(status_pb2.Status.FromString(data))
+    except (DecodeError, TypeError, ValueError):
+        return base64.b64encode(data).decode()

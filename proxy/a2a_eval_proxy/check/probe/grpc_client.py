@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import base64
 import json
 import ssl
 from collections.abc import AsyncGenerator, Iterable
@@ -12,26 +14,12 @@ import grpc.aio
 from a2a_tool_capture.client_tls import channel_credentials
 from a2a_tool_capture.errors import ConfigurationError
 from google.protobuf.json_format import ParseDict
-from google.protobuf.message import DecodeError
-from google.rpc.error_details_pb2 import ErrorInfo
-from google.rpc.status_pb2 import Status
 
 from ...grpc_relay.messages import METHODS, A2AMethod, as_json, decoded
-from .record import GrpcError, OperationRequest
+from .record import ProbeRequest
+from .transport import Answer, GrpcEnd, Message
 
 _SECURE = ("https://", "grpcs://")
-_DETAILS = "grpc-status-details-bin"
-_GIVEN_UP = frozenset({grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED})
-"""Statuses of calls that no agent answered; an agent may send them, too."""
-
-
-class CallFailed(Exception):  # noqa: N818  # an answer
-    """The call ended with a status other than OK; `answered` is False if the agent did not answer at all."""
-
-    def __init__(self, error: GrpcError, answered: bool) -> None:
-        super().__init__(f"gRPC {error.code}: {error.message}".rstrip(": "))
-        self.error = error
-        self.answered = answered
 
 
 class GrpcChannels:
@@ -54,15 +42,30 @@ class GrpcChannels:
         for channel in self._channels.values():
             await channel.close(None)
 
-    def start(self, request: OperationRequest, timeout_s: float | None = None) -> Any:
-        """Start the call, with a stream of answers: on the wire, every call is the same.
+    async def messages(self, request: ProbeRequest, answer: Answer) -> AsyncGenerator[Message, None]:
+        """Make the call, with a stream of answers (on the wire, every call is the same), and yield each message.
 
-        A body that is not JSON is sent as it is. Raises ConfigurationError, which concerns this interface only.
+        Leaving the iteration early cancels the call. A body that is not JSON is sent as it is.
         """
-        address, path = request.grpc_target
-        message = _message(request.body, METHODS.get(path))
-        metadata = [*self._metadata, *request.headers]
-        return self._channel_to(address).unary_stream(path)(message, metadata=metadata, timeout=timeout_s)
+        address, service, name = request.url.rsplit("/", 2)
+        method = METHODS.get(f"/{service}/{name}")
+        answer.streams = method is not None and method.streams
+        try:
+            start = self._channel_to(address).unary_stream(f"/{service}/{name}")
+        except ConfigurationError as error:  # concerns this interface only
+            answer.end = GrpcEnd(grpc.StatusCode.UNAVAILABLE.name, str(error))
+            return
+        call = start(_message(request.body, method), metadata=[*self._metadata, *request.headers])
+        try:
+            answer.headers += await call.initial_metadata() or ()
+            async for data in call:
+                yield Message(_content(data, method), asyncio.get_running_loop().time())
+        except grpc.aio.AioRpcError:
+            pass  # its status is read below
+        finally:
+            call.cancel()
+        trailing = tuple(await call.trailing_metadata() or ())
+        answer.end = GrpcEnd((await call.code()).name, str(await call.details() or ""), trailing)
 
     def _channel_to(self, address: str) -> grpc.aio.Channel:
         """The channel to HOST:PORT, with a scheme or without. Raises ConfigurationError."""
@@ -75,36 +78,6 @@ class GrpcChannels:
             self._channels[address] = channel
         return self._channels[address]
 
-    async def answers(self, request: OperationRequest, seen: list[tuple[str, str]]) -> AsyncGenerator[bytes, None]:
-        """Make the call and yield each message of the answer as JSON; puts the answer's metadata into `seen`.
-
-        Leaving the iteration early cancels the call. Raises CallFailed, or ValueError for an answer that is not A2A.
-        """
-        method = METHODS[request.grpc_target[1]]
-        try:
-            call = self.start(request)
-        except ConfigurationError as error:
-            raise CallFailed(GrpcError(grpc.StatusCode.UNAVAILABLE.name, str(error)), answered=False) from None
-        try:
-            seen += _texts(await call.initial_metadata())
-            async for data in call:
-                yield json.dumps(as_json(decoded(method.response_type, data))).encode()
-            await self._end(call, seen)
-        except grpc.aio.AioRpcError:
-            await self._end(call, seen)
-        finally:
-            call.cancel()
-
-    async def _end(self, call: Any, seen: list[tuple[str, str]]) -> None:
-        """Read the trailing metadata and status of a call that has ended. Raises CallFailed unless it is OK."""
-        trailing = await call.trailing_metadata()
-        seen += _texts(trailing)
-        code = await call.code()
-        if code is not grpc.StatusCode.OK:
-            details = next((value for name, value in trailing or () if name == _DETAILS), b"")
-            error = _error(code.name, str(await call.details() or ""), details)
-            raise CallFailed(error, answered=code not in _GIVEN_UP)
-
 
 def _message(body: bytes, method: A2AMethod | None) -> bytes:
     """The message with this JSON; empty for a method that A2A does not have."""
@@ -115,17 +88,11 @@ def _message(body: bytes, method: A2AMethod | None) -> bytes:
     return b"" if method is None else ParseDict(content, method.request_type()).SerializeToString()
 
 
-def _texts(metadata: Any) -> list[tuple[str, str]]:
-    return [(name, value) for name, value in metadata or () if isinstance(value, str)]
-
-
-def _error(code: str, message: str, details: bytes) -> GrpcError:
-    """The error of a status with these `grpc-status-details-bin`; details that cannot be read count as absent."""
-    status, info = Status(), ErrorInfo()
+def _content(data: Any, method: A2AMethod | None) -> bytes:
+    """The message as JSON; in base64 if it is not one that the method returns."""
     try:
-        status.ParseFromString(details)
-        if any(detail.Unpack(info) for detail in status.details):
-            return GrpcError(code, message, info.reason, info.domain)
-    except DecodeError:
+        if method is not None:
+            return json.dumps(as_json(decoded(method.response_type, data))).encode()
+    except ValueError:
         pass
-    return GrpcError(code, message)
+    return base64.b64encode(data)

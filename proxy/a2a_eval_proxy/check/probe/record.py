@@ -97,13 +97,6 @@ class OperationRequest(ProbeRequest):
     operation: Operation
     activation: Activation
 
-    @property
-    def grpc_target(self) -> tuple[str, str]:
-        """The address and the path of a gRPC call."""
-        service = f"/{self.interface.grpc_service}/"
-        address, _, name = self.url.rpartition(service)
-        return address, service + name
-
 
 @dataclass(frozen=True)  # without slots: `cached_property` needs a __dict__
 class ResponseEvent:
