@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from starlette.exceptions import HTTPException
@@ -13,7 +13,6 @@ from tool_call_evaluators.gates import RunGates
 from tool_call_evaluators.grouping import grouped
 from tool_call_evaluators.report import Report
 from tool_call_evaluators.report.page import conversation_data
-from tool_call_evaluators.report.shorten import Shortener
 from tool_call_evaluators.runs.outcomes import RunConversation
 from tool_call_evaluators.suite import Case, Suite
 
@@ -23,13 +22,12 @@ from ..store import TurnQuery
 from ..store.base import TurnJson
 from .links import name_in
 from .screen import Screen, Values, View
-from .turn_page import call_rows
+from .turn_page import call_rows, fitting
 from .turn_rows import turn_row
 
 MAX_TURNS = 200
 TEXT_LIMITS = (20_000, 4_000, 1_000)
 """Limits on the length of a text, in characters; the first with which the conversation fits is used."""
-MAX_CHARACTERS = 2_000_000
 
 
 async def _values(view: View) -> Values:
@@ -72,10 +70,7 @@ def _parts(
 
 
 def _part(report: Report, conversation: RunConversation) -> dict[str, Any]:
-    for limit in TEXT_LIMITS:
-        data = conversation_data(report, conversation, Shortener(limit))
-        if len(json.dumps(data, default=str)) <= MAX_CHARACTERS:
-            break
+    data = fitting(partial(conversation_data, report, conversation), TEXT_LIMITS)
     rows = {turn["turn_id"]: turn_row(dict(turn)) for turn in conversation.executed}
     shown = [(turn, rows.get(turn.get("id", "")), call_rows(turn, is_open=False)) for turn in data["turns"]]
     calls = [call for turn in data["turns"] for call in turn.get("calls", ())]

@@ -9,9 +9,9 @@ import time
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
+from ..admin.request_body import form_of
 from ..net.browser_guard import Headers
 from ..net.page_sessions import IDLE_S, PageSessions
-from .forms import form_of
 
 LOGIN_PATH = "/login"
 _MAX_FORM_BYTES = 10_000

@@ -3,20 +3,26 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+import json
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from starlette.exceptions import HTTPException
 from tool_call_evaluators.report.model import seconds_between
+from tool_call_evaluators.report.page import turn_data
+from tool_call_evaluators.report.shorten import Shortener
 from tool_call_evaluators.report.wording import EXPECTATION_WORDS, counted, duration_text
 
+from ..admin.annotations_api import MAX_NOTE, MAX_WHO
+from ..admin.timeline import Observed, timeline
+from ..admin.wire_api import timeline_of
+from ..scoring.turn_in_case import turn_in_case
 from ..store.base import TurnJson
 from .finding_meanings import MEANINGS
 from .links import named
 from .screen import Screen, View
 from .turn_rows import turn_row
-from .turn_view import shown_turn
-from .work.turn_work import turn_work
+from .work.waterfall import waterfall
 
 CHANGES = {
     "same": ("=", "as expected"),
@@ -29,14 +35,17 @@ CHANGES = {
 }
 """Signs and words of the report, for a comparison of calls."""
 
-
+TEXT_LIMITS = (200_000, 20_000, 4_000, 1_000)
+"""Limits on the length of a text, in characters; the first with which a turn fits is used."""
+MAX_CHARACTERS = 2_000_000
+"""Of the data of a page."""
 _EVENTS = "tool_call,text,state,turn.closed,turn.done"
 
 
 async def _values(view: View) -> Mapping[str, Any]:
     turn = await _turn(view)
     row, link = turn_row(turn), view.link
-    shown = await shown_turn(view.control, turn)
+    shown = await _shown(view, turn)
     for made, times in zip(shown.get("calls", ()), turn.get("call_times", ()), strict=False):
         made["when"] = _when(times or {}, turn["started_at"])
     is_changing = row.verdict in ("open", "pending")
@@ -46,7 +55,7 @@ async def _values(view: View) -> Mapping[str, Any]:
         "shown": shown,
         "is_open": row.verdict == "open",
         "json": link("api", "open-turns") if row.verdict == "open" else link("api", "turns", row.turn_id),
-        **await turn_work(view, turn),
+        **await _work(view, turn),
         "events": link("api", "events", types=_EVENTS, turn=turn["turn_id"]) if is_changing else None,
         "calls": call_rows(shown, is_open=row.verdict == "open"),
         "findings": [(finding, MEANINGS.get(finding["code"])) for finding in turn["findings"]],
@@ -58,6 +67,43 @@ async def _values(view: View) -> Mapping[str, Any]:
             "case": (turn["case_id"], link(case=turn["case_id"])),
         },
     }
+
+
+async def _work(view: View, turn: TurnJson) -> dict[str, Any]:
+    """The values of `turn_work.html` and `waterfall.html`."""
+    is_done = turn["status"] == "done"
+    # The page of an open turn is rendered again with each event: reading its wire as often would be much work.
+    found = await timeline_of(view.control, turn) if is_done else timeline(turn, (), Observed())
+    return {
+        "waterfall": waterfall(found),
+        "annotations": turn.get("annotations", []),
+        "evaluators": [result["evaluator"] for result in turn["evaluations"]],
+        "max_note": MAX_NOTE,
+        "max_who": MAX_WHO,
+        "is_done": is_done,
+        "cases_to_bind": [case.id for case, _ in view.control.cases.listed()]
+        if is_done and view.control.evaluates
+        else [],
+    }
+
+
+async def _shown(view: View, turn: TurnJson) -> dict[str, Any]:
+    """The data of a turn as in the report (`report.page`), with its aligned calls if its case expects some."""
+    planned = await turn_in_case(view.control.cases, view.control.store, turn)
+
+    def data(texts: Shortener) -> dict[str, Any]:
+        return turn_data(planned.report, planned.conversation, planned.turn, turn["started_at"], texts)
+
+    return await asyncio.to_thread(fitting, data, TEXT_LIMITS)  # comparing many calls takes time
+
+
+def fitting(data: Callable[[Shortener], dict[str, Any]], limits: Sequence[int]) -> dict[str, Any]:
+    """The data with texts of the first of these lengths with which it fits into a page, or of the last one."""
+    for limit in limits:
+        found = data(Shortener(limit))
+        if len(json.dumps(found, default=str)) <= MAX_CHARACTERS:
+            break
+    return found
 
 
 async def _turn(view: View) -> TurnJson:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 from a2a_eval_proxy.store import ConversationKey, ScoredConversation
-from a2a_eval_proxy.ui import conversation
+from a2a_eval_proxy.ui import conversation, turn_page
 from support.turn_samples import call, finding, result, turn
 
 from .conftest import Shown, shown_proxy
@@ -138,7 +138,7 @@ def test_a_long_conversation_is_cut_and_says_so(shop, monkeypatch):
     text = shop.admin.get("/conversations/c%2F1?run=monday").text
     assert "Only the first 1 turns" in text
     assert "Send it back." not in text.partition("Not executed")[0]
-    monkeypatch.setattr(conversation, "MAX_CHARACTERS", 10)  # then with the shortest texts
+    monkeypatch.setattr(turn_page, "MAX_CHARACTERS", 10)  # then with the shortest texts
     assert shop.admin.get("/conversations/c%2F1?run=monday").status_code == 200
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from starlette.responses import RedirectResponse, Response
 
 from ...admin.annotations_api import annotate, remove_annotation
-from ..forms import form_of
+from ...admin.request_body import form_of
 from ..screen import Screen, View
 
 

@@ -7,8 +7,8 @@ from starlette.responses import RedirectResponse, Response
 from tool_call_evaluators.suite.appending import case_text
 from tool_call_evaluators.suite.combined import CombinedSuite
 
+from ...admin.request_body import form_of
 from ...admin.turn_cases_api import append_case, bind_case, recorded_case, repeats
-from ..forms import form_of
 from ..screen import Screen, Values, View
 
 

@@ -12,14 +12,18 @@ from ..conftest import Shown, shown_proxy
 
 SUITE = """
 suite: orders
-evaluators: [tool_error]
+evaluators: [tool_error, {tool_trajectory: {scope: conversation}}]
 cases:
   - id: status
     tags: [smoke]
     turns:
       - user: Where is <b>my</b> order?
         expect: {tool_calls: [{name: lookup_order, arguments: {id: {$regex: 'O-[0-9]+'}}}]}
-  - {id: never, turns: [{user: Never sent.}]}
+  - id: never
+    user_goal: Get it back.
+    repetitions: 3
+    turns: [{user: Never sent.}]
+    expect: {tool_calls_order: [f]}
   - {id: replaced, turns: [{user: Of the suite.}]}
 """
 
@@ -46,6 +50,9 @@ def test_cases_have_their_expectations_their_last_verdict_and_a_link_to_their_tu
     assert "smoke" in status
     assert "not seen in the last runs" in never
     assert "nothing expected" in never
+    assert "<b>Goal</b> Get it back." in never
+    assert "3 conversations" in never
+    assert never.index("Of the whole conversation") < never.index("order of tools") < never.index("<div>f</div>")
     assert "registered" in replaced
     assert "no call" in replaced
     assert "Of the suite." not in text
