@@ -73,7 +73,6 @@ def test_the_higher_layers_do_use_the_lower_ones(graph: grimp.ImportGraph) -> No
         "a2a_eval_proxy.check.compare.cards",
         "a2a_eval_proxy.check.compare.differences",
         "a2a_eval_proxy.check.compare.pairing",
-        "a2a_eval_proxy.check.compare.requests",
         "a2a_eval_proxy.check.report",
         "a2a_eval_proxy.check.rules",
         "a2a_eval_proxy.check.probe.push_events",

@@ -79,7 +79,7 @@ async def _check(options: CheckOptions) -> bool:
 async def _compare(options: CheckOptions, via: str) -> bool:
     from rich.console import Console
 
-    from ..check.compare.comparison import ComparisonReport, SideConnection, compare_agent
+    from ..check.compare.comparison import ComparisonReport, compare_agent
     from ..check.compare.report import comparison_json, comparison_junit, print_comparison
     from ..check.probe.client import ProbeClient
     from ..check.report.masking import masking
@@ -87,10 +87,9 @@ async def _compare(options: CheckOptions, via: str) -> bool:
 
     headers, tls = dict(options.header), options.tls()
     async with ProbeClient(headers, options.timeout, tls) as client:
-        connection = SideConnection(client.headers, options.timeout, tls)
         with Console(stderr=True).status("") as status:
             found = await compare_agent(
-                options.url, via, client, connection, options.message, lambda what: status.update(as_markup(what))
+                options.url, via, client, options.message, lambda what: status.update(as_markup(what))
             )
     report: ComparisonReport = masking(client.header_values)(found)
     await _write(

@@ -23,7 +23,7 @@ from a2a_eval_proxy.check.report.json_output import report_json
 from a2a_eval_proxy.check.report.junit_output import report_junit
 from a2a_eval_proxy.check.report.report import apply_rules
 from a2a_eval_proxy.check.report.text_output import print_report
-from a2a_eval_proxy.check.rules.push_table import PUSH_RULES
+from a2a_eval_proxy.check.rules.push import PUSH_RULES
 from a2a_eval_proxy.protocol.operations import Binding, Operation
 from hypothesis import example, given, settings
 from hypothesis import strategies as st

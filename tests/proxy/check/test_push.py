@@ -14,7 +14,7 @@ from a2a_eval_proxy.check.report.json_output import report_json
 from a2a_eval_proxy.check.report.report import CheckReport
 from a2a_eval_proxy.check.report.wording import notified_lines
 from a2a_eval_proxy.check.rules.base import CheckVerdict, RuleResult, RuleStatus
-from a2a_eval_proxy.check.rules.push_table import PUSH_RULES
+from a2a_eval_proxy.check.rules.push import PUSH_RULES
 from a2a_eval_proxy.errors import ListenError
 from agents.capture_agent import build_app
 from agents.faulty_grpc_agent import checked_agent

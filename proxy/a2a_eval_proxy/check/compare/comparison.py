@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import ssl
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from typing import Any
@@ -47,19 +46,11 @@ class ComparisonReport:
         return not self.differences and any(one.interface and one.operation for one in self.comparisons)
 
 
-@dataclass(frozen=True, slots=True)
-class SideConnection:
-    """How to reach the agent and the proxy: headers of every request, seconds of one answer, TLS."""
-
-    headers: Mapping[str, str]
-    timeout_s: float
-    tls: ssl.SSLContext | None = None
-
-
 async def compare_agent(
-    url: str, via: str, client: ProbeClient, connection: SideConnection, messages: Sequence[str], progress: Progress
+    url: str, via: str, client: ProbeClient, messages: Sequence[str], progress: Progress
 ) -> ComparisonReport:
-    """Compare the agent at `url` with what the proxy at `via` shows. `client` fetches the cards.
+    """Compare the agent at `url` with what the proxy at `via` shows. `client` fetches the cards; each
+    side has a client of its own, with the same headers, time limit and TLS.
 
     Raises AgentUnreachableError, AgentError (no card), or ConfigError if `via` is no proxy of this agent.
     """
@@ -76,9 +67,9 @@ async def compare_agent(
         senders = [
             await stack.enter_async_context(
                 Sender(
-                    connection.headers,
-                    connection.timeout_s,
-                    connection.tls,
+                    client.headers,
+                    client.timeout_s,
+                    client.tls,
                     grpc_tls=base.startswith(("https://", "grpcs://")),
                 )
             )

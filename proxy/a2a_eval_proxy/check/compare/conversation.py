@@ -19,7 +19,6 @@ from .answers import OperationComparison, SideAnswer
 from .cards import unsigned, with_design, without_addresses
 from .differences import PUSH_REFUSED, compare, names_calls, refuses_push
 from .pairing import IdPairing
-from .requests import malformed, unknown_method, wrong_content_type, wrong_version
 from .sender import NO_ANSWER, Sender
 
 Progress = Callable[[str], None]
@@ -43,7 +42,6 @@ _PUSH_CONFIG: dict[str, Callable[[Interface, str], OperationRequest]] = {
     "list": push_requests.list_all,
     "delete": partial(push_requests.delete, config_id=CONFIG_ID),
 }
-_subscribe = partial(requests.subscribe, activation=Activation.NOTHING)
 
 
 @dataclass(slots=True)
@@ -115,7 +113,7 @@ class InterfaceComparison:
             if not all(side.running for side in self.sides):
                 return
             trial = InterfaceComparison(self.interface, self.sides, self.progress)
-            direct, again, _ = await trial._about_task(RUNNING, _subscribe)
+            direct, again, _ = await trial._about_task(RUNNING, requests.subscribe)
             if min(direct.spread_s, again.spread_s) < _LEAST_RUN_S:
                 return
             if not left or not trial.done[0].faults:
@@ -136,9 +134,9 @@ class InterfaceComparison:
 
     async def _reads(self, *, pushes: bool) -> None:
         if all(side.context for side in self.sides) and not self.interface.legacy:
-            await self._each("list", lambda side: requests.list_tasks(side.interface, side.context, Activation.NOTHING))
+            await self._each("list", lambda side: requests.list_tasks(side.interface, side.context))
         if all(side.ended for side in self.sides):  # else it would wait for events
-            await self._about_task("subscribe", _subscribe)
+            await self._about_task("subscribe", requests.subscribe)
         for verb, build in _PUSH_CONFIG.items() if pushes else ():
             await self._about_task(f"{verb} push configuration", build)
         await self._about_task("cancel", requests.cancel)
@@ -146,16 +144,14 @@ class InterfaceComparison:
 
     async def _errors(self) -> None:
         task = str(uuid.uuid4())
-        direct, *_ = await self._each(
-            "unknown task", lambda side: requests.get(side.interface, task, Activation.NOTHING)
-        )
+        direct, *_ = await self._each("unknown task", lambda side: requests.get(side.interface, task))
         if direct.status in (NO_ANSWER, "UNAVAILABLE"):
             self.unreachable = direct.end or direct.message
             return
-        await self._each("unknown method", lambda side: unknown_method(side.interface))
-        await self._each("malformed body", lambda side: malformed(side.interface))
-        await self._each("wrong version", lambda side: wrong_version(side.interface))
-        await self._each("wrong content type", lambda side: wrong_content_type(side.interface))
+        await self._each("unknown method", lambda side: requests.unknown_method(side.interface))
+        await self._each("malformed body", lambda side: requests.malformed(side.interface))
+        await self._each("wrong version", lambda side: requests.wrong_version(side.interface))
+        await self._each("wrong content type", lambda side: requests.wrong_content_type(side.interface))
 
     async def _about_task(
         self, name: str, build: Callable[[Interface, str], OperationRequest], *, asked: bool = False

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import base64
-import ssl
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import Any
 
 import httpx
@@ -26,12 +25,6 @@ _DETAILS = "grpc-status-details-bin"
 
 class Sender(Transport):
     """Client of one side. Use as async context manager."""
-
-    def __init__(
-        self, headers: Mapping[str, str], timeout_s: float, tls: ssl.SSLContext | None, *, grpc_tls: bool
-    ) -> None:
-        encodings = {"Accept-Encoding": "gzip, deflate"}
-        super().__init__(headers, timeout_s, tls, grpc_tls=grpc_tls, http_headers=encodings)
 
     async def send(self, request: ProbeRequest) -> SideAnswer:
         """Returns the answer, however it ends; status "no answer" without one."""

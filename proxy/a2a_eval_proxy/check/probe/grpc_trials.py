@@ -70,11 +70,11 @@ async def card_over_grpc(client: ProbeClient, url: str) -> tuple[CardSeen, list[
 
 async def first_trials(client: ProbeClient, interface: Interface) -> dict[GrpcTrial, ProbeExchange]:
     """Ask for a task that does not exist; if the service does not exist either, also ask that of the other version."""
-    unknown = requests.get(interface, f"no-such-task-{uuid.uuid4().hex}", Activation.NOTHING)
+    unknown = requests.get(interface, f"no-such-task-{uuid.uuid4().hex}")
     trials = {GrpcTrial.UNKNOWN_TASK: await client.exchange(unknown)}
     if trials[GrpcTrial.UNKNOWN_TASK].is_unimplemented:
         other = replace(interface, version="1.0" if interface.legacy else "0.3")
-        trials[GrpcTrial.OTHER_SERVICE] = await client.exchange(requests.get(other, "none", Activation.NOTHING))
+        trials[GrpcTrial.OTHER_SERVICE] = await client.exchange(requests.get(other, "none"))
     return trials
 
 
@@ -107,7 +107,7 @@ def _turn_with_task(seen: GrpcSeen) -> ProbeTurn | None:
 
 def _requests_for(interface: Interface, task_id: str) -> dict[GrpcTrial, OperationRequest]:
     """The calls about a task, CancelTask last."""
-    get = requests.get(interface, task_id, Activation.NOTHING)
+    get = requests.get(interface, task_id)
     name = interface.extensions_header.lower()
     others = tuple(item for item in get.headers if item[0] != name)
     asked = requests.get(interface, task_id, Activation.V1)
@@ -116,7 +116,7 @@ def _requests_for(interface: Interface, task_id: str) -> dict[GrpcTrial, Operati
     calls = {
         GrpcTrial.UNKNOWN_METADATA: replace(get, headers=(*get.headers, *UNKNOWN_METADATA)),
         GrpcTrial.REPEATED_EXTENSIONS: replace(asked, headers=(*others, *repeated)),
-        GrpcTrial.SUBSCRIBE: requests.subscribe(interface, task_id, Activation.NOTHING),
+        GrpcTrial.SUBSCRIBE: requests.subscribe(interface, task_id),
         GrpcTrial.CANCEL: requests.cancel(interface, task_id),
     }
     if not interface.legacy:
@@ -126,7 +126,7 @@ def _requests_for(interface: Interface, task_id: str) -> dict[GrpcTrial, Operati
 
 async def _abandoned_stream(client: ProbeClient, interface: Interface, message: str) -> dict[GrpcTrial, ProbeExchange]:
     """Cancel a stream after the first event that names its task, then read the task."""
-    request = requests.send(interface, Operation.STREAM, message, uuid.uuid4().hex, Activation.NOTHING)
+    request = requests.send(interface, Operation.STREAM, message, uuid.uuid4().hex)
     named: list[ResponseEvent] = []
 
     def take(event: ResponseEvent) -> None:
@@ -140,7 +140,7 @@ async def _abandoned_stream(client: ProbeClient, interface: Interface, message: 
         return {GrpcTrial.ABANDONED_STREAM: stream.result()}
     (event,) = named
     opening = ProbeExchange(request, 200, events=(event,))
-    read = requests.get(interface, task_id_of(event.normal or {}), Activation.NOTHING)
+    read = requests.get(interface, task_id_of(event.normal or {}))
     return {
         GrpcTrial.ABANDONED_STREAM: opening,
         GrpcTrial.AFTER_ABANDONED_STREAM: await client.exchange(read),

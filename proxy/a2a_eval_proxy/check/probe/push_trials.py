@@ -15,7 +15,6 @@ from . import push_requests, requests
 from .client import ProbeClient
 from .push_events import payload_of
 from .record import (
-    Activation,
     Interface,
     NotChecked,
     NotificationSeen,
@@ -139,7 +138,6 @@ class _PushTrials:
             Operation.SEND,
             self._message,
             uuid.uuid4().hex,
-            Activation.NOTHING,
             configuration=requests.at_once(interface),
         )
         opening = await self._client.exchange(request)
@@ -151,7 +149,7 @@ class _PushTrials:
         create = push_requests.create(interface, task_id, configuration)
         try:
             steps[PushStep.CREATE] = await self._soon(create)
-            was_open = not shows_end(await self._client.exchange(requests.get(interface, task_id, Activation.NOTHING)))
+            was_open = not shows_end(await self._client.exchange(requests.get(interface, task_id)))
             if not steps[PushStep.CREATE].problem:
                 config_id = _id_of(steps[PushStep.CREATE], listening) or task_id
                 steps[PushStep.GET] = await self._soon(push_requests.get(interface, task_id, config_id))
@@ -176,7 +174,7 @@ class _PushTrials:
         """
         configuration = push_requests.in_message(self._interface, listening.webhook)
         request = requests.send(
-            self._interface, operation, self._message, uuid.uuid4().hex, Activation.NOTHING, configuration=configuration
+            self._interface, operation, self._message, uuid.uuid4().hex, configuration=configuration
         )
         sending = asyncio.create_task(self._client.exchange(request))
         try:

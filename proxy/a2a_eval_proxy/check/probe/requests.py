@@ -28,7 +28,7 @@ def send(
     operation: Operation,
     text: str,
     message_id: str,
-    activation: Activation,
+    activation: Activation = Activation.NOTHING,
     task_id: str = "",
     configuration: Mapping[str, Any] | None = None,
 ) -> OperationRequest:
@@ -62,19 +62,19 @@ def at_once(interface: Interface) -> dict[str, Any]:
     return {"blocking": False} if interface.legacy else {"returnImmediately": True}
 
 
-def get(interface: Interface, task_id: str, activation: Activation) -> OperationRequest:
+def get(interface: Interface, task_id: str, activation: Activation = Activation.NOTHING) -> OperationRequest:
     """GetTask."""
     return build(interface, Operation.GET, activation, "GET", f"/tasks/{quote(task_id, safe='')}", {"id": task_id})
 
 
-def list_tasks(interface: Interface, context_id: str, activation: Activation) -> OperationRequest:
+def list_tasks(interface: Interface, context_id: str, activation: Activation = Activation.NOTHING) -> OperationRequest:
     """ListTasks of a conversation, with artifacts. A2A 1.0 only: 0.3 has no such operation."""
     content = {"contextId": context_id, "includeArtifacts": True, "pageSize": LISTED_TASKS}
     query = urlencode(content | {"includeArtifacts": "true"})
     return build(interface, Operation.LIST, activation, "GET", f"/tasks?{query}", content)
 
 
-def subscribe(interface: Interface, task_id: str, activation: Activation) -> OperationRequest:
+def subscribe(interface: Interface, task_id: str, activation: Activation = Activation.NOTHING) -> OperationRequest:
     """SubscribeToTask."""
     path = f"/tasks/{quote(task_id, safe='')}:subscribe"
     return build(interface, Operation.SUBSCRIBE, activation, "GET", path, {"id": task_id})
@@ -90,6 +90,36 @@ def extended_card(interface: Interface) -> OperationRequest:
     """GetExtendedAgentCard; in 0.3 over gRPC GetAgentCard."""
     path = "/card" if interface.legacy else "/extendedAgentCard"
     return build(interface, Operation.EXTENDED_CARD, Activation.NOTHING, "GET", path, {})
+
+
+# ── requests that are wrong ─────────────────────────────────────────────────────────────────────────────────
+
+
+def unknown_method(interface: Interface) -> OperationRequest:
+    """A method, path or call that A2A does not have."""
+    return build(interface, Operation.OTHER, Activation.NOTHING, "GET", "/no-such-path", {}, name="NoSuchMethod")
+
+
+def malformed(interface: Interface) -> OperationRequest:
+    """A send whose body is cut in two."""
+    request = send(interface, Operation.SEND, "", "m")
+    cut = b"\x0a\xff" if interface.binding is Binding.GRPC else request.body[: len(request.body) // 2]
+    return replace(request, body=cut)
+
+
+def wrong_version(interface: Interface) -> OperationRequest:
+    """A read with a protocol version that does not exist."""
+    return with_version(get(interface, "no-such-task"), "99.0")
+
+
+def wrong_content_type(interface: Interface) -> OperationRequest | None:
+    """An operation on a task that does not exist, as text/plain. None for gRPC, whose libraries set the type."""
+    if interface.binding is Binding.GRPC:
+        return None
+    return with_header(cancel(interface, "no-such-task"), "Content-Type", "text/plain")
+
+
+# ── any request ─────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def with_header(request: OperationRequest, name: str, value: str) -> OperationRequest:

@@ -73,21 +73,15 @@ class Transport:
 
     Every request carries `headers`. `timeout_s` is the maximum number of seconds of one answer. `tls` has the trusted
     authorities and the client certificate; None trusts the system's authorities. `grpc_tls` says whether gRPC
-    addresses without a scheme use TLS. `http_headers` are further headers of requests over HTTP.
+    addresses without a scheme use TLS.
     """
 
     def __init__(
-        self,
-        headers: Mapping[str, str],
-        timeout_s: float,
-        tls: ssl.SSLContext | None,
-        *,
-        grpc_tls: bool,
-        http_headers: Mapping[str, str] | None = None,
+        self, headers: Mapping[str, str], timeout_s: float, tls: ssl.SSLContext | None, *, grpc_tls: bool
     ) -> None:
         self.headers, self.timeout_s, self.tls, self.grpc_tls = headers, timeout_s, tls, grpc_tls
         self._http = httpx.AsyncClient(
-            headers={**(http_headers or {}), **headers},
+            headers={"Accept-Encoding": "gzip, deflate", **headers},  # whatever else is installed
             verify=tls or True,
             timeout=httpx.Timeout(None, connect=CONNECT_TIMEOUT_S),
         )

@@ -9,7 +9,7 @@ from ..probe.record import ProbeRecord
 from ..rules.base import CheckVerdict, RuleResult, RuleStatus
 from ..rules.card import CARD_RULES
 from ..rules.grpc import GRPC_RULES
-from ..rules.push_table import PUSH_RULES
+from ..rules.push import PUSH_RULES
 from ..rules.selectors import subjects_of
 from ..rules.traffic import TRAFFIC_RULES
 

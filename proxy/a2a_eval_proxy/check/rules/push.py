@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
+from functools import partial
 
+from a2a_tool_capture import Severity
 from a2a_tool_capture.wire import EVENT_KEYS
 
 from ..probe.occurrences import Kind, occurrences_in
@@ -12,7 +14,7 @@ from ..probe.push_events import Payload, identity, payload_of
 from ..probe.push_requests import SCHEME, configurations
 from ..probe.record import NotificationSeen, ProbeExchange, PushSeen, PushStep, PushTrial
 from ..probe.responses import only_message, state_of, task_id_of
-from .base import Problem, Skipped, Unseen, problem
+from .base import Problem, Rule, Skipped, Unseen, problem
 
 NOTHING_ARRIVED = "no notification arrived"
 TOKEN_HEADER = "x-a2a-notification-token"  # noqa: S105  # a name
@@ -21,8 +23,6 @@ MEDIA_TYPE = "application/a2a+json"
 _NO_SUCH_ROUTE = (404, 405, 501)
 _OTHER_ERRORS = ("not supported", "-32601", "-32603", "-32003", "UNIMPLEMENTED", "INTERNAL", "UNKNOWN")
 """Parts of errors that do not concern the webhook's address."""
-
-Test = Callable[[PushSeen], Iterator[Problem]]
 
 
 def _payloads(seen: PushSeen) -> Iterator[tuple[PushTrial, NotificationSeen, Payload, str]]:
@@ -42,7 +42,7 @@ def _problem(notification: NotificationSeen, message: str, where: str, excerpt: 
 # ── configurations ──────────────────────────────────────────────────────────────────────────────────────────
 
 
-def set_in_messages(seen: PushSeen) -> Iterator[Problem]:
+def _set_in_messages(seen: PushSeen) -> Iterator[Problem]:
     """A message with a webhook is answered."""
     opening = seen.inline.opening
     if opening.problem:
@@ -61,7 +61,7 @@ def _unless_private(seen: PushSeen, exchange: ProbeExchange) -> None:
         )
 
 
-def step_works(step: PushStep, seen: PushSeen) -> Iterator[Problem]:
+def _step_works(step: PushStep, seen: PushSeen) -> Iterator[Problem]:
     """A request about a webhook is answered with its configuration."""
     exchange, url = _step(seen, step)
     if exchange.problem:
@@ -84,7 +84,7 @@ def _shows(exchange: ProbeExchange, url: str) -> bool:
     return any(url == found for _, found in configurations(exchange))
 
 
-def deleted(seen: PushSeen) -> Iterator[Problem]:
+def _deleted(seen: PushSeen) -> Iterator[Problem]:
     """After DeleteTaskPushNotificationConfig, the webhook is no longer there."""
     exchange, url = _step(seen, PushStep.DELETE)
     if exchange.problem:
@@ -98,10 +98,10 @@ def deleted(seen: PushSeen) -> Iterator[Problem]:
             yield problem(later, f"{step.value} still shows the webhook")
 
 
-# ── what arrives ────────────────────────────────────────────────────────────────────────────────────────────
+# ── what arrives ─────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def arrives(seen: PushSeen) -> Iterator[Problem]:
+def _arrives(seen: PushSeen) -> Iterator[Problem]:
     """Each webhook receives notifications, whether a message sets it or it is created for a task that still works."""
     inline, created = seen.inline, seen.created
     if only_message(inline.opening) and not inline.notifications:
@@ -119,7 +119,7 @@ def arrives(seen: PushSeen) -> Iterator[Problem]:
         yield problem(create, message, "the webhook", created.webhook.url)
 
 
-def states_arrive(seen: PushSeen) -> Iterator[Problem]:
+def _states_arrive(seen: PushSeen) -> Iterator[Problem]:
     """Every state that the sender is shown arrives; the first may be that of the task before any change."""
     for trial in (seen.inline, seen.created):
         if trial is None or not trial.notifications:
@@ -133,7 +133,7 @@ def states_arrive(seen: PushSeen) -> Iterator[Problem]:
     next(_payloads(seen), None)  # Unseen without notifications
 
 
-def in_order(seen: PushSeen) -> Iterator[Problem]:
+def _in_order(seen: PushSeen) -> Iterator[Problem]:
     """Notifications arrive in the order of the stream of the same message."""
     trial = seen.inline
     next(_payloads(seen), None)
@@ -155,7 +155,7 @@ def in_order(seen: PushSeen) -> Iterator[Problem]:
         latest = max(at, latest)
 
 
-def arrives_once(seen: PushSeen) -> Iterator[Problem]:
+def _arrives_once(seen: PushSeen) -> Iterator[Problem]:
     """What was received with 200 does not come again."""
     if seen.interface.legacy:
         raise Skipped("a Task of A2A 0.3 may be the same in two notifications")
@@ -174,7 +174,7 @@ def arrives_once(seen: PushSeen) -> Iterator[Problem]:
             yield _problem(notification, message, f"notification {number + 1}", event)
 
 
-def comes_again(seen: PushSeen) -> Iterator[Problem]:
+def _comes_again(seen: PushSeen) -> Iterator[Problem]:
     """A notification that was answered with 503 comes again."""
     if seen.retried is None:
         raise Skipped("tried over another interface")
@@ -189,7 +189,7 @@ def comes_again(seen: PushSeen) -> Iterator[Problem]:
 # ── each notification ───────────────────────────────────────────────────────────────────────────────────────
 
 
-def has_credentials(seen: PushSeen) -> Iterator[Problem]:
+def _has_credentials(seen: PushSeen) -> Iterator[Problem]:
     for trial, notification, _, where in _payloads(seen):
         got = notification.header("authorization")
         if got != f"{SCHEME} {trial.webhook.credentials}":
@@ -197,7 +197,7 @@ def has_credentials(seen: PushSeen) -> Iterator[Problem]:
             yield _problem(notification, f"the header Authorization {found}", where, got)
 
 
-def has_token(seen: PushSeen) -> Iterator[Problem]:
+def _has_token(seen: PushSeen) -> Iterator[Problem]:
     for trial, notification, _, where in _payloads(seen):
         if (got := notification.header(TOKEN_HEADER)) != trial.webhook.token:
             found = "is missing" if got is None else "is not the token of the configuration"
@@ -208,7 +208,7 @@ def _media_type(notification: NotificationSeen) -> str:
     return (notification.header("content-type") or "").partition(";")[0].strip().lower()
 
 
-def is_json(seen: PushSeen) -> Iterator[Problem]:
+def _is_json(seen: PushSeen) -> Iterator[Problem]:
     for _, notification, _, where in _payloads(seen):
         found = _media_type(notification)
         if notification.request.method != "POST" or found not in (MEDIA_TYPE, "application/json"):
@@ -216,7 +216,7 @@ def is_json(seen: PushSeen) -> Iterator[Problem]:
             yield _problem(notification, f"{message}, expected a POST with {MEDIA_TYPE}", where)
 
 
-def has_media_type(seen: PushSeen) -> Iterator[Problem]:
+def _has_media_type(seen: PushSeen) -> Iterator[Problem]:
     if seen.interface.legacy:
         raise Skipped("A2A 0.3 does not define the media type")
     for _, notification, _, where in _payloads(seen):
@@ -224,14 +224,14 @@ def has_media_type(seen: PushSeen) -> Iterator[Problem]:
             yield _problem(notification, f"the content type is application/json, expected {MEDIA_TYPE}", where)
 
 
-def is_event(seen: PushSeen) -> Iterator[Problem]:
+def _is_event(seen: PushSeen) -> Iterator[Problem]:
     for _, notification, payload, where in _payloads(seen):
         if not (payload.is_current or (seen.interface.legacy and payload.is_legacy)):
             expected = "a Task" if seen.interface.legacy else f"an object with one of {', '.join(EVENT_KEYS)}"
             yield _problem(notification, f"the body is {payload.form}, expected {expected}", where, payload.raw)
 
 
-def has_version_of_interface(seen: PushSeen) -> Iterator[Problem]:
+def _has_version_of_interface(seen: PushSeen) -> Iterator[Problem]:
     if not seen.interface.legacy:
         raise Skipped("the rule push-payload tests this for A2A 1.0")
     for _, notification, payload, where in _payloads(seen):
@@ -240,7 +240,7 @@ def has_version_of_interface(seen: PushSeen) -> Iterator[Problem]:
             yield _problem(notification, message, where, payload.raw)
 
 
-def names_task(seen: PushSeen) -> Iterator[Problem]:
+def _names_task(seen: PushSeen) -> Iterator[Problem]:
     for trial, notification, payload, where in _payloads(seen):
         event = payload.event
         if event is None or "message" in event or not trial.task_id:
@@ -249,9 +249,157 @@ def names_task(seen: PushSeen) -> Iterator[Problem]:
             yield _problem(notification, f"the task is {got!r}, expected {trial.task_id!r}", where, payload.raw)
 
 
-def has_no_calls(seen: PushSeen) -> Iterator[Problem]:
+def _has_no_calls(seen: PushSeen) -> Iterator[Problem]:
     for _, notification, payload, where in _payloads(seen):
         found = min(occurrences_in(payload.raw, ""), key=lambda each: each.kind is not Kind.CALLS, default=None)
         if found is not None:
             message = f"{found.kind.value}, although the request that set the webhook activates no extension"
             yield _problem(notification, message, f"{where}, {found.where}", found.value)
+
+
+_CONFIGURE = (
+    "Serve the operation for every task of the client. With a2a-sdk, pass a push_config_store to DefaultRequestHandler."
+)
+_SENDER = "With a2a-sdk, pass a push_sender to DefaultRequestHandler (BasePushNotificationSender)."
+
+_rule = partial(Rule, about="push notifications")
+
+PUSH_RULES: tuple[Rule[PushSeen], ...] = (
+    _rule(
+        "push-in-message",
+        "messages may set a webhook",
+        _set_in_messages,
+        "The card offers push notifications, so clients set webhooks in their messages (A2A 1.0, section 3.2.2).",
+        f"Accept the configuration, or set capabilities.pushNotifications to false. {_CONFIGURE}",
+    ),
+    _rule(
+        "push-create",
+        "webhooks can be created",
+        partial(_step_works, PushStep.CREATE),
+        "Clients set a webhook for a task that already works (A2A 1.0, section 3.1.7).",
+        _CONFIGURE,
+    ),
+    _rule(
+        "push-get",
+        "webhooks can be read",
+        partial(_step_works, PushStep.GET),
+        "Get returns the configuration with its URL (A2A 1.0, section 3.1.8).",
+        _CONFIGURE,
+    ),
+    _rule(
+        "push-list",
+        "webhooks are listed",
+        partial(_step_works, PushStep.LIST),
+        "List returns all configurations of the task (A2A 1.0, section 3.1.9).",
+        _CONFIGURE,
+    ),
+    _rule(
+        "push-delete",
+        "webhooks can be deleted",
+        _deleted,
+        "After a deletion nothing is sent to the webhook (A2A 1.0, section 3.1.10).",
+        f"Remove the configuration for good. {_CONFIGURE}",
+    ),
+    _rule(
+        "push-delivered",
+        "notifications arrive",
+        _arrives,
+        "The agent tries at least once to deliver to each webhook (A2A 1.0, section 4.3.3).",
+        f"{_SENDER} If the agent cannot reach the address, or refuses private ones, pass --push-listen and --push-url.",
+    ),
+    _rule(
+        "push-authentication",
+        "notifications have the credentials",
+        _has_credentials,
+        "The header Authorization has scheme and credentials of the configuration (A2A 1.0, section 4.3.3); clients "
+        "refuse notifications without it.",
+        "Send `Authorization: SCHEME CREDENTIALS` from the configuration's `authentication`. a2a-sdk 1.3 does "
+        "this, 1.1 does not.",
+    ),
+    _rule(
+        "push-token",
+        "notifications have the token",
+        _has_token,
+        "Clients that set `token` look for it in this header, which A2A 0.3 names and A2A 1.0 leaves out.",
+        "Send the token of the configuration in the header X-A2A-Notification-Token, also if it has `authentication`.",
+        Severity.WARNING,
+    ),
+    _rule(
+        "push-content-type",
+        "notifications are JSON",
+        _is_json,
+        "A notification is a POST with the content type application/a2a+json (A2A 1.0, section 4.3.3).",
+        "Send the event as JSON, with the content type application/a2a+json.",
+    ),
+    _rule(
+        "push-media-type",
+        "the media type is that of A2A",
+        _has_media_type,
+        "The content type is application/a2a+json (A2A 1.0, section 4.3.3); most clients also accept application/json.",
+        "Set the header Content-Type to application/a2a+json. The sender of a2a-sdk does not do this yet.",
+        Severity.WARNING,
+    ),
+    _rule(
+        "push-payload",
+        "notifications are events",
+        _is_event,
+        "The body is a StreamResponse with exactly one of task, message, statusUpdate and artifactUpdate "
+        "(A2A 1.0, section 4.3.3); in A2A 0.3 it is a Task.",
+        "Send what a stream sends, without JSON-RPC around it.",
+    ),
+    _rule(
+        "push-payload-version",
+        "the body has the interface's version",
+        _has_version_of_interface,
+        "A client of A2A 0.3 expects a Task; it cannot read a StreamResponse.",
+        "Remember the version with which the webhook was set. The senders of a2a-sdk 1.x do not do this.",
+        Severity.WARNING,
+    ),
+    _rule(
+        "push-task",
+        "notifications name the task",
+        _names_task,
+        "Clients ignore notifications of tasks that they did not begin (A2A 1.0, section 4.3.3).",
+        "Send the notifications of a task to its own webhooks only.",
+    ),
+    _rule(
+        "push-states",
+        "every state arrives",
+        _states_arrive,
+        "Clients without a stream know a change of the task only from its notification.",
+        f"Send a notification for every statusUpdate. {_SENDER}",
+    ),
+    _rule(
+        "push-order",
+        "notifications keep the order",
+        _in_order,
+        "A client that gets the end of a task first may ignore what comes later.",
+        "Send the notifications of a task one after another: wait for the answer before the next.",
+        Severity.WARNING,
+    ),
+    _rule(
+        "push-once",
+        "notifications arrive once",
+        _arrives_once,
+        "Clients must handle repetitions (A2A 1.0, section 4.3.3), but not all do.",
+        "Do not repeat a notification that was answered with HTTP 2xx.",
+        Severity.WARNING,
+    ),
+    _rule(
+        "push-retry",
+        "failed notifications are repeated",
+        _comes_again,
+        "A client that restarts misses what is sent only once (A2A 1.0, section 13.2: agents should retry).",
+        "Repeat a notification after HTTP 503, with growing pauses. The senders of the SDKs try once; "
+        "`a2a-eval-proxy serve --push-retry` repeats for them.",
+        Severity.WARNING,
+    ),
+    _rule(
+        "push-silent",
+        "push: nothing unless activated",
+        _has_no_calls,
+        "Arguments and results may be confidential: a webhook of another client must not see them.",
+        "Omit the metadata key and the URI from notifications to webhooks whose request did not activate the "
+        "extension. With a2a-sdk, GatedPushConfigStore and CapturingRequestHandler of a2a_tool_capture do this.",
+    ),
+)
