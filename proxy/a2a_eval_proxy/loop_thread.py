@@ -1,10 +1,13 @@
-"""An event loop in a thread of its own."""
+"""Daemon threads, which do not keep the process from ending: one with an event loop, and one for a function."""
 
 from __future__ import annotations
 
 import asyncio
+import contextvars
 import threading
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
+from contextlib import suppress
+from functools import partial
 from typing import Any, TypeVar
 
 T = TypeVar("T")
@@ -45,3 +48,29 @@ class LoopThread:
         self._stop = asyncio.Event()
         self._ready.set()
         await self._stop.wait()
+
+
+async def in_daemon_thread(function: Callable[[], T], name: str) -> T:
+    """Like `asyncio.to_thread`, in a daemon thread of its own: one that hangs does not keep the process from ending."""
+    loop = asyncio.get_running_loop()
+    done: asyncio.Future[T] = loop.create_future()
+    context = contextvars.copy_context()
+
+    def settle(outcome: Callable[[], None]) -> None:
+        if not done.done():  # it is after a timeout
+            outcome()
+
+    def work() -> None:
+        try:
+            result = context.run(function)
+        except StopIteration as stop:  # a future refuses it
+            outcome = partial(done.set_exception, RuntimeError(f"StopIteration: {stop}"))
+        except BaseException as error:  # noqa: BLE001  # raised again in the task that waits
+            outcome = partial(done.set_exception, error)
+        else:
+            outcome = partial(done.set_result, result)
+        with suppress(RuntimeError):  # the loop was closed meanwhile
+            loop.call_soon_threadsafe(settle, outcome)
+
+    threading.Thread(target=work, name=name, daemon=True).start()
+    return await done

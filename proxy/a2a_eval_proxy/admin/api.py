@@ -56,6 +56,12 @@ def admin_app(
     return AdminGuard(app, token, names, access)
 
 
+def worker_app(registry: CollectorRegistry, problems: Callable[[], list[str]], token: str | None) -> ASGIApp:
+    """The ASGI application of the port of a worker. `problems` says why it takes no jobs."""
+    routes = [operation.route() for operation in health_operations(registry, problems)]
+    return AdminGuard(Starlette(routes=routes), token, HostNames())
+
+
 def health_operations(
     registry: CollectorRegistry, problems: Callable[[], list[str]], remarks: Callable[[], list[str]] = list
 ) -> list[ApiOperation]:

@@ -20,9 +20,8 @@ def worker(options: WorkerOptions) -> None:
     from ..store.postgres import require_extra
 
     require_extra()
-    from ..admin.worker_api import AdminOptions
     from ..privacy.policy import privacy_of
-    from ..worker.command import work_until_stopped
+    from ..worker.command import AdminOptions, work_until_stopped
     from ..worker.job_engine import EngineOptions
 
     engine = EngineOptions(options.concurrency, options.stalled_after, options.shutdown_timeout)

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import contextvars
 import inspect
 import logging
-import threading
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -17,6 +15,7 @@ from a2a_tool_capture.models import ToolCall
 from a2a_tool_capture.recording import CallRecording
 from tool_call_evaluators.evaluator import FAILURES
 
+from ..loop_thread import in_daemon_thread
 from .installed_arksim import begin_turn
 from .loading import failure
 
@@ -134,36 +133,8 @@ def _field(value: Any, name: str) -> Any:
 async def called(function: Callable[[], Any]) -> Any:
     """The result of a coroutine function, or of a function, which runs in a thread."""
     target = function.func if isinstance(function, partial) else function
-    value = function() if inspect.iscoroutinefunction(target) else await _in_thread(function)
+    value = function() if inspect.iscoroutinefunction(target) else await in_daemon_thread(function, "agent")
     return await value if inspect.isawaitable(value) else value
-
-
-async def _in_thread(function: Callable[[], Any]) -> Any:
-    """Like `asyncio.to_thread`, in a daemon thread: one that hangs does not keep the process from ending."""
-    loop = asyncio.get_running_loop()
-    done: asyncio.Future[Any] = loop.create_future()
-    context = contextvars.copy_context()
-
-    def settle(result: Any, error: BaseException | None) -> None:
-        if not done.done():  # it is after a timeout
-            done.set_result(result) if error is None else done.set_exception(error)
-
-    def work() -> None:
-        result: Any = None
-        error: BaseException | None = None
-        try:
-            result = context.run(function)
-        except StopIteration as stop:  # a future refuses it
-            error = RuntimeError(f"StopIteration: {stop}")
-        except BaseException as failed:  # noqa: BLE001 - raised again in the turn's task
-            error = failed
-        try:
-            loop.call_soon_threadsafe(settle, result, error)
-        except RuntimeError:
-            pass  # the loop was closed meanwhile
-
-    threading.Thread(target=work, name="agent", daemon=True).start()
-    return await done
 
 
 async def _close(agent: Any) -> None:

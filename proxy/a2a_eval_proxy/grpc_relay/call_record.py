@@ -10,8 +10,8 @@ from typing import Any, Self
 import grpc
 
 from ..protocol.headers import read_request
-from ..telemetry.calls import CallTelemetry
 from ..telemetry.counters import Metrics
+from ..telemetry.requests import CallTelemetry
 from .messages import METHODS
 from .metadata import client_of, to_headers
 

@@ -14,8 +14,7 @@ from ..net.grpc_server import GrpcServer
 from ..net.ports import Ports
 from ..relay.client_request import RelayContext
 from ..settings import Settings
-from ..telemetry.calls import CallTelemetry
-from ..telemetry.requests import RequestTelemetry
+from ..telemetry.requests import CallTelemetry, RequestTelemetry
 from .agent_channel import AgentChannel, sizes
 from .call_record import CallRecord
 from .held_messages import HeldMessages

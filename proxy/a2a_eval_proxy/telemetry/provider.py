@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import threading
-from collections.abc import Callable, Collection, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Collection, Iterable, Sequence
 
 from a2a_tool_capture import __version__
 from opentelemetry._logs import LoggerProvider, NoOpLoggerProvider
-from opentelemetry.metrics import MeterProvider, NoOpMeterProvider
+from opentelemetry.metrics import CallbackOptions, Meter, MeterProvider, NoOpMeterProvider, Observation
 from opentelemetry.sdk._logs import LoggerProvider as SdkLoggerProvider
 from opentelemetry.sdk.metrics import MeterProvider as SdkMeterProvider
 from opentelemetry.sdk.resources import SERVICE_NAME, SERVICE_VERSION, Resource
@@ -19,10 +17,10 @@ from opentelemetry.sdk.trace import TracerProvider as SdkTracerProvider
 from opentelemetry.sdk.trace.export import BatchSpanProcessor, SpanExporter, SpanExportResult
 from opentelemetry.trace import NoOpTracerProvider, TracerProvider
 
+from ..loop_thread import in_daemon_thread
 from .common import SCOPE, report
 from .evaluations import EvaluationTelemetry
-from .instruments import Source
-from .metric_export import observe
+from .instruments import Instrument, Source
 from .requests import RequestTelemetry
 
 logger = logging.getLogger(__name__)
@@ -30,6 +28,8 @@ logger = logging.getLogger(__name__)
 _CLOSE_S = 5.0
 _UNKNOWN_SERVICE = "unknown_service"
 """How the SDK begins the name of a service that has none."""
+_ATTRIBUTES = {"evaluator": "gen_ai.evaluation.name"}
+"""Names of labels that the semantic conventions name otherwise."""
 
 
 class Telemetry:
@@ -53,7 +53,7 @@ class Telemetry:
         sdk = SdkMeterProvider, SdkTracerProvider, SdkLoggerProvider
         self._shutdowns = [one.shutdown for one in (meters, tracers, loggers) if isinstance(one, sdk)]
         meter = meters.get_meter(SCOPE, __version__)
-        observe(meter, *sources)
+        _observe(meter, *sources)
         self.requests = RequestTelemetry(tracers.get_tracer(SCOPE, __version__), meter, upstream)
         self.evaluations = EvaluationTelemetry(loggers.get_logger(SCOPE, __version__), meter)
 
@@ -61,7 +61,7 @@ class Telemetry:
         """Export what is left, for `_CLOSE_S` seconds at most; what is not out by then is lost."""
         try:
             async with asyncio.timeout(_CLOSE_S):
-                await asyncio.gather(*(_aside(shutdown) for shutdown in self._shutdowns))
+                await asyncio.gather(*(_done(shutdown) for shutdown in self._shutdowns))
         except TimeoutError:
             logger.warning("telemetry was not exported to its end within %g s; the rest is lost", _CLOSE_S)
 
@@ -103,21 +103,36 @@ def _resource() -> Resource:
     return Resource(ours).merge(resource)
 
 
-async def _aside(work: Callable[[], None]) -> None:
-    """Run `work` in a thread for which neither the event loop nor the end of the process waits."""
-    loop = asyncio.get_running_loop()
-    done = asyncio.Event()
+async def _done(shutdown: Callable[[], None]) -> None:
+    """Shut a provider down, in a thread for which the end of the process does not wait."""
+    try:
+        await in_daemon_thread(shutdown, "telemetry-close")
+    except Exception as error:  # noqa: BLE001  # error boundary
+        report(error)
 
-    def run() -> None:
-        try:
-            work()
-        except Exception as error:  # noqa: BLE001  # error boundary
-            report(error)
-        with suppress(RuntimeError):  # the loop is closed: nothing waits any more
-            loop.call_soon_threadsafe(done.set)
 
-    threading.Thread(target=run, name="telemetry-close", daemon=True).start()
-    await done.wait()
+def _observe(meter: Meter, *sources: Source) -> None:
+    """Report the instruments that have a unit as observable ones of `meter`.
+
+    They are read in the exporter's thread, so that counting costs what it did before.
+    """
+    for source in sources:
+        for instrument in source.instruments:
+            if instrument.unit:
+                gauge, counter = meter.create_observable_up_down_counter, meter.create_observable_counter
+                create: Callable[..., object] = gauge if instrument.is_gauge else counter
+                name = f"a2a_eval_proxy.{instrument.name}"
+                create(name, [_callback(instrument, source.read)], instrument.unit, instrument.text)
+
+
+def _callback(instrument: Instrument, read: Callable[[], object]) -> Callable[[CallbackOptions], Iterable[Observation]]:
+    names = [_ATTRIBUTES.get(label, label) for label in instrument.labels]
+
+    def observations(_: CallbackOptions) -> list[Observation]:
+        series = instrument.series(instrument.reading(read()))
+        return [Observation(number, dict(zip(names, labels, strict=True))) for labels, number in series]
+
+    return observations
 
 
 class RedactingSpanExporter(SpanExporter):

@@ -1,4 +1,4 @@
-"""A server and a client span for each proxied request, in the client's trace (HTTP semantic conventions)."""
+"""A server and a client span for each relayed request and gRPC call, in the client's trace (semantic conventions)."""
 
 from __future__ import annotations
 
@@ -35,6 +35,26 @@ _PROPAGATOR = TraceContextTextMapPropagator()
 _METHODS = frozenset({"CONNECT", "DELETE", "GET", "HEAD", "OPTIONS", "PATCH", "POST", "PUT", "QUERY", "TRACE"})
 DURATIONS_S = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0)
 """The convention's buckets, and some for agents that think."""
+_SERVER_ERRORS = frozenset({"UNKNOWN", "DEADLINE_EXCEEDED", "UNIMPLEMENTED", "INTERNAL", "UNAVAILABLE", "DATA_LOSS"})
+"""Of the server span; on the client span every status but OK is one."""
+
+
+class SpanPair:
+    """A server and a client span, and the duration of the former."""
+
+    def __init__(self, server: Span, client: Span, durations: Histogram, measured: Attributes) -> None:
+        self._server = server
+        self._client = client
+        self._durations = durations
+        self._measured = measured
+        self.traceparent = traceparent_of(client.get_span_context())
+        """What the agent gets as `traceparent`; "" where the spans are not sampled."""
+        self._began_at = time.perf_counter()
+
+    def _record(self, ended: Attributes) -> None:
+        """Record the duration until now; `ended` says how the server span ended."""
+        seconds = time.perf_counter() - self._began_at
+        self._durations.record(seconds, {**self._measured, **ended}, set_span_in_context(self._server, Context()))
 
 
 class RequestTelemetry:
@@ -96,24 +116,6 @@ class RequestTelemetry:
         return RequestSpans(server, client, self._durations, measured)
 
 
-class SpanPair:
-    """A server and a client span, and the duration of the former."""
-
-    def __init__(self, server: Span, client: Span, durations: Histogram, measured: Attributes) -> None:
-        self._server = server
-        self._client = client
-        self._durations = durations
-        self._measured = measured
-        self.traceparent = traceparent_of(client.get_span_context())
-        """What the agent gets as `traceparent`; "" where the spans are not sampled."""
-        self._began_at = time.perf_counter()
-
-    def _record(self, ended: Attributes) -> None:
-        """Record the duration until now; `ended` says how the server span ended."""
-        seconds = time.perf_counter() - self._began_at
-        self._durations.record(seconds, {**self._measured, **ended}, set_span_in_context(self._server, Context()))
-
-
 class RequestSpans(SpanPair, AbstractContextManager["RequestSpans"]):
     """The two spans while the request is on its way; they end with the context."""
 
@@ -163,6 +165,73 @@ def _finish(span: Span, status: int | None, error: str, *, first_error_status: i
     if status is not None and status >= first_error_status:
         error = error or str(status)
     return finish(span, {} if status is None else {"http.response.status_code": status}, error)
+
+
+# ── gRPC ────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+class CallTelemetry:
+    """Begins the spans of each call."""
+
+    def __init__(self, requests: RequestTelemetry) -> None:
+        """Spans and durations go where those of `requests` go."""
+        self._tracer = requests.tracer
+        self._durations = requests.meter.create_histogram(
+            "rpc.server.call.duration",
+            "s",
+            "Duration of gRPC calls, streams to their end",
+            explicit_bucket_boundaries_advisory=DURATIONS_S,
+        )
+
+    def begin(self, path: str, head: ClientRequestHeaders, client: tuple[str, int], *, known: bool) -> CallSpans | None:
+        """The spans of a call of `/SERVICE/METHOD` that begins; None where they could not be created. Never raises.
+
+        `client`: address and port. `known`: whether the method is one of A2A. As to the parent that the agent gets,
+        see `RequestTelemetry.begin`.
+        """
+        try:
+            return self._begin(path.removeprefix("/"), head, client, known)
+        except Exception as error:  # noqa: BLE001  # error boundary
+            report(error)
+            return None
+
+    def _begin(self, method: str, head: ClientRequestHeaders, client: tuple[str, int], known: bool) -> CallSpans:
+        measured: Attributes = {"rpc.system.name": "grpc", "rpc.method": method if known else "_OTHER"}
+        common = measured if known else {**measured, "rpc.method_original": method}
+        name = method if known else "grpc"
+        address, port = client
+        attributes: Attributes = {**common, "client.address": address, "client.port": port}
+        server = self._tracer.start_span(name, parent_of(head), SpanKind.SERVER, attributes)
+        inside = set_span_in_context(server, Context())
+        return CallSpans(
+            server, self._tracer.start_span(name, inside, SpanKind.CLIENT, common), self._durations, measured
+        )
+
+
+class CallSpans(SpanPair):
+    """The two spans of a call."""
+
+    def sent_to(self, agent: str) -> None:
+        """The call goes to HOST:PORT of the agent."""
+        host, _, port = agent.rpartition(":")
+        self._client.set_attributes({"server.address": host.strip("[]"), "server.port": int(port)})
+
+    def end(self, status: str | None, agent_status: str | None) -> None:
+        """End the spans. `status`: the name of the client's (None: it left). `agent_status`: of the agent's, if any."""
+        try:
+            _finish_call(self._client, agent_status or status, agent_status not in ("OK", None))
+            self._record(_finish_call(self._server, status, status in _SERVER_ERRORS))
+        except Exception as error:  # noqa: BLE001  # error boundary
+            report(error)
+
+
+def _finish_call(span: Span, status: str | None, is_error: bool) -> Attributes:
+    if status is None:
+        return finish(span, {}, "client_gone")
+    return finish(span, {"rpc.response.status_code": status}, status if is_error else "")
+
+
+# ── both ────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def finish(span: Span, attributes: Attributes, error: str) -> Attributes:

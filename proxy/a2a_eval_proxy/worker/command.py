@@ -8,12 +8,13 @@ import os
 import signal
 import sys
 from contextlib import AsyncExitStack
+from dataclasses import dataclass
 from typing import Any
 
 import click
 from tool_call_evaluators.importers import import_suites
 
-from ..admin.worker_api import AdminOptions, worker_app
+from ..admin.api import worker_app
 from ..net.http_server import HttpServer
 from ..net.ports import Ports
 from ..privacy.policy import Privacy
@@ -30,6 +31,14 @@ logger = logging.getLogger(__name__)
 
 _GOODBYE_S = 5.0
 """Time for the engine to report to the database that this worker ends."""
+
+
+@dataclass(frozen=True, slots=True)
+class AdminOptions:
+    """The address a worker listens on, `HOST:PORT`, and the bearer token that `/metrics` requires."""
+
+    address: str
+    token: str | None = None
 
 
 async def work_until_stopped(

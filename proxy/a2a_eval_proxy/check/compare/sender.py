@@ -14,8 +14,8 @@ from google.protobuf.message import DecodeError
 from google.rpc import error_details_pb2, status_pb2  # noqa: F401  # registers the types of details
 
 from ...protocol.operations import decode_json
-from ..probe.record import ProbeRequest
-from ..probe.transport import Answer, Transport
+from ..probe.record import ProbeRequest, WireAnswer
+from ..probe.transport import AgentTransport
 from .answers import CUT, AnswerPart, SideAnswer, sse_fields
 
 NO_ANSWER = "no answer"
@@ -23,7 +23,7 @@ _MAX_DEPTH = 200
 _DETAILS = "grpc-status-details-bin"
 
 
-class Sender(Transport):
+class Sender(AgentTransport):
     """Client of one side. Use as async context manager."""
 
     async def send(self, request: ProbeRequest) -> SideAnswer:
@@ -43,7 +43,7 @@ class Sender(Transport):
             spread_s=times[-1] - times[0] if times else 0.0,
         )
 
-    def _cut(self, answer: Answer) -> str:
+    def _cut(self, answer: WireAnswer) -> str:
         """How the answer ended, if not as it should."""
         error = answer.failure
         if isinstance(error, TimeoutError):

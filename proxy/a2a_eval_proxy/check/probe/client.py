@@ -20,10 +20,10 @@ from google.rpc.status_pb2 import Status
 from ...protocol.agent_card import WELL_KNOWN_PATHS
 from ...protocol.operations import Binding, decode_json
 from ...protocol.sse import EventTooLargeError
-from .record import CardSeen, GrpcError, OperationRequest, ProbeExchange, ProbeRequest, ResponseEvent
+from .record import CardSeen, GrpcEnd, GrpcError, OperationRequest, ProbeExchange, ProbeRequest, ResponseEvent
 from .requests import STREAMING, get
 from .responses import is_settled, read_response, settled
-from .transport import MAX_BODY_BYTES, GrpcEnd, Transport
+from .transport import MAX_BODY_BYTES, AgentTransport
 
 POLL_S = 0.25
 """Seconds between two reads of a task that has not ended."""
@@ -38,7 +38,7 @@ _SET_BY_CHECK = frozenset({EXTENSIONS_HEADER.lower(), LEGACY_EXTENSIONS_HEADER.l
 Listener = Callable[[ResponseEvent], None]
 
 
-class ProbeClient(Transport):
+class ProbeClient(AgentTransport):
     """Client of a check for one agent. Use as async context manager.
 
     Every request carries `headers`; in their values, `${NAME}` is an environment variable and `${file:PATH}` the
@@ -132,7 +132,7 @@ class _Settling:
         self._left_s: float | None = None
 
     def __call__(self, data: bytes) -> float | None:
-        """`Take`: to the end, or for CLOSING_GRACE_S after the task is settled; no longer if that shows all of it."""
+        """`Take`: to the end, or for CLOSING_GRACE_S after the task is settled; not at all if that shows it whole."""
         for event in read_response(self._request, 200, (), [data]).events:
             if event.normal is not None and is_settled(event.normal):
                 self._left_s = CLOSING_GRACE_S

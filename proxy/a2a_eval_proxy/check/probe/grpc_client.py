@@ -16,8 +16,7 @@ from a2a_tool_capture.errors import ConfigurationError
 from google.protobuf.json_format import ParseDict
 
 from ...grpc_relay.messages import METHODS, A2AMethod, as_json, decoded
-from .record import ProbeRequest
-from .transport import Answer, GrpcEnd, Message
+from .record import GrpcEnd, ProbeRequest, WireAnswer, WireMessage
 
 _SECURE = ("https://", "grpcs://")
 
@@ -42,7 +41,7 @@ class GrpcChannels:
         for channel in self._channels.values():
             await channel.close(None)
 
-    async def messages(self, request: ProbeRequest, answer: Answer) -> AsyncGenerator[Message, None]:
+    async def messages(self, request: ProbeRequest, answer: WireAnswer) -> AsyncGenerator[WireMessage, None]:
         """Make the call, with a stream of answers (on the wire, every call is the same), and yield each message.
 
         Leaving the iteration early cancels the call. A body that is not JSON is sent as it is.
@@ -59,7 +58,7 @@ class GrpcChannels:
         try:
             answer.headers += await call.initial_metadata() or ()
             async for data in call:
-                yield Message(_content(data, method), asyncio.get_running_loop().time())
+                yield WireMessage(_content(data, method), asyncio.get_running_loop().time())
         except grpc.aio.AioRpcError:
             pass  # its status is read below
         finally:

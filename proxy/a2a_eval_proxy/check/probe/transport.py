@@ -6,13 +6,12 @@ import asyncio
 import ssl
 from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import aclosing
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import httpx
 
 from ...protocol.sse import EventTooLargeError, SseSplitter
-from .record import ProbeRequest
+from .record import ProbeRequest, WireAnswer, WireMessage
 from .requests import GRPC
 
 if TYPE_CHECKING:
@@ -26,49 +25,7 @@ Take = Callable[[bytes], float | None]
 """Called with each event of a stream as it arrives; returns for how many seconds to read on, None: to the end."""
 
 
-class Message(NamedTuple):
-    """An event of a stream, or the one body of an answer."""
-
-    data: bytes
-    """Of gRPC as JSON, in base64 if it is not a message of A2A."""
-    at: float
-    """When it arrived, in seconds on the clock of the event loop."""
-    raw: bytes = b""
-    """All bytes of a server-sent event."""
-
-
-class GrpcEnd(NamedTuple):
-    """The status of a gRPC call by its name, and its trailing metadata."""
-
-    code: str
-    message: str = ""
-    trailing: tuple[tuple[str, str | bytes], ...] = ()
-
-    @property
-    def details(self) -> bytes | None:
-        """The google.rpc.Status in the trailing metadata."""
-        found = dict(self.trailing).get("grpc-status-details-bin")
-        return found if isinstance(found, bytes) else None
-
-
-@dataclass(slots=True)
-class Answer:
-    """An answer, as far as it came. `status` is that of HTTP; 0 without one."""
-
-    status: int = 0
-    headers: list[tuple[str, str | bytes]] = field(default_factory=list)
-    """Or the initial metadata of gRPC."""
-    messages: list[Message] = field(default_factory=list)
-    streams: bool = False
-    unfinished: bool = False
-    """Whether it ends inside a server-sent event."""
-    end: GrpcEnd | None = None
-    """Of a gRPC call that was read to its end."""
-    failure: Exception | None = None
-    """Why it is not whole: an error of httpx, TimeoutError or EventTooLargeError."""
-
-
-class Transport:
+class AgentTransport:
     """HTTP client and gRPC channels to one agent. Use as async context manager.
 
     Every request carries `headers`. `timeout_s` is the maximum number of seconds of one answer. `tls` has the trusted
@@ -95,9 +52,9 @@ class Transport:
         if self._channels is not None:
             await self._channels.close()
 
-    async def answer(self, request: ProbeRequest, take: Take = lambda event: None) -> Answer:
+    async def answer(self, request: ProbeRequest, take: Take = lambda event: None) -> WireAnswer:
         """The answer, however it ends. Raises ImportError for gRPC without grpcio."""
-        answer = Answer()
+        answer = WireAnswer()
         messages = self._called(request, answer) if request.method == GRPC else self._requested(request, answer)
         try:
             async with asyncio.timeout(self.timeout_s), aclosing(messages):
@@ -106,14 +63,14 @@ class Transport:
             answer.failure = error
         return answer
 
-    def _called(self, request: ProbeRequest, answer: Answer) -> AsyncGenerator[Message, None]:
+    def _called(self, request: ProbeRequest, answer: WireAnswer) -> AsyncGenerator[WireMessage, None]:
         from .grpc_client import GrpcChannels  # only where it is used: grpcio is an optional dependency
 
         if self._channels is None:
             self._channels = GrpcChannels(self.headers.items(), self.tls, self.grpc_tls, MAX_BODY_BYTES)
         return self._channels.messages(request, answer)
 
-    async def _requested(self, request: ProbeRequest, answer: Answer) -> AsyncGenerator[Message, None]:
+    async def _requested(self, request: ProbeRequest, answer: WireAnswer) -> AsyncGenerator[WireMessage, None]:
         """Yields the events of a stream; other bodies are put into the answer at once."""
         now = asyncio.get_running_loop().time
         sent: dict[str, Any] = {"headers": list(request.headers), "content": request.body or None}
@@ -129,16 +86,16 @@ class Transport:
                         if len(body) > MAX_BODY_BYTES:
                             raise EventTooLargeError(f"the answer exceeds {MAX_BODY_BYTES} bytes")
                 finally:
-                    answer.messages += [Message(bytes(body), now())] if body else []
+                    answer.messages += [WireMessage(bytes(body), now())] if body else []
                 return
             splitter = SseSplitter(MAX_BODY_BYTES)
             async for chunk in response.aiter_bytes():
                 for event in splitter.feed(chunk):
-                    yield Message(event.data, now(), event.raw)
+                    yield WireMessage(event.data, now(), event.raw)
             answer.unfinished = bool(splitter.rest.strip())
 
 
-async def _read(messages: AsyncGenerator[Message, None], kept: list[Message], take: Take) -> None:
+async def _read(messages: AsyncGenerator[WireMessage, None], kept: list[WireMessage], take: Take) -> None:
     """Keep the events, without comments, until the end or for as long as `take` says. Raises EventTooLargeError."""
     size = 0
     try:
