@@ -14,8 +14,7 @@ from ..admin.control import Control
 from .check.agent_check import AgentCheck
 from .links import Links
 from .recent_figures import RecentFigures
-from .runs.compared_runs import ComparedRuns
-from .runs.judged_runs import JudgedRuns
+from .runs.judged_runs import ComparedRuns, JudgedRuns
 
 
 @dataclass(frozen=True, slots=True)

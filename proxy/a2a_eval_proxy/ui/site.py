@@ -25,8 +25,7 @@ from .environment import environment
 from .links import Links
 from .login import LOGIN_PATH, Login
 from .recent_figures import RecentFigures
-from .runs.compared_runs import ComparedRuns
-from .runs.judged_runs import JudgedRuns
+from .runs.judged_runs import ComparedRuns, JudgedRuns
 from .screen import Screen, ScreenFunction, View
 from .screens import SCREENS
 from .shared_fragments import SharedFragments

@@ -48,16 +48,16 @@ async def _values(view: View) -> Mapping[str, Any]:
     shown = await _shown(view, turn)
     for made, times in zip(shown.get("calls", ()), turn.get("call_times", ()), strict=False):
         made["when"] = _when(times or {}, turn["started_at"])
-    is_changing = row.verdict in ("open", "pending")
+    is_changing = row["verdict"] in ("open", "pending")
     return {
         "turn": turn,
         "row": row,
         "shown": shown,
-        "is_open": row.verdict == "open",
-        "json": link("api", "open-turns") if row.verdict == "open" else link("api", "turns", row.turn_id),
+        "is_open": row["verdict"] == "open",
+        "json": link("api", "open-turns") if row["verdict"] == "open" else link("api", "turns", row["turn_id"]),
         **await _work(view, turn),
         "events": link("api", "events", types=_EVENTS, turn=turn["turn_id"]) if is_changing else None,
-        "calls": call_rows(shown, is_open=row.verdict == "open"),
+        "calls": call_rows(shown, is_open=row["verdict"] == "open"),
         "findings": [(finding, MEANINGS.get(finding["code"])) for finding in turn["findings"]],
         "expected_names": EXPECTATION_WORDS,
         "captured": _captured(turn["capture"]),

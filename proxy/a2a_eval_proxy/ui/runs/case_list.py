@@ -11,7 +11,7 @@ from tool_call_evaluators.report.wording import EXPECTATION_WORDS, cut
 from tool_call_evaluators.suite import Expectation
 
 from ..screen import Screen, Values, View
-from .run_list import FIRST_PAINT_S, FRAGMENT_S, judged
+from .run_pages import FIRST_PAINT_S, FRAGMENT_S, judged
 from .run_view import last_rows
 
 MAX_RUNS = 5

@@ -6,7 +6,7 @@ import re
 from html import unescape
 
 import pytest
-from a2a_eval_proxy.ui.runs import compare_page, judged_runs, run_list, run_page
+from a2a_eval_proxy.ui.runs import judged_runs, run_pages
 from support.turn_samples import call, result, turn
 from tool_call_evaluators.model import EvalResult
 
@@ -41,7 +41,7 @@ def test_the_table_has_verdicts_links_and_a_trend(runs):
 
 
 def test_the_table_has_pages(runs, monkeypatch):
-    monkeypatch.setattr(run_list, "PAGE", 1)
+    monkeypatch.setattr(run_pages, "PAGE", 1)
     first = runs.get("/runs").text
     assert first.count('name="a"') == 1
     assert 'href="runs?page=2"' in first
@@ -88,8 +88,8 @@ def test_names_of_runs_never_become_markup_or_another_path(runs):
 
 def test_a_page_shows_the_counts_at_once_and_the_rest_when_it_is_judged(runs, monkeypatch):
     monkeypatch.setattr(judged_runs, "MAX_AGE_S", 0.0)
-    monkeypatch.setattr(run_list, "FIRST_PAINT_S", 0.0)
-    monkeypatch.setattr(run_page, "FIRST_PAINT_S", 0.0)
+    monkeypatch.setattr(run_pages, "FIRST_PAINT_S", 0.0)
+    monkeypatch.setattr(run_pages, "FIRST_PAINT_S", 0.0)
     page, fragment = runs.get("/runs/shop-1").text, runs.get("/runs/shop-1?fragment=run").text
     assert "Judging 2 turns" in page
     assert "data-again" in page
@@ -111,7 +111,7 @@ def test_a_page_says_that_its_run_has_changed_since_it_was_judged(shown, monkeyp
 
 
 def test_a_run_that_is_too_long_shows_its_counts(runs, monkeypatch):
-    for module in (judged_runs, run_page):
+    for module in (judged_runs, run_pages):
         monkeypatch.setattr(module, "MAX_TURNS", 1)
     assert "has more than 1 turns" in runs.get("/runs/shop-1").text
     assert "data-again" not in runs.get("/runs").text
@@ -132,12 +132,12 @@ def test_what_cannot_be_compared_is_explained(runs, monkeypatch):
     unknown = runs.get("/compare?a=shop-1&b=<script>")
     assert unknown.status_code == 404
     assert "<script>" not in unknown.text.replace('<script type="module"', "")
-    monkeypatch.setattr(compare_page, "MAX_TURNS", 1)
+    monkeypatch.setattr(run_pages, "MAX_TURNS", 1)
     assert "a2a-eval-proxy compare" in runs.get("/compare?a=shop-1&b=shop-2").text
 
 
 def test_a_comparison_that_takes_time_is_fetched_later(runs, monkeypatch):
-    monkeypatch.setattr(compare_page, "FIRST_PAINT_S", 0.0)
+    monkeypatch.setattr(run_pages, "FIRST_PAINT_S", 0.0)
     assert 'data-again="0">Comparing' in runs.get("/compare?a=shop-2&b=shop-1").text
     assert "<h1>shop-2 → shop-1</h1>" in runs.get("/compare?a=shop-2&b=shop-1&fragment=comparison").text
     assert "<h1>shop-2 → shop-1</h1>" in runs.get("/compare?a=shop-2&b=shop-1").text

@@ -1,0 +1,102 @@
+"""The screens of runs: all of them, newest first, with the trends of their suites; one; and two compared."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+from starlette.exceptions import HTTPException
+
+from ...runs.summary import MAX_TURNS
+from ...store import RunSummary
+from ..links import name_in
+from ..screen import Screen, Values, View
+from .run_rows import RunRow, moment, run_row, trends
+
+PAGE = 25
+"""Runs on a page."""
+MAX_CHOICES = 100
+"""Runs to choose from, for a comparison."""
+FIRST_PAINT_S = 0.4
+"""For so long a page waits for verdicts; its fragment, for the others, for FRAGMENT_S."""
+FRAGMENT_S = 5.0
+
+
+def page_number(text: str | None) -> int:
+    """The value of `?page=`, from 1. Raises HTTPException."""
+    if text is None:
+        return 1
+    if not (text.isdecimal() and text.isascii() and len(text) < 9 and int(text) > 0):
+        raise HTTPException(400, f"page: expected a whole number from 1, got {text[:100]!r}")
+    return int(text)
+
+
+async def _all_runs(view: View) -> Values:
+    query = view.request.query_params
+    page = page_number(query.get("page"))
+    runs = list(reversed(await view.control.store.runs()))
+    shown = runs[(page - 1) * PAGE : page * PAGE]
+    rows = await judged(view, shown, FRAGMENT_S if "fragment" in query else FIRST_PAINT_S)
+    return {
+        "rows": rows,
+        "trends": trends(rows),
+        "waits": any(row.lags for row in rows),
+        "count": len(runs),
+        "page": page,
+        "older": page + 1 if page * PAGE < len(runs) else None,
+        "newer": page - 1 if page > 1 else None,
+    }
+
+
+async def judged(view: View, runs: list[RunSummary], within_s: float) -> list[RunRow]:
+    """Rows of these runs, with the verdicts that are ready within that time. Raises StoreError."""
+    clock = asyncio.get_running_loop().time
+    until = clock() + within_s
+    views = [await view.runs.view(run, view.link, max(0.0, until - clock())) for run in runs]
+    return [run_row(run, found, lags=view.runs.lags(run, view.link)) for run, found in zip(runs, views, strict=True)]
+
+
+async def _one_run(view: View) -> Values:
+    name = name_in(view.request)
+    found = await view.control.store.runs(name)
+    if not found:
+        raise HTTPException(404, f"The store has no run {name[:200]!r}.")
+    (run,) = found
+    query = view.request.query_params
+    waits = None if "fragment" in query or "wait" in query else FIRST_PAINT_S
+    judged = await view.runs.view(run, view.link, waits)
+    row = run_row(run, judged, lags=view.runs.lags(run, view.link))
+    return {
+        "run": run,
+        "row": row,
+        "judged": judged,
+        "too_long": MAX_TURNS if run.turns > MAX_TURNS else None,
+        "ended": moment(run.ended_at),
+    }
+
+
+async def _two_runs(view: View) -> Values:
+    query = view.request.query_params
+    names = [query.get("a"), query.get("b")]
+    runs = {run.name: run for run in reversed(await view.control.store.runs())}
+    for name in names:
+        if name is not None and name not in runs:
+            raise HTTPException(404, f"The store has no run {name[:200]!r}.")
+    values: dict[str, Any] = {"names": names, "choices": list(runs)[:MAX_CHOICES], "body": None, "problem": None}
+    before, after = (runs.get(name or "") for name in names)
+    if before is None or after is None or before == after:
+        problem = "Choose two different runs." if before is not None and before == after else None
+        return values | {"problem": problem, "waits": False}
+    if max(before.turns, after.turns) > MAX_TURNS:
+        problem = f"Runs of more than {MAX_TURNS:,} turns are compared by `a2a-eval-proxy compare`."
+        return values | {"problem": problem, "waits": False}
+    waits = None if "fragment" in query or "wait" in query else FIRST_PAINT_S
+    body = await view.compared.body(before, after, waits)
+    return values | {"body": body, "waits": body is None}
+
+
+SCREENS = (
+    Screen("/runs", "runs.html", _all_runs, nav="Runs", fragments=("runs",)),
+    Screen("/runs/{name:path}", "run.html", _one_run, fragments=("run",)),
+    Screen("/compare", "compare.html", _two_runs, fragments=("comparison",)),
+)
