@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from .baseline import change_line
 from .causes import causes
 from .model import Report, seconds_between, verdict_sign
-from .wording import counted, duration_text, escaped, gate_name, gate_sign, usage_text, users_text
+from .wording import counted, duration_text, escaped, gate_name, gate_sign
 
 MAX_ROWS = 50
 """Maximum number of rows of a table; the number of further rows follows."""
@@ -25,11 +25,8 @@ def markdown_summary(report: Report) -> str:
         counted(len(report.turns), "turn"),
         counted(report.tool_call_count, "tool call"),
         took,
+        *(f"{who}: {cost}" for who, cost in report.costs.items()),
     ]
-    if usage := usage_text(report.usage):
-        facts.append(f"judge: {usage}")
-    if users := users_text(report.users):
-        facts.append(f"simulated users: {users}")
     parts = [
         f"## {'✅ Passed' if report.passed else '❌ Failed'}: {escaped(report.title)}",
         f"Run {escaped(report.run)} · {' · '.join(facts)}",

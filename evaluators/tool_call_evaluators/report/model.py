@@ -26,7 +26,7 @@ from ..runs.outcomes import ConversationResults, ConversationTurn, RunConversati
 from ..simulation.record import UserRecord
 from ..suite import Case, EvaluatorSpec, Suite
 from ..visibility import NO_CAPTURE, Visibility
-from .wording import counted, one_line, printable, score_text
+from .wording import counted, one_line, printable, score_text, usage_text, users_text
 
 ReasonJson: TypeAlias = Mapping[str, Any]
 """A reason as in `Verdict.to_dict`."""
@@ -159,6 +159,12 @@ class Report:
     def usage(self) -> Usage:
         """The cost of the judges of these results; cached answers cost nothing."""
         return judge_usage(self.results) + self.merging
+
+    @property
+    def costs(self) -> dict[str, str]:
+        """What judges, and simulated users, cost; those that took part."""
+        costs = {"judge": usage_text(self.usage), "simulated users": users_text(self.users)}
+        return {who: text for who, text in costs.items() if text}
 
     def mean_text(self, metric: Mapping[str, Any]) -> str:
         """The mean of a metric (as in the verdict), with the name of its band if it has grades from 1 to 5; for labels

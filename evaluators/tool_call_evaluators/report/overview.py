@@ -23,8 +23,6 @@ from .wording import (
     gate_word,
     printable,
     tokens_text,
-    usage_text,
-    users_text,
 )
 
 BINS = 10
@@ -109,11 +107,8 @@ def _masthead(report: Report) -> ET.Element:
         ("conversations", f"{len(report.conversations):,}"),
         ("turns", f"{len(report.turns):,}"),
         ("tool calls", f"{report.tool_call_count:,}"),
+        *report.costs.items(),
     ]
-    if usage := usage_text(report.usage):
-        facts.append(("judge", usage))
-    if users := users_text(report.users):
-        facts.append(("simulated users", users))
     word, sign = ("Passed", "✓") if report.passed else ("Failed", "✕")
     verdict = element(f"p.verdict.{word.lower()}", element("span.sign", sign, aria_hidden="true"), word)
     listed = (element("div", element("dt", name), element("dd", value)) for name, value in facts)

@@ -50,8 +50,6 @@ from ..runs.tables import (
     score_table,
     suite_table,
     turn_table,
-    usage_line,
-    users_line,
 )
 from ..settings.store_url import masked_url
 from ..telemetry.logs import start_logging
@@ -304,8 +302,8 @@ def show_result(conclusion: RunResult, plan: RunPlan, options: RunOptions | Eval
         Console(stderr=as_json, highlight=False).print(line, soft_wrap=True, markup=False, style=style)
     for sentence in () if options.quiet else plan.warnings:
         click.echo(printable(f"note: {sentence}"), err=as_json)
-    for line in filter(None, (users_line(report.users), usage_line(conclusion.usage))):
-        details.print(line)
+    for who, cost in report.costs.items():
+        details.print(f"{who}: {cost}")
     reports = dict(zip(map(Path, plan.suites), report.parts or [report], strict=True))
     for line in github_annotations(reports, os.environ):
         click.echo(line, file=unguarded(sys.stderr))

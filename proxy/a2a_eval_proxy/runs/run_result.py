@@ -9,7 +9,6 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from tool_call_evaluators.behavior_failures import unique_errors
-from tool_call_evaluators.judge.usage import Usage
 from tool_call_evaluators.judged.base import judge_with
 from tool_call_evaluators.judged.unique_errors import errors_of_run
 from tool_call_evaluators.report import Report, shortened_turn
@@ -43,11 +42,6 @@ class RunResult:
     report: Report
     unreachable: str = ""
     """How many conversations broke off since the agent could not be reached, and the first reason; empty: none did."""
-
-    @property
-    def usage(self) -> Usage:
-        """What its judges cost; cached answers cost nothing."""
-        return self.report.usage
 
     def allowing_no_capture(self) -> RunResult:
         """This result without the reasons that lie only in tool calls that no source could show.

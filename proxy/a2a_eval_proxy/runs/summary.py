@@ -65,7 +65,7 @@ async def run_details(store: Store, suite: Suite | None, run: RunSummary, *, cur
             "tolerated_count": len(verdict.tolerated),
             "reasons": [asdict(reason) for reason in verdict.reasons[:MAX_REASONS]],
         },
-        "judge_usage": conclusion.usage.to_dict(),
+        "judge_usage": conclusion.report.usage.to_dict(),
     }
 
 

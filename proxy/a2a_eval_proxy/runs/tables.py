@@ -13,7 +13,6 @@ from rich.segment import Segment
 from rich.table import Table
 from tool_call_evaluators.gates import USER_REASONS
 from tool_call_evaluators.grouping import grouped
-from tool_call_evaluators.judge.usage import Usage
 from tool_call_evaluators.model import Status
 from tool_call_evaluators.report import Report
 from tool_call_evaluators.report.model import GATE_NOT_MET
@@ -24,11 +23,8 @@ from tool_call_evaluators.report.wording import (
     one_line,
     printable,
     score_text,
-    usage_text,
-    users_text,
 )
 from tool_call_evaluators.runs.outcomes import ConversationTurn, RunConversation, turn_failure
-from tool_call_evaluators.simulation.record import UserRecord
 from tool_call_evaluators.turn_health import FAILED_STATES, TURN_SUCCEEDED
 
 TurnJson = Mapping[str, Any]
@@ -153,18 +149,6 @@ def conversation_lines(conversations: Iterable[RunConversation]) -> list[str]:
             scores = ", ".join(f"{result['evaluator']} {_score(result)}" for result in said)
             lines.append(f"{escape(plain(conversation.label))} as a whole: {scores}")
     return lines
-
-
-def usage_line(usage: Usage) -> str:
-    """What judges cost; empty where none was asked."""
-    text = usage_text(usage)
-    return text and f"judge: {text}"
-
-
-def users_line(users: Sequence[UserRecord]) -> str:
-    """Simulated users, their faults and cost; empty without any."""
-    text = users_text(users)
-    return text and f"simulated users: {text}"
 
 
 def passed(turn: TurnJson) -> bool:

@@ -10,7 +10,6 @@ from tool_call_evaluators.suite import Suite
 
 from ..runs.report_files import publish_report
 from ..runs.run_result import RunResult, judge_turns
-from ..runs.tables import usage_line
 from .proxies import Export
 
 _SHOWN_REASONS, _LONGEST_REASON = 50, 500
@@ -56,4 +55,5 @@ def _lines(conclusion: RunResult) -> list[str]:
         lines += [f"  {one_line(reason.message, _LONGEST_REASON)}" for reason in reasons[:_SHOWN_REASONS]]
         if len(reasons) > _SHOWN_REASONS:
             lines.append(f"  … and {len(reasons) - _SHOWN_REASONS} more")
-    return [*lines, *filter(None, [report.visibility_text, usage_line(conclusion.usage)])]
+    costs = [f"{who}: {cost}" for who, cost in report.costs.items()]
+    return [*lines, *([report.visibility_text] if report.visibility_text else []), *costs]
