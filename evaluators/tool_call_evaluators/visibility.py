@@ -25,8 +25,10 @@ UNREAD_REPORTS = (
     "malformed_event",
     "too_many_calls",
     NOT_RECORDED,
+    "calls_missed",
 )
-"""Findings of tool calls that the agent made and that were not read: the turn may have more calls than are known."""
+"""Findings of tool calls that the agent made, or may have made, and that were not read: there may be more of them than
+are known."""
 
 _LOST_ANSWER = frozenset({"malformed_response", "client_gone"})
 

@@ -144,6 +144,8 @@ class TaskRecord:
     captured: list[str] = field(default_factory=list)
     """Ids of the turns whose calls `merger` knows."""
     forgotten: bool = False
+    rested: tuple[str, int] | None = None
+    """State and number of calls with which the last turn ended, if the task then waited for its user."""
     foreign_messages: int | None = None
     """Of the user's messages in the history of the task, those without a turn of ours; None before any was seen."""
     earlier_unknown: bool = False
@@ -210,7 +212,7 @@ class TaskRecord:
         self.merger.begin_turn()
         self.open, self.opener, self.touched_at = open_turn, opener, now
         self.captured.append(open_turn.turn.turn_id)
-        self.status_before, self.followed = self.status, False
+        self.status_before, self.followed, self.rested = self.status, False, None
         if self.earlier_unknown:
             self.miss(open_turn.turn)
         self.notified.clear()  # they join again, with what is known by then
@@ -312,6 +314,8 @@ class TaskRecord:
         elif open_turn.gap and FOLLOWER_ENDED not in turn.findings:
             turn.findings.append(FOLLOWER_ENDED)
         fill(turn, self.merger)
+        if turn.state in INTERRUPTED_STATES:
+            self.rested = turn.state, len(turn.tool_calls)
         if turn.findings:
             unknown = EARLIER_UNKNOWN in turn.findings
             self.earlier_unknown = _leaves_unknown(turn, unknown)
@@ -320,6 +324,21 @@ class TaskRecord:
             irrelevant = [mark.finding for mark in unread] if turn.tool_calls else [EARLIER_UNKNOWN]
             turn.findings[:] = [finding for finding in turn.findings if finding not in irrelevant]
         return turn
+
+    def continued_alone(self, event: Mapping[str, Any]) -> bool:
+        """Whether the task, which waited for its user, shows that it has continued without; True once.
+
+        `event` was merged, or comes from a webhook. Only settled statuses count: others may come late.
+        """
+        if self.open is not None or self.rested is None:
+            return False
+        state, calls = self.rested
+        mark = StatusMark.of(event)
+        ended = mark is not None and mark.state in SETTLED_STATES and mark.state != state and not self.is_past(event)
+        if ended or len(self.merger.turn_tool_calls) > calls:
+            self.rested = None
+            return True
+        return False
 
     def closes_with(self, watcher: TaskWatcher) -> bool:
         """Whether the open turn has its answer and closes when this exchange ends."""
@@ -391,8 +410,15 @@ EARLIER_UNKNOWN = Finding(
 )
 
 FOLLOWER_ENDED = Finding(
-    "process_ended",
+    "calls_missed",
     "the process that had followed this turn ended, and nothing shows what it saw last",
+    Severity.WARNING,
+    "capture",
+)
+
+CONTINUED_ALONE = Finding(
+    "calls_missed",
+    "the task continued after this turn was closed, without a message that was seen: what it did then is in no turn",
     Severity.WARNING,
     "capture",
 )

@@ -20,6 +20,7 @@ from .live_turns import LiveTurns
 from .lookups import MAX_WAITING, AskStore, Lookup, Lookups, TaskHistory
 from .phases import TRANSITIONS, TurnEvent, TurnPhase
 from .records import (
+    CONTINUED_ALONE,
     EARLIER_UNKNOWN,
     UNCOUNTED_BYTES,
     OpenTurn,
@@ -227,6 +228,8 @@ class TurnBook:
                 record.update_answered(event, now, conclusive=False)
             else:
                 record.finished_by(watcher.merger, now)
+        if record.continued_alone(event):
+            self._on_late(record.task_id, CONTINUED_ALONE)
         if self.live is not None:
             self.live.changed(record)
         grown = watcher.merger.growth if live else record.merger.growth

@@ -294,7 +294,7 @@ def test_what_a_killed_owner_had_seen_last_is_missing_unless_a_task_shows_it() -
     second.answers(sent, at(task("COMPLETED", artifact("a", "one"), artifact("b", "two")), 4))
     assert shared.in_order() == [[], ["one", "two"]]
     codes = [[finding.code for finding in turn.findings] for turn in shared.turns.values()]
-    assert codes == [["process_ended"], ["earlier_calls_unknown"]]
+    assert codes == [["calls_missed"], ["earlier_calls_unknown"]]
 
 
 @pytest.mark.parametrize("foreign", [0, 3])
@@ -311,6 +311,31 @@ def test_a_message_that_nobody_saw_is_noticed_by_the_messages_of_the_task(wire: 
     wire.answers(wire.sends("t"), shown(task("COMPLETED", a, b, c), 4))
     assert [calls for _, calls, _ in wire.turns] == [["one"], ["unseen", "three"], []]
     assert wire.findings == [[], ["earlier_calls_unknown"], []]
+
+
+@pytest.mark.parametrize("shown_to", ["poll", "stream", "webhook", "nobody"])
+def test_a_task_that_goes_on_without_a_message_is_noticed_once(shown_to: str) -> None:
+    late: list[tuple[str, str]] = []
+    wire = Wire(options={"on_late": lambda task_id, finding: late.append((task_id, finding.code))})
+    hook = wire.book.watch(notified="h")
+    asks = at(task("AUTH_REQUIRED", artifact("a", "one")), 1)
+    wire.answers(wire.sends(), asks)
+    wire.answers(wire.watches(), asks)
+    wire.streams(hook, at(says("WORKING"), 0), at(says("AUTH_REQUIRED"), 1))
+    assert late == []
+    for _ in range(2):
+        match shown_to:
+            case "poll":
+                asks["task"]["artifacts"] = [artifact("a", "one"), artifact("b", "two")]
+                wire.answers(wire.watches(), asks)
+            case "stream":
+                wire.streams(stream := wire.watches(), at(says("WORKING"), 2), gives(artifact("b", "two")))
+                wire.ends(stream)
+            case "webhook":
+                wire.streams(hook, at(says("COMPLETED"), 3))
+    wire.answers(wire.sends("t"), at(task("COMPLETED", artifact("a", "one"), artifact("c", "three")), 4))
+    assert late == ([] if shown_to == "nobody" else [("t", "calls_missed")])
+    assert [calls for _, calls, _ in wire.turns] == [["one"], ["three"]]
 
 
 # ── several processes ───────────────────────────────────────────────────────────────────────────────────────

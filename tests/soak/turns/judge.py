@@ -42,7 +42,7 @@ class Fault(StrEnum):
 
 DECLARES: Mapping[str, frozenset[Fault]] = {
     "incomplete": frozenset({Fault.LOST, Fault.STATE}),
-    "process_ended": frozenset({Fault.LOST, Fault.STATE}),
+    "calls_missed": frozenset({Fault.LOST, Fault.STATE}),
     "earlier_calls_unknown": frozenset({Fault.DOUBLED, Fault.MISPLACED}),
     "upstream_cut": frozenset({Fault.LOST, Fault.STATE}),
     "upstream_failed": frozenset({Fault.LOST, Fault.STATE}),
