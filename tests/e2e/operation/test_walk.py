@@ -22,6 +22,8 @@ PORTS = {"9999": "", "8080": "LISTEN", "8081": "ADMIN", "4318": "OTLP"}
 """The ports of the README, and the variables that put the proxy elsewhere."""
 READY = ("Sample agent ready", "a2a-eval-proxy ready")
 DONE = "--- done ---"
+INSTALL = "pip install '.[pytest]' && mkdir -p ../trial && cd ../trial"
+"""What comes first: pytest in the checkout would take the checkout's own configuration."""
 
 
 class Shell:
@@ -107,15 +109,17 @@ def test_the_walk(tmp_path: Path, ports: dict[str, str]) -> None:
     # in one go: a free port may begin with the digits of another
     text = re.sub(rf"(?<=[ :])({'|'.join(ports)})\b", lambda match: ports[match[1]], text)
     variables = {name: f"127.0.0.1:{ports[shown]}" for shown, name in PORTS.items() if name}
-    (suite,) = re.findall(r"```yaml\n(.*?)```", text, re.DOTALL)
-    (tmp_path / "suite.yaml").write_text(suite, "utf-8")
+    for language, name in (("yaml", "suite.yaml"), ("python", "test_shop.py")):
+        (content,) = re.findall(rf"```{language}\n(.*?)```", text, re.DOTALL)
+        (tmp_path / name).write_text(content, "utf-8")
     commands = []
     with Shell(tmp_path, variables) as shell:
         for command, shown in steps(text):
             commands.append(command)
-            if command != "pip install .":  # done: it is what is tested
+            if command != INSTALL:  # done: it is what is tested, and `tmp_path` is no checkout
                 assert_shown(shown, shell.run(command), command)
-    assert commands[0] == "pip install ."
+    assert commands[0] == INSTALL
+    assert any(command.startswith("pytest ") for command in commands)
     assert {command.split()[1] for command in commands if command.startswith("a2a-eval-proxy")} >= {
         "run",
         "compare",
