@@ -31,7 +31,6 @@ from .net.ports import Ports
 from .one_at_a_time import OneAtATime
 from .otlp.receivers import receive_traces
 from .otlp.trace_service import Tracing
-from .privacy.policy import privacy_of
 from .push.registry import WebhookRegistry
 from .scoring.case_book import CaseBook
 from .scoring.pipeline import Pipeline
@@ -93,7 +92,7 @@ class RunningProxy:
         self.work = OneAtATime()
         self.bus = EventBus()
         self.files = FileWatch()
-        self.privacy = privacy_of(settings.redact, settings.redact_key, no_content=settings.no_content)
+        self.privacy = settings.privacy()
         self.cases = CaseBook(suite, redactor=self.privacy.redactor)
         self.store = open_store(settings.store, for_workers=not settings.evaluate, patient=True)
         self._webhooks = WebhookRegistry.of(settings, self.store, self.privacy.identifier)

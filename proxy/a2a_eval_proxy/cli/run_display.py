@@ -32,7 +32,7 @@ from tool_call_evaluators.suite.lint import (
 
 from ..errors import UNREACHABLE, ConfigError, RunIncompleteError
 from ..ids import new_run_name
-from ..privacy.policy import Privacy, privacy_of
+from ..privacy.policy import Privacy
 from ..runs.annotations import github_annotations
 from ..runs.compare import compare_runs
 from ..runs.rescore import evaluate_store
@@ -72,7 +72,7 @@ async def run_and_show(options: RunOptions) -> bool:
     """Run the suite; returns whether it passed. Raises as `import_suite` and `run_suite` do."""
     from ..runs.drive import run_suite  # slow to import, and `evaluate` does not need it
 
-    privacy = privacy_of(options.redact, options.redact_key, no_content=options.no_content)
+    privacy = options.privacy()
     plan = _start(options, privacy).selecting(options.selection)
     if options.baseline is not None:
         await check_run(options.store, options.baseline)
@@ -162,7 +162,7 @@ def _ready(file: str, suite: Suite, plan: RunPlan, options: RunOptions) -> tuple
 
 async def evaluate_and_show(options: EvaluateOptions) -> bool:
     """Score stored turns again; returns whether they passed. Raises as `import_suite` and `evaluate_store` do."""
-    privacy = privacy_of(options.redact, options.redact_key)
+    privacy = options.privacy()
     plan, run = _start(options, privacy), options.run
     if file := options.simulation_file_path or (plan.arksim and plan.arksim.simulation):
         simulation = load_simulation(Path(file))

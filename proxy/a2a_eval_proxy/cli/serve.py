@@ -47,7 +47,6 @@ def serve(settings: Settings) -> None:
 async def _serve_until_stopped(settings: Settings, role: Role | None = None) -> None:
     """Run a proxy, print one line when it is ready, and stop in order on the first signal; later ones are ignored."""
     from ..app import run_proxy
-    from ..privacy.policy import privacy_of
     from ..telemetry.logs import LOG_LINE, start_logging, without_secrets
     from .agent_line import watch_agent
     from .turn_lines import LineWriter, TurnLines
@@ -59,7 +58,7 @@ async def _serve_until_stopped(settings: Settings, role: Role | None = None) -> 
     if role is not None:
         loop.add_signal_handler(signal.SIGINT, lambda: None)  # of Ctrl-C: the supervisor gets it, too
         loop.add_reader(role.supervised, stop.set)
-    privacy = privacy_of(settings.redact, settings.redact_key, no_content=settings.no_content)
+    privacy = settings.privacy()
     start_logging(settings.log_level, LOG_LINE, privacy)
     lines = LineWriter(lambda line: guarded(privacy.text(without_secrets(line))))
     listeners = [] if settings.quiet else [TurnLines(lines.write, scores=settings.evaluate)]
@@ -89,13 +88,12 @@ async def _serve_until_stopped(settings: Settings, role: Role | None = None) -> 
 
 async def _serve_for(role: Role) -> None:
     """Serve clients, and report turns to the main process."""
-    from ..privacy.policy import privacy_of
     from ..serving.link import Link
     from ..serving.serving_process import ServingProcess
     from ..telemetry.logs import LOG_LINE, start_logging
 
     settings = role.settings
-    privacy = privacy_of(settings.redact, settings.redact_key, no_content=settings.no_content)
+    privacy = settings.privacy()
     start_logging(settings.log_level, LOG_LINE, privacy)
     link = Link(*await asyncio.open_unix_connection(sock=role.link))
     _tune_interpreter()

@@ -20,13 +20,12 @@ def worker(options: WorkerOptions) -> None:
     from ..store.postgres import require_extra
 
     require_extra()
-    from ..privacy.policy import privacy_of
     from ..worker.command import AdminOptions, work_until_stopped
     from ..worker.job_engine import EngineOptions
 
     engine = EngineOptions(options.concurrency, options.stalled_after, options.shutdown_timeout)
     admin = None if options.admin is None else AdminOptions(options.admin, options.admin_token)
-    privacy = privacy_of(options.redact, options.redact_key)
+    privacy = options.privacy()
     run_async(
         work_until_stopped(options.store, options.suite, engine, privacy, admin, allow_plugins=options.allow_plugins)
     )

@@ -16,8 +16,6 @@ _FILES = frozenset({"raw", "bytes"})
 _PIECES = _FILES | {"text"}
 """In an event, a text may be a piece: what a rule would find may continue in the next event."""
 
-_MAX_DEPTH = 200
-
 
 def shown_body(privacy: Privacy, content: Mapping[str, Any]) -> dict[str, Any]:
     """A body of `relay.wire_json` as it may be shown.
@@ -54,20 +52,12 @@ def _withheld(content: Mapping[str, Any], why: str) -> dict[str, Any]:
 
 def _without(text: str, names: frozenset[str]) -> str:
     """JSON text whose strings under these names are replaced by their length; "" for text that is not JSON."""
+
+    def emptied(member: dict[str, Any]) -> dict[str, Any]:
+        texts = ((name, member.get(name)) for name in names)
+        return member | {name: f"[not shown: {len(text)} characters]" for name, text in texts if isinstance(text, str)}
+
     try:
-        return json.dumps(_emptied(json.loads(text), names, _MAX_DEPTH), ensure_ascii=False) if text else ""
+        return json.dumps(json.loads(text, object_hook=emptied), ensure_ascii=False) if text else ""
     except (ValueError, RecursionError):
         return f"[not shown: {len(text)} characters that are not JSON]"
-
-
-def _emptied(value: Any, names: frozenset[str], depth: int) -> Any:
-    if depth == 0:
-        return "[not shown]"
-    if isinstance(value, dict):
-        return {
-            key: f"[not shown: {len(item)} characters]"
-            if key in names and isinstance(item, str)
-            else _emptied(item, names, depth - 1)
-            for key, item in value.items()
-        }
-    return [_emptied(item, names, depth - 1) for item in value] if isinstance(value, list) else value

@@ -271,18 +271,29 @@ class ResponseRelay:
         client.hold_only_request()  # the body is sent to the client now
         return b"".join(chunks), False
 
+    async def _readable_body(self, problem: str) -> tuple[bytes, bytes] | None:
+        """The whole body, as received and decoded. Where it cannot be read: logs `problem`, relays it, returns None."""
+        tap = self._tap
+        readable = tap.decodes(_content_encoding(self._response))
+        body, complete = await self._read_up_to_limit()
+        decoded = tap.decoded(body) if readable and complete else body
+        if tap.unreadable is None and complete:
+            return body, decoded
+        logger.warning("%s", problem)
+        await self._relay_body(body)
+        return None
+
     # ── the extended card ───────────────────────────────────────────────────────────────────────────────
 
     async def _relay_extended_card(self, request: A2ARequest) -> None:
         """Send the agent's extended card with the proxy's URLs."""
-        tap, client, response = self._tap, self._client, self._response
-        readable = tap.decodes(_content_encoding(response))
-        body, complete = await self._read_up_to_limit()
-        decoded = tap.decoded(body) if readable and complete else body
-        if tap.unreadable is not None or not complete:
-            logger.warning("the extended agent card could not be read; its URLs may lead past the proxy")
-            await self._relay_body(body)
+        client, response = self._client, self._response
+        bodies = await self._readable_body(
+            "the extended agent card could not be read; its URLs may lead past the proxy"
+        )
+        if bodies is None:
             return
+        body, decoded = bodies
         received = LocalResponse(response.status, self._headers(), body)
         in_envelope = request.binding.has_envelope
         card = self._context.cards.extended(received, decoded, client.head, client.public_url, in_envelope=in_envelope)
@@ -292,15 +303,13 @@ class ResponseRelay:
 
     async def _relay_push_config(self, webhooks: HttpWebhookRequest) -> None:
         """Send a response about configurations with the client's own URLs."""
-        tap, response = self._tap, self._response
-        readable = tap.decodes(_content_encoding(response))
-        body, complete = await self._read_up_to_limit()
-        decoded = tap.decoded(body) if readable and complete else body
-        if tap.unreadable is not None or not complete:
-            logger.warning("a response about webhooks could not be read; it may show the proxy's address")
-            await self._relay_body(body)
+        bodies = await self._readable_body(
+            "a response about webhooks could not be read; it may show the proxy's address"
+        )
+        if bodies is None:
             return
-        shown = await webhooks.shown(tap, response.status, decoded)
+        body, decoded = bodies
+        shown = await webhooks.shown(self._tap, self._response.status, decoded)
         if shown is decoded:
             await self._send_whole(body)
         else:

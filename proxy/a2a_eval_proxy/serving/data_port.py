@@ -21,7 +21,6 @@ from ..net.http_client import RequestHead
 from ..net.http_server import Address, HttpServer, reachable
 from ..net.ports import Ports
 from ..net.tls import ServerTls, TlsFiles
-from ..privacy.policy import privacy_of
 from ..protocol.agent_card import grpc_address
 from ..push.capture import NotificationCapture, NotifiedTasks
 from ..push.listener import NotificationRecord, PushListener
@@ -79,7 +78,7 @@ class DataPort:
         self._book = book
         notifications = NotificationCapture(book, notified, CLOCK.now)
         self._push = None if webhooks is None else PushRelay(settings, webhooks, notifications)
-        covered = privacy_of(settings.redact, settings.redact_key, no_content=settings.no_content).covers_texts
+        covered = settings.privacy().covers_texts
         days = settings.retain_days
         max_age_s = MAX_AGE_S if days is None else min(MAX_AGE_S, days * 86_400)
         self._wire_log = WireLog(max_age_s=max_age_s) if covered else None

@@ -18,7 +18,6 @@ from ..capture.live_turns import TurnChanges
 from ..capture.observations import Observation, encoded, turn_to_message
 from ..clock import CLOCK
 from ..net.file_watcher import FileWatch
-from ..privacy.policy import privacy_of
 from ..privacy.redactor import PathRule
 from ..push.capture import NotifiedTasks
 from ..push.registry import WebhookRegistry
@@ -114,7 +113,7 @@ class ServingProcess:
             max_client_connections=-(-settings.max_client_connections // each),
         )
         self._opted_in = SharedOptedInTasks(link)
-        privacy = privacy_of(settings.redact, settings.redact_key, no_content=settings.no_content)
+        privacy = settings.privacy()
         self._tables = ExitStack()
         webhooks = None
         if settings.push_mode == "relay":
@@ -159,7 +158,7 @@ class ServingProcess:
     async def _open(self, stack: AsyncExitStack) -> None:
         settings = self._settings
         self._port.prepare(stack)
-        privacy = privacy_of(settings.redact, settings.redact_key, no_content=settings.no_content)
+        privacy = settings.privacy()
         telemetry = start_telemetry(settings.upstream, (), privacy.text if privacy.changes_turns else None)
         if telemetry is not None:
             stack.push_async_callback(telemetry.close)

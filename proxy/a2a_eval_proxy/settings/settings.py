@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import partial
+from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from a2a_tool_capture.dialects import DIALECTS
@@ -16,6 +17,9 @@ from ..protocol.agent_card import WELL_KNOWN_PATHS
 from . import parsing as types
 from .option import OptionGroup, Options, option
 from .parsing import is_loopback, split_address
+
+if TYPE_CHECKING:
+    from ..privacy.policy import Privacy
 
 DEFAULT_MAX_HEADER_BYTES = 65_536
 DEFAULT_STORE = "a2a-eval-proxy.db"
@@ -72,6 +76,12 @@ class RedactionOptions(Options):
         references=True,
     )
 
+    def privacy(self, *, no_content: bool = False) -> Privacy:
+        """See `privacy_of`. Raises ConfigError."""
+        from ..privacy.policy import privacy_of  # it reads suites, which not every command does
+
+        return privacy_of(self.redact, self.redact_key, no_content=no_content)
+
 
 class PrivacyOptions(RedactionOptions):
     """What is redacted, and what is not stored."""
@@ -79,6 +89,9 @@ class PrivacyOptions(RedactionOptions):
     no_content: bool = _privacy(
         types.FLAG, "Store only names, JSON structure and scores: no message text, no argument values."
     )
+
+    def privacy(self, *, no_content: bool = False) -> Privacy:
+        return super().privacy(no_content=no_content or self.no_content)
 
 
 class Settings(TraceUrlOption, PluginOption, StoreOption, PrivacyOptions):
