@@ -12,7 +12,8 @@ from typing import Self, TypeVar
 
 from ..clock import CLOCK
 from ..settings import Settings
-from ..store import PushTables, StoreError
+from ..store import StoreError
+from ..store.reads import StoreReads
 from ..store.webhooks import Webhook
 from .learned import LearnedFacts
 from .rewriting import NewWebhook
@@ -57,7 +58,7 @@ class WebhookRegistry:
     """
 
     def __init__(
-        self, store: PushTables, agent: str, identifier: Callable[[str], str], retain_days: float | None = None
+        self, store: StoreReads, agent: str, identifier: Callable[[str], str], retain_days: float | None = None
     ) -> None:
         self.store = store
         self._table = store.webhooks
@@ -67,7 +68,7 @@ class WebhookRegistry:
         self._oldest_s = min(_LONGEST_S, math.inf if retain_days is None else retain_days * 86_400)
 
     @classmethod
-    def of(cls, settings: Settings, store: PushTables, identifier: Callable[[str], str]) -> Self | None:
+    def of(cls, settings: Settings, store: StoreReads, identifier: Callable[[str], str]) -> Self | None:
         """That of a proxy; None where it does not relay webhooks."""
         relays = settings.push_mode == "relay"
         return cls(store, settings.upstream, identifier, settings.retain_days) if relays else None

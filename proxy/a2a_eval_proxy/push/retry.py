@@ -12,8 +12,9 @@ from collections.abc import Callable
 from a2a_tool_capture import Finding, Severity
 
 from ..net.http_client import RawHeaders
-from ..store import PushTables, StoreError
+from ..store import StoreError
 from ..store.deliveries import Delivery
+from ..store.reads import StoreReads
 from ..store.webhooks import Webhook
 from ..telemetry.problem_log import ProblemLog
 from .sender import TIMEOUT_S, UnsentError, WebhookSender
@@ -47,7 +48,7 @@ class RetryQueue:
 
     def __init__(
         self,
-        store: PushTables,
+        store: StoreReads,
         sender: WebhookSender,
         now: Callable[[], float],
         on_given_up: Callable[[Webhook, RawHeaders, bytes, Finding], None],

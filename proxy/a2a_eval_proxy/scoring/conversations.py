@@ -10,7 +10,8 @@ from functools import partial
 
 from ..privacy.policy import NO_PRIVACY, Privacy
 from ..store import ConversationKey, ScoredConversation, Store, TurnQuery, every_turn
-from ..store.base import StoreUnreachableError, once_readable
+from ..store.base import StoreUnreachableError
+from ..store.store import once_readable
 from ..turn import Turn
 from .case_book import CaseBook
 from .executor import ExecutorLostError, ScoringExecutor

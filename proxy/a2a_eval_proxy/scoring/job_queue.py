@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from functools import partial
 
 from ..store import Store
-from ..store.base import once_readable
+from ..store.store import once_readable
 from ..turn import Turn
 from .executor import Job, StoredJob
 

@@ -19,7 +19,8 @@ from ..otlp.trace_service import Tracing
 from ..privacy.content_removal import lacks_content
 from ..privacy.policy import NO_PRIVACY, Privacy
 from ..store import ConversationKey, Scored, ScoredConversation, Store, TurnQuery, every_turn
-from ..store.base import StoreUnreachableError, once_readable
+from ..store.base import StoreUnreachableError
+from ..store.store import once_readable
 from ..telemetry.counters import Metrics
 from ..telemetry.problem_log import ProblemLog
 from ..telemetry.turn_listener import TurnListener

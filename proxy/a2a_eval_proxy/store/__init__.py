@@ -1,7 +1,7 @@
 """Stores turns and their results, in SQLite or PostgreSQL. It is also the queue: pending turns survive a crash.
 
-`Store` in `base` is the interface; `open_store` opens the backend that a store URL names. A *pending* turn waits to
-be scored. The *write queue* commits in groups on a thread of its own; reads run concurrently with it.
+`Store` reads (`reads`) and writes (`write_queue`); `open_store` opens the one that a store URL names. A *pending*
+turn waits to be scored. The *write queue* commits in groups on a thread of its own; reads run concurrently with it.
 """
 
 from collections.abc import Iterator
@@ -14,26 +14,24 @@ from ..settings.store_url import file_path, is_postgres
 from .base import (
     ConversationKey,
     Page,
-    PushTables,
     RunSummary,
     Scored,
     ScoredConversation,
-    Store,
     StoreError,
     StoreFileError,
     StoreHealth,
     StoreUnreachableError,
     TurnQuery,
-    every_turn,
 )
+from .reads import StoreReads
 from .sqlite.file import file_marked_in_use, is_read_only
 from .sqlite.reads import SqliteReads
 from .sqlite.store import CopiedSqliteStore, SqliteStore
+from .store import Store, every_turn
 
 __all__ = [
     "ConversationKey",
     "Page",
-    "PushTables",
     "RunSummary",
     "Scored",
     "ScoredConversation",
@@ -88,7 +86,7 @@ def marked_in_use(location: str) -> AbstractContextManager[bool]:
 
 
 @contextmanager
-def push_tables_at(location: str) -> Iterator[PushTables]:
+def push_tables_at(location: str) -> Iterator[StoreReads]:
     """The push relay's tables of a store that another process opens."""
     if is_postgres(location):
         from .postgres.database import Database

@@ -67,7 +67,10 @@ _RUNS = (
 
 
 class StoreReads(ABC):
-    """The reading half of a `base.Store`. Raises StoreError while the store cannot be read."""
+    """The reading half of a store. Raises StoreError while the store cannot be read."""
+
+    shared: bool
+    """Whether other proxies use it too: then what is pending may be on its way elsewhere."""
 
     _CALLS: str
     """The number of calls in the body of a turn."""
@@ -83,6 +86,13 @@ class StoreReads(ABC):
     @abstractmethod
     async def _fill(self, page: TurnPage, conditions: str, values: dict[str, Any], order: Order = "ASC") -> int | None:
         """Adds turns until the page is full; returns the `seq` of the last one if more fulfil the conditions."""
+
+    @abstractmethod
+    async def take_over(self, silent_s: float, most: int) -> list[TurnJson]:
+        """At most `most` open turns that no process has added again for `silent_s` seconds, for the caller to close.
+
+        Each is given to one caller only; to another one where it is still open as many seconds later.
+        """
 
     @abstractmethod
     def _like(self, column: str, parameter: str) -> str:
@@ -108,14 +118,17 @@ class StoreReads(ABC):
 
     @property
     def webhooks(self) -> WebhookTable:
+        """The webhooks of clients that the proxy relays."""
         return WebhookTable(self._read, self._change)
 
     @property
     def deliveries(self) -> DeliveryTable:
+        """Notifications that wait for these webhooks."""
         return DeliveryTable(self._read, self._change)
 
     @property
     def shared_tasks(self) -> SharedTasks:
+        """The owners of tasks, where the store is `shared`."""
         return SharedTasks(self._read, self._change)
 
     async def turns(self, query: TurnQuery) -> Page:
@@ -170,11 +183,14 @@ class StoreReads(ABC):
         return next(iter(await self._newest("turn_id = :turn_id", {"turn_id": stored_text(turn_id)}, 1)), None)
 
     async def status(self, turn_id: str) -> str | None:
+        """The status of a turn, without the turn; None where the store does not have it."""
         statement = "SELECT status FROM turns WHERE turn_id = :turn_id"
         statuses = await self._read(statement, {"turn_id": stored_text(turn_id)}, list)
         return statuses[0][0] if statuses else None
 
     async def earlier(self, turn: Turn, most: int) -> list[TurnJson]:
+        """The last turns of its conversation and run that were added before it, oldest first: at most `most`, and no
+        more once they reach `MAX_PAGE_BYTES`."""
         if not turn.conversation_id:
             return []
         conditions, values = self._conditions(conversation_id=turn.conversation_id, run=turn.run)
@@ -182,10 +198,12 @@ class StoreReads(ABC):
         return await self._newest(conditions, {**values, "turn_id": turn.turn_id}, most)
 
     async def of_task(self, task_id: str, most: int) -> list[TurnJson]:
+        """The last turns of a task, whatever their status, oldest first: as many as in `earlier`."""
         conditions, values = self._conditions(task_id=task_id)
         return await self._newest(f"{conditions} AND task_id != ''", values, most)  # as the index has it
 
     async def conversations(self, run: str | None = None, conversation: str | None = None) -> list[ScoredConversation]:
+        """Returns the evaluations of whole conversations: of a run, of one conversation, or all."""
         conditions, values = self._conditions(run=run, conversation_id=conversation)
         statement = f"SELECT run, conversation_id, case_id, turns, evaluations FROM conversations WHERE {conditions}"  # noqa: S608  # fixed texts
         return await self._read(
@@ -198,27 +216,33 @@ class StoreReads(ABC):
         )
 
     async def unscored_conversations(self, newest: int) -> list[ConversationKey]:
+        """Returns the conversations of cases, among the `newest` turns, with scored turns not evaluated yet."""
         return await self._read(_UNSCORED, {"newest": newest}, lambda rows: [ConversationKey(*row) for row in rows])
 
     async def positions(self, newest: int) -> dict[tuple[str, str, str], int]:
+        """Returns the number of scored turns among the `newest`, by run, case and conversation."""
         return await self._read(
             _POSITIONS, {"newest": newest}, lambda rows: {(run, case, id_): count for run, case, id_, count in rows}
         )
 
     async def annotate(self, annotation: Annotation) -> bool:
+        """Add it to its turn; False where the store does not have the turn, or it has `MOST_OF_A_TURN` already."""
         body = json_text(annotation.to_dict())
         ids = {"annotation_id": annotation.annotation_id, "turn_id": stored_text(annotation.turn_id)}
         return await self._change(INSERT, {**ids, "body": body}) == 1
 
     async def remove_annotation(self, turn_id: str, annotation_id: str) -> bool:
+        """Delete it; False where the turn has none with this id."""
         ids = {"annotation_id": stored_text(annotation_id), "turn_id": stored_text(turn_id)}
         return await self._change(DELETE, ids) == 1
 
     async def run_names(self, most: int) -> list[str]:
+        """Returns the names of the runs with the newest turns, at most `most`, the newest first."""
         statement = "SELECT run FROM turns GROUP BY run ORDER BY max(seq) DESC LIMIT :most"
         return await self._read(statement, {"most": most}, lambda rows: [name for (name,) in rows])
 
     async def figures(self, run: str | None = None) -> TurnFigures:
+        """Figures of the newest turns, of a run or of all."""
         conditions, values = self._conditions(run=run)
         statement = f"SELECT count(*) FROM turns WHERE {conditions}"  # noqa: S608  # fixed texts
         ((turns,),) = await self._read(statement, values, list)

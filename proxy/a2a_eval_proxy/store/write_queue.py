@@ -45,7 +45,7 @@ class StoreLostError(Exception):
 
 
 class QueuedWrites(ABC):
-    """Implements what `base.Store` says of writing; a store says how it is opened, and a group of items is written.
+    """The writing half of a store, which says how it is opened, and a group of items is written.
 
     All of that happens in one thread. What waits is held as encoded text, and counted in bytes.
     """
@@ -56,10 +56,13 @@ class QueuedWrites(ABC):
     def __init__(self, name: str, *, patient: bool) -> None:
         self._name = name
         self.patience_s = math.inf if patient else PATIENCE_S
+        """How long it may fail until the work that needs it ends."""
         self.health = StoreHealth()
         self._on_opened: Callable[[], object] = nothing
         self.on_ended: Callable[[], object] = nothing
+        """Called in the store's thread when it has `ended_by`."""
         self.ended_by: StoreError | None = None
+        """Why nothing more is ever written; None as long as the store is written, or tried again."""
         self._queue: queue.SimpleQueue[Item | Prune] = queue.SimpleQueue()
         self._lock = threading.Lock()
         self._closing = threading.Event()
@@ -98,10 +101,15 @@ class QueuedWrites(ABC):
         return " ".join(str(error).split()) or type(error).__name__
 
     def start(self, on_opened: Callable[[], object]) -> None:
+        """Open it in the background, and keep trying; for one that was opened `patiently`.
+
+        `on_opened` is called in the store's thread.
+        """
         self._on_opened = on_opened
         self._writer.start()
 
     def first_attempt(self, timeout_s: float) -> StoreError | None:
+        """Waits for the first attempt to open it: why that failed. None if it worked or is still in progress."""
         self._attempted.wait(timeout_s)
         self._awaited = False
         return self._first_error
@@ -119,6 +127,16 @@ class QueuedWrites(ABC):
         score: Score | None = None,
         held: Collection[str] = (),
     ) -> bool:
+        """Keep closed turns as pending, and `open` ones as open. False where the queue is full and they were not taken.
+
+        A turn that the store has as open is replaced; one that it has as closed stays as it is, so that of several
+        processes that close a turn the first does.
+
+        Those whose ids are `held` are not for workers yet: `settle` is going to be called for them.
+
+        `score` is asked for each turn's evaluations before it is written, in the thread that writes; a turn for
+        which it has some is done at once, in one write instead of two. It is not asked where much is waiting.
+        """
         health = self.health
         if health.waiting_turns >= MAX_QUEUED or health.waiting_bytes >= MAX_WAITING_BYTES:
             return False
@@ -130,21 +148,30 @@ class QueuedWrites(ABC):
         return True
 
     def settle(self, turns: Sequence[Turn], committed: Callable[[], object]) -> None:
+        """Replace what is known of these turns, as traces have it now; they are pending, again or still."""
         self._put(Settle([encoded_turn(turn) for turn in turns], committed))
 
     def finish(self, scored: Sequence[Scored], committed: Callable[[], object]) -> None:
+        """Replace the evaluations of these turns (and what was merged into them) and mark them done."""
         self._put(Finish([encoded_scored(one) for one in scored], committed))
 
     def finish_conversations(self, scored: Sequence[ScoredConversation], committed: Callable[[], object]) -> None:
+        """Replace the results of these conversations."""
         self._put(FinishConversations([encoded_conversation(one) for one in scored], committed))
 
     def discard(self, turn_ids: Sequence[str], committed: Callable[[], object]) -> None:
+        """Delete these turns, and the evaluations of their conversations."""
         self._put(Discard(turn_ids, committed))
 
     def prune(self, before: datetime | None, max_bytes: int | None) -> None:
+        """Delete turns that ended before `before`, then the oldest until the store takes at most `max_bytes`.
+
+        None: no such limit. Also deletes evaluations of these turns, and overwrites the deleted data in the files.
+        """
         self._put(Prune(None if before is None else before.timestamp(), max_bytes))
 
     async def drained(self) -> None:
+        """Returns when everything queued before the call is committed. Raises `ended_by`."""
         loop = asyncio.get_running_loop()
         reached = asyncio.Event()
         self._put(Mark(committed=lambda: loop.call_soon_threadsafe(reached.set)))
@@ -153,6 +180,8 @@ class QueuedWrites(ABC):
             raise self.ended_by
 
     def close(self, timeout_s: float = 30.0) -> None:
+        """Commit what is queued and close. Blocks until that is done, or for `timeout_s`: what is not written by then
+        is lost, and logged."""
         self._give_up_at = time.monotonic() + timeout_s
         self._closing.set()
         self._put(Mark(last=True))

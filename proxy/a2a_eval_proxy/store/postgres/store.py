@@ -10,6 +10,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from ..base import StoreError
 from ..encoding import EncodedConversation
+from ..store import Store
 from ..write_items import (
     Add,
     Discard,
@@ -46,8 +47,8 @@ _SHOWN = 100
 """Characters of an id in a message: agents make up some of them."""
 
 
-class PostgresStore(PostgresReads, QueuedWrites):
-    """See `base.Store`. With `for_workers`, each turn that is added as pending is queued for them in the same
+class PostgresStore(PostgresReads, Store):
+    """With `for_workers`, each turn that is added as pending is queued for them in the same
     transaction.
 
     Raises StoreError for what is no URL of a database. Where the database does not let us in it raises

@@ -19,6 +19,7 @@ from ...scratch_folder import ScratchFolder
 from ..base import Score, Scored, StoreFileError
 from ..encoding import EncodedTurn
 from ..schema import OUTCOMES, SQLITE
+from ..store import Store
 from ..write_items import Add, Discard, FinishConversations, Item, Mark, Prune, Settle, added_columns, latest_results
 from ..write_queue import QueuedWrites, StoreLostError
 from .file import Identity, StoreDamagedError, copied, identity, is_damage, moved_aside, open_file, write_ahead_log
@@ -34,8 +35,8 @@ _ROWS = 64
 _Statement = tuple[str, Sequence[Any]]
 
 
-class SqliteStore(SqliteReads, QueuedWrites):
-    """See `base.Store`. Raises StoreError for what cannot be a store; where the file cannot be opened, StoreFileError,
+class SqliteStore(SqliteReads, Store):
+    """Raises StoreError for what cannot be a store; where the file cannot be opened, StoreFileError,
     unless it is `patient`: then `start` tries for as long as it takes.
 
     A `patient` store continues with another file: a damaged one is moved aside and can be repaired, a deleted one is

@@ -1,0 +1,56 @@
+"""A store as a whole, and reads that need all of it."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable
+from dataclasses import replace
+from typing import TypeVar
+
+from tool_call_evaluators.judge.cache import JudgeCache
+
+from .base import StoreError, TurnJson, TurnQuery
+from .reads import StoreReads
+from .write_queue import QueuedWrites
+
+logger = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+_READ_AGAIN_S = 1.0
+
+
+class Store(StoreReads, QueuedWrites):
+    """Writes are queued and never wait; `committed` callbacks come from another thread. Reads are awaited, and raise
+    StoreError while the store cannot be read."""
+
+    judge_cache: JudgeCache
+    """The cache of judges' answers: scoring a turn again sends no request."""
+
+
+async def every_turn(store: Store, query: TurnQuery, page: int = 500) -> AsyncIterator[TurnJson]:
+    """All turns that match, oldest first; `page` of them are in memory at a time."""
+    query = replace(query, limit=page)
+    while True:
+        found = await store.turns(query)
+        for turn in found.items:
+            yield turn
+        if found.next_cursor is None:
+            return
+        query = replace(query, cursor=found.next_cursor)
+
+
+async def once_readable(store: Store, read: Callable[[], Awaitable[T]], problem: type[StoreError] = StoreError) -> T:
+    """What `read` returns, which is called again after each `problem`, until the patience of the store ends: then it is
+    raised."""
+    deadline = time.monotonic() + store.patience_s
+    while True:
+        try:
+            return await read()
+        except problem as error:
+            if time.monotonic() >= deadline:
+                raise
+            logger.debug("%s; reading again", error)  # how the store does is logged where it is written
+        await asyncio.sleep(_READ_AGAIN_S)
