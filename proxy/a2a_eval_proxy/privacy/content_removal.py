@@ -8,14 +8,13 @@ from dataclasses import replace
 from typing import Any
 
 from a2a_tool_capture import ToolCall
+from a2a_tool_capture.json_density import MAX_NESTING
 from a2a_tool_capture.wire import TASK_STATES
 
 from ..turn import Turn
 
 _LENGTH = re.compile(r"\[not kept: \d+ characters\]")
 _NAME = re.compile(r"[A-Za-z_$@][\w$.-]{0,63}", re.ASCII)
-
-_MAX_DEPTH = 100
 
 _JUDGE = "judge"
 """The key of a judge's usage in the details of a result."""
@@ -58,7 +57,7 @@ def result_without_content(result: Mapping[str, Any]) -> dict[str, Any]:
     return {**result, "reason": "", "details": details}
 
 
-def shape(value: Any, depth: int = _MAX_DEPTH) -> Any:
+def shape(value: Any, depth: int = MAX_NESTING) -> Any:
     """Returns objects and lists with the JSON types of their values; keys that are not names become "key", "key 2"…"""
     if value is None:
         return None

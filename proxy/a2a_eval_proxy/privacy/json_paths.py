@@ -8,12 +8,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from a2a_tool_capture.json_density import is_dense
+from a2a_tool_capture.json_density import MAX_NESTING, is_dense
 
 _STEP = re.compile(r"(\.\.|\.)?(?:\[(?:'([^']+)'|\"([^\"]+)\"|(\d+)|(\*))\]|(\*)|([\w-]+))")
-
-_MAX_DEPTH = 200
-
 
 DROPPED = object()
 """Returned by an edit to remove a value."""
@@ -57,7 +54,7 @@ def parse_path(text: str) -> Path:
     return tuple(steps)
 
 
-def edited(value: Any, path: Path, edit: Callable[[Any], Any], depth: int = _MAX_DEPTH) -> Any:
+def edited(value: Any, path: Path, edit: Callable[[Any], Any], depth: int = MAX_NESTING) -> Any:
     """`value` with `edit` done to all that `path` leads to; the same object where it leads to nothing.
 
     What `edit` turns into `DROPPED` goes. A text that holds JSON is entered, too.

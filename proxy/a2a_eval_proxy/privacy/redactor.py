@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from a2a_tool_capture import Finding, ToolCall
 from a2a_tool_capture.canonical import canonical
+from a2a_tool_capture.json_density import MAX_NESTING
 
 from ..turn import Turn
 from .content_removal import free_key, state_without_content
@@ -22,9 +23,6 @@ from .json_paths import DROPPED, Path, edited, json_inside
 
 if TYPE_CHECKING:
     from tool_call_evaluators.model import ExpectedCall
-
-MAX_DEPTH = 200
-"""Maximum nesting; deeper values are masked without inspection."""
 
 REDACTED = "redacted"
 """The kind in the placeholder of a match by path."""
@@ -144,14 +142,15 @@ class Redactor:
 
     def identifier(self, text: str) -> str:
         """Returns an id with its matches hashed, whatever the rules' actions."""
-        return self._in_text(text, MAX_DEPTH, Action.HASH) if text else text
+        return self._in_text(text, MAX_NESTING, Action.HASH) if text else text
 
     def text(self, text: str) -> str:
         """Returns the redacted text; a text that is JSON is redacted as a value."""
-        return self._in_text(text, MAX_DEPTH, None)
+        return self._in_text(text, MAX_NESTING, None)
 
-    def value(self, value: Any, depth: int = MAX_DEPTH) -> Any:
-        """Returns the redacted JSON value, including keys; the same object without matches."""
+    def value(self, value: Any, depth: int = MAX_NESTING) -> Any:
+        """Returns the redacted JSON value, including keys; the same object without matches. What nests deeper is masked
+        without inspection."""
         if isinstance(value, str):
             return self._in_text(value, depth, None)
         if isinstance(value, int | float) and not isinstance(value, bool):

@@ -1,4 +1,4 @@
-"""The values that go into a store and come out of it, and its errors."""
+"""The values that a store takes and gives, and its errors."""
 
 from __future__ import annotations
 

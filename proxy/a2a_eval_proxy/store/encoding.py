@@ -12,12 +12,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import orjson
+from a2a_tool_capture.json_density import MAX_NESTING
 
 from ..turn import Turn
 from .base import ConversationKey, Evaluations, Scored, ScoredConversation
 from .schema import OUTCOMES
-
-_MAX_DEPTH = 200
 
 ROW_BYTES = 1_500
 """Memory of a row in addition to its JSON: about what CPython takes for the objects and the short texts."""
@@ -132,7 +131,7 @@ def json_bytes(value: Any) -> bytes:
     try:
         return bytes(memoryview(orjson.dumps(value)))  # a copy: what orjson returns keeps up to four times its memory
     except orjson.JSONEncodeError:  # also for integers beyond 64 bits, which are kept
-        return json.dumps(_plain(value, _MAX_DEPTH), ensure_ascii=False).encode()
+        return json.dumps(_plain(value, MAX_NESTING), ensure_ascii=False).encode()
 
 
 def json_text(value: Any) -> str:

@@ -1,4 +1,4 @@
-"""A store as a whole, and reads that need all of it."""
+"""A store as a whole, and what pages through its turns or waits until they can be read."""
 
 from __future__ import annotations
 

@@ -7,12 +7,12 @@ from collections.abc import Callable, Iterable
 from dataclasses import fields, is_dataclass, replace
 from typing import Any
 
+from a2a_tool_capture.json_density import MAX_NESTING
+
 from .report import CheckReport
 
 LEAST_LENGTH = 6
 """Minimum length of a credential; shorter words also occur in ordinary text."""
-
-_MAX_DEPTH = 200
 
 
 def mask_credentials(report: CheckReport, header_values: Iterable[str]) -> CheckReport:
@@ -39,7 +39,7 @@ def masking(header_values: Iterable[str]) -> Callable[[Any], Any]:
             original = _without_prefix_at_end(original.replace(credential, "***"), credential)
         return original
 
-    def value(original: Any, depth: int = _MAX_DEPTH) -> Any:
+    def value(original: Any, depth: int = MAX_NESTING) -> Any:
         if type(original) is str:
             return text(original)
         if isinstance(original, bytes):
