@@ -20,7 +20,7 @@ MAX_OPEN = 1_000
 
 
 class Control(Protocol):
-    """The running proxy, as the admin API uses it."""
+    """The running proxy, as the admin API uses it. The defaults are those of a store without traffic."""
 
     store: Store
     cases: CaseBook
@@ -37,35 +37,43 @@ class Control(Protocol):
 
     async def flush(self, timeout_s: float) -> dict[str, int]:
         """Wait until everything captured is done; `pending` and `open` turns left."""
+        return {"pending": 0, "open": 0}
 
     @property
     def open_turns(self) -> int:
         """Number of open turns of this proxy."""
+        return 0
 
     async def turns_in_progress(self, most: int = MAX_OPEN, turn_id: str | None = None) -> list[TurnJson]:
         """The open turns of this proxy that began last, at most `most`, newest first, or the one with this id.
 
         They are redacted, with their calls and text so far.
         """
+        return []
 
     async def wire(self, turn_id: str, tasks: Sequence[str], began: float, ended: float | None) -> list[dict[str, Any]]:
         """The exchanges of a turn that are in memory (`relay.wire_json`); see `relay.wire_log.WireLog.of_turn`."""
+        return []
 
     def observed(self, turn_id: str) -> Observed:
         """What this process knows about the times of a turn."""
+        return Observed()
 
     @property
     def evaluates(self) -> bool:
         """Whether this process scores turns."""
+        return False
 
     def bind(self, turn: TurnJson, case_id: str) -> None:
-        """Score a stored turn, which is done, again as a turn of this case."""
+        """Score a stored turn, which is done, again as a turn of this case. Only where it `evaluates`."""
 
     async def add_case(self, case: Case, comments: Sequence[str]) -> None:
         """Append it to the suite file and to the suite. Raises SuiteError or SuiteFileError."""
 
     def problems(self) -> list[str]:
         """Why the proxy is not ready; [] when it is."""
+        return []
 
     def remarks(self) -> list[str]:
         """What does not work, though the proxy is ready."""
+        return []

@@ -7,14 +7,12 @@ import secrets
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
-from typing import Any
 
 from prometheus_client import CollectorRegistry
 from tool_call_evaluators.suite import Case, Suite
 
 from ...admin.api import admin_app
-from ...admin.control import MAX_OPEN
-from ...admin.timeline import Observed
+from ...admin.control import Control
 from ...net.browser_guard import HostNames
 from ...net.http_server import HttpServer
 from ...net.ports import Ports
@@ -33,7 +31,7 @@ from .store_watch import StoreWatch
 
 
 @dataclass
-class StoredControl:
+class StoredControl(Control):
     """A store in place of a running proxy; see `Control`. No turn is ever captured, pending or open here."""
 
     store: Store
@@ -49,33 +47,11 @@ class StoredControl:
     def __post_init__(self) -> None:
         self.cases = CaseBook(self.suite)
 
-    evaluates = False
-
-    async def flush(self, timeout_s: float) -> dict[str, int]:
-        return {"pending": 0, "open": 0}
-
-    open_turns = 0
-
-    async def turns_in_progress(self, most: int = MAX_OPEN, turn_id: str | None = None) -> list[TurnJson]:
-        return []
-
-    async def wire(self, turn_id: str, tasks: Sequence[str], began: float, ended: float | None) -> list[dict[str, Any]]:
-        return []
-
-    def observed(self, turn_id: str) -> Observed:
-        return Observed()
-
     def bind(self, turn: TurnJson, case_id: str) -> None:
         raise NotImplementedError("nothing is scored here")
 
     async def add_case(self, case: Case, comments: Sequence[str]) -> None:
         self.suite = await add_to_suite(self.suite, self.suite_file, self.cases, case, comments)
-
-    def problems(self) -> list[str]:
-        return []
-
-    def remarks(self) -> list[str]:
-        return []
 
 
 @dataclass(frozen=True, slots=True)
