@@ -1,7 +1,8 @@
-"""Child processes: those that ended, and process 1 of a container, which inherits all that lose their parent."""
+"""Signals that stop a process; child processes that ended; process 1 of a container, which inherits orphans."""
 
 from __future__ import annotations
 
+import asyncio
 import os
 import signal
 import sys
@@ -9,6 +10,14 @@ from collections.abc import Iterator
 from contextlib import suppress
 
 _SIGNALS = (signal.SIGTERM, signal.SIGINT)
+
+
+def stop_signal() -> asyncio.Event:
+    """What SIGTERM and SIGINT set from now on, on the running event loop."""
+    stop = asyncio.Event()
+    for number in _SIGNALS:
+        asyncio.get_running_loop().add_signal_handler(number, stop.set)
+    return stop
 
 
 def ended_children() -> Iterator[tuple[int, int]]:

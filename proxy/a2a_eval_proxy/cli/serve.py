@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from ..children import stop_signal
 from ..settings import Settings
 from ..settings.store_url import masked_url
 from .command import command, run_async
@@ -52,9 +53,7 @@ async def _serve_until_stopped(settings: Settings, role: Role | None = None) -> 
     from .turn_lines import LineWriter, TurnLines
 
     loop = asyncio.get_running_loop()
-    stop = asyncio.Event()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, stop.set)
+    stop = stop_signal()
     if role is not None:
         loop.add_signal_handler(signal.SIGINT, lambda: None)  # of Ctrl-C: the supervisor gets it, too
         loop.add_reader(role.supervised, stop.set)

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-import signal
 
 import click
 
+from ..children import stop_signal
 from ..settings.store_url import masked_url
 from .command import command, run_async
 from .options import UiOptions
@@ -33,10 +33,7 @@ async def _serve_until_stopped(options: UiOptions) -> None:
     from ..telemetry.logs import LOG_LINE, start_logging
     from ..ui.stored.store_pages import store_pages
 
-    loop = asyncio.get_running_loop()
-    stop = asyncio.Event()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, stop.set)
+    stop = stop_signal()
     start_logging("info", LOG_LINE, NO_PRIVACY)
     imported = import_suites(options.suite, allow_plugins=options.allow_plugins) if options.suite else None
     suite, file = (imported.suite, imported.file) if imported else (None, None)

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import signal
 import sqlite3
 import sys
 import tempfile
@@ -23,6 +22,7 @@ from a2a_tool_capture import CapturingRequestHandler, ToolCallRecorder
 from starlette.applications import Starlette
 from starlette.routing import BaseRoute
 
+from ..children import stop_signal
 from ..errors import UNREACHABLE, ListenError
 from ..net.http_server import HttpServer
 from .executor import ShopAgent
@@ -97,10 +97,7 @@ async def run_agent(
 
 
 async def _serve_until_stopped(database: Path, host: str, port: int, public_url: str | None, *, weak: bool) -> None:
-    stopped = asyncio.Event()
-    loop = asyncio.get_running_loop()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        loop.add_signal_handler(number, stopped.set)
+    stopped = stop_signal()
     async with run_agent(database, host=host, port=port, public_url=public_url, weak=weak) as url:
         sys.stdout.write(
             f"Sample agent ready at {url} (card: {url}/.well-known/agent-card.json, database: {database})\n"

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import shlex
 import shutil
-import signal
 import sys
 import tempfile
 from collections.abc import Mapping, Sequence
@@ -20,6 +18,7 @@ from tool_call_evaluators.report.wording import score_text
 from tool_call_evaluators.suite import Suite, load_suite
 
 from ..app import RunningProxy, run_proxy
+from ..children import stop_signal
 from ..runs.report_files import publish_report
 from ..runs.run_result import judge_turns
 from ..runs.stored_turns import write_turns
@@ -107,10 +106,7 @@ def _summarize(turns: Sequence[Turn], suite: Suite, seen: int, console: Console)
 
 async def _stay(proxy: RunningProxy, console: Console) -> None:
     """Keep everything running until a signal."""
-    stopped = asyncio.Event()
-    loop = asyncio.get_running_loop()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        loop.add_signal_handler(number, stopped.set)
+    stopped = stop_signal()
     console.print(
         f"""
 Still running; stop it with Ctrl-C. Try, in another terminal:

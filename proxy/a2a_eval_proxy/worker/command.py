@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-import signal
 import sys
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
@@ -15,6 +14,7 @@ import click
 from tool_call_evaluators.importers import import_suites
 
 from ..admin.api import worker_app
+from ..children import stop_signal
 from ..net.http_server import HttpServer
 from ..net.ports import Ports
 from ..privacy.policy import Privacy
@@ -66,9 +66,7 @@ async def work_until_stopped(
         metrics = Metrics()
         scorer = JobScorer(store, imported.suite if imported else None, privacy, metrics)
         engine = Engine(location, store.work, scorer.score, options)
-        stop = asyncio.Event()
-        for number in (signal.SIGTERM, signal.SIGINT):
-            asyncio.get_running_loop().add_signal_handler(number, stop.set)
+        stop = stop_signal()
         suite = f"suite {suite_file}" if suite_file else "no suite"
         place = masked_url(location)
         ready = f"a2a-eval-proxy worker ready: store {place}, {suite}, {options.concurrency} jobs at once"
