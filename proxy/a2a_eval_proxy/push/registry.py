@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import hashlib
 import math
 import secrets
 from collections.abc import Awaitable, Callable, Iterable, Mapping
@@ -14,6 +13,7 @@ from ..clock import CLOCK
 from ..settings import Settings
 from ..store import StoreError
 from ..store.reads import StoreReads
+from ..store.shared_tasks import task_key
 from ..store.webhooks import Webhook
 from .learned import LearnedFacts
 from .rewriting import NewWebhook
@@ -137,6 +137,4 @@ class WebhookRegistry:
                 await self.expire(CLOCK.now())
 
     def _key(self, text: str) -> str:
-        """A key of fixed size: agents make up ids of any size."""
-        data = f"{self._agent}\0{text}".encode("utf-8", "surrogatepass")
-        return hashlib.blake2b(data, digest_size=20).hexdigest()
+        return task_key(self._agent, text)

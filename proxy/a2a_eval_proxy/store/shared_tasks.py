@@ -70,7 +70,7 @@ _EXPIRE = (
 
 
 def task_key(agent: str, task_id: str) -> str:
-    """What the tables call a task: agents make up ids of any size."""
+    """What the tables call a task, or a configuration of its webhooks: agents make up ids of any size."""
     return blake2b(f"{agent}\0{task_id}".encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
 
 
