@@ -22,9 +22,9 @@ def test_bars_stay_inside(spans: list[tuple[float, float | None]]) -> None:
     rows = waterfall({"duration_s": whole, "items": items})
     assert len(rows) == len(items)
     for row in rows:
-        assert 0 <= row.begin <= 100
-        assert 0.39 <= row.width <= 100.01
-        assert row.begin + row.width <= 100.02
+        assert 0 <= row["begin"] <= 100
+        assert 0.39 <= row["width"] <= 100.01
+        assert row["begin"] + row["width"] <= 100.02
 
 
 def test_what_a_row_says() -> None:
@@ -37,11 +37,7 @@ def test_what_a_row_says() -> None:
             ],
         }
     )
-    assert (exchange.begin, exchange.width, exchange.mark, exchange.note) == (25, 50, 50, "first byte after 500 ms")
-    assert (call.begin, call.width, call.seconds, call.note, call.failed) == (
-        50,
-        0.4,
-        None,
-        "seen in the response",
-        True,
-    )
+    bar = {"begin": 25, "width": 50, "mark": 50, "note": "first byte after 500 ms"}
+    assert {key: exchange[key] for key in bar} == bar
+    bar = {"begin": 50, "width": 0.4, "seconds": None, "note": "seen in the response", "failed": True}
+    assert {key: call[key] for key in bar} == bar
