@@ -280,6 +280,8 @@ def test_junit_shows_a_problem_exactly_where_the_run_or_a_conversation_did_not_p
     made = report(turns, suite)
     xml = checked(junit_xml(made))
     assert (int(xml.get("failures")) + int(xml.get("errors")) == 0) == (made.passed and not made.counts["failed"])
+    if any(one["passed"] is False for turn in turns for one in turn["evaluations"]):
+        assert made.counts["failed"], "also where a gate tolerates it"
 
 
 def test_a_label_without_a_score_is_shown_in_place_of_the_score():
