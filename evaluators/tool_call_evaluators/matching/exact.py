@@ -15,14 +15,16 @@ from .placeholders import contains_placeholder
 def made_exactly(expected: ExpectedCalls, actual: Sequence[ToolCall], matcher: Matcher) -> bool:
     """Whether the calls are equal one by one, so that `matcher` accepts each pair. False proves nothing.
 
-    Also False for expectations with placeholders, results or errors, and for matchers with functions.
+    Also False for expectations with placeholders, results or errors, for matchers with functions, and for some equal
+    values (an integer beyond 2**53 and its double).
     """
     if len(expected) != len(actual) or not isinstance(matcher, ArgumentMatcher) or matcher.has_functions:
         return False
     if matcher.mode == "ignore" and not matcher.per_tool:
         return [(call.name, {}) for call in actual] == [(call.name, call.outcome) for call in expected]
-    if [call.name for call in actual] != [call.name for call in expected]:
-        return False
+    for wanted, made in zip(expected, actual, strict=True):
+        if wanted.name != made.name or wanted.arguments != made.arguments:
+            return False  # most others are seen here; for Python true equals 1, so that this does not prove equality
     try:
         keys = expected.keys
     except AttributeError:

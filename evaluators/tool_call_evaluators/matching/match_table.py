@@ -74,7 +74,7 @@ def _has_large_number(value: Any) -> bool:
     kind = type(value)
     if kind is int or kind is float:
         return bool(abs(value) > LARGEST_EXACT)
-    return any(map(_has_large_number, inner_values(value)))
+    return kind is not str and any(map(_has_large_number, inner_values(value)))
 
 
 class _ArgumentIndex:

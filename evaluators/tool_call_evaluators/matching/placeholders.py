@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from .equality import inner_values, is_number
@@ -48,9 +48,15 @@ def is_placeholder(value: Any) -> bool:
 
 def contains_placeholder(value: Any) -> bool:
     """Whether `value` is or contains a placeholder."""
-    if is_placeholder(value):
-        return True
-    return any(map(contains_placeholder, [item for item in inner_values(value) if type(item) not in ATOMS]))
+    if isinstance(value, list | tuple):
+        inner: Iterable[Any] = value
+    elif type(value) is dict or isinstance(value, Mapping):
+        if is_placeholder(value):
+            return True
+        inner = value.values()
+    else:
+        return False
+    return any(map(contains_placeholder, [item for item in inner if type(item) not in ATOMS]))
 
 
 def is_optional(value: Any) -> bool:
