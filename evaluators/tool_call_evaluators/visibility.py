@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from typing import Any, NamedTuple
 
-from a2a_tool_capture.models import Finding
-from a2a_tool_capture.wire import TERMINAL_STATES
+from a2a_tool_capture.models import Finding, Severity
+from a2a_tool_capture.wire import SETTLED_STATES
 
 from .turn_health import FAILED_STATES, turn_failure_of
 
@@ -23,14 +23,16 @@ UNREAD_REPORTS = (
     "uri_not_listed",
     "calls_not_on_artifact",
     "malformed_event",
+    "malformed_response",
     "too_many_calls",
     NOT_RECORDED,
     "calls_missed",
 )
-"""Findings of tool calls that the agent made, or may have made, and that were not read: there may be more of them than
-are known."""
+"""Findings of what the agent made, or may have made, and that was not read: there may be more calls than are known. Not
+if of severity `info`: a later Task has them."""
 
-_LOST_ANSWER = frozenset({"malformed_response", "client_gone"})
+_CLIENT_GONE = "client_gone"
+"""The finding of a turn whose answer may not have come to its end."""
 
 _UNSTATED = "unstated"
 """The evidence of a turn of an earlier version: there, only `NO_CAPTURE` says that calls are unknown."""
@@ -80,17 +82,18 @@ def visibility_of(state: str | None, calls: int, findings: Sequence[Finding], sh
     A turn that the agent failed may have lost calls with its answer, unless the task failed after calls were captured,
     or was rejected, which is an intended end.
     """
-    by_code = {finding.code: finding for finding in findings} if findings else {}
-    if unread := next((code for code in UNREAD_REPORTS if code in by_code), None):
-        return Visibility(Calls.UNKNOWN, unread, by_code[unread].message)
+    by_code = {one.code: one for one in findings if one.severity is not Severity.INFO} if findings else {}
     failure = turn_failure_of(state, "", findings)
     if failure is not None and state != "TASK_STATE_REJECTED" and not (calls and state in FAILED_STATES):
         return Visibility(Calls.UNKNOWN, failure.code, f"they may be lost, because the turn failed: {failure.message}")
+    if unread := next((code for code in UNREAD_REPORTS if code in by_code), None):
+        return Visibility(Calls.UNKNOWN, unread, by_code[unread].message)
+    if _CLIENT_GONE in by_code and state not in SETTLED_STATES:
+        return Visibility(Calls.UNKNOWN, _CLIENT_GONE, by_code[_CLIENT_GONE].message)
     if calls:
         return SEEN
-    lost = _LOST_ANSWER.intersection(by_code) if state not in TERMINAL_STATES else ()
-    if code := next(iter(lost), "") or (NO_CAPTURE if NO_CAPTURE in by_code else ""):
-        return Visibility(Calls.UNKNOWN, code, by_code[code].message)
+    if NO_CAPTURE in by_code:
+        return Visibility(Calls.UNKNOWN, NO_CAPTURE, by_code[NO_CAPTURE].message)
     if shown_by:
         return Visibility(Calls.NONE_MADE, shown_by)
     return Visibility(Calls.UNKNOWN, NO_CAPTURE, "nothing shows that tool calls would have been captured")

@@ -36,9 +36,9 @@ from .errors import (
     connection_problem,
     response_problem,
 )
-from .http_events import EventClient, last_received
+from .http_events import EventClient, last_error, last_received
 from .spec import EXTENSIONS_HEADER, KNOWN_VERSIONS
-from .wire import BINDINGS, normalize_event
+from .wire import BINDINGS, received_event
 
 CARD_TIMEOUT_S = 30.0
 
@@ -92,6 +92,7 @@ class AgentConnection:
         # The SDK's own producer forgets 0.3 where modules were imported in another order than it expects.
         factory.register(_GRPC, lambda card, *_: self._grpc_transport(card.supported_interfaces[0], card))
         config.supported_protocol_bindings.append(_GRPC)
+        self._http.in_envelope = card.supported_interfaces[0].protocol_binding == "JSONRPC"
         return factory.create(card)
 
     def context(self, interface: AgentInterface) -> ClientCallContext:
@@ -110,14 +111,11 @@ class AgentConnection:
         Raises AgentError for an error, which a stream over HTTP+JSON may have in place of an event.
         """
         if interface.protocol_binding == _GRPC:
-            payload = MessageToDict(message)
-        else:
-            payload = last_received()
-            if interface.protocol_binding == "JSONRPC":
-                payload = payload["result"]
-            elif isinstance(payload, dict) and isinstance(error := payload.get("error"), dict):
-                raise AgentError(f"{interface.url} answered with error {error.get('code')}: {error.get('message')}")
-        return normalize_event(payload) or {}
+            return received_event(MessageToDict(message), in_envelope=False)
+        if (error := last_error()) is not None:
+            code, why = (error.get("code"), error.get("message")) if isinstance(error, dict) else (None, error)
+            raise AgentError(f"{interface.url} answered with error {code}: {why}")
+        return last_received(in_envelope=interface.protocol_binding == "JSONRPC")
 
     # ── gRPC ────────────────────────────────────────────────────────────────────────────────────────────
 

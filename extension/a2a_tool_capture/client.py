@@ -209,7 +209,8 @@ class CaptureClient:
                 async for event in self._received(events):
                     progress.feed(event)  # an error of the observer is not the agent's
                     if progress.stream_should_end:
-                        closing.reschedule(asyncio.get_running_loop().time() + CLOSING_GRACE_S)
+                        grace_s = 0.0 if progress.answered else CLOSING_GRACE_S
+                        closing.reschedule(asyncio.get_running_loop().time() + grace_s)
         except TimeoutError:
             pass  # the agent left the stream open; the turn is complete
 
@@ -232,6 +233,8 @@ class CaptureClient:
                     task = await self._client.get_task(request, context=self._connection.context(self._interface))
                     event = self._connection.event(task, self._interface)
                 progress.feed(event)
+                if "task" not in event:
+                    raise AgentError(f"{self._interface.url} answered GetTask with something that is no task")
                 lost = 0
                 if not progress.done and subscribes:
                     subscribes = await self._subscribe(progress)
@@ -290,7 +293,8 @@ class _Progress:
         self.merger = merger
         self._observe = observe
         self.started_at = _now()
-        self._answered = False
+        self.answered = False
+        """Whether a Message came, which is a whole answer."""
         self.first_event_at: datetime | None = None
         self.stream_should_end = False
         """Whether the protocol closes a stream after the last event."""
@@ -306,14 +310,14 @@ class _Progress:
 
     @property
     def done(self) -> bool:
-        return self._answered or self.state in SETTLED_STATES
+        return self.answered or self.state in SETTLED_STATES
 
     def feed(self, event: Mapping[str, Any]) -> None:
         if first := self.first_event_at is None:
             self.first_event_at = _now()
         self.merger.feed(event)
-        if event.get("message"):
-            self._answered = True
+        if "message" in event:
+            self.answered = True
         # The first event of a continued task may repeat the state in which it waited; the stream continues.
         self.stream_should_end = self.done and not (first and self.state in INTERRUPTED_STATES)
         self._observe(self.merger)

@@ -96,9 +96,15 @@ def not_json(constant: str) -> NoReturn:
 
 
 def read_json(text: str | bytes) -> Any:
-    """The value of JSON from the wire: integers beyond 64 bits are doubles where one is near; NaN and infinities are
-    strings, as `plain_arguments` writes them. Raises ValueError for text that is not JSON, RecursionError."""
-    return json.loads(text, parse_int=_integer, parse_constant=lambda constant: str(float(constant)))
+    """The value of JSON from the wire: integers beyond 64 bits are doubles where one is near; NaN, infinities and what
+    only they are near to (`1e400`) are strings, as `plain_arguments` writes them. Raises ValueError for text that is
+    not JSON, RecursionError."""
+    return json.loads(text, parse_int=_integer, parse_float=_double, parse_constant=_double)
+
+
+def _double(text: str) -> float | str:
+    number = float(text)
+    return number if math.isfinite(number) else str(number)
 
 
 def _integer(digits: str) -> float:

@@ -8,6 +8,7 @@ from a later snapshot is dropped and reported.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 from sys import getsizeof
 from typing import Any
 
@@ -18,7 +19,7 @@ from .models import Finding, Severity, ToolCall
 from .payload import SeenCalls, misplaced_calls, not_recorded, read_tool_calls
 from .sameness import contradicts, is_cumulative, new_calls, unite
 from .spec import KNOWN_VERSIONS, NOT_RECORDED_KEY
-from .wire import EVENT_KEYS, normalize_state, parts_text
+from .wire import EVENT_KEYS, UNREAD_KEY, normalize_state, parts_text
 
 MAX_CALLS = 10_000
 MAX_TEXT_CHARS = 1_000_000
@@ -32,6 +33,8 @@ UNKNOWN_BYTES = 1 << 20
 
 _KNOWN_URIS = frozenset(version.uri for version in KNOWN_VERSIONS)
 
+_UNREAD_EVENTS = frozenset({"malformed_event", "malformed_response"})
+
 _RESTORED = "\x00restored"
 """The id of what stands for the artifacts of a turn of which only calls and text are known."""
 
@@ -39,7 +42,7 @@ _RESTORED = "\x00restored"
 class TaskMerger:
     """Merges the ordered A2A events of one task. Sans-io, never raises on JSON-shaped input.
 
-    Feed it v1.0 `StreamResponse` objects (ProtoJSON dicts); `wire.normalize_event` makes them from v0.3.
+    Feed it v1.0 `StreamResponse` objects (ProtoJSON dicts), as `wire.received_event` makes them from what was received.
     Memory is bounded: at most `MAX_CALLS` calls, `MAX_TEXT_CHARS` of text and `MAX_FINDINGS` findings are kept.
 
     `dialects` names formats of frameworks (`dialects.DIALECTS`) in which calls are read too; a call that is also
@@ -104,7 +107,10 @@ class TaskMerger:
             else:
                 self._message(payload)
             return
-        self._report("malformed_event", f"event has none of {', '.join(EVENT_KEYS)}")
+        if isinstance(unread := event.get(UNREAD_KEY), dict):
+            self._report(str(unread.get("code")), str(unread.get("message")))
+        else:
+            self._report("malformed_event", f"event has none of {', '.join(EVENT_KEYS)}")
 
     def begin_turn(self) -> None:
         """The task continues with a new user message: what is known now belongs to earlier turns."""
@@ -259,6 +265,7 @@ class TaskMerger:
         self.growth += UNKNOWN_BYTES
         self._artifact_bytes = self._text_chars = self._call_count = 0
         self._seen_before = SeenCalls(self._now, before)
+        self._findings = dict.fromkeys(map(_superseded, self._findings))
         artifacts = task.get("artifacts")
         if artifacts is not None and not isinstance(artifacts, list):
             self._report("malformed_event", f"'artifacts' is a {type(artifacts).__name__}, expected a list")
@@ -416,3 +423,8 @@ class TaskMerger:
         if len(known) < MAX_FINDINGS or all(finding.code != other.code for other in known):  # each code is kept once
             self._findings[finding] = None
             self.growth += UNKNOWN_BYTES
+
+
+def _superseded(finding: Finding) -> Finding:
+    """A finding, now that a Task is there: it has what an event may have had that was not read."""
+    return replace(finding, severity=Severity.INFO) if finding.code in _UNREAD_EVENTS else finding

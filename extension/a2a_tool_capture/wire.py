@@ -23,6 +23,9 @@ TASK_STATES = SETTLED_STATES | {"TASK_STATE_SUBMITTED", "TASK_STATE_WORKING", "T
 
 EVENT_KEYS = ("artifactUpdate", "statusUpdate", "task", "message")
 
+UNREAD_KEY = "\x00unread"
+"""The key of `unread_event`."""
+
 _PROTO_EVENT_KEYS = {"artifact_update": "artifactUpdate", "status_update": "statusUpdate"}
 _PROTO_KEYS = {
     "task_id": "taskId",
@@ -38,6 +41,28 @@ _KIND_TO_KEY = {
     "status-update": "statusUpdate",
     "artifact-update": "artifactUpdate",
 }
+
+
+def received_event(payload: Any, *, in_envelope: bool) -> dict[str, Any]:
+    """The 1.0 event in what an agent sent, which is no `rpc_error`; `unread_event` if there is none.
+
+    `in_envelope`: it is the `result` of JSON-RPC.
+    """
+    if in_envelope and isinstance(payload, dict):
+        payload = payload.get("result")
+    return normalize_event(payload) or unread_event(
+        "malformed_response", "JSON, but neither a task, a message nor an update"
+    )
+
+
+def unread_event(code: str, message: str) -> dict[str, Any]:
+    """Stands for an event that could not be read: the code and the message of the finding."""
+    return {UNREAD_KEY: {"code": code, "message": message}}
+
+
+def rpc_error(payload: Any) -> Any:
+    """The error that an agent sent in place of an event, over JSON-RPC or HTTP+JSON; None if it sent none."""
+    return payload.get("error") if isinstance(payload, dict) else None
 
 
 def normalize_event(payload: Any) -> dict[str, Any] | None:

@@ -476,6 +476,38 @@ async def test_junk_in_a_stream_is_an_error_of_the_agent() -> None:
             await client.send("hello")
 
 
+async def test_an_agent_that_answers_a_poll_with_junk_is_not_asked_again() -> None:
+    app = sse_app([{"task": {"id": "t", "status": {"state": "TASK_STATE_WORKING"}}}])
+    async with on_line(app) as line, CaptureClient(line.url) as client:
+        with pytest.raises(AgentError, match="no task"):
+            await client.send("hello")
+
+
+async def test_an_event_that_protobuf_refuses_is_read_as_the_proxy_reads_it() -> None:
+    """None of these ends the turn: the stream ends well."""
+    ids = {"taskId": "t", "contextId": "c"}
+    working = {"statusUpdate": {**ids, "status": {"state": "TASK_STATE_WORKING", "timestamp": "just now"}}}
+    paid = {"artifactUpdate": {**ids, "append": "no", "artifact": reported({"n": 10**400})}}
+    odd: list[Any] = [{"artifactUpdate": {**ids, "artifact": 7}}, {"other": 1}, [], None]
+    done = {"statusUpdate": {**ids, "status": {"state": COMPLETED}}}
+    async with on_line(sse_app([working, *odd, paid, done])) as line, CaptureClient(line.url) as client:
+        turn = await client.send("hello")
+    assert (turn.state, names(turn)) == (COMPLETED, ["pay"])
+    assert [(one.code, one.severity) for one in turn.findings] == [
+        ("malformed_event", "warning"),
+        ("malformed_response", "warning"),
+    ]
+
+
+async def test_the_end_of_a_stream_may_have_what_was_not_read() -> None:
+    ended = {"task": {"id": "t", "status": {"state": COMPLETED}, "artifacts": [reported({})]}}
+    app = sse_app([{"task": {"id": "t", "status": {}}}, {"other": 1}, ended])
+    async with on_line(app) as line, CaptureClient(line.url) as client:
+        turn = await client.send("hello")
+    assert names(turn) == ["pay"]
+    assert [(one.code, one.severity) for one in turn.findings] == [("malformed_response", "info")]
+
+
 # ── what the wire says ──────────────────────────────────────────────────────────────────────────────────────
 
 ARGUMENTS = {

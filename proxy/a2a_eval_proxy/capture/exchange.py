@@ -9,7 +9,15 @@ from typing import Any, Protocol
 
 from a2a_tool_capture import Finding, Severity
 from a2a_tool_capture.spec import is_capture_uri
-from a2a_tool_capture.wire import TERMINAL_STATES, normalize_event, parts_text
+from a2a_tool_capture.wire import (
+    TERMINAL_STATES,
+    UNREAD_KEY,
+    normalize_event,
+    parts_text,
+    received_event,
+    rpc_error,
+    unread_event,
+)
 
 from ..protocol.operations import (
     A2ARequest,
@@ -250,38 +258,34 @@ class Exchange:
             try:
                 payload = decode_json(data)
             except ValueError as error:
-                self.report("malformed_response", f"not JSON: {error}")
+                self._book.feed(watcher, unread_event("malformed_response", f"not JSON: {error}"), now, live=live)
                 return
-        if isinstance(payload, dict):
-            problem = payload.get("error")
-            if problem is not None:
-                self._understood = self._final = True
-                detail = problem.get("message") if isinstance(problem, dict) else problem
-                code = problem.get("code") if isinstance(problem, dict) else None
-                message = f"the agent answered with error {_excerpt(code)}: {_excerpt(detail)}"
-                self.report("agent_error", message, Severity.ERROR)
-                return
-            if request.binding.has_envelope:
-                payload = payload.get("result")
+        problem = rpc_error(payload)
+        if problem is not None:
+            self._understood = self._final = True
+            detail = problem.get("message") if isinstance(problem, dict) else problem
+            code = problem.get("code") if isinstance(problem, dict) else None
+            message = f"the agent answered with error {_excerpt(code)}: {_excerpt(detail)}"
+            self.report("agent_error", message, Severity.ERROR)
+            return
         if request.operation is Operation.LIST:
-            self._take_list(payload, request.includes_artifacts, now)
+            self._take_list(payload, request, now)
             return
-        event = normalize_event(payload)
-        if event is None:
-            self.report("malformed_response", "JSON, but neither a task, a message nor an update")
-            return
-        self._understood = True
+        event = received_event(payload, in_envelope=request.binding.has_envelope)
+        self._understood = self._understood or UNREAD_KEY not in event
         self._message_came = self._message_came or "message" in event
         self._status = StatusMark.of(event) or self._status
         self._remember(self._book.feed(watcher, event, now, live=live))
 
-    def _take_list(self, payload: Any, includes_artifacts: bool, now: float) -> None:
+    def _take_list(self, payload: Any, request: A2ARequest, now: float) -> None:
+        if request.binding.has_envelope and isinstance(payload, dict):
+            payload = payload.get("result")
         tasks = payload.get("tasks") if isinstance(payload, dict) else None
         for task in tasks if isinstance(tasks, list) else ():
             event = normalize_event(task)
             if event is None or "task" not in event:
                 continue
-            if not includes_artifacts:  # by the protocol no snapshot: a later request may still show the calls
+            if not request.includes_artifacts:  # by the protocol no snapshot: a later request may still show the calls
                 self._remember(_string(event["task"].get("id")))
                 continue
             watch = self._book.watch()

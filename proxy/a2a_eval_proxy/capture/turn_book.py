@@ -12,7 +12,7 @@ from typing import Any
 
 from a2a_tool_capture import Finding, TaskMerger
 from a2a_tool_capture.footprint import value_bytes
-from a2a_tool_capture.wire import INTERRUPTED_STATES, SETTLED_STATES, TERMINAL_STATES
+from a2a_tool_capture.wire import INTERRUPTED_STATES, SETTLED_STATES, TERMINAL_STATES, UNREAD_KEY
 
 from ..turn import Turn
 from .dialect_hints import DIALECT_MARKS
@@ -203,7 +203,10 @@ class TurnBook:
         if record is None:
             return
         record.touched_at = now
-        if not record.task_id:  # a Message, or junk: it concerns this turn alone
+        if UNREAD_KEY in event:  # it says nothing of the state, and which task it concerns is only known by its stream
+            (watcher.merger if watcher in record.streams else record.merger).feed(event, now)
+            return
+        if not record.task_id:  # a Message: it concerns this turn alone
             record.merger.feed(event, now)
             if "message" in event and record.open is not None:
                 record.open.step(TurnEvent.ANSWER, now)

@@ -343,13 +343,13 @@ def test_a_response_without_events(proxied: Proxied) -> None:
 @pytest.mark.parametrize("body", [b"hello", b"", b"[1]", b"{}", b'{"result":{"other":1}}'])
 def test_an_answer_that_makes_no_sense(body: bytes, proxied: Proxied) -> None:
     proxied.answer(proxied.request(send()), body)
-    assert proxied.codes == ["malformed_response", "no_answer"]
+    assert proxied.codes == ["no_answer", "malformed_response"]
     assert turn_failure_of(proxied.turn.state, "", proxied.turn.findings) is not None
 
 
 def test_a_stream_of_events_that_make_no_sense(proxied: Proxied) -> None:
     proxied.stream(proxied.request(send()), b"oops", b"{}")
-    assert proxied.codes == ["malformed_response", "malformed_response", "no_answer"]
+    assert proxied.codes == ["no_answer", "malformed_response", "malformed_response"]
 
 
 def test_a_poll_that_makes_no_sense_does_not_fail_the_turn(proxied: Proxied) -> None:
@@ -367,8 +367,26 @@ def test_one_bad_event_does_not_spoil_the_others(proxied: Proxied) -> None:
     assert proxied.turn.state == "TASK_STATE_COMPLETED"
 
 
+@pytest.mark.parametrize("ends_with_task", [False, True])
+def test_an_event_that_was_not_read_may_have_had_calls_unless_a_later_task_follows(
+    ends_with_task: bool, proxied: Proxied
+) -> None:
+    status = {"taskId": "t", "status": {"state": "TASK_STATE_COMPLETED"}}
+    end = {"task": task("COMPLETED", artifact("search"))} if ends_with_task else {"statusUpdate": status}
+    proxied.stream(proxied.request(send()), result({"task": task("WORKING")}), b"oops", result(end))
+    assert proxied.codes == ["malformed_response"]
+    assert proxied.turn.to_dict()["calls"] == ("seen" if ends_with_task else "unknown")
+
+
+def test_a_poll_has_what_a_stream_left_unread(proxied: Proxied) -> None:
+    proxied.stream(proxied.request(send()), result({"task": task("WORKING")}), b"oops")
+    proxied.answer(proxied.request(rpc("GetTask", {"id": "t"})), result(task("COMPLETED", artifact("search"))))
+    assert proxied.turn.to_dict()["calls"] == "seen"
+
+
 def test_findings_of_an_exchange_are_bounded(proxied: Proxied) -> None:
-    proxied.stream(proxied.request(send()), *[b"oops"] * 500)
+    refusals = [b'{"error":{"code":%d}}' % number for number in range(500)]
+    proxied.stream(proxied.request(send()), *refusals)
     assert len(proxied.turn.findings) == 100
 
 
