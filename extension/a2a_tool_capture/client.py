@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import ssl
-from collections.abc import AsyncIterator, Callable, Collection, Mapping
+from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
 from datetime import UTC, datetime
 from types import TracebackType
 from typing import Any, Self
@@ -14,14 +15,14 @@ from a2a.helpers import new_text_message
 from a2a.types import AgentCard, GetTaskRequest, Role, SendMessageRequest, StreamResponse, SubscribeToTaskRequest
 
 from .agent_connection import AgentConnection, mapped_errors
-from .dialects import DIALECTS
+from .dialects import DIALECT_MARKS, DIALECTS, DialectMark
 from .errors import AgentError as AgentError
 from .errors import AgentUnreachableError as AgentUnreachableError
 from .errors import CaptureError as CaptureError
 from .errors import ConfigurationError as ConfigurationError
 from .errors import TurnTimeoutError as TurnTimeoutError
 from .merge import TaskMerger
-from .models import CapturedTurn
+from .models import CapturedTurn, Finding
 from .recent import Recent
 from .secret_references import resolve_header
 from .spec import KNOWN_VERSIONS
@@ -84,6 +85,7 @@ class CaptureClient:
         self._binding = binding
         self._card_path = card_path
         self._dialects = tuple(dialects)
+        self._unread = [mark for mark in DIALECT_MARKS if mark.dialect not in dialects]
         self._open_tasks: Recent[str, TaskMerger] = Recent(MAX_OPEN_TASKS)
         """State of tasks that wait for the user, so that their earlier calls are not counted again."""
 
@@ -157,7 +159,7 @@ class CaptureClient:
             message.metadata.update(metadata)
         merger = self._open_tasks.get(task_id or "") or TaskMerger(dialects=self._dialects)
         merger.begin_turn()
-        progress = _Progress(merger, observe)
+        progress = _Progress(merger, observe, self._unread)
         try:
             async with asyncio.timeout(self._timeout_s):
                 await self._run(SendMessageRequest(message=message), progress)
@@ -173,11 +175,12 @@ class CaptureClient:
 
     def _captured(self, text: str, progress: _Progress) -> CapturedTurn:
         merger = progress.merger
+        calls = tuple(merger.turn_tool_calls)
         return CapturedTurn(
             user_text=text,
             text=merger.response_text,
-            tool_calls=tuple(merger.turn_tool_calls),
-            findings=tuple(merger.findings),
+            tool_calls=calls,
+            findings=(*merger.findings, *(() if calls else progress.unread)),
             state=progress.state,
             task_id=merger.task_id,
             context_id=merger.context_id,
@@ -289,8 +292,13 @@ class CaptureConversation:
 class _Progress:
     """Progress of one turn."""
 
-    def __init__(self, merger: TaskMerger, observe: Callable[[TaskMerger], object]) -> None:
+    def __init__(
+        self, merger: TaskMerger, observe: Callable[[TaskMerger], object], marks: Sequence[DialectMark] = ()
+    ) -> None:
         self.merger = merger
+        self._marks = marks
+        self.unread: dict[Finding, None] = {}
+        """What says that the answer has parts of dialects that are not read."""
         self._observe = observe
         self.started_at = _now()
         self.answered = False
@@ -316,6 +324,8 @@ class _Progress:
         if first := self.first_event_at is None:
             self.first_event_at = _now()
         self.merger.feed(event)
+        text = json.dumps(event).encode()
+        self.unread |= {mark.finding: None for mark in self._marks if mark.key in text}
         if "message" in event:
             self.answered = True
         # The first event of a continued task may repeat the state in which it waited; the stream continues.

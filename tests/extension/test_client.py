@@ -499,6 +499,17 @@ async def test_an_event_that_protobuf_refuses_is_read_as_the_proxy_reads_it() ->
     ]
 
 
+@pytest.mark.parametrize("dialects", [(), ("adk",), ("kagent",)])
+async def test_parts_of_a_dialect_that_is_not_read_are_named(dialects: tuple[str, ...]) -> None:
+    part = {"data": {"id": "1", "name": "pay", "args": {}}, "metadata": {"adk_type": "function_call"}}
+    ended = {"id": "t", "status": {"state": COMPLETED}, "artifacts": [{"artifactId": "a", "parts": [part]}]}
+    async with on_line(sse_app([{"task": ended}])) as line, CaptureClient(line.url, dialects=dialects) as client:
+        turn = await client.send("hello")
+    is_read = dialects == ("adk",)
+    assert names(turn) == (["pay"] if is_read else [])
+    assert [finding.code for finding in turn.findings] == ([] if is_read else ["dialect_not_read"])
+
+
 async def test_the_end_of_a_stream_may_have_what_was_not_read() -> None:
     ended = {"task": {"id": "t", "status": {"state": COMPLETED}, "artifacts": [reported({})]}}
     app = sse_app([{"task": {"id": "t", "status": {}}}, {"other": 1}, ended])

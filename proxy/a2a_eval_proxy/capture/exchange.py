@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from a2a_tool_capture import Finding, Severity
+from a2a_tool_capture.dialects import DialectMark
 from a2a_tool_capture.spec import is_capture_uri
 from a2a_tool_capture.wire import (
     TERMINAL_STATES,
@@ -30,7 +31,6 @@ from ..protocol.operations import (
     user_message,
 )
 from ..turn import Turn
-from .dialect_hints import DialectMark
 from .records import StatusMark
 from .visibility import NOT_ASKED
 

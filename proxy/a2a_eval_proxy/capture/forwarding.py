@@ -12,11 +12,11 @@ from itertools import count
 from typing import Any
 
 from a2a_tool_capture import Finding
+from a2a_tool_capture.dialects import DialectMark
 from a2a_tool_capture.footprint import value_bytes
 from a2a_tool_capture.wire import TERMINAL_STATES
 
 from ..turn import Turn
-from .dialect_hints import DialectMark
 from .observations import Observation, turn_to_message
 from .records import TaskWatcher, messages_in, task_id_of
 from .turn_book import TurnBook

@@ -10,10 +10,10 @@ from sys import getsizeof
 from typing import Any, NamedTuple
 
 from a2a_tool_capture import Finding, Severity, TaskMerger
+from a2a_tool_capture.dialects import DialectMark
 from a2a_tool_capture.wire import INTERRUPTED_STATES, SETTLED_STATES, TERMINAL_STATES, normalize_state
 
 from ..turn import Turn
-from .dialect_hints import DialectMark
 from .lookups import Lookup, TaskHistory
 from .phases import TRANSITIONS, TurnEvent, TurnPhase
 

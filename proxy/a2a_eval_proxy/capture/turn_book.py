@@ -11,11 +11,11 @@ from functools import partial
 from typing import Any
 
 from a2a_tool_capture import Finding, TaskMerger
+from a2a_tool_capture.dialects import DIALECT_MARKS
 from a2a_tool_capture.footprint import value_bytes
 from a2a_tool_capture.wire import INTERRUPTED_STATES, SETTLED_STATES, TERMINAL_STATES, UNREAD_KEY
 
 from ..turn import Turn
-from .dialect_hints import DIALECT_MARKS
 from .live_turns import LiveTurns
 from .lookups import MAX_WAITING, AskStore, Lookup, Lookups, TaskHistory
 from .phases import TRANSITIONS, TurnEvent, TurnPhase

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from a2a_tool_capture import TaskMerger, ToolCall
+from a2a_tool_capture.dialects import DIALECT_NOT_READ
 from a2a_tool_capture.models import CapturedTurn
 from tool_call_evaluators.report.wording import call_text, counted, cut, duration_text, printable
 from tool_call_evaluators.visibility import visibility_of
@@ -86,7 +87,7 @@ class MessageTranscript:
 
 def turn_json(turn: CapturedTurn) -> dict[str, Any]:
     """The turn for programs: names as in /api/turns."""
-    shown_by = "extension" if turn.declared else ""
+    is_shown = turn.declared and all(finding.code != DIALECT_NOT_READ for finding in turn.findings)
     return {
         "user_text": turn.user_text,
         "response_text": turn.text,
@@ -98,7 +99,7 @@ def turn_json(turn: CapturedTurn) -> dict[str, Any]:
         "declared": turn.declared,
         "duration_ms": round((turn.ended_at - turn.started_at).total_seconds() * 1000),
         "tool_calls": [call.to_dict() for call in turn.tool_calls],
-        **visibility_of(turn.state, len(turn.tool_calls), turn.findings, shown_by).to_dict(),
+        **visibility_of(turn.state, len(turn.tool_calls), turn.findings, "extension" if is_shown else "").to_dict(),
         "findings": [finding.to_dict() for finding in turn.findings],
     }
 

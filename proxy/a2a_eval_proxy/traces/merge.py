@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 
 from a2a_tool_capture import Finding, Severity, reconcile
+from a2a_tool_capture.dialects import DIALECT_NOT_READ
 from a2a_tool_capture.spans.tool_calls import tool_calls
 from a2a_tool_capture.spans.work_evidence import shows_genai_work
 from tool_call_evaluators.visibility import NO_CAPTURE, NOT_RECORDED
 
-from ..capture.dialect_hints import DIALECT_NOT_READ
 from ..turn import Turn
 from .trace_records import Evidence
 from .usage import usage_of

@@ -89,6 +89,11 @@ def test_the_json_has_the_names_of_a_turn() -> None:
     assert turn["tool_calls"][0]["result"] == "shipped"
 
 
+def test_a_dialect_that_is_not_read_leaves_the_calls_unknown() -> None:
+    assert turn_json(captured())["calls"] == "none_made"
+    assert turn_json(captured(findings=(Finding("dialect_not_read", "", Severity.INFO),)))["calls"] == "unknown"
+
+
 @given(st.lists(st.integers(0, 30), max_size=8), st.text("ab\n", max_size=30))
 def test_however_a_text_grows_it_is_printed_once(cuts: list[int], text: str) -> None:
     transcript = MessageTranscript()
