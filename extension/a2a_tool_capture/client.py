@@ -13,6 +13,7 @@ from typing import Any, Self
 from a2a.client import Client
 from a2a.helpers import new_text_message
 from a2a.types import AgentCard, GetTaskRequest, Role, SendMessageRequest, StreamResponse, SubscribeToTaskRequest
+from a2a.utils.errors import TaskNotFoundError
 
 from .agent_connection import AgentConnection, mapped_errors
 from .dialects import DIALECT_MARKS, DIALECTS, DialectMark
@@ -202,8 +203,11 @@ class CaptureClient:
         except AgentUnreachableError:
             if progress.first_event_at is None or not progress.task_id:
                 raise
+            lost = True
+        else:
+            lost = False
         if not progress.done:
-            await self._catch_up(progress)
+            await self._catch_up(progress, lost)
 
     async def _read(self, events: AsyncIterator[StreamResponse], progress: _Progress) -> None:
         """Feed `events` to `progress` until they end, or until the task has settled and no more events arrive."""
@@ -222,12 +226,15 @@ class CaptureClient:
             async for event in events:
                 yield self._connection.event(event, self._interface)
 
-    async def _catch_up(self, progress: _Progress) -> None:
-        """Follow the task until it has settled: by subscription if the agent streams, else by polling."""
+    async def _catch_up(self, progress: _Progress, lost: bool = False) -> None:
+        """Follow the task until it has settled: by subscription if the agent streams, else by polling.
+
+        `lost`: the connection broke. An agent that then does not know its own task has restarted.
+        """
         if not progress.task_id:
             raise AgentError(f"{self._interface.url} ended its response without a Message or a Task")
         subscribes = self._streams
-        lost = 0
+        failed = 0
         delay_s = FIRST_POLL_S
         while True:
             try:
@@ -238,13 +245,19 @@ class CaptureClient:
                 progress.feed(event)
                 if "task" not in event:
                     raise AgentError(f"{self._interface.url} answered GetTask with something that is no task")
-                lost = 0
+                failed = 0
                 if not progress.done and subscribes:
                     subscribes = await self._subscribe(progress)
             except AgentUnreachableError:
-                lost += 1
-                if lost == MAX_LOST_IN_A_ROW:
+                lost = True
+                failed += 1
+                if failed == MAX_LOST_IN_A_ROW:
                     raise
+            except AgentError as error:
+                if lost and isinstance(error.__cause__, TaskNotFoundError):
+                    why = "the connection broke, and then the agent did not know its task; did it restart?"
+                    raise AgentUnreachableError(f"{self._interface.url}: {why}") from error
+                raise
             if progress.done:
                 return
             await asyncio.sleep(delay_s)

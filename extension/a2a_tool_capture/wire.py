@@ -44,7 +44,7 @@ _KIND_TO_KEY = {
 
 
 def received_event(payload: Any, *, in_envelope: bool) -> dict[str, Any]:
-    """The 1.0 event in what an agent sent, which is no `rpc_error`; `unread_event` if there is none.
+    """The 1.0 event in what an agent sent, which is no `rpc_error`; without one `unread_event`.
 
     `in_envelope`: it is the `result` of JSON-RPC.
     """

@@ -386,6 +386,35 @@ async def test_an_agent_that_does_not_come_back_is_given_up_with_what_was_captur
     assert names(caught.value.turn) == [call["name"] for call in BOTH]
 
 
+@pytest.mark.parametrize("breaks", [True, False])
+async def test_an_agent_that_forgets_its_task_when_the_connection_breaks_has_restarted(breaks: bool) -> None:
+    working = {"task": {"id": "t", "status": {"state": "TASK_STATE_WORKING"}}}
+    unknown = {"jsonrpc": "2.0", "id": 1, "error": {"code": -32001, "message": "no such task"}}
+
+    def make_app(url: str) -> App:
+        streams = sse_app([working])(url)
+
+        async def app(scope: Any, receive: Any, send: Any) -> None:
+            if line.operations and line.operations[-1] == "GetTask":
+                await answer(send, b"application/json", json.dumps(unknown).encode())
+                return
+
+            async def sent(message: Any) -> None:
+                if breaks and message["type"] == "http.response.body" and not message.get("more_body"):
+                    raise LineCutError
+                await send(message)
+
+            await streams(scope, receive, sent if scope["method"] == "POST" else send)
+
+        return app
+
+    async with on_line(make_app) as line, CaptureClient(line.url) as client:
+        with pytest.raises(AgentUnreachableError if breaks else AgentError, match="task") as failed:
+            await client.send("hello")
+    assert type(failed.value) is (AgentUnreachableError if breaks else AgentError)
+    assert failed.value.turn is not None
+
+
 async def test_a_turn_has_an_end() -> None:
     for timeout_s in (0.5, 5, 50):
         async with on_line(scenarios) as line, CaptureClient(line.url, timeout_s=timeout_s) as client:

@@ -113,10 +113,15 @@ class RunConversation:
         return self.came and all(turn.turn is not None and turn.turn["status"] != "open" for turn in self.turns)
 
     @property
+    def unreachable(self) -> str | None:
+        """Why the agent could not be reached any more; None if it could."""
+        findings = (finding for turn in self.executed for finding in turn["findings"])
+        return next((one["message"] for one in findings if one["code"] == AGENT_UNREACHABLE), None)
+
+    @property
     def cut_off(self) -> bool:
         """Whether a resumed run repeats it: it is not complete, or the agent could not be reached any more."""
-        codes = {finding["code"] for turn in self.executed for finding in turn["findings"]}
-        return not self.complete or AGENT_UNREACHABLE in codes
+        return not self.complete or self.unreachable is not None
 
     def where(self, turn: ConversationTurn) -> str:
         """The name of a turn in reports."""

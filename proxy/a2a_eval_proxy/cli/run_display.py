@@ -190,7 +190,11 @@ async def evaluate_and_show(options: EvaluateOptions) -> bool:
             advanced=progress.advanced,
         )
     conclusion = replace(conclusion, report=replace(conclusion.report, trace_url=options.trace_url or ""))
-    return show_result(await _compared(conclusion, options), plan.selecting(options.selection), options)
+    passed = show_result(await _compared(conclusion, options), plan.selecting(options.selection), options)
+    if conclusion.unreachable and not passed:
+        resuming = f"repeat it with run --run {shlex.quote(conclusion.report.run)} --resume"
+        raise RunIncompleteError(f"the run is incomplete: {conclusion.unreachable} ({resuming})")
+    return passed
 
 
 async def _newest(store: str) -> str | None:

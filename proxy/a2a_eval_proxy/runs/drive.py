@@ -16,7 +16,6 @@ from a2a_tool_capture.client import CaptureClient, CaptureConversation
 from a2a_tool_capture.errors import AgentError, AgentUnreachableError, CaptureError
 from a2a_tool_capture.models import CapturedTurn
 from tool_call_evaluators.model import EvalResult
-from tool_call_evaluators.report.wording import counted
 from tool_call_evaluators.runs.outcomes import follow, remaining
 from tool_call_evaluators.simulation.record import SIMULATED_USER
 from tool_call_evaluators.suite import AgentDefaults, Case, Suite
@@ -166,7 +165,7 @@ async def run_suite(
             await pipeline.drained()
             await store.drained()  # of the records of conversations without turns
         result = await load_and_judge_run(store, scorer, expected, run, texts=texts, partial=partial)
-        return replace(result, unreachable=f"{counted(len(lost), 'conversation')} broke off: {lost[0]}" if lost else "")
+        return replace(result, lost=lost)
     finally:
         await asyncio.to_thread(store.close)
 
@@ -241,7 +240,7 @@ async def _drive(
     privacy: Privacy,
     watch: RunWatch,
 ) -> list[str]:
-    """Why the agent could not be reached any more, for each conversation that broke off so."""
+    """Why the agent could not be reached, for each conversation that broke off so before its first turn."""
     if watch.stops:
         return []
     async with agent_client(agent) as (client, server):
@@ -260,7 +259,7 @@ async def _drive(
             driver.unanswered,
             driver.problem,
         )
-    return driver.unreachable
+    return driver.lost
 
 
 @dataclass(slots=True)
@@ -285,8 +284,8 @@ class _Driver:
     """Conversations in which a message led to no turn, or the simulated user's model to no message."""
     problem: str = ""
     """The first problem, redacted."""
-    unreachable: list[str] = field(default_factory=list)
-    """For each conversation that broke off since the agent could not be reached: why, redacted."""
+    lost: list[str] = field(default_factory=list)
+    """For each message that led to no turn since the agent could not be reached: why, redacted."""
 
     async def drive(self, conversations: Iterator[tuple[Case, int]], concurrency: int) -> None:
         """Hold these conversations, some concurrently. Raises StoreError where the store writes nothing more."""
@@ -353,9 +352,9 @@ class _Driver:
             captured = await conversation.send(text)
         except CaptureError as error:
             self._note(str(error), error if isinstance(error, AgentError) else None)
-            if unreachable := isinstance(error, AgentUnreachableError):
-                self.unreachable.append(self._privacy.text(str(error)))
+            unreachable = isinstance(error, AgentUnreachableError)
             if error.turn is None or (unreachable and error.turn.first_event_at is None):
+                self.lost += [self._privacy.text(str(error))] if unreachable else []
                 return None, True
             turn = self._turn(error.turn, case)
             code = AGENT_UNREACHABLE if unreachable else "agent_error"

@@ -40,8 +40,14 @@ class RunResult:
 
     verdict: Verdict
     report: Report
-    unreachable: str = ""
-    """How many conversations broke off since the agent could not be reached, and the first reason; empty: none did."""
+    lost: Sequence[str] = ()
+    """Why the agent could not be reached, for each conversation that broke off so before its first turn."""
+
+    @property
+    def unreachable(self) -> str:
+        """How many conversations broke off since the agent could not be reached, and a reason; empty: none did."""
+        broke_off = [*filter(None, (item.unreachable for item in self.report.conversations)), *self.lost]
+        return f"{counted(len(broke_off), 'conversation')} broke off: {broke_off[0]}" if broke_off else ""
 
     def allowing_no_capture(self) -> RunResult:
         """This result without the reasons that lie only in tool calls that no source could show.

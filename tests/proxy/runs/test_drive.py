@@ -226,6 +226,11 @@ def test_a_run_whose_agent_dies_is_incomplete_and_repeats_on_resume_what_was_not
         shown.err,
     )
     assert resume
+    evaluate = ["evaluate", "--suite", "suite.yaml", "--run", "now", "--allow-no-capture"]
+    assert exit_code(evaluate, monkeypatch) == 3
+    assert re.search(
+        "the run is incomplete: 1 conversation broke off: .*run --run now --resume", capsys.readouterr().err
+    )
     with scenario_agent() as agent:
         again = [agent.url if word == server.url else word for word in resume[1].split()]
         assert exit_code([*again, "--allow-no-capture"], monkeypatch) == 1  # `before` has failed
@@ -234,6 +239,7 @@ def test_a_run_whose_agent_dies_is_incomplete_and_repeats_on_resume_what_was_not
     assert resumed["before"] == before
     assert resumed["dying"]["state"] == "TASK_STATE_COMPLETED"
     assert exit_code([*again, "--allow-no-capture"], monkeypatch) == 1  # asks no agent: there is none any more
+    assert exit_code(evaluate, monkeypatch) == 1
 
 
 def exit_code(command: Sequence[str], monkeypatch: pytest.MonkeyPatch) -> int:
@@ -397,14 +403,22 @@ cases:
         )
         first = await run_suite(judged, agent, location, "nightly")
         assert first.verdict.passed, first.verdict.reasons
-        assert (first.usage.requests, first.usage.prompt_tokens, first.usage.completion_tokens) == (3, 300, 60)
-        assert first.usage.cost == pytest.approx((300 + 2 * 60) / 1e6)
-        assert json.loads(json_report(first.report))["judge_usage"] == first.usage.to_dict()
+        assert (
+            first.report.usage.requests,
+            first.report.usage.prompt_tokens,
+            first.report.usage.completion_tokens,
+        ) == (
+            3,
+            300,
+            60,
+        )
+        assert first.report.usage.cost == pytest.approx((300 + 2 * 60) / 1e6)
+        assert json.loads(json_report(first.report))["judge_usage"] == first.report.usage.to_dict()
         assert "earlier turns" in api.requests[1]["messages"][-1]["content"]
         asked = len(api.requests)
         again = await evaluate_store(judged, location, "nightly")
         assert len(api.requests) == asked
-        assert again.usage.requests == 0
+        assert again.report.usage.requests == 0
         scores = [[result.score for turn in it.turns for result in turn.results] for it in again.report.conversations]
         assert scores == [
             [result.score for turn in it.turns for result in turn.results] for it in first.report.conversations
