@@ -50,5 +50,5 @@ async def _body(request: Request, what: str, most: int) -> bytes:
     async for chunk in request.stream():
         body += chunk
         if len(body) > most:
-            raise HTTPException(413, f"{what} may have {most:,} bytes at most")
+            raise HTTPException(413, f"{what} may have {most} bytes at most")
     return body
