@@ -64,6 +64,10 @@ def test_the_higher_layers_do_use_the_lower_ones(graph: grimp.ImportGraph) -> No
     "module",
     [
         "a2a_eval_proxy.capture",
+        "a2a_eval_proxy.net.http1_requests",
+        "a2a_eval_proxy.net.http1_responses",
+        "a2a_eval_proxy.net.http_messages",
+        "a2a_eval_proxy.net.repeated_head",
         "a2a_eval_proxy.protocol",
         "a2a_eval_proxy.push.capture",
         "a2a_eval_proxy.push.notifications",

@@ -97,12 +97,9 @@ PLANTS = {
         (
             _FRAMING_FROM_HEADERS,
             Edit(
-                "net.uvicorn_protocol", "                self._continue_without_upgrade()\n", "                pass\n"
-            ),
-            Edit(
-                "net.uvicorn_protocol",
-                "        if self.parser.should_upgrade():\n            if self.parser.get_method() == b",
-                '        if self.parser.get_method() == b"CONNECT":\n            if self.parser.get_method() == b',
+                "net.http1_requests",
+                "                self._ignore_upgrade()\n",
+                '                self._http.get_method() == b"CONNECT" and self._ignore_upgrade()\n',
             ),
             Edit(
                 "relay.forwarder",

@@ -15,7 +15,7 @@ registry.STORE_S = continuity._PATIENCE_S = PATIENCE_S
 
 LoopFactory = Callable[[], asyncio.AbstractEventLoop]
 
-ON_EVERY_LOOP = {"test_client_transport", "test_http_client", "test_tls"}
+ON_EVERY_LOOP = {"test_staged_close", "test_http_client", "test_tls"}
 """Modules whose tests depend on how an event loop drives a protocol."""
 
 

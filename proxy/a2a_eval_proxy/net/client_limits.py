@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import sys
 from collections import Counter
 from dataclasses import dataclass, field
+from typing import Any
 
 from ..telemetry.problem_log import ProblemLog
 
@@ -25,7 +27,7 @@ FILES_WHEN_TRANSCODING = 3
 
 _LINES = {
     "bad_request": "{count} request(s) of clients were not valid HTTP/1.1 and answered with 400",
-    "internal_error": "{count} request(s) met a fault of the proxy and were answered with 500",
+    "internal_error": "{count} request(s) met a fault of the proxy: they got a 500, or their response was cut",
     "header_too_large": "{count} request(s) of clients had a header or trailer beyond max_header_bytes",
     "header_timeout": "{count} client connection(s) sent no whole header within client_header_timeout and were closed",
     "body_timeout": "{count} client(s) stopped inside a request for client_body_timeout and were cut off",
@@ -48,10 +50,10 @@ class ClientLimits:
     max_header_bytes: int = 65_536
     max_connections: int | None = None
     """Concurrent connections; None: no limit."""
+    keep_alive_s: float = 75.0
+    """Between a response and the next request of its connection."""
     broken_limits: Counter[str] = field(default_factory=Counter)
     """Number of violations of each limit, by the keys of `_LINES`."""
-    turned_away: int = field(default=0, init=False)
-    """Connections beyond the limit that are still open."""
 
     def __post_init__(self) -> None:
         self.max_unread_bytes = 2 * self.max_header_bytes + _READ_AT_ONCE
@@ -60,10 +62,6 @@ class ClientLimits:
         The application refuses headers that exceed `max_header_bytes` by less.
         """
         self._logs = {problem: ProblemLog(logger, text, logging.WARNING) for problem, text in _LINES.items()}
-
-    def is_full(self, connections: int) -> bool:
-        """Whether this number of open connections exceeds the limit."""
-        return self.max_connections is not None and connections > self.max_connections
 
     def broken(self, problem: str) -> None:
         """Count a violation of a limit, or of the protocol."""
@@ -74,6 +72,26 @@ class ClientLimits:
         """Log the violations that were counted and not logged yet."""
         for log in self._logs.values():
             log.close()
+
+
+@dataclass
+class Clients:
+    """The client connections of one listening port."""
+
+    limits: ClientLimits
+    connections: set[Any] = field(default_factory=set)
+    """Those that are open, but for those beyond the limit."""
+    tasks: set[asyncio.Task[None]] = field(default_factory=set)
+    """One for each request that is being answered."""
+    turned_away: int = 0
+    """Connections beyond the limit that are still open."""
+    retiring: bool = False
+    """Whether each connection ends with its next response."""
+
+    def is_full(self) -> bool:
+        """Whether there are more connections than the limit allows."""
+        most = self.limits.max_connections
+        return most is not None and len(self.connections) > most
 
 
 def connections_possible(wanted: int, files: int = _FILES_PER_CLIENT) -> int:

@@ -1,4 +1,4 @@
-"""Uvicorn inside our own event loop: no signal handlers, no lifespan, no log of aborted responses."""
+"""Listening ports: uvicorn inside our own event loop, with our own protocol, and without its signal handlers."""
 
 from __future__ import annotations
 
@@ -8,39 +8,21 @@ import socket
 import ssl
 from collections.abc import Iterator
 from contextlib import contextmanager
-from functools import partial
 from typing import Any
 
 import uvicorn
 
 from ..errors import ListenError
 from ..settings.parsing import split_address
-from .client_limits import ClientLimits
-from .uvicorn_protocol import BoundedProtocol
+from .client_limits import ClientLimits, Clients
+from .http1_connection import Http1Connection
+from .server_exchange import Application
 
-_CHECK_EVERY_TICKS = 10
-"""Ticks of uvicorn's main loop, 0.1 s each, between two checks of the clients' time limits."""
+logger = logging.getLogger(__name__)
 
 BACKLOG = 2048
 
-_CUT = "ASGI callable returned without completing response."
-
-
-class _PassCutsQuietly(logging.Filter):
-    """Drops log records that report no error of the proxy.
-
-    The proxy leaves a response unfinished where the agent aborted it. A response is cancelled where the server stops
-    before its end; uvicorn logs their number.
-    """
-
-    def filter(self, record: logging.LogRecord) -> bool:
-        cancelled = record.exc_info is not None and isinstance(record.exc_info[1], asyncio.CancelledError)
-        return record.msg != _CUT and not cancelled
-
-
-_log = logging.getLogger("uvicorn.error")
-_log.addFilter(_PassCutsQuietly())
-_log.setLevel(logging.WARNING)  # the proxy itself logs that a server started
+logging.getLogger("uvicorn.error").setLevel(logging.WARNING)  # the proxy itself logs that a server started
 
 
 Address = str | socket.socket
@@ -55,7 +37,7 @@ class HttpServer(uvicorn.Server):
 
     def __init__(
         self,
-        app: Any,
+        app: Application,
         address: Address,
         *,
         shutdown_timeout_s: float,
@@ -63,9 +45,22 @@ class HttpServer(uvicorn.Server):
         tls: ssl.SSLContext | None = None,
         shared: bool = False,
     ) -> None:
+        config = uvicorn.Config(
+            app,
+            http=self._new_connection,  # type: ignore[arg-type]  # uvicorn but calls it
+            lifespan="off",
+            ws="none",
+            log_config=None,
+            callback_notify=self._check_clients,
+            timeout_notify=0,
+            timeout_graceful_shutdown=max(1, round(shutdown_timeout_s)),
+        )
+        config.load()
+        config.ssl = tls
+        super().__init__(config)
+        self._app = app
         self._limits = limits or ClientLimits()
-        super().__init__(server_config(app, self._limits, shutdown_timeout_s))
-        self.config.ssl = tls
+        self._clients = Clients(self._limits, self.server_state.connections, self.server_state.tasks)
         self._socket = bound(address, shared=shared) if isinstance(address, str) else address
         self._socket.listen(BACKLOG)
         self._socket.setblocking(False)
@@ -106,12 +101,7 @@ class HttpServer(uvicorn.Server):
 
         So no connection is closed while a request on it is on its way.
         """
-        self.config.encoded_headers = [(b"connection", b"close")]  # uvicorn makes its default headers of these
-        self.server_state.default_headers = list(self.config.encoded_headers)
-        for connection in self.server_state.connections:
-            cycle = connection.cycle if isinstance(connection, BoundedProtocol) else None
-            if cycle is not None and not cycle.response_started:
-                cycle.keep_alive = False
+        self._clients.retiring = True
 
     async def stop(self) -> None:
         self.should_exit = True
@@ -127,41 +117,25 @@ class HttpServer(uvicorn.Server):
         """Client connections that are open now."""
         return len(self.server_state.connections)
 
-    async def on_tick(self, counter: int) -> bool:
-        """Uvicorn's main loop, every 0.1 s: check the clients' time limits now and then."""
-        if counter % _CHECK_EVERY_TICKS == 0:
-            now = asyncio.get_running_loop().time()
-            for connection in list(self.server_state.connections):
-                if isinstance(connection, BoundedProtocol):
-                    connection.check(now)
-        return await super().on_tick(counter)
+    def _new_connection(self, **_: Any) -> asyncio.Protocol:
+        """The protocol of a new connection, which decides what is spoken on it: HTTP/1.1. HTTP/2 would be another
+        `ClientConnection`."""
+        return Http1Connection(self._app, self._clients)
 
-    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        await super().startup(sockets)
+    async def _check_clients(self) -> None:
+        """Called about once a second, first when connections are accepted."""
+        now = asyncio.get_running_loop().time()
+        for connection in list(self._clients.connections):
+            try:
+                connection.check(now)
+            except Exception:
+                logger.exception("the connection of a client could not be checked, and is cut off")
+                connection.abort()
         self._ready.set()
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
         yield  # the owner of the process handles its signals
-
-
-def server_config(app: Any, limits: ClientLimits, shutdown_timeout_s: float = 1) -> uvicorn.Config:
-    """Uvicorn's configuration for an application, loaded."""
-    config = uvicorn.Config(
-        app,
-        http=partial(BoundedProtocol, limits=limits),  # type: ignore[arg-type]  # uvicorn but calls it
-        lifespan="off",
-        ws="none",
-        log_config=None,
-        access_log=False,
-        server_header=False,
-        date_header=False,
-        proxy_headers=False,
-        timeout_keep_alive=75,
-        timeout_graceful_shutdown=max(1, round(shutdown_timeout_s)),
-    )
-    config.load()
-    return config
 
 
 def reachable(url: str) -> str:

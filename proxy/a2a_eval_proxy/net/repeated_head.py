@@ -18,25 +18,26 @@ class RepeatedHead:
     """The header of a request with a body, known to be valid, and its ASGI scope.
 
     A request that differs only in the digits of Content-Length need not be parsed. With what the application derives
-    from the header, this saves 14 us a request.
+    from the header, this saves 23 of 230 Python calls that forwarding a request takes.
     """
 
-    __slots__ = ("_after", "_before", "_position", "_scope")
+    __slots__ = ("_after", "_before", "_position", "_scope", "kept")
 
-    def __init__(self, before: bytes, after: bytes, scope: dict[str, Any]) -> None:
-        """`before` and `after`: the bytes around the digits."""
+    def __init__(self, before: bytes, after: bytes, scope: dict[str, Any], kept: dict[Any, Any]) -> None:
+        """`before` and `after`: the bytes around the digits. `kept`: see `KEPT`."""
         self._before = before
         self._after = after
-        self._scope = scope
+        self._scope = scope.copy()  # an application may add to its own
+        self.kept = kept
         self._position = [name for name, _ in scope["headers"]].index(b"content-length")
 
     @classmethod
-    def of(cls, head: bytes, length: int, scope: dict[str, Any]) -> RepeatedHead | None:
+    def of(cls, head: bytes, length: int, scope: dict[str, Any], kept: dict[Any, Any]) -> RepeatedHead | None:
         """None for one that is too long, or whose bytes do not show the length of the body."""
         found = _LENGTH.search(head) if len(head) <= _MAX_BYTES else None
         if found is None or int(found[1]) != length:
             return None
-        return cls(head[: found.start(1)], head[found.end(1) :], scope)
+        return cls(head[: found.start(1)], head[found.end(1) :], scope, kept)
 
     def repeated(self, data: bytes) -> tuple[dict[str, Any], bytes] | None:
         """The scope and the body of a request, where `data` is this header with a body of its length, and no more."""

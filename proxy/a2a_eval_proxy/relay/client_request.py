@@ -14,7 +14,7 @@ from ..capture.exchange import ExchangeBook, RequestFacts
 from ..capture.held_bytes import HeldBytes
 from ..clock import CLOCK
 from ..net.http_client import RawHeaders
-from ..net.response_cycle import WHOLE_RESPONSE
+from ..net.server_exchange import WHOLE_RESPONSE
 from ..protocol import error_bodies
 from ..protocol.error_bodies import A2AProblem
 from ..protocol.headers import ClientRequestHeaders, public_url

@@ -343,7 +343,7 @@ class ResponseRelay:
         response, context, head = self._response, self._context, self._client.head
         if not context.reachability.reachable:
             context.reachability.set_reachable()
-        if response.status in BODILESS:  # uvicorn would wait for a body of the announced length
+        if response.status in BODILESS:  # such a response has no body, whatever its length says
             drop |= _LENGTH
         headers = response_headers(response.headers, drop=drop)
         if b"location" in response.fields:

@@ -5,17 +5,13 @@ from __future__ import annotations
 import asyncio
 import socket
 from collections.abc import Callable
-from functools import partial
 from urllib.parse import unquote
 
-from uvicorn.server import ServerState
-
-from ..net.client_limits import ClientLimits
+from ..net.client_limits import ClientLimits, Clients
 from ..net.file_watcher import FileWatch
+from ..net.http1_connection import Http1Connection
 from ..net.http_client import HttpClient, RequestHead, Response
 from ..net.http_connection import Body
-from ..net.http_server import server_config
-from ..net.uvicorn_protocol import BoundedProtocol
 from ..settings import Settings
 from .application import FAILURES, Transcoder
 from .metadata import FAILURE
@@ -32,19 +28,12 @@ class TranscodingClient(HttpClient):
         max_header_bytes = settings.max_header_bytes + _MORE_HEADER_BYTES
         super().__init__("", 0, max_connections=settings.max_connections, max_header_bytes=max_header_bytes)
         self._transcoder = Transcoder(settings, files)
-        limits = ClientLimits(max_header_bytes=max_header_bytes)
-        self._protocol = partial(
-            BoundedProtocol,
-            config=server_config(self._transcoder, limits),
-            server_state=ServerState(),
-            app_state={},
-            limits=limits,
-        )
+        self._relays = Clients(ClientLimits(max_header_bytes=max_header_bytes))
 
     async def dial(self, protocol: Callable[[], asyncio.Protocol]) -> None:
         ours, theirs = socket.socketpair()
         loop = asyncio.get_running_loop()
-        await loop.connect_accepted_socket(self._protocol, theirs)
+        await loop.connect_accepted_socket(lambda: Http1Connection(self._transcoder, self._relays), theirs)
         await loop.create_connection(protocol, sock=ours)
 
     async def send(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import signal
 import socket
 from contextlib import suppress
 from typing import Any
@@ -12,8 +13,10 @@ import httpx
 import pytest
 from a2a_eval_proxy.errors import ListenError
 from a2a_eval_proxy.net.client_limits import ClientLimits
-from a2a_eval_proxy.net.client_transport import ClientTransport
+from a2a_eval_proxy.net.http1_connection import Http1Connection
+from a2a_eval_proxy.net.http1_requests import RequestParser
 from a2a_eval_proxy.net.http_server import HttpServer
+from a2a_eval_proxy.net.server_exchange import WHOLE_RESPONSE, ServerExchange
 from support.patience import PATIENCE_S
 
 
@@ -41,8 +44,7 @@ async def test_it_serves_from_start_to_stop(address: str, prefix: str) -> None:
 
 
 async def test_an_idle_connection_is_closed_in_time() -> None:
-    server = HttpServer(hello, "127.0.0.1:0", shutdown_timeout_s=1)
-    server.config.timeout_keep_alive = 0
+    server = HttpServer(hello, "127.0.0.1:0", shutdown_timeout_s=1, limits=ClientLimits(keep_alive_s=0))
     await server.start()
     reader, writer = await asyncio.open_connection("127.0.0.1", int(server.url.rpartition(":")[2]))
     writer.write(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")
@@ -99,6 +101,30 @@ async def test_what_is_cut_at_the_end_is_told_once_and_is_no_error_of_the_applic
     assert [record.getMessage() for record in caplog.records] == [
         "Cancel 2 running task(s), timeout graceful shutdown exceeded"
     ]
+
+
+async def test_the_signals_are_those_of_the_owner_of_the_process() -> None:
+    before = [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)]
+    server = HttpServer(hello, "127.0.0.1:0", shutdown_timeout_s=1)
+    await server.start()
+    assert [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)] == before
+    await server.stop()
+
+
+async def test_an_expectation_is_met_before_the_response() -> None:
+    async def whole(scope: Any, receive: Any, send: Any) -> None:
+        await receive()
+        await send({"type": WHOLE_RESPONSE, "status": 200, "headers": [(b"content-length", b"2")], "body": b"hi"})
+
+    server = HttpServer(whole, "127.0.0.1:0", shutdown_timeout_s=1)
+    await server.start()
+    reader, writer = await asyncio.open_connection(*server._socket.getsockname()[:2])
+    writer.write(b"POST / HTTP/1.1\r\nHost: h\r\nExpect: 100-continue\r\nContent-Length: 1\r\n\r\nx")
+    answer = b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nhi"
+    assert await reader.readexactly(len(answer)) == answer
+    writer.close()
+    await writer.wait_closed()
+    await server.stop()
 
 
 async def test_small_writes_are_not_held_back() -> None:
@@ -173,16 +199,65 @@ async def status_of(server: HttpServer, request: bytes) -> int:
     return status
 
 
-async def test_a_fault_of_the_proxy_is_not_blamed_on_the_client(caplog: pytest.LogCaptureFixture) -> None:
+GET = b"GET / HTTP/1.1\r\nhost: h\r\n\r\n"
+
+
+@pytest.mark.parametrize("faulty", [(RequestParser, "on_header"), (RequestParser, "take"), (ServerExchange, "run")])
+async def test_a_fault_of_the_proxy_is_not_blamed_on_the_client(
+    faulty: tuple[type, str], caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
     limits = ClientLimits()
     server = HttpServer(hello, "127.0.0.1:0", shutdown_timeout_s=1, limits=limits)
     await server.start()
-    del server.server_state.default_headers  # as if a release of uvicorn no longer had it
-    assert await status_of(server, b"GET / HTTP/1.1\r\nhost: h\r\n\r\n") == 500
+    with monkeypatch.context() as fault:
+        fault.setattr(*faulty, lambda: None)  # each gets more arguments
+        assert await status_of(server, GET) == 500
     assert await status_of(server, b"GET / HTTP/1.1\r\nhost: a\r\nhost: b\r\n\r\n") == 400
     await server.stop()
     assert limits.broken_limits == {"internal_error": 1, "bad_request": 1}
-    assert "AttributeError" in caplog.text
+    assert "TypeError" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("sent", "says"),
+    [
+        ([], "a request got no response"),
+        ([{"type": "http.response.body", "body": b"hello"}], "before the header"),
+        ([{"type": "http.response.start", "status": 200, "headers": [(b"x", b"a\r\nb: c")]}], "line break"),
+        ([{"type": "http.response.pathsend", "path": "/"}], "unexpected ASGI message 'http.response.pathsend'"),
+    ],
+    ids=["nothing", "a body", "a line break", "another message"],
+)
+async def test_a_fault_of_the_application_is_a_500(
+    sent: list[dict[str, Any]], says: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def fail(scope: Any, receive: Any, send: Any) -> None:
+        for message in sent:
+            await send(message)
+
+    limits = ClientLimits()
+    server = HttpServer(fail, "127.0.0.1:0", shutdown_timeout_s=1, limits=limits)
+    await server.start()
+    assert await status_of(server, GET) == 500
+    await server.stop()
+    assert limits.broken_limits == {"internal_error": 1}
+    assert says in caplog.text
+
+
+async def test_a_connection_that_cannot_be_checked_ends_without_the_server(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server = HttpServer(hello, "127.0.0.1:0", shutdown_timeout_s=1)
+    await server.start()
+    reader, writer = await asyncio.open_connection(*server._socket.getsockname()[:2])
+    with monkeypatch.context() as fault:
+        fault.setattr(Http1Connection, "check_requests", lambda: None)
+        async with asyncio.timeout(PATIENCE_S):
+            assert await reader.read() == b""
+    writer.close()
+    assert "could not be checked" in caplog.text
+    assert await status_of(server, GET) == 200
+    await server.stop()
 
 
 async def test_a_path_that_is_not_ascii_is_the_clients_fault() -> None:
@@ -233,37 +308,16 @@ async def test_large_bodies_are_no_headers() -> None:
     await server.stop()
 
 
-class _Wire(asyncio.Transport):
-    """What would be a system call each; a fake, since a socket does not show where one write ends."""
+async def test_a_header_comes_before_its_body() -> None:
+    came = asyncio.Event()
 
-    def __init__(self) -> None:
-        super().__init__()
-        self.writes: list[bytes] = []
+    async def wait(scope: Any, receive: Any, send: Any) -> None:
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        await came.wait()
+        await send({"type": "http.response.body", "body": b""})
 
-    def write(self, data: bytes | bytearray | memoryview) -> None:
-        self.writes.append(bytes(data))
-
-    def is_closing(self) -> bool:
-        return False
-
-
-HEAD = b"HTTP/1.1 200 OK\r\n\r\n"
-
-
-async def test_a_header_and_the_body_that_follows_are_one_write() -> None:
-    wire = _Wire()
-    joining = ClientTransport(wire, asyncio.get_running_loop())
-    for _ in range(2):
-        joining.write(HEAD)
-        joining.write(b"hello")
-    joining.write(b"more")
-    assert wire.writes == [HEAD + b"hello", HEAD + b"hello", b"more"]
-
-
-async def test_a_header_without_a_body_is_not_held_back() -> None:
-    wire = _Wire()
-    joining = ClientTransport(wire, asyncio.get_running_loop())
-    joining.write(HEAD)
-    await asyncio.sleep(0)
-    joining.write(b"an event")
-    assert wire.writes == [HEAD, b"an event"]
+    server = HttpServer(wait, "127.0.0.1:0", shutdown_timeout_s=1)
+    await server.start()
+    assert await status_of(server, b"GET / HTTP/1.1\r\nhost: h\r\n\r\n") == 200
+    came.set()
+    await server.stop()

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from a2a_eval_proxy.net import client_transport
+from a2a_eval_proxy.net import staged_close
 from a2a_eval_proxy.net.client_limits import ClientLimits
 from a2a_eval_proxy.net.http_server import HttpServer
 from support.certificates import Authority
@@ -87,8 +87,8 @@ async def test_a_header_without_a_body_comes_before_the_close() -> None:
 
 
 async def test_a_client_that_goes_on_sending_is_cut_off(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(client_transport, "_CLOSE_WITHIN_S", 0.0)
-    monkeypatch.setattr(client_transport, "_QUIET_S", 1.0)
+    monkeypatch.setattr(staged_close, "_CLOSE_WITHIN_S", 0.0)
+    monkeypatch.setattr(staged_close, "_QUIET_S", 1.0)
 
     pace = threading.Event()
 
@@ -106,7 +106,7 @@ async def test_a_client_that_goes_on_sending_is_cut_off(monkeypatch: pytest.Monk
 
 
 async def test_a_client_that_does_nothing_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(client_transport, "_QUIET_S", 0.05)
+    monkeypatch.setattr(staged_close, "_QUIET_S", 0.05)
 
     async with serving(only_a_header) as (server, limits):
         with connect(server) as client:
@@ -125,25 +125,23 @@ async def test_a_client_that_leaves_meanwhile_leaves_nothing_behind(how: str) ->
                 client.sendall(b"GET / HTTP/1.0\r\n\r\nmore")
                 await asyncio.to_thread(client.recv, 100 if how == "resets" else len(LARGE))
                 if how == "resets":
-                    client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, client_transport._RESET_ON_CLOSE)
+                    client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, staged_close._RESET_ON_CLOSE)
         while server.connections:
             await asyncio.sleep(0)
         assert not limits.broken_limits
 
 
 async def test_a_header_that_waits_for_its_body_ends_with_the_connection() -> None:
-    loop = asyncio.get_running_loop()
     errors: list[dict[str, Any]] = []
-    loop.set_exception_handler(lambda _, context: errors.append(context))
+    asyncio.get_running_loop().set_exception_handler(lambda _, context: errors.append(context))
 
-    class Aborting(asyncio.Protocol):
-        def connection_made(self, transport: asyncio.BaseTransport) -> None:
-            wire = client_transport.ClientTransport(transport, loop)  # type: ignore[arg-type]  # it is a Transport
-            wire.abort()
-            loop.call_soon(wire.write, b"HTTP/1.1 200 OK\r\n\r\n")
+    async def begin_and_abort(scope: Any, receive: Any, send: Any) -> None:
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        for connection in server.server_state.connections:
+            connection.abort()
 
-    async with await loop.create_server(Aborting, "127.0.0.1", 0) as server:
-        reader, writer = await asyncio.open_connection(*server.sockets[0].getsockname()[:2])
-        assert await reader.read() == b""
-        writer.close()
+    async with serving(begin_and_abort) as (server, _):
+        assert await asyncio.to_thread(upload, server, None, 0) == b""
+        while server.connections:
+            await asyncio.sleep(0)
     assert not errors

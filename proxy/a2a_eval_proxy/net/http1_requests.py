@@ -1,0 +1,228 @@
+"""HTTP/1.1 requests as bytes, without a socket: a parser for those of one connection, one at a time."""
+
+from __future__ import annotations
+
+from typing import Any
+from urllib.parse import unquote
+
+import httptools
+
+from .repeated_head import RepeatedHead
+
+_END_OF_SECTION = b"\r\n\r\n"
+"""Ends a header section, and a chunked body with its trailer section."""
+
+_LESSONS = 5
+"""Headers that are remembered, each in place of the one before, before a connection has repeated one."""
+
+_INVALID = "Invalid HTTP request received."
+
+_ASGI = {"version": "3.0", "spec_version": "2.3"}
+
+
+class RequestError(Exception):
+    """The request of a client cannot be served; the message is for the client."""
+
+    def __init__(self, status: int, problem: str, message: str) -> None:
+        """`status` of the response; `problem`: a key of `ClientLimits.broken_limits`."""
+        super().__init__(message)
+        self.status = status
+        self.problem = problem
+
+
+class RequestParser:
+    """Parses the requests of a connection, each after `begin`: bytes in with `feed`, body out with `take`.
+
+    Only the bytes of the current request are parsed, so that requests that are sent ahead cost no more than their
+    bytes. A line that never ends is not collected. Trailer fields are dropped: in the header (RFC 9110, section 6.5.1,
+    forbids it) a client could change with them what the agent gets. An offer to upgrade is ignored (section 7.8), and
+    its field left out. A header that repeats the last one is not parsed (`RepeatedHead`).
+
+    Methods named `on_*` are httptools' callbacks.
+    """
+
+    def __init__(self, max_unread_bytes: int, scope: dict[str, Any]) -> None:
+        """At most `max_unread_bytes` complete no header section and carry no body. `scope`: what the ASGI scopes of all
+        requests have."""
+        self._max_unread_bytes = max_unread_bytes
+        self._scope = {"type": "http", "asgi": _ASGI, "root_path": "", **scope}
+        self._http: httptools.HttpRequestParser = httptools.HttpRequestParser(self)
+        self._repeated: RepeatedHead | None = None
+        self._lessons = _LESSONS
+        self._tail = b""
+        self._url = b""
+        self._headers: list[tuple[bytes, bytes]] = []
+        self._body: list[bytes] = []
+        self.ahead = b""
+        """Bytes of further requests."""
+        self.kept: dict[Any, Any] = {}
+        """See `KEPT`; this, and the two that follow, as soon as the header is complete."""
+        self.keep_alive = False
+        """Whether another request may follow on the connection."""
+        self.expects_continue = False
+        """Whether the client waits for 100 Continue before it sends the body."""
+        self.begin()
+
+    def begin(self) -> None:
+        """Parse the next request, since the last one is complete. `feed` continues with what is `ahead`."""
+        self.begun = False
+        """Whether any of its bytes have arrived."""
+        self.scope: dict[str, Any] | None = None
+        """The ASGI scope, without `extensions`; None until the header is complete."""
+        self.complete = False
+        """Whether its last byte has arrived."""
+        self._header_ended = False
+        self._unread = 0
+        self._left = 0
+
+    def feed(self, data: bytes) -> None:
+        """Parse received data. Raises RequestError; the connection can be used no more then."""
+        if self.ahead:
+            data = self.ahead + data
+            self.ahead = b""
+        if self._repeated is not None and not self.begun:
+            found = self._repeated.repeated(data)
+            if found is not None:
+                self.scope, body = found
+                self.kept = self._repeated.kept
+                self.keep_alive, self.expects_continue = True, False
+                self._lessons = _LESSONS
+                self._body.append(body)
+                self.begun = self.complete = True
+                return
+        at, size = 0, len(data)
+        while at < size and not self.complete:
+            if self._left:
+                end = min(at + self._left, size)
+                self._left -= end - at
+            else:
+                end = self._end_of_section(data, at)
+            self._parse(data if end - at == size else data[at:end])
+            at = end
+        self.ahead = data[at:]
+
+    def take(self) -> bytes:
+        """The bytes of the body that arrived since the last call."""
+        body = self._body
+        if not body:
+            return b""
+        self._body = []
+        return body[0] if len(body) == 1 else b"".join(body)
+
+    def close(self) -> None:
+        """Stop parsing. httptools' parser and this one reference each other, and the scope what uses this one."""
+        self._http = self._repeated = self.scope = None  # type: ignore[assignment]  # nothing is fed any more
+        self.ahead = b""
+
+    # ── parsing ─────────────────────────────────────────────────────────────────────────────────────────
+
+    def _end_of_section(self, data: bytes, at: int) -> int:
+        """Where the bytes from `at` on may begin to belong to another section, or another request."""
+        if self._tail:
+            seam = (self._tail + data[at : at + 3]).find(_END_OF_SECTION)
+            if seam >= 0:
+                end = at + seam + len(_END_OF_SECTION) - len(self._tail)
+                self._tail = b""
+                return end
+        found = data.find(_END_OF_SECTION, at)
+        if found >= 0:
+            self._tail = b""
+            return found + len(_END_OF_SECTION)
+        self._tail = (self._tail + data[max(at, len(data) - 3) :])[-3:]
+        return len(data)
+
+    def _parse(self, piece: bytes) -> None:
+        """Parse bytes of one section. Any exception but RequestError is a fault of ours."""
+        is_whole = not self.begun
+        self.begun = True
+        self._unread += len(piece)
+        try:
+            try:
+                self._http.feed_data(piece)
+            except httptools.HttpParserUpgrade:
+                self._ignore_upgrade()
+        except httptools.HttpParserCallbackError:
+            raise
+        except httptools.HttpParserError as error:
+            raise _bad_request(_INVALID) from error
+        if self._unread > self._max_unread_bytes:
+            raise RequestError(431, "header_too_large", "The request's header fields are too large.")
+        if self._header_ended and self.scope is None:
+            self.scope = self._read_header()
+            if is_whole and self._left and self._lessons and self.keep_alive and not self.expects_continue:
+                self._lessons -= 1
+                self._repeated = RepeatedHead.of(piece, self._left, self.scope, self.kept)
+
+    def _ignore_upgrade(self) -> None:
+        """Parse the header again without its offer to upgrade, since the parser stops after such a header."""
+        method = self._http.get_method()
+        if method == b"CONNECT":
+            raise _bad_request("CONNECT is not supported.")
+        lines = [b"%b %b HTTP/%b" % (method, self._url, self._http.get_http_version().encode())]
+        lines += [b"%b: %b" % item for item in self._headers if item[0] != b"upgrade"]
+        self._http = httptools.HttpRequestParser(self)
+        self._http.feed_data(b"\r\n".join(lines) + _END_OF_SECTION)
+
+    def _read_header(self) -> dict[str, Any]:
+        http = self._http
+        version = http.get_http_version()
+        hosts = 0
+        self.kept, self.expects_continue = {}, False
+        for name, value in self._headers:
+            if name == b"host":
+                hosts += 1
+            elif name == b"content-length":
+                self._left = int(value)
+            elif name == b"expect" and value.lower() == b"100-continue":
+                self.expects_continue = True
+        if hosts > 1:  # RFC 9112, section 3.2
+            raise _bad_request("The request has more than one Host.")
+        try:
+            target = httptools.parse_url(self._url)
+        except httptools.HttpParserError as error:
+            raise _bad_request(_INVALID) from error
+        raw_path = target.path or b"/"  # it may be empty in absolute form (RFC 9112, section 3.2.2)
+        if not raw_path.isascii():  # RFC 9112, section 3.2
+            raise _bad_request("The request's path has bytes that are not ASCII; percent-encode them.")
+        path = raw_path.decode()
+        if version == "1.0":  # no 100 Continue: RFC 9110, section 10.1.1
+            self.keep_alive = self.expects_continue = False
+        return {
+            **self._scope,
+            "http_version": version,
+            "headers": self._headers,
+            "method": http.get_method().decode("ascii"),
+            "path": unquote(path) if "%" in path else path,
+            # ASGI does not distinguish an empty query from none
+            "raw_path": raw_path + b"?" if self._url.endswith(b"?") else raw_path,
+            "query_string": target.query or b"",
+        }
+
+    # ── callbacks ───────────────────────────────────────────────────────────────────────────────────────
+
+    def on_message_begin(self) -> None:
+        self._url, self._headers, self.complete = b"", [], False
+
+    def on_url(self, url: bytes) -> None:
+        self._url += url
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        if self.scope is None:
+            self._headers.append((name.lower(), value))
+
+    def on_headers_complete(self) -> None:
+        self._header_ended = True
+        self.keep_alive = self._http.should_keep_alive()  # not known once the request is complete
+        self._unread = 0
+
+    def on_body(self, body: bytes) -> None:
+        self._unread = 0
+        self._body.append(body)
+
+    def on_message_complete(self) -> None:
+        self._unread = 0
+        self.complete = True
+
+
+def _bad_request(message: str) -> RequestError:
+    return RequestError(400, "bad_request", message)

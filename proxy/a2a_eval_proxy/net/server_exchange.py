@@ -1,0 +1,143 @@
+"""One request of a client and its response, for an ASGI application."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, MutableMapping
+from typing import Any
+
+from .client_connection import ClientConnection
+from .http1_responses import ResponseWriter
+
+logger = logging.getLogger(__name__)
+
+WHOLE_RESPONSE = "http.response.whole"
+"""An ASGI message of our server: status, headers that frame the body (if the response has one), and the whole body."""
+
+Application = Callable[[Any, Any, Any], Awaitable[None]]
+Message = MutableMapping[str, Any]
+
+_CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
+
+
+class ServerExchange:
+    """Runs the application for one request. What it sends after the client has left is ignored."""
+
+    __slots__ = ("_connection", "_more", "_news", "_on_gone", "_waiter", "body", "expects_continue", "gone", "response")
+
+    def __init__(self, connection: ClientConnection, response: ResponseWriter, *, expects_continue: bool) -> None:
+        self._connection = connection
+        self._more = True
+        self._news = False
+        self._waiter: asyncio.Future[None] | None = None
+        self._on_gone: Callable[[], None] | None = None
+        self.response = response
+        self.expects_continue = expects_continue
+        """Whether the client still waits for 100 Continue."""
+        self.body = b""
+        """What has arrived of the request's body, and was not taken yet."""
+        self.gone = False
+        """Whether the client has left, or gets no response."""
+
+    async def run(self, application: Application, scope: dict[str, Any]) -> None:
+        """Have `application` respond. Where it fails, the client gets a 500, or its response is cut."""
+        refusal = 500, "internal_error", "The proxy failed to answer the request."
+        try:
+            await application(scope, self.receive, self.send)
+        except asyncio.CancelledError:
+            refusal = 503, "", "The proxy stops."
+        except Exception:
+            logger.exception("a request failed; the client gets a 500, or its response is cut")
+        else:
+            if self.response.started:
+                refusal = 500, "", ""  # cut, as the agent cut it
+            elif not self.gone:
+                logger.error("a request got no response; the client gets a 500")
+        if not (self.gone or self.response.complete):
+            self._connection.refuse(*refusal)
+
+    # ── the request ─────────────────────────────────────────────────────────────────────────────────────
+
+    def body_received(self, data: bytes, *, more: bool) -> None:
+        """Keep bytes of the body for the application, unless it has responded already."""
+        if self.response.complete:
+            return
+        self.body = self.body + data if self.body else data
+        self._more = more
+        self._news = True
+        if self._waiter is not None:
+            self._wake()
+
+    def disconnect(self) -> None:
+        """The client has left, or its connection ends."""
+        self.gone = True
+        self._wake()
+        on_gone, self._on_gone = self._on_gone, None
+        if on_gone is not None:
+            on_gone()
+
+    def set_on_gone(self, on_gone: Callable[[], None] | None) -> None:
+        """See `ON_GONE`."""
+        self._on_gone = on_gone
+        if on_gone is not None and self.gone:
+            self.disconnect()
+
+    def _wake(self) -> None:
+        if self._waiter is not None and not self._waiter.done():
+            self._waiter.set_result(None)
+
+    # ── ASGI ────────────────────────────────────────────────────────────────────────────────────────────
+
+    async def receive(self) -> Message:
+        """The next bytes of the body; after its end, waits until the response is complete or the client leaves."""
+        connection = self._connection
+        if self.expects_continue:
+            self.expects_continue = False
+            if not connection.closed:
+                connection.transport.write(_CONTINUE)
+        if not (self._news or self.gone or self.response.complete):
+            self._waiter = connection.loop.create_future()
+            await self._waiter
+        self._news = False
+        if self.gone or self.response.complete:
+            return {"type": "http.disconnect"}
+        body, self.body = self.body, b""
+        if connection.read_paused:
+            connection.adjust_reading()
+        return {"type": "http.request", "body": body, "more_body": self._more}
+
+    async def send(self, message: Message) -> None:
+        """Send a part of the response, or a whole one, once the client has read enough of what went before."""
+        connection, response = self._connection, self.response
+        if connection.write_paused and not self.gone:
+            await connection.drain()
+        if self.gone:
+            return
+        kind = message["type"]
+        if kind == "http.response.body":
+            data = response.body(message.get("body", b""), more=message.get("more_body", False))
+        elif kind in ("http.response.start", WHOLE_RESPONSE):
+            self.expects_continue = False
+            if connection.clients.retiring:
+                response.keep_alive = False
+            response.begin(message["status"], message.get("headers", ()))
+            if kind != WHOLE_RESPONSE:
+                connection.loop.call_soon(self.flush)
+                return
+            data = response.body(message["body"], more=False)
+        else:
+            raise RuntimeError(f"unexpected ASGI message {kind!r}")
+        if data and not connection.closed:
+            connection.transport.write(data)
+        if response.complete:
+            self.body = b""
+            if self._waiter is not None:
+                self._wake()
+            connection.response_complete()
+
+    def flush(self) -> None:
+        """Send the header now, unless it was sent with the first bytes of the body."""
+        head = self.response.head()
+        if head and not self._connection.closed:
+            self._connection.transport.write(head)
