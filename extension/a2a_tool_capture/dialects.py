@@ -143,8 +143,11 @@ class DialectReader:
         self._artifacts: dict[str, list[_CallPart]] = {}
         self._count = 0
         self._now: float | None = None
-        self.size = 0
-        """Approximate memory of the kept parts, in bytes."""
+
+    @property
+    def size(self) -> int:
+        """Approximate memory of the kept parts, in bytes. Takes time: everything is counted."""
+        return sum(_size(one) for kept in (self._messages, self._artifacts) for parts in kept.values() for one in parts)
 
     @property
     def tool_calls(self) -> list[ToolCall]:
@@ -197,11 +200,7 @@ class DialectReader:
             kept[key] = parts
         else:
             kept.pop(key, None)
-        self._count += len(parts) - len(replaced)
-        if parts[:earlier] != replaced:  # otherwise only new parts are measured, because artifacts grow chunk by chunk
-            self.size -= sum(map(_size, replaced))
-            earlier = 0
-        self.size += sum(map(_size, parts[earlier:]))
+        self._count += len(parts) - earlier
 
     def _read(self, holder: Mapping[str, Any], where: str, findings: list[Finding]) -> list[_CallPart]:
         parts = []

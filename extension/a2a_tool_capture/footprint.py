@@ -24,8 +24,13 @@ def value_bytes(value: Any) -> int:
     return size
 
 
+def texts_bytes(texts: Iterable[str]) -> int:
+    """Bytes of texts. One with an emoji takes four bytes for each of its characters."""
+    return sum(map(getsizeof, texts))
+
+
 def calls_bytes(calls: Iterable[ToolCall]) -> int:
-    """Bytes of tool calls. A text with one emoji takes four bytes for each of its characters."""
+    """Bytes of tool calls."""
     size = 0
     for call in calls:
         texts = call.id, call.name, call.result, call.error

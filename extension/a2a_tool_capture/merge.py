@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
-from sys import getsizeof
 from typing import Any
 
 from .dedupe import reconcile
 from .dialects import DialectReader
+from .footprint import calls_bytes, texts_bytes
 from .merge_state import MergedArtifact, TurnStart, without_responses
 from .models import Finding, Severity, ToolCall
 from .payload import SeenCalls, misplaced_calls, not_recorded, read_tool_calls
@@ -25,11 +25,8 @@ MAX_CALLS = 10_000
 MAX_TEXT_CHARS = 1_000_000
 MAX_FINDINGS = 200
 
-_FINDING_BYTES, _URI_BYTES = 400, 300
-"""A finding, and the URIs that an artifact lists, without strings: about what CPython takes."""
-
-UNKNOWN_BYTES = 1 << 20
-"""Stands for growth whose size is not known before it is counted."""
+_ARTIFACT_BYTES, _FINDING_BYTES, _URI_BYTES = 800, 400, 300
+"""An artifact, a finding, and the URIs that an artifact lists, without strings: about what CPython takes."""
 
 _KNOWN_URIS = frozenset(version.uri for version in KNOWN_VERSIONS)
 
@@ -62,8 +59,6 @@ class TaskMerger:
         """The same since `begin_turn`."""
         self._require_artifact_uri = require_artifact_uri
         self._dialects = DialectReader(dialects) if dialects else None
-        self.growth = 0
-        """Bytes of growth since `size` was last read; `UNKNOWN_BYTES` or more where it has to be counted."""
         self._now: float | None = None
         self._seen_before: SeenCalls | None = None
         self._artifacts: dict[str, MergedArtifact] = {}
@@ -76,9 +71,6 @@ class TaskMerger:
         self._turn = TurnStart()
         self._shown: list[ToolCall] = []
         """Every call that was there before a snapshot that lacked one."""
-        self._artifact_bytes = self._listed_bytes = self._earlier_bytes = 0
-        self._uncounted: dict[str, MergedArtifact] = {}
-        """Artifacts with calls that are not counted yet."""
 
     def feed(self, event: Mapping[str, Any], now: float | None = None) -> None:
         """Take one v1.0 StreamResponse: `{"task" | "message" | "artifactUpdate" | "statusUpdate": {...}}`.
@@ -90,7 +82,6 @@ class TaskMerger:
             self._report("malformed_event", f"event is a {type(event).__name__}, expected an object")
             return
         if self._dialects is not None:
-            self.growth += UNKNOWN_BYTES
             for finding in self._dialects.feed(event, now):
                 self._keep(finding)
         for key in EVENT_KEYS:
@@ -116,7 +107,6 @@ class TaskMerger:
         """The task continues with a new user message: what is known now belongs to earlier turns."""
         texts = {artifact_id: "".join(artifact.text) for artifact_id, artifact in self._artifacts.items()}
         self._turn = self._turn.following(self.tool_calls, texts, MAX_CALLS)
-        self._earlier_bytes = self._turn.size
         self._status_text = self._message_text = ""
         self.turn_state = None
         self.turn_snapshot_seen = False
@@ -129,18 +119,15 @@ class TaskMerger:
         Arguments of None mean unknown arguments: such a call is identified by its id, or by its name alone.
         """
         self._turn.learn(calls, texts, MAX_CALLS)
-        self._earlier_bytes = self._turn.size
 
     def restore(self, calls: Sequence[ToolCall], text: str) -> None:
         """Set what the current turn has so far. It stands until a Task object comes."""
         if calls or text:
-            self._artifacts[_RESTORED] = restored = MergedArtifact(list(calls), [text] if text else [])
-            restored.size += getsizeof(text)
-            self._artifact_bytes += restored.count()
+            self._artifacts[_RESTORED] = MergedArtifact(list(calls), [text] if text else [])
 
     def continue_turn_of(self, other: TaskMerger) -> None:
         """Replace `other` in the middle of a turn: what is earlier there is earlier here."""
-        self._turn, self._earlier_bytes = other._turn, other._earlier_bytes
+        self._turn = other._turn
         seen = SeenCalls(None, other.tool_calls)
         for artifact in self._artifacts.values():
             artifact.calls[:] = map(seen.marked, artifact.calls)
@@ -149,17 +136,15 @@ class TaskMerger:
 
     @property
     def size(self) -> int:
-        """Estimated bytes of memory that this task takes. Each call is counted once: asking often is cheap."""
-        for artifact in self._uncounted.values():
-            self._artifact_bytes -= artifact.size
-            self._artifact_bytes += artifact.count()
-        self._uncounted.clear()
-        self.growth = 0
-        texts = [self.task_id, self.context_id, self._status_text, self._message_text]
-        for finding in self._findings:
+        """Estimated bytes of memory that this task takes. Takes time: everything is counted."""
+        artifacts, findings = self._artifacts.values(), self._findings
+        texts = [self.task_id, self.context_id, self._status_text, self._message_text, *self._artifacts, *self._listed]
+        for artifact in artifacts:
+            texts += artifact.text
+        for finding in findings:
             texts += (finding.message, finding.where)
-        own = self._artifact_bytes + self._listed_bytes + self._earlier_bytes + _FINDING_BYTES * len(self._findings)
-        own += sum(map(getsizeof, texts))
+        own = _ARTIFACT_BYTES * len(artifacts) + _FINDING_BYTES * len(findings) + _URI_BYTES * len(self._listed)
+        own += texts_bytes(texts) + sum(calls_bytes(artifact.calls) for artifact in artifacts) + self._turn.size
         return own if self._dialects is None else own + self._dialects.size
 
     @property
@@ -251,7 +236,6 @@ class TaskMerger:
             self._report_misplaced(message, "a message")
         self._identify(message.get("taskId"), message.get("contextId"))
         self._message_text = parts_text(message)[:MAX_TEXT_CHARS]
-        self.growth += UNKNOWN_BYTES
 
     def _snapshot(self, task: Mapping[str, Any]) -> None:
         if "metadata" in task:
@@ -261,9 +245,7 @@ class TaskMerger:
         before = self.tool_calls if self._artifacts else []
         streamed = bool(self._artifacts)
         self._artifacts.clear()
-        self._uncounted.clear()
-        self.growth += UNKNOWN_BYTES
-        self._artifact_bytes = self._text_chars = self._call_count = 0
+        self._text_chars = self._call_count = 0
         self._seen_before = SeenCalls(self._now, before)
         self._findings = dict.fromkeys(map(_superseded, self._findings))
         artifacts = task.get("artifacts")
@@ -303,7 +285,6 @@ class TaskMerger:
             self._report_misplaced(message, "a message")
         if text := parts_text(message):
             self._status_text = text[:MAX_TEXT_CHARS]
-            self.growth += UNKNOWN_BYTES
 
     def _report_misplaced(self, holder: Mapping[str, Any], what: str) -> None:
         for number in misplaced_calls(holder):
@@ -322,17 +303,11 @@ class TaskMerger:
             self._seen_before = SeenCalls(self._now, replaced.calls)
             self._text_chars -= sum(map(len, replaced.text))
             self._call_count -= len(replaced.calls)
-            self._artifact_bytes -= replaced.size
-            self._uncounted.pop(artifact_id, None)
         placed = MergedArtifact()
-        placed.size += getsizeof(artifact_id)
-        self._artifact_bytes += placed.size
         calls = self._read(artifact_id, artifact)
         if len({call.id for call in calls}) == len(calls) <= MAX_CALLS - self._call_count:
             placed.calls = calls
             self._call_count += len(calls)
-            self._uncounted[artifact_id] = placed
-            self.growth += UNKNOWN_BYTES
         else:
             for call in calls:
                 self._add(placed, call, artifact_id)
@@ -365,14 +340,9 @@ class TaskMerger:
             return
         known.append(call)
         self._call_count += 1
-        self._uncounted[artifact_id] = known
-        self.growth += UNKNOWN_BYTES
 
     def _replace(self, known: MergedArtifact, position: int, call: ToolCall, artifact_id: str) -> None:
-        self._artifact_bytes -= known.size
         earlier = known.replace(position, call)
-        self._artifact_bytes += known.size
-        self.growth += UNKNOWN_BYTES
         if contradicts(earlier, call):
             message = f"call {call.id!r} of {call.name!r} was announced with other arguments than it ended with"
             self._report("id_conflict", message, where=f"artifact {artifact_id!r}")
@@ -381,8 +351,6 @@ class TaskMerger:
         listed = self._listed.get(artifact_id, frozenset())
         extensions = artifact.get("extensions")
         if extensions and isinstance(extensions, list):
-            if artifact_id not in self._listed:
-                self._listed_bytes += _URI_BYTES + getsizeof(artifact_id)
             self._listed[artifact_id] = listed = listed.union(filter(extensions.__contains__, _KNOWN_URIS))
         if "metadata" not in artifact:
             return []
@@ -405,10 +373,6 @@ class TaskMerger:
         if text:
             self._text_chars += len(text)
             known.text.append(text)
-            size = getsizeof(text)
-            known.size += size
-            self._artifact_bytes += size
-            self.growth += size
 
     def _report(self, code: str, message: str, *, where: str = "") -> None:
         self._keep(self._finding(code, message, where))
@@ -422,7 +386,6 @@ class TaskMerger:
             return
         if len(known) < MAX_FINDINGS or all(finding.code != other.code for other in known):  # each code is kept once
             self._findings[finding] = None
-            self.growth += UNKNOWN_BYTES
 
 
 def _superseded(finding: Finding) -> Finding:

@@ -4,14 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from sys import getsizeof
 
-from .footprint import calls_bytes
+from .footprint import calls_bytes, texts_bytes
 from .models import ToolCall
 from .sameness import CallPlaces, filled, new_calls
-
-_ARTIFACT_BYTES = 800
-"""An artifact without its strings: about what CPython takes."""
 
 
 @dataclass(slots=True, eq=False)
@@ -20,10 +16,6 @@ class MergedArtifact:
 
     calls: list[ToolCall] = field(default_factory=list)
     text: list[str] = field(default_factory=list)
-    size: int = _ARTIFACT_BYTES
-    """Estimated bytes of memory, of calls only those counted so far."""
-    _counted: int = 0
-    """Number of calls included in `size`: calls are counted only when the size is asked for."""
     _places: CallPlaces | None = None
     """Built for the first call that may be a repetition."""
 
@@ -43,17 +35,8 @@ class MergedArtifact:
         """Put `call` in the place of an earlier report, and complete it from that; returns the earlier one."""
         earlier = self.calls[position]
         self.calls[position] = later = filled(call, earlier)
-        if position < self._counted and later != earlier:
-            self.size += calls_bytes((later,)) - calls_bytes((earlier,))
         self.places.put(later, position, self.calls)
         return earlier
-
-    def count(self) -> int:
-        """Bring `size` up to date and return it."""
-        if self._counted < len(self.calls):
-            self.size += calls_bytes(self.calls[self._counted :])
-            self._counted = len(self.calls)
-        return self.size
 
 
 @dataclass(slots=True)
@@ -83,7 +66,7 @@ class TurnStart:
     @property
     def size(self) -> int:
         """Estimated bytes of memory. Calls that the task still has count twice."""
-        return calls_bytes(self.calls) + sum(map(getsizeof, (*self.texts.values(), *self.responses)))
+        return calls_bytes(self.calls) + texts_bytes((*self.texts.values(), *self.responses))
 
 
 def without_responses(texts: list[str], responses: Sequence[str]) -> list[str]:

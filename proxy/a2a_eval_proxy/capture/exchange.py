@@ -73,7 +73,7 @@ class ExchangeBook(Protocol):
 
     def watch(self, *, notified: str = "") -> Any: ...
 
-    def feed(self, watcher: Any, event: dict[str, Any], now: float, *, live: bool) -> str: ...
+    def feed(self, watcher: Any, event: dict[str, Any], now: float, *, live: bool, size: int) -> str: ...
 
     def touch(self, watcher: Any, now: float) -> None: ...
 
@@ -208,7 +208,8 @@ class Exchange:
     def name_task(self, task_id: str, now: float) -> None:
         """A notification names the task of the turn, if nothing else has done so."""
         if self._watcher is not None and self.awaits_task:
-            self._remember(self._book.feed(self._watcher, {"statusUpdate": {"taskId": task_id}}, now, live=False))
+            named = {"statusUpdate": {"taskId": task_id}}
+            self._remember(self._book.feed(self._watcher, named, now, live=False, size=0))
 
     # ── response ────────────────────────────────────────────────────────────────────────────────────────
 
@@ -258,7 +259,8 @@ class Exchange:
             try:
                 payload = decode_json(data)
             except ValueError as error:
-                self._book.feed(watcher, unread_event("malformed_response", f"not JSON: {error}"), now, live=live)
+                unread = unread_event("malformed_response", f"not JSON: {error}")
+                self._book.feed(watcher, unread, now, live=live, size=len(data))
                 return
         problem = rpc_error(payload)
         if problem is not None:
@@ -269,15 +271,15 @@ class Exchange:
             self.report("agent_error", message, Severity.ERROR)
             return
         if request.operation is Operation.LIST:
-            self._take_list(payload, request, now)
+            self._take_list(payload, request, now, len(data))
             return
         event = received_event(payload, in_envelope=request.binding.has_envelope)
         self._understood = self._understood or UNREAD_KEY not in event
         self._message_came = self._message_came or "message" in event
         self._status = StatusMark.of(event) or self._status
-        self._remember(self._book.feed(watcher, event, now, live=live))
+        self._remember(self._book.feed(watcher, event, now, live=live, size=len(data)))
 
-    def _take_list(self, payload: Any, request: A2ARequest, now: float) -> None:
+    def _take_list(self, payload: Any, request: A2ARequest, now: float, size: int) -> None:
         if request.binding.has_envelope and isinstance(payload, dict):
             payload = payload.get("result")
         tasks = payload.get("tasks") if isinstance(payload, dict) else None
@@ -289,7 +291,7 @@ class Exchange:
                 self._remember(_string(event["task"].get("id")))
                 continue
             watch = self._book.watch()
-            self._remember(self._book.feed(watch, event, now, live=False))
+            self._remember(self._book.feed(watch, event, now, live=False, size=size))
             self._book.end(watch, now)
 
     def _remember(self, task_id: str) -> None:

@@ -96,26 +96,27 @@ class ForwardingBook:
         """See `TurnBook.watch`. `notified`: the id of a webhook, whose notifications any process may receive."""
         return ForwardedExchange(f"webhook {notified}" if notified else self._new_id(), notified=bool(notified))
 
-    def feed(self, exchange: ForwardedExchange, event: Mapping[str, Any], now: float, *, live: bool) -> str:
+    def feed(self, exchange: ForwardedExchange, event: Mapping[str, Any], now: float, *, live: bool, size: int) -> str:
         """See `TurnBook.feed`."""
         task_id = task_id_of(event)
         exchange.task_id = task_id or exchange.task_id
         if exchange.own is not None:
-            self.own.feed(exchange.own, event, now, live=live)
+            self.own.feed(exchange.own, event, now, live=live, size=size)
             if exchange.own.turn is None:  # it was closed before its time
                 self._forget(exchange)
             elif messages_in(event) > 1:  # the task had a message before, although this one names no task
                 self._hand_over(exchange, now)
         if not exchange.task_id and exchange.own is None:
             return task_id
-        observed = self._observed(exchange, "event", now, event=event, live=live, notified=exchange.notified)
+        more = {"event": event, "live": live, "size": size, "notified": exchange.notified}
+        observed = self._observed(exchange, "event", now, **more)
         if exchange.own is None:
             self._forward(now, observed)
         else:
             exchange.held.append(observed)
-            size = value_bytes(event)
-            exchange.held_bytes += size
-            self._held_bytes += size
+            held = value_bytes(event)
+            exchange.held_bytes += held
+            self._held_bytes += held
             full = exchange.held_bytes > MAX_OWN_BYTES or self._held_bytes > MAX_HELD_BYTES
             if exchange.task_id and full:
                 self._hand_over(exchange, now)

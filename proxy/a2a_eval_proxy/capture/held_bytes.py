@@ -16,18 +16,22 @@ class HeldBytes:
         self.total = 0
         self._sizes: dict[Hashable, int] = {}
 
+    def of(self, holder: Hashable) -> int:
+        """Bytes of `holder`."""
+        return self._sizes.get(holder, 0)
+
     def is_large(self, holder: Hashable) -> bool:
         """Whether `holder` alone has more than a quarter of the limit."""
-        return self._sizes.get(holder, 0) > self.limit // 4
+        return self.of(holder) > self.limit // 4
 
     def put(self, holder: Hashable, size: int) -> None:
         """`holder` has `size` bytes now, whatever the limit."""
-        self.total += size - self._sizes.get(holder, 0)
+        self.total += size - self.of(holder)
         self._sizes[holder] = size
 
     def add(self, holder: Hashable, more: int) -> None:
         """`holder` has `more` additional bytes, whatever the limit."""
-        self.put(holder, self._sizes.get(holder, 0) + more)
+        self.put(holder, self.of(holder) + more)
 
     def take(self, holder: Hashable, more: int) -> bool:
         """Give `holder` more bytes; returns False, and changes nothing, where that would exceed the limit."""

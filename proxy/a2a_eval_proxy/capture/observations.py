@@ -22,7 +22,7 @@ _MAX_WATCHERS, _MAX_REPORTED = 100_000, 100
 
 Observation = dict[str, Any]
 """`kind`, `exchange` (its id), `task` (its id), `at` (seconds), and what the kind needs. Kinds: `sent` (`turn`,
-`returns_at_once`), `event` (`event`, `live`, `notified`), `alive`, `ended` (`problem`, `final`, `findings`),
+`returns_at_once`), `event` (`event`, `live`, `size`, `notified`), `alive`, `ended` (`problem`, `final`, `findings`),
 `finding` (`finding`)."""
 
 
@@ -58,7 +58,7 @@ class ObservedTurns:
                 watcher = self._watchers.get(exchange)
                 if watcher is None:
                     watcher = self._watchers[exchange] = book.watch(notified=one["notified"])
-                book.feed(watcher, one["event"], now, live=one["live"])
+                book.feed(watcher, one["event"], now, live=one["live"], size=one["size"])
             case "alive":
                 if exchange in self._watchers:
                     book.touch(self._watchers[exchange], now)

@@ -99,6 +99,8 @@ class TaskWatcher:
     """Whether the latest status of which this webhook was notified is the end of the turn."""
     returns_at_once: bool = False
     """Whether its answer does not wait for the agent's work (`returnImmediately`)."""
+    uncounted: int = 0
+    """Bytes of events since its size was counted."""
 
     def concludes(self, event: Mapping[str, Any]) -> bool:
         """Whether this answer of the exchange that opened a turn is the whole answer to its message."""
@@ -150,6 +152,8 @@ class TaskRecord:
     """Of the user's messages in the history of the task, those without a turn of ours; None before any was seen."""
     earlier_unknown: bool = False
     """Whether calls of earlier turns are not known: a Task may show them in the next turn, or in a later one."""
+    uncounted: int = 0
+    """Bytes of events since its size was counted."""
 
     @property
     def size(self) -> int:
@@ -340,11 +344,6 @@ class TaskRecord:
             return True
         return False
 
-    def closes_with(self, watcher: TaskWatcher) -> bool:
-        """Whether the open turn has its answer and closes when this exchange ends."""
-        answered = self.open is not None and self.open.phase is TurnPhase.ANSWERED
-        return answered and self.opener is watcher and not self.streams
-
     def finished_by(self, view: TaskMerger, now: float) -> None:
         """Take note that a stream that does not lead shows the end of the task, if it does."""
         if view.snapshot_seen and view.state in TERMINAL_STATES and self.open is not None:
@@ -397,7 +396,8 @@ INCOMPLETE = "incomplete"
 """The code of `incomplete_because`."""
 
 UNCOUNTED_BYTES = 1_024
-"""Growth of a view after which it is counted again: most events are small."""
+"""Bytes of events after which a view is counted again, once they are also a quarter of what it was: counting takes
+time, and most events are small."""
 
 OBJECTS_BYTES = 3_000 + UNCOUNTED_BYTES
 """A turn and its record, without strings: about what CPython takes."""

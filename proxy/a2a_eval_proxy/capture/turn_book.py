@@ -153,25 +153,25 @@ class TurnBook:
         """
         return TaskWatcher(self._new_merger(), notified=bool(notified))
 
-    def feed(self, watcher: TaskWatcher, event: Mapping[str, Any], now: float, *, live: bool) -> str:
-        """Take one v1.0 event of an exchange; returns the id of the task it is about ("" for none).
+    def feed(self, watcher: TaskWatcher, event: Mapping[str, Any], now: float, *, live: bool, size: int) -> str:
+        """Take one v1.0 event of an exchange, of `size` bytes; returns the id of the task it is about ("" for none).
 
         `live` says that more may come (a stream), as opposed to a single answer.
         """
         task_id = task_id_of(event)
         lookup = self._awaited(watcher, task_id, shows_end(event), now)
         if lookup is None:
-            self._feed(watcher, event, now, live, task_id)
+            self._feed(watcher, event, now, live, size, task_id)
             return task_id
         watcher.lookup = lookup
-        size = value_bytes(event)
-        if lookup.unclaimed_at is not None and (size > MAX_WAITING_BYTES or len(lookup.waiting) >= MAX_WAITING):
+        held = value_bytes(event)
+        if lookup.unclaimed_at is not None and (held > MAX_WAITING_BYTES or len(lookup.waiting) >= MAX_WAITING):
             return task_id
-        lookup.waiting.append(partial(self._feed, watcher, event, now, live, task_id))
+        lookup.waiting.append(partial(self._feed, watcher, event, now, live, size, task_id))
         if len(lookup.waiting) > MAX_WAITING:
             self.found(lookup.task_id, TaskHistory(known=False), now)
         else:
-            self._tasks.hold_waiting(lookup, size)
+            self._tasks.hold_waiting(lookup, held)
             self._make_room(now)
         return task_id
 
@@ -189,7 +189,9 @@ class TurnBook:
             return lookup
         return self.lookups.of_watcher(task_id, over, now)
 
-    def _feed(self, watcher: TaskWatcher, event: Mapping[str, Any], now: float, live: bool, task_id: str) -> None:
+    def _feed(
+        self, watcher: TaskWatcher, event: Mapping[str, Any], now: float, live: bool, size: int, task_id: str
+    ) -> None:
         record = watcher.record
         if record is not None and record.forgotten:
             self._tasks.let_go(watcher)
@@ -235,12 +237,10 @@ class TurnBook:
             self._on_late(record.task_id, CONTINUED_ALONE)
         if self.live is not None:
             self.live.changed(record)
-        grown = watcher.merger.growth if live else record.merger.growth
-        if grown > UNCOUNTED_BYTES and (live or not record.closes_with(watcher)):  # see `expire`
-            self._tasks.hold(watcher if live and watcher.merger is not record.merger else record)
-        elif not bound:
-            return
-        self._make_room(now)
+        holder = watcher if live and watcher.merger is not record.merger else record
+        holder.uncounted += size
+        if (holder.uncounted > UNCOUNTED_BYTES and self._tasks.recount(holder)) or bound:
+            self._make_room(now)
 
     def touch(self, watcher: TaskWatcher, now: float) -> None:
         """The exchange shows that it is alive, and nothing else (a comment in a stream)."""
@@ -353,14 +353,10 @@ class TurnBook:
         self._over(turn, now)
 
     def expire(self, now: float) -> None:
-        """Close turns that were silent for `turn_timeout_s`, and answered ones whose stream lingers.
-
-        Also counts whole answers, which most exchanges hold only for a moment.
-        """
+        """Close turns that were silent for `turn_timeout_s`, and answered ones whose stream lingers."""
         for task_id in self.lookups.stale(now):
             self._release(task_id)
         for record in self._tasks.records:
-            self._tasks.recount(record)
             open_turn, idle_s = record.open, now - record.touched_at
             if open_turn is None:
                 if not record.streams and idle_s > record.kept_s(self._timeout_s):

@@ -106,7 +106,7 @@ class NotificationCapture:
         stream.task_id = stream.task_id or task_id_of(event)
         if stream.repeats(body) or (stream.ended and not final and "artifactUpdate" not in event):
             return task_id_of(event)
-        task_id = self._book.feed(stream.watcher, event, self._now(), live=True)
+        task_id = self._book.feed(stream.watcher, event, self._now(), live=True, size=len(body))
         if final:
             stream.ended = True
             self.tasks.discard(task_id)

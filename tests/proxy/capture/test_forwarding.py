@@ -146,7 +146,8 @@ class World:
         self._feed(process, self._hooks[key], event)
 
     def _feed(self, process: int, exchange: Any, event: Event, *, live: bool = True) -> None:
-        self._book(process).feed(exchange, json.loads(json.dumps(event)), self.passes(), live=live)
+        observed = json.dumps(event)
+        self._book(process).feed(exchange, json.loads(observed), self.passes(), live=live, size=len(observed))
 
     def _events(self, number: int, said: Said) -> list[Event]:
         """What the agent does in a turn: it begins, gives an artifact for each call, and ends."""
@@ -280,8 +281,10 @@ def test_an_exchange_that_ends_its_task_forwards_nothing() -> None:
     processes = Processes()
     book = processes.books[0]
     exchange = sent(book)
-    book.feed(exchange, WORKING, 2, live=True)
-    book.feed(exchange, {"statusUpdate": {"taskId": "t", "status": {"state": "TASK_STATE_COMPLETED"}}}, 3, live=True)
+    book.feed(exchange, WORKING, 2, live=True, size=100)
+    book.feed(
+        exchange, {"statusUpdate": {"taskId": "t", "status": {"state": "TASK_STATE_COMPLETED"}}}, 3, live=True, size=100
+    )
     book.end(exchange, 4)
     assert processes.under_way == [[], [], []]
     assert [turn.state for turn in processes.closed] == ["TASK_STATE_COMPLETED"]
@@ -293,19 +296,19 @@ def test_an_open_exchange_is_handed_over(why: str, monkeypatch: pytest.MonkeyPat
     processes = Processes()
     book = processes.books[0]
     exchange = sent(book)
-    book.feed(exchange, WORKING, 2, live=True)
+    book.feed(exchange, WORKING, 2, live=True, size=100)
     assert processes.under_way[0] == []
     match why:
         case "long":
             book.expire(2 + forwarding.MAX_OWN_S)
         case "large" | "large with others":
             part = {"artifactId": "a", "parts": [{"text": "x" * 10_000}]}
-            book.feed(exchange, {"artifactUpdate": {"taskId": "t", "artifact": part}}, 3, live=True)
+            book.feed(exchange, {"artifactUpdate": {"taskId": "t", "artifact": part}}, 3, live=True, size=100)
         case "stopped":
             book.close_all(3)
         case "continued":
             history = [{"role": "ROLE_USER"}, {"role": "ROLE_AGENT"}, {"role": "ROLE_USER"}]
-            book.feed(exchange, {"task": {**WORKING["task"], "history": history}}, 3, live=True)
+            book.feed(exchange, {"task": {**WORKING["task"], "history": history}}, 3, live=True, size=100)
     assert not book.open_turns
     processes.arrives(0)
     processes.order.leave("process-1")
@@ -353,7 +356,7 @@ def test_the_exchanges_of_a_process_that_ends_are_ended() -> None:
     processes = Processes()
     for number, book in enumerate(processes.books):
         exchange = book.open(Turn(f"turn-{number}", "run", "agent", "JSONRPC", "1.0", 1, task_id=f"t{number}"), 1)
-        book.feed(exchange, {"task": {**WORKING["task"], "id": f"t{number}"}}, 2, live=True)
+        book.feed(exchange, {"task": {**WORKING["task"], "id": f"t{number}"}}, 2, live=True, size=100)
     observed = ObservedTurns(processes.book)
     for way in processes.under_way:
         for _, one in way:

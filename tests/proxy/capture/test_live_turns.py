@@ -72,18 +72,18 @@ def test_turns_of_a_book_are_reported_once_each_and_a_few_at_a_time() -> None:
     closed: list[Turn] = []
     book = TurnBook(closed.append)
     watchers = [book.open(Turn(f"t{number}", "r", "agent", "JSONRPC", "1.0", 0.0), 0.0) for number in range(3)]
-    book.feed(watchers[0], chunk("task0", 1, "before "), 1.0, live=True)  # before anybody watches
+    book.feed(watchers[0], chunk("task0", 1, "before "), 1.0, live=True, size=100)  # before anybody watches
     book.live = live = LiveTurns(lambda: woken.append(None))
     for number, watcher in enumerate(watchers):
         for part in (1, 2):
-            book.feed(watcher, chunk(f"task{number}", part, f"{part} "), 2.0, live=True)
+            book.feed(watcher, chunk(f"task{number}", part, f"{part} "), 2.0, live=True, size=100)
     assert len(woken) == 1
     first, more = live.changes(2)
     assert ([new.turn.turn_id for new in first], more) == (["t0", "t1"], True)
     assert [(new.changed, new.count, new.text) for new in first] == [([0, 1], 2, "1 2 ")] * 2
     second, more = live.changes(2)
     assert ([new.turn.turn_id for new in second], more) == (["t2"], False)
-    book.feed(watchers[0], chunk("task0", 3, "3"), 3.0, live=True)
+    book.feed(watchers[0], chunk("task0", 3, "3"), 3.0, live=True, size=100)
     assert len(woken) == 2
     book.end(watchers[0], 4.0)
     book.close_all(5.0)
