@@ -57,13 +57,21 @@ class DataPort:
         metrics: Metrics,
         book: TurnBook | ForwardingBook,
         notified: NotifiedTasks,
+        push: Address | None,
+        webhooks: WebhookRegistry | None,
+        *,
         opted_in: OptedInTasks | None = None,
         callers: Callers | None = None,
-        webhooks: WebhookRegistry | None = None,
+        shared: bool = False,
+        on_problems: Callable[[list[str]], None] | None = None,
     ) -> None:
-        """`book` receives what is captured, `notified` the tasks of which notifications may come. `opted_in` and
-        `callers`: those that other processes share. `webhooks` None: they are not relayed.
+        """`book` receives what is captured, `notified` the tasks of which notifications may come. `push`: where they
+        are received, if in this process. `webhooks` None: they are not relayed. `shared`: other processes listen on the
+        same address, and share `opted_in` and `callers`. `on_problems`: see `Ports`.
         """
+        self._push_address = push
+        self._shared = shared
+        self._on_problems = on_problems
         self._opted_in = opted_in
         self._callers = callers
         self._settings = settings
@@ -83,7 +91,7 @@ class DataPort:
         max_age_s = MAX_AGE_S if days is None else min(MAX_AGE_S, days * 86_400)
         self._wire_log = WireLog(max_age_s=max_age_s) if covered else None
         self._server: HttpServer
-        self.ports: Ports
+        self._ports: Ports
         self.grpc_address: str | None = None
         """HOST:PORT where clients connect that speak gRPC, once it is open."""
 
@@ -96,7 +104,10 @@ class DataPort:
         """Keep serving, and ask clients to connect again."""
         self._server.retire()
 
-    def wire(self, turn_id: str, tasks: Sequence[str], began: float, ended: float | None) -> list[dict[str, Any]]:
+    def problems(self) -> list[str]:
+        return self._ports.problems()
+
+    async def wire(self, turn_id: str, tasks: Sequence[str], began: float, ended: float | None) -> list[dict[str, Any]]:
         """The exchanges of a turn in memory (`relay.wire_json`); none where rules cannot be applied to them."""
         log = self._wire_log
         return [] if log is None else [exchange_json(one) for one in log.of_turn(turn_id, tasks, began, ended)]
@@ -112,21 +123,12 @@ class DataPort:
         stack.callback(self._upstream.http.close)
         stack.push_async_callback(self.negotiation.close)
 
-    async def open(
-        self,
-        stack: AsyncExitStack,
-        requests: RequestTelemetry | None,
-        *,
-        push: Address | None,
-        shared: bool = False,
-        on_problems: Callable[[list[str]], None] | None = None,
-    ) -> None:
-        """Listen. `push`: where notifications are received, if in this process. `shared`: other processes listen on
-        the same address. `on_problems`: see `Ports`. Raises ListenError."""
+    async def open(self, stack: AsyncExitStack, requests: RequestTelemetry | None) -> None:
+        """Listen. Raises ListenError."""
         settings, loop = self._settings, asyncio.get_running_loop()
-        self.ports = Ports(stack, on_problems)
+        self._ports = Ports(stack, self._on_problems)
         if self._push is not None:
-            await self._open_push(stack, self._push, push)
+            await self._open_push(stack, self._push)
         self.negotiation.refresh(loop.time())
         stack.callback(loop.create_task(self._expire()).cancel)
         self._files.start()
@@ -145,24 +147,24 @@ class DataPort:
         )
         grpc = None
         if self._grpc is not None:
-            grpc = await self._grpc.open(self.ports, forwarder.context, requests, shared=shared)
+            grpc = await self._grpc.open(self._ports, forwarder.context, requests, shared=self._shared)
             self.grpc_address = grpc.address
             forwarder.context.cards.grpc_port = int(grpc.address.rpartition(":")[2])
         names = HostNames(settings.host_names)
         data: Any = BrowserGuard(forwarder, names) if settings.adds_credentials else forwarder
         if settings.grpc_upstream and not settings.transcode:
             data = NoHttp(settings.upstream, self.grpc_address or "")
-        self._server = await self.ports.open(
-            lambda: self._http_server(data, settings.listen, self._tls, shared=shared), "--listen"
+        self._server = await self._ports.open(
+            lambda: self._http_server(data, settings.listen, self._tls, shared=self._shared), "--listen"
         )
-        stack.callback(self.ports.give_up)
+        stack.callback(self._ports.give_up)
         if grpc is not None:
             forwarder.context.cards.url = reachable(self.url)
             stack.callback(grpc.retire)  # both ports wait for open responses at the same time
 
-    async def _open_push(self, stack: AsyncExitStack, relay: PushRelay, address: Address | None) -> None:
+    async def _open_push(self, stack: AsyncExitStack, relay: PushRelay) -> None:
         """Relay webhooks, and receive the agent's notifications if there is an address for them."""
-        settings = self._settings
+        settings, address = self._settings, self._push_address
         stack.push_async_callback(relay.registry.close)
         stack.callback(asyncio.get_running_loop().create_task(relay.watch()).cancel)
         if address is None:
@@ -172,7 +174,7 @@ class DataPort:
         if relay.retry is not None:
             stack.push_async_callback(relay.retry.close)
             stack.callback(asyncio.get_running_loop().create_task(relay.retry.watch()).cancel)
-        server = await self.ports.open(lambda: self._http_server(listener, address, self._push_tls), "--push-listen")
+        server = await self._ports.open(lambda: self._http_server(listener, address, self._push_tls), "--push-listen")
         logger.info("webhooks: notifications of the agent are received on %s", server.url)
 
     def _keep_notification(self, record: NotificationRecord) -> None:

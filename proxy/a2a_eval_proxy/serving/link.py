@@ -1,8 +1,9 @@
-"""Messages between the main process and a serving process, and turns in them."""
+"""Messages between the main process and a serving process, questions among them, and turns in them."""
 
 from __future__ import annotations
 
 import asyncio
+import itertools
 import struct
 from collections.abc import AsyncIterator
 from contextlib import suppress
@@ -21,6 +22,9 @@ _MAX_UNSENT_BYTES = 64 * 1024 * 1024
 
 _CLOSE_S = 5.0
 
+ASK, _ANSWER = "ask", "answer"
+"""The kinds of messages with a question (`number`, `subject`, `question`), and its answer."""
+
 
 class Link:
     """JSON messages in order over a Unix socket: each an object with its `kind`, after its length in 4 bytes."""
@@ -28,6 +32,8 @@ class Link:
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._reader = reader
         self._writer = writer
+        self._numbers = itertools.count(1)
+        self._asked: dict[int, asyncio.Future[Any]] = {}
 
     @property
     def is_full(self) -> bool:
@@ -41,17 +47,40 @@ class Link:
         message = orjson.dumps({"kind": kind, **content})
         self._writer.write(_LENGTH.pack(len(message)) + message)
 
+    async def ask(self, subject: str, **question: Any) -> Any:
+        """What the other process answers, while `messages` are taken; None where it ends before that."""
+        number = next(self._numbers)
+        self._asked[number] = answer = asyncio.get_running_loop().create_future()
+        self.send(ASK, number=number, subject=subject, question=question)
+        try:
+            return await answer
+        finally:
+            del self._asked[number]
+
+    def answer(self, asked: dict[str, Any], answer: Any) -> None:
+        """Answer a question of the other process, which came as a message."""
+        self.send(_ANSWER, number=asked["number"], answer=answer)
+
     async def messages(self) -> AsyncIterator[dict[str, Any]]:
         """The messages of the other process, until it closes the link or ends."""
-        while True:
-            try:
-                (length,) = _LENGTH.unpack(await self._reader.readexactly(_LENGTH.size))
-                if length > _MAX_MESSAGE_BYTES:
-                    return
-                message = await self._reader.readexactly(length)
-            except (asyncio.IncompleteReadError, OSError):
-                return
-            yield orjson.loads(message)
+        while (message := await self._next()) is not None:
+            if message["kind"] != _ANSWER:
+                yield message
+            elif (asked := self._asked.get(message["number"])) is not None and not asked.done():
+                asked.set_result(message["answer"])
+        for asked in self._asked.values():
+            if not asked.done():
+                asked.set_result(None)
+
+    async def _next(self) -> dict[str, Any] | None:
+        try:
+            (length,) = _LENGTH.unpack(await self._reader.readexactly(_LENGTH.size))
+            if length > _MAX_MESSAGE_BYTES:
+                return None
+            message: dict[str, Any] = orjson.loads(await self._reader.readexactly(length))
+        except (asyncio.IncompleteReadError, OSError):
+            return None
+        return message
 
     async def close(self) -> None:
         """Send what is written, if the other process reads it within `_CLOSE_S`, then close."""

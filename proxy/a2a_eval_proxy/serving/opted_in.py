@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from a2a_tool_capture.recent import RecentKeys
-
-from ..relay.opted_in_tasks import MAX_TASKS, OptedInTasks
+from ..relay.opted_in_tasks import OptedInTasks
 from .link import Link
 
 SHARED = frozenset({"opted_in", "webhooks"})
@@ -15,46 +13,32 @@ SHARED = frozenset({"opted_in", "webhooks"})
 
 
 class SharedOptedInTasks(OptedInTasks):
-    """Those of a serving process, which reports what is new, and learns what others report."""
+    """Those of a serving process, which reports what is new, and learns what others report; or, without a `link`, those
+    of all serving processes, for processes that start later."""
 
-    def __init__(self, link: Link) -> None:
+    def __init__(self, link: Link | None = None) -> None:
         super().__init__()
         self._link = link
 
     def add(self, caller: bytes | None, task_ids: Iterable[str]) -> None:
         new = [task_id for task_id in task_ids if not self.has(caller, task_id)]
         super().add(caller, new)
-        if caller is not None and new:
+        if caller is not None and new and self._link is not None:
             self._link.send("opted_in", pairs=[[caller.hex(), task_id] for task_id in new])
 
     def add_webhook(self, task_ids: Iterable[str]) -> None:
         new = [task_id for task_id in task_ids if not self.has_webhook(task_id)]
         super().add_webhook(new)
-        if new:
+        if new and self._link is not None:
             self._link.send("webhooks", task_ids=new)
-
-    def learn(self, message: dict[str, Any]) -> None:
-        """Take what another process reported."""
-        for caller, task_id in message.get("pairs", ()):
-            super().add(bytes.fromhex(caller), [task_id])
-        super().add_webhook(message.get("task_ids", ()))
-
-
-class OptedInEverywhere:
-    """Those of all serving processes, in the main process: for processes that start later."""
-
-    def __init__(self) -> None:
-        self._pairs = RecentKeys[tuple[str, str]](MAX_TASKS)
-        self._webhooks = RecentKeys[str](MAX_TASKS)
 
     def learn(self, message: dict[str, Any]) -> None:
         """Take what a process reported."""
         for caller, task_id in message.get("pairs", ()):
-            self._pairs.add((caller, task_id))
-        for task_id in message.get("task_ids", ()):
-            self._webhooks.add(task_id)
+            super().add(bytes.fromhex(caller), [task_id])
+        super().add_webhook(message.get("task_ids", ()))
 
-    def send_all(self, link: Link) -> None:
+    def tell(self, link: Link) -> None:
         """Send everything to a process that has started."""
-        link.send("opted_in", pairs=list(self._pairs))
-        link.send("webhooks", task_ids=list(self._webhooks))
+        link.send("opted_in", pairs=[[caller.hex(), task_id] for caller, task_id in self._pairs])
+        link.send("webhooks", task_ids=list(self._with_webhook))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import itertools
 import logging
 import socket
 from collections.abc import Callable, Sequence
@@ -21,8 +20,7 @@ from ..telemetry.counters import Metrics
 from ..turn import Turn
 from .counts import add_counts
 from .link import Link, changes_from_message
-from .opted_in import SHARED, OptedInEverywhere
-from .questions import ANSWER, OPEN_TURNS, WIRE, Questions
+from .opted_in import SHARED, SharedOptedInTasks
 from .replicas import Replicas
 from .reports import ScoringReports
 
@@ -32,6 +30,8 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 _START_S = 30.0
+_ANSWER_S = 5.0
+"""How long a process may take to say what it shows; after that, it is not shown."""
 _EXPIRE_EVERY_S = 0.5
 _STOP_S = 3.0
 
@@ -59,7 +59,6 @@ class _Peer:
         self.problems: list[str] = []
         self.said_bye = False
         self.failure: Exception | None = None
-        self.settled_to = 0
 
 
 class ServingProcesses:
@@ -83,15 +82,13 @@ class ServingProcesses:
         self._in_order: InOrder[tuple[float, Observation]] = InOrder(self._arrived)
         self._links_to_come = links
         self._peers: set[_Peer] = set()
-        self._opted_in = OptedInEverywhere()
-        self._questions = Questions()
+        self._opted_in = SharedOptedInTasks()
         self._changed = asyncio.Condition()
         self._failure: Exception | None = None
         self._started = False
         self._stopping = False
         self._serving: set[asyncio.Task[None]] = set()
         self._live = False
-        self._numbers = itertools.count(1)
 
     def problems(self) -> list[str]:
         ready = sum(peer.ready for peer in self._peers)
@@ -131,25 +128,25 @@ class ServingProcesses:
             peer.link.send("retire")
 
     async def wire(self, turn_id: str, tasks: Sequence[str], began: float, ended: float | None) -> list[dict[str, Any]]:
-        question = {"turn_id": turn_id, "tasks": list(tasks), "began": began, "ended": ended}
-        return await self._questions.ask(self._links(), WIRE, **question)
+        return await self._ask("wire", turn_id=turn_id, tasks=list(tasks), began=began, ended=ended)
 
     async def latest_open(self, most: int, turn_id: str | None = None) -> list[Turn]:
-        items = await self._questions.ask(self._links(), OPEN_TURNS, most=most, turn_id=turn_id)
+        items = await self._ask("latest_open", most=most, turn_id=turn_id)
         return [*self._reports.capture.book.latest_open(most, turn_id), *map(turn_from_message, items)]
 
-    def _links(self) -> list[Link]:
-        return [peer.link for peer in self._peers]
+    async def _ask(self, subject: str, **question: Any) -> list[dict[str, Any]]:
+        """The items of all answers that come in time."""
+        loop = asyncio.get_running_loop()
+        asked = [loop.create_task(peer.link.ask(subject, **question)) for peer in self._peers]
+        answered, late = await asyncio.wait(asked, timeout=_ANSWER_S) if asked else (set(), set())
+        for one in late:
+            one.cancel()
+        return [item for one in answered for item in one.result() or ()]
 
     async def settled(self) -> None:
-        number = next(self._numbers)
-        asked = set(self._peers)
-        for peer in asked:
-            peer.link.send("settle", number=number)
-        await self._until(lambda: all(peer.settled_to >= number for peer in asked & self._peers))
+        await asyncio.gather(*(peer.link.ask("settled") for peer in self._peers))
         while self._in_order.waiting:  # noqa: ASYNC110  # for at most `_MAX_WAIT_S`
             await asyncio.sleep(_EXPIRE_EVERY_S / 10)
-
         if self._replicas is not None:
             await self._replicas.settled()
 
@@ -203,7 +200,7 @@ class ServingProcesses:
         link = Link(*await asyncio.open_unix_connection(sock=connection))
         peer = _Peer(link)
         self._peers.add(peer)
-        self._opted_in.send_all(link)
+        self._opted_in.tell(link)
         if self._live:
             link.send("watch", live=True)
         if self._stopping:
@@ -213,11 +210,9 @@ class ServingProcesses:
                 self._opted_in.learn(message)
                 for other in self._peers - {peer}:
                     other.link.send(**message)
-            if message["kind"] == ANSWER:
-                self._questions.answered(message)
             self._take(peer, message)
             self._failure = self._failure or peer.failure
-            if message["kind"] in ("ready", "problems", "settled", "failed"):
+            if message["kind"] in ("ready", "problems", "failed"):
                 await self._notify()
         self._peers.discard(peer)
         if peer.failure is not None and self._started:
@@ -263,8 +258,6 @@ class ServingProcesses:
                 (reports.notified.add if message["expected"] else reports.notified.discard)(message["task_id"])
             case "counts":
                 add_counts(self._metrics, message)
-            case "settled":
-                peer.settled_to = message["number"]
             case "hello":
                 peer.pid, peer.source = message["pid"], message["source"]
                 self._in_order.join(peer.source)

@@ -73,7 +73,7 @@ class _Announcements:
         self.closed = reports.closed_elsewhere
 
 
-class LocalServing:
+class LocalServing(DataPort):
     """The data port in the process that stores and scores."""
 
     def __init__(
@@ -86,48 +86,27 @@ class LocalServing:
         replicas: Replicas | None,
     ) -> None:
         """`webhooks` None: they are not relayed. `replicas` None: no other proxy sees the same tasks."""
-        self._settings = settings
         self._replicas = replicas
         self._captures = [reports.capture]
-        self._book: TurnBook | ForwardingBook = reports.capture.book
+        book: TurnBook | ForwardingBook = reports.capture.book
         if replicas is not None:
             own = TurnCapture(settings, metrics, _Announcements(reports))
             self._captures.append(own)
-            self._book = ForwardingBook(own.book, replicas.take, replicas.proxy)
-        self._port = DataPort(settings, files, metrics, self._book, reports.notified, webhooks=webhooks)
-
-    @property
-    def url(self) -> str:
-        return self._port.url
-
-    @property
-    def grpc_address(self) -> str | None:
-        return self._port.grpc_address
+            book = ForwardingBook(own.book, replicas.take, replicas.proxy)
+        super().__init__(settings, files, metrics, book, reports.notified, settings.push_listen, webhooks)
 
     def watch(self, live: bool) -> None:
         for capture in self._captures:
             capture.live.watch(live)
 
-    def problems(self) -> list[str]:
-        return self._port.ports.problems()
-
-    def prepare(self, stack: AsyncExitStack) -> None:
-        self._port.prepare(stack)
-
     async def open(self, stack: AsyncExitStack, requests: RequestTelemetry | None) -> None:
         if self._replicas is not None:
             await self._replicas.start()
             stack.callback(asyncio.get_running_loop().create_task(self._replicas.run()).cancel)
-        await self._port.open(stack, requests, push=self._settings.push_listen)
-
-    def retire(self) -> None:
-        self._port.retire()
+        await super().open(stack, requests)
 
     async def latest_open(self, most: int, turn_id: str | None = None) -> list[Turn]:
         return [turn for capture in self._captures for turn in capture.book.latest_open(most, turn_id)]
-
-    async def wire(self, turn_id: str, tasks: Sequence[str], began: float, ended: float | None) -> list[dict[str, Any]]:
-        return self._port.wire(turn_id, tasks, began, ended)
 
     async def settled(self) -> None:
         if self._replicas is not None:

@@ -29,9 +29,8 @@ from ..telemetry.start import start_telemetry
 from ..turn import Turn
 from .counts import take_counts
 from .data_port import DataPort
-from .link import Link, changes_to_message
+from .link import ASK, Link, changes_to_message
 from .opted_in import SHARED, SharedOptedInTasks
-from .questions import ANSWER, ASK, WIRE
 from .turn_capture import TurnCapture
 
 _COUNT_EVERY_S = 1.0
@@ -102,7 +101,6 @@ class ServingProcess:
     def __init__(self, settings: Settings, link: Link, caller_key: bytes, push: socket.socket | None) -> None:
         """`push`: where this process receives notifications; None where another one does."""
         self._settings = settings
-        self._push = push
         self._link = link
         self._files = FileWatch()
         self._metrics = Metrics()
@@ -125,10 +123,20 @@ class ServingProcess:
         self._book = ForwardingBook(self._capture.book, reports.observed, secrets.token_hex(6))
         notified = _ForwardedNotifiedTasks(link)
         self._port = DataPort(
-            share, self._files, self._metrics, self._book, notified, self._opted_in, Callers(caller_key), webhooks
+            share,
+            self._files,
+            self._metrics,
+            self._book,
+            notified,
+            push,
+            webhooks,
+            opted_in=self._opted_in,
+            callers=Callers(caller_key),
+            shared=True,
+            on_problems=lambda problems: link.send("problems", problems=problems),
         )
         self._stop = asyncio.Event()
-        self._settling: set[asyncio.Task[None]] = set()
+        self._answering: set[asyncio.Task[None]] = set()
 
     async def run(self) -> None:
         """Open the data port and serve. An error of the start is reported to the main process, which ends with it."""
@@ -162,13 +170,7 @@ class ServingProcess:
         telemetry = start_telemetry(settings.upstream, (), privacy.text if privacy.changes_turns else None)
         if telemetry is not None:
             stack.push_async_callback(telemetry.close)
-        await self._port.open(
-            stack,
-            telemetry.requests if telemetry is not None else None,
-            push=self._push,
-            shared=True,
-            on_problems=lambda problems: self._link.send("problems", problems=problems),
-        )
+        await self._port.open(stack, telemetry.requests if telemetry is not None else None)
 
     async def _obey(self) -> None:
         """Take the messages of the main process."""
@@ -178,13 +180,10 @@ class ServingProcess:
                     self._link.send("mark", at=CLOCK.steady(CLOCK.now()))
                 case kind if kind in SHARED:
                     self._opted_in.learn(message)
-                case "settle":
-                    task = asyncio.get_running_loop().create_task(self._settle(message["number"]))
-                    self._settling.add(task)
-                    task.add_done_callback(self._settling.discard)
                 case kind if kind == ASK:
-                    items = self._answer(message["subject"], message["question"])
-                    self._link.send(ANSWER, number=message["number"], items=items)
+                    task = asyncio.get_running_loop().create_task(self._answer(message))
+                    self._answering.add(task)
+                    task.add_done_callback(self._answering.discard)
                 case "watch":
                     self._capture.live.watch(message["live"])
                 case "retire":
@@ -193,14 +192,17 @@ class ServingProcess:
                     self._stop.set()
         self._stop.set()  # the main process has ended
 
-    def _answer(self, subject: str, question: dict[str, Any]) -> list[dict[str, Any]]:
-        if subject == WIRE:
-            return self._port.wire(**question)
-        return [turn_to_message(turn) for turn in self._capture.book.latest_open(**question)]
-
-    async def _settle(self, number: int) -> None:
-        await self._capture.answered_closed()
-        self._link.send("settled", number=number)
+    async def _answer(self, asked: dict[str, Any]) -> None:
+        """Answer a question, whose subject is a method of `Serving`."""
+        answer: list[dict[str, Any]] = []
+        match asked["subject"]:
+            case "wire":
+                answer = await self._port.wire(**asked["question"])
+            case "latest_open":
+                answer = [turn_to_message(turn) for turn in self._capture.book.latest_open(**asked["question"])]
+            case "settled":
+                await self._capture.answered_closed()
+        self._link.answer(asked, answer)
 
     async def _send_counts(self) -> None:
         while True:

@@ -73,3 +73,19 @@ async def test_a_process_that_is_far_behind_with_reading_is_noticed() -> None:
             sender.send("turn", text="x" * 1_000_000)
         assert sender.is_full
         other.close()
+
+
+async def test_questions_are_answered_each_as_asked_and_not_at_all_by_a_process_that_ends() -> None:
+    one, other = socket.socketpair()
+    asking = Link(*await asyncio.open_unix_connection(sock=one))
+    asked = Link(*await asyncio.open_unix_connection(sock=other))
+    taking = asyncio.create_task(anext(asking.messages(), None))
+    questions = [asyncio.create_task(asking.ask("double", number=number)) for number in range(3)]
+    messages = asked.messages()
+    first, _, last = [await anext(messages) for _ in range(3)]
+    for question in (last, first):
+        asked.answer(question, 2 * question["question"]["number"])
+    await asked.close()
+    assert await asyncio.gather(*questions) == [0, None, 4]
+    assert await taking is None
+    await asking.close()
