@@ -9,7 +9,7 @@ from typing import Any
 from .models import ToolCall
 
 _CONTAINERS = {dict, list}
-CALL_BYTES = 600
+_CALL_BYTES = 600
 """Of a call without its arguments and texts: about what CPython takes."""
 
 
@@ -34,5 +34,5 @@ def calls_bytes(calls: Iterable[ToolCall]) -> int:
     size = 0
     for call in calls:
         texts = call.id, call.name, call.result, call.error
-        size += CALL_BYTES + value_bytes(call.arguments) + sum(map(getsizeof, texts))
+        size += _CALL_BYTES + value_bytes(call.arguments) + sum(map(getsizeof, texts))
     return size

@@ -86,10 +86,6 @@ class Continuity:
         else:
             self._start(self._ask(task_id))
 
-    def outlives(self, turn: Turn) -> bool:
-        """Keep a copy of an open turn in the store; whether it takes it."""
-        return self._pipeline.keep_open(turn)
-
     def found_late(self, task_id: str, finding: Finding) -> None:
         """Add a finding to the last turn of a task that is not open in this process."""
         if len(self._asking) < _MOST_QUESTIONS:

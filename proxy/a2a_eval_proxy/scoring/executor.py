@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Sequence
+from collections.abc import Awaitable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 from a2a_tool_capture import Finding, Severity
 
@@ -22,6 +22,8 @@ from .scorer import Results, Scorer, TurnJson
 from .turn_memory import memory_of
 
 logger = logging.getLogger(__name__)
+
+T = TypeVar("T")
 
 _FIRST_S = 0.05
 """Time for scoring turns of a batch before they are stored; the rest of them are stored first."""
@@ -130,33 +132,26 @@ class ThreadExecutor:
         self._runner = asyncio.Runner()
 
     async def score(self, work: Work) -> Outcome:
-        is_async = any(self._scorer.evaluators(job.turn.case_id).is_async for job, _, _ in work)
-        run = self._await_results if is_async else self._compute
-        return await asyncio.get_running_loop().run_in_executor(self._executor, run, work)
+        return await asyncio.get_running_loop().run_in_executor(self._executor, self._score, work)
 
     async def score_conversations(self, conversations: Sequence[Sequence[TurnJson]]) -> list[Results | None]:
-        async def score_all() -> list[Results | None]:
-            return await asyncio.gather(*map(self._scorer.score_conversation, conversations))
-
-        return await asyncio.get_running_loop().run_in_executor(self._executor, lambda: self._runner.run(score_all()))
+        return await asyncio.get_running_loop().run_in_executor(
+            self._executor, lambda: self._runner.run(gathered(map(self._scorer.score_conversation, conversations)))
+        )
 
     def close(self) -> None:
         self._executor.submit(self._runner.close)
         self._executor.shutdown(wait=True)
 
-    def _compute(self, work: Work) -> Outcome:
-        turns = [(self._merged(job, evidence), job.earlier) for job, evidence, _ in work]
-        return [(turn, self._privacy.stored_results(self._scorer.score_now(turn, earlier))) for turn, earlier in turns]
-
-    def _await_results(self, work: Work) -> Outcome:
-        async def score_all() -> Outcome:
-            turns = [self._merged(job, evidence) for job, evidence, _ in work]
-            results = await asyncio.gather(
-                *(self._scorer.score(turn, job.earlier, past) for turn, (job, _, past) in zip(turns, work, strict=True))
-            )
-            return list(zip(turns, map(self._privacy.stored_results, results), strict=True))
-
-        return self._runner.run(score_all())
+    def _score(self, work: Work) -> Outcome:
+        scorer = self._scorer
+        turns = [self._merged(job, evidence) for job, evidence, _ in work]
+        given = [(turn, job.earlier, past) for turn, (job, _, past) in zip(turns, work, strict=True)]
+        if any(scorer.evaluators(turn.case_id).is_async for turn in turns):
+            results = self._runner.run(gathered(scorer.score(*one) for one in given))
+        else:
+            results = [scorer.score_now(turn, earlier) for turn, earlier, _ in given]
+        return list(zip(turns, map(self._privacy.stored_results, results), strict=True))
 
     def _merged(self, job: Job, evidence: Evidence | None) -> Turn:
         """Calls are compared with traces as captured: two that are masked may look the same."""
@@ -164,6 +159,11 @@ class ThreadExecutor:
         if merged is job.turn:
             return job.redacted
         return self._privacy.redacted(merged)
+
+
+async def gathered(results: Iterable[Awaitable[T]]) -> list[T]:
+    """The results, which are awaited side by side."""
+    return await asyncio.gather(*results)
 
 
 def _merged(job: Job, evidence: Evidence) -> Turn:

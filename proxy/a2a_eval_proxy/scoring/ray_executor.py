@@ -21,7 +21,7 @@ from ..settings.store_url import file_path, is_postgres
 from ..store import judge_cache_at
 from ..turn import Turn
 from .case_book import CaseBook
-from .executor import ExecutorLostError, Outcome, Work
+from .executor import ExecutorLostError, Outcome, Work, gathered
 from .scorer import Results, Scorer, TurnJson
 
 T = TypeVar("T")
@@ -127,11 +127,7 @@ def _one_line(error: Exception) -> str:
 def _score_turns(evaluators: list[Any], turns: Sequence[tuple[Turn, int, Sequence[TurnJson]]]) -> list[Results]:
     """The results for each turn, given with its earlier turns as `Scorer.score` wants them."""
     scorer, runner = _evaluators(evaluators[0])
-
-    async def score_all() -> list[Results]:
-        return await asyncio.gather(*(scorer.score(*turn) for turn in turns))
-
-    return runner.run(score_all())
+    return runner.run(gathered(scorer.score(*turn) for turn in turns))
 
 
 def _score_conversation(evaluators: list[Any], turns: Sequence[TurnJson]) -> Results | None:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from a2a_tool_capture.footprint import CALL_BYTES, value_bytes
+from a2a_tool_capture.footprint import calls_bytes, texts_bytes
 
 from ..turn import Turn
 
@@ -13,11 +11,6 @@ _TURN_BYTES, _FINDING_BYTES = 2_000, 400
 
 
 def memory_of(turn: Turn) -> int:
-    """Bytes, about. A text with one emoji takes four bytes for each of its characters."""
-    calls, findings = turn.tool_calls, turn.findings
-    inner: list[Any] = [turn.user_text, turn.response_text]
-    for call in calls:
-        inner += call.id, call.name, call.arguments, call.result, call.error
-    if findings:
-        inner += [finding.message for finding in findings]
-    return _TURN_BYTES + CALL_BYTES * len(calls) + _FINDING_BYTES * len(findings) + value_bytes(inner)
+    """Bytes, about."""
+    texts = [turn.user_text, turn.response_text, *(finding.message for finding in turn.findings)]
+    return _TURN_BYTES + _FINDING_BYTES * len(turn.findings) + calls_bytes(turn.tool_calls) + texts_bytes(texts)

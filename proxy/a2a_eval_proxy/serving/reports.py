@@ -49,7 +49,6 @@ class ScoringReports:
         self._listeners = listeners
         self._pipeline = pipeline
         self._visibility = visibility
-        self._keeps_open_turns = keeps_open_turns
         self._announced: dict[str, Turn] = {}
         self.notified = NotifiedTasks()
         self.continuity = Continuity(
@@ -65,7 +64,7 @@ class ScoringReports:
             settings,
             metrics,
             self,
-            on_outliving=self._outlives,
+            on_outliving=pipeline.keep_open if keeps_open_turns else lambda turn: False,
             look_up=self.continuity.look_up,
             on_late=self.continuity.found_late,
             notified=self.notified,
@@ -117,9 +116,6 @@ class ScoringReports:
         self._listeners.ended(turn)
         self._visibility.judge(turn)
         self._pipeline.take(turn)
-
-    def _outlives(self, turn: Turn) -> bool:
-        return self._keeps_open_turns and self.continuity.outlives(turn)
 
     # ── turns that serving processes fold themselves ────────────────────────────────────────────────────
 
