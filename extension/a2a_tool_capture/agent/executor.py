@@ -276,8 +276,7 @@ class _Delivery:
         self._number(artifact.artifact_id)
         if URI not in sdk_compat.entries(artifact, "extensions"):
             self._unlisted.add(artifact.artifact_id)
-        elif METADATA_KEY in sdk_compat.metadata_keys(artifact):
-            entries = sdk_compat.metadata_of(artifact)[METADATA_KEY]
+        elif (entries := sdk_compat.metadata_of(artifact).get(METADATA_KEY)) is not None:
             self._earlier[artifact.artifact_id] = entries if isinstance(entries, list) else []
             self._sent[artifact.artifact_id] = self._earlier[artifact.artifact_id]
 

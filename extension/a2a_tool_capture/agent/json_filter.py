@@ -45,11 +45,12 @@ def without_calls(payload: Any) -> Any:
             continue
         if not isinstance(value, dict):
             continue
-        if places.exists_for_calls(value.get("artifact")):
+        ends = value.get("append") and value.get("lastChunk")  # marks the client's artifact as complete
+        if not ends and places.exists_for_calls(value.get("artifact")):
             return None
-        artifacts = value.get("artifacts")
-        if isinstance(artifacts, list):
-            value["artifacts"] = [artifact for artifact in artifacts if not places.exists_for_calls(artifact)]
+        for key in ("artifacts", "history"):
+            if isinstance(value.get(key), list):
+                value[key] = [entry for entry in value[key] if not places.exists_for_calls(entry)]
         metadata, extensions = value.get("metadata"), value.get("extensions")
         if isinstance(metadata, dict) and any(map(is_capture_uri, metadata)):
             kept = {key: item for key, item in metadata.items() if not is_capture_uri(key)}

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any, TypeVar
 
 from a2a.types import Artifact, Part, Task, TaskState
 
-from .. import places
 from ..wire import normalize_state
 
 M = TypeVar("M")
@@ -50,24 +48,6 @@ def set_entries(message: Any, field: str, wanted: list[Any]) -> None:
     getattr(message, field).extend(kept)
 
 
-def holders(message: Any) -> Iterator[Any]:
-    """A message of the SDK and every object in it that may have metadata or extensions, as listed in `places`."""
-    message = getattr(message, "root", message)  # parts of 0.3
-    yield message
-    fields = type(message).model_fields if LEGACY else message.DESCRIPTOR.fields_by_name
-    for name in fields:
-        if name not in places.HOLDERS:
-            continue
-        value = getattr(message, name)
-        if isinstance(value, str):
-            continue
-        if isinstance(value, list) or (not LEGACY and not hasattr(value, "HasField")):
-            for item in value or ():
-                yield from holders(item)
-        elif value is not None and (LEGACY or message.HasField(name)):
-            yield from holders(value)
-
-
 def as_json(message: Any) -> Any:
     """A message of the SDK as JSON values."""
     if LEGACY:
@@ -77,15 +57,28 @@ def as_json(message: Any) -> Any:
     return MessageToDict(message)
 
 
+def from_json(kind: type[M], content: Any) -> M:
+    """The message of the SDK of which `content` is `as_json`."""
+    message: M
+    if LEGACY:
+        message = kind.model_validate(content)  # type: ignore[attr-defined]  # depends on the installed SDK
+    else:
+        from google.protobuf.json_format import ParseDict
+
+        message = ParseDict(content, kind())
+    return message
+
+
+def contains_text(message: Any, text: str) -> bool:
+    """Whether `text` (ASCII) is anywhere in a message of the SDK."""
+    content = message.model_dump_json().encode() if LEGACY else message.SerializeToString()
+    return text.encode("ascii") in content
+
+
 def metadata_of(artifact: Artifact) -> dict[str, Any]:
     """The metadata of an artifact as plain values; a copy with a2a-sdk 1.x."""
     plain: dict[str, Any] = (artifact.metadata or {}) if LEGACY else as_json(artifact.metadata)
     return plain
-
-
-def metadata_keys(holder: Any) -> list[str]:
-    """The metadata keys of an object, without converting the values; [] without metadata."""
-    return list(getattr(holder, "metadata", None) or ())
 
 
 def set_metadata(artifact: Artifact, key: str, value: Any) -> None:
@@ -94,17 +87,6 @@ def set_metadata(artifact: Artifact, key: str, value: Any) -> None:
         artifact.metadata = {**(artifact.metadata or {}), key: value}
     else:
         artifact.metadata.update({key: value})
-
-
-def drop_metadata(holder: Any, keys: list[str]) -> None:
-    """Remove keys from the metadata, and the metadata itself if nothing remains."""
-    for key in keys:
-        del holder.metadata[key]
-    if keys and not holder.metadata:
-        if LEGACY:
-            holder.metadata = None
-        else:
-            holder.ClearField("metadata")
 
 
 def text_part(text: str) -> Part:
