@@ -13,6 +13,7 @@ from a2a_tool_capture.recent import Recent
 
 from ..protocol.operations import decode_json
 from ..turn import Turn
+from .ordering import InOrder
 from .records import TaskWatcher
 from .turn_book import TurnBook
 
@@ -26,11 +27,12 @@ Observation = dict[str, Any]
 `finding` (`finding`)."""
 
 
-class ObservedTurns:
-    """Passes observations on to a turn book, in the order in which they come."""
+class ObservedTurns(InOrder[Observation]):
+    """Passes what several processes observe on to a turn book, in the order of its times."""
 
     def __init__(self, book: TurnBook, to_now: Callable[[float], float] = lambda at: at) -> None:
         """`to_now` makes a time of this process's clock of the `at` of an observation."""
+        super().__init__(self.take)
         self._book = book
         self._to_now = to_now
         self._watchers: Recent[str, TaskWatcher] = Recent(_MAX_WATCHERS)

@@ -52,10 +52,7 @@ class InOrder(Generic[Item]):
             self._marks[source] = max(self._marks[source], at)
             self._go_on()
 
-    def release_until(self, at: float) -> None:
-        """Release everything up to this time, whoever is behind."""
-        while self._waiting and self._waiting[0][0] <= at:
-            self._release(heapq.heappop(self._waiting)[2])
-
     def _go_on(self) -> None:
-        self.release_until(min(self._marks.values(), default=float("inf")))
+        until = min(self._marks.values(), default=float("inf"))
+        while self._waiting and self._waiting[0][0] <= until:
+            self._release(heapq.heappop(self._waiting)[2])

@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from a2a_tool_capture import Finding, Severity
 
-from ..capture.observations import Observation, ObservedTurns, decoded, turn_from_message
-from ..capture.ordering import InOrder
+from ..capture.observations import ObservedTurns, decoded, turn_from_message
 from ..clock import CLOCK
 from ..errors import BAD_INPUT, ConfigError, ListenError
 from ..settings import Settings
@@ -77,9 +76,8 @@ class ServingProcesses:
         self._settings = settings
         self._metrics = metrics
         self._reports = reports
-        self._observed = ObservedTurns(reports.capture.book, CLOCK.of_steady)
         self._replicas = replicas
-        self._in_order: InOrder[tuple[float, Observation]] = InOrder(self._arrived)
+        self._observed = replicas or ObservedTurns(reports.capture.book, CLOCK.of_steady)
         self._links_to_come = links
         self._peers: set[_Peer] = set()
         self._opted_in = SharedOptedInTasks()
@@ -145,17 +143,10 @@ class ServingProcesses:
 
     async def settled(self) -> None:
         await asyncio.gather(*(peer.link.ask("settled") for peer in self._peers))
-        while self._in_order.waiting:  # noqa: ASYNC110  # for at most `_MAX_WAIT_S`
+        while self._observed.waiting:  # noqa: ASYNC110  # for at most `_MAX_WAIT_S`
             await asyncio.sleep(_EXPIRE_EVERY_S / 10)
         if self._replicas is not None:
             await self._replicas.settled()
-
-    def _arrived(self, one: tuple[float, Observation]) -> None:
-        at, observation = one
-        if self._replicas is None:
-            self._observed.take(observation)
-        else:
-            self._replicas.take(CLOCK.of_steady(at), {**observation, "at": CLOCK.of_steady(observation["at"])})
 
     async def close(self) -> None:
         if self._replicas is not None:
@@ -166,7 +157,9 @@ class ServingProcesses:
         while True:
             await asyncio.sleep(_EXPIRE_EVERY_S)
             CLOCK.align(busy=bool(self._reports.open_turns))
-            self._in_order.release_until(CLOCK.steady(CLOCK.now()) - _MAX_WAIT_S)
+            for peer in self._peers:
+                self._observed.mark(peer.source, CLOCK.steady(CLOCK.now()) - _MAX_WAIT_S)
+            self._ask_for_marks()
             book.expire(CLOCK.now())
 
     async def _until(self, condition: Callable[[], bool]) -> None:
@@ -183,7 +176,8 @@ class ServingProcesses:
                 await self._until(lambda: not self._peers)
         except TimeoutError:
             logger.error("%d serving process(es) did not stop in time", len(self._peers))
-        self._in_order.release_until(float("inf"))
+        for peer in self._peers:
+            self._observed.leave(peer.source)
 
     def _accept(self) -> None:
         """Take the connection to a new serving process from the supervisor."""
@@ -219,7 +213,7 @@ class ServingProcesses:
             logger.error("the serving process %d cannot serve: %s", peer.pid, peer.failure)
         elif peer.failure is None and not peer.said_bye:
             logger.error("the serving process %d ended unexpectedly; its open turns are incomplete", peer.pid)
-        self._in_order.leave(peer.source)
+        self._observed.leave(peer.source)
         self._reports.process_ended(peer.own, CLOCK.now())
         if peer.source:
             self._observed.source_ended(peer.source, CLOCK.now(), _PROCESS_ENDED)
@@ -234,12 +228,12 @@ class ServingProcesses:
                 observation = decoded(message["observation"].encode())
                 if observation["kind"] == "sent":
                     peer.own.discard(observation["turn"]["turn_id"])
-                self._in_order.mark(peer.source, message["at"])
-                self._in_order.put(message["at"], (message["at"], observation))
+                self._observed.mark(peer.source, message["at"])
+                self._observed.put(message["at"], observation)
                 self._ask_for_marks()
             case "mark":
                 peer.asked = False
-                self._in_order.mark(peer.source, message["at"])
+                self._observed.mark(peer.source, message["at"])
                 self._ask_for_marks()
             case "opened":
                 turn = turn_from_message(message["turn"])
@@ -260,7 +254,7 @@ class ServingProcesses:
                 add_counts(self._metrics, message)
             case "hello":
                 peer.pid, peer.source = message["pid"], message["source"]
-                self._in_order.join(peer.source)
+                self._observed.join(peer.source)
             case "ready":
                 peer.ready = True
             case "problems":
@@ -273,7 +267,7 @@ class ServingProcesses:
 
     def _ask_for_marks(self) -> None:
         """Have the processes that the next observation waits for say how far they have reported."""
-        behind = self._in_order.behind()
+        behind = self._observed.behind()
         for peer in self._peers:
             if peer.source in behind and not peer.asked:
                 peer.asked = True

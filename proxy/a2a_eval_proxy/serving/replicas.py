@@ -9,7 +9,6 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from ..capture.observations import Observation, ObservedTurns, decoded, encoded
-from ..capture.ordering import InOrder
 from ..clock import CLOCK
 from ..store import StoreError
 from ..store.shared_tasks import SharedTasks, task_key
@@ -49,22 +48,21 @@ class _Task:
     waiting: list[tuple[float, Observation]] | None = None
 
 
-class Replicas:
+class Replicas(ObservedTurns):
     """Takes what is observed here, and what other proxies have observed of the tasks that this one owns.
 
-    Belongs to one event loop. Times inside are the database's, as far as it was reached.
+    Belongs to one event loop. Times are those of the steady clock here, and the database's in the store.
     """
 
     def __init__(self, table: SharedTasks, reports: ScoringReports, agent: str) -> None:
+        super().__init__(reports.capture.book, CLOCK.of_steady)
+        self.join(_OTHERS)
         self.proxy = secrets.token_hex(8)
         self._table = table
         self._reports = reports
         self._agent = agent
         self._ahead_s = CLOCK.of_steady(0.0)
         """What the database's clock is ahead of the steady clock, as estimated from its answers (Cristian 1989)."""
-        observed = ObservedTurns(reports.capture.book, lambda at: CLOCK.of_steady(at - self._ahead_s))
-        self._in_order: InOrder[Observation] = InOrder(observed.take)
-        self._in_order.join(_OTHERS)
         self._tasks: dict[str, _Task] = {}
         """By key."""
         self._unsent: list[tuple[str, float, str]] = []
@@ -76,10 +74,13 @@ class Replicas:
         self._beat_at = self._swept_at = self._released_at = 0.0
         self._trouble = ProblemLog(logger, "the store could not be asked which proxy owns a task {count} time(s)")
 
-    def take(self, at: float, observation: Observation) -> None:
-        """Take what was observed here at the time `at` of this process's clock. Neither waits nor raises."""
-        key, now = task_key(self._agent, observation["task"]), self._now()
-        at, observation = self._of(at), {**observation, "at": self._of(observation["at"])}
+    def observed(self, at: float, observation: Observation) -> None:
+        """Take what was observed in this process, with times of its clock."""
+        self.put(CLOCK.steady(at), {**observation, "at": CLOCK.steady(observation["at"])})
+
+    def put(self, at: float, observation: Observation) -> None:
+        """Take what was observed here. Neither waits nor raises."""
+        key, now = task_key(self._agent, observation["task"]), _now()
         task = self._tasks.get(key)
         if task is None:
             task = self._tasks[key] = _Task(now, now, waiting=[])
@@ -91,11 +92,11 @@ class Replicas:
 
     def _pass_on(self, key: str, task: _Task, at: float, observation: Observation) -> None:
         if task.owner == self.proxy:
-            self._in_order.put(at, observation)
+            super().put(at, observation)
             return
         if observation["kind"] == "sent":
             self._reports.lost(observation["turn"]["turn_id"])  # it is the owner's now
-        content = encoded(observation).decode()
+        content = encoded({**observation, "at": observation["at"] + self._ahead_s}).decode()
         if self._unsent_bytes < _MAX_UNSENT_BYTES or observation["kind"] != "event":
             self._unsent_bytes += len(content)
             self._unsent.append((key, at, content))
@@ -103,7 +104,7 @@ class Replicas:
     async def settled(self) -> None:
         """Returns when what was observed here has been left for the owners of its tasks, and what other proxies have
         observed so far of tasks of this one is in its turns."""
-        until = self._now()
+        until = _now()
         while self._unsent or self._unowned() or self._reported_until < until:  # noqa: ASYNC110  # `run` works on it
             await asyncio.sleep(_PAUSE_S)
 
@@ -112,32 +113,32 @@ class Replicas:
         with suppress(StoreError, TimeoutError):
             async with asyncio.timeout(_CLOSE_S):
                 for _ in range(_COMPARISONS):
-                    await self._beat(self._now())
+                    await self._beat(_now())
 
     async def run(self) -> None:
         """Exchange observations with other proxies. Ends by being cancelled."""
         while True:
-            busy = self._unsent or self._in_order.waiting or self._unowned()
+            busy = self._unsent or self.waiting or self._unowned()
             await asyncio.sleep(_PAUSE_S if busy else _IDLE_S)
-            await self._go_on()
-            self._reported_until = max(self._reported_until, self._now() - MAX_WAIT_S)
-            self._in_order.release_until(self._reported_until)
+            await self._exchange()
+            self._reported_until = max(self._reported_until, _now() - MAX_WAIT_S)
+            self.mark(_OTHERS, self._reported_until)
             self._reports.capture.book.expire(CLOCK.now())
 
     async def close(self) -> None:
         """Send what is not sent; the tasks of this proxy may have other owners from now on."""
         with suppress(StoreError, TimeoutError):
             async with asyncio.timeout(_CLOSE_S):
-                await self._go_on()
+                await self._exchange()
                 await self._table.leave(self.proxy)
         for key in self._unowned():
             self._own(key, self.proxy)
-        self._in_order.leave(_OTHERS)
+        self.leave(_OTHERS)
         self._reported_until = float("inf")
         self._trouble.close()
 
-    async def _go_on(self) -> None:
-        now = self._now()
+    async def _exchange(self) -> None:
+        now = _now()
         try:
             if unowned := self._unowned():
                 async with asyncio.timeout(_PATIENCE_S):
@@ -146,13 +147,14 @@ class Replicas:
                     self._own(key, owner)
             if self._unsent:
                 sent = len(self._unsent)
-                await self._table.send(self._unsent[:sent])
+                await self._table.send([(key, at + self._ahead_s, one) for key, at, one in self._unsent[:sent]])
                 self._unsent_bytes -= sum(len(content) for _, _, content in self._unsent[:sent])
                 del self._unsent[:sent]
             reported_until = await self._beat(now)
             for at, content in await self._table.receive(self.proxy):
-                self._in_order.put(at, decoded(content.encode()))
-            self._in_order.mark(_OTHERS, reported_until)
+                one = decoded(content.encode())
+                super().put(at - self._ahead_s, {**one, "at": one["at"] - self._ahead_s})
+            self.mark(_OTHERS, reported_until)
             self._reported_until = reported_until
             if now - self._swept_at > _SWEEP_EVERY_S:
                 self._swept_at = now
@@ -169,24 +171,16 @@ class Replicas:
     async def _beat(self, now: float) -> float:
         """Say that this proxy is alive, and has sent what it observed; returns until when all have."""
         stalled = self._beat_at and now - self._beat_at > _LEASE_S
-        began, reported = CLOCK.steady(CLOCK.now()), now - _UNDER_WAY_S
+        began, reported = _now(), now - _UNDER_WAY_S
         if self._unsent or self._unowned():  # came meanwhile
             reported = min(reported, *(at for _, at, _ in self._unsent), *self._waiting_since())
-        at, others = await self._table.beat(self.proxy, _LEASE_S, reported)
-        self._beat_at, took_s = now, CLOCK.steady(CLOCK.now()) - began
+        at, others = await self._table.beat(self.proxy, _LEASE_S, reported + self._ahead_s)
+        self._beat_at, took_s = now, _now() - began
         if took_s < self._took_s or now - self._compared_at > _COMPARE_EVERY_S:  # the quickest answer is the exactest
             self._ahead_s, self._took_s, self._compared_at = at - began - took_s / 2, took_s, now
         if stalled:  # another proxy may own them now
             self._tasks = {key: task for key, task in self._tasks.items() if task.waiting is not None}
-        return reported if others is None else min(reported, others)
-
-    def _now(self) -> float:
-        """The time of the database."""
-        return self._of(CLOCK.now())
-
-    def _of(self, at: float) -> float:
-        """A time of this process's clock as one of the database."""
-        return CLOCK.steady(at) + self._ahead_s
+        return reported if others is None else min(reported, others - self._ahead_s)
 
     def _waiting_since(self) -> list[float]:
         return [task.waiting[0][0] for task in self._tasks.values() if task.waiting]
@@ -219,3 +213,7 @@ class Replicas:
         task.owner, waiting, task.waiting = owner, task.waiting, None
         for at, observation in waiting:
             self._pass_on(key, task, at, observation)
+
+
+def _now() -> float:
+    return CLOCK.steady(CLOCK.now())

@@ -92,7 +92,7 @@ class LocalServing(DataPort):
         if replicas is not None:
             own = TurnCapture(settings, metrics, _Announcements(reports))
             self._captures.append(own)
-            book = ForwardingBook(own.book, replicas.take, replicas.proxy)
+            book = ForwardingBook(own.book, replicas.observed, replicas.proxy)
         super().__init__(settings, files, metrics, book, reports.notified, settings.push_listen, webhooks)
 
     def watch(self, live: bool) -> None:

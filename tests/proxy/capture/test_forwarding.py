@@ -219,8 +219,7 @@ class Processes:
 
     def __post_init__(self) -> None:
         self.book = one_book(self.closed, self.asked)
-        observed = ObservedTurns(self.book)
-        self.order: InOrder[Observation] = InOrder(observed.take)
+        self.order = ObservedTurns(self.book)
         self.under_way: list[list[tuple[float, Observation]]] = [[], [], []]
         self.books = [ForwardingBook(TurnBook(self.closed.append), self._forward(n), f"process-{n}") for n in range(3)]
         for number in range(3):
