@@ -8,14 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from typing import Protocol
 
+from a2a_tool_capture import Finding
 from a2a_tool_capture.recent import Recent
 
 from ..turn import Turn
-
-AskStore = Callable[[str], None]
-"""Starts a question to the store about a task, whose id it gets. Must neither wait nor raise; the answer goes to
-`TurnBook.found` later."""
 
 MAX_WAITING = 1_000
 """Maximum number of events that wait for one task; with more, the turn continues without the store."""
@@ -30,6 +28,20 @@ _NOT_OPEN_S, _NOT_OPEN_ANY_MORE_S = 2.0, 600.0
 """Time before the store is asked again about a task without an open turn; the second, if the task has ended."""
 
 _MAX_NOT_OPEN = 10_000
+
+
+class TaskStore(Protocol):
+    """What is known of tasks beyond a turn book. No method waits or raises."""
+
+    def look_up(self, task_id: str) -> None:
+        """Ask about a task: calls of earlier turns are no calls of a later one. The answer goes to `TurnBook.found`."""
+
+    def keep_open(self, turn: Turn) -> bool:
+        """Take a copy of a turn that is open when its exchange ends, and again when it has changed; returns whether it
+        was taken, so that another process can continue the turn."""
+
+    def found_late(self, task_id: str, finding: Finding) -> None:
+        """Add a finding to the last turn of a task that has no open turn."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,10 +73,10 @@ class Lookup:
 
 
 class Lookups:
-    """The open questions and unclaimed queues. Without `look_up`, no question is asked."""
+    """The open questions and unclaimed queues. Without a store, no question is asked."""
 
-    def __init__(self, look_up: AskStore | None) -> None:
-        self._look_up = look_up
+    def __init__(self, store: TaskStore | None) -> None:
+        self._store = store
         self._open: dict[str, Lookup] = {}
         self._not_open: Recent[str, float] = Recent(_MAX_NOT_OPEN)
 
@@ -79,21 +91,21 @@ class Lookups:
 
     def of_turn(self, turn: Turn) -> Lookup | None:
         """The question about the task that a message continues."""
-        if self._look_up is None:
+        if self._store is None:
             return None
         lookup = self._open.get(turn.task_id)
         if lookup is None:
             lookup = self._open[turn.task_id] = Lookup(turn.task_id)
-            self._look_up(turn.task_id)
+            self._store.look_up(turn.task_id)
         lookup.turns.append(turn)
         return lookup
 
     def of_watcher(self, task_id: str, over: bool, now: float) -> Lookup | None:
         """The question about a task that a client reads, perhaps as ended (`over`); None where it need not be asked."""
-        if self._look_up is None or self._not_open.get(task_id, 0.0) > now or len(self._open) >= _MAX_WATCHED:
+        if self._store is None or self._not_open.get(task_id, 0.0) > now or len(self._open) >= _MAX_WATCHED:
             return None
         lookup = self._open[task_id] = Lookup(task_id, over=over)
-        self._look_up(task_id)
+        self._store.look_up(task_id)
         return lookup
 
     def answered(self, task_id: str) -> Lookup | None:
@@ -110,6 +122,5 @@ class Lookups:
 
     def is_not_open(self, task_id: str, now: float, *, over: bool = False) -> None:
         """The store has no open turn of the task: do not ask again for a while."""
-        if self._look_up is None:
-            return
-        self._not_open[task_id] = now + (_NOT_OPEN_ANY_MORE_S if over else _NOT_OPEN_S)
+        if self._store is not None:
+            self._not_open[task_id] = now + (_NOT_OPEN_ANY_MORE_S if over else _NOT_OPEN_S)

@@ -17,7 +17,7 @@ from a2a_tool_capture.wire import INTERRUPTED_STATES, SETTLED_STATES, TERMINAL_S
 
 from ..turn import Turn
 from .live_turns import LiveTurns
-from .lookups import MAX_WAITING, AskStore, Lookup, Lookups, TaskHistory
+from .lookups import MAX_WAITING, Lookup, Lookups, TaskHistory, TaskStore
 from .phases import TRANSITIONS, TurnEvent, TurnPhase
 from .records import (
     CONTINUED_ALONE,
@@ -43,11 +43,8 @@ class TurnBook:
     """Joins what exchanges report into turns. Sans-io: times are passed in, closed turns are passed to `on_closed`.
 
     `on_opened` receives every turn at its start; the same object changes until `on_closed` receives it.
-    `on_outliving` receives a copy of each turn that is still open when its exchange ends, and again when it has
-    changed; it returns whether it took the copy, so that another process can continue the turn. `look_up` asks a store
-    about a task, see `AskStore`: calls of earlier turns are not calls of a later turn. It is asked about tasks that the
-    book does not know: an earlier process may have had them. Without these two, the book knows only its own traffic,
-    and closes every turn at the end. `on_late` receives findings for tasks (their ids) without an open turn.
+    `store` is asked about tasks that the book does not know: an earlier process may have had them. Without one, the
+    book knows only its own traffic, and closes every turn at the end.
 
     `turn_timeout_s` is the time after which a silent turn is closed, whether or not its request is open, unless
     `notified` has its task. The book keeps at most `max_open` tasks and `max_open_bytes` of memory. Beyond that, it
@@ -61,9 +58,7 @@ class TurnBook:
         on_closed: Callable[[Turn], None],
         *,
         on_opened: Callable[[Turn], None] = lambda turn: None,
-        on_outliving: Callable[[Turn], bool] = lambda turn: False,
-        look_up: AskStore | None = None,
-        on_late: Callable[[str, Finding], None] = lambda task_id, finding: None,
+        store: TaskStore | None = None,
         turn_timeout_s: float = 300.0,
         max_open: int = 50_000,
         max_open_bytes: int = MAX_OPEN_BYTES,
@@ -74,9 +69,8 @@ class TurnBook:
     ) -> None:
         self._on_closed = on_closed
         self._on_opened = on_opened
-        self._on_outliving = on_outliving
-        self.lookups = Lookups(look_up)
-        self._on_late = on_late
+        self._store = store
+        self.lookups = Lookups(store)
         self._timeout_s = turn_timeout_s
         self._silence = f"no event arrived for {turn_timeout_s:g} s"
         self._on_evicted, self._notified = on_evicted, notified
@@ -215,7 +209,7 @@ class TurnBook:
         elif watcher.notified:
             record.notice(watcher, event, now)
             if record.open is not None and record.open.turn.in_store and record.answered:
-                self._store(record, now)  # it may linger
+                self._keep(record, now)  # it may linger
         elif not live:
             view, conclusive = record.merger, record.opener is watcher and watcher.concludes(event)
             if record.take_answer(event, now, conclusive=conclusive):
@@ -234,7 +228,7 @@ class TurnBook:
             else:
                 record.finished_by(watcher.merger, now)
         if record.continued_alone(event):
-            self._on_late(record.task_id, CONTINUED_ALONE)
+            self._found_late(record.task_id, CONTINUED_ALONE)
         if self.live is not None:
             self.live.changed(record)
         holder = watcher if live and watcher.merger is not record.merger else record
@@ -292,10 +286,10 @@ class TurnBook:
             if not record.forgotten:
                 self._make_room(now)
         elif ours and self._advance(record, TurnEvent.FAILED if final else TurnEvent.EXCHANGE_ENDED, now):
-            self._store(record, now)
+            self._keep(record, now)
 
     def found(self, task_id: str, history: TaskHistory, now: float) -> None:
-        """The answer to `look_up`: what the store has of a task. What exchanges reported meanwhile is taken now."""
+        """The answer of the store: what it has of a task. What exchanges reported meanwhile is taken now."""
         lookup = self.lookups.pending(task_id)
         if lookup is None:
             return
@@ -325,9 +319,13 @@ class TurnBook:
         if lookup is not None and lookup.unclaimed_at is None:
             lookup.waiting.append(partial(self.report, task_id, finding, now))
         elif record is None or record.open is None:
-            self._on_late(task_id, finding)
+            self._found_late(task_id, finding)
         elif finding not in record.open.turn.findings:
             record.open.turn.findings.append(finding)
+
+    def _found_late(self, task_id: str, finding: Finding) -> None:
+        if self._store is not None:
+            self._store.found_late(task_id, finding)
 
     def _learn(self, task_id: str, history: TaskHistory, now: float) -> None:
         """Take over what the store has of a task that a message continues, or that has an open turn."""
@@ -374,7 +372,7 @@ class TurnBook:
             elif TurnEvent.TIMED_OUT in row and idle_s > self._timeout_s:
                 self._advance(record, TurnEvent.TIMED_OUT, now, self._silence)
             elif record.task_id and record.opener is None and record.is_news(now, self._timeout_s / 4):
-                self._store(record, now)
+                self._keep(record, now)
         self._make_room(now)
 
     def close_all(self, now: float) -> None:
@@ -388,7 +386,7 @@ class TurnBook:
                 continue
             if record.answered:
                 self._advance(record, TurnEvent.STOPPED, now)
-            elif not record.task_id or not self._store(record, now):
+            elif not record.task_id or not self._keep(record, now):
                 self._advance(record, TurnEvent.STOPPED, now, "the proxy stopped before the agent answered")
 
     # ── tasks ───────────────────────────────────────────────────────────────────────────────────────────
@@ -454,9 +452,9 @@ class TurnBook:
         finally:
             self._evicting = False
 
-    def _store(self, record: TaskRecord, now: float) -> bool:
+    def _keep(self, record: TaskRecord, now: float) -> bool:
         """Pass a copy of the open turn to the store; returns whether the store took it."""
-        if record.open is None or not self._on_outliving(record.copy_of_turn(record.open)):
+        if record.open is None or self._store is None or not self._store.keep_open(record.copy_of_turn(record.open)):
             return False
         record.open.turn.in_store, record.open.stored_at = True, now
         return True

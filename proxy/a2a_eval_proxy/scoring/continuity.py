@@ -56,9 +56,11 @@ class Continuity:
         agent: str,
         turn_timeout_s: float,
         privacy: Privacy,
+        keeps_open_turns: bool = True,
         goes_on: GoesOn | None = None,
     ) -> None:
-        """`goes_on` None: a silent task is over."""
+        """`keeps_open_turns` False: no other process continues a turn. `goes_on` None: a silent task is over."""
+        self._keeps_open_turns = keeps_open_turns
         self._goes_on = goes_on
         self._store = store
         self._pipeline = pipeline
@@ -80,11 +82,15 @@ class Continuity:
     # ── called by the turn book ─────────────────────────────────────────────────────────────────────────
 
     def look_up(self, task_id: str) -> None:
-        """Ask the store about a task (`capture.lookups.AskStore`)."""
+        """Ask the store about a task (`capture.lookups.TaskStore`)."""
         if len(self._asking) >= _MOST_QUESTIONS:
             self._loop.call_soon(self._answer, task_id, TaskHistory(known=False))
         else:
             self._start(self._ask(task_id))
+
+    def keep_open(self, turn: Turn) -> bool:
+        """Keep a copy of an open turn in the store; whether it is taken."""
+        return self._keeps_open_turns and self._pipeline.keep_open(turn)
 
     def found_late(self, task_id: str, finding: Finding) -> None:
         """Add a finding to the last turn of a task that is not open in this process."""

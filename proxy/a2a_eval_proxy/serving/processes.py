@@ -96,7 +96,7 @@ class ServingProcesses:
 
     def watch(self, live: bool) -> None:
         self._live = live
-        self._reports.capture.live.watch(live)
+        self._reports.capture.watch(live)
         for peer in self._peers:
             peer.link.send("watch", live=live)
 

@@ -58,15 +58,14 @@ class ScoringReports:
             agent=settings.upstream,
             turn_timeout_s=settings.turn_timeout,
             privacy=privacy,
+            keeps_open_turns=keeps_open_turns,
             goes_on=None if webhooks is None else webhooks.keeps_open,
         )
         self.capture = TurnCapture(
             settings,
             metrics,
             self,
-            on_outliving=pipeline.keep_open if keeps_open_turns else lambda turn: False,
-            look_up=self.continuity.look_up,
-            on_late=self.continuity.found_late,
+            store=self.continuity,
             notified=self.notified,
         )
         self.continuity.book = self.capture.book

@@ -97,7 +97,7 @@ class LocalServing(DataPort):
 
     def watch(self, live: bool) -> None:
         for capture in self._captures:
-            capture.live.watch(live)
+            capture.watch(live)
 
     async def open(self, stack: AsyncExitStack, requests: RequestTelemetry | None) -> None:
         if self._replicas is not None:

@@ -185,7 +185,7 @@ class ServingProcess:
                     self._answering.add(task)
                     task.add_done_callback(self._answering.discard)
                 case "watch":
-                    self._capture.live.watch(message["live"])
+                    self._capture.watch(message["live"])
                 case "retire":
                     self._port.retire()
                 case "stop":

@@ -4,23 +4,26 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Container
+from collections.abc import Container
 from typing import Protocol
 
-from a2a_tool_capture import Finding
-
-from ..capture.live_turns import TurnChanges
-from ..capture.lookups import AskStore
+from ..capture.live_turns import LiveTurns, TurnChanges
+from ..capture.lookups import TaskStore
 from ..capture.turn_book import TurnBook
 from ..settings import Settings
 from ..telemetry.counters import Metrics
 from ..telemetry.problem_log import ProblemLog
 from ..turn import Turn
-from .live import LiveReports
 
 logger = logging.getLogger(__name__)
 
 _LOOK_EVERY_S = 0.1
+
+_PAUSE_S = 0.05
+"""Least time between two live reports: an agent may send thousands of chunks per second."""
+
+_MOST_TURNS = 10
+"""Maximum number of turns in one live report: the others follow in the next, traffic goes first."""
 
 
 class TurnReports(Protocol):
@@ -34,7 +37,7 @@ class TurnReports(Protocol):
 
 
 class TurnCapture:
-    """A turn book with the settings of this proxy, and the live reports of its turns."""
+    """A turn book with the settings of this proxy, whose turns are reported. Belongs to one event loop."""
 
     def __init__(
         self,
@@ -42,28 +45,29 @@ class TurnCapture:
         metrics: Metrics,
         reports: TurnReports,
         *,
-        on_outliving: Callable[[Turn], bool] = lambda turn: False,
-        look_up: AskStore | None = None,
-        on_late: Callable[[str, Finding], None] = lambda task_id, finding: None,
+        store: TaskStore | None = None,
         notified: Container[str] = (),
     ) -> None:
-        """For the callbacks, see `TurnBook`."""
+        """For `store` and `notified`, see `TurnBook`."""
         self._metrics = metrics
         self._reports = reports
         self._no_room = ProblemLog(logger, "open turns take too much memory: {count} turn(s) were closed as incomplete")
+        self._loop = asyncio.get_running_loop()
+        self._next_report_at = 0.0
         self.book = TurnBook(
             self._closed,
             on_opened=reports.opened,
-            on_outliving=on_outliving,
             on_evicted=self._evicted,
-            look_up=look_up,
-            on_late=on_late,
+            store=store,
             turn_timeout_s=settings.turn_timeout,
             require_artifact_uri=settings.require_artifact_uri,
             dialects=settings.dialects,
             notified=notified,
         )
-        self.live = LiveReports(self.book, reports.changed)
+
+    def watch(self, live: bool) -> None:
+        """Start or stop to report what changes in open turns."""
+        self.book.live = LiveTurns(self._schedule) if live else None
 
     async def answered_closed(self) -> None:
         """Returns when no turn that has its answer is open: a stream lingers until the book ends it."""
@@ -74,10 +78,32 @@ class TurnCapture:
         self._no_room.close()
 
     def _closed(self, turn: Turn) -> None:
-        self.live.closed(turn)
+        if self.book.live is not None and (new := self.book.live.closed(turn)) is not None:
+            self._changed(new)
         self._reports.closed(turn)
 
     def _evicted(self, turns: int) -> None:
         """Turns were closed before their time, because there was no room for them."""
         self._metrics.turns_evicted += turns
         self._no_room.seen(turns)
+
+    # ── live ────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _schedule(self) -> None:
+        self._loop.call_at(self._next_report_at, self._report)
+
+    def _report(self) -> None:
+        if self.book.live is None:
+            return
+        self._next_report_at = self._loop.time() + _PAUSE_S
+        found, more = self.book.live.changes(_MOST_TURNS)
+        for new in found:
+            self._changed(new)
+        if more:
+            self._schedule()
+
+    def _changed(self, new: TurnChanges) -> None:
+        try:
+            self._reports.changed(new)
+        except Exception:
+            logger.exception("a live event could not be published; the turn itself is captured")

@@ -21,6 +21,7 @@ from a2a_eval_proxy.turn import Turn
 from a2a_tool_capture import METADATA_KEY, URI, Finding
 from hypothesis import example, given
 from hypothesis import strategies as st
+from support.asked_store import AskedStore
 
 Event = dict[str, Any]
 
@@ -193,7 +194,7 @@ def found(turns: list[Turn]) -> list[tuple[str, str | None, list[str], str, list
 
 
 def one_book(closed: list[Turn], asked: list[str]) -> TurnBook:
-    return TurnBook(closed.append, look_up=asked.append)
+    return TurnBook(closed.append, store=AskedStore(asked))
 
 
 def through_one(turns: Sequence[Said]) -> list[Any]:

@@ -16,6 +16,7 @@ from a2a_eval_proxy.turn import Turn
 from a2a_tool_capture import METADATA_KEY, URI, Finding
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support.asked_store import AskedStore
 from support.junk import almost_events
 
 Event = dict[str, Any]
@@ -316,7 +317,7 @@ def test_a_message_that_nobody_saw_is_noticed_by_the_messages_of_the_task(wire: 
 @pytest.mark.parametrize("shown_to", ["poll", "stream", "webhook", "nobody"])
 def test_a_task_that_goes_on_without_a_message_is_noticed_once(shown_to: str) -> None:
     late: list[tuple[str, str]] = []
-    wire = Wire(options={"on_late": lambda task_id, finding: late.append((task_id, finding.code))})
+    wire = Wire(options={"store": AskedStore(late=late)})
     hook = wire.book.watch(notified="h")
     asks = at(task("AUTH_REQUIRED", artifact("a", "one")), 1)
     wire.answers(wire.sends(), asks)
@@ -360,8 +361,8 @@ class Shared:
 
     def process(self, number: int, **options: Any) -> Wire:
         """Another process over the same store, which answers its questions when `Wire.told` is called."""
-        wire = Wire(options={"look_up": lambda task_id: wire.asked.append(task_id), **options})
-        wire.book = TurnBook(self.keep, on_outliving=self.keep, **wire.options)
+        wire = Wire(options=options)
+        wire.book = TurnBook(self.keep, store=AskedStore(wire.asked, self.keep), **wire.options)
         wire._numbers = itertools.count(number * 100)
         wire.shared = self
         return wire
@@ -1146,7 +1147,7 @@ def test_texts_and_arguments_count_as_the_memory_they_take(wire: Wire) -> None:
 
 def test_what_waits_for_the_store_counts() -> None:
     asked: list[str] = []
-    wire = Wire(options={"max_open_bytes": 100_000, "look_up": lambda task_id, *_: asked.append(task_id)})
+    wire = Wire(options={"max_open_bytes": 100_000, "store": AskedStore(asked)})
     for number in range(20):
         wire.now += 1
         sent = wire.sends(f"t{number}")
@@ -1182,7 +1183,7 @@ def uncounted(one: TaskWatcher) -> int:
 @given(st.lists(_steps, max_size=40), st.sampled_from([20_000, 10**9]))
 def test_held_bytes_are_what_is_held(steps: list[tuple[str, Any]], limit: int) -> None:
     asked: list[str] = []
-    wire = Wire(options={"max_open_bytes": limit, "look_up": lambda task_id, *_: asked.append(task_id)})
+    wire = Wire(options={"max_open_bytes": limit, "store": AskedStore(asked)})
     under_way: list[TaskWatcher] = []
     sent = 0
     for step, what in steps:
