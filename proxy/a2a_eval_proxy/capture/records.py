@@ -20,6 +20,10 @@ from .phases import TRANSITIONS, TurnEvent, TurnPhase
 _WAITING_S = 3600.0
 """Time that a task waiting for its user is remembered: in a later turn its earlier calls would count as new."""
 
+UNCOUNTED_BYTES = 1_024
+"""Bytes of events after which a view is counted again, once they are also a quarter of what it was: counting takes
+time, and most events are small."""
+
 _ANSWERS = (TurnEvent.ANSWER, TurnEvent.QUESTION_REPEATED)
 
 
@@ -101,6 +105,8 @@ class TaskWatcher:
     """Whether its answer does not wait for the agent's work (`returnImmediately`)."""
     uncounted: int = 0
     """Bytes of events since its size was counted."""
+    count_after: int = UNCOUNTED_BYTES
+    """With more of them, it is counted again."""
 
     def concludes(self, event: Mapping[str, Any]) -> bool:
         """Whether this answer of the exchange that opened a turn is the whole answer to its message."""
@@ -154,6 +160,8 @@ class TaskRecord:
     """Whether calls of earlier turns are not known: a Task may show them in the next turn, or in a later one."""
     uncounted: int = 0
     """Bytes of events since its size was counted."""
+    count_after: int = UNCOUNTED_BYTES
+    """With more of them, it is counted again."""
 
     @property
     def size(self) -> int:
@@ -344,6 +352,11 @@ class TaskRecord:
             return True
         return False
 
+    def closes_with(self, watcher: TaskWatcher) -> bool:
+        """Whether the open turn has its answer and closes when this exchange ends."""
+        answered = self.open is not None and self.open.phase is TurnPhase.ANSWERED
+        return answered and self.opener is watcher and not self.streams
+
     def finished_by(self, view: TaskMerger, now: float) -> None:
         """Take note that a stream that does not lead shows the end of the task, if it does."""
         if view.snapshot_seen and view.state in TERMINAL_STATES and self.open is not None:
@@ -394,10 +407,6 @@ class TaskRecord:
 
 INCOMPLETE = "incomplete"
 """The code of `incomplete_because`."""
-
-UNCOUNTED_BYTES = 1_024
-"""Bytes of events after which a view is counted again, once they are also a quarter of what it was: counting takes
-time, and most events are small."""
 
 OBJECTS_BYTES = 3_000 + UNCOUNTED_BYTES
 """A turn and its record, without strings: about what CPython takes."""

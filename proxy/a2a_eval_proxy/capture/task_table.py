@@ -109,15 +109,9 @@ class TaskTable:
 
     def hold(self, holder: TaskRecord | TaskWatcher) -> None:
         """Count `holder` as it is now."""
-        self._held.put(holder, holder.size)
-        holder.uncounted = 0
-
-    def recount(self, holder: TaskRecord | TaskWatcher) -> bool:
-        """Count `holder` if much has come since it was counted; returns whether it was."""
-        due = holder.uncounted > UNCOUNTED_BYTES + self._held.of(holder) // 4
-        if due:
-            self.hold(holder)
-        return due
+        size = holder.size
+        self._held.put(holder, size)
+        holder.uncounted, holder.count_after = 0, UNCOUNTED_BYTES + size // 4
 
     def hold_waiting(self, lookup: Lookup, more: int) -> None:
         """Count `more` bytes that wait for the store."""

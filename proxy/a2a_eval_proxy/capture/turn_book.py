@@ -22,7 +22,6 @@ from .phases import TRANSITIONS, TurnEvent, TurnPhase
 from .records import (
     CONTINUED_ALONE,
     EARLIER_UNKNOWN,
-    UNCOUNTED_BYTES,
     OpenTurn,
     TaskRecord,
     TaskWatcher,
@@ -233,7 +232,10 @@ class TurnBook:
             self.live.changed(record)
         holder = watcher if live and watcher.merger is not record.merger else record
         holder.uncounted += size
-        if (holder.uncounted > UNCOUNTED_BYTES and self._tasks.recount(holder)) or bound:
+        due = holder.uncounted > holder.count_after
+        if due and (live or not record.closes_with(watcher)):  # which most answers do: 30 us are saved
+            self._tasks.hold(holder)
+        if due or bound:
             self._make_room(now)
 
     def touch(self, watcher: TaskWatcher, now: float) -> None:
