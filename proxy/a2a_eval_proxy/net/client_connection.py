@@ -9,7 +9,7 @@ from typing import Any
 
 from .client_limits import Clients
 from .http1_responses import refusal
-from .staged_close import StagedClose, close, is_tls
+from .staged_close import StagedClose, close, is_tls, reset
 
 _MAX_TURNED_AWAY = 32
 """Connections beyond the limit that are closed in stages; further ones are closed at once, and may lose their 503."""
@@ -107,9 +107,9 @@ class ClientConnection(asyncio.Protocol):
         return bool(poll.poll(0))
 
     def abort(self) -> None:
-        """Close at once, and lose what is not sent."""
+        """Close at once, so that the client sees an error (RFC 9112, section 8: an incomplete message)."""
         self.closed = True
-        self.transport.abort()
+        reset(self.transport)
 
     def _turn_away(self) -> None:
         """Refuse a connection beyond the limit. It does not count as a connection while it closes."""

@@ -13,7 +13,6 @@ from .http1_requests import RequestError, RequestParser
 from .http1_responses import ResponseWriter, refusal
 from .repeated_head import KEPT
 from .server_exchange import Application, ServerExchange
-from .staged_close import reset
 
 logger = logging.getLogger(__name__)
 
@@ -148,8 +147,7 @@ class Http1Connection(ClientConnection):
         if answers:
             self.transport.write(refusal(status, message))
         if exchange is not None and exchange.response.until_close:
-            self.closed = True
-            reset(self.transport)
+            self.abort()
         else:
             self.close()
 

@@ -120,7 +120,7 @@ def close(transport: asyncio.Transport, loop: asyncio.AbstractEventLoop, *, hurr
 
 
 def reset(transport: asyncio.Transport) -> None:
-    """Close so that the client sees an error (RFC 9112, section 8: an incomplete message)."""
+    """Close at once, and lose what is not sent. The client sees an error, where a mere close could end a body."""
     transport.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET_ON_CLOSE)
     transport.abort()
 

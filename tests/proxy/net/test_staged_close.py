@@ -81,6 +81,25 @@ async def test_an_answer_before_the_end_of_the_request_arrives(secure: bool, tmp
         assert not limits.broken_limits
 
 
+async def test_who_reads_nothing_does_not_see_the_end_of_its_response() -> None:
+    """To a client of HTTP/1.0, a mere close would be the end of a body."""
+
+    async def without_length(scope: Any, receive: Any, send: Any) -> None:
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        await send({"type": "http.response.body", "body": LARGE * 10, "more_body": True})
+        await send({"type": "http.response.body", "body": b""})
+
+    async with serving(without_length) as (server, limits):
+        limits.send_timeout_s = 0.0
+        with connect(server) as client:
+            client.sendall(b"GET / HTTP/1.0\r\n\r\n")
+            while not limits.broken_limits or server.connections:
+                await asyncio.sleep(0.01)
+            with pytest.raises(ConnectionResetError):
+                await asyncio.to_thread(read_all, client)
+        assert limits.broken_limits == {"send_timeout": 1}
+
+
 async def test_a_header_without_a_body_comes_before_the_close() -> None:
     async with serving(only_a_header) as (server, _):
         assert (await asyncio.to_thread(upload, server, None, 0)).startswith(b"HTTP/1.1 204 ")
@@ -141,7 +160,8 @@ async def test_a_header_that_waits_for_its_body_ends_with_the_connection() -> No
             connection.abort()
 
     async with serving(begin_and_abort) as (server, _):
-        assert await asyncio.to_thread(upload, server, None, 0) == b""
+        with pytest.raises(ConnectionResetError):
+            await asyncio.to_thread(upload, server, None, 0)
         while server.connections:
             await asyncio.sleep(0)
     assert not errors
