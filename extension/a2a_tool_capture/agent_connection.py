@@ -42,6 +42,10 @@ from .wire import BINDINGS, received_event
 
 CARD_TIMEOUT_S = 30.0
 
+_KEPT_IDLE_S = 3.0
+"""Time for which an idle connection is used again. Many agents run on uvicorn, which closes it after 5 s: a request
+that meets the closing is lost."""
+
 _GATEWAY_STATUSES = (502, 503, 504)
 _GRPC = "GRPC"
 _GRPC_MISSING = "gRPC needs grpcio: pip install 'a2a-tool-capture[grpc]'"
@@ -63,7 +67,7 @@ class AgentConnection:
             headers=headers,
             verify=tls or True,
             timeout=httpx.Timeout(None, connect=connect_timeout_s),
-            limits=httpx.Limits(max_connections=None, max_keepalive_connections=20),
+            limits=httpx.Limits(max_connections=None, max_keepalive_connections=20, keepalive_expiry=_KEPT_IDLE_S),
         )
 
     async def close(self) -> None:
