@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 import orjson
-from a2a_tool_capture import Finding
+from a2a_tool_capture import Finding, Severity
 from a2a_tool_capture.recent import Recent
 
 from ..protocol.operations import decode_json
@@ -19,7 +19,11 @@ from .turn_book import TurnBook
 
 logger = logging.getLogger(__name__)
 
-_MAX_WATCHERS, _MAX_REPORTED = 100_000, 100
+_MAX_EXCHANGES, _MAX_REPORTED = 100_000, 100
+
+_PROCESS_ENDED = Finding(
+    "process_ended", "the process that relayed the exchange ended before it was complete", Severity.WARNING, "capture"
+)
 
 Observation = dict[str, Any]
 """`kind`, `exchange` (its id), `task` (its id), `at` (seconds), and what the kind needs. Kinds: `sent` (`turn`,
@@ -35,8 +39,22 @@ class ObservedTurns(InOrder[Observation]):
         super().__init__(self.take)
         self._book = book
         self._to_now = to_now
-        self._watchers: Recent[str, TaskWatcher] = Recent(_MAX_WATCHERS)
+        self._watchers: Recent[str, TaskWatcher] = Recent(_MAX_EXCHANGES)
+        self._under_way: Recent[str, str] = Recent(_MAX_EXCHANGES)
+        """The tasks of the exchanges that have not ended. Webhooks never do, whichever process they reach."""
         self._reported: set[str] = set()
+
+    def put(self, at: float, one: Observation) -> None:
+        """See `InOrder`."""
+        self.follow(one)
+        super().put(at, one)
+
+    def follow(self, one: Observation) -> None:
+        """Note which exchanges are under way."""
+        if one["kind"] == "ended":
+            self._under_way.pop(one["exchange"], None)
+        elif one["kind"] in ("sent", "event") and not one.get("notified"):
+            self._under_way[one["exchange"]] = one["task"]
 
     def take(self, one: Observation) -> None:
         """Take an observation. Those of one exchange come in their order, others in the order of their `at`.
@@ -72,10 +90,19 @@ class ObservedTurns(InOrder[Observation]):
             case "finding":
                 book.report(one["task"], Finding.from_dict(one["finding"]), now)
 
-    def source_ended(self, source: str, now: float, problem: Finding) -> None:
+    def source_ended(self, source: str, at: float) -> None:
         """The process whose exchanges have ids that begin with `source` ended without ending them."""
-        for exchange in [one for one in self._watchers if one.startswith(source)]:
-            self._book.end(self._watchers.pop(exchange), now, problem=problem)
+        for one in self.cut_off(source, at):
+            self.put(at, one)
+
+    def cut_off(self, source: str, at: float) -> list[Observation]:
+        """The ends of the exchanges under way whose ids begin with `source`."""
+        ended = {"kind": "ended", "at": at, "problem": _PROCESS_ENDED.to_dict(), "final": False, "findings": []}
+        return [
+            {**ended, "exchange": exchange, "task": task_id}
+            for exchange, task_id in self._under_way.items()
+            if exchange.startswith(source)
+        ]
 
 
 def turn_to_message(turn: Turn) -> dict[str, Any]:

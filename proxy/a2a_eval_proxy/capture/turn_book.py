@@ -7,6 +7,7 @@ and a task may span several turns. The book joins them by task id. `phases.TRANS
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Container, Mapping
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -295,6 +296,12 @@ class TurnBook:
         lookup = self.lookups.pending(task_id)
         if lookup is None:
             return
+        mine = {turn.turn_id for turn in lookup.turns}
+        if history.open is not None and history.open.turn_id in mine:  # folded again: its process was killed
+            open_turn = self._tasks.unnamed[history.open.turn_id].open
+            if open_turn is not None:
+                open_turn.gap = True
+            history = replace(history, open=None)
         if history.open is not None or lookup.turns:
             self._learn(task_id, history, now)
         if not history.known:

@@ -30,7 +30,7 @@ MAX_TURNS = 200
 _PATIENCE_S = 10.0
 """Longest time that a store may take to answer; then the turn continues without."""
 
-_PAUSES_S = (0.3, 0.7)
+_PAUSES_S = (0.3, 0.7, 2.0, 5.0)
 """Pauses before the store is asked again for a turn that gets a finding late: it may be about to be written."""
 
 _AT_ONCE, _MOST_QUESTIONS = 8, 1_000

@@ -9,8 +9,6 @@ from collections.abc import Callable, Sequence
 from contextlib import AsyncExitStack
 from typing import TYPE_CHECKING, Any
 
-from a2a_tool_capture import Finding, Severity
-
 from ..capture.observations import ObservedTurns, decoded, turn_from_message
 from ..clock import CLOCK
 from ..errors import BAD_INPUT, ConfigError, ListenError
@@ -36,10 +34,6 @@ _STOP_S = 3.0
 
 _MAX_WAIT_S = 2.0
 """Longest time that an observation waits for processes that do not say whether they have an earlier one."""
-
-_PROCESS_ENDED = Finding(
-    "process_ended", "the process that relayed the exchange ended before it was complete", Severity.WARNING, "capture"
-)
 
 
 class _Peer:
@@ -216,7 +210,7 @@ class ServingProcesses:
         self._observed.leave(peer.source)
         self._reports.process_ended(peer.own, CLOCK.now())
         if peer.source:
-            self._observed.source_ended(peer.source, CLOCK.now(), _PROCESS_ENDED)
+            self._observed.source_ended(peer.source, CLOCK.steady(CLOCK.now()))
         await link.close()
         await self._notify()
 

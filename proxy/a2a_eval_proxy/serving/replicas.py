@@ -8,6 +8,9 @@ import secrets
 from contextlib import suppress
 from dataclasses import dataclass
 
+from a2a_tool_capture import Finding, Severity
+from a2a_tool_capture.recent import Recent
+
 from ..capture.observations import Observation, ObservedTurns, decoded, encoded
 from ..clock import CLOCK
 from ..store import StoreError
@@ -20,8 +23,10 @@ logger = logging.getLogger(__name__)
 MAX_WAIT_S = 5.0
 """Longest time that an observation waits for proxies that may have an earlier one."""
 
-_PAUSE_S, _IDLE_S = 0.1, 0.5
-_LEASE_S = 6.0
+_PAUSE_S, _IDLE_S = 0.1, 0.4
+_LEASE_S, _LATE_S = 6.0, 2.0
+"""For how long a proxy owns its tasks without a sign of life; and after how long without a lease it is no more: until
+then the store may only have been away."""
 _SWEEP_EVERY_S = 1.0
 _COMPARE_EVERY_S, _COMPARISONS = 600.0, 5
 _CLOSE_S = 2.0
@@ -35,6 +40,15 @@ _MAX_UNSENT_BYTES = 64 * 1024 * 1024
 """Of observations that the store has not taken; further events are lost."""
 
 _OTHERS = "others"
+
+_MAX_NOTIFIED = 10_000
+
+_NOTIFICATIONS_MISSED = Finding(
+    "calls_missed",
+    "a proxy ended that may have received notifications of this task: calls may be in no turn, or in a later one",
+    Severity.WARNING,
+    "capture",
+)
 
 
 @dataclass(slots=True)
@@ -65,7 +79,18 @@ class Replicas(ObservedTurns):
         """What the database's clock is ahead of the steady clock, as estimated from its answers (Cristian 1989)."""
         self._tasks: dict[str, _Task] = {}
         """By key."""
-        self._unsent: list[tuple[str, float, str]] = []
+        self._dead: set[str] = set()
+        """The proxies whose lease has ended."""
+        self._dead_since: dict[str, float] = {}
+        self._ended: set[str] = set()
+        """Those of them that are known to be no more."""
+        self._folded: dict[str, float] = {}
+        """Until when turns show what the store has of a task, by key."""
+        self._notified: Recent[str, float] = Recent(_MAX_NOTIFIED)
+        """When a webhook was last notified of a task."""
+        self._forgetting: asyncio.Task[None] | None = None
+        self._observes = asyncio.Event()
+        self._unsent: list[tuple[str, float, str, str]] = []
         self._unsent_bytes = 0
         self._took_s, self._compared_at = float("inf"), 0.0
         """The answer that `_ahead_s` is from, and when it came."""
@@ -80,6 +105,10 @@ class Replicas(ObservedTurns):
 
     def put(self, at: float, observation: Observation) -> None:
         """Take what was observed here. Neither waits nor raises."""
+        if not observation["exchange"].startswith((f"{self.proxy} ", "webhook ")):
+            observation["exchange"] = f"{self.proxy} {observation['exchange']}"
+        self.follow(observation)
+        self._observes.set()
         key, now = task_key(self._agent, observation["task"]), _now()
         task = self._tasks.get(key)
         if task is None:
@@ -90,16 +119,29 @@ class Replicas(ObservedTurns):
         else:
             self._pass_on(key, task, at, observation)
 
+    def source_ended(self, source: str, at: float) -> None:
+        """See `ObservedTurns`. `source`: of a process of this proxy."""
+        super().source_ended(f"{self.proxy} {source}", at)
+
+    def take(self, one: Observation) -> None:
+        """See `ObservedTurns`."""
+        super().take(one)
+        if one.get("notified"):
+            self._notified[one["task"]] = one["at"]
+        if "left_at" in one:
+            key = task_key(self._agent, one["task"])
+            self._folded[key] = max(self._folded.get(key, 0.0), one["left_at"])
+
     def _pass_on(self, key: str, task: _Task, at: float, observation: Observation) -> None:
-        if task.owner == self.proxy:
-            super().put(at, observation)
-            return
-        if observation["kind"] == "sent":
-            self._reports.lost(observation["turn"]["turn_id"])  # it is the owner's now
+        left_at, ours = at + self._ahead_s, task.owner == self.proxy
         content = encoded({**observation, "at": observation["at"] + self._ahead_s}).decode()
         if self._unsent_bytes < _MAX_UNSENT_BYTES or observation["kind"] != "event":
             self._unsent_bytes += len(content)
-            self._unsent.append((key, at, content))
+            self._unsent.append((key, left_at, content, self.proxy if ours else ""))
+        if ours:
+            super().put(at, {**observation, "left_at": left_at})
+        elif observation["kind"] == "sent":
+            self._reports.lost(observation["turn"]["turn_id"])  # it is the owner's now
 
     async def settled(self) -> None:
         """Returns when what was observed here has been left for the owners of its tasks, and what other proxies have
@@ -118,8 +160,11 @@ class Replicas(ObservedTurns):
     async def run(self) -> None:
         """Exchange observations with other proxies. Ends by being cancelled."""
         while True:
-            busy = self._unsent or self.waiting or self._unowned()
-            await asyncio.sleep(_PAUSE_S if busy else _IDLE_S)
+            if not (self._unsent or self.waiting or self._unowned()):
+                self._observes.clear()
+                with suppress(TimeoutError):
+                    await asyncio.wait_for(self._observes.wait(), _IDLE_S)
+            await asyncio.sleep(_PAUSE_S)
             await self._exchange()
             self._reported_until = max(self._reported_until, _now() - MAX_WAIT_S)
             self.mark(_OTHERS, self._reported_until)
@@ -130,10 +175,13 @@ class Replicas(ObservedTurns):
         with suppress(StoreError, TimeoutError):
             async with asyncio.timeout(_CLOSE_S):
                 await self._exchange()
+                await self._table.done(self.proxy, self._folded)  # what is open is stored as a turn
                 await self._table.leave(self.proxy)
         for key in self._unowned():
             self._own(key, self.proxy)
         self.leave(_OTHERS)
+        if self._forgetting is not None:
+            self._forgetting.cancel()
         self._reported_until = float("inf")
         self._trouble.close()
 
@@ -147,13 +195,11 @@ class Replicas(ObservedTurns):
                     self._own(key, owner)
             if self._unsent:
                 sent = len(self._unsent)
-                await self._table.send([(key, at + self._ahead_s, one) for key, at, one in self._unsent[:sent]])
-                self._unsent_bytes -= sum(len(content) for _, _, content in self._unsent[:sent])
+                await self._table.send(self._unsent[:sent])
+                self._unsent_bytes -= sum(len(content) for _, _, content, _ in self._unsent[:sent])
                 del self._unsent[:sent]
             reported_until = await self._beat(now)
-            for at, content in await self._table.receive(self.proxy):
-                one = decoded(content.encode())
-                super().put(at - self._ahead_s, {**one, "at": one["at"] - self._ahead_s})
+            await self._receive()
             self.mark(_OTHERS, reported_until)
             self._reported_until = reported_until
             if now - self._swept_at > _SWEEP_EVERY_S:
@@ -173,8 +219,9 @@ class Replicas(ObservedTurns):
         stalled = self._beat_at and now - self._beat_at > _LEASE_S
         began, reported = _now(), now - _UNDER_WAY_S
         if self._unsent or self._unowned():  # came meanwhile
-            reported = min(reported, *(at for _, at, _ in self._unsent), *self._waiting_since())
-        at, others = await self._table.beat(self.proxy, _LEASE_S, reported + self._ahead_s)
+            unsent = (at - self._ahead_s for _, at, _, reader in self._unsent if not reader)
+            reported = min((reported, *unsent, *self._waiting_since()))
+        at, others, self._dead = await self._table.beat(self.proxy, _LEASE_S, reported + self._ahead_s)
         self._beat_at, took_s = now, _now() - began
         if took_s < self._took_s or now - self._compared_at > _COMPARE_EVERY_S:  # the quickest answer is the exactest
             self._ahead_s, self._took_s, self._compared_at = at - began - took_s / 2, took_s, now
@@ -185,9 +232,63 @@ class Replicas(ObservedTurns):
     def _waiting_since(self) -> list[float]:
         return [task.waiting[0][0] for task in self._tasks.values() if task.waiting]
 
+    async def _receive(self) -> None:
+        """Put what other proxies have left for this one among what was observed here.
+
+        What an earlier owner of a task has read is read again from the message of the turn that it has not stored.
+        """
+        left = await self._table.receive(self.proxy)
+        observations = [decoded(one.content.encode()) for one in left]
+        sent = [
+            observation["turn"]["turn_id"]
+            for one, observation in zip(left, observations, strict=True)
+            if one.read_before and observation["kind"] == "sent"
+        ]
+        stored = await self._table.stored(sent) if sent else set()
+        stored.update(turn.turn_id for turn in self._reports.capture.book.open_turns if sent)  # ours once more
+        again: set[str] = set()
+        for one, observation in zip(left, observations, strict=True):
+            if one.read_before and observation["kind"] == "sent" and observation["turn"]["turn_id"] not in stored:
+                again.add(one.task)
+            if one.read_before and one.task not in again:
+                self._folded[one.task] = max(self._folded.get(one.task, 0.0), one.at)
+            else:
+                at = observation["at"] - self._ahead_s
+                super().put(one.at - self._ahead_s, {**observation, "at": at, "left_at": one.at})
+                if one.read_before and observation.get("notified"):
+                    self._reports.capture.book.report(observation["task"], _NOTIFICATIONS_MISSED, CLOCK.now())
+
+    async def _forget(self) -> None:
+        """Delete what the turns show that are stored."""
+        open_turns = self._reports.capture.book.open_turns
+        needed = {task_key(self._agent, turn.task_id) for turn in open_turns if turn.task_id}
+        needed.update(key for key, *_ in self._unsent)
+        shown = {key: self._folded.pop(key) for key in self._folded.keys() - needed}
+        try:
+            await self._reports.written()
+            await self._table.done(self.proxy, shown)
+        except StoreError as error:
+            logger.debug("observations could not be deleted: %r", error)
+            self._trouble.seen()
+            self._folded = {**shown, **self._folded}
+
+    def _end_gone(self, now: float) -> None:
+        """End the exchanges of proxies that are no more. Any of them may have been sent notifications."""
+        self._dead_since = {proxy: self._dead_since.get(proxy, now) for proxy in self._dead}
+        gone = {proxy for proxy, since in self._dead_since.items() if now - since > _LATE_S} - self._ended
+        for one in [one for proxy in gone for one in self.cut_off(f"{proxy} ", now)]:
+            super().put(now, one)
+        for task_id, at in self._notified.items() if gone else ():
+            if at > now - 2 * _LEASE_S:
+                self._reports.capture.book.report(task_id, _NOTIFICATIONS_MISSED, CLOCK.now())
+        self._ended = (self._ended | gone) & self._dead
+
     async def _sweep(self, now: float) -> None:
         """Take over the tasks of proxies that are no more, and release tasks of which nothing is known."""
         await self._table.take_over(self.proxy)
+        self._end_gone(now)
+        if self._folded and (self._forgetting is None or self._forgetting.done()):
+            self._forgetting = asyncio.create_task(self._forget())
         if now - self._released_at < _RELEASE_AFTER_S:
             return
         self._released_at = now

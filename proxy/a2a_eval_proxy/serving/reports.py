@@ -92,6 +92,10 @@ class ScoringReports:
         while self.continuity.busy:  # noqa: ASYNC110  # a store is slow to answer
             await asyncio.sleep(_LOOK_EVERY_S)
 
+    async def written(self) -> None:
+        """Returns when every turn closed so far is in the store."""
+        await self._pipeline.written()
+
     async def close_turns(self, timeout_s: float) -> None:
         """No more requests come: close the turns that no other process continues."""
         await self.continuity.answered(min(_ANSWER_S, timeout_s))

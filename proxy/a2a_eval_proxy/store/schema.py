@@ -10,7 +10,7 @@ from .shared_tasks import INDEXES as SHARED_INDEXES
 from .shared_tasks import TABLES as SHARED_TABLES
 from .webhooks import WEBHOOKS, WEBHOOKS_INDEX
 
-FIRST_VERSION = 9
+FIRST_VERSION = 10
 """Of the schema in the first release."""
 
 OUTCOMES = ("passed", "failed", "errored", "skipped")

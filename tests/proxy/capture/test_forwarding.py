@@ -360,10 +360,10 @@ def test_the_exchanges_of_a_process_that_ends_are_ended() -> None:
     observed = ObservedTurns(processes.book)
     for way in processes.under_way:
         for _, one in way:
-            observed.take(decoded(encoded(one)))
+            observed.put(one["at"], decoded(encoded(one)))
     for task_id in list(processes.asked):
         processes.book.found(task_id, TaskHistory(known=True), 3)
-    observed.source_ended("process-1", 3, Finding("process_ended", "gone"))
+    observed.source_ended("process-1", 3)
     assert [[finding.code for finding in turn.findings] for turn in processes.book.open_turns] == [
         [], ["process_ended"], []
     ]  # fmt: skip

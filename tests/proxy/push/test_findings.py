@@ -68,7 +68,8 @@ async def test_a_notification_that_does_not_arrive_is_a_finding(
         assert answer.status_code == CAUSES[code]
     assert len(await found(relay, text, code)) == 1
     turn = await relay.turn(text)
-    assert relay.codes(turn) == {code}
+    more = set() if is_open else {"calls_missed"}  # its task went on without a message
+    assert relay.codes(turn) - more == {code}
     assert len(turn["evaluations"]) > 0
 
 
@@ -81,7 +82,7 @@ async def test_a_notification_that_is_given_up_is_a_finding_also_after_a_restart
         text, task_id, address = await asking(relay, endpoint.url)
         assert (await relay.notify(address, update(task_id, "COMPLETED"))).status_code == 202
         await endpoint.next()
-        assert relay.codes(await relay.turn(text)) == set()
+        assert relay.codes(await relay.turn(text)) <= {"calls_missed"}  # its task goes on without a message
     endpoint.status = 410
     same = {"push_url": relay.push_url, "push_listen": relay.push_url.removeprefix("http://").removesuffix("/push")}
     async with relaying(pushing_agent, tmp_path / "turns.db", push_retry=True, **same) as again:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import AsyncIterator
 from contextlib import closing
 
@@ -39,31 +40,66 @@ async def test_who_claims_at_the_same_time_agrees(table: SharedTasks) -> None:
 async def test_observations_reach_their_owner_once_and_in_order(table: SharedTasks) -> None:
     await table.beat("one", 60, 0)
     await table.claim(["a"], "one")
-    await table.send([("a", 2.5, '{"n":1,"text":"\\u0000 ü"}'), ("a", 1.5, "{}"), ("other", 1.0, "{}")])
+    await table.send(
+        [
+            ("a", 2.5, '{"n":1,"text":"\\u0000 ü"}', ""),
+            ("a", 1.5, "{}", ""),
+            ("a", 2.0, "", "one"),
+            ("b", 1.0, "{}", ""),
+        ]
+    )
     assert await table.receive("two") == []
-    assert await table.receive("one") == [(2.5, '{"n":1,"text":"\\u0000 ü"}'), (1.5, "{}")]
+    left = await table.receive("one")
+    assert [(one.at, *one[2:]) for one in left] == [(1.5, "a", "{}", 0), (2.5, "a", '{"n":1,"text":"\\u0000 ü"}', 0)]
     assert await table.receive("one") == []
+
+
+async def test_the_next_owner_receives_what_the_last_one_did_not_store(table: SharedTasks) -> None:
+    await table.beat("dead", 60, 0)
+    await table.beat("alive", 60, 0)
+    await table.claim(["a"], "dead")
+    await table.send([("a", 1.0, "1", ""), ("a", 2.0, "2", ""), ("a", 2.5, "of its own", "dead")])
+    assert len(await table.receive("dead")) == 2
+    await table.send([("a", 0.5, "late", ""), ("a", 3.0, "3", "")])
+    await table.done("dead", {"a": 1.0, "b": 9.0})
+    await table.leave("dead")
+    await table.take_over("alive")
+    left = [(one.content, one.read_before) for one in await table.receive("alive")]
+    assert left == [("late", 0), ("2", 1), ("of its own", 1), ("3", 0)]
+    assert await table.receive("alive") == []
 
 
 async def test_tasks_of_a_proxy_that_is_no_more_are_taken_over(table: SharedTasks) -> None:
     await table.beat("dead", 0.0, 0)
     await table.beat("alive", 60, 0)
     await table.claim(["a", "b"], "dead")
-    await table.send([("a", 1.0, "{}")])
+    await table.send([("a", 1.0, "{}", "")])
     await table.take_over("alive")
-    assert await table.receive("alive") == [(1.0, "{}")]
+    assert [(one.at, *one[2:]) for one in await table.receive("alive")] == [(1.0, "a", "{}", 0)]
     assert await table.claim(["a"], "third") == {"a": "alive"}
     await table.expire(-60)
     assert await table.claim(["b"], "alive") == {"b": "alive"}
 
 
+async def test_what_is_left_for_a_task_without_an_owner_is_taken_over(table: SharedTasks) -> None:
+    await table.beat("dead", 0.0, 0)
+    await table.beat("alive", 60, 0)
+    await table.claim(["a"], "dead")
+    await table.send([("a", time.time(), "{}", "")])
+    await table.expire(3600)  # its owner is deleted
+    await table.take_over("alive")
+    assert [one.task for one in await table.receive("alive")] == ["a"]
+
+
 async def test_a_proxy_learns_until_when_the_others_have_reported(table: SharedTasks) -> None:
-    before, others = await table.beat("one", 60, 10.0)
-    assert others is None
+    before, others, dead = await table.beat("one", 60, 10.0)
+    assert (others, dead) == (None, set())
     assert (await table.beat("two", 60, 20.0))[1] == 10.0
     await table.beat("dead", 0.0, 1.0)
-    after, others = await table.beat("one", 60, 30.0)
-    assert (others, after >= before) == (20.0, True)
+    await table.beat("gone", 60, 1.0)
+    await table.leave("gone")
+    after, others, dead = await table.beat("one", 60, 30.0)
+    assert (others, dead, after >= before) == (20.0, {"dead"}, True)
 
 
 async def test_a_released_task_belongs_to_nobody(table: SharedTasks) -> None:

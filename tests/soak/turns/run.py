@@ -20,6 +20,9 @@ from .proxies import Proxies, Setup, receiving, running_agent
 QUIET_WITHIN_S = 20.0
 """How long the store may take to close what has ended: longer than any wait that the documents name."""
 
+TAKEN_OVER_WITHIN_S = 10.0
+"""How long the tasks of a killed proxy may have no other owner (proxy/docs/storage.md: a lease of 6 s)."""
+
 KILLS = 4
 
 
@@ -69,6 +72,8 @@ async def soak(
         goals = [sum(len(one.turns) for one in planned) * part // (KILLS + 1) for part in range(1, KILLS + 1)]
         records = await _load(planned, world, clients, killing, goals if kill else [])
         seconds = time.monotonic() - began
+        if killing.kills:
+            await asyncio.sleep(max(0.0, killing.kills[-1].until + TAKEN_OVER_WITHIN_S - time.monotonic()))
         turns = await _quiet(proxies)
         truths = _truths(records, await world.agent.log(), killing.kills)
         stored = [Stored.of(turn) for turn in turns]
