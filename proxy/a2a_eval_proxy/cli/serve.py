@@ -94,7 +94,7 @@ async def _serve_for(role: Role) -> None:
     settings = role.settings
     privacy = settings.privacy()
     start_logging(settings.log_level, LOG_LINE, privacy)
-    link = Link(*await asyncio.open_unix_connection(sock=role.link))
+    link = await Link.over(role.link)
     _tune_interpreter()
     await ServingProcess(settings, link, role.caller_key, role.push).run()
 

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import socket
 import struct
 from collections.abc import AsyncIterator
 from contextlib import suppress
 from dataclasses import fields
+from io import BytesIO
 from typing import Any
 
 import orjson
@@ -26,14 +28,39 @@ ASK, _ANSWER = "ask", "answer"
 """The kinds of messages with a question (`number`, `subject`, `question`), and its answer."""
 
 
-class Link:
-    """JSON messages in order over a Unix socket: each an object with its `kind`, after its length in 4 bytes."""
+class _UntilItsEnd(asyncio.StreamReader):
+    """Gives what has arrived, also after a write has failed."""
 
-    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    def set_exception(self, exc: Exception) -> None:
+        self.feed_eof()
+
+
+class Link:
+    """JSON messages in order over a Unix socket: each an object with its `kind`, after its length in 4 bytes.
+
+    What the other process had sent when it was killed arrives. A write that fails then closes the connection: what is
+    left is read from a duplicate of it.
+    """
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, same: socket.socket) -> None:
+        """See `over`. `same`: the duplicate, which does not block."""
         self._reader = reader
         self._writer = writer
+        self._same = same
+        self._rest: BytesIO | None = None
+        """What is left at the end."""
         self._numbers = itertools.count(1)
         self._asked: dict[int, asyncio.Future[Any]] = {}
+
+    @classmethod
+    async def over(cls, connection: socket.socket) -> Link:
+        """A link over a connected socket, which it closes."""
+        loop = asyncio.get_running_loop()
+        same, reader = connection.dup(), _UntilItsEnd()
+        same.setblocking(False)
+        protocol = asyncio.StreamReaderProtocol(reader)
+        transport, _ = await loop.create_unix_connection(lambda: protocol, sock=connection)
+        return cls(reader, asyncio.StreamWriter(transport, protocol, reader, loop), same)
 
     @property
     def is_full(self) -> bool:
@@ -74,17 +101,38 @@ class Link:
 
     async def _next(self) -> dict[str, Any] | None:
         try:
-            (length,) = _LENGTH.unpack(await self._reader.readexactly(_LENGTH.size))
+            (length,) = _LENGTH.unpack(await self._exactly(_LENGTH.size))
             if length > _MAX_MESSAGE_BYTES:
                 return None
-            message: dict[str, Any] = orjson.loads(await self._reader.readexactly(length))
-        except (asyncio.IncompleteReadError, OSError):
+            message: dict[str, Any] = orjson.loads(await self._exactly(length))
+        except (EOFError, OSError):
             return None
         return message
+
+    async def _exactly(self, size: int) -> bytes:
+        """The next bytes. Raises EOFError where there are fewer."""
+        if self._rest is None:
+            try:
+                return await self._reader.readexactly(size)
+            except asyncio.IncompleteReadError as error:
+                self._rest = BytesIO(error.partial + self._unread())
+        data = self._rest.read(size)
+        if len(data) < size:
+            raise EOFError
+        return data
+
+    def _unread(self) -> bytes:
+        """What has arrived and was not read when the connection was closed."""
+        parts = []
+        with suppress(OSError):
+            while part := self._same.recv(1 << 20):
+                parts.append(part)
+        return b"".join(parts)
 
     async def close(self) -> None:
         """Send what is written, if the other process reads it within `_CLOSE_S`, then close."""
         self._writer.close()
+        self._same.close()
         with suppress(OSError, TimeoutError):
             async with asyncio.timeout(_CLOSE_S):
                 await self._writer.wait_closed()

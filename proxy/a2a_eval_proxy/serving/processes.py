@@ -185,7 +185,7 @@ class ServingProcesses:
 
     async def _serve(self, connection: socket.socket) -> None:
         """Take the messages of one serving process, until it ends."""
-        link = Link(*await asyncio.open_unix_connection(sock=connection))
+        link = await Link.over(connection)
         peer = _Peer(link)
         self._peers.add(peer)
         self._opted_in.tell(link)

@@ -11,6 +11,7 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
+import uvloop
 from a2a_eval_proxy.capture.observations import turn_from_message, turn_to_message
 from a2a_eval_proxy.serving.link import Link
 from a2a_eval_proxy.turn import Turn
@@ -36,10 +37,24 @@ def test_a_turn_arrives_as_it_was_sent() -> None:
 async def link() -> AsyncIterator[tuple[Link, socket.socket]]:
     """A link, and the socket of the process at its other end."""
     one, other = socket.socketpair()
-    made = Link(*await asyncio.open_unix_connection(sock=one))
+    made = await Link.over(one)
     with other:
         yield made, other
     await made.close()
+
+
+@pytest.mark.parametrize("run", [asyncio.run, uvloop.run], ids=["asyncio", "uvloop"])
+def test_what_a_killed_process_had_sent_arrives_though_it_is_written_to(run: Any) -> None:
+    async def unread() -> list[Any]:
+        async with link() as (receiver, other):
+            messages = [json.dumps({"kind": "n", "n": number}).encode() for number in range(1000)]
+            other.sendall(b"".join(struct.pack("!I", len(one)) + one for one in messages))
+            other.close()
+            for _ in range(3):
+                receiver.send("mark")
+            return [message["n"] async for message in receiver.messages()]
+
+    assert run(unread()) == list(range(1000))
 
 
 async def received(sent: bytes) -> list[dict[str, Any]]:
@@ -77,8 +92,8 @@ async def test_a_process_that_is_far_behind_with_reading_is_noticed() -> None:
 
 async def test_questions_are_answered_each_as_asked_and_not_at_all_by_a_process_that_ends() -> None:
     one, other = socket.socketpair()
-    asking = Link(*await asyncio.open_unix_connection(sock=one))
-    asked = Link(*await asyncio.open_unix_connection(sock=other))
+    asking = await Link.over(one)
+    asked = await Link.over(other)
     taking = asyncio.create_task(anext(asking.messages(), None))
     questions = [asyncio.create_task(asking.ask("double", number=number)) for number in range(3)]
     messages = asked.messages()
