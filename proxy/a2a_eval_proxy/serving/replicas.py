@@ -182,6 +182,7 @@ class Replicas(ObservedTurns):
         self.leave(_OTHERS)
         if self._forgetting is not None:
             self._forgetting.cancel()
+            await asyncio.gather(self._forgetting, return_exceptions=True)
         self._reported_until = float("inf")
         self._trouble.close()
 

@@ -50,8 +50,11 @@ class Proxy:
 
     async def written(self) -> None: ...
 
-    def killed(self) -> None:
-        self._running.cancel()
+    async def killed(self) -> None:
+        tasks = [task for task in (self._running, self.replicas._forgetting) if task is not None]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
 
     def sends(self, turn_id: str) -> Any:
         """A message that the agent answers with a task at work: the exchange ends."""
@@ -78,12 +81,12 @@ async def test_the_turn_of_a_living_proxy_outlives_the_owner_of_its_task(store: 
     await until(lambda: owner.replicas._tasks and not owner.replicas._unowned())
     other.sends("turn")
     await until(lambda: owner.book.open_turns)
-    owner.killed()
+    await owner.killed()
     await until(lambda: other.book.open_turns)
     other.polls(DONE)
     other.book.expire(CLOCK.now() + 10)
     await until(lambda: other.closed)
-    other.killed()
+    await other.killed()
     assert [(turn.turn_id, turn.state) for turn in other.closed] == [("turn", "TASK_STATE_COMPLETED")]
 
 
@@ -91,13 +94,13 @@ async def test_a_third_proxy_takes_over_what_two_left(store: Store) -> None:
     owner, other = await Proxy(store).started(), await Proxy(store).started()
     owner.polls(WORKING)
     await until(lambda: owner.replicas._tasks and not owner.replicas._unowned())
-    owner.killed()
+    await owner.killed()
     other.sends("turn")
     await until(lambda: not other.replicas._unowned() and not other.replicas._unsent)
-    other.killed()
+    await other.killed()
     third = await Proxy(store).started()
     await until(lambda: third.book.open_turns)
-    third.killed()
+    await third.killed()
 
 
 async def test_the_exchanges_of_a_killed_proxy_end(store: Store) -> None:
@@ -108,9 +111,9 @@ async def test_the_exchanges_of_a_killed_proxy_end(store: Store) -> None:
     exchange = other.sees.open(Turn("turn", "run", "agent", "JSONRPC", "1.0", now, task_id="t"), now)
     other.sees.feed(exchange, WORKING, now, live=True, size=100)
     await until(lambda: owner.book.open_turns)
-    other.killed()
+    await other.killed()
     await until(lambda: owner.book.open_turns[0].findings)
-    owner.killed()
+    await owner.killed()
     assert [finding.code for finding in owner.book.open_turns[0].findings] == ["process_ended"]
 
 
@@ -122,9 +125,9 @@ async def test_turns_with_a_webhook_say_that_a_killed_proxy_may_have_been_notifi
     owner.sees.feed(hook, WORKING, now, live=True, size=100)
     other.polls(WORKING)
     await until(lambda: owner.book.open_turns and not other.replicas._unowned())
-    other.killed()
+    await other.killed()
     await until(lambda: owner.book.open_turns[0].findings)
-    owner.killed()
+    await owner.killed()
     assert [finding.code for finding in owner.book.open_turns[0].findings] == ["calls_missed"]
 
 
@@ -135,10 +138,10 @@ async def test_a_proxy_that_stops_in_order_leaves_nothing_to_report(store: Store
     owner.sees.feed(owner.sees.watch(notified="hook"), WORKING, CLOCK.now(), live=True, size=100)
     other.polls(WORKING)
     await until(lambda: owner.book.open_turns and not other.replicas._unowned())
-    other.killed()
+    await other.killed()
     await other.replicas.close()
     await asyncio.sleep(3)  # longer than the lease and what follows: nothing happens
-    owner.killed()
+    await owner.killed()
     assert owner.book.open_turns[0].findings == []
 
 
@@ -153,6 +156,6 @@ async def test_what_turns_show_that_are_stored_is_deleted(store: Store) -> None:
         while await store.shared_tasks._read("SELECT 1 FROM observations", {}, list):
             owner.book.expire(CLOCK.now() + 10)
             await asyncio.sleep(0.05)
-    owner.killed()
-    other.killed()
+    await owner.killed()
+    await other.killed()
     assert [turn.turn_id for turn in owner.closed] == ["turn"]
