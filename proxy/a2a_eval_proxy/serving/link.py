@@ -38,8 +38,8 @@ class _UntilItsEnd(asyncio.StreamReader):
 class Link:
     """JSON messages in order over a Unix socket: each an object with its `kind`, after its length in 4 bytes.
 
-    What the other process had sent when it was killed arrives. A write that fails then closes the connection: what is
-    left is read from a duplicate of it.
+    What the other process had sent when it was killed arrives: a write that fails then closes the connection, and a
+    duplicate socket gives what is left.
     """
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, same: socket.socket) -> None:
