@@ -14,7 +14,7 @@ from a2a_tool_capture.recent import Recent
 from ..capture.observations import Observation, ObservedTurns, decoded, encoded
 from ..clock import CLOCK
 from ..store import StoreError
-from ..store.shared_tasks import SharedTasks, task_key
+from ..store.shared_tasks import LeftObservation, SharedTasks, task_key
 from ..telemetry.problem_log import ProblemLog
 from .reports import ScoringReports
 
@@ -84,6 +84,8 @@ class Replicas(ObservedTurns):
         self._dead_since: dict[str, float] = {}
         self._ended: set[str] = set()
         """Those of them that are known to be no more."""
+        self._left: list[LeftObservation] = []
+        """What was received and is not folded yet."""
         self._folded: dict[str, float] = {}
         """Until when turns show what the store has of a task, by key."""
         self._notified: Recent[str, float] = Recent(_MAX_NOTIFIED)
@@ -238,7 +240,8 @@ class Replicas(ObservedTurns):
 
         What an earlier owner of a task has read is read again from the message of the turn that it has not stored.
         """
-        left = await self._table.receive(self.proxy)
+        self._left += await self._table.receive(self.proxy)  # kept if the next question is not answered
+        left = sorted(self._left)
         observations = [decoded(one.content.encode()) for one in left]
         sent = [
             observation["turn"]["turn_id"]
@@ -258,6 +261,7 @@ class Replicas(ObservedTurns):
                 super().put(one.at - self._ahead_s, {**observation, "at": at, "left_at": one.at})
                 if one.read_before and observation.get("notified"):
                     self._reports.capture.book.report(observation["task"], _NOTIFICATIONS_MISSED, CLOCK.now())
+        self._left = []
 
     async def _forget(self) -> None:
         """Delete what the turns show that are stored."""

@@ -13,7 +13,8 @@ from a2a_eval_proxy.capture.turn_book import TurnBook
 from a2a_eval_proxy.clock import CLOCK
 from a2a_eval_proxy.serving import replicas
 from a2a_eval_proxy.serving.replicas import Replicas
-from a2a_eval_proxy.store import Store, open_store
+from a2a_eval_proxy.store import Store, StoreError, open_store
+from a2a_eval_proxy.store.shared_tasks import SharedTasks
 from a2a_eval_proxy.turn import Turn
 from support.patience import PATIENCE_S
 from support.postgres_server import PostgresServer
@@ -88,6 +89,26 @@ async def test_the_turn_of_a_living_proxy_outlives_the_owner_of_its_task(store: 
     await until(lambda: other.closed)
     await other.killed()
     assert [(turn.turn_id, turn.state) for turn in other.closed] == [("turn", "TASK_STATE_COMPLETED")]
+
+
+async def test_what_was_received_outlives_a_store_that_goes_away(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    stored, failures = SharedTasks.stored, iter([True])
+
+    async def fails_once(table: SharedTasks, turn_ids: Any) -> set[str]:
+        if next(failures, False):
+            raise StoreError("away")
+        return await stored(table, turn_ids)
+
+    monkeypatch.setattr(SharedTasks, "stored", fails_once)
+    owner, other = await Proxy(store).started(), await Proxy(store).started()
+    owner.polls(WORKING)
+    await until(lambda: owner.replicas._tasks and not owner.replicas._unowned())
+    other.sends("turn")
+    await until(lambda: owner.book.open_turns)
+    await owner.killed()
+    await until(lambda: other.book.open_turns)
+    await other.killed()
+    assert next(failures, False) is False
 
 
 async def test_a_third_proxy_takes_over_what_two_left(store: Store) -> None:
