@@ -25,10 +25,19 @@ _PROCESS_ENDED = Finding(
     "process_ended", "the process that relayed the exchange ended before it was complete", Severity.WARNING, "capture"
 )
 
+_UNREAD = Finding(
+    "capture_error",
+    "what another process observed of this task cannot be read: calls may be in no turn",
+    Severity.ERROR,
+    "capture",
+)
+
 Observation = dict[str, Any]
 """`kind`, `exchange` (its id), `task` (its id), `at` (seconds), and what the kind needs. Kinds: `sent` (`turn`,
 `returns_at_once`), `event` (`event`, `live`, `size`, `notified`), `alive`, `ended` (`problem`, `final`, `findings`),
 `finding` (`finding`)."""
+
+_ALWAYS = {"kind", "exchange", "task", "at"}
 
 
 class ObservedTurns(InOrder[Observation]):
@@ -117,13 +126,24 @@ def turn_from_message(message: dict[str, Any]) -> Turn:
 
 
 def encoded(observation: Observation) -> bytes:
-    """An observation as JSON, see `decoded`."""
+    """An observation as JSON, see `decoded`; `unread` in its place if its event is nested too deeply for that."""
     try:
         return orjson.dumps(observation)
     except TypeError:  # lone surrogates, integers beyond 64 bits
-        return json.dumps(observation).encode()
+        try:
+            return json.dumps(observation).encode()
+        except RecursionError:
+            return orjson.dumps(unread(observation["task"], observation["at"]))
 
 
 def decoded(content: bytes) -> Observation:
-    observation: Observation = decode_json(content)
+    """Raises ValueError for what is no observation."""
+    observation = decode_json(content)
+    if not isinstance(observation, dict) or not observation.keys() >= _ALWAYS:
+        raise ValueError(f"an observation is a JSON object with {', '.join(sorted(_ALWAYS))}: {content[:200]!r}")
     return observation
+
+
+def unread(task_id: str, at: float) -> Observation:
+    """What the turn of a task says in the place of an observation that cannot be read."""
+    return {"kind": "finding", "exchange": "", "task": task_id, "at": at, "finding": _UNREAD.to_dict()}

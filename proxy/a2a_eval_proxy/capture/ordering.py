@@ -23,6 +23,10 @@ class InOrder(Generic[Item]):
         self._marks: dict[str, float] = {}
         """By source: it has reported everything up to this time."""
 
+    def reported_until(self, *, but: str = "") -> float:
+        """The time up to which all sources have reported everything, or all `but` one; infinite without any."""
+        return min((mark for source, mark in self._marks.items() if source != but), default=float("inf"))
+
     @property
     def waiting(self) -> bool:
         """Whether an item waits for marks."""
@@ -53,6 +57,6 @@ class InOrder(Generic[Item]):
             self._go_on()
 
     def _go_on(self) -> None:
-        until = min(self._marks.values(), default=float("inf"))
+        until = self.reported_until()
         while self._waiting and self._waiting[0][0] <= until:
             self._release(heapq.heappop(self._waiting)[2])

@@ -7,6 +7,7 @@ import logging
 import socket
 from collections.abc import Callable, Sequence
 from contextlib import AsyncExitStack
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from ..capture.observations import ObservedTurns, decoded, turn_from_message
@@ -104,7 +105,7 @@ class ServingProcesses:
         stack.callback(loop.create_task(self._expire()).cancel)
         if self._replicas is not None:
             await self._replicas.start()
-            stack.callback(loop.create_task(self._replicas.run()).cancel)
+            stack.callback(loop.create_task(self._replicas.run(partial(self._ask_for_marks, all_of_them=True))).cancel)
         stack.push_async_callback(self._stop)
         try:
             async with asyncio.timeout(_START_S):
@@ -249,6 +250,7 @@ class ServingProcesses:
             case "hello":
                 peer.pid, peer.source = message["pid"], message["source"]
                 self._observed.join(peer.source)
+                self._observed.mark(peer.source, message["at"])
             case "ready":
                 peer.ready = True
             case "problems":
@@ -259,11 +261,11 @@ class ServingProcesses:
             case "bye":
                 peer.said_bye = True
 
-    def _ask_for_marks(self) -> None:
-        """Have the processes that the next observation waits for say how far they have reported."""
+    def _ask_for_marks(self, *, all_of_them: bool = False) -> None:
+        """Have processes say how far they have reported: those that the next observation waits for, or all."""
         behind = self._observed.behind()
         for peer in self._peers:
-            if peer.source in behind and not peer.asked:
+            if (all_of_them or peer.source in behind) and not peer.asked:
                 peer.asked = True
                 peer.link.send("mark")
 

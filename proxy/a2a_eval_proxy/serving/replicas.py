@@ -5,13 +5,14 @@ from __future__ import annotations
 import asyncio
 import logging
 import secrets
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 
 from a2a_tool_capture import Finding, Severity
 from a2a_tool_capture.recent import Recent
 
-from ..capture.observations import Observation, ObservedTurns, decoded, encoded
+from ..capture.observations import Observation, ObservedTurns, decoded, encoded, unread
 from ..clock import CLOCK
 from ..store import StoreError
 from ..store.shared_tasks import LeftObservation, SharedTasks, task_key
@@ -96,8 +97,6 @@ class Replicas(ObservedTurns):
         self._unsent_bytes = 0
         self._took_s, self._compared_at = float("inf"), 0.0
         """The answer that `_ahead_s` is from, and when it came."""
-        self._reported_until = 0.0
-        """All proxies have reported what they observed until then."""
         self._beat_at = self._swept_at = self._released_at = 0.0
         self._trouble = ProblemLog(logger, "the store could not be asked which proxy owns a task {count} time(s)")
 
@@ -149,7 +148,7 @@ class Replicas(ObservedTurns):
         """Returns when what was observed here has been left for the owners of its tasks, and what other proxies have
         observed so far of tasks of this one is in its turns."""
         until = _now()
-        while self._unsent or self._unowned() or self._reported_until < until:  # noqa: ASYNC110  # `run` works on it
+        while self._unsent or self._unowned() or self.reported_until() < until:  # noqa: ASYNC110  # `run` works on it
             await asyncio.sleep(_PAUSE_S)
 
     async def start(self) -> None:
@@ -159,17 +158,20 @@ class Replicas(ObservedTurns):
                 for _ in range(_COMPARISONS):
                     await self._beat(_now())
 
-    async def run(self) -> None:
-        """Exchange observations with other proxies. Ends by being cancelled."""
+    async def run(self, ask_for_marks: Callable[[], None] = lambda: None) -> None:
+        """Exchange observations with other proxies. Ends by being cancelled.
+
+        `ask_for_marks` has the other sources of this proxy `mark` how far they have reported: it reports no more.
+        """
         while True:
             if not (self._unsent or self.waiting or self._unowned()):
                 self._observes.clear()
                 with suppress(TimeoutError):
                     await asyncio.wait_for(self._observes.wait(), _IDLE_S)
+            ask_for_marks()  # they come in the pause
             await asyncio.sleep(_PAUSE_S)
             await self._exchange()
-            self._reported_until = max(self._reported_until, _now() - MAX_WAIT_S)
-            self.mark(_OTHERS, self._reported_until)
+            self.mark(_OTHERS, _now() - MAX_WAIT_S)
             self._reports.capture.book.expire(CLOCK.now())
 
     async def close(self) -> None:
@@ -185,7 +187,6 @@ class Replicas(ObservedTurns):
         if self._forgetting is not None:
             self._forgetting.cancel()
             await asyncio.gather(self._forgetting, return_exceptions=True)
-        self._reported_until = float("inf")
         self._trouble.close()
 
     async def _exchange(self) -> None:
@@ -204,7 +205,6 @@ class Replicas(ObservedTurns):
             reported_until = await self._beat(now)
             await self._receive()
             self.mark(_OTHERS, reported_until)
-            self._reported_until = reported_until
             if now - self._swept_at > _SWEEP_EVERY_S:
                 self._swept_at = now
                 await self._sweep(now)
@@ -218,9 +218,10 @@ class Replicas(ObservedTurns):
             logger.exception("observations could not be exchanged with other proxies")
 
     async def _beat(self, now: float) -> float:
-        """Say that this proxy is alive, and has sent what it observed; returns until when all have."""
+        """Say that this proxy is alive, and until when all of its processes have sent what they observed; returns
+        until when all proxies have."""
         stalled = self._beat_at and now - self._beat_at > _LEASE_S
-        began, reported = _now(), now - _UNDER_WAY_S
+        began, reported = _now(), min(now, self.reported_until(but=_OTHERS)) - _UNDER_WAY_S
         if self._unsent or self._unowned():  # came meanwhile
             unsent = (at - self._ahead_s for _, at, _, reader in self._unsent if not reader)
             reported = min((reported, *unsent, *self._waiting_since()))
@@ -241,17 +242,16 @@ class Replicas(ObservedTurns):
         What an earlier owner of a task has read is read again from the message of the turn that it has not stored.
         """
         self._left += await self._table.receive(self.proxy)  # kept if the next question is not answered
-        left = sorted(self._left)
-        observations = [decoded(one.content.encode()) for one in left]
+        left = self._read(sorted(self._left))
         sent = [
             observation["turn"]["turn_id"]
-            for one, observation in zip(left, observations, strict=True)
+            for one, observation in left
             if one.read_before and observation["kind"] == "sent"
         ]
         stored = await self._table.stored(sent) if sent else set()
         stored.update(turn.turn_id for turn in self._reports.capture.book.open_turns if sent)  # ours once more
         again: set[str] = set()
-        for one, observation in zip(left, observations, strict=True):
+        for one, observation in left:
             if one.read_before and observation["kind"] == "sent" and observation["turn"]["turn_id"] not in stored:
                 again.add(one.task)
             if one.read_before and one.task not in again:
@@ -262,6 +262,23 @@ class Replicas(ObservedTurns):
                 if one.read_before and observation.get("notified"):
                     self._reports.capture.book.report(observation["task"], _NOTIFICATIONS_MISSED, CLOCK.now())
         self._left = []
+
+    def _read(self, left: list[LeftObservation]) -> list[tuple[LeftObservation, Observation]]:
+        """The observations, with `unread` in the place of those that cannot be read and whose task is known."""
+        read: dict[int, Observation] = {}
+        for one in left:
+            try:
+                read[one.number] = decoded(one.content.encode())
+            except ValueError as error:  # of another version, or damaged
+                logger.error("observation %d in the store cannot be read: %s", one.number, error)
+        if len(read) < len(left):
+            under_way = (observation["task"] for observation in read.values())
+            task_ids = [*self._reports.capture.book.task_ids, *self._under_way.values(), *under_way]
+            known = {task_key(self._agent, task_id): task_id for task_id in task_ids}
+            for one in left:
+                if one.number not in read and one.task in known:
+                    read[one.number] = unread(known[one.task], one.at)
+        return [(one, read[one.number]) for one in left if one.number in read]
 
     async def _forget(self) -> None:
         """Delete what the turns show that are stored."""

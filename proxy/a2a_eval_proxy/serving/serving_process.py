@@ -143,7 +143,7 @@ class ServingProcess:
         loop = asyncio.get_running_loop()
         loop.add_signal_handler(signal.SIGTERM, self._stop.set)
         loop.add_signal_handler(signal.SIGINT, lambda: None)  # Ctrl-C reaches the supervisor too, which decides
-        self._link.send("hello", pid=os.getpid(), source=self._book.source)
+        self._link.send("hello", pid=os.getpid(), source=self._book.source, at=CLOCK.steady(CLOCK.now()))
         obeying = loop.create_task(self._obey())
         async with AsyncExitStack() as stack:
             stack.enter_context(self._tables)

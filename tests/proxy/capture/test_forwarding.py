@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
@@ -25,19 +25,26 @@ from support.asked_store import AskedStore
 
 Event = dict[str, Any]
 
-CLIENTS = ["unary", "stream", "polls", "polls twice", "drops, polls", "drops, subscribes", "subscribes", "notified"]
+CLIENTS = ["unary", "stream", "polls", "polls twice", "drops, polls", "drops, subscribes", "killed, polls", "notified",
+    "subscribes"]  # fmt: skip
 ENDS = ["INPUT_REQUIRED", "COMPLETED", "FAILED", "message"]
 
 
 @dataclass(frozen=True)
 class Said:
-    """A turn as the client plans it; `processes` relay its exchanges, in their order."""
+    """A turn as the client plans it; `processes` relay its exchanges, in their order.
+
+    `late`: its webhook is notified after the next message was sent, unless the client waits for that. `ends`: the
+    process that is killed afterwards, 3 for none. A client that is "killed" was relayed by a process that was.
+    """
 
     client: str
     calls: int
     end: str
     processes: tuple[int, ...]
     webhook: bool
+    late: bool = False
+    ends: int = 3
 
 
 SAID = st.builds(
@@ -47,18 +54,22 @@ SAID = st.builds(
     st.sampled_from(ENDS),
     st.tuples(*[st.integers(0, 2)] * 4),
     st.booleans(),
+    st.booleans(),
+    st.integers(0, 3),
 )
 
 
 class World:
-    """An agent, and clients that use it through books; `book(n)` is that of process n."""
+    """An agent, and clients that use it through books; `book(n)` is that of process n, which `kill` kills."""
 
-    def __init__(self, book: Callable[[int], ExchangeBook]) -> None:
+    def __init__(self, book: Callable[[int], ExchangeBook], kill: Callable[[int, float], None] | None = None) -> None:
         self._book = book
+        self._kill = kill
         self.now = 1000.0
         self._numbers = itertools.count()
         self._task: Event | None = None
         self._hooks: dict[tuple[int, str], Any] = {}
+        self._late: list[Callable[[], None]] = []
 
     def passes(self) -> float:
         self.now += 0.01
@@ -67,21 +78,41 @@ class World:
     def converse(self, turns: Sequence[Said]) -> None:
         for said in turns:
             self._converse(next(self._numbers), said)
+            if said.ends < 3:
+                self.process_ends(said.ends)
+
+    def process_ends(self, process: int) -> None:
+        if self._kill is not None:
+            self._kill(process, self.passes())
+            self._hooks = {key: hook for key, hook in self._hooks.items() if key[0] != process}
+
+    def is_notified(self) -> None:
+        """What webhooks have not been notified of reaches them."""
+        for late in self._late:
+            late()
+        self._late.clear()
 
     def _converse(self, number: int, said: Said) -> None:
         if said.end == "message" and self._task is not None:
-            said = Said(said.client, said.calls, "COMPLETED", said.processes, said.webhook)
+            said = replace(said, end="COMPLETED")
         task_id = "" if self._task is None else self._task["id"]
         turn = Turn(f"turn-{number}", "run", "agent", "JSONRPC", "1.0", self.now, task_id=task_id)
         one, two, three, four = said.processes
         returns = said.client in ("polls", "polls twice", "subscribes", "notified")
         sent = self._book(one).open(turn, self.passes(), returns_at_once=returns)
+        self.is_notified()
         if said.end == "message":
             self._feed(one, sent, {"message": {"messageId": "m", "contextId": "c", "parts": []}}, live=False)
             self._book(one).end(sent, self.passes())
             return
         events = self._events(number, said)
-        notify = partial(self._notify, four) if said.webhook or said.client == "notified" else lambda event: None
+        assert self._task is not None
+        notify: Callable[[Event], None] = lambda event: None  # noqa: E731
+        if said.webhook or said.client == "notified":
+            notify = partial(self._notify, four, self._task["id"])
+            if said.late and said.client != "notified":
+                at_once = notify
+                notify = lambda event: self._late.append(partial(at_once, event))  # noqa: E731
         match said.client:
             case "unary":
                 for event in events:
@@ -100,9 +131,11 @@ class World:
                         self._answer(two, self._book(two).watch())
                 if said.client != "notified":
                     self._answer(three, self._book(three).watch())
-            case "drops, polls" | "drops, subscribes":
-                self._stream(one, sent, events[:2], notify, Finding("client_gone", "left"))
-                self._rest(said.client.removeprefix("drops, "), two, events[2:], notify)
+            case "drops, polls" | "drops, subscribes" | "killed, polls":
+                why, rest = said.client.split(", ")
+                killed = why == "killed" and bool(task_id)  # a new task may be known to that process alone
+                self._stream(one, sent, events[:2], notify, Finding("client_gone", "left"), killed=killed)
+                self._rest(rest, two, events[2:], notify)
             case "subscribes":
                 self._happens(events[0])
                 self._answer(one, sent)
@@ -128,22 +161,26 @@ class World:
         events: list[Event],
         notify: Callable[[Event], None],
         problem: Finding | None = None,
+        *,
+        killed: bool = False,
     ) -> None:
         for event in events:
             self._happens(event)
             self._feed(process, stream, event)
             notify(event)
-        self._book(process).end(stream, self.passes(), problem=problem)
+        if killed and self._kill is not None:
+            self.process_ends(process)
+        else:
+            self._book(process).end(stream, self.passes(), problem=problem)
 
     def _answer(self, process: int, exchange: Any) -> None:
         self._feed(process, exchange, {"task": json.loads(json.dumps(self._task))}, live=False)
         self._book(process).end(exchange, self.passes())
 
-    def _notify(self, process: int, event: Event) -> None:
-        assert self._task is not None
-        key = process, self._task["id"]
+    def _notify(self, process: int, task_id: str, event: Event) -> None:
+        key = process, task_id
         if key not in self._hooks:
-            self._hooks[key] = self._book(process).watch(notified=f"hook of {self._task['id']}")
+            self._hooks[key] = self._book(process).watch(notified=f"hook of {task_id}")
         self._feed(process, self._hooks[key], event)
 
     def _feed(self, process: int, exchange: Any, event: Event, *, live: bool = True) -> None:
@@ -203,6 +240,7 @@ def through_one(turns: Sequence[Said]) -> list[Any]:
     book = one_book(closed, asked)
     world = World(lambda process: book)
     world.converse(turns)
+    world.is_notified()
     for task_id in asked:
         book.found(task_id, TaskHistory(), world.now)
     book.expire(world.now + LINGER_S + 1)
@@ -222,9 +260,27 @@ class Processes:
         self.book = one_book(self.closed, self.asked)
         self.order = ObservedTurns(self.book)
         self.under_way: list[list[tuple[float, Observation]]] = [[], [], []]
-        self.books = [ForwardingBook(TurnBook(self.closed.append), self._forward(n), f"process-{n}") for n in range(3)]
-        for number in range(3):
-            self.order.join(f"process-{number}")
+        self._lives = itertools.count()
+        self.books = [self._started(number) for number in range(3)]
+
+    def _started(self, process: int) -> ForwardingBook:
+        source = f"{next(self._lives)}-process"
+        self.order.join(source)
+        return ForwardingBook(TurnBook(self.closed.append), self._forward(process), source)
+
+    def kill(self, process: int, now: float) -> None:
+        """A process is killed, and another one takes its place. What it had forwarded arrives."""
+        self.arrives(process)
+        self.leaves(process)
+        self.order.source_ended(self.books[process].source, now)
+        assert not self.books[process].open_turns
+        self.books[process] = self._started(process)
+
+    def mark(self, process: int, now: float) -> None:
+        self.order.mark(self.books[process].source, now)
+
+    def leaves(self, process: int) -> None:
+        self.order.leave(self.books[process].source)
 
     def _forward(self, process: int) -> Callable[[float, Observation], None]:
         return lambda at, one: self.under_way[process].append((at, one))
@@ -238,19 +294,20 @@ class Processes:
 
 def through_three(turns: Sequence[Said], late: int) -> list[Any]:
     processes = Processes()
-    world = World(lambda process: processes.books[process])
+    world = World(lambda process: processes.books[process], processes.kill)
     for number, said in enumerate(turns):
         world.converse([said])
         for process in range(3):
             if process != late or number % 2:
                 processes.arrives(process)
-                processes.order.mark(f"process-{process}", world.now)
+                processes.mark(process, world.now)
         for task_id in processes.asked:
             processes.book.found(task_id, TaskHistory(), world.now)
         processes.asked.clear()
+    world.is_notified()
     for process in range(3):
         processes.arrives(process)
-        processes.order.leave(f"process-{process}")
+        processes.leaves(process)
     for task_id in processes.asked:
         processes.book.found(task_id, TaskHistory(), world.now)
     processes.book.expire(world.now + LINGER_S + 1)
@@ -311,9 +368,8 @@ def test_an_open_exchange_is_handed_over(why: str, monkeypatch: pytest.MonkeyPat
             book.feed(exchange, {"task": {**WORKING["task"], "history": history}}, 3, live=True, size=100)
     assert not book.open_turns
     processes.arrives(0)
-    processes.order.leave("process-1")
-    processes.order.leave("process-2")
-    processes.order.leave("process-0")
+    for process in range(3):
+        processes.leaves(process)
     assert [(turn.turn_id, turn.task_id) for turn in processes.book.open_turns] == [("turn-1", "t")]
     book.end(exchange, 20, problem=Finding("client_gone", "left"))
     processes.arrives(0)
@@ -332,6 +388,15 @@ def test_what_cannot_be_taken_costs_itself(caplog: pytest.LogCaptureFixture) -> 
             observed.take(junk)
     assert len(caplog.records) == 3
     assert processes.book.open_turns == []
+
+
+def test_an_event_that_cannot_be_encoded_costs_itself() -> None:
+    event: Event = {}
+    for _ in range(1_100):
+        event = {"artifact": event}
+    observation = {"kind": "event", "exchange": "a", "task": "t", "at": 2.0, "event": event, "live": True}
+    one = decoded(encoded(observation))
+    assert (one["kind"], one["task"], one["at"], one["finding"]["code"]) == ("finding", "t", 2.0, "capture_error")
 
 
 def test_observations_wait_for_the_process_that_is_behind() -> None:
@@ -363,7 +428,7 @@ def test_the_exchanges_of_a_process_that_ends_are_ended() -> None:
             observed.put(one["at"], decoded(encoded(one)))
     for task_id in list(processes.asked):
         processes.book.found(task_id, TaskHistory(known=True), 3)
-    observed.source_ended("process-1", 3)
+    observed.source_ended(processes.books[1].source, 3)
     assert [[finding.code for finding in turn.findings] for turn in processes.book.open_turns] == [
         [], ["process_ended"], []
     ]  # fmt: skip
