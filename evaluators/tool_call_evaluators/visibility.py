@@ -68,7 +68,7 @@ class Visibility(NamedTuple):
 
     def to_dict(self) -> dict[str, str]:
         """The keys of a turn in JSON that state it."""
-        return {"calls": self.calls.value, "calls_evidence": self.evidence}
+        return {"calls": str(self.calls), "calls_evidence": self.evidence}
 
 
 SEEN = Visibility(Calls.SEEN, "tool_calls")
@@ -82,21 +82,31 @@ def visibility_of(state: str | None, calls: int, findings: Sequence[Finding], sh
     A turn that the agent failed may have lost calls with its answer, unless the task failed after calls were captured,
     or was rejected, which is an intended end.
     """
-    by_code = {one.code: one for one in findings if one.severity is not Severity.INFO} if findings else {}
-    failure = turn_failure_of(state, "", findings)
-    if failure is not None and state != "TASK_STATE_REJECTED" and not (calls and state in FAILED_STATES):
-        return Visibility(Calls.UNKNOWN, failure.code, f"they may be lost, because the turn failed: {failure.message}")
-    if unread := next((code for code in UNREAD_REPORTS if code in by_code), None):
-        return Visibility(Calls.UNKNOWN, unread, by_code[unread].message)
-    if _CLIENT_GONE in by_code and state not in SETTLED_STATES:
-        return Visibility(Calls.UNKNOWN, _CLIENT_GONE, by_code[_CLIENT_GONE].message)
+    if findings or state in FAILED_STATES:
+        unknown = _unknown_by(state, calls, findings)
+        if unknown is not None:
+            return unknown
     if calls:
         return SEEN
-    if NO_CAPTURE in by_code:
-        return Visibility(Calls.UNKNOWN, NO_CAPTURE, by_code[NO_CAPTURE].message)
     if shown_by:
         return Visibility(Calls.NONE_MADE, shown_by)
     return Visibility(Calls.UNKNOWN, NO_CAPTURE, "nothing shows that tool calls would have been captured")
+
+
+def _unknown_by(state: str | None, calls: int, findings: Sequence[Finding]) -> Visibility | None:
+    """The visibility if the state or a finding says that there may be more calls than the captured ones, else None."""
+    failure = turn_failure_of(state, "", findings)
+    if failure is not None and state != "TASK_STATE_REJECTED" and not (calls and state in FAILED_STATES):
+        return Visibility(Calls.UNKNOWN, failure.code, f"they may be lost, because the turn failed: {failure.message}")
+    by_code = {one.code: one for one in findings if one.severity is not Severity.INFO}
+    for code in UNREAD_REPORTS:
+        if code in by_code:
+            return Visibility(Calls.UNKNOWN, code, by_code[code].message)
+    if _CLIENT_GONE in by_code and state not in SETTLED_STATES:
+        return Visibility(Calls.UNKNOWN, _CLIENT_GONE, by_code[_CLIENT_GONE].message)
+    if NO_CAPTURE in by_code and not calls:
+        return Visibility(Calls.UNKNOWN, NO_CAPTURE, by_code[NO_CAPTURE].message)
+    return None
 
 
 def stated_evidence(turn: Mapping[str, Any]) -> str:

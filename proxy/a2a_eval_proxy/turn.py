@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, fields, replace
 from datetime import UTC, datetime
-from functools import lru_cache
+from functools import cache, lru_cache
 from itertools import zip_longest
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from a2a_tool_capture import Finding, ToolCall
@@ -94,9 +95,9 @@ class Turn:
     @property
     def visibility(self) -> Visibility:
         """Whether its tool calls are known."""
-        from tool_call_evaluators.visibility import visibility_of  # a quarter of a second, which `--help` does not need
-
-        return visibility_of(self.state, len(self.tool_calls), self.findings, self.shown_by)
+        of = _visibility().visibility_of
+        visibility: Visibility = of(self.state, len(self.tool_calls), self.findings, self.shown_by)
+        return visibility
 
     def to_dict(self) -> dict[str, Any]:
         """The turn as in every JSON output, without evaluations, which are separate."""
@@ -137,13 +138,19 @@ class Turn:
         calls, times = data["tool_calls"], data.get("call_times", ())
         values["tool_calls"] = [_call(*one) for one in zip_longest(calls, times)]
         values["findings"] = [Finding.from_dict(finding) for finding in data["findings"]]
-        from tool_call_evaluators.visibility import stated_evidence  # as in `visibility`
-
-        values["shown_by"] = stated_evidence(data)
+        values["shown_by"] = _visibility().stated_evidence(data)
         for name in ("started_at", "first_event_at", "ended_at"):
             if data[name] is not None:
                 values[name] = _seconds(data[name])
         return cls(**values)
+
+
+@cache
+def _visibility() -> ModuleType:
+    """Imported when it is first needed: that takes a quarter of a second, and `--help` does without."""
+    from tool_call_evaluators import visibility
+
+    return visibility
 
 
 def call_times(call: ToolCall) -> dict[str, Any] | None:

@@ -6,6 +6,7 @@ import asyncio
 import gc
 import signal
 import sys
+from functools import partial
 from typing import TYPE_CHECKING
 
 import click
@@ -60,7 +61,7 @@ async def _serve_until_stopped(settings: Settings, role: Role | None = None) -> 
     privacy = settings.privacy()
     start_logging(settings.log_level, LOG_LINE, privacy)
     lines = LineWriter(lambda line: guarded(privacy.text(without_secrets(line))))
-    listeners = [] if settings.quiet else [TurnLines(lines.write, scores=settings.evaluate)]
+    listeners = [] if settings.quiet else [TurnLines(lines, scores=settings.evaluate)]
     serving = None if role is None else role.link
     async with run_proxy(settings, *listeners, serving_processes=serving) as proxy:
         _tune_interpreter()
@@ -71,7 +72,7 @@ async def _serve_until_stopped(settings: Settings, role: Role | None = None) -> 
             f"{traces}{grpc}store {masked_url(settings.store)}, run {settings.run}"
         )
         click.echo(f"open {proxy.page_address()} in a browser to see turns live", err=True)
-        watch = loop.create_task(watch_agent(settings, proxy.otlp_url, lines.write))
+        watch = loop.create_task(watch_agent(settings, proxy.otlp_url, partial(lines.write, str)))
         await stop.wait()
         watch.cancel()
         if role is not None:

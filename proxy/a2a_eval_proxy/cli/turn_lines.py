@@ -8,7 +8,7 @@ import queue
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
-from typing import Any
+from typing import Any, ParamSpec
 
 from a2a_tool_capture import ToolCall
 from a2a_tool_capture.recent import RecentKeys
@@ -17,6 +17,8 @@ from tool_call_evaluators.turn_health import TURN_SUCCEEDED, turn_failure_of
 
 from ..telemetry.turn_listener import TurnListener
 from ..turn import Turn
+
+P = ParamSpec("P")
 
 _STDERR = 2
 _LONGEST_NAME = 60
@@ -31,30 +33,36 @@ _CLOSE_S = 1.0
 
 
 class TurnLines(TurnListener):
-    """Hands `write` a line for each turn once it is scored, or stored where nothing is scored (`scores`).
+    """Has a line written for each turn once it is scored, or stored where nothing is scored (`scores`).
 
     A turn whose tool calls were not visible has another one if spans show what it did.
     """
 
-    def __init__(self, write: Callable[[str], None], *, scores: bool) -> None:
-        self._write = write
+    def __init__(self, lines: LineWriter, *, scores: bool) -> None:
+        self._lines = lines
         self._scores = scores
         self._not_visible = RecentKeys[str](_MOST_REMEMBERED)
         """Ids of turns whose lines say so."""
 
     def closed(self, turn: Turn) -> None:
         if not self._scores:
-            self._write(turn_line(turn, "stored"))
+            self._lines.write(turn_line, turn, "stored")
 
     def scored(self, turn: Turn, results: Sequence[Mapping[str, Any]], again: bool) -> None:
-        known = turn.visibility.unknown is None
         if not again:
-            self._write(turn_line(turn, _verdict(turn, results)))
-            if not known:
-                self._not_visible.add(turn.turn_id)
-        elif known and turn.turn_id in self._not_visible:
+            self._lines.write(self._first_line, turn, results)
+        elif turn.turn_id in self._not_visible and turn.visibility.unknown is None:
             self._not_visible.discard(turn.turn_id)
-            self._write(turn_line(turn, f"{_verdict(turn, results)}, now that its spans came"))
+            self._lines.write(_line_again, turn, results)
+
+    def _first_line(self, turn: Turn, results: Sequence[Mapping[str, Any]]) -> str:
+        if turn.visibility.unknown is not None:
+            self._not_visible.add(turn.turn_id)
+        return turn_line(turn, _verdict(turn, results))
+
+
+def _line_again(turn: Turn, results: Sequence[Mapping[str, Any]]) -> str:
+    return turn_line(turn, f"{_verdict(turn, results)}, now that its spans came")
 
 
 def turn_line(turn: Turn, verdict: str) -> str:
@@ -117,12 +125,12 @@ class LineWriter:
         self._thread = threading.Thread(target=self._work, name="turn lines", daemon=True)
         self._thread.start()
 
-    def write(self, line: str) -> None:
-        """Write a line soon. Never waits."""
+    def write(self, line: Callable[P, str], *args: P.args, **kwargs: P.kwargs) -> None:
+        """Write what `line` returns soon. It is called now, if the line is not left out. Never waits."""
         if not self._lines:
             self._loop.call_later(_EVERY_S, self._hand_over)
         if len(self._lines) < _MOST_LINES:
-            self._lines.append(line)
+            self._lines.append(line(*args, **kwargs))
         else:
             self._omitted += 1
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -23,16 +23,29 @@ def turn(*calls: str, **fields: Any) -> Turn:
     return Turn("t", "r", "http://agent", "JSONRPC", "1.0", 100.0, tool_calls=tool_calls, **given)
 
 
+class Shown:
+    """In place of a `LineWriter`: keeps the lines."""
+
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+
+    def write(self, line: Callable[..., str], *args: Any) -> None:
+        self.lines.append(line(*args))
+
+    def without_times(self) -> list[str]:
+        assert all(re.match(rf"{CLOCK}  ", line) for line in self.lines)
+        return [line.partition("  ")[2] for line in self.lines]
+
+
 def lines_of(one: Turn, *results: dict[str, Any], scores: bool = True) -> list[str]:
     """What is printed when the turn is stored, scored, and scored again."""
-    found: list[str] = []
-    listener = TurnLines(found.append, scores=scores)
+    shown = Shown()
+    listener = TurnLines(shown, scores=scores)
     listener.closed(one)
     if scores:
         listener.scored(one, results, False)
         listener.scored(one, results, True)
-    assert all(re.match(rf"{CLOCK}  ", line) for line in found)
-    return [line.partition("  ")[2] for line in found]
+    return shown.without_times()
 
 
 def test_a_turn_is_one_line() -> None:
@@ -62,13 +75,13 @@ def test_calls_that_cannot_be_seen_do_not_look_like_none() -> None:
 
 
 def test_calls_that_arrive_after_such_a_line_have_one_of_their_own() -> None:
-    found: list[str] = []
-    listener = TurnLines(found.append, scores=True)
+    shown = Shown()
+    listener = TurnLines(shown, scores=True)
     unseen, arrived = turn(), turn("lookup")
     for scored, status, again in ((unseen, "skipped", False), (unseen, "skipped", True), (arrived, "passed", True)):
         listener.scored(scored, [result("tool_error", None if status == "skipped" else 1.0)], again)
     listener.scored(arrived, [result("tool_error", 1.0)], True)
-    assert [line.partition("  ")[2] for line in found] == [
+    assert shown.without_times() == [
         "order-status  tool calls not visible  unscored  166 ms",
         "order-status  lookup  passed, now that its spans came  166 ms",
     ]
@@ -98,7 +111,7 @@ async def test_lines_are_cleaned_and_written_in_order(pipe: tuple[int, int]) -> 
     reader, writer = pipe
     lines = LineWriter(lambda line: line.replace("secret", "***"), writer)
     for number in range(100):
-        lines.write(f"{number} secret")
+        lines.write(str, f"{number} secret")
     lines.close()
     assert os.read(reader, 10_000).decode().splitlines() == [f"{number} ***" for number in range(100)]
 
@@ -107,17 +120,31 @@ async def test_of_too_many_lines_the_number_is_written(pipe: tuple[int, int]) ->
     reader, writer = pipe
     lines = LineWriter(str, writer)
     for number in range(130):
-        lines.write(f"{number}")
+        lines.write(str, f"{number}")
     lines.close()
     *whole, omitted = os.read(reader, 10_000).decode().splitlines()
     assert whole == [f"{number}" for number in range(100)]
     assert omitted == "30 turns are not shown: there were too many for the reader of stderr"
 
 
+async def test_a_line_that_is_left_out_is_not_made(pipe: tuple[int, int]) -> None:
+    made: list[int] = []
+
+    def line(number: int) -> str:
+        made.append(number)
+        return str(number)
+
+    lines = LineWriter(str, pipe[1])
+    for number in range(130):
+        lines.write(line, number)
+    lines.close()
+    assert made == list(range(100))
+
+
 async def test_lines_are_written_without_waiting_for_the_end(pipe: tuple[int, int]) -> None:
     reader, writer = pipe
     lines = LineWriter(str, writer)
-    lines.write("one")
+    lines.write(str, "one")
     assert await asyncio.to_thread(os.read, reader, 100) == b"one\n"
     lines.close()
 
@@ -129,12 +156,12 @@ async def test_a_reader_that_reads_nothing_stops_nobody_and_hears_how_many_lines
     reader, writer = pipe
     lines = LineWriter(str, writer)
     for _ in range(20):
-        lines.write("x" * 100_000)  # more than a pipe holds
+        lines.write(str, "x" * 100_000)  # more than a pipe holds
         lines._hand_over()
     reading = asyncio.create_task(asyncio.to_thread(read_until, reader, b"the reader of stderr\n"))
     while not lines._batches.empty():
         await asyncio.sleep(0)
-    lines.write("one more")
+    lines.write(str, "one more")
     read = await reading
     lines.close()
     *whole, last, omitted = read.decode().splitlines()
@@ -154,6 +181,6 @@ async def test_a_closed_stderr_stops_nobody() -> None:
     reader, writer = os.pipe()
     os.close(reader)
     lines = LineWriter(str, writer)
-    lines.write("one")
+    lines.write(str, "one")
     lines.close()
     os.close(writer)
