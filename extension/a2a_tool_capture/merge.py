@@ -186,13 +186,14 @@ class TaskMerger:
     def findings_with(self, turn_tool_calls: Sequence[ToolCall]) -> list[Finding]:
         """`findings`, given the value of `turn_tool_calls`, which takes time to compute."""
         findings = dict(self._findings)
-        for call in new_calls(self._shown, [*self._turn.calls, *turn_tool_calls])[: MAX_FINDINGS - len(findings)]:
+        known = [*self._turn.calls, *turn_tool_calls]
+        for call in new_calls(self._shown, known)[: MAX_FINDINGS - len(findings)] if self._shown else ():
             message = (
                 f"tool call {call.name!r}{f' ({call.id})' if call.id else ''} was streamed, but a later Task "
                 "snapshot does not have it; it was dropped. Emit cumulative lists on every chunk"
             )
             findings[self._finding("dropped_by_snapshot", message, f"task {self.task_id!r}")] = None
-        named = [(call.id, call.name) for call in (*self._turn.calls, *turn_tool_calls) if call.id]
+        named = [(call.id, call.name) for call in known if call.id]
         if len(set(named)) == len(named):
             return list(findings)
         seen = {(call.id, call.name) for call in self._turn.calls if call.id}

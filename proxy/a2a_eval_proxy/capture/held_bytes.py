@@ -26,7 +26,7 @@ class HeldBytes:
 
     def put(self, holder: Hashable, size: int) -> None:
         """`holder` has `size` bytes now, whatever the limit."""
-        self.total += size - self.of(holder)
+        self.total += size - self._sizes.get(holder, 0)
         self._sizes[holder] = size
 
     def add(self, holder: Hashable, more: int) -> None:

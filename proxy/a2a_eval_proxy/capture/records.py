@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from a2a_tool_capture import Finding, Severity, TaskMerger
 from a2a_tool_capture.dialects import DialectMark
-from a2a_tool_capture.wire import INTERRUPTED_STATES, SETTLED_STATES, TERMINAL_STATES, normalize_state
+from a2a_tool_capture.wire import INTERRUPTED_STATES, SETTLED_STATES, TERMINAL_STATES
 
 from ..turn import Turn
 from .lookups import Lookup, TaskHistory
@@ -41,26 +41,31 @@ class StatusMark(NamedTuple):
         status = holder.get("status") if isinstance(holder, dict) else None
         if not isinstance(status, dict):
             return None
-        message, timestamp = status.get("message"), status.get("timestamp")
+        state, message, timestamp = status.get("state"), status.get("message"), status.get("timestamp")
         message_id = message.get("messageId") if isinstance(message, dict) else ""
         return cls(
-            normalize_state(status.get("state")) or "",
+            state if isinstance(state, str) else "",
             timestamp if isinstance(timestamp, str) else "",
             message_id if isinstance(message_id, str) else "",
         )
 
     def is_before(self, other: StatusMark) -> bool:
         """Whether the agent had this status before the other one; False where that is not known."""
+        if not self.timestamp or not other.timestamp:
+            return False
         try:
-            mine, others = (datetime.fromisoformat(mark.timestamp) for mark in (self, other))
+            return _moment(self.timestamp) < _moment(other.timestamp)
         except ValueError:
             return False
-        return (mine if mine.tzinfo else mine.replace(tzinfo=UTC)) < (
-            others if others.tzinfo else others.replace(tzinfo=UTC)
-        )
 
 
 NO_STATUS = StatusMark()
+
+
+def _moment(timestamp: str) -> datetime:
+    """Raises ValueError for a text that is no time."""
+    moment = datetime.fromisoformat(timestamp)
+    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
 
 
 @dataclass(slots=True, eq=False)
@@ -108,9 +113,8 @@ class TaskWatcher:
     count_after: int = UNCOUNTED_BYTES
     """With more of them, it is counted again."""
 
-    def concludes(self, event: Mapping[str, Any]) -> bool:
-        """Whether this answer of the exchange that opened a turn is the whole answer to its message."""
-        mark = StatusMark.of(event)
+    def concludes(self, mark: StatusMark | None) -> bool:
+        """Whether the answer, with this status, of the exchange that opened a turn is the whole one to its message."""
         return not self.returns_at_once and (mark is None or mark.state in SETTLED_STATES)
 
     @property
@@ -236,18 +240,17 @@ class TaskRecord:
         if EARLIER_UNKNOWN not in turn.findings:
             turn.findings.append(EARLIER_UNKNOWN)
 
-    def is_past(self, event: Mapping[str, Any]) -> bool:
+    def is_past(self, mark: StatusMark | None) -> bool:
         """Whether an event shows a status from before the message of the open turn, or before the latest status.
 
         Such an answer or notification was overtaken, or came before the agent has begun. The agent's times decide.
         """
-        mark = StatusMark.of(event)
         if mark is None:
             return False
         repeated = bool(mark.timestamp) and mark == self.status_before and mark.state in INTERRUPTED_STATES
         return repeated or mark.is_before(self.status)
 
-    def merged(self, view: TaskMerger, event: Mapping[str, Any], now: float) -> None:
+    def merged(self, view: TaskMerger, event: Mapping[str, Any], mark: StatusMark | None, now: float) -> None:
         """Merge an event into a view of the task, and remember its status."""
         view.feed(event, now)
         if "task" in event and self.open is not None:
@@ -257,19 +260,18 @@ class TaskRecord:
                 self.foreign_messages = messages - len(self.captured)
             if messages - (self.foreign_messages or 0) > len(self.captured):
                 self.miss(self.open.turn)
-        mark = StatusMark.of(event)
         if mark is not None and not mark.is_before(self.status):
             self.status = mark
 
-    def notice(self, watcher: TaskWatcher, event: Mapping[str, Any], now: float) -> None:
+    def notice(self, watcher: TaskWatcher, event: Mapping[str, Any], mark: StatusMark | None, now: float) -> None:
         """Take a notification. It decides nothing as long as a stream of a client does."""
-        if self.open is None or self.is_past(event):
+        if self.open is None or self.is_past(mark):
             return
         if watcher not in self.notified:
             self.notified.append(watcher)
             watcher.merger, watcher.settled = deepcopy(self.merger), False
-        self.merged(watcher.merger, event, now)
-        if (mark := StatusMark.of(event)) is not None:
+        self.merged(watcher.merger, event, mark, now)
+        if mark is not None:
             watcher.settled = mark.state in SETTLED_STATES
         if self.streams or not (watcher.settled or (watcher is self.notified[0] and not self.followed)):
             return
@@ -277,12 +279,14 @@ class TaskRecord:
         self.notified.insert(0, watcher)
         if watcher.merger is not self.merger:
             self.adopt(watcher.merger)
-        self.update_answered(event, now, conclusive=False)
+        self.update_answered(event, mark, now, conclusive=False)
 
     def _separate(self) -> None:
         """Have the task's view be no webhook's: a client is about to report to it."""
-        if any(watcher.merger is self.merger for watcher in self.notified):
-            self.merger = deepcopy(self.merger)
+        for watcher in self.notified:
+            if watcher.merger is self.merger:
+                self.merger = deepcopy(self.merger)
+                return
 
     def attach(self, watcher: TaskWatcher, new_merger: Callable[[], TaskMerger]) -> None:
         """Add a client's stream. The first leads; a later one has a view of its own, since both show the same."""
@@ -337,16 +341,16 @@ class TaskRecord:
             turn.findings[:] = [finding for finding in turn.findings if finding not in irrelevant]
         return turn
 
-    def continued_alone(self, event: Mapping[str, Any]) -> bool:
-        """Whether the task, which waited for its user, shows that it has continued without; True once.
+    def continued_alone(self, mark: StatusMark | None) -> bool:
+        """Whether the task, which has no open turn and waited for its user, shows that it continued without; True once.
 
-        `event` was merged, or comes from a webhook. Only settled statuses count: others may come late.
+        `mark` is of an event that was merged, or comes from a webhook. Only settled statuses count: others may come
+        late.
         """
-        if self.open is not None or self.rested is None:
+        if self.rested is None:
             return False
         state, calls = self.rested
-        mark = StatusMark.of(event)
-        ended = mark is not None and mark.state in SETTLED_STATES and mark.state != state and not self.is_past(event)
+        ended = mark is not None and mark.state in SETTLED_STATES and mark.state != state and not self.is_past(mark)
         if ended or len(self.merger.turn_tool_calls) > calls:
             self.rested = None
             return True
@@ -363,7 +367,7 @@ class TaskRecord:
             self.open.finished_elsewhere = view
             self.open.step(TurnEvent.OTHER_STREAM_FINISHED, now)
 
-    def take_answer(self, event: Mapping[str, Any], now: float, *, conclusive: bool) -> bool:
+    def take_answer(self, event: Mapping[str, Any], mark: StatusMark | None, now: float, *, conclusive: bool) -> bool:
         """Merge a single answer (send result, GetTask, CancelTask); False where more is known.
 
         That is so while a stream leads, until the task has ended, and for an answer that is not `conclusive` and shows
@@ -371,23 +375,25 @@ class TaskRecord:
         own.
         """
         if isinstance(event.get("task"), dict):
-            if (self.streams and not shows_end(event)) or (not conclusive and self.is_past(event)):
+            if (self.streams and not shows_end(event)) or (not conclusive and self.is_past(mark)):
                 return False
             if self.streams:
                 self.merger = deepcopy(self.merger)
         self._separate()
-        self.merged(self.merger, event, now)
+        self.merged(self.merger, event, mark, now)
         return True
 
-    def update_answered(self, event: Mapping[str, Any], now: float, *, conclusive: bool) -> None:
+    def update_answered(
+        self, event: Mapping[str, Any], mark: StatusMark | None, now: float, *, conclusive: bool
+    ) -> None:
         """Step the phase after `event` was merged. `conclusive`: it is the whole answer to the message."""
         open_turn, state = self.open, self.merger.state
         if open_turn is None:
             return
         if "artifactUpdate" in event:  # which does not change the state
             open_turn.step(TurnEvent.CONTENT, now)
-        elif not conclusive and self.may_repeat(event):
-            if open_turn.phase is TurnPhase.RESUMED or not self.is_past(event):
+        elif not conclusive and self.may_repeat(event, mark):
+            if open_turn.phase is TurnPhase.RESUMED or not self.is_past(mark):
                 open_turn.step(TurnEvent.QUESTION_REPEATED, now)
         elif state in SETTLED_STATES or "message" in event:
             open_turn.step(TurnEvent.ANSWER, now)
@@ -396,9 +402,8 @@ class TaskRecord:
             if open_turn.finished_elsewhere is not None:
                 open_turn.step(TurnEvent.OTHER_STREAM_FINISHED, now)
 
-    def may_repeat(self, event: Mapping[str, Any]) -> bool:
+    def may_repeat(self, event: Mapping[str, Any], mark: StatusMark | None) -> bool:
         """Whether the event shows the question that the message of the open turn answers, as far as is known."""
-        mark = StatusMark.of(event)
         if mark is None or mark.state not in INTERRUPTED_STATES:
             return False
         both_timed = mark.timestamp and self.status_before.timestamp
@@ -451,17 +456,17 @@ def task_id_of(event: Mapping[str, Any]) -> str:
 
 def shows_end(event: Mapping[str, Any]) -> bool:
     """Whether the event is a task in a final state."""
-    task = event.get("task")
-    status = task.get("status") if isinstance(task, dict) else None
-    return isinstance(status, dict) and normalize_state(status.get("state")) in TERMINAL_STATES
+    mark = StatusMark.of(event) if "task" in event else None
+    return mark is not None and mark.state in TERMINAL_STATES
 
 
 def messages_in(event: Mapping[str, Any]) -> int:
     """Number of the user's messages in the history of a task; 0 where the event shows none."""
     task = event.get("task")
     history = task.get("history") if isinstance(task, dict) else None
-    roles = [str(one.get("role")) for one in history if isinstance(one, dict)] if isinstance(history, list) else []
-    return sum(role.upper().endswith("USER") for role in roles)
+    if not isinstance(history, list):
+        return 0
+    return len([one for one in history if isinstance(one, dict) and str(one.get("role")).upper().endswith("USER")])
 
 
 def incomplete_because(why: str) -> Finding:

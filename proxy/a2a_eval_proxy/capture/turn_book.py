@@ -24,6 +24,7 @@ from .records import (
     CONTINUED_ALONE,
     EARLIER_UNKNOWN,
     OpenTurn,
+    StatusMark,
     TaskRecord,
     TaskWatcher,
     incomplete_because,
@@ -153,7 +154,7 @@ class TurnBook:
         `live` says that more may come (a stream), as opposed to a single answer.
         """
         task_id = task_id_of(event)
-        lookup = self._awaited(watcher, task_id, shows_end(event), now)
+        lookup = self._awaited(watcher, task_id, event, now)
         if lookup is None:
             self._feed(watcher, event, now, live, size, task_id)
             return task_id
@@ -169,7 +170,7 @@ class TurnBook:
             self._make_room(now)
         return task_id
 
-    def _awaited(self, watcher: TaskWatcher, task_id: str, over: bool, now: float) -> Lookup | None:
+    def _awaited(self, watcher: TaskWatcher, task_id: str, event: Mapping[str, Any], now: float) -> Lookup | None:
         """The question that what an exchange reports waits for: all that concerns a task waits in one queue."""
         lookup, record = watcher.lookup, watcher.record
         if lookup is not None and not lookup.answered:
@@ -181,7 +182,7 @@ class TurnBook:
         lookup = self.lookups.pending(task_id)
         if lookup is not None or ours or not task_id or task_id in self._tasks.named:
             return lookup
-        return self.lookups.of_watcher(task_id, over, now)
+        return self.lookups.of_watcher(task_id, shows_end(event), now)
 
     def _feed(
         self, watcher: TaskWatcher, event: Mapping[str, Any], now: float, live: bool, size: int, task_id: str
@@ -202,32 +203,33 @@ class TurnBook:
         if UNREAD_KEY in event:  # it says nothing of the state, and which task it concerns is only known by its stream
             (watcher.merger if watcher in record.streams else record.merger).feed(event, now)
             return
+        mark = StatusMark.of(event)
         if not record.task_id:  # a Message: it concerns this turn alone
             record.merger.feed(event, now)
             if "message" in event and record.open is not None:
                 record.open.step(TurnEvent.ANSWER, now)
         elif watcher.notified:
-            record.notice(watcher, event, now)
+            record.notice(watcher, event, mark, now)
             if record.open is not None and record.open.turn.in_store and record.answered:
                 self._keep(record, now)  # it may linger
         elif not live:
-            view, conclusive = record.merger, record.opener is watcher and watcher.concludes(event)
-            if record.take_answer(event, now, conclusive=conclusive):
-                record.update_answered(event, now, conclusive=conclusive)
+            view, conclusive = record.merger, record.opener is watcher and watcher.concludes(mark)
+            if record.take_answer(event, mark, now, conclusive=conclusive):
+                record.update_answered(event, mark, now, conclusive=conclusive)
             record.followed = record.followed or record.opener is not watcher
             for stream in (*record.streams, *record.notified) if record.merger is not view else ():
                 self._tasks.hold(stream)
         else:
             if watcher not in record.streams:
                 record.attach(watcher, self._new_merger)
-            if record.opener is not watcher and "task" not in event and record.is_past(event):
+            if record.opener is not watcher and "task" not in event and record.is_past(mark):
                 return
-            record.merged(watcher.merger, event, now)
+            record.merged(watcher.merger, event, mark, now)
             if record.streams[0] is watcher:
-                record.update_answered(event, now, conclusive=False)
+                record.update_answered(event, mark, now, conclusive=False)
             else:
                 record.finished_by(watcher.merger, now)
-        if record.continued_alone(event):
+        if record.open is None and record.continued_alone(mark):
             self._found_late(record.task_id, CONTINUED_ALONE)
         if self.live is not None:
             self.live.changed(record)
