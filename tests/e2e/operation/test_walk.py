@@ -104,6 +104,7 @@ def assert_shown(shown: list[str], printed: list[str], command: str) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(600)  # twenty commands: 11 s on an idle machine
 def test_the_walk(tmp_path: Path, ports: dict[str, str]) -> None:
     text = README.read_text("utf-8").partition(HEADING)[2].partition(END)[0]
     # in one go: a free port may begin with the digits of another
