@@ -53,8 +53,9 @@ class ToolError(SyncEvaluator):
         judged = len(calls) - len(unknown)
         if unknown and not judged:
             raise CallsUnseenError("the results of the calls: not in their traces")
-        known = ((index, call) for index, call in enumerate(calls) if index not in unknown)
-        failed = [(index, why) for index, call in known if (why := self._why_failed(call))]
+        failed = [
+            (index, why) for index, call in enumerate(calls) if index not in unknown and (why := self._why_failed(call))
+        ]
         details: dict[str, Any] = {
             "failed": [{"position": index + 1, "name": calls[index].name, "reason": why} for index, why in failed]
         }

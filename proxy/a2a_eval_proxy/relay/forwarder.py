@@ -168,8 +168,7 @@ class _RequestRelay:
             negotiation.refresh(now)
         tap = self._open_tap()
         message = await client.receive()
-        reads = negotiation.wants_extension() or context.settings.push_mode != "pass"
-        if message.get("more_body") and reads and self._may_be_read(message["body"]):
+        if message.get("more_body") and self._may_be_read(message["body"]):
             message = await self._collect_body(message)
         if message["type"] == "http.disconnect":
             return
@@ -255,8 +254,10 @@ class _RequestRelay:
         )
 
     def _may_be_read(self, beginning: bytes) -> bool:
-        """Whether a body with this beginning may be an A2A request: a JSON object, or compressed."""
-        client = self._client
+        """Whether a body with this beginning has to be read: it may be an A2A request, a JSON object or compressed."""
+        client, context = self._client, self._context
+        if not context.negotiation.wants_extension() and context.settings.push_mode == "pass":
+            return False
         return client.method == "POST" and (beginning.lstrip()[:1] == b"{" or bool(client.head.content_encoding))
 
     async def _collect_body(self, message: Message) -> Message:

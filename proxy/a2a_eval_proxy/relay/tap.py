@@ -255,6 +255,7 @@ class Tap:
         now = self._arrived_at or CLOCK.now()  # the client may have it, and have sent something else, meanwhile
         if self._wire is not None:
             self._wire.events(events, now)
+        known = len(self._exchange.task_ids)
         try:
             for event, payload in zip_longest(events, payloads):
                 if is_dense(event.data):
@@ -262,7 +263,8 @@ class Tap:
                     self.stop_reading("event_too_large", message)
                     break
                 self._exchange.event(event.data, now, payload)
-            self.remember_tasks()
+            if len(self._exchange.task_ids) > known:
+                self.remember_tasks()
         except Exception as error:  # noqa: BLE001  # capture's errors end here
             self._failed(error)
 

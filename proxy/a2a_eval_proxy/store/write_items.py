@@ -105,5 +105,9 @@ def latest_results(group: Iterable[Item]) -> list[EncodedScored]:
 def added_columns(turn: EncodedTurn, score: Score | None) -> dict[str, Any]:
     """The columns of a turn that is added: a closed one is done at once where `score` has results."""
     results = score(turn.turn_id) if score is not None and turn.status != "open" else None
-    columns = turn.columns() | encoded_results(results or []).columns()
-    return columns if results is None else columns | {"status": "done"}
+    if results is None:
+        return turn.columns() | _NO_RESULTS
+    return turn.columns() | encoded_results(results).columns() | {"status": "done"}
+
+
+_NO_RESULTS = encoded_results([]).columns()
