@@ -187,8 +187,9 @@ PLANTS = {
         (
             Edit(
                 "grpc_relay.relayed_call",
-                "        pairs = tuple(metadata or ())\n",
-                "        pairs = ()\n",
+                "        self._client.send_headers(fields, end=event.ended)\n",
+                '        fields = [field for field in fields if field[0][:1] in b":gc"]\n'
+                "        self._client.send_headers(fields, end=event.ended)\n",
             ),
         ),
     ),
@@ -196,11 +197,11 @@ PLANTS = {
         "a client gets the message that another one was to get",
         (
             Edit(
-                "grpc_relay.held_messages",
-                "                await context.write(message)\n",
+                "grpc_relay.relayed_call",
+                "        self._client.send_data(content, end=end)\n",
                 """
-                before, HeldMessages.planted = getattr(HeldMessages, "planted", message), message
-                await context.write(before)
+        before, RelayedCall.planted = getattr(RelayedCall, "planted", content), content
+        self._client.send_data(before, end=end)
 """,
             ),
         ),
@@ -220,10 +221,9 @@ PLANTS = {
         (
             Edit(
                 "grpc_relay.relayed_call",
-                "            call.cancel()\n            self._held.release(self)\n",
-                "            FORGOTTEN.append(call)\n            self._held.release(self)\n",
+                "                agent.reset(ErrorCodes.CANCEL)\n",
+                "                pass\n",
             ),
-            Edit("grpc_relay.relayed_call", "logger = logging", "FORGOTTEN: list[Any] = []\nlogger = logging"),
         ),
     ),
     "grpc-changes-status": Plant(
@@ -231,8 +231,9 @@ PLANTS = {
         (
             Edit(
                 "grpc_relay.relayed_call",
-                'await context.abort(error.code(), error.details() or "", trailing)',
-                'await context.abort(grpc.StatusCode.UNKNOWN, error.details() or "", trailing)',
+                "        self._client.send_headers(fields, end=event.ended)\n",
+                '        fields = [(n, b"2" if n == b"grpc-status" and v != b"0" else v) for n, v in fields]\n'
+                "        self._client.send_headers(fields, end=event.ended)\n",
             ),
         ),
     ),

@@ -2,25 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 from a2a_tool_capture.spec import is_capture_uri
 from google.protobuf.message import DecodeError
 from google.rpc.error_details_pb2 import ErrorInfo
 from google.rpc.status_pb2 import Status
 
+from ..net.grpc_wire import DETAILS, decoded_value, encoded_value
+from ..net.http2_streams import Fields
 from .message_filter import may_hold_extension
 
-_DETAILS = "grpc-status-details-bin"
+
+def shown_error(trailers: Fields) -> Fields:
+    """The trailers of an error for a client that did not ask for tool calls."""
+    return [
+        (name, shown) for name, value in trailers if (shown := _shown(value) if name == DETAILS else value) is not None
+    ]
 
 
-def shown_error(metadata: Iterable[tuple[str, str | bytes]]) -> tuple[tuple[str, str | bytes], ...]:
-    """The trailing metadata of an error for a client that did not ask for tool calls."""
-    shown = (
-        (key, shown_details(value) if key == _DETAILS and isinstance(value, bytes) else value)
-        for key, value in metadata
-    )
-    return tuple((key, value) for key, value in shown if value is not None)
+def _shown(value: bytes) -> bytes | None:
+    try:
+        encoded = decoded_value(value)
+    except ValueError:
+        return value  # its client cannot read it either
+    shown = shown_details(encoded)
+    return value if shown is encoded else shown and encoded_value(shown)
 
 
 def shown_details(encoded: bytes) -> bytes | None:

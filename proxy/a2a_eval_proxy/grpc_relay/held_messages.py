@@ -1,78 +1,81 @@
-"""Bounds the memory of messages: what all calls hold, and for how long a client may read nothing."""
+"""Bounds the memory of A2A messages, which the proxy reads whole: what all calls hold together."""
 
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass
-from typing import Any
 
 from ..capture.held_bytes import HeldBytes
 from ..net.client_limits import ClientLimits
+from ..net.http2_connection import AsyncStream
 from ..relay.client_request import SMALL_BYTES
 
+_ROOM_BYTES = 24 * 1024 * 1024
+"""For responses over `SMALL_BYTES`; a larger one is held alone."""
+
 _GRACE_S = 5.0
-"""How long a client may read nothing while messages take more memory than the limit."""
+"""How long a client may read nothing while others wait for room."""
+
+_CHECK_EVERY_S = 1.0
 
 
-class ClientReadsNothingError(Exception):
-    """The client did not read a message in time. gRPC keeps the message until the client reads it or leaves."""
+class _WaitingResponse:
+    """A response that waits for its client."""
 
-
-@dataclass(slots=True)
-class _UnreadMessage:
-    """A message that waits for its client. Times are those of the event loop."""
-
-    since: float
-    size: int
-    limit: asyncio.Timeout
+    def __init__(self, stream: AsyncStream, size: int, now: float) -> None:
+        self.stream = stream
+        self.size = size
+        self.sent = stream.sent
+        self.since = now
+        """When the client last read something, as far as was looked."""
 
 
 class HeldMessages:
-    """The messages of all calls, within the memory for bodies of HTTP."""
+    """The messages of all calls: requests within the memory for bodies of HTTP, responses within a room."""
 
     def __init__(self, bodies: HeldBytes, limits: ClientLimits) -> None:
         self._bodies = bodies
         self._limits = limits
-        self._waiting: dict[object, _UnreadMessage] = {}
-        """By call, the one that waits longest first."""
+        self._holders: dict[AsyncStream, _WaitingResponse] = {}
+        """By the stream of the client."""
+        self._freed = asyncio.Event()
+        self._queue = asyncio.Lock()
 
     def admit(self, call: object, size: int) -> bool:
         """Whether a request message of `size` bytes may be held until `release`."""
         if size > SMALL_BYTES and self._bodies.total + size > self._bodies.limit * 3 // 4:
             return False
-        self._bodies.add(call, size)
+        self._bodies.put(call, size)
         return True
 
     def release(self, call: object) -> None:
-        """The call has ended."""
+        """The agent has the request message, or never gets it."""
         self._bodies.drop(call)
 
-    async def write(self, call: object, context: Any, message: bytes) -> None:
-        """Send a response message; the call holds it until the client has read it.
+    async def enter(self, stream: AsyncStream, size: int) -> None:
+        """Wait until a response message of `size` bytes may be held for the client of `stream`, until `leave`."""
+        if stream in self._holders:
+            return
+        loop = asyncio.get_running_loop()
+        async with self._queue:
+            while self._holders and sum(one.size for one in self._holders.values()) + size > _ROOM_BYTES:
+                self._freed.clear()
+                try:
+                    async with asyncio.timeout(_CHECK_EVERY_S):
+                        await self._freed.wait()
+                except TimeoutError:
+                    self._make_room(loop.time())
+            self._holders[stream] = _WaitingResponse(stream, size, loop.time())
 
-        Raises ClientReadsNothingError.
-        """
-        loop, size = asyncio.get_running_loop(), len(message)
-        self._bodies.add(call, size)
-        try:
-            async with asyncio.timeout(self._limits.send_timeout_s) as limit:
-                self._waiting[call] = _UnreadMessage(loop.time(), size, limit)
-                self._make_room()
-                await context.write(message)
-        except TimeoutError:
-            self._limits.broken("send_timeout")
-            raise ClientReadsNothingError from None
-        finally:
-            del self._waiting[call]
-            self._bodies.add(call, -size)
+    def leave(self, stream: AsyncStream) -> None:
+        """The client has read the message, or never will."""
+        if self._holders.pop(stream, None) is not None:
+            self._freed.set()
 
-    def _make_room(self) -> None:
-        """Give the clients that have read nothing for longest `_GRACE_S` from then on, if memory is short."""
-        excess = self._bodies.total - self._bodies.limit
-        for waiting in self._waiting.values():
-            if excess <= 0:
-                return
-            until = waiting.limit.when()
-            if until is not None and not waiting.limit.expired():
-                waiting.limit.reschedule(min(until, waiting.since + _GRACE_S))
-            excess -= waiting.size
+    def _make_room(self, now: float) -> None:
+        """Give up the clients that have read nothing for `_GRACE_S`."""
+        for one in [*self._holders.values()]:
+            if one.stream.sent != one.sent or not one.stream.unsent:
+                one.sent, one.since = one.stream.sent, now
+            elif now - one.since >= _GRACE_S and one.stream.on_unread is not None:
+                self._limits.broken("send_timeout")
+                one.stream.on_unread()

@@ -1,83 +1,98 @@
-"""Passes one call to the agent and its response to the client, message by message."""
+"""Passes one call to the agent and its response to the client."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Callable
 from typing import Any
 
-import grpc
-import grpc.aio
 import orjson
 from a2a_tool_capture import Finding, Severity
 from a2a_tool_capture.spec import strip_headers
-from google.protobuf.message import Message
+from google.protobuf.message import Message as ProtobufMessage
+from h2.errors import ErrorCodes
 
 from ..ids import new_trace_context, new_turn_id
-from ..net.http_client import RequestHead
+from ..net.grpc_wire import (
+    GrpcMessage,
+    GrpcStatus,
+    MessageReader,
+    MessageTooLargeError,
+    ending,
+    offering_readable,
+    only_trailers,
+    status_of,
+    status_of_reset,
+)
+from ..net.http2_connection import AsyncStream
+from ..net.http2_streams import Data, Event, Fields, Headers, Reset, are_valid, regular
+from ..net.http_client import RequestHead, UpstreamError
 from ..protocol.headers import negotiated
 from ..protocol.operations import CARRIES_TASKS, A2ARequest, Operation
 from ..protocol.sse import SseEvent
-from ..relay.client_request import RelayContext
+from ..relay.client_request import SMALL_BYTES, RelayContext
 from ..relay.opted_in_tasks import Request
 from ..relay.tap import Tap
 from ..relay.webhook_request import RefusedWebhookError, webhooks_refused
+from .agent import GrpcAgent
 from .call_record import CallRecord
-from .client_messages import ClientMessages
 from .error_details import shown_error
 from .extended_card import rewrite_card
-from .held_messages import ClientReadsNothingError, HeldMessages
+from .held_messages import HeldMessages
 from .message_filter import MessageFilter, replace_unreadable_calls
 from .messages import METHODS, A2AMethod, as_json, decoded
-from .metadata import client_of, from_headers, to_headers
-from .webhooks import WebhookCall, refuse, webhooks_in, with_own_urls
-
-_STATUS_S = 0.05
-"""How long empty initial metadata waits for what follows."""
-
-_MAX_TIMEOUT_S = 100 * 365 * 86_400
-"""The library takes a deadline after the year 2262 for one in the past."""
+from .webhooks import WebhookCall, refusal_of, webhooks_in, with_own_urls
 
 _UNDECIDED = frozenset(
     {
-        grpc.StatusCode.UNAVAILABLE,
-        grpc.StatusCode.DEADLINE_EXCEEDED,
-        grpc.StatusCode.CANCELLED,
-        grpc.StatusCode.INTERNAL,
-        grpc.StatusCode.UNKNOWN,
+        GrpcStatus.UNAVAILABLE,
+        GrpcStatus.DEADLINE_EXCEEDED,
+        GrpcStatus.CANCELLED,
+        GrpcStatus.INTERNAL,
+        GrpcStatus.UNKNOWN,
     }
 )
 """Statuses after which the agent may have taken the request."""
 
+_NO_ADDRESS = "the agent's card names no gRPC interface; point --upstream at one: grpc://HOST:PORT"
 _NOT_READ = "the client did not read a message in time"
 _NO_ROOM = "the messages that the proxy holds take too much memory; send this one again later"
 
 logger = logging.getLogger(__name__)
 
 
-class UnreadableMessageError(Exception):
-    """A message of the agent names the extension, which the proxy asked for, and cannot be read."""
+class RefusedCallError(Exception):
+    """The proxy ends the call with these trailers."""
+
+    def __init__(self, trailers: Fields) -> None:
+        super().__init__(trailers)
+        self.trailers = trailers
 
 
 class RelayedCall:
-    """One call of a client, of any service and cardinality: on the wire all four are streams of messages."""
+    """One call of a client, of any service and cardinality: on the wire all four are streams of messages.
+
+    The proxy reads the messages of A2A; those of other services pass as the bytes that they are.
+    """
 
     def __init__(
         self,
         relay: RelayContext,
-        channel: grpc.aio.Channel,
-        path: str,
-        context: Any,
+        agent: GrpcAgent,
+        client: AsyncStream,
+        path: bytes,
+        peer: str,
         record: CallRecord,
         held: HeldMessages,
     ) -> None:
-        """`context` is the grpc.aio.ServicerContext of the client's call."""
+        """`client`: the stream of the client, whose IP address is `peer`."""
         self._relay = relay
-        self._channel = channel
+        self._agent = agent
+        self._client = client
         self._path = path
-        self._context = context
-        self._messages = ClientMessages(context)
-        self._method: A2AMethod | None = METHODS.get(path)
+        self._peer = peer
+        self._method: A2AMethod | None = METHODS.get(path.decode("latin-1"))
         self._record = record
         self._held = held
         self._head = record.head
@@ -87,86 +102,97 @@ class RelayedCall:
         """Set where the call concerns webhooks, and these are relayed."""
         self._complete = False
         """Whether the agent has responded, and completely."""
+        self._has_begun = False
+        """Whether the client has the head of the response."""
+        self._status: GrpcStatus | None = None
+        """What the client gets at the end."""
+        self._is_unread = False
 
-    async def run(self) -> None:
-        """Relay the call; ends with the agent's status, or is cancelled when the client cancels."""
-        is_read = True
+    async def run(self, head: Headers) -> None:
+        """Relay the call, whose request begins with `head`; cancelled when the client leaves."""
+        task = asyncio.current_task()
+        assert task is not None  # noqa: S101
+        self._client.on_unread = lambda: self._unread(task)
+        agent: AsyncStream | None = None
+        sending: asyncio.Task[None] | None = None
         try:
-            await self._relay_messages()
-        except ClientReadsNothingError:
-            is_read = False
-        finally:
-            self._messages.close()
-        if not is_read:  # the status waits until the client reads; nothing else of the call is in memory by then
-            await self._context.abort(grpc.StatusCode.RESOURCE_EXHAUSTED, _NOT_READ)
-
-    async def _relay_messages(self) -> None:
-        """Raises ClientReadsNothingError."""
-        method, messages = self._method, self._messages
-        try:
-            request = await self._request(method) if method is not None else await messages.only()
+            address = await self._agent.address(self._relay.negotiation)
+            if address is None:
+                raise RefusedCallError(ending(GrpcStatus.UNAVAILABLE, _NO_ADDRESS))
+            self._record.sent_to(address)
+            data, ended = (b"", True) if head.ended else await self._request()
+            agent = await self._agent.begin(address, self._path, self._agent_fields(head.fields))
+            agent.send_data(data, end=ended)
+            if not (ended or self._sent_at_once(agent)):
+                sending = asyncio.get_running_loop().create_task(self._send(agent))
+            await self._answer(agent)
+        except RefusedCallError as error:
+            self._end(error.trailers)
         except RefusedWebhookError as error:
-            assert method is not None  # noqa: S101
-            await refuse(self._context, method, error)
-            return
-        if request is not None and not self._held.admit(self, len(request)):
-            await self._context.abort(grpc.StatusCode.RESOURCE_EXHAUSTED, _NO_ROOM)
-            return
-        call = self._begin(request)
-        sending = asyncio.get_running_loop().create_task(self._send(call)) if request is None else None
-        try:
-            await self._answer(call)
+            assert self._method is not None  # noqa: S101
+            self._end(refusal_of(self._method, error))
+        except UpstreamError as error:
+            self._agent_failed(f"the agent cannot be reached: {error}")
+        except MessageTooLargeError:
+            limit = self._relay.settings.max_body_bytes
+            self._end(ending(GrpcStatus.RESOURCE_EXHAUSTED, f"a message exceeds {limit} bytes (max_body_bytes)"))
         except asyncio.CancelledError:
-            self._client_gone("the client left before the answer was complete")
-            raise
-        except ClientReadsNothingError:
-            self._client_gone(_NOT_READ)
+            self._client_gone(_NOT_READ if self._is_unread else "the client left before the answer was complete")
+            if not self._client.is_over and self._status is None:
+                self._end(ending(GrpcStatus.UNAVAILABLE, "the proxy stops"))
             raise
         finally:
             if sending is not None:
                 sending.cancel()
-            call.cancel()
+            if agent is not None:
+                agent.reset(ErrorCodes.CANCEL)
+            self._client.on_unread = None
             self._held.release(self)
+            self._held.leave(self._client)
             if self._tap is not None:
                 self._tap.end()
             if self._tap is not None and self._webhooks is not None:
                 self._webhooks.finish(self._tap, complete=self._complete)
+            self._record.close(self._status)
 
     # ── to the agent ────────────────────────────────────────────────────────────────────────────────────
 
-    def _begin(self, request: bytes | None) -> Any:
-        """The call to the agent. `request` is its only message; None: `_send` sends what there is.
+    async def _request(self) -> tuple[bytes, bool]:
+        """What goes to the agent with the head of the call, and whether nothing follows.
 
-        A message that does not go out together with the call may meet an agent that has already responded. grpc.aio
-        then forgets the agent's status and reports INTERNAL.
+        The message of an A2A method is read before the call begins: it decides the metadata. Raises RefusedCallError,
+        RefusedWebhookError, or MessageTooLargeError.
         """
-        left_s = self._context.time_remaining()
-        timeout = None if left_s is None else min(left_s, _MAX_TIMEOUT_S)
-        options = {"metadata": self._agent_metadata(), "timeout": timeout}
-        if request is None:
-            return self._channel.stream_stream(self._path)(**options)
-        return self._channel.unary_stream(self._path)(request, **options)
+        if self._method is None:
+            return b"", False
+        reader = MessageReader(self._relay.settings.max_body_bytes)
+        while True:
+            event = await self._client.next()
+            if not isinstance(event, Data):
+                return reader.rest(), isinstance(event, Headers)  # without a message
+            for message in reader.feed(event.content):
+                data = await self._read(self._method, message)
+                return data + reader.rest(), event.ended
+            if event.ended:
+                return reader.rest(), True
+            if reader.expected > SMALL_BYTES and not self._held.admit(self, reader.expected):
+                raise RefusedCallError(ending(GrpcStatus.RESOURCE_EXHAUSTED, _NO_ROOM))
+            self._client.taken(event.size)
 
-    async def _request(self, method: A2AMethod) -> bytes | None:
-        """The request message of an A2A method, read before the call to the agent begins: it decides the metadata.
-
-        Raises RefusedWebhookError.
-        """
-        data = await self._messages.next()
-        if data is grpc.aio.EOF:
-            return None
+    async def _read(self, method: A2AMethod, message: GrpcMessage) -> bytes:
+        """The frame for the agent. Raises RefusedWebhookError, or MessageTooLargeError."""
         tap = self._tap = self._open_tap()
         try:
-            message = decoded(method.request_type, data)
-            content = as_json(message)
+            content = message.content(self._coding(self._head.forward), self._relay.settings.max_body_bytes)
+            decoded_message = decoded(method.request_type, content)
+            body = orjson.dumps(as_json(decoded_message))
         except ValueError as error:  # the agent responds to it
-            logger.debug("%s: %s", self._path, error)
-            return bytes(data)
-        body = orjson.dumps(content)
+            logger.debug("%r: %s", self._path, error)
+            return message.frame()
         relays_webhooks = self._relay.push is not None
-        request = tap.read_request(method.request(content), body, relays_webhooks=relays_webhooks)
+        request = tap.read_request(method.request(orjson.loads(body)), body, relays_webhooks=relays_webhooks)
         if request is not None and request.has_webhook:
-            data = await self._with_addresses(method, message, request, data)
+            message = await self._with_addresses(method, decoded_message, request, message)
         tap.remember_tasks()
         self._asks = self._relay.negotiation.asks(request)
         if self._relay.wire_log is not None:
@@ -174,19 +200,21 @@ class RelayedCall:
         tap.request_body(request, body, True)
         if self._webhooks is not None and self._webhooks.problem:
             tap.withheld("push_not_relayed", self._webhooks.problem)
-        return bytes(data)
+        return message.frame()
 
-    async def _with_addresses(self, method: A2AMethod, message: Message, request: A2ARequest, data: bytes) -> bytes:
+    async def _with_addresses(
+        self, method: A2AMethod, content: ProtobufMessage, request: A2ARequest, message: GrpcMessage
+    ) -> GrpcMessage:
         """The request with the proxy's addresses for the webhooks that it sets. Raises RefusedWebhookError."""
         relay, tap = self._relay, self._tap
         assert tap is not None  # noqa: S101
         if relay.push is None:
-            if relay.settings.push_mode == "refuse" and webhooks_in(message):
+            if relay.settings.push_mode == "refuse" and webhooks_in(content):
                 raise webhooks_refused()
-            return data
-        self._webhooks = WebhookCall(relay.push, method, self._path, message, request, self._head.forward)
+            return message
+        self._webhooks = WebhookCall(relay.push, method, self._path.decode(), content, request, self._head.forward)
         await self._webhooks.prepare(tap)
-        return message.SerializeToString() if self._webhooks.changed else data
+        return GrpcMessage(0, content.SerializeToString()) if self._webhooks.changed else message
 
     def _open_tap(self) -> Tap:
         relay, head = self._relay, self._head
@@ -205,80 +233,176 @@ class RelayedCall:
         )
 
     def _caller(self) -> bytes | None:
-        request = Request(self._head.forward, b"", client_of(self._context.peer())[0])
+        request = Request(self._head.forward, b"", self._peer)
         return self._relay.callers.key(request, self._relay.negotiation.api_keys)
 
-    def _agent_metadata(self) -> list[tuple[str, str | bytes]]:
+    def _agent_fields(self, head: Fields | tuple[()] = ()) -> Fields:
+        """What goes to the agent after the pseudo-headers."""
         headers = negotiated(self._head) if self._asks else self._head.forward
-        return from_headers(self._relay.upstream.with_configured(headers))
+        if self._tap is not None:
+            headers = offering_readable(headers)
+        trailers = [field for field in head if field == (b"te", b"trailers")]
+        return [*trailers, *self._relay.upstream.with_configured(headers)]
 
     def _wire_head(self) -> RequestHead:
         """The call as an HTTP request, for the wire log, without binary metadata."""
-        texts = [(name, value) for name, value in to_headers(self._agent_metadata()) if not name.endswith(b"-bin")]
-        return RequestHead(b"POST", self._path.encode(), [(b"content-type", b"application/grpc"), *texts])
+        texts = [(name, value) for name, value in self._agent_fields() if not name.endswith(b"-bin")]
+        return RequestHead(b"POST", self._path, texts)
 
-    async def _send(self, call: Any) -> None:
-        """Send the client's messages to the agent. An error of the call shows in its status."""
-        try:
-            while (message := await self._messages.next()) is not grpc.aio.EOF:
-                await call.write(message)
-            await call.done_writing()
-        except (grpc.RpcError, grpc.aio.InternalError, asyncio.InvalidStateError):
-            return
+    def _sent_at_once(self, agent: AsyncStream) -> bool:
+        """Send the agent what has arrived; whether that was the rest of the request."""
+        arrived = self._client.arrived
+        while arrived and not agent.unsent:
+            if self._pass_on(arrived.popleft(), agent):
+                return not agent.unsent
+        return False
+
+    async def _send(self, agent: AsyncStream) -> None:
+        """Send the agent the rest of the request, as it comes and at the agent's pace."""
+        while True:
+            await agent.drained()
+            self._held.release(self)
+            if self._pass_on(await self._client.next(), agent):
+                return
+
+    def _pass_on(self, event: Event, agent: AsyncStream) -> bool:
+        """Send the agent a part of the request; whether it was the last one."""
+        if isinstance(event, Data):
+            agent.send_data(event.content, end=event.ended)
+            self._client.taken(event.size)
+        elif isinstance(event, Headers):
+            agent.send_headers(regular(event.fields), end=True)
+        return isinstance(event, Reset) or event.ended
 
     # ── to the client ───────────────────────────────────────────────────────────────────────────────────
 
-    async def _answer(self, call: Any) -> None:
-        context = self._context
-        try:
-            received = await call.initial_metadata()
+    async def _answer(self, agent: AsyncStream) -> None:
+        """Raises RefusedCallError, or MessageTooLargeError."""
+        event: Event = await agent.next()
+        if isinstance(event, Headers):
             self._record.answered()
-            initial = self._for_client(received)
             if self._tap is not None and self._method is not None:
-                self._tap.answered(200, to_headers(received), is_stream=self._method.streams)
-            responses = self._responses()
-            message = await self._first_response(call, initial)
-            while message is not grpc.aio.EOF:
-                shown = responses(await self._with_own_urls(message))
-                if shown is not None:
-                    await self._held.write(self, context, shown)
-                message = await call.read()
-        except grpc.aio.AioRpcError as error:
-            self._record.ended(error.code())
-            self._report_status(error.code(), error.details())
-            self._complete = error.code() not in _UNDECIDED
-            if self._webhooks is not None:
-                self._webhooks.refused = self._complete
-            trailing = self._error_for_client(error.trailing_metadata())
-            await context.abort(error.code(), error.details() or "", trailing)
-            return
-        except UnreadableMessageError as error:
-            await self._refuse(f"the proxy cannot read a message of the agent, which may hold tool calls: {error}")
-            return
-        self._record.ended(grpc.StatusCode.OK)
-        self._complete = True
-        context.set_trailing_metadata(self._for_client(await call.trailing_metadata()))
+                self._tap.answered(200, regular(event.fields), is_stream=self._method.streams)
+        responses = self._responses(event)
+        reader = None if responses is None else MessageReader(self._relay.settings.max_body_bytes)
+        while not isinstance(event, Reset):
+            if isinstance(event, Headers):
+                self._pass_fields(event)
+            elif reader is None:
+                await self._show(event.content, end=event.ended)
+            else:
+                for message in reader.feed(event.content):
+                    await self._show(await responses(message))
+                    self._held.leave(self._client)
+                if event.ended:
+                    await self._show(reader.rest(), end=True)
+                elif reader.expected > SMALL_BYTES:
+                    await self._held.enter(self._client, reader.expected)
+            if event.ended:
+                return
+            if isinstance(event, Data):
+                agent.taken(event.size)
+            event = await agent.next()
+        self._agent_reset(event)
 
-    async def _first_response(self, call: Any, initial: tuple[tuple[str, str | bytes], ...]) -> Any:
-        """The first message, or EOF. The client gets the initial metadata before it.
+    async def _show(self, content: bytes, *, end: bool = False) -> None:
+        """Send the client part of the response, and wait until it has taken all."""
+        self._client.send_data(content, end=end)
+        if self._client.unsent:
+            await self._client.drained()
 
-        An error without any message has none. gRPC does not show that it has none until the status arrives, at once.
-        The metadata never goes out together with a message: while the client reads nothing of that, gRPC would take it
-        for unsent, and refuse to send a status.
+    def _pass_fields(self, event: Headers) -> None:
+        """Send the client a header section of the agent."""
+        fields = event.fields
+        if not are_valid(fields):
+            self._agent_reset(Reset(ErrorCodes.PROTOCOL_ERROR))
+            return
+        if not self._head.requested:
+            fields = strip_headers(fields)
+        if event.ended:
+            self._note_status(*status_of(fields))
+            if self._tap is not None and not self._tap.requested:
+                fields = shown_error(fields)
+        self._has_begun = True
+        self._client.send_headers(fields, end=event.ended)
+
+    def _note_status(self, status: GrpcStatus, message: str) -> None:
+        """The agent has ended the call."""
+        self._status = status
+        self._record.ended(status)
+        self._complete = status not in _UNDECIDED
+        if status is GrpcStatus.OK:
+            return
+        if self._tap is not None:
+            self._tap.refused(f"gRPC status {status.name}: {message or 'without details'}")
+        if self._webhooks is not None:
+            self._webhooks.refused = self._complete
+
+    def _agent_reset(self, event: Reset) -> None:
+        """The agent has ended the call without a status, or its connection has ended."""
+        if event.reason:
+            self._agent_failed(event.reason)
+            return
+        status = status_of_reset(event.code)
+        self._note_status(status, f"the agent reset the stream with code {event.code}")
+        self._client.reset(event.code)
+
+    def _agent_failed(self, reason: str) -> None:
+        self._note_status(GrpcStatus.UNAVAILABLE, reason)
+        self._end(ending(GrpcStatus.UNAVAILABLE, reason))
+
+    def _end(self, trailers: Fields) -> None:
+        """End the call with trailers of the proxy."""
+        self._status = status_of(trailers)[0]
+        self._client.send_headers(trailers if self._has_begun else only_trailers(trailers), end=True)
+
+    def _unread(self, task: asyncio.Task[Any]) -> None:
+        """The client reads nothing: the call ends."""
+        self._is_unread = True
+        self._client.drop_unsent()
+        self._end(ending(GrpcStatus.RESOURCE_EXHAUSTED, _NOT_READ))
+        task.cancel()
+
+    def _client_gone(self, message: str) -> None:
+        if self._tap is not None:
+            self._tap.end(Finding("client_gone", message, Severity.WARNING))
+
+    def _coding(self, fields: Fields) -> bytes:
+        return dict(fields).get(b"grpc-encoding", b"identity")
+
+    def _responses(self, head: Event) -> Any:
+        """An async function from a response message to the frame for the client, or b"", which reports to capture.
+
+        None where messages pass unread.
         """
-        reading = asyncio.ensure_future(call.read())
-        try:
-            if not initial:
-                await asyncio.wait({reading}, timeout=_STATUS_S)
-            is_sent = bool(initial) or not reading.done()
-            if is_sent:
-                await self._context.send_initial_metadata(initial)
-            message = await reading
-            if not is_sent and message is not grpc.aio.EOF:
-                await self._context.send_initial_metadata(initial)
-            return message
-        finally:
-            reading.cancel()
+        method, tap, push = self._method, self._tap, self._relay.push
+        if method is None or not isinstance(head, Headers):
+            return None
+        show: Callable[[bytes], bytes | None]
+        if method.operation is Operation.EXTENDED_CARD:
+            show = lambda content: self._with_own_addresses(method, content)  # noqa: E731
+        elif tap is not None and method.operation in CARRIES_TASKS:
+            cleaner = None if tap.requested else MessageFilter(tap.keeps)
+            show = lambda content: self._seen(method, tap, cleaner, content)  # noqa: E731
+        elif tap is not None and push is not None:
+            show = lambda content: content  # noqa: E731
+        else:
+            return None
+        coding, limit = self._coding(head.fields), self._relay.settings.max_body_bytes
+
+        async def shown(message: GrpcMessage) -> bytes:
+            try:
+                content = message.content(coding, limit)
+            except ValueError as error:
+                if tap is not None:
+                    _unread(tap, error)
+                return message.frame()
+            result = show(await self._with_own_urls(content))
+            if result is content:
+                return message.frame()
+            return b"" if result is None else GrpcMessage(0, result).frame()
+
+        return shown
 
     async def _with_own_urls(self, data: bytes) -> bytes:
         """A response with the client's own URLs of webhooks."""
@@ -289,67 +413,40 @@ class RelayedCall:
             await self._webhooks.learn_response(tap, data)
         return await with_own_urls(push, method, data)
 
-    def _client_gone(self, message: str) -> None:
-        if self._tap is not None:
-            self._tap.end(Finding("client_gone", message, Severity.WARNING))
-
-    async def _refuse(self, message: str) -> None:
-        assert self._tap is not None  # noqa: S101  # without a tap nothing is read
-        self._relay.negotiation.stop_asking(message)
-        self._tap.end(Finding("unreadable_answer", message, Severity.ERROR))
-        await self._context.abort(grpc.StatusCode.INTERNAL, message)
-
-    def _for_client(self, metadata: Any) -> tuple[tuple[str, str | bytes], ...]:
-        """The agent's metadata for the client, without an activation of the extension that it did not ask for."""
-        pairs = tuple(metadata or ())
-        return pairs if self._head.requested else tuple(from_headers(strip_headers(to_headers(pairs))))
-
-    def _error_for_client(self, metadata: Any) -> tuple[tuple[str, str | bytes], ...]:
-        """As `_for_client`, of an error, whose details hold no tool calls for a client that did not ask for them."""
-        pairs, tap = self._for_client(metadata), self._tap
-        return pairs if tap is None or tap.requested else shown_error(pairs)
-
-    def _responses(self) -> Any:
-        """A function from a response message to what the client gets (None: nothing), which reports to capture."""
-        method, tap = self._method, self._tap
-        if method is not None and method.operation is Operation.EXTENDED_CARD:
-            return lambda data: self._with_own_addresses(method, data)
-        if method is None or tap is None or method.operation not in CARRIES_TASKS:
-            return lambda data: data
-        cleaner = None if tap.requested else MessageFilter(tap.keeps)
-        return lambda data: self._seen(method, tap, cleaner, data)
-
     def _with_own_addresses(self, method: A2AMethod, data: bytes) -> bytes:
         """The agent's extended card with the proxy's addresses."""
         cards = self._relay.cards
         public = cards.public_url(self._head, self._relay.settings.public_url)
         try:
-            card = decoded(method.response_type, data)
+            card: Any = decoded(method.response_type, data)
             changed = rewrite_card(card, lambda content: cards.rewritten(content, public))
         except ValueError as error:
             logger.warning("the extended agent card cannot be read; its addresses may lead past the proxy: %s", error)
             return data
-        return card.SerializeToString() if changed else data
+        return bytes(card.SerializeToString()) if changed else data
 
     def _seen(self, method: A2AMethod, tap: Tap, cleaner: MessageFilter | None, data: bytes) -> bytes | None:
+        """Raises RefusedCallError."""
         filters = cleaner is not None and cleaner.needs(data)
         try:
             message = decoded(method.response_type, data)
         except ValueError as error:
             if filters and self._asks:
-                raise UnreadableMessageError(str(error)) from None
+                raise self._unreadable(tap, error) from None
             _unread(tap, error)
             return data
         if tap.unreadable is None:
             _report(method, tap, message)
         return _filtered(cleaner, message) if cleaner is not None and filters else data
 
-    def _report_status(self, code: grpc.StatusCode, details: str | None) -> None:
-        if self._tap is not None:
-            self._tap.refused(f"gRPC status {code.name}: {details or 'without details'}")
+    def _unreadable(self, tap: Tap, error: ValueError) -> RefusedCallError:
+        """A message names the extension, which the proxy asked for, and cannot be read."""
+        message = f"the proxy cannot read a message of the agent, which may hold tool calls: {error}"
+        tap.end(Finding("unreadable_answer", message, Severity.ERROR))
+        return RefusedCallError(ending(GrpcStatus.INTERNAL, message))
 
 
-def _report(method: A2AMethod, tap: Tap, message: Message) -> None:
+def _report(method: A2AMethod, tap: Tap, message: ProtobufMessage) -> None:
     """Report a message of the agent to capture, without the tool calls that cannot be read."""
     try:
         try:
@@ -374,6 +471,6 @@ def _unread(tap: Tap, error: ValueError) -> None:
     tap.stop_reading("unreadable_message", f"a message of the agent cannot be read: {error}")
 
 
-def _filtered(cleaner: MessageFilter, message: Message) -> bytes | None:
+def _filtered(cleaner: MessageFilter, message: ProtobufMessage) -> bytes | None:
     """What the client gets of a message; None: nothing."""
     return message.SerializeToString() if cleaner.apply(message) else None

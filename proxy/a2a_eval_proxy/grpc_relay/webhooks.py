@@ -6,13 +6,14 @@ import logging
 from collections.abc import Callable, Iterator
 from typing import Any
 
-import grpc
 import orjson
 from google.protobuf.any_pb2 import Any as AnyMessage
 from google.protobuf.message import Message
 from google.rpc.error_details_pb2 import ErrorInfo
-from google.rpc.status_pb2 import Status
+from google.rpc.status_pb2 import Status as StatusMessage
 
+from ..net.grpc_wire import GrpcStatus, ending
+from ..net.http2_streams import Fields
 from ..net.http_client import RawHeaders
 from ..protocol.error_bodies import A2A_DOMAIN, PUSH_NOT_SUPPORTED
 from ..protocol.operations import A2ARequest
@@ -112,15 +113,14 @@ async def with_own_urls(relay: PushRelay, method: A2AMethod, data: bytes) -> byt
     return bytes(message.SerializeToString())
 
 
-async def refuse(context: Any, method: A2AMethod, error: RefusedWebhookError) -> None:
-    """End a call with an error of A2A, as an agent would (1.0: section 10.6)."""
+def refusal_of(method: A2AMethod, error: RefusedWebhookError) -> Fields:
+    """The trailers with an error of A2A, as of an agent (1.0: section 10.6)."""
     problem, message = error.problem, str(error)
-    code = grpc.StatusCode[problem.status]
+    code = GrpcStatus[problem.status]
     if method.legacy:  # the error is named in the status message
         unsupported = problem is PUSH_NOT_SUPPORTED
         name = "PushNotificationNotSupportedError" if unsupported else "InvalidParamsError"
-        await context.abort(grpc.StatusCode.UNIMPLEMENTED if unsupported else code, f"{name}: {message}")
+        return ending(GrpcStatus.UNIMPLEMENTED if unsupported else code, f"{name}: {message}")
     detail = AnyMessage()
     detail.Pack(ErrorInfo(reason=problem.reason, domain=A2A_DOMAIN))
-    status = Status(code=code.value[0], message=message, details=[detail])
-    await context.abort(code, message, (("grpc-status-details-bin", status.SerializeToString()),))
+    return ending(code, message, StatusMessage(code=code, message=message, details=[detail]).SerializeToString())

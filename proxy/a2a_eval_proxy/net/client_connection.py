@@ -8,7 +8,6 @@ from abc import abstractmethod
 from typing import Any
 
 from .client_limits import Clients
-from .http1_responses import refusal
 from .staged_close import StagedClose, close, is_tls, reset
 
 _MAX_TURNED_AWAY = 32
@@ -41,27 +40,16 @@ class ClientConnection(asyncio.Protocol):
         self._turned_away = False
 
     @abstractmethod
-    def refuse(self, status: int, problem: str, message: str) -> None:
-        """End the connection, with an error response unless a response has begun, or no request waits for one.
-
-        `problem`: what is counted (`ClientLimits.broken`), if anything.
-        """
-
-    @abstractmethod
-    def response_complete(self) -> None:
-        """Called when the whole response to the current request is written."""
-
-    @abstractmethod
-    def adjust_reading(self) -> None:
-        """Read from the client unless too much waits."""
-
-    @abstractmethod
     def check_requests(self, now: float) -> None:
         """End the connection if its client sends too slowly. `now`: of the event loop."""
 
     @abstractmethod
     def may_be_receiving(self) -> bool:
         """Whether a request is arriving, or may be: its header, its body, or a further request."""
+
+    @abstractmethod
+    def turned_away(self, message: str) -> bytes:
+        """What a client beyond the limit of connections gets."""
 
     # ── the end ─────────────────────────────────────────────────────────────────────────────────────────
 
@@ -118,7 +106,7 @@ class ClientConnection(asyncio.Protocol):
         clients.turned_away += 1
         self._turned_away = self._hurried = True
         self.limits.broken("too_many_connections")
-        self.transport.write(refusal(503, "The proxy has too many client connections."))
+        self.transport.write(self.turned_away("The proxy has too many client connections."))
         if clients.turned_away > _MAX_TURNED_AWAY:
             self.closed = True
             close(self.transport, self.loop, hurried=True)

@@ -6,13 +6,13 @@ import asyncio
 import logging
 from typing import Any
 
-from .client_connection import ClientConnection, peers
+from .client_connection import peers
 from .client_limits import Clients
 from .client_watch import ON_GONE
 from .http1_requests import RequestError, RequestParser
 from .http1_responses import ResponseWriter, refusal
 from .repeated_head import KEPT
-from .server_exchange import Application, ServerExchange
+from .server_exchange import Application, SerialConnection, ServerExchange
 
 logger = logging.getLogger(__name__)
 
@@ -20,7 +20,7 @@ _MAX_WAITING = 64 * 1024
 """Bytes of a body that the application has not taken, or of further requests, beyond which nothing is read."""
 
 
-class Http1Connection(ClientConnection):
+class Http1Connection(SerialConnection):
     """Gives the bytes of a client to a `RequestParser`, and each request to the application in a `ServerExchange`."""
 
     def __init__(self, application: Application, clients: Clients) -> None:
@@ -105,7 +105,7 @@ class Http1Connection(ClientConnection):
         if self._parser.ahead:
             self.loop.call_soon(self.data_received, b"")
 
-    # ── for ClientConnection ────────────────────────────────────────────────────────────────────────────
+    # ── for the exchange ────────────────────────────────────────────────────────────────────────────────
 
     def response_complete(self) -> None:
         exchange = self._exchange
@@ -150,6 +150,11 @@ class Http1Connection(ClientConnection):
             self.abort()
         else:
             self.close()
+
+    # ── for ClientConnection ────────────────────────────────────────────────────────────────────────────
+
+    def turned_away(self, message: str) -> bytes:
+        return refusal(503, message)
 
     def check_requests(self, now: float) -> None:
         limits, exchange = self.limits, self._exchange

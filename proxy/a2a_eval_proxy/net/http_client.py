@@ -177,7 +177,7 @@ class HttpClient:
             if isinstance(error, TimeoutError):
                 raise UpstreamTimeoutError(f"no connection within {self._connect_timeout_s:g} s") from None
             if isinstance(error, OSError):
-                raise UpstreamUnreachableError(_refusal(error)) from error
+                raise UpstreamUnreachableError(refusal(error)) from error
             raise
         return connection
 
@@ -209,7 +209,7 @@ class HttpClient:
         self._free += 1
 
 
-def _refusal(error: OSError) -> str:
+def refusal(error: OSError) -> str:
     """Why there is no connection."""
     if isinstance(error, ConnectionRefusedError):
         return "Connection refused"  # asyncio says otherwise

@@ -6,7 +6,7 @@ import asyncio
 import logging
 import socket
 import ssl
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -14,9 +14,9 @@ import uvicorn
 
 from ..errors import ListenError
 from ..settings.parsing import split_address
+from .client_connection import ClientConnection
 from .client_limits import ClientLimits, Clients
 from .http1_connection import Http1Connection
-from .server_exchange import Application
 
 logger = logging.getLogger(__name__)
 
@@ -37,14 +37,16 @@ class HttpServer(uvicorn.Server):
 
     def __init__(
         self,
-        app: Application,
+        app: Any,
         address: Address,
         *,
         shutdown_timeout_s: float,
         limits: ClientLimits | None = None,
         tls: ssl.SSLContext | None = None,
         shared: bool = False,
+        speaks: Callable[[Any, Clients], ClientConnection] = Http1Connection,
     ) -> None:
+        """`speaks` makes the protocol of a connection, which gives what arrives to `app`."""
         config = uvicorn.Config(
             app,
             http=self._new_connection,  # type: ignore[arg-type]  # uvicorn but calls it
@@ -59,6 +61,7 @@ class HttpServer(uvicorn.Server):
         config.ssl = tls
         super().__init__(config)
         self._app = app
+        self._speaks = speaks
         self._limits = limits or ClientLimits()
         self._clients = Clients(self._limits, self.server_state.connections, self.server_state.tasks)
         self._socket = bound(address, shared=shared) if isinstance(address, str) else address
@@ -103,8 +106,12 @@ class HttpServer(uvicorn.Server):
         """
         self._clients.retiring = True
 
-    async def stop(self) -> None:
+    def close(self) -> None:
+        """Take no more connections, and no further request; `stop` waits until open ones have finished."""
         self.should_exit = True
+
+    async def stop(self) -> None:
+        self.close()
         try:
             if self._serving is not None:
                 await asyncio.wait({self._serving})
@@ -118,9 +125,7 @@ class HttpServer(uvicorn.Server):
         return len(self.server_state.connections)
 
     def _new_connection(self, **_: Any) -> asyncio.Protocol:
-        """The protocol of a new connection, which decides what is spoken on it: HTTP/1.1. HTTP/2 would be another
-        `ClientConnection`."""
-        return Http1Connection(self._app, self._clients)
+        return self._speaks(self._app, self._clients)
 
     async def _check_clients(self) -> None:
         """Called about once a second, first when connections are accepted."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from abc import abstractmethod
 from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any
 
@@ -21,12 +22,31 @@ Message = MutableMapping[str, Any]
 _CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
 
 
+class SerialConnection(ClientConnection):
+    """A connection with one request at a time."""
+
+    @abstractmethod
+    def refuse(self, status: int, problem: str, message: str) -> None:
+        """End the connection, with an error response unless a response has begun, or no request waits for one.
+
+        `problem`: what is counted (`ClientLimits.broken`), if anything.
+        """
+
+    @abstractmethod
+    def response_complete(self) -> None:
+        """Called when the whole response to the current request is written."""
+
+    @abstractmethod
+    def adjust_reading(self) -> None:
+        """Read from the client unless too much waits."""
+
+
 class ServerExchange:
     """Runs the application for one request. What it sends after the client has left is ignored."""
 
     __slots__ = ("_connection", "_more", "_news", "_on_gone", "_waiter", "body", "expects_continue", "gone", "response")
 
-    def __init__(self, connection: ClientConnection, response: ResponseWriter, *, expects_continue: bool) -> None:
+    def __init__(self, connection: SerialConnection, response: ResponseWriter, *, expects_continue: bool) -> None:
         self._connection = connection
         self._more = True
         self._news = False

@@ -12,7 +12,10 @@ from a2a_tool_capture.client_tls import ClientTls
 
 from ..errors import ConfigError
 
-_ALPN = ["http/1.1"]
+HTTP_1 = ("http/1.1",)
+HTTP_2 = ("h2",)
+"""What is spoken (ALPN)."""
+
 _MAX_PEM_BYTES = 16 * 1024 * 1024
 
 
@@ -30,9 +33,10 @@ class TlsFiles:
     key: str | None = None
     key_password: str | None = field(default=None, repr=False)
     ca: str | None = None
+    alpn: tuple[str, ...] = HTTP_1
 
     @classmethod
-    def of(cls, options: object, setting: str, *, ca_setting: str = "") -> Self:
+    def of(cls, options: object, setting: str, *, ca_setting: str = "", alpn: tuple[str, ...] = HTTP_1) -> Self:
         """The files that the fields of `options` with the names of these settings give; `ca_setting` may be none."""
         names = {
             "cert": f"{setting}_cert",
@@ -41,7 +45,7 @@ class TlsFiles:
             "ca": ca_setting,
         }
         given = {field: getattr(options, name) for field, name in names.items() if name}
-        return cls(setting=setting, ca_setting=ca_setting, **given)
+        return cls(setting=setting, ca_setting=ca_setting, alpn=alpn, **given)
 
     @property
     def paths(self) -> tuple[str, ...]:
@@ -49,12 +53,12 @@ class TlsFiles:
         return tuple(path for path in (self.cert, self.key, self.ca) if path is not None)
 
     def server_context(self) -> ssl.SSLContext:
-        """For a server: TLS 1.2 or later, HTTP/1.1; with `ca`, clients must have a certificate from it, the authority.
+        """For a server: TLS 1.2 or later; with `ca`, clients must have a certificate from it, the authority.
 
         Raises ConfigError.
         """
         context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
-        context.set_alpn_protocols(_ALPN)
+        context.set_alpn_protocols(self.alpn)
         self._show_certificate(context)
         if self.ca is not None:
             self._load_ca(context)
@@ -74,7 +78,7 @@ class TlsFiles:
             self._load_ca(context)
         elif self.cert is not None:
             context.load_default_certs()
-        context.set_alpn_protocols(_ALPN)
+        context.set_alpn_protocols(self.alpn)
         if self.cert is not None:
             self._show_certificate(context)
         return context

@@ -20,12 +20,13 @@ from ..net.file_watcher import FileWatch
 from ..net.http_client import RequestHead
 from ..net.http_server import Address, HttpServer, reachable
 from ..net.ports import Ports
-from ..net.tls import ServerTls, TlsFiles
+from ..net.tls import HTTP_1, HTTP_2, ServerTls, TlsFiles
 from ..protocol.agent_card import grpc_address
 from ..push.capture import NotificationCapture, NotifiedTasks
 from ..push.listener import NotificationRecord, PushListener
 from ..push.registry import WebhookRegistry
 from ..push.relay import PushRelay
+from ..relay.client_request import RelayContext
 from ..relay.forwarder import Forwarder
 from ..relay.negotiation import Negotiation
 from ..relay.opted_in_tasks import Callers, OptedInTasks
@@ -116,7 +117,10 @@ class DataPort:
         """Read the files of TLS. Raises ConfigError, or GrpcMissingError."""
         self._tls = self._server_tls("tls", "tls_client_ca", "TLS for clients")
         self._push_tls = self._server_tls("push_tls", "", "TLS for notifications")
-        self._grpc = None if self._settings.grpc is None else _grpc_port()(self._settings, self._files)
+        self._grpc = None
+        if self._settings.grpc is not None:
+            self._grpc = _grpc_port()(self._settings, self._files)
+            self._grpc_tls = self._server_tls("tls", "tls_client_ca", "TLS for clients over gRPC", HTTP_2)
         if self._settings.transcode:
             client = self._upstream.http = _transcoding_client()(self._settings, self._files)
             stack.push_async_callback(client.disconnect)
@@ -147,7 +151,7 @@ class DataPort:
         )
         grpc = None
         if self._grpc is not None:
-            grpc = await self._grpc.open(self._ports, forwarder.context, requests, shared=self._shared)
+            grpc = await self._open_grpc(stack, self._grpc, forwarder.context, requests)
             self.grpc_address = grpc.address
             forwarder.context.cards.grpc_port = int(grpc.address.rpartition(":")[2])
         names = HostNames(settings.host_names)
@@ -160,7 +164,26 @@ class DataPort:
         stack.callback(self._ports.give_up)
         if grpc is not None:
             forwarder.context.cards.url = reachable(self.url)
-            stack.callback(grpc.retire)  # both ports wait for open responses at the same time
+            stack.callback(grpc.close)  # both ports wait for open responses at the same time
+
+    async def _open_grpc(
+        self, stack: AsyncExitStack, port: GrpcPort, relay: RelayContext, requests: RequestTelemetry | None
+    ) -> HttpServer:
+        stack.callback(port.agent.close)
+        limits = self._limits()
+        port.begin(relay, requests, limits)
+        return await self._ports.open(
+            lambda: HttpServer(
+                port,
+                self._settings.grpc or "",
+                shutdown_timeout_s=self._settings.shutdown_timeout,
+                limits=limits,
+                tls=self._grpc_tls,
+                shared=self._shared,
+                speaks=port.speaks,
+            ),
+            "--grpc",
+        )
 
     async def _open_push(self, stack: AsyncExitStack, relay: PushRelay) -> None:
         """Relay webhooks, and receive the agent's notifications if there is an address for them."""
@@ -195,8 +218,18 @@ class DataPort:
     def _http_server(
         self, app: Any, address: Address, tls: ssl.SSLContext | None, *, shared: bool = False
     ) -> HttpServer:
+        return HttpServer(
+            app,
+            address,
+            shutdown_timeout_s=self._settings.shutdown_timeout,
+            limits=self._limits(),
+            tls=tls,
+            shared=shared,
+        )
+
+    def _limits(self) -> ClientLimits:
         settings = self._settings
-        limits = ClientLimits(
+        return ClientLimits(
             header_timeout_s=settings.client_header_timeout,
             body_timeout_s=settings.client_body_timeout,
             send_timeout_s=settings.client_send_timeout,
@@ -206,13 +239,12 @@ class DataPort:
             ),
             broken_limits=self._metrics.client_errors,
         )
-        return HttpServer(
-            app, address, shutdown_timeout_s=settings.shutdown_timeout, limits=limits, tls=tls, shared=shared
-        )
 
-    def _server_tls(self, setting: str, ca_setting: str, name: str) -> ssl.SSLContext | None:
+    def _server_tls(
+        self, setting: str, ca_setting: str, name: str, alpn: tuple[str, ...] = HTTP_1
+    ) -> ssl.SSLContext | None:
         """What a port is opened with, from the settings of `TlsFiles`; None: plain text."""
-        files = TlsFiles.of(self._settings, setting, ca_setting=ca_setting)
+        files = TlsFiles.of(self._settings, setting, ca_setting=ca_setting, alpn=alpn)
         if files.cert is None:
             return None
         tls = ServerTls(files)
@@ -229,16 +261,16 @@ class DataPort:
 
 
 def _grpc_port() -> type[GrpcPort]:
-    """Imports grpcio, an optional dependency. Raises GrpcMissingError."""
+    """Imports h2, an optional dependency. Raises GrpcMissingError."""
     try:
         from ..grpc_relay.server import GrpcPort
     except ImportError as error:
-        raise GrpcMissingError("grpc: --grpc needs grpcio: pip install 'a2a-eval-proxy[grpc]'") from error
+        raise GrpcMissingError("grpc: --grpc needs h2: pip install 'a2a-eval-proxy[grpc]'") from error
     return GrpcPort
 
 
 def _transcoding_client() -> type[TranscodingClient]:
-    """As `_grpc_port`."""
+    """Imports grpcio, as `_grpc_port`."""
     try:
         from ..transcode.connection import TranscodingClient
     except ImportError as error:

@@ -26,7 +26,7 @@ def card_of(settings: Settings, upstream: Upstream) -> Callable[[], Awaitable[An
         return upstream.fetch_card
 
     async def fetch() -> Any:
-        from ..grpc_relay.agent_channel import fetch_card  # only where it is used: grpcio is an optional dependency
+        from .agent_channel import fetch_card  # only where it is used: grpcio is an optional dependency
 
         try:
             return await fetch_card(settings, upstream)

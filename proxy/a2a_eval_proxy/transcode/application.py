@@ -19,7 +19,6 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from ..capture.held_bytes import HeldBytes
-from ..grpc_relay.agent_channel import AgentChannel
 from ..net.client_watch import ClientWatch
 from ..net.file_watcher import FileWatch
 from ..net.http_client import UpstreamError, UpstreamTimeoutError, UpstreamUnreachableError
@@ -28,6 +27,7 @@ from ..protocol.agent_card import WELL_KNOWN_PATHS
 from ..protocol.error_bodies import LocalResponse
 from ..protocol.operations import Binding
 from ..settings import Settings
+from .agent_channel import AgentChannel
 from .card import ConfiguredCard
 from .handler import EXCHANGE, AgentOverGrpc, TranscodedExchange
 from .metadata import FAILURE, to_metadata

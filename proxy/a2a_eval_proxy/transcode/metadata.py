@@ -7,8 +7,6 @@ import binascii
 import re
 from collections.abc import Iterable
 
-from ..grpc_relay import metadata as grpc_metadata
-
 _OF_THE_MESSAGE = re.compile(
     rb"(?:accept|accept-(?:charset|encoding)|connection|content-.*|date|digest|expect|grpc-.*|host|if-.*|keep-alive"
     rb"|proxy-connection|range|server|te|trailer|transfer-encoding|upgrade|user-agent)"
@@ -28,6 +26,10 @@ _VALUE = re.compile(rb"[ -~]*")
 _BINARY = b"-bin"
 
 
+_OURS_ALONE = frozenset({"user-agent", "grpc-accept-encoding", "accept-encoding", "grpc-encoding"})
+"""Each gRPC library sends its own."""
+
+
 def to_metadata(headers: Iterable[tuple[bytes, bytes]]) -> list[tuple[str, str | bytes]]:
     """The end-to-end fields of a request, names in lower case, order and repetitions kept.
 
@@ -44,13 +46,22 @@ def to_metadata(headers: Iterable[tuple[bytes, bytes]]) -> list[tuple[str, str |
                 continue
         elif _VALUE.fullmatch(value):
             kept.append((name, value))
-    return grpc_metadata.from_headers(kept)
+    return from_headers(kept)
+
+
+def from_headers(headers: Iterable[tuple[bytes, bytes]]) -> list[tuple[str, str | bytes]]:
+    """Header fields as metadata."""
+    return [
+        (name.decode(), value if name.endswith(_BINARY) else value.decode("ascii", "replace"))
+        for name, value in headers
+    ]
 
 
 def to_headers(metadata: Iterable[tuple[str, str | bytes]] | None) -> list[tuple[bytes, bytes]]:
     """The fields of a response for the agent's metadata; binary values in base64."""
-    return [
-        (name, base64.b64encode(value) if name.endswith(_BINARY) else value)
-        for name, value in grpc_metadata.to_headers(metadata)
-        if name != FAILURE and not _OF_THE_MESSAGE.fullmatch(name)
+    fields = [
+        (key.encode(), base64.b64encode(value) if isinstance(value, bytes) else value.encode())
+        for key, value in metadata or ()
+        if key not in _OURS_ALONE
     ]
+    return [(name, value) for name, value in fields if name != FAILURE and not _OF_THE_MESSAGE.fullmatch(name)]

@@ -10,6 +10,7 @@ import pytest
 import pytest_asyncio
 from a2a_eval_proxy.grpc_relay.error_details import shown_error
 from a2a_eval_proxy.grpc_relay.messages import METHODS
+from a2a_eval_proxy.net.grpc_wire import encoded_value
 from a2a_eval_proxy.protocol.operations import CARRIES_TASKS
 from agents.scenarios import METADATA_KEY, URI
 from google.protobuf.json_format import ParseDict
@@ -155,5 +156,7 @@ async def test_details_of_errors_are_whole_for_a_client_that_asked(channel):
 
 
 async def test_details_that_cannot_be_read_are_left_out_if_they_name_it():
-    assert shown_error([(DETAILS, b"\xff" + URI.encode()), ("x", "y")]) == (("x", "y"),)
-    assert shown_error([(DETAILS, b"\xff")]) == ((DETAILS, b"\xff"),)
+    name, other = DETAILS.encode(), (b"x", b"y")
+    assert shown_error([(name, encoded_value(b"\xff" + URI.encode())), other]) == [other]
+    assert shown_error([(name, encoded_value(b"\xff"))]) == [(name, encoded_value(b"\xff"))]
+    assert shown_error([(name, b"no base64!")]) == [(name, b"no base64!")]

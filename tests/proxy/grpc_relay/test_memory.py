@@ -12,9 +12,10 @@ import grpc.aio
 import httpx
 import pytest
 import pytest_asyncio
+from a2a.types import GetTaskRequest
 from a2a_eval_proxy.capture.held_bytes import HeldBytes
 from a2a_eval_proxy.grpc_relay import held_messages
-from a2a_eval_proxy.grpc_relay.held_messages import ClientReadsNothingError, HeldMessages
+from a2a_eval_proxy.grpc_relay.held_messages import HeldMessages
 from a2a_eval_proxy.net.client_limits import ClientLimits
 from agents.grpc_agent import UNLIMITED
 from support.grpc_proxy import running_proxy
@@ -121,50 +122,42 @@ async def reads_slowly(agent: Any, folder: Path, limit_s: float) -> bool:
 
 
 class _Client:
-    """The side of a call that faces its client, which reads once `reads` is set. A stand-in for gRPC's."""
+    """The stream of a client with a message that it has not read. A stand-in."""
 
     def __init__(self) -> None:
-        self.reads = asyncio.Event()
+        self.sent, self.unsent, self.is_given_up = 0, 1, False
 
-    async def write(self, message: bytes) -> None:
-        await self.reads.wait()
-
-
-async def outcome(writing: Any) -> str:
-    try:
-        await writing
-    except ClientReadsNothingError:
-        return "cut off"
-    return "read"
+    def on_unread(self) -> None:
+        self.is_given_up = True
 
 
-async def test_over_the_limit_those_that_waited_longest_are_cut_off(monkeypatch):
+async def test_responses_wait_for_room_while_their_clients_read(monkeypatch):
+    """More than there is room for at the same moment, each read at once."""
+    held = HeldMessages(HeldBytes(MB), ClientLimits())
+    clients: list[Any] = [_Client() for _ in range(200)]
+
+    async def read(client: Any) -> None:
+        await held.enter(client, 4 * MB)
+        asyncio.get_running_loop().call_soon(held.leave, client)
+
+    await asyncio.gather(*map(read, clients))
+    assert not any(client.is_given_up for client in clients)
+
+
+async def test_clients_that_read_nothing_are_cut_off_where_others_wait(monkeypatch):
     monkeypatch.setattr(held_messages, "_GRACE_S", 0.0)
-    bodies = HeldBytes(10 * MB)
-    held = HeldMessages(bodies, ClientLimits())
-    clients = [_Client() for _ in range(6)]
-    writes = []
-    for client in clients:
-        writes.append(asyncio.ensure_future(outcome(held.write(client, client, b"x" * (3 * MB)))))
+    monkeypatch.setattr(held_messages, "_CHECK_EVERY_S", 0.0)
+    held = HeldMessages(HeldBytes(MB), ClientLimits())
+    idle, reading, late = clients = [_Client() for _ in range(3)]
+    reading.unsent = 0  # the agent is still sending
+    await held.enter(idle, 12 * MB)  # type: ignore[arg-type]
+    await held.enter(reading, 12 * MB)  # type: ignore[arg-type]
+    waiting = asyncio.create_task(held.enter(late, 12 * MB))  # type: ignore[arg-type]
+    while not idle.is_given_up:
         await asyncio.sleep(0)
-    assert await asyncio.gather(*writes[:3]) == ["cut off"] * 3
-    assert bodies.total == 9 * MB
-    for client in clients:
-        client.reads.set()
-    assert await asyncio.gather(*writes) == ["cut off"] * 3 + ["read"] * 3
-    assert bodies.total == 0
-
-
-async def test_clients_that_read_have_room_for_any_number_of_messages():
-    """More than the limit at the same moment, each read at once."""
-    bodies = HeldBytes(10 * MB)
-    held = HeldMessages(bodies, ClientLimits())
-    clients = [_Client() for _ in range(200)]
-    for client in clients:
-        asyncio.get_running_loop().call_soon(client.reads.set)
-    message = b"x" * (4 * MB)
-    assert set(await asyncio.gather(*(outcome(held.write(one, one, message)) for one in clients))) == {"read"}
-    assert bodies.total == 0
+    held.leave(idle)  # type: ignore[arg-type]
+    await waiting
+    assert [client.is_given_up for client in clients] == [True, False, False]
 
 
 async def test_large_requests_find_no_room_while_others_are_held():
@@ -178,13 +171,14 @@ async def test_large_requests_find_no_room_while_others_are_held():
 
 
 async def test_a_request_without_room_is_refused(agent, tmp_path, monkeypatch):
-    monkeypatch.setattr(HeldMessages, "admit", lambda self, call, size: size < 1000)
+    monkeypatch.setattr(HeldMessages, "admit", lambda self, call, size: False)
     async with (
         running_proxy(agent.url, tmp_path) as proxy,
         grpc.aio.insecure_channel(proxy.grpc_address) as channel,
     ):
+        large = GetTaskRequest(id="x" * 100_000).SerializeToString()
         with pytest.raises(grpc.aio.AioRpcError, match="take too much memory"):
-            await channel.unary_unary(ECHO)(b"x" * 1000)
+            await channel.unary_unary("/lf.a2a.v1.A2AService/GetTask")(large)
         assert await channel.unary_unary(ECHO)(b"x") == b"x"
 
 

@@ -168,9 +168,9 @@ async def test_the_certificate_of_the_agent_is_checked(tmp_path: Path):
         assert await echo(grpc.aio.insecure_channel(proxy.grpc_address)) == b"x"
 
 
-async def test_an_encrypted_key_is_refused(tmp_path: Path):
-    pair = Authority(tmp_path).issue("proxy", password="p")
+async def test_an_encrypted_key_is_read(tmp_path: Path):
+    ours = Authority(tmp_path)
+    pair = ours.issue("proxy", password="p")
     files = {"tls_cert": str(pair.cert), "tls_key": str(pair.key), "tls_key_password": "p"}
-    with pytest.raises(ConfigError, match="tls_key_password: gRPC cannot read an encrypted key"):
-        async with running_proxy("http://127.0.0.1:9", tmp_path, **files):
-            pass
+    async with grpc_agent() as agent, running_proxy(agent.url, tmp_path, **files) as proxy:
+        assert await echo(client(ours)(proxy.grpc_address)) == b"x"

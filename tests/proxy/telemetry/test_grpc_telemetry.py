@@ -12,7 +12,6 @@ import grpc.aio
 import httpx
 import pytest
 from a2a.types import a2a_pb2, a2a_pb2_grpc
-from a2a_eval_proxy.grpc_relay.metadata import client_of
 from agents.grpc_agent import GrpcAgent, grpc_agent
 from opentelemetry.proto.trace.v1.trace_pb2 import Span, Status
 from support.grpc_proxy import running_proxy
@@ -137,16 +136,3 @@ async def test_calls_count_in_the_metrics(agent, tmp_path):
         with pytest.raises(grpc.aio.AioRpcError):
             await stub(channel).GetTask(a2a_pb2.GetTaskRequest(id="unknown"), metadata=(VERSION,))
         assert (await numbers())["upstream_errors_total"] == 1
-
-
-@pytest.mark.parametrize(
-    ("peer", "client"),
-    [
-        ("ipv4:127.0.0.1:53012", ("127.0.0.1", 53012)),
-        ("ipv6:%5B::1%5D:53012", ("::1", 53012)),
-        ("ipv6:[::1]:53012", ("::1", 53012)),
-        ("unix:", ("", 0)),
-    ],
-)
-def test_the_address_of_a_client(peer: str, client: tuple[str, int]) -> None:
-    assert client_of(peer) == client

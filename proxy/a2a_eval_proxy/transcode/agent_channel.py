@@ -8,13 +8,13 @@ from typing import Any
 import grpc
 import grpc.aio
 
+from ..grpc_relay.messages import METHODS, as_json, decoded
 from ..net.file_watcher import FileWatch
 from ..net.http_client import UpstreamError
 from ..relay.upstream import CARD_TIMEOUT_S, Upstream
 from ..settings import Settings
-from .messages import METHODS, as_json, decoded
+from .channel_tls import ChannelTls
 from .metadata import from_headers
-from .tls import ChannelTls
 
 _OPTIONS = (
     ("grpc.enable_retries", 0),  # the client's to do

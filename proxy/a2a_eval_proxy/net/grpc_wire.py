@@ -1,0 +1,172 @@
+"""gRPC over HTTP/2: messages in frames, their compression, and statuses in header fields. Pure."""
+
+from __future__ import annotations
+
+import binascii
+import zlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import IntEnum
+from urllib.parse import quote, unquote
+
+from h2.errors import ErrorCodes
+
+from .http2_streams import Fields
+
+DETAILS = b"grpc-status-details-bin"
+
+_PREFIX = 5
+_COMPRESSED = 1
+_WINDOWS = {b"gzip": zlib.MAX_WBITS | 16, b"deflate": zlib.MAX_WBITS}
+_PRINTABLE = "".join(chr(code) for code in range(0x20, 0x7F) if code != ord("%"))
+
+
+class GrpcStatus(IntEnum):
+    """The status codes of gRPC."""
+
+    OK = 0
+    CANCELLED = 1
+    UNKNOWN = 2
+    INVALID_ARGUMENT = 3
+    DEADLINE_EXCEEDED = 4
+    NOT_FOUND = 5
+    ALREADY_EXISTS = 6
+    PERMISSION_DENIED = 7
+    RESOURCE_EXHAUSTED = 8
+    FAILED_PRECONDITION = 9
+    ABORTED = 10
+    OUT_OF_RANGE = 11
+    UNIMPLEMENTED = 12
+    INTERNAL = 13
+    UNAVAILABLE = 14
+    DATA_LOSS = 15
+    UNAUTHENTICATED = 16
+
+
+_OF_RESET = {
+    ErrorCodes.REFUSED_STREAM: GrpcStatus.UNAVAILABLE,
+    ErrorCodes.CANCEL: GrpcStatus.CANCELLED,
+    ErrorCodes.ENHANCE_YOUR_CALM: GrpcStatus.RESOURCE_EXHAUSTED,
+    ErrorCodes.INADEQUATE_SECURITY: GrpcStatus.PERMISSION_DENIED,
+}
+
+
+def status_of_reset(code: int) -> GrpcStatus:
+    """What a client makes of a stream that was reset with this code."""
+    return _OF_RESET.get(
+        ErrorCodes(code) if code in set(ErrorCodes) else ErrorCodes.INTERNAL_ERROR, GrpcStatus.INTERNAL
+    )
+
+
+def status_of(trailers: Fields) -> tuple[GrpcStatus, str]:
+    """Status and message; UNKNOWN where the trailers hold no valid status."""
+    found = dict(trailers)
+    value = found.get(b"grpc-status", b"")
+    is_known = value.isdigit() and len(value) < 3 and int(value) <= max(GrpcStatus)
+    message = unquote(found.get(b"grpc-message", b"").decode("latin-1"), errors="replace")
+    return GrpcStatus(int(value)) if is_known else GrpcStatus.UNKNOWN, message
+
+
+def ending(status: GrpcStatus, message: str, details: bytes = b"") -> Fields:
+    """Trailers with this status. `details`: a google.rpc.Status, encoded."""
+    fields = [(b"grpc-status", b"%d" % status), (b"grpc-message", quote(message, safe=_PRINTABLE).encode())]
+    return [*fields, (DETAILS, encoded_value(details))] if details else fields
+
+
+def only_trailers(trailers: Fields) -> Fields:
+    """A whole response that has these trailers and no message."""
+    return [(b":status", b"200"), (b"content-type", b"application/grpc"), *trailers]
+
+
+def encoded_value(value: bytes) -> bytes:
+    """The value of metadata whose key ends with `-bin`."""
+    return binascii.b2a_base64(value, newline=False).rstrip(b"=")
+
+
+def decoded_value(value: bytes) -> bytes:
+    """What `encoded_value` encoded. Raises ValueError."""
+    return binascii.a2b_base64(value + b"=" * (-len(value) % 4))
+
+
+def offering_readable(fields: Fields) -> Fields:
+    """The fields of a request, without offers of compression that the proxy cannot read."""
+    return [(name, _readable(value) if name == b"grpc-accept-encoding" else value) for name, value in fields]
+
+
+def _readable(offers: bytes) -> bytes:
+    names = [name.strip() for name in offers.split(b",")]
+    return b",".join(name for name in names if name in _WINDOWS or name == b"identity")
+
+
+class MessageTooLargeError(Exception):
+    """A message has more bytes than may be kept."""
+
+
+@dataclass(frozen=True, slots=True)
+class GrpcMessage:
+    """A message as it was sent, which may be compressed."""
+
+    flags: int
+    payload: bytes
+
+    def frame(self) -> bytes:
+        """Its bytes on the wire."""
+        return b"%c%b%b" % (self.flags, len(self.payload).to_bytes(4, "big"), self.payload)
+
+    def content(self, coding: bytes, limit: int) -> bytes:
+        """What it holds. `coding`: the `grpc-encoding` of its call.
+
+        Raises ValueError where it cannot be decompressed, MessageTooLargeError where that takes over `limit` bytes.
+        """
+        if not self.flags & _COMPRESSED:
+            return self.payload
+        if coding not in _WINDOWS:
+            raise ValueError(f"compressed as {coding.decode('latin-1')!r}, which the proxy cannot read")
+        inflating = zlib.decompressobj(_WINDOWS[coding])
+        try:
+            content = inflating.decompress(self.payload, limit + 1)
+        except zlib.error as error:
+            raise ValueError(f"not {coding.decode()}: {error}") from None
+        if len(content) > limit:
+            raise MessageTooLargeError
+        if not inflating.eof:
+            raise ValueError(f"truncated {coding.decode()}")
+        return content
+
+
+class MessageReader:
+    """Takes the messages out of the bytes of a body."""
+
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
+        self._pieces: list[bytes] = []
+        self._size = 0
+        self.expected = 0
+        """The size of the message that is arriving, with its prefix; 0 while that is not known."""
+
+    def feed(self, data: bytes) -> Iterator[GrpcMessage]:
+        """The messages that are complete with `data`. Raises MessageTooLargeError."""
+        self._pieces.append(data)
+        self._size += len(data)
+        while self._size >= (self.expected or _PREFIX):
+            if not self.expected:
+                if len(self._pieces) > 1:
+                    self._pieces = [b"".join(self._pieces)]
+                length = int.from_bytes(self._pieces[0][1:_PREFIX], "big")
+                if length > self._limit:
+                    raise MessageTooLargeError
+                self.expected = _PREFIX + length
+                continue
+            yield self._take()
+
+    def _take(self) -> GrpcMessage:
+        held = self._pieces[0] if len(self._pieces) == 1 else b"".join(self._pieces)
+        rest, self._pieces = held[self.expected :], []
+        message = GrpcMessage(held[0], held[_PREFIX : self.expected])
+        self._pieces, self._size, self.expected = [rest] if rest else [], len(rest), 0
+        return message
+
+    def rest(self) -> bytes:
+        """What has arrived after the last complete message; it is forgotten here."""
+        rest, self._pieces, self._size, self.expected = b"".join(self._pieces), [], 0, 0
+        return rest

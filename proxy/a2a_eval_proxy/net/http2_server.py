@@ -1,0 +1,165 @@
+"""HTTP/2 with clients: each stream is a request, which a handler answers in a task of its own."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from abc import ABC, abstractmethod
+from typing import Any
+
+from h2.errors import ErrorCodes
+
+from .client_connection import ClientConnection, peers
+from .client_limits import Clients
+from .http2_connection import AsyncStream, Http2Transport
+from .http2_streams import Fields, Headers, Http2Error, are_valid, size_of
+
+logger = logging.getLogger(__name__)
+
+_GO_AWAY = b"\x00\x00\x08\x07\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x0b"
+"""GOAWAY before any stream, with ENHANCE_YOUR_CALM."""
+
+
+class StreamHandler(ABC):
+    """What answers requests."""
+
+    @abstractmethod
+    async def answer(self, stream: AsyncStream, head: Headers, client: tuple[str, int]) -> None:
+        """Answer a request of the client at this address; cancelled when it resets the stream or leaves."""
+
+    @abstractmethod
+    def refusal(self, message: str) -> Fields:
+        """The whole response to a request beyond the limit."""
+
+
+class Http2Connection(ClientConnection):
+    """Gives each request of a client to a `StreamHandler`."""
+
+    def __init__(self, handler: StreamHandler, clients: Clients) -> None:
+        super().__init__(clients)
+        self._handler = handler
+        self._http = Http2Transport(
+            self.loop,
+            is_client=False,
+            max_header_bytes=self.limits.max_header_bytes,
+            on_flushed=self._close_if_done,
+        )
+        self._streams = self._http.streams
+        self._since = self.loop.time()
+        self._stuck: dict[AsyncStream, tuple[int, float]] = {}
+        """Of the streams whose client has something to read: how much it had read when it last read something."""
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        ends = peers(transport)
+        self._client: tuple[str, int] = ends["client"] or ("", 0)
+        super().connection_made(transport)
+        if not self.closed:
+            self._http.begin(transport)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        super().connection_lost(exc)
+        self._streams.end("the client left")
+
+    def shutdown(self) -> None:
+        """Take no further request, and close once none is open: the server stops."""
+        self._hurried = True
+        self._streams.go_away()
+
+    def data_received(self, data: bytes) -> None:
+        if self.closed:
+            return
+        try:
+            self._http.feed(data)
+            for stream in self._opened():
+                self._begin(stream)
+        except Http2Error as error:
+            self._refuse("bad_request", str(error))
+        except Exception:
+            logger.exception("a request could not be read; its connection ends")
+            self._refuse("internal_error", "")
+
+    def _opened(self) -> list[Any]:
+        opened = [*self._streams.opened]
+        self._streams.opened.clear()
+        return opened
+
+    def _begin(self, stream: AsyncStream) -> None:
+        """Have a request answered."""
+        head = stream.arrived.popleft()
+        tasks, most = self.clients.tasks, self.limits.max_connections
+        if self._streams.is_going:
+            stream.reset(ErrorCodes.REFUSED_STREAM)
+        elif not isinstance(head, Headers) or not are_valid(head.fields):
+            stream.reset(ErrorCodes.PROTOCOL_ERROR)
+        elif size_of(head.fields) > self.limits.max_header_bytes:
+            self.limits.broken("header_too_large")
+            self._turn_down(stream, f"the header exceeds {self.limits.max_header_bytes} bytes (max_header_bytes)")
+        elif most is not None and len(tasks) >= most:
+            self._turn_down(stream, "the proxy has too many open requests (max_client_connections)")
+        else:
+            task = self.loop.create_task(self._answer(stream, head))
+            tasks.add(task)
+            task.add_done_callback(tasks.discard)
+            stream.on_reset = task.cancel
+
+    def _turn_down(self, stream: AsyncStream, message: str) -> None:
+        stream.send_headers(self._handler.refusal(message), end=True)
+        stream.reset(ErrorCodes.NO_ERROR)
+
+    async def _answer(self, stream: AsyncStream, head: Headers) -> None:
+        try:
+            await self._handler.answer(stream, head, self._client)
+        except Exception:
+            logger.exception("a request failed; its stream is reset")
+            stream.reset(ErrorCodes.INTERNAL_ERROR)
+        finally:
+            stream.on_reset = None
+            # What follows of a request that is answered is not read (RFC 9113, section 8.1).
+            await stream.drained()
+            stream.reset(ErrorCodes.NO_ERROR)
+
+    def _refuse(self, problem: str, message: str) -> None:
+        """End the connection."""
+        self.limits.broken(problem)
+        logger.debug("HTTP/2 of a client cannot be read: %s", message)
+        self._streams.end("")
+        self.close()
+
+    def _close_if_done(self) -> None:
+        if self._streams.is_going and not self._streams.streams and not self.closed:
+            self.close()
+
+    # ── for ClientConnection ────────────────────────────────────────────────────────────────────────────
+
+    def turned_away(self, message: str) -> bytes:
+        return _GO_AWAY
+
+    def check_requests(self, now: float) -> None:
+        if not self._streams.is_ready:
+            if now - self._since >= self.limits.header_timeout_s:
+                self.limits.broken("header_timeout")
+                self.close()
+            return
+        before, self._stuck = self._stuck, {}
+        for stream in [*self._streams.streams.values()]:
+            if stream.unsent and isinstance(stream, AsyncStream):
+                sent, since = before.get(stream, (-1, now))
+                if sent != stream.sent:
+                    sent, since = stream.sent, now
+                if now - since >= self.limits.send_timeout_s and stream.on_unread is not None:
+                    self.limits.broken("send_timeout")
+                    stream.on_unread()
+                else:
+                    self._stuck[stream] = sent, since
+
+    def may_be_receiving(self) -> bool:
+        return bool(self._streams.streams)
+
+    def pause_writing(self) -> None:
+        super().pause_writing()
+        self._http.pause()
+
+    def resume_writing(self) -> None:
+        super().resume_writing()
+        if not self.closed:
+            self._http.resume()
