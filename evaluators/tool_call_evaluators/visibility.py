@@ -27,6 +27,7 @@ UNREAD_REPORTS = (
     "too_many_calls",
     NOT_RECORDED,
     "calls_missed",
+    "missed_events",
 )
 """Findings of what the agent made, or may have made, and that was not read: there may be more calls than are known. Not
 if of severity `info`: a later Task has them."""

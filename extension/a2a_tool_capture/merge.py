@@ -14,12 +14,13 @@ from typing import Any
 from .dedupe import reconcile
 from .dialects import DialectReader
 from .footprint import calls_bytes, texts_bytes
+from .generations import Generations
 from .merge_state import MergedArtifact, TurnStart, without_responses
 from .models import Finding, Severity, ToolCall
 from .payload import SeenCalls, misplaced_calls, not_recorded, read_tool_calls
 from .sameness import contradicts, is_cumulative, new_calls, unite
 from .spec import KNOWN_VERSIONS, NOT_RECORDED_KEY
-from .wire import EVENT_KEYS, UNREAD_KEY, normalize_state, parts_text
+from .wire import EVENT_KEYS, UNREAD_KEY, answer_in_timeline, generation_of, normalize_state, parts_text
 
 MAX_CALLS = 10_000
 MAX_TEXT_CHARS = 1_000_000
@@ -30,7 +31,10 @@ _ARTIFACT_BYTES, _FINDING_BYTES, _URI_BYTES = 800, 400, 300
 
 _KNOWN_URIS = frozenset(version.uri for version in KNOWN_VERSIONS)
 
-_UNREAD_EVENTS = frozenset({"malformed_event", "malformed_response"})
+MISSED_EVENTS = "missed_events"
+"""The finding of a turn in which the generations of the task's updates jump (A2A 1.1)."""
+
+_UNREAD_EVENTS = frozenset({"malformed_event", "malformed_response", MISSED_EVENTS})
 
 _RESTORED = "\x00restored"
 """The id of what stands for the artifacts of a turn of which only calls and text are known."""
@@ -69,6 +73,7 @@ class TaskMerger:
         self._text_chars = 0
         self._call_count = 0
         self._turn = TurnStart()
+        self._generations = Generations()
         self._shown: list[ToolCall] = []
         """Every call that was there before a snapshot that lacked one."""
 
@@ -112,6 +117,7 @@ class TaskMerger:
         self.turn_snapshot_seen = False
         self._findings.clear()
         self._shown.clear()
+        self._generations.begin_turn()
 
     def know_earlier(self, calls: Sequence[ToolCall], texts: Sequence[str]) -> None:
         """Add calls and response texts of earlier turns of the task whose events this merger did not receive.
@@ -123,7 +129,9 @@ class TaskMerger:
     def restore(self, calls: Sequence[ToolCall], text: str) -> None:
         """Set what the current turn has so far. It stands until a Task object comes."""
         if calls or text:
-            self._artifacts[_RESTORED] = MergedArtifact(list(calls), [text] if text else [])
+            self._artifacts[_RESTORED] = restored = MergedArtifact(list(calls))
+            if text:
+                restored.add_text(text, 0)
 
     def continue_turn_of(self, other: TaskMerger) -> None:
         """Replace `other` in the middle of a turn: what is earlier there is earlier here."""
@@ -132,7 +140,23 @@ class TaskMerger:
         for artifact in self._artifacts.values():
             artifact.calls[:] = map(seen.marked, artifact.calls)
 
+    def skip(self, event: Mapping[str, Any]) -> None:
+        """Note that an event came which is not to be merged, since it shows the past: it is not missing."""
+        update = event.get("artifactUpdate") or event.get("statusUpdate")
+        if isinstance(update, dict) and self.generation and not self.has_seen(event):
+            self._generations.saw_update(generation_of(update))
+
     # ── out ─────────────────────────────────────────────────────────────────────────────────────────────
+
+    @property
+    def generation(self) -> int:
+        """The generation of the latest change of the task that was seen (A2A 1.1); 0 if the agent counts none."""
+        return self._generations.latest
+
+    def has_seen(self, event: Mapping[str, Any]) -> bool:
+        """Whether the change that an update shows was seen before; False where that is not known."""
+        update = event.get("artifactUpdate") or event.get("statusUpdate")
+        return isinstance(update, dict) and self._generations.has(generation_of(update))
 
     @property
     def size(self) -> int:
@@ -193,6 +217,8 @@ class TaskMerger:
                 "snapshot does not have it; it was dropped. Emit cumulative lists on every chunk"
             )
             findings[self._finding("dropped_by_snapshot", message, f"task {self.task_id!r}")] = None
+        if (missed := self._missed_events()) is not None:
+            findings[missed] = None
         named = [(call.id, call.name) for call in known if call.id]
         if len(set(named)) == len(named):
             return list(findings)
@@ -207,6 +233,19 @@ class TaskMerger:
             seen.add((call.id, call.name))
         return list(findings)
 
+    def _missed_events(self) -> Finding | None:
+        missing, shown = self._generations.missing, self._generations.shown
+        if not (missing or shown):
+            return None
+        first, last = (missing or shown)[0]
+        number = sum(end - begin + 1 for begin, end in missing or shown)
+        message = (
+            f"the updates of the task jump from generation {first - 1} to {last + 1}; in this turn, {number} change(s) "
+            f"came with no event. {'They may have been tool calls' if missing else 'A later Task shows them'}"
+        )
+        finding = self._finding(MISSED_EVENTS, message)
+        return finding if missing else _superseded(finding)
+
     # ── events ──────────────────────────────────────────────────────────────────────────────────────────
 
     def _artifact_update(self, update: Mapping[str, Any]) -> None:
@@ -218,19 +257,38 @@ class TaskMerger:
         raw_id = artifact.get("artifactId")
         artifact_id = raw_id if isinstance(raw_id, str) else ""
         known = self._artifacts.get(artifact_id)
-        if update.get("append") is True:
-            if known is not None:
-                self._extend(artifact_id, known, artifact)
-                return
+        generation, append = generation_of(update), update.get("append") is True
+        if known is not None and known.generation > generation and self._generations.awaits(generation):
+            takes = known.takes(generation, append=append)
+            if takes is None:
+                return  # the change stays missing
+            self._generations.saw_update(generation)
+            if takes:
+                self._extend(artifact_id, known, artifact, generation)
+                if not append:
+                    known.begun, known.lacks_beginning = generation, False
+            return
+        self._generations.saw_update(generation)
+        if append and known is not None:
+            self._extend(artifact_id, known, artifact, generation)
+            return
+        if append:
             message = "a chunk with 'append' for an artifact never seen; taken as a new artifact"
             self._report("append_to_unknown_artifact", message, where=f"artifact {artifact_id!r}")
-        self._place(artifact_id, artifact)
+        self._place(artifact_id, artifact, generation)
+        self._artifacts[artifact_id].lacks_beginning = append
 
     def _status_update(self, update: Mapping[str, Any]) -> None:
         if "metadata" in update:
             self._report_misplaced(update, "a status update")
         self._identify(update.get("taskId"), update.get("contextId"))
-        self._status(update.get("status"))
+        status, generation = update.get("status"), generation_of(update)
+        if not isinstance(status, dict):
+            return
+        late = self._generations.awaits(generation)
+        self._generations.saw_update(generation)
+        if not late:  # else a later status is known
+            self._status(status)
 
     def _message(self, message: Mapping[str, Any]) -> None:
         if "metadata" in message:
@@ -242,7 +300,9 @@ class TaskMerger:
         if "metadata" in task:
             self._report_misplaced(task, "a task")
         self._identify(task.get("id"), task.get("contextId"))
-        self._status(task.get("status"))
+        generation = generation_of(task)
+        self._generations.saw_task(generation)
+        self._status(task.get("status"), task)
         before = self.tool_calls if self._artifacts else []
         streamed = bool(self._artifacts)
         self._artifacts.clear()
@@ -261,9 +321,9 @@ class TaskMerger:
             artifact_id = raw_id if isinstance(raw_id, str) else ""
             known = self._artifacts.get(artifact_id)
             if known is None:
-                self._place(artifact_id, artifact)
+                self._place(artifact_id, artifact, generation)
             else:  # two artifacts of a snapshot share an id: both are there, so both count
-                self._extend(artifact_id, known, artifact)
+                self._extend(artifact_id, known, artifact, generation)
         if streamed or artifacts:
             self.snapshot_seen = self.turn_snapshot_seen = True
         if before and (self._shown or new_calls(before, self.tool_calls)):
@@ -275,7 +335,7 @@ class TaskMerger:
         if context_id != self.context_id and isinstance(context_id, str) and context_id:
             self.context_id = context_id
 
-    def _status(self, status: Any) -> None:
+    def _status(self, status: Any, task: Mapping[str, Any] | None = None) -> None:
         if not isinstance(status, dict):
             return
         state = normalize_state(status.get("state"))
@@ -284,7 +344,7 @@ class TaskMerger:
         message = status.get("message")
         if isinstance(message, dict) and "metadata" in message:
             self._report_misplaced(message, "a message")
-        if text := parts_text(message):
+        if text := parts_text(message) or ("" if task is None else answer_in_timeline(task)):
             self._status_text = text[:MAX_TEXT_CHARS]
 
     def _report_misplaced(self, holder: Mapping[str, Any], what: str) -> None:
@@ -298,13 +358,13 @@ class TaskMerger:
         if isinstance(metadata, dict) and NOT_RECORDED_KEY in metadata:
             self._keep(not_recorded(metadata, what))
 
-    def _place(self, artifact_id: str, artifact: Mapping[str, Any]) -> None:
+    def _place(self, artifact_id: str, artifact: Mapping[str, Any], generation: int) -> None:
         replaced = self._artifacts.get(artifact_id)
         if replaced is not None:
             self._seen_before = SeenCalls(self._now, replaced.calls)
             self._text_chars -= sum(map(len, replaced.text))
             self._call_count -= len(replaced.calls)
-        placed = MergedArtifact()
+        placed = MergedArtifact(begun=generation)
         calls = self._read(artifact_id, artifact)
         if len({call.id for call in calls}) == len(calls) <= MAX_CALLS - self._call_count:
             placed.calls = calls
@@ -312,11 +372,11 @@ class TaskMerger:
         else:
             for call in calls:
                 self._add(placed, call, artifact_id)
-        self._add_text(placed, artifact)
+        self._add_text(placed, artifact, generation)
         self._artifacts[artifact_id] = placed
 
-    def _extend(self, artifact_id: str, known: MergedArtifact, artifact: Mapping[str, Any]) -> None:
-        self._add_text(known, artifact)
+    def _extend(self, artifact_id: str, known: MergedArtifact, artifact: Mapping[str, Any], generation: int) -> None:
+        self._add_text(known, artifact, generation)
         if "metadata" not in artifact and "extensions" not in artifact:  # the usual chunk: text only
             return
         calls = unite(self._read(artifact_id, artifact))
@@ -363,7 +423,8 @@ class TaskMerger:
             self._keep(finding)
         return calls
 
-    def _add_text(self, known: MergedArtifact, artifact: Mapping[str, Any]) -> None:
+    def _add_text(self, known: MergedArtifact, artifact: Mapping[str, Any], generation: int) -> None:
+        known.generation = max(known.generation, generation)
         text = parts_text(artifact)
         if not text:
             return
@@ -373,7 +434,7 @@ class TaskMerger:
             text = text[:room]
         if text:
             self._text_chars += len(text)
-            known.text.append(text)
+            known.add_text(text, generation or known.generation)
 
     def _report(self, code: str, message: str, *, where: str = "") -> None:
         self._keep(self._finding(code, message, where))

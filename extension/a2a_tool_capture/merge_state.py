@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
@@ -16,6 +17,13 @@ class MergedArtifact:
 
     calls: list[ToolCall] = field(default_factory=list)
     text: list[str] = field(default_factory=list)
+    begun: int = 0
+    generation: int = 0
+    """The generations with which it was placed, and of its latest change (A2A 1.1); 0 if the agent counts none."""
+    lacks_beginning: bool = False
+    """Whether it was placed by a chunk: the beginning may come late."""
+    _ordered: list[int] = field(default_factory=list)
+    """The generations of the pieces of `text`."""
     _places: CallPlaces | None = None
     """Built for the first call that may be a repetition."""
 
@@ -30,6 +38,18 @@ class MergedArtifact:
     def append(self, call: ToolCall) -> None:
         self.places.put(call, len(self.calls), self.calls)
         self.calls.append(call)
+
+    def takes(self, generation: int, *, append: bool) -> bool | None:
+        """Whether a change that comes after later ones is part of the artifact; None if that is not known."""
+        if generation < self.begun:
+            return self.lacks_beginning
+        return True if append else None
+
+    def add_text(self, text: str, generation: int) -> None:
+        """Add a piece of text after those of that generation and earlier ones."""
+        position = bisect_right(self._ordered, generation)
+        self._ordered.insert(position, generation)
+        self.text.insert(position, text)
 
     def replace(self, position: int, call: ToolCall) -> ToolCall:
         """Put `call` in the place of an earlier report, and complete it from that; returns the earlier one."""

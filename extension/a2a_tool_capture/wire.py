@@ -8,6 +8,7 @@ also allows the proto field names (`task_id`), which every reader must accept.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 BINDINGS = ("JSONRPC", "HTTP+JSON", "GRPC")
@@ -22,6 +23,8 @@ TASK_STATES = SETTLED_STATES | {"TASK_STATE_SUBMITTED", "TASK_STATE_WORKING", "T
 """All states of A2A; agents may send others."""
 
 EVENT_KEYS = ("artifactUpdate", "statusUpdate", "task", "message")
+
+_INT64_DIGITS = 19
 
 UNREAD_KEY = "\x00unread"
 """The key of `unread_event`."""
@@ -112,6 +115,43 @@ def parts_text(holder: Any) -> str:
         text = only.get("text") if isinstance(only, dict) else None
         return text if isinstance(text, str) else ""
     return "".join(part["text"] for part in parts if isinstance(part, dict) and isinstance(part.get("text"), str))
+
+
+def generation_of(holder: Mapping[str, Any]) -> int:
+    """The generation (A2A 1.1) of a Task or an update; 0 without one. ProtoJSON has integers of 64 bits as strings."""
+    value = holder.get("generation")
+    if value is None:
+        return 0
+    if isinstance(value, str) and len(value) <= _INT64_DIGITS and value.isascii() and value.isdigit():
+        return int(value)
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)
+    return value if isinstance(value, int) and not isinstance(value, bool) and 0 < value < 2**63 else 0
+
+
+def answer_in_timeline(task: Mapping[str, Any]) -> str:
+    """The text of the agent's latest message after the user's latest one in the timeline (A2A 1.1) of a Task.
+
+    "" without any. Entries of unknown kinds are skipped, as the protocol demands.
+    """
+    for entry in reversed(timeline_of(task)):
+        status, message = entry.get("status"), entry.get("message")
+        if is_from_user(message):
+            break
+        if text := parts_text(message) or parts_text(status.get("message") if isinstance(status, dict) else None):
+            return text
+    return ""
+
+
+def timeline_of(task: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """The entries of the timeline (A2A 1.1) of a Task, oldest first; [] without one."""
+    timeline = task.get("timeline")
+    return [entry for entry in timeline if isinstance(entry, dict)] if isinstance(timeline, list) else []
+
+
+def is_from_user(message: Any) -> bool:
+    """Whether it is a Message of the user, in either version."""
+    return isinstance(message, dict) and str(message.get("role")).upper().endswith("USER")
 
 
 def camel_keys(value: dict[str, Any]) -> dict[str, Any]:

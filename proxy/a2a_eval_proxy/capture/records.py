@@ -11,7 +11,15 @@ from typing import Any, NamedTuple
 
 from a2a_tool_capture import Finding, Severity, TaskMerger
 from a2a_tool_capture.dialects import DialectMark
-from a2a_tool_capture.wire import INTERRUPTED_STATES, SETTLED_STATES, TERMINAL_STATES
+from a2a_tool_capture.merge import MISSED_EVENTS
+from a2a_tool_capture.wire import (
+    INTERRUPTED_STATES,
+    SETTLED_STATES,
+    TERMINAL_STATES,
+    generation_of,
+    is_from_user,
+    timeline_of,
+)
 
 from ..turn import Turn
 from .lookups import Lookup, TaskHistory
@@ -33,13 +41,15 @@ class StatusMark(NamedTuple):
     state: str = ""
     timestamp: str = ""
     message_id: str = ""
+    generation: int = 0
+    """Of the task when it had this status (A2A 1.1), maybe for long; 0 if the agent counts none."""
 
     @classmethod
     def of(cls, event: Mapping[str, Any]) -> StatusMark | None:
         """The mark of the status in a v1.0 event; None where it has none."""
         holder = event.get("task") or event.get("statusUpdate")
         status = holder.get("status") if isinstance(holder, dict) else None
-        if not isinstance(status, dict):
+        if holder is None or not isinstance(status, dict):
             return None
         state, message, timestamp = status.get("state"), status.get("message"), status.get("timestamp")
         message_id = message.get("messageId") if isinstance(message, dict) else ""
@@ -47,7 +57,12 @@ class StatusMark(NamedTuple):
             state if isinstance(state, str) else "",
             timestamp if isinstance(timestamp, str) else "",
             message_id if isinstance(message_id, str) else "",
+            generation_of(holder),
         )
+
+    def is_same(self, other: StatusMark) -> bool:
+        """Whether both are one status, shown again."""
+        return self[:3] == other[:3]
 
     def is_before(self, other: StatusMark) -> bool:
         """Whether the agent had this status before the other one; False where that is not known."""
@@ -243,11 +258,15 @@ class TaskRecord:
     def is_past(self, mark: StatusMark | None) -> bool:
         """Whether an event shows a status from before the message of the open turn, or before the latest status.
 
-        Such an answer or notification was overtaken, or came before the agent has begun. The agent's times decide.
+        Such an answer or notification was overtaken, or came before the agent has begun. The agent's generations
+        decide, or its times.
         """
         if mark is None:
             return False
-        repeated = bool(mark.timestamp) and mark == self.status_before and mark.state in INTERRUPTED_STATES
+        repeated = bool(mark.timestamp) and mark.is_same(self.status_before) and mark.state in INTERRUPTED_STATES
+        known = self.merger.generation
+        if known and mark.generation not in (0, known):
+            return repeated or mark.generation < known
         return repeated or mark.is_before(self.status)
 
     def merged(self, view: TaskMerger, event: Mapping[str, Any], mark: StatusMark | None, now: float) -> None:
@@ -265,7 +284,11 @@ class TaskRecord:
 
     def notice(self, watcher: TaskWatcher, event: Mapping[str, Any], mark: StatusMark | None, now: float) -> None:
         """Take a notification. It decides nothing as long as a stream of a client does."""
-        if self.open is None or self.is_past(mark):
+        view = watcher.merger if watcher in self.notified else self.merger
+        if self.open is None or view.has_seen(event):
+            return
+        if self.is_past(mark):
+            view.skip(event)
             return
         if watcher not in self.notified:
             self.notified.append(watcher)
@@ -407,7 +430,7 @@ class TaskRecord:
         if mark is None or mark.state not in INTERRUPTED_STATES:
             return False
         both_timed = mark.timestamp and self.status_before.timestamp
-        return mark == self.status_before if both_timed else "task" in event
+        return mark.is_same(self.status_before) if both_timed else "task" in event
 
 
 INCOMPLETE = "incomplete"
@@ -461,12 +484,13 @@ def shows_end(event: Mapping[str, Any]) -> bool:
 
 
 def messages_in(event: Mapping[str, Any]) -> int:
-    """Number of the user's messages in the history of a task; 0 where the event shows none."""
+    """Number of the user's messages in the history or timeline of a task; 0 where the event shows none."""
     task = event.get("task")
-    history = task.get("history") if isinstance(task, dict) else None
-    if not isinstance(history, list):
+    if not isinstance(task, dict):
         return 0
-    return len([one for one in history if isinstance(one, dict) and str(one.get("role")).upper().endswith("USER")])
+    history = task.get("history")
+    messages = history if isinstance(history, list) else [entry.get("message") for entry in timeline_of(task)]
+    return sum(map(is_from_user, messages))
 
 
 def incomplete_because(why: str) -> Finding:
@@ -476,11 +500,12 @@ def incomplete_because(why: str) -> Finding:
 def _leaves_unknown(turn: Turn, unknown: bool) -> bool:
     """Whether calls up to the end of a turn are not known, given whether those before it are `unknown`.
 
-    A Task shows those of before, and is the only thing that does; a turn without its end may have made more.
+    A Task shows those of before, and is the only thing that does; a turn without its end may have made more, and one
+    that missed events after the last Task.
     """
-    codes = {finding.code for finding in turn.findings}
+    codes = {finding.code for finding in turn.findings if finding.severity is not Severity.INFO}
     unknown = unknown or not codes.isdisjoint((EARLIER_UNKNOWN.code, FOLLOWER_ENDED.code))
-    return INCOMPLETE in codes or (unknown and not turn.capture.snapshot_seen)
+    return not codes.isdisjoint((INCOMPLETE, MISSED_EVENTS)) or (unknown and not turn.capture.snapshot_seen)
 
 
 def fill(turn: Turn, merger: TaskMerger) -> None:

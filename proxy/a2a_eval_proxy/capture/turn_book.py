@@ -223,6 +223,7 @@ class TurnBook:
             if watcher not in record.streams:
                 record.attach(watcher, self._new_merger)
             if record.opener is not watcher and "task" not in event and record.is_past(mark):
+                watcher.merger.skip(event)
                 return
             record.merged(watcher.merger, event, mark, now)
             if record.streams[0] is watcher:

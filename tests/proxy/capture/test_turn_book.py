@@ -339,6 +339,82 @@ def test_a_task_that_goes_on_without_a_message_is_noticed_once(shown_to: str) ->
     assert [calls for _, calls, _ in wire.turns] == [["one"], ["three"]]
 
 
+# ── generations (A2A 1.1) ───────────────────────────────────────────────────────────────────────────────────
+
+
+def numbered(event: Event, generation: int) -> Event:
+    (inner,) = event.values()
+    return {next(iter(event)): {**inner, "generation": str(generation)}}
+
+
+def test_calls_are_unknown_after_a_jump_and_those_that_a_task_shows_later_may_be_of_either_turn(wire: Wire) -> None:
+    a, b = artifact("a", "one"), artifact("b", "missed", "two")
+    sent = wire.sends()
+    wire.streams(sent, numbered(task("SUBMITTED"), 1), numbered(gives(a), 2), numbered(says("INPUT_REQUIRED"), 5))
+    wire.ends(sent)
+    wire.answers(wire.sends("t"), numbered(task("INPUT_REQUIRED", a, b), 8))
+    wire.answers(wire.sends("t"), numbered(task("COMPLETED", a, b, artifact("c", "three")), 11))
+    assert [calls for _, calls, _ in wire.turns] == [["one"], ["missed", "two"], ["three"]]
+    assert wire.findings == [["missed_events"], ["earlier_calls_unknown"], []]
+
+
+def test_an_answer_that_was_overtaken_is_told_by_its_generation(wire: Wire) -> None:
+    """The agent has no times, and the answer to the earlier poll arrives last."""
+    sent = wire.sends()
+    wire.answers(sent, numbered(task("SUBMITTED"), 1))
+    late = wire.watches()
+    wire.answers(wire.watches(), numbered(task("WORKING", artifact("a", "one", text="half")), 3))
+    wire.answers(late, numbered(task("WORKING"), 2))
+    wire.ends(stream := wire.watches())
+    wire.streams(stream, numbered(gives(artifact("a", text=" whole"), append=True), 4))
+    wire.streams(stream, numbered(says("COMPLETED"), 5))
+    wire.ends(stream)
+    assert wire.turns == [("COMPLETED", ["one"], "half whole")]
+    assert wire.findings == [[]]
+
+
+@given(st.lists(st.integers(0, 6), max_size=12), st.lists(st.integers(0, 6), max_size=12), st.integers(1, 8))
+def test_a_webhook_that_repeats_overtakes_or_lags_changes_nothing_of_what_came(
+    before: list[int], after: list[int], shown_to_client: int
+) -> None:
+    """The webhook is notified of all events, some of them twice and before others; the client is shown only some."""
+    texts = [gives(artifact("a", f"call{number}", text=f"{number}."), append=number > 0) for number in range(5)]
+    shown = [task("SUBMITTED"), says("WORKING"), *texts, says("COMPLETED")]
+    events = [numbered(event, number) for number, event in enumerate(shown, 1)]
+    wire = Wire()
+    hook = wire.book.watch(notified="h")
+    sent = wire.sends()
+    wire.streams(sent, events[0])
+    for place, event in enumerate(events[1:shown_to_client], 1):
+        wire.streams(hook, *[events[number] for number in before if number <= place])
+        wire.streams(sent, event)
+    gone = shown_to_client < len(events)
+    wire.ends(sent, Finding("client_gone", "it left") if gone else None)
+    wire.streams(hook, *[events[number] for number in after], *events[1:])
+    wire.passes(LINGER_S + 1)
+    (turn,) = wire.closed
+    assert (turn.state, turn.response_text) == ("TASK_STATE_COMPLETED", "0.1.2.3.4.")
+    assert sorted(call.name for call in turn.tool_calls) == [f"call{number}" for number in range(5)]
+    assert {*wire.findings[0], "append_to_unknown_artifact"} == {"append_to_unknown_artifact", *["client_gone"] * gone}
+
+
+@given(st.permutations(range(2, 8)), st.sets(st.integers(2, 7)))
+def test_a_turn_that_only_a_webhook_follows_knows_what_it_was_not_notified_of(order: list[int], lost: set[int]) -> None:
+    """The message was answered at once. Notifications overtake each other; lost ones may have held calls."""
+    gifts = {number: gives(artifact(f"a{number}", f"call{number}")) for number in range(2, 8)}
+    events = {1: task("SUBMITTED"), **gifts, 8: says("COMPLETED")}
+    notified = [number for number in (*order, 8) if number not in lost]
+    wire = Wire()
+    wire.answers(wire.sends(), numbered(events[1], 1))
+    hook = wire.book.watch(notified="h")
+    wire.streams(hook, *[numbered(events[number], number) for number in notified])
+    wire.passes(LINGER_S + 1)
+    (turn,) = wire.closed
+    assert {call.name for call in turn.tool_calls} == {f"call{one}" for one in gifts if one not in lost}
+    maybe_the_message = {2} if notified[0] == 3 else set()
+    assert wire.findings == [["missed_events"] if lost - maybe_the_message else []]
+
+
 # ── several processes ───────────────────────────────────────────────────────────────────────────────────────
 
 
