@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import asyncio
 
-from ..capture.held_bytes import HeldBytes
 from ..net.client_limits import ClientLimits
 from ..net.http2_connection import AsyncStream
-from ..relay.client_request import SMALL_BYTES
+from ..relay.body_memory import BodyMemory
 
 _ROOM_BYTES = 24 * 1024 * 1024
 """For responses over `SMALL_BYTES`; a larger one is held alone."""
@@ -32,7 +31,7 @@ class _WaitingResponse:
 class HeldMessages:
     """The messages of all calls: requests within the memory for bodies of HTTP, responses within a room."""
 
-    def __init__(self, bodies: HeldBytes, limits: ClientLimits) -> None:
+    def __init__(self, bodies: BodyMemory, limits: ClientLimits) -> None:
         self._bodies = bodies
         self._limits = limits
         self._holders: dict[AsyncStream, _WaitingResponse] = {}
@@ -42,7 +41,7 @@ class HeldMessages:
 
     def admit(self, call: object, size: int) -> bool:
         """Whether a request message of `size` bytes may be held until `release`."""
-        if size > SMALL_BYTES and self._bodies.total + size > self._bodies.limit * 3 // 4:
+        if not self._bodies.has_room(size, size):
             return False
         self._bodies.put(call, size)
         return True

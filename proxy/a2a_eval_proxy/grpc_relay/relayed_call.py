@@ -31,7 +31,8 @@ from ..net.http_client import RequestHead, UpstreamError
 from ..protocol.headers import negotiated
 from ..protocol.operations import CARRIES_TASKS, A2ARequest, Operation
 from ..protocol.sse import SseEvent
-from ..relay.client_request import SMALL_BYTES, RelayContext
+from ..relay.body_memory import SMALL_BYTES
+from ..relay.client_request import RelayContext
 from ..relay.opted_in_tasks import Request
 from ..relay.tap import Tap
 from ..relay.webhook_request import RefusedWebhookError, webhooks_refused

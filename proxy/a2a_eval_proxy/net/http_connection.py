@@ -206,6 +206,11 @@ class HttpExchange:
             self._connection.resume()
         return data
 
+    @property
+    def complete(self) -> bool:
+        """See `Response.complete`."""
+        return self._parser.complete
+
     def whole(self) -> bytes | None:
         """See `Response.whole`."""
         parser = self._parser
@@ -366,6 +371,11 @@ class Response:
         self.fields = parser.fields
         """The last value of each header field, by its name in lower case."""
         self._exchange = exchange
+
+    @property
+    def complete(self) -> bool:
+        """Whether the rest of the body has arrived completely."""
+        return self._exchange.complete
 
     def read(self) -> Awaitable[bytes]:
         """The next bytes of the body, at least one; b"" at its end.

@@ -66,6 +66,11 @@ def a2a_error(problem: A2AProblem, message: str, binding: Binding, request_body:
     return _response(400, {"error": _rest_error(400, problem.status, message, info)})
 
 
+def only_id(request_body: bytes, binding: Binding) -> bytes:
+    """A body for which `error` and `a2a_error` give the same response."""
+    return json.dumps({"id": _request_id(request_body)}).encode() if binding is Binding.JSONRPC else b""
+
+
 def _info(reason: str, domain: str) -> dict[str, object]:
     return {"@type": "type.googleapis.com/google.rpc.ErrorInfo", "reason": reason, "domain": domain, "metadata": {}}
 

@@ -18,12 +18,15 @@ from a2a_tool_capture.json_density import is_dense, may_be_dense
 
 from .extension_cutter import cut_usual
 from .extension_scanner import ESCAPE, MARKER, ExtensionScanner, KeepTask
+from .json_stream import JsonSplitter
 
 _MARKER = MARKER.encode()
 _ESCAPE = ESCAPE.encode()
 _SPELT = re.compile(b"".join(rb"(?:%c|\\u00%02x)" % (char, char) for char in _MARKER), re.IGNORECASE)
 _LONGEST = len(_MARKER) * 6 * 4
 """Bytes of the marker in its longest spelling: every character escaped, in UTF-32."""
+_CHARACTER = re.compile(rb"\\u00([0-9a-f]{2})|(\\(?:u0{0,2}[0-9a-f]?)?\Z)|.", re.IGNORECASE | re.DOTALL)
+"""A character of the marker in any spelling; at the end, an escape that may be cut."""
 
 _BOMS = (
     (codecs.BOM_UTF32_LE, "utf-32-le"),
@@ -50,19 +53,37 @@ def names_extension(data: bytes) -> bool:
 
 
 class UnreadBodyFilter:
-    """Passes a body that is too large to be read until it names the extension. The last bytes are held back."""
+    """Passes a body that cannot be read until it names the extension. Bytes that may begin the name are held back."""
 
     def __init__(self) -> None:
-        self.held = b""
+        self._held = b""
 
     def feed(self, chunk: bytes) -> bytes:
         """The bytes that may pass. Raises UnreadableError where the body names the extension."""
-        data = self.held + chunk
+        data = self._held + chunk
         if names_extension(data):
-            raise UnreadableError("it names the extension, and is too large to be read")
-        border = max(0, len(data) - _LONGEST)
-        self.held = data[border:]
+            raise UnreadableError("it names the extension, and is no JSON, or too large to be read")
+        border = _beginning_of_name(data)
+        self._held = data[border:]
         return data[:border]
+
+    def rest(self) -> bytes:
+        """Take what is held back: nothing follows that could complete a name."""
+        held, self._held = self._held, b""
+        return held
+
+
+def _beginning_of_name(data: bytes) -> int:
+    """Where the end of `data` may begin the name of the extension; its length where it does not."""
+    start = max(0, len(data) - _LONGEST)
+    places = [start + place for place, byte in enumerate(data[start:]) if byte]  # UTF-16 and UTF-32 have zeros between
+    found = list(_CHARACTER.finditer(bytes(data[place] for place in places)))[-len(_MARKER) :]
+    cut = places[found.pop().start()] if found and found[-1][2] else len(data)
+    spelt = b"".join(bytes.fromhex(one[1].decode()) if one[1] else one[0] for one in found)
+    for number, one in enumerate(found):
+        if _MARKER.startswith(spelt[number:].lower()):
+            return places[one.start()]
+    return cut
 
 
 def decoded_once(body: bytes) -> Any:
@@ -81,12 +102,26 @@ def strip(body: bytes, keep_task: KeepTask, payload: Any = None) -> bytes:
     `keep_task` returns whether the client asked for the extension in an earlier request about this task (its id), so
     that the task's calls stay; None: no task's calls stay. `payload` is the decoded body, where the caller has it. A
     body that is not JSON, or too dense to be parsed, is returned as it is. Raises UnreadableError where such a body
-    names the extension.
+    names the extension, unless it consists of several JSON objects.
     """
     if not may_hold_extension(body):
         return body
-    stripped = _stripped(body, keep_task, None, payload)
+    try:
+        stripped = _stripped(body, keep_task, None, payload)
+    except UnreadableError:
+        splitter = JsonSplitter(len(body))
+        parts = splitter.feed(body)
+        if splitter.size or len(parts) == 1:
+            raise
+        return b"".join(strip(part.raw, keep_task) if part.is_object else _checked(part.raw) for part in parts)
     return body if stripped is None else stripped
+
+
+def _checked(text: bytes) -> bytes:
+    """`text`, which is no JSON. Raises UnreadableError where it names the extension."""
+    if names_extension(text):
+        raise UnreadableError("it names the extension, and is not JSON")
+    return text
 
 
 def strip_event(data: bytes, keep_task: KeepTask, withheld: set[str], payload: Any = None) -> bytes | None:

@@ -8,6 +8,8 @@ from typing import NamedTuple
 # A blank line: two line ends in a row, each CRLF, LF or CR (HTML standard, section 9.2.6). A sender that
 # ended the line before with CRLF sends the LF of this CR too, which may not have arrived yet.
 _BLANK_LINE = re.compile(rb"\r(?:\n(?:\r\n|\n|\r(?!\n|\Z))|\r\n?)|\n(?<!\r\n)(?:\n|\r\n?)")
+_COMMENTS = re.compile(rb"(?:(?::[^\r\n]*)?(?:\r\n|\n|\r(?!\n|\Z)))+")
+"""Whole comment lines and blank lines, which may pass before the event that they begin."""
 _BOM = b"\xef\xbb\xbf"
 """A byte-order mark, which may begin a stream (section 9.2.5)."""
 _LINE = re.compile(rb"([^\r\n]*)(\r\n|\n|\r|$)")
@@ -25,7 +27,8 @@ class EventTooLargeError(ValueError):
 
 
 class SseSplitter:
-    """Takes bytes and returns whole events. The `raw` of all events plus `rest` is exactly the input."""
+    """Takes bytes and returns whole events. The `raw` of all events, what `comments` returns and `rest` are exactly the
+    input."""
 
     def __init__(self, max_event_bytes: int) -> None:
         self._limit = max_event_bytes
@@ -35,6 +38,11 @@ class SseSplitter:
     def rest(self) -> bytes:
         """The bytes after the last whole event."""
         return self._rest
+
+    @property
+    def size(self) -> int:
+        """Bytes of `rest`."""
+        return len(self._rest)
 
     def feed(self, chunk: bytes) -> list[SseEvent]:
         """The events that `chunk` completes; [] while an event is still growing.
@@ -59,6 +67,14 @@ class SseSplitter:
         if len(self._rest) > self._limit and not events:  # whole events are returned first
             raise EventTooLargeError(f"an event exceeds {self._limit} bytes")
         return events
+
+    def comments(self) -> bytes:
+        """Take the comment lines at the beginning of the unfinished event: they need not wait for it."""
+        found = _COMMENTS.match(self._rest)
+        if found is None:
+            return b""
+        self._rest = self._rest[found.end() :]
+        return found[0]
 
 
 def event_data(raw: bytes) -> bytes:

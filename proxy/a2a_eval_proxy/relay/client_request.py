@@ -11,7 +11,6 @@ from functools import cached_property
 from typing import Any
 
 from ..capture.exchange import ExchangeBook, RequestFacts
-from ..capture.held_bytes import HeldBytes
 from ..clock import CLOCK
 from ..net.http_client import RawHeaders
 from ..net.server_exchange import WHOLE_RESPONSE
@@ -22,6 +21,7 @@ from ..protocol.operations import Binding, rest_request
 from ..push.relay import PushRelay
 from ..settings import Settings
 from ..telemetry.counters import Metrics
+from .body_memory import SMALL_BYTES, BodyMemory
 from .card_relay import CardRelay
 from .negotiation import Negotiation
 from .opted_in_tasks import Callers, OptedInTasks, Request
@@ -37,8 +37,8 @@ Send = Callable[[Message], Awaitable[None]]
 
 BODILESS = frozenset({204, 304})
 
-SMALL_BYTES = 64 * 1024
-"""A quarter of the memory for bodies is kept free for bodies up to this size."""
+_KEPT_REQUEST = 1024 * 1024
+"""Size of a request up to which it is kept as it is: its id may be needed for an error."""
 
 
 class Reachability:
@@ -71,7 +71,7 @@ class RelayContext:
     cards: CardRelay
     opted_in: OptedInTasks
     callers: Callers
-    bodies: HeldBytes
+    bodies: BodyMemory
     reachability: Reachability
     wire_log: WireLog | None
     push: PushRelay | None
@@ -144,13 +144,32 @@ class ClientRequest:
     def hold(self, more: int, size: int) -> bool:
         """Whether `more` bytes of a body, which then has `size` bytes, may be held until `close`."""
         bodies = self._context.bodies
-        if size > SMALL_BYTES and bodies.total + more > bodies.limit * 3 // 4:
+        if not bodies.has_room(more, size):
             return False
-        return bodies.take(self, more)
+        bodies.add(self, more)
+        return True
+
+    async def hold_response(self, size: int, *, waits: bool) -> bool:
+        """Whether `size` bytes of the response may be held until `close`; with `waits`, as soon as they may."""
+        bodies = self._context.bodies
+        more = len(self.body) + size - bodies.of(self)
+        if more <= 0 or bodies.has_room(more, size):
+            bodies.add(self, more)
+        elif waits:
+            await bodies.wait_for_room(self, more, size)
+        else:
+            return False
+        return True
 
     def hold_only_request(self) -> None:
         """Release the bytes held for anything but the request's body."""
         self._context.bodies.put(self, len(self.body))
+
+    def sent(self) -> None:
+        """The agent responds: of a large request, only what an error repeats is kept."""
+        if len(self.body) > _KEPT_REQUEST:
+            self.body = error_bodies.only_id(self.body, self._binding)
+            self.hold_only_request()
 
     # ── the response ────────────────────────────────────────────────────────────────────────────────────
 

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING
 from a2a_tool_capture import Finding, Severity
 
 from ..capture.exchange import ExchangeBook
-from ..capture.held_bytes import HeldBytes
 from ..ids import new_trace_context, new_turn_id
 from ..net.client_watch import ClientWatch
 from ..net.http_client import RawHeaders, RequestHead, UpstreamError, UpstreamTimeoutError, UpstreamUnreachableError
@@ -24,6 +23,7 @@ from ..protocol.operations import Operation
 from ..push.relay import PushRelay
 from ..settings import Settings
 from ..telemetry.counters import Metrics
+from .body_memory import BodyMemory
 from .card_relay import CONDITIONS, CardRelay
 from .client_request import BodyCopy, ClientRequest, Message, Reachability, Receive, RelayContext, Scope, Send
 from .negotiation import Negotiation
@@ -40,7 +40,8 @@ if TYPE_CHECKING:
 _ALLOW = ((b"allow", b"GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS"),)
 _TRACE_CONTEXT = frozenset({b"traceparent", b"tracestate"})
 _MAX_HELD_BYTES = 64 * 1024 * 1024
-"""For all bodies that are held to be read, or two of the largest if these take more. Further bodies pass unread."""
+"""For all bodies that are held to be read, or two of the largest if these take more. Beyond that, further requests pass
+unread, and responses that must be read wait."""
 
 
 class Forwarder:
@@ -76,7 +77,7 @@ class Forwarder:
             ),
             opted_in=opted_in or OptedInTasks(),
             callers=callers or Callers(),
-            bodies=HeldBytes(max(_MAX_HELD_BYTES, 2 * settings.max_body_bytes)),
+            bodies=BodyMemory(max(_MAX_HELD_BYTES, 2 * settings.max_body_bytes)),
             reachability=Reachability(settings.upstream),
             wire_log=wire_log,
             push=push,
@@ -199,7 +200,7 @@ class _RequestRelay:
         client, upstream = self._client, self._context.upstream
         whole = not message.get("more_body")
         if whole:
-            client.body = message["body"]
+            client.body = message.pop("body")
             if self._context.settings.push_mode != "pass" and may_concern_webhooks(client):
                 await self._read_webhooks(tap)
             self._asks = self._asks_extension(tap)
@@ -217,7 +218,9 @@ class _RequestRelay:
             if self._spans is not None:
                 self._spans.answered(response.status)
             tap.request_body(client.rest, client.body, True)
-            if self._webhooks is not None and self._webhooks.problem:
+            if self._webhooks is None:
+                client.sent()
+            elif self._webhooks.problem:
                 tap.withheld("push_not_relayed", self._webhooks.problem)
             relay = ResponseRelay(self._context, client, tap, response, asked=self._asks, webhooks=self._webhooks)
             await relay.relay()

@@ -12,10 +12,12 @@ from ..net.http_client import RawHeaders, Response, UpstreamError
 from ..protocol import extension_filter
 from ..protocol.error_bodies import LocalResponse
 from ..protocol.headers import DIGESTS, response_headers
+from ..protocol.json_stream import JsonPart
 from ..protocol.operations import CARRIES_TASKS, A2ARequest, Operation
 from ..protocol.sse import SseEvent, with_data
 from ..store import StoreError
-from .client_request import BODILESS, SMALL_BYTES, BodyCopy, ClientRequest, RelayContext
+from .body_memory import SMALL_BYTES
+from .client_request import BODILESS, BodyCopy, ClientRequest, RelayContext
 from .tap import Tap
 from .webhook_request import HttpWebhookRequest
 
@@ -26,6 +28,8 @@ _READ = CARRIES_TASKS | {Operation.BATCH}
 _LENGTH = frozenset({b"content-length"})
 _DESCRIBE_BODY = frozenset({b"content-length", b"content-encoding", *DIGESTS})
 """Header fields that are wrong once the body is changed."""
+_BLANKS = b" \t\r\n\x1e\xef\xbb\xbf"
+"""What may stand around a JSON document: blanks, the separator of RFC 7464, a byte-order mark."""
 _TOO_LARGE = (
     "the response exceeds the limit for capture, alone or with others read at the time; it was passed on unread"
 )
@@ -33,6 +37,34 @@ _TOO_LARGE = (
 
 class UnreadableResponseError(UpstreamError):
     """The proxy asked for the extension, and cannot read the response to remove the extension again."""
+
+
+class _JsonParts:
+    """What capture reads of a body of JSON that is passed on in parts: its only object, else its beginning."""
+
+    def __init__(self) -> None:
+        self._only: tuple[bytes, Any] | None = None
+        self._is_single = True
+        self._beginning = b""
+
+    def add(self, raw: bytes, payload: Any, *, is_object: bool) -> None:
+        """Add an object, with its decoded content where the caller has it, or bytes between objects."""
+        if len(self._beginning) < SMALL_BYTES:
+            self._beginning += raw[: SMALL_BYTES - len(self._beginning)]
+        if is_object and self._only is None and self._is_single:
+            self._only = raw, payload
+        elif is_object or raw.strip(_BLANKS):
+            self._only, self._is_single = None, False
+
+    @property
+    def size(self) -> int:
+        """Bytes held."""
+        return len(self._only[0]) if self._only is not None else len(self._beginning)
+
+    @property
+    def answer(self) -> tuple[bytes, Any]:
+        """The body as far as it is known, and its decoded content where that is known."""
+        return self._only or (self._beginning, None)
 
 
 class ResponseRelay:
@@ -61,6 +93,12 @@ class ResponseRelay:
         self._strips = not tap.requested
         """Whether the client may not see the extension."""
         self._asked = asked and self._strips
+        self._check = extension_filter.UnreadBodyFilter()
+        self._withheld: set[str] = set()
+        """See `extension_filter.strip_event`."""
+        self._parts = _JsonParts()
+        self._held_rest = 0
+        """Bytes of the unfinished part that are counted."""
 
     async def relay(self) -> None:
         """Raises UpstreamError, before or after the header is sent."""
@@ -83,9 +121,11 @@ class ResponseRelay:
         elif not self._strips and self._context.push is None:
             await self._relay_body(observe=self._observe_events if is_stream else self._copy_for_capture())
         elif is_stream:
-            await self._filter_stream()
-        else:
+            await self._filter_stream(self._send_events_of)
+        elif response.complete or self._is_framed_as_whole(media_type):
             await self._filter_whole()
+        else:
+            await self._filter_stream(self._send_json_of)
 
     def _may_be_a2a(self, media_type: bytes, is_stream: bool) -> bool:
         """Whether to read the response to a request whose operation is unknown, or that could not be read.
@@ -94,6 +134,15 @@ class ResponseRelay:
         """
         return self._client.method != "HEAD" and (is_stream or b"json" in media_type)
 
+    def _is_framed_as_whole(self, media_type: bytes) -> bool:
+        """Whether the header describes the body as a whole, so that it is sent when the body is known.
+
+        Many servers compress single documents; to read them in parts would change their coding without need.
+        """
+        fields = self._response.fields
+        compressed = b"content-encoding" in fields and media_type.partition(b";")[0].strip() == b"application/json"
+        return compressed or b"content-length" in fields or not DIGESTS.isdisjoint(fields)
+
     # ── pass and observe ────────────────────────────────────────────────────────────────────────────────
 
     async def _relay_body(
@@ -101,15 +150,14 @@ class ResponseRelay:
         beginning: bytes = b"",
         *,
         observe: Callable[[bytes], None] | None = None,
-        check: extension_filter.UnreadBodyFilter | None = None,
     ) -> None:
         """Send the body as it arrives; `beginning` has arrived already.
 
-        `observe` gets each chunk that was sent, then b"". Raises UnreadableResponseError where `check` finds the
-        extension.
+        `observe` gets each chunk that was sent, then b"". Raises UnreadableResponseError where a body that the proxy
+        asked for names the extension.
         """
         client, read = self._client, self._response.read
-        if not beginning and check is None and (body := self._small_whole()) is not None:
+        if not (beginning or self._asked) and (body := self._small_whole()) is not None:
             self._tap.arrived(body)
             await client.send_complete(self._response.status, self._headers(), body)
             if observe is not None:
@@ -118,17 +166,17 @@ class ResponseRelay:
                 observe(b"")
                 self._tap.end()
             return
-        beginning = _checked(check, beginning)
+        beginning = self._checked(beginning)
         await self._send_head()
         if beginning:
             await client.write(beginning)
         while chunk := await read():
             self._tap.arrived(chunk)
-            await client.write(_checked(check, chunk))
+            await client.write(self._checked(chunk))
             if observe is not None:
                 observe(chunk)
-        if check is not None and check.held:
-            await client.write(check.held)
+        if held := self._check.rest():
+            await client.write(held)
         if observe is not None:
             observe(b"")
             self._tap.end()
@@ -162,53 +210,107 @@ class ResponseRelay:
 
     # ── filter ──────────────────────────────────────────────────────────────────────────────────────────
 
-    async def _filter_stream(self) -> None:
-        """Send whole events without the extension, and report them."""
+    async def _filter_stream(self, send_parts: Callable[[bytes], Awaitable[None]]) -> None:
+        """Send events or JSON objects without the extension, each as soon as it is complete, and report them.
+
+        `send_parts` gets each chunk of the body, then b"".
+        """
         tap, client, read = self._tap, self._client, self._response.read
         encoded = b"content-encoding" in self._response.fields
         # The length of the filtered body is not known in advance.
         await self._send_head(_DESCRIBE_BODY if encoded else _LENGTH)
-        withheld: set[str] = set()
-        check = extension_filter.UnreadBodyFilter() if self._asked else None
         while chunk := await read():
             tap.arrived(chunk)
             if tap.unreadable is None:
                 chunk = tap.decoded(chunk)
                 if tap.unreadable is None:
-                    await self._send_events(tap.split(chunk), withheld)
-                if tap.unreadable is None:
+                    await send_parts(chunk)
+                if tap.unreadable is None and (tap.rest_size == self._held_rest or await self._hold_rest()):
                     continue
                 chunk = tap.rest
             if encoded:  # what cannot be decoded cannot be sent as plain text
                 raise UpstreamError("its compressed stream could not be decoded")
-            await client.write(_checked(check, chunk))
-        if tap.unreadable is None and tap.rest:
-            await self._send_events([SseEvent(tap.rest, tap.data_of_rest())], withheld)
-        elif check is not None and check.held:
-            await client.write(check.held)
+            await client.write(self._checked(chunk))
+        if tap.unreadable is None:
+            await send_parts(b"")
+        if held := self._check.rest():
+            await client.write(held)
         tap.end()
         await client.finish()
 
-    async def _send_events(self, events: list[SseEvent], withheld: set[str]) -> None:
+    async def _hold_rest(self) -> bool:
+        """Hold what waits for its end. Without room for it, waits if the proxy asked; else returns False."""
+        self._held_rest = size = self._tap.rest_size
+        if await self._client.hold_response(size + self._parts.size, waits=self._asked):
+            return True
+        self._tap.stop_reading("body_too_large", _TOO_LARGE)
+        return False
+
+    async def _send_json_of(self, chunk: bytes) -> None:
+        """Send the objects that `chunk` completes as the client may see them, and what stands between them."""
+        tap, parts = self._tap, self._parts
+        shown: list[bytes] = []
+        for raw, is_object in tap.split_json(chunk) if chunk else [JsonPart(tap.rest, is_object=True)]:
+            if not is_object:
+                shown.append(self._checked(raw))
+                parts.add(raw, None, is_object=False)
+            elif raw:
+                content = await self._restored(raw)
+                payload = extension_filter.decoded_once(content)
+                shown += (self._check.rest(), self._stripped(content, payload))
+                parts.add(content, payload, is_object=True)
+        if content := b"".join(shown):
+            await self._client.write(content)
+        if not chunk:
+            self._report(*parts.answer)
+
+    def _stripped(self, content: bytes, payload: Any) -> bytes:
+        """JSON as the client may see it. Raises UnreadableResponseError."""
+        try:
+            return extension_filter.strip(content, self._tap.keeps, payload) if self._strips else content
+        except extension_filter.UnreadableError as error:
+            if self._asked:
+                raise UnreadableResponseError(str(error)) from None
+            return content
+
+    def _checked(self, chunk: bytes) -> bytes:
+        """The part of unread bytes that may pass. Raises UnreadableResponseError."""
+        try:
+            return self._check.feed(chunk) if self._asked else chunk
+        except extension_filter.UnreadableError as error:
+            raise UnreadableResponseError(str(error)) from None
+
+    async def _send_events_of(self, chunk: bytes) -> None:
+        """Send the events that `chunk` completes, and comment lines."""
+        tap = self._tap
+        if not chunk:
+            if tap.rest:
+                await self._send_events([SseEvent(tap.rest, tap.data_of_rest())])
+            return
+        await self._send_events(tap.split(chunk))
+        if tap.rest_size and (comments := tap.comments()):
+            await self._client.write(comments)
+
+    async def _send_events(self, events: list[SseEvent]) -> None:
         """Send what the client may see of the events, then report them."""
         if events:
             payloads, shown = [], []
             events = [await self._with_own_urls(event) for event in events]
             for event in events:
                 payload, raw = None, event.raw
-                if self._strips and (withheld or extension_filter.may_hold_extension(event.data)):
+                if self._strips and (self._withheld or extension_filter.may_hold_extension(event.data)):
                     payload = extension_filter.decoded_once(event.data)
-                    raw = self._filtered(event, payload, withheld)
+                    raw = self._filtered(event, payload)
                 payloads.append(payload)
                 shown.append(raw)
             if content := b"".join(shown):
                 await self._client.write(content)
             self._tap.events(events, payloads)
 
-    def _filtered(self, event: SseEvent, payload: Any, withheld: set[str]) -> bytes:
+    def _filtered(self, event: SseEvent, payload: Any) -> bytes:
         """The bytes of an event for its client; b"" for an event that the client does not get."""
         try:
-            clean = extension_filter.strip_event(event.data, self._tap.keeps, withheld, payload)
+            clean = extension_filter.strip_event(event.data, self._tap.keeps, self._withheld, payload)
         except extension_filter.UnreadableError as error:
             if not self._asked:
                 return event.raw
@@ -230,19 +332,15 @@ class ResponseRelay:
             tap.stop_reading("body_too_large", _TOO_LARGE)
             if self._asked and b"content-encoding" in self._response.fields:
                 raise UnreadableResponseError(f"it exceeds {len(body)} bytes, compressed")
-            await self._relay_body(body, check=extension_filter.UnreadBodyFilter() if self._asked else None)
+            await self._relay_body(body)
             return
         received = tap.decoded(body)
         clean = decoded = await self._restored(received)
         payload = extension_filter.decoded_once(decoded)
-        try:
-            if tap.unreadable is not None:
-                raise extension_filter.UnreadableError(tap.unreadable.message)
-            if self._strips:
-                clean = extension_filter.strip(decoded, tap.keeps, payload)
-        except extension_filter.UnreadableError as error:
-            if self._asked:
-                raise UnreadableResponseError(str(error)) from None
+        if tap.unreadable is None:
+            clean = self._stripped(decoded, payload)
+        elif self._asked:
+            raise UnreadableResponseError(tap.unreadable.message)
         if clean is received:
             await self._send_whole(body)
         else:
@@ -266,7 +364,7 @@ class ResponseRelay:
             self._tap.arrived(chunk)
             chunks.append(chunk)
             size += len(chunk)
-            if not client.hold(len(chunk), size):
+            if not await client.hold_response(size, waits=self._asked):
                 break
         client.hold_only_request()  # the body is sent to the client now
         return b"".join(chunks), False
@@ -352,14 +450,6 @@ class ResponseRelay:
         if activated and not head.requested:
             headers = strip_headers(headers)
         return headers
-
-
-def _checked(check: extension_filter.UnreadBodyFilter | None, chunk: bytes) -> bytes:
-    """The part of an unread body that may pass. Raises UnreadableResponseError."""
-    try:
-        return chunk if check is None else check.feed(chunk)
-    except extension_filter.UnreadableError as error:
-        raise UnreadableResponseError(str(error)) from None
 
 
 def _content_encoding(response: Response) -> str:

@@ -15,6 +15,7 @@ from ..capture.exchange import Exchange, ExchangeBook, RequestFacts
 from ..clock import CLOCK
 from ..net.http_client import RawHeaders, RequestHead
 from ..protocol.content_coding import WINDOWS, DecodedTooLargeError, Decoder, codings
+from ..protocol.json_stream import JsonPart, JsonSplitter, ObjectTooLargeError
 from ..protocol.operations import A2ARequest, Operation
 from ..protocol.sse import EventTooLargeError, SseEvent, SseSplitter, event_data
 from .opted_in_tasks import OptedInTasks
@@ -56,6 +57,7 @@ class Tap:
         self._limit = max_bytes
         self._request_coding = request_coding
         self._splitter: SseSplitter | None = None
+        self._json: JsonSplitter | None = None
         self._decoder: Decoder | None = None
         self._request_reported = False
         self._request_seen = False
@@ -241,10 +243,34 @@ class Tap:
             self.stop_reading("event_too_large", f"{error}; the rest of the stream was not read")
             return []
 
+    def comments(self) -> bytes:
+        """Take comment lines that came before an event which is not complete."""
+        comments = self._splitter.comments() if self._splitter is not None else b""
+        if comments:
+            self.events([SseEvent(comments, b"")])
+        return comments
+
+    def split_json(self, chunk: bytes) -> list[JsonPart]:
+        """The parts of a body of JSON that `chunk` completes; sets `unreadable` when an object is too large."""
+        if self._json is None:
+            self._json = JsonSplitter(self._limit)
+        try:
+            return self._json.feed(chunk)
+        except ObjectTooLargeError as error:
+            self.stop_reading("body_too_large", f"{error}; the rest of the response was passed on unread")
+            return []
+
     @property
     def rest(self) -> bytes:
-        """The bytes after the last whole event."""
-        return self._splitter.rest if self._splitter else b""
+        """The bytes after the last whole event or JSON object."""
+        splitter = self._splitter or self._json
+        return splitter.rest if splitter is not None else b""
+
+    @property
+    def rest_size(self) -> int:
+        """Number of bytes of `rest`."""
+        splitter = self._splitter or self._json
+        return splitter.size if splitter is not None else 0
 
     def data_of_rest(self) -> bytes:
         """The data in `rest`, as if a blank line had ended it."""
@@ -300,7 +326,7 @@ class Tap:
             else:
                 self._exchange.end(now, problem=problem, lost=lost or self.unreadable is not None)
             if self._wire is not None:
-                rest = self.rest if self.unreadable is None else b""
+                rest = self.rest if self.unreadable is None and self._wire.is_stream else b""
                 self._wire.end(now, problem.code if problem is not None else "", rest)
         except Exception as error:  # noqa: BLE001  # capture's errors end here
             self._failed(error)

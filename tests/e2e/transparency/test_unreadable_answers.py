@@ -86,7 +86,7 @@ def test_codings_of_codings_are_read(headers: list[str], body: bytes, replay: Re
 
 UNREADABLE = {
     "truncated": answer(SENT[:-30]),
-    "two documents": answer(b"{}\n" + SENT),
+    "junk behind it": answer(SENT + b" and " + URI.encode()),
     "single quotes": answer(SENT.replace(b'"', b"'")),
     "another type": answer(b"calls of " + URI.encode(), media_type="text/plain"),
     "not so compressed": answer(SENT, "content-encoding: gzip"),
@@ -109,6 +109,10 @@ def test_what_names_the_extension_and_cannot_be_read_is_refused(what: str, repla
     assert b"tool-call-capture" not in response.body
     assert "unreadable_answer" in [finding["code"] for finding in proxy.turn_of(text)["findings"]]
     assert get(replay, proxy, answer(SENT)).body == CLEAN
+
+
+def test_several_documents_are_read(replay: ReplayAgent, proxy: Proxy) -> None:
+    assert get(replay, proxy, answer(b"{}\n" + SENT + b"\n" + SENT)).body == b"{}\n" + CLEAN + b"\n" + CLEAN
 
 
 def test_what_does_not_name_it_passes_unread(replay: ReplayAgent, proxy: Proxy) -> None:

@@ -13,10 +13,10 @@ import httpx
 import pytest
 import pytest_asyncio
 from a2a.types import GetTaskRequest
-from a2a_eval_proxy.capture.held_bytes import HeldBytes
 from a2a_eval_proxy.grpc_relay import held_messages
 from a2a_eval_proxy.grpc_relay.held_messages import HeldMessages
 from a2a_eval_proxy.net.client_limits import ClientLimits
+from a2a_eval_proxy.relay.body_memory import BodyMemory
 from agents.grpc_agent import UNLIMITED
 from support.grpc_proxy import running_proxy
 from support.raw_grpc import PREFACE, deliver
@@ -133,7 +133,7 @@ class _Client:
 
 async def test_responses_wait_for_room_while_their_clients_read(monkeypatch):
     """More than there is room for at the same moment, each read at once."""
-    held = HeldMessages(HeldBytes(MB), ClientLimits())
+    held = HeldMessages(BodyMemory(MB), ClientLimits())
     clients: list[Any] = [_Client() for _ in range(200)]
 
     async def read(client: Any) -> None:
@@ -147,7 +147,7 @@ async def test_responses_wait_for_room_while_their_clients_read(monkeypatch):
 async def test_clients_that_read_nothing_are_cut_off_where_others_wait(monkeypatch):
     monkeypatch.setattr(held_messages, "_GRACE_S", 0.0)
     monkeypatch.setattr(held_messages, "_CHECK_EVERY_S", 0.0)
-    held = HeldMessages(HeldBytes(MB), ClientLimits())
+    held = HeldMessages(BodyMemory(MB), ClientLimits())
     idle, reading, late = clients = [_Client() for _ in range(3)]
     reading.unsent = 0  # the agent is still sending
     await held.enter(idle, 12 * MB)  # type: ignore[arg-type]
@@ -161,7 +161,7 @@ async def test_clients_that_read_nothing_are_cut_off_where_others_wait(monkeypat
 
 
 async def test_large_requests_find_no_room_while_others_are_held():
-    held = HeldMessages(HeldBytes(8 * MB), ClientLimits())
+    held = HeldMessages(BodyMemory(8 * MB), ClientLimits())
     calls = [object() for _ in range(4)]
     assert [held.admit(call, 2 * MB) for call in calls] == [True, True, True, False]
     assert held.admit(calls[3], 1000)

@@ -112,6 +112,36 @@ def test_an_event_is_not_held_back_for_a_line_feed_that_never_comes(end: bytes) 
     assert len(SseSplitter(LIMIT).feed(b"data: 1" + end + end)) == 1
 
 
+@pytest.mark.parametrize("end", [b"\r\n", b"\n", b"\r"])
+def test_comment_lines_do_not_wait_for_an_event(end: bytes) -> None:
+    splitter = SseSplitter(LIMIT)
+    assert splitter.feed(b": one" + end + b": t") == []
+    assert (splitter.comments(), splitter.rest) == (b": one" + end, b": t")
+    assert splitter.comments() == b""
+    assert splitter.feed(b"wo" + end + b"data: x" + end + end) == [
+        SseEvent(b": two" + end + b"data: x" + end + end, b"x")
+    ]
+
+
+def test_lines_of_an_event_are_no_comments() -> None:
+    splitter = SseSplitter(LIMIT)
+    splitter.feed(b"id: 1\n: of the event\n")
+    assert splitter.comments() == b""
+
+
+@given(mixed_streams | st.binary(max_size=60), places)
+def test_taking_comments_loses_no_byte_and_no_data(stream: bytes, borders: list[int]) -> None:
+    splitter = SseSplitter(LIMIT)
+    passed, data = b"", []
+    for chunk in cut(stream, borders):
+        for event in splitter.feed(chunk):
+            passed += event.raw
+            data.append(event.data)
+        passed += splitter.comments()
+    assert passed + splitter.rest == stream
+    assert [one for one in data if one] == [event.data for event in split([stream])[0] if event.data]
+
+
 # ── the limit ───────────────────────────────────────────────────────────────────────────────────────────────
 
 

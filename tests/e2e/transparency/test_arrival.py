@@ -1,0 +1,129 @@
+"""When a client gets the parts of a response: nothing waits that need not."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import queue
+from collections.abc import Iterator
+from pathlib import Path
+
+import h11
+import pytest
+from agents.h11_agent import H11Agent, Request, Wire
+from agents.scenarios import URI
+from e2e.raw_http import RawConnection
+from support.patience import PATIENCE_S
+from support.proxy import Proxy
+
+
+def task(number: int, *, calls: bool) -> bytes:
+    own = {"metadata": {f"{URI}/tool_calls": [{"name": "search"}]}, "extensions": [URI]} if calls else {}
+    artifact = {"artifactId": "a", "parts": [{"text": "found"}]} | own
+    status = {"state": "TASK_STATE_COMPLETED"}
+    result = {"task": {"id": f"t{number}", "contextId": "c", "status": status, "artifacts": [artifact]}}
+    return json.dumps({"jsonrpc": "2.0", "id": 1, "result": result}).encode()
+
+
+SENT, CLEAN = task(1, calls=True), task(1, calls=False)
+EVENT, CLEAN_EVENT = b"data: " + SENT + b"\n\n", b"data: " + CLEAN + b"\n\n"
+
+Steps = list[tuple[bytes, bytes]]
+"""What the agent sends, and what the client then has of it before the agent sends the next."""
+
+KINDS: dict[str, tuple[bytes, Steps]] = {
+    "events": (b"text/event-stream", [(EVENT, CLEAN_EVENT)] * 3),
+    "comment lines": (b"text/event-stream", [(b": a\n", b": a\n"), (b": b\n\n", b": b\n\n"), (EVENT, CLEAN_EVENT)]),
+    "blanks before JSON": (b"application/json", [(b" ", b" "), (b"\n ", b"\n "), (SENT, CLEAN)]),
+    "JSON in pieces": (b"application/json", [(SENT[:90], b""), (SENT[90:], CLEAN), (b"\n", b"\n")]),
+    "lines of JSON": (b"application/x-ndjson", [(SENT + b"\n", CLEAN + b"\n")] * 3),
+    "lines of JSON, unnamed": (b"application/json", [(SENT + b"\n" + SENT[:9], CLEAN + b"\n"), (SENT[9:], CLEAN)]),
+    "a watch": (b"application/json;stream=watch", [(SENT, CLEAN), (SENT, CLEAN)]),
+    "a sequence": (b"application/json-seq", [(b"\x1e" + SENT + b"\n", b"\x1e" + CLEAN + b"\n")] * 2),
+    "elements of an array": (
+        b"application/json",
+        [(b"[" + SENT, b"[" + CLEAN), (b"," + SENT + b"]", b"," + CLEAN + b"]")],
+    ),
+    "text": (b"text/plain", [(b"one {", b"one {"), (b"a tool", b"a "), (b"box\n", b"toolbox\n")]),
+    "bytes": (b"application/octet-stream", [(b"\x01{", b"\x01{"), (b"\0\xff", b"\0\xff")]),
+}
+
+
+class SteppedAgent(H11Agent):
+    """Sends the header of a response at once, and each part of its body when the test says so."""
+
+    def __init__(self) -> None:
+        super().__init__(self._answer)
+        self._parts: queue.Queue[bytes] = queue.Queue()
+        self.media_type = b""
+
+    def send(self, part: bytes) -> None:
+        """Send the next part; b"" ends the body."""
+        self._parts.put(part)
+
+    async def _answer(self, wire: Wire, request: Request) -> None:
+        await wire.read_body(request)
+        fields = [(b"content-type", self.media_type), (b"transfer-encoding", b"chunked")]
+        wire.send(h11.Response(status_code=200, headers=fields))
+        while part := await asyncio.to_thread(self._parts.get, timeout=PATIENCE_S):
+            wire.send(h11.Data(data=part))
+        wire.send(h11.EndOfMessage())
+
+
+@pytest.fixture(scope="module")
+def agent() -> Iterator[SteppedAgent]:
+    with SteppedAgent() as agent:
+        yield agent
+
+
+@pytest.fixture(scope="module", params=["always", "never"])
+def proxy(
+    request: pytest.FixtureRequest, agent: SteppedAgent, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Proxy]:
+    folder = tmp_path_factory.mktemp("store")
+    with Proxy(agent.url, folder / "turns.db", "--negotiate", request.param) as proxy:
+        yield proxy
+
+
+MESSAGE = {"messageId": "m", "role": "ROLE_USER", "parts": [{"text": "hi"}]}
+
+
+@pytest.mark.parametrize("method", ["SendMessage", "acme/own"])
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_part_arrives_before_the_agent_sends_the_next(
+    kind: str, method: str, agent: SteppedAgent, proxy: Proxy
+) -> None:
+    """The agent waits for the client: a part that the proxy holds back would never arrive."""
+    agent.media_type, steps = KINDS[kind]
+    body = json.dumps({"jsonrpc": "2.0", "id": 1, "method": method, "params": {"message": MESSAGE}}).encode()
+    with RawConnection(proxy.url) as client:
+        client.send("POST / HTTP/1.1", [("Content-Type", "application/json")], body)
+        response = client.read_head()
+        assert response.status == 200
+        pieces, expected = client.pieces(), b""
+        for sent, shown in steps:
+            agent.send(sent)
+            expected += shown
+            while len(response.body) < len(expected):
+                next(pieces)
+            assert response.body.startswith(
+                expected
+            )  # of text that may begin a name, more passes where nothing is asked
+        agent.send(b"")
+        list(pieces)
+    assert (response.body, response.complete) == (expected, True)
+
+
+def test_text_that_names_the_extension_ends_there(agent: SteppedAgent, tmp_path: Path) -> None:
+    """The proxy asked, and cannot take it out: the client sees that something is missing."""
+    agent.media_type = b"text/plain"
+    with Proxy(agent.url, tmp_path / "turns.db", "--negotiate", "always") as proxy, RawConnection(proxy.url) as client:
+        body = json.dumps({"jsonrpc": "2.0", "id": 1, "method": "SendMessage", "params": {"message": MESSAGE}}).encode()
+        client.send("POST / HTTP/1.1", [("Content-Type", "application/json")], body)
+        response = client.read_head()
+        for part in (b"calls of ", URI[:-9].encode(), URI[-9:].encode(), b""):
+            agent.send(part)
+        list(client.pieces())
+    assert b"calls of ".startswith(response.body[:9])
+    assert b"tool-call-capture" not in response.body
+    assert not response.complete
