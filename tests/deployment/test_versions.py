@@ -21,7 +21,7 @@ from support.provision import ROOT, other_python, resolved_python
 from support.proxy import Proxy
 
 EXTRAS = "grpc", "postgres", "pytest", "signing"
-IMPORTED = "psycopg", "asyncpg", "procrastinate", "sqlalchemy", "jwt", "rfc8785", "a2a_eval_proxy.pytest_plugin"
+IMPORTED = "psycopg", "procrastinate", "jwt", "rfc8785", "a2a_eval_proxy.pytest_plugin"
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]  # where nothing is cached, packages are downloaded
 

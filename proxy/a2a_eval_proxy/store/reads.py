@@ -1,7 +1,4 @@
-"""The reads that SQLite and PostgreSQL share: one SQL text with named parameters for both.
-
-Plain SQL, since importing SQLAlchemy Core for the SQLite reads adds 11 MiB to the 55 MiB of an idle `serve`.
-"""
+"""The reads that SQLite and PostgreSQL share: one SQL text with named parameters for both."""
 
 from __future__ import annotations
 

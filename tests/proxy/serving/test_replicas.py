@@ -232,7 +232,7 @@ class HeldBack:
         with theirs:
             socket.send_fds(supervisor, [b"1"], [theirs.fileno()])
         self._link = await Link.over(ours)
-        self._link.send("hello", pid=1, source=self.sees.source, at=CLOCK.steady(CLOCK.now()))
+        self._link.send("hello", pid=1, source=self.sees.source, at=CLOCK.steady(CLOCK.now()) - 2)
         self._link.send("ready")
         settings, reports = Settings(upstream="http://agent"), cast("ScoringReports", proxy)
         await ServingProcesses(settings, Metrics(), reports, stack.enter_context(links), proxy.replicas).open(
@@ -262,7 +262,7 @@ async def test_proxies_wait_for_a_serving_process_of_another_one(store: Store, m
     await until(lambda: owner.replicas._tasks and not owner.replicas._unowned())
     async with AsyncExitStack() as stack:
         await process.joins(other, stack)
-        now = CLOCK.now()
+        now = CLOCK.now() - 1  # the clocks of two proxies are not compared exactly
         exchange = process.sees.open(Turn("turn", "run", "agent", "JSONRPC", "1.0", now), now, returns_at_once=True)
         process.sees.feed(exchange, WORKING, now, live=False, size=100)
         process.sees.end(exchange, now)

@@ -8,6 +8,7 @@ import re
 import threading
 from collections.abc import AsyncIterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -30,7 +31,9 @@ from a2a_eval_proxy.store import (
     postgres as package,
 )
 from a2a_eval_proxy.store.encoding import encoded_turn
+from a2a_eval_proxy.store.postgres import database as postgres_database
 from a2a_eval_proxy.store.postgres import opening, retention
+from a2a_eval_proxy.store.postgres.database import Database, named
 from a2a_eval_proxy.store.postgres.opening import JOB_ENGINE
 from a2a_eval_proxy.store.schema import FIRST_VERSION
 from support.kept import Kept, result, turn
@@ -290,8 +293,27 @@ def test_nobody_there(port: int, capsys: pytest.CaptureFixture[str]) -> None:
     assert "cannot connect" in capsys.readouterr().err
 
 
+async def test_a_connection_that_the_server_has_closed_is_not_used_again(url: str) -> None:
+    with closing(Database(url)) as database:
+        ((pid,),) = await database.rows(b"SELECT pg_backend_pid()", {})
+        rows(url, f"SELECT pg_terminate_backend({pid}, 60000)")
+        assert await database.rows(b"SELECT 1", {}) == [(1,)]
+
+
+async def test_work_that_gets_no_answer_ends(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(postgres_database, "_WORK_TIMEOUT_S", 1)
+    with closing(Database(url)) as database:
+        with pytest.raises(StoreUnreachableError, match=r"cannot be read: no answer within 1 s"):
+            await database.rows(b"SELECT pg_sleep(600)", {})
+        assert await database.rows(b"SELECT 1", {}) == [(1,)]
+
+
+def test_parameters_are_named_as_in_sqlite() -> None:
+    assert named("SELECT :a::text || '%' WHERE b = :b_c") == b"SELECT %(a)s::text || '%%' WHERE b = %(b_c)s"
+
+
 def test_without_the_extra(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    monkeypatch.setattr(package, "_MODULES", ("sqlalchemy", "no_such_driver"))
+    monkeypatch.setattr(package, "_MODULES", ("psycopg", "no_such_driver"))
     assert command_line("export", "--store", "postgresql://host/db") == 2
     told = capsys.readouterr().err
     assert told == ("a2a-eval-proxy: a PostgreSQL store needs no_such_driver: pip install 'a2a-eval-proxy[postgres]'\n")

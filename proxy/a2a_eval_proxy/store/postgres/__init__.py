@@ -4,7 +4,7 @@ from importlib.util import find_spec
 
 from ..base import StoreError
 
-_MODULES = ("sqlalchemy", "greenlet", "asyncpg", "psycopg", "procrastinate")
+_MODULES = ("psycopg", "procrastinate")
 
 
 def require_extra() -> None:

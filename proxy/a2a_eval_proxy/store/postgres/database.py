@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import re
+import select
+import socket
 import threading
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from concurrent.futures import Future
-from contextlib import suppress
+from contextlib import asynccontextmanager, suppress
+from functools import lru_cache
 from typing import Any, TypeVar
 
-import asyncpg
-from sqlalchemy import Executable
-from sqlalchemy.exc import SQLAlchemyError
-from sqlalchemy.ext.asyncio import AsyncConnection, create_async_engine
+import psycopg
+from psycopg.pq import TransactionStatus
 
 from ...bounded_threads import MOST_WAITING
 from ...settings.store_url import masked_url
@@ -20,13 +23,16 @@ from ..base import StoreUnreachableError
 
 T = TypeVar("T")
 
-Work = Callable[[AsyncConnection], Awaitable[T]]
+Connection = psycopg.AsyncConnection[tuple[Any, ...]]
+"""Commits each statement on its own, unless it is in a transaction."""
+
+Work = Callable[[Connection], Awaitable[T]]
 
 CONNECT_TIMEOUT_S = 10
-_COMMAND_TIMEOUT_S = 60
+_WORK_TIMEOUT_S = 60
 _CONNECTIONS = 4
 
-TROUBLE = (SQLAlchemyError, asyncpg.PostgresError, asyncpg.InterfaceError, OSError, TimeoutError)
+TROUBLE = (psycopg.Error, OSError, TimeoutError, UnicodeEncodeError)
 """What may come of work on a database."""
 
 _REFUSED = ("22", "23", "54")
@@ -40,6 +46,12 @@ error."""
 _CLOSE_S = 2.0
 
 
+@lru_cache(maxsize=500)
+def named(statement: str) -> bytes:
+    """A statement with parameters `:name`, as those of SQLite, in the form of the driver."""
+    return re.sub(r"(?<![:\w]):(\w+)", r"%(\1)s", statement.replace("%", "%%")).encode()
+
+
 class Database:
     """Connects when it is first used, and again when a connection was lost.
 
@@ -48,40 +60,52 @@ class Database:
 
     def __init__(self, url: str) -> None:
         self.name = masked_url(url)
+        self._url = url
         self._places = threading.BoundedSemaphore(MOST_WAITING)
-
-        async def connect() -> asyncpg.Connection[Any]:
-            return await asyncpg.connect(
-                url,
-                timeout=CONNECT_TIMEOUT_S,
-                command_timeout=_COMMAND_TIMEOUT_S,
-                server_settings={"application_name": "a2a-eval-proxy"},
-            )
-
-        self._engine = create_async_engine(  # asyncpg reads the URL itself: it knows libpq's parameters
-            "postgresql+asyncpg://",
-            async_creator=connect,
-            pool_size=_CONNECTIONS,
-            max_overflow=0,
-            pool_pre_ping=True,
-            pool_timeout=_COMMAND_TIMEOUT_S,
-        )
+        self._free = asyncio.Semaphore(_CONNECTIONS)
+        self._idle: list[Connection] = []
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="store-database", daemon=True)
         self._thread.start()
 
-    def submit(self, work: Work[T], *, autocommit: bool = False) -> Future[T]:
-        """Do `work` in a transaction of its own, or without one. The future has its result, or one of `TROUBLE`."""
-        engine = self._engine.execution_options(isolation_level="AUTOCOMMIT") if autocommit else self._engine
+    def submit(self, work: Work[T]) -> Future[T]:
+        """Do `work`, which begins a transaction where it needs one. The future has its result, or one of `TROUBLE`."""
 
-        async def transaction() -> T:
-            async with engine.begin() as connection:
-                return await work(connection)
+        async def done() -> T:
+            async with asyncio.timeout(_WORK_TIMEOUT_S):
+                await self._free.acquire()
+            try:
+                async with self._connection() as connection:
+                    return await work(connection)
+            finally:
+                self._free.release()
 
-        return asyncio.run_coroutine_threadsafe(transaction(), self._loop)
+        return asyncio.run_coroutine_threadsafe(done(), self._loop)
+
+    @asynccontextmanager
+    async def _connection(self) -> AsyncIterator[Connection]:
+        """A connection that no other work uses, for `_WORK_TIMEOUT_S`."""
+        while self._idle and not _stands(self._idle[-1]):
+            await self._idle.pop().close()
+        connection = self._idle.pop() if self._idle else await self._connect()
+        cutting = self._loop.call_later(_WORK_TIMEOUT_S, _cut, connection)
+        try:
+            yield connection
+        except psycopg.OperationalError as error:
+            if self._loop.time() < cutting.when():
+                raise
+            raise TimeoutError(f"no answer within {_WORK_TIMEOUT_S} s") from error
+        finally:
+            cutting.cancel()
+            self._idle.append(connection)
+
+    async def _connect(self) -> Connection:
+        return await psycopg.AsyncConnection.connect(
+            self._url, autocommit=True, connect_timeout=CONNECT_TIMEOUT_S, application_name="a2a-eval-proxy"
+        )
 
     async def run(self, work: Work[T], done: str = "written") -> T:
-        """The result of `work` in a transaction of its own; from any event loop. `done` says in errors what it does."""
+        """The result of `work`; from any event loop. `done` says in errors what it does."""
         if not self._places.acquire(blocking=False):
             raise StoreUnreachableError(f"store {self.name}: {MOST_WAITING} operations wait for it already")
         try:
@@ -91,19 +115,20 @@ class Database:
         finally:
             self._places.release()
 
-    async def rows(self, statement: Executable, values: dict[str, Any]) -> Sequence[Any]:
+    async def rows(self, statement: bytes, values: Mapping[str, Any]) -> list[tuple[Any, ...]]:
         """The rows that a statement returns."""
 
-        async def select(connection: AsyncConnection) -> Sequence[Any]:
-            return (await connection.execute(statement, values)).all()
+        async def select(connection: Connection) -> list[tuple[Any, ...]]:
+            return await (await connection.execute(statement, values)).fetchall()
 
         return await self.run(select, "read")
 
-    async def change(self, statement: Executable, values: dict[str, Any]) -> int:
-        """Run a statement; returns the number of changed rows."""
+    async def change(self, statement: bytes, values: Mapping[str, Any]) -> int:
+        """Run a statement; returns the number of changed rows. One that its caller gives up changes nothing."""
 
-        async def change(connection: AsyncConnection) -> int:
-            return (await connection.execute(statement, values)).rowcount
+        async def change(connection: Connection) -> int:
+            async with connection.transaction():
+                return (await connection.execute(statement, values)).rowcount
 
         return await self.run(change)
 
@@ -122,29 +147,37 @@ class Database:
         left = [task for task in asyncio.all_tasks() if task.cancelling()]
         if left:
             await asyncio.wait(left, timeout=_CLOSE_S / 2)
-        await self._engine.dispose()
+        for connection in self._idle:
+            await connection.close()
+
+
+def _stands(connection: Connection) -> bool:
+    """Whether the server has not closed an idle connection: it sends nothing else unasked."""
+    if connection.info.transaction_status is not TransactionStatus.IDLE:
+        return False
+    poll = select.poll()
+    poll.register(connection.fileno(), select.POLLIN)
+    return not poll.poll(0)
+
+
+def _cut(connection: Connection) -> None:
+    """Have whoever waits for the server get an error."""
+    with suppress(OSError, psycopg.Error), socket.socket(fileno=os.dup(connection.fileno())) as same:
+        same.shutdown(socket.SHUT_RDWR)
 
 
 def reason(error: BaseException) -> str:
     """What went wrong, in one line, in the words of the driver."""
-    cause = _cause(error)
-    text = " ".join(str(cause).split("\n")[0].split())
-    return text or type(cause).__name__
+    text = " ".join(str(error).split("\n")[0].split())
+    return text or type(error).__name__
 
 
 def refused(error: BaseException) -> bool:
     """Whether the database will never take what it was given: a value, or one of its limits, and not a bad day."""
-    cause = _cause(error)
-    state = getattr(cause, "sqlstate", None) or ""
-    return isinstance(cause, asyncpg.DataError) or state[:2] in _REFUSED
+    state = getattr(error, "sqlstate", None) or ""
+    return isinstance(error, psycopg.DataError | UnicodeEncodeError) or state[:2] in _REFUSED
 
 
 def passes(error: BaseException) -> bool:
     """Whether the same work may do later: the database is read-only or full, is shut down, or has a bad day."""
-    return (getattr(_cause(error), "sqlstate", None) or "")[:2] in _PASSING
-
-
-def _cause(error: BaseException) -> BaseException:
-    """The driver's own error: SQLAlchemy wraps it, for asyncpg twice."""
-    original = getattr(error, "orig", None) or error
-    return original.__cause__ or original
+    return (getattr(error, "sqlstate", None) or "")[:2] in _PASSING

@@ -6,14 +6,13 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from sqlalchemy import text
 from tool_call_evaluators.judge.cache import JudgeCacheError
 
 from ..base import StoreError
-from .database import Database
+from .database import Database, named
 
-_GET = text("SELECT entry FROM judge_answers WHERE key = :key")
-_PUT = text(
+_GET = named("SELECT entry FROM judge_answers WHERE key = :key")
+_PUT = named(
     "INSERT INTO judge_answers (key, entry) VALUES (:key, :entry)"
     " ON CONFLICT (key) DO UPDATE SET entry = excluded.entry, kept_at = now()"
 )

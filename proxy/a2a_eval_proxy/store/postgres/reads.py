@@ -6,13 +6,11 @@ import asyncio
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
-from sqlalchemy import text
-
 from ..annotations import of_turn
 from ..base import MAX_PAGE_BYTES, TurnJson
 from ..reads import BEYOND, Order, Rows, StoreReads, TurnPage, turn_json
 from ..schema import PREFIX
-from .database import Database
+from .database import Database, named
 
 T = TypeVar("T")
 
@@ -52,10 +50,10 @@ class PostgresReads(StoreReads):
         return super()._equals(column) + prefixes
 
     async def _change(self, statement: str, values: dict[str, Any]) -> int:
-        return await self._database.change(text(statement), values)
+        return await self._database.change(named(statement), values)
 
     async def _read(self, statement: str, values: dict[str, Any], decode: Callable[[Rows], T]) -> T:
-        return decode(await self._database.rows(text(statement), values))
+        return decode(await self._database.rows(named(statement), values))
 
     async def _fill(self, page: TurnPage, conditions: str, values: dict[str, Any], order: Order = "ASC") -> int | None:
         chunk = max(page.limit, _CHUNK) if page.content else page.limit

@@ -6,8 +6,6 @@ import logging
 from collections.abc import Callable
 from functools import partial
 
-from sqlalchemy.ext.asyncio import AsyncConnection
-
 from ..base import StoreError
 from ..encoding import EncodedConversation
 from ..store import Store
@@ -24,7 +22,7 @@ from ..write_items import (
     latest_results,
 )
 from ..write_queue import QueuedWrites
-from .database import TROUBLE, Database, reason, refused
+from .database import TROUBLE, Connection, Database, reason, refused
 from .judge_cache import PostgresJudgeCache
 from .opening import check_url, prepare
 from .reads import PostgresReads
@@ -102,7 +100,7 @@ class PostgresStore(PostgresReads, Store):
             deleted += count
         if deleted:
             try:
-                self._database.submit(vacuum, autocommit=True).result()
+                self._database.submit(vacuum).result()
             except TROUBLE as error:
                 logger.info(
                     "store %s: what was deleted is freed in the server's own time: %s", self._name, reason(error)
@@ -145,17 +143,16 @@ def _described(item: Item) -> str:
     return f"{_DESCRIPTIONS[type(item)]} {', '.join(name[:_SHOWN] for name in names)}"
 
 
-async def _write_all(
-    items: list[Item], added: dict[int, Rows], connection: AsyncConnection, *, for_workers: bool
-) -> None:
+async def _write_all(items: list[Item], added: dict[int, Rows], connection: Connection, *, for_workers: bool) -> None:
     """Turns before their results, results in the order in which they came. `added` has the rows of an `Add` by id."""
     new = [row for item in items for row in added.get(id(item), ())]
-    await insert_turns(connection, new, for_workers=for_workers)
-    settled = {turn.turn_id: turn.body.decode() for item in items if isinstance(item, Settle) for turn in item.rows}
-    await settle_turns(connection, settled, for_workers=for_workers)
-    await put_results(connection, [result_columns(one) for one in latest_results(items)])
-    for item in items:
-        if isinstance(item, FinishConversations):
-            await put_conversations(connection, [conversation_columns(one) for one in item.rows])
-        elif isinstance(item, Discard):
-            await delete_turns(connection, list(item.rows))
+    async with connection.transaction():
+        await insert_turns(connection, new, for_workers=for_workers)
+        settled = {turn.turn_id: turn.body.decode() for item in items if isinstance(item, Settle) for turn in item.rows}
+        await settle_turns(connection, settled, for_workers=for_workers)
+        await put_results(connection, [result_columns(one) for one in latest_results(items)])
+        for item in items:
+            if isinstance(item, FinishConversations):
+                await put_conversations(connection, [conversation_columns(one) for one in item.rows])
+            elif isinstance(item, Discard):
+                await delete_turns(connection, list(item.rows))

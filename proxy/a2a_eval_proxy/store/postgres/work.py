@@ -5,13 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from sqlalchemy import Text, bindparam, text
-from sqlalchemy.dialects.postgresql import ARRAY
-
 from ..base import ConversationKey, Scored, ScoredConversation, TurnJson
 from ..encoding import encoded_conversation, encoded_scored, stored_key, stored_text
 from ..reads import turn_json
-from .database import Database
+from .database import Database, named
 from .jobs import queue_abandoned
 from .writes import (
     conversation_columns,
@@ -21,24 +18,22 @@ from .writes import (
     result_columns,
 )
 
-_TEXTS = ARRAY(Text)
-_TURNS = text("SELECT job_id, status, body, evaluations FROM turns WHERE turn_id = ANY(:ids) ORDER BY seq").bindparams(
-    bindparam("ids", type_=_TEXTS)
-)
-_CONVERSATIONS = text(
-    "SELECT t.seq, t.status, t.body, t.evaluations FROM unnest(:runs, :ids) AS given (run, id) CROSS JOIN LATERAL"
+_TURNS = named("SELECT job_id, status, body, evaluations FROM turns WHERE turn_id = ANY(:ids) ORDER BY seq")
+_CONVERSATIONS = named(
+    "SELECT t.seq, t.status, t.body, t.evaluations"
+    " FROM unnest(CAST(:runs AS text[]), CAST(:ids AS text[])) AS given (run, id) CROSS JOIN LATERAL"
     " (SELECT * FROM turns WHERE left(conversation_id, 128) = left(given.id, 128) AND conversation_id = given.id"
     " AND run = given.run AND seq <= (SELECT coalesce(max(seq), 9223372036854775807) FROM turns"
     " WHERE turn_id = ANY(:until)) ORDER BY seq DESC LIMIT :most) AS t ORDER BY t.seq"
-).bindparams(*(bindparam(name, type_=_TEXTS) for name in ("runs", "ids", "until")))
-_SAID = text("SELECT key, turns FROM conversations WHERE key = ANY(:keys)").bindparams(bindparam("keys", type_=_TEXTS))
+)
+_SAID = named("SELECT key, turns FROM conversations WHERE key = ANY(:keys)")
 
 _ALL = 2**31 - 1
 
 MAX_COUNTED = 100_000
 """Maximum number of pending turns to count."""
 
-_BACKLOG = text(
+_BACKLOG = named(
     "SELECT count(*), coalesce(extract(epoch FROM now() - min(stored_at)), 0),"
     " (SELECT count(*) FROM procrastinate_workers WHERE last_heartbeat > now() - make_interval(secs => :alive))"
     " FROM (SELECT stored_at FROM turns WHERE status = 'pending' ORDER BY seq LIMIT :most) AS waiting"

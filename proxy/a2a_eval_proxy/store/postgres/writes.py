@@ -6,13 +6,10 @@ import hashlib
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from sqlalchemy import BigInteger, Double, Integer, Text, bindparam, text
-from sqlalchemy.dialects.postgresql import ARRAY
-from sqlalchemy.ext.asyncio import AsyncConnection
-
 from ..base import ConversationKey
 from ..encoding import EncodedConversation, EncodedScored
 from ..schema import OUTCOMES, POSTGRES
+from .database import Connection, named
 from .jobs import queue_jobs
 
 Rows = list[dict[str, Any]]
@@ -21,13 +18,6 @@ Rows = list[dict[str, Any]]
 _APPENDING = 0x6132_6165_7661_6C01
 """Advisory lock of who adds turns."""
 
-_TEXTS = ARRAY(Text)
-_TYPES: dict[str, ARRAY[Any]] = {
-    "TEXT": _TEXTS,
-    "INTEGER": ARRAY(Integer),
-    "BIGINT": ARRAY(BigInteger),
-    "DOUBLE": ARRAY(Double),
-}
 _COLUMNS = POSTGRES.tables()
 _BY_SERVER = ("seq", "version", "stored_at", "heard_at")
 _TURN_COLUMNS = [column for column in _COLUMNS["turns"] if column not in _BY_SERVER]
@@ -35,17 +25,16 @@ _CONVERSATION_COLUMNS = list(_COLUMNS["conversations"])
 _RESULT_COLUMNS = ("turn_id", "body", "case_id", "evaluations", *OUTCOMES)
 
 
-def _statement(template: str, columns: Sequence[str]) -> Any:
+def _statement(template: str, columns: Sequence[str]) -> bytes:
     """`template` with `{rows}` as a table of these columns, `{columns}` as their names."""
-    arrays = ", ".join(f":{column}" for column in columns)
+    types = _COLUMNS["conversations"] | _COLUMNS["turns"]  # columns of one name have one type
+    arrays = ", ".join(f"%({column})b::{types[column].split()[0].replace('DOUBLE', 'FLOAT8')}[]" for column in columns)
     names = ", ".join(columns)
     rows = f"unnest({arrays}) WITH ORDINALITY AS given ({names}, position)"
-    types = _COLUMNS["conversations"] | _COLUMNS["turns"]  # columns of one name have one type
-    parameters = [bindparam(column, type_=_TYPES[types[column].split()[0]]) for column in columns]
-    return text(template.format(rows=rows, columns=names)).bindparams(*parameters)
+    return template.format(rows=rows, columns=names).encode()
 
 
-_LOCK = text("SELECT pg_advisory_xact_lock(:key)")
+_LOCK = named("SELECT pg_advisory_xact_lock(:key)")
 _REPLACED = ", ".join(f"{column} = excluded.{column}" for column in _TURN_COLUMNS if column != "turn_id")
 _INSERT = _statement(
     "INSERT INTO turns ({columns}) SELECT {columns} FROM {rows} ORDER BY position ON CONFLICT (turn_id)"  # noqa: S608  # fixed texts
@@ -77,12 +66,12 @@ _UPSERT = (
 )
 _CONVERSATION = _statement(_UPSERT, _CONVERSATION_COLUMNS)
 _NEWER_CONVERSATION = _statement(_UPSERT + " WHERE known.turns < excluded.turns", _CONVERSATION_COLUMNS)
-_DISCARD_CONVERSATIONS = text(
+_DISCARD_CONVERSATIONS = named(
     "DELETE FROM conversations AS c USING turns AS t WHERE t.turn_id = ANY(:ids) AND c.run = t.run"
     " AND left(c.conversation_id, 128) = left(t.conversation_id, 128) AND c.conversation_id = t.conversation_id"
     " AND c.case_id = coalesce(t.case_id, '')"
-).bindparams(bindparam("ids", type_=_TEXTS))
-_DISCARD = text("DELETE FROM turns WHERE turn_id = ANY(:ids)").bindparams(bindparam("ids", type_=_TEXTS))
+)
+_DISCARD = named("DELETE FROM turns WHERE turn_id = ANY(:ids)")
 
 
 def result_columns(scored: EncodedScored) -> dict[str, Any]:
@@ -110,7 +99,7 @@ def by_column(rows: Sequence[dict[str, Any]], columns: Iterable[str]) -> dict[st
     return {column: [row[column] for row in rows] for column in columns}
 
 
-async def insert_turns(connection: AsyncConnection, rows: Rows, *, for_workers: bool) -> None:
+async def insert_turns(connection: Connection, rows: Rows, *, for_workers: bool) -> None:
     """Add turns that are not there yet or there as open, and (`for_workers`) jobs for those that are pending and not
     held.
 
@@ -127,7 +116,7 @@ async def insert_turns(connection: AsyncConnection, rows: Rows, *, for_workers: 
     await connection.execute(_INSERT, by_column(complete, _TURN_COLUMNS))
 
 
-async def settle_turns(connection: AsyncConnection, bodies: dict[str, str], *, for_workers: bool) -> None:
+async def settle_turns(connection: Connection, bodies: dict[str, str], *, for_workers: bool) -> None:
     """Replace what is known of turns, by their ids, which makes them pending, and (`for_workers`) queue them."""
     if bodies:
         jobs = await queue_jobs(connection, list(bodies) if for_workers else [])
@@ -135,31 +124,31 @@ async def settle_turns(connection: AsyncConnection, bodies: dict[str, str], *, f
         await connection.execute(_SETTLE, by_column(rows, _SETTLED_COLUMNS))
 
 
-async def put_results(connection: AsyncConnection, rows: Rows) -> None:
+async def put_results(connection: Connection, rows: Rows) -> None:
     """Replace the results of these turns, whatever they had before; one row for a turn."""
     if rows:
         await connection.execute(_FINISH, by_column(rows, _RESULT_COLUMNS))
 
 
-async def put_first_results(connection: AsyncConnection, rows: Rows) -> set[str]:
+async def put_first_results(connection: Connection, rows: Rows) -> set[str]:
     """Give results to those of these turns that are pending and still for that `job_id`; returns which."""
     found = await connection.execute(_FINISH_PENDING, by_column(rows, (*_RESULT_COLUMNS, "job_id")))
-    return set(found.scalars())
+    return {turn_id for (turn_id,) in await found.fetchall()}
 
 
-async def put_conversations(connection: AsyncConnection, rows: Rows) -> None:
+async def put_conversations(connection: Connection, rows: Rows) -> None:
     """Replace the results of these conversations; of two for the same one the later counts."""
     latest = {row["key"]: row for row in rows}
     if latest:
         await connection.execute(_CONVERSATION, by_column(list(latest.values()), _CONVERSATION_COLUMNS))
 
 
-async def put_newer_conversations(connection: AsyncConnection, rows: Rows) -> None:
+async def put_newer_conversations(connection: Connection, rows: Rows) -> None:
     """Replace the results of those conversations whose results are from fewer turns."""
     await connection.execute(_NEWER_CONVERSATION, by_column(rows, _CONVERSATION_COLUMNS))
 
 
-async def delete_turns(connection: AsyncConnection, turn_ids: list[str]) -> None:
+async def delete_turns(connection: Connection, turn_ids: list[str]) -> None:
     """Delete turns and the results of their conversations."""
     if turn_ids:
         await connection.execute(_DISCARD_CONVERSATIONS, {"ids": turn_ids})
