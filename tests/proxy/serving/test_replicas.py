@@ -90,10 +90,16 @@ async def until(condition: Any) -> None:
             await asyncio.sleep(0.02)
 
 
-async def test_the_turn_of_a_living_proxy_outlives_the_owner_of_its_task(store: Store) -> None:
+async def owner_and_other(store: Store) -> tuple[Proxy, Proxy]:
+    """Two proxies; the first owns the task."""
     owner, other = await Proxy(store).started(), await Proxy(store).started()
     owner.polls(WORKING)
     await until(lambda: owner.replicas._tasks and not owner.replicas._unowned())
+    return owner, other
+
+
+async def test_the_turn_of_a_living_proxy_outlives_the_owner_of_its_task(store: Store) -> None:
+    owner, other = await owner_and_other(store)
     other.sends("turn")
     await until(lambda: owner.book.open_turns)
     await owner.killed()
@@ -114,9 +120,7 @@ async def test_what_was_received_outlives_a_store_that_goes_away(store: Store, m
         return await stored(table, turn_ids)
 
     monkeypatch.setattr(SharedTasks, "stored", fails_once)
-    owner, other = await Proxy(store).started(), await Proxy(store).started()
-    owner.polls(WORKING)
-    await until(lambda: owner.replicas._tasks and not owner.replicas._unowned())
+    owner, other = await owner_and_other(store)
     other.sends("turn")
     await until(lambda: owner.book.open_turns)
     await owner.killed()
@@ -126,9 +130,7 @@ async def test_what_was_received_outlives_a_store_that_goes_away(store: Store, m
 
 
 async def test_a_third_proxy_takes_over_what_two_left(store: Store) -> None:
-    owner, other = await Proxy(store).started(), await Proxy(store).started()
-    owner.polls(WORKING)
-    await until(lambda: owner.replicas._tasks and not owner.replicas._unowned())
+    owner, other = await owner_and_other(store)
     await owner.killed()
     other.sends("turn")
     await until(lambda: not other.replicas._unowned() and not other.replicas._unsent)
@@ -139,9 +141,7 @@ async def test_a_third_proxy_takes_over_what_two_left(store: Store) -> None:
 
 
 async def test_the_exchanges_of_a_killed_proxy_end(store: Store) -> None:
-    owner, other = await Proxy(store).started(), await Proxy(store).started()
-    owner.polls(WORKING)
-    await until(lambda: owner.replicas._tasks and not owner.replicas._unowned())
+    owner, other = await owner_and_other(store)
     now = CLOCK.now()
     exchange = other.sees.open(Turn("turn", "run", "agent", "JSONRPC", "1.0", now, task_id="t"), now)
     other.sees.feed(exchange, WORKING, now, live=True, size=100)
@@ -183,9 +183,7 @@ async def test_a_proxy_that_stops_in_order_leaves_nothing_to_report(store: Store
 
 
 async def test_what_turns_show_that_are_stored_is_deleted(store: Store) -> None:
-    owner, other = await Proxy(store).started(), await Proxy(store).started()
-    owner.polls(WORKING)
-    await until(lambda: owner.replicas._tasks and not owner.replicas._unowned())
+    owner, other = await owner_and_other(store)
     other.sends("turn")
     other.polls(DONE)
     await until(lambda: owner.book.open_turns or owner.closed)
@@ -199,9 +197,7 @@ async def test_what_turns_show_that_are_stored_is_deleted(store: Store) -> None:
 
 
 async def test_an_observation_that_cannot_be_read_costs_itself(store: Store) -> None:
-    owner, other = await Proxy(store).started(), await Proxy(store).started()
-    owner.polls(WORKING)
-    await until(lambda: owner.replicas._tasks and not owner.replicas._unowned())
+    owner, other = await owner_and_other(store)
     task = task_key("agent", "t")
     other.sends("turn")
     await until(lambda: owner.book.open_turns)
