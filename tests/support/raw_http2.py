@@ -1,16 +1,38 @@
-"""A client of HTTP/2 on h2, for what no gRPC library sends or shows."""
+"""Both sides of HTTP/2 on h2, for what no gRPC library sends or shows."""
 
 from __future__ import annotations
 
+import asyncio
 import socket
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from typing import Any
 
 from h2.config import H2Configuration
 from h2.connection import H2Connection
-from h2.events import DataReceived, Event, ResponseReceived, StreamEnded, StreamReset, TrailersReceived
+from h2.events import (
+    DataReceived,
+    Event,
+    RequestReceived,
+    ResponseReceived,
+    StreamEnded,
+    StreamReset,
+    TrailersReceived,
+)
+from h2.settings import SettingCodes, Settings
 from support.patience import PATIENCE_S
 
 Fields = list[tuple[bytes, bytes]]
+
+
+def _connection(*, client_side: bool, settings: dict[int, int] | None = None) -> H2Connection:
+    checks = dict.fromkeys(
+        ("validate_outbound_headers", "normalize_outbound_headers", "validate_inbound_headers"), False
+    )
+    connection = H2Connection(H2Configuration(client_side=client_side, header_encoding=False, **checks))
+    connection.local_settings = Settings(client=client_side, initial_values=settings)
+    connection.initiate_connection()
+    return connection
 
 
 class RawClient:
@@ -19,15 +41,7 @@ class RawClient:
     def __init__(self, address: str) -> None:
         host, _, port = address.rpartition(":")
         self._socket = socket.create_connection((host, int(port)), timeout=PATIENCE_S)
-        self.h2 = H2Connection(
-            H2Configuration(
-                header_encoding=False,
-                validate_outbound_headers=False,
-                normalize_outbound_headers=False,
-                validate_inbound_headers=False,
-            )
-        )
-        self.h2.initiate_connection()
+        self.h2 = _connection(client_side=True)
 
     def __enter__(self) -> RawClient:
         return self
@@ -85,3 +99,64 @@ def raw_answer(address: str, path: bytes, fields: Fields, message: bytes) -> dic
             elif isinstance(event, StreamReset):
                 answer["reset"] = event.error_code
     return answer
+
+
+Handler = Callable[["RawConnection", Event], None]
+
+
+class RawConnection(asyncio.Protocol):
+    """A connection to a `raw_agent`."""
+
+    def __init__(self, handle: Handler, settings: dict[int, int]) -> None:
+        self._handle = handle
+        self.h2 = _connection(client_side=False, settings=settings)
+        self.requests: dict[int, Fields] = {}
+        """The heads of the calls, by their streams."""
+
+    def calls(self, path: bytes) -> int:
+        """How many calls of a method came."""
+        return sum((b":path", path) in head for head in self.requests.values())
+
+    def connection_made(self, transport: Any) -> None:
+        self.transport = transport
+        self.flush()
+
+    def data_received(self, data: bytes) -> None:
+        for event in self.h2.receive_data(data):
+            if isinstance(event, RequestReceived):
+                self.requests[event.stream_id] = list(event.headers)
+            self._handle(self, event)
+        self.flush()
+
+    def flush(self) -> None:
+        if data := self.h2.data_to_send():
+            self.transport.write(data)
+
+    def answer(self, stream_id: int, *messages: bytes, head: Fields = (), trailers: Fields = ()) -> None:  # type: ignore[assignment]
+        """A whole response, by default with the status OK."""
+        self.h2.send_headers(stream_id, [(b":status", b"200"), (b"content-type", b"application/grpc"), *head])
+        for message in messages:
+            self.h2.send_data(stream_id, message)
+        self.h2.send_headers(stream_id, trailers or [(b"grpc-status", b"0")], end_stream=True)
+
+
+@asynccontextmanager
+async def raw_agent(handle: Handler, **settings: int) -> AsyncIterator[tuple[str, list[RawConnection]]]:
+    """HOST:PORT of an agent that does what `handle` does at each event, and its connections so far.
+
+    `settings`: of HTTP/2, by their names in lower case.
+    """
+    connections: list[RawConnection] = []
+    codes: dict[int, int] = {SettingCodes[name.upper()]: value for name, value in settings.items()}
+
+    def connected() -> RawConnection:
+        connections.append(RawConnection(handle, codes))
+        return connections[-1]
+
+    server = await asyncio.get_running_loop().create_server(connected, "127.0.0.1", 0)
+    try:
+        yield f"127.0.0.1:{server.sockets[0].getsockname()[1]}", connections
+    finally:
+        server.close()
+        for connection in connections:
+            connection.transport.abort()

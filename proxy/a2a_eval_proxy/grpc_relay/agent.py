@@ -38,15 +38,10 @@ class GrpcAgent:
             negotiation.refresh(now)
         return self._address or negotiation.grpc_address
 
-    async def begin(self, address: str, path: bytes, fields: Fields) -> AsyncStream:
-        """Begin a call. Raises UpstreamError."""
-        head = [
-            (b":method", b"POST"),
-            (b":scheme", b"http" if self._tls is None else b"https"),
-            (b":path", path),
-            (b":authority", address.encode()),
-            *fields,
-        ]
+    async def begin(self, address: str, fields: Fields) -> AsyncStream:
+        """Begin a call, whose fields begin with its method and path. Raises UpstreamError."""
+        scheme = b"http" if self._tls is None else b"https"
+        head = [(b":scheme", scheme), (b":authority", address.encode()), *fields]
         return await self._http.open(address, self._tls, head, end=False)
 
     def close(self) -> None:

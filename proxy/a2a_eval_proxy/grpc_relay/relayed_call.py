@@ -56,6 +56,8 @@ _UNDECIDED = frozenset(
 )
 """Statuses after which the agent may have taken the request."""
 
+_TRAILERS = (b"te", b"trailers")
+
 _NO_ADDRESS = "the agent's card names no gRPC interface; point --upstream at one: grpc://HOST:PORT"
 _NOT_READ = "the client did not read a message in time"
 _NO_ROOM = "the messages that the proxy holds take too much memory; send this one again later"
@@ -108,6 +110,8 @@ class RelayedCall:
         self._status: GrpcStatus | None = None
         """What the client gets at the end."""
         self._is_unread = False
+        self._untaken = 0
+        """Bytes of the request that the agent has not taken."""
 
     async def run(self, head: Headers) -> None:
         """Relay the call, whose request begins with `head`; cancelled when the client leaves."""
@@ -122,10 +126,12 @@ class RelayedCall:
                 raise RefusedCallError(ending(GrpcStatus.UNAVAILABLE, _NO_ADDRESS))
             self._record.sent_to(address)
             data, ended = (b"", True) if head.ended else await self._request()
-            agent = await self._agent.begin(address, self._path, self._agent_fields(head.fields))
+            agent = await self._agent.begin(address, self._agent_fields(head.fields))
             agent.send_data(data, end=ended)
-            if not (ended or self._sent_at_once(agent)):
-                sending = asyncio.get_running_loop().create_task(self._send(agent))
+            del data
+            ended = ended or self._sent_at_once(agent)
+            if agent.unsent or not ended:
+                sending = asyncio.get_running_loop().create_task(self._send(agent, ended=ended))
             await self._answer(agent)
         except RefusedCallError as error:
             self._end(error.trailers)
@@ -189,7 +195,7 @@ class RelayedCall:
             body = orjson.dumps(as_json(decoded_message))
         except ValueError as error:  # the agent responds to it
             logger.debug("%r: %s", self._path, error)
-            return message.frame()
+            return message.frame
         relays_webhooks = self._relay.push is not None
         request = tap.read_request(method.request(orjson.loads(body)), body, relays_webhooks=relays_webhooks)
         if request is not None and request.has_webhook:
@@ -201,7 +207,7 @@ class RelayedCall:
         tap.request_body(request, body, True)
         if self._webhooks is not None and self._webhooks.problem:
             tap.withheld("push_not_relayed", self._webhooks.problem)
-        return message.frame()
+        return message.frame
 
     async def _with_addresses(
         self, method: A2AMethod, content: ProtobufMessage, request: A2ARequest, message: GrpcMessage
@@ -215,7 +221,7 @@ class RelayedCall:
             return message
         self._webhooks = WebhookCall(relay.push, method, self._path.decode(), content, request, self._head.forward)
         await self._webhooks.prepare(tap)
-        return GrpcMessage(0, content.SerializeToString()) if self._webhooks.changed else message
+        return GrpcMessage.of(content.SerializeToString()) if self._webhooks.changed else message
 
     def _open_tap(self) -> Tap:
         relay, head = self._relay, self._head
@@ -237,42 +243,49 @@ class RelayedCall:
         request = Request(self._head.forward, b"", self._peer)
         return self._relay.callers.key(request, self._relay.negotiation.api_keys)
 
-    def _agent_fields(self, head: Fields | tuple[()] = ()) -> Fields:
-        """What goes to the agent after the pseudo-headers."""
+    def _metadata(self) -> Fields:
+        """For the agent."""
         headers = negotiated(self._head) if self._asks else self._head.forward
         if self._tap is not None:
             headers = offering_readable(headers)
-        trailers = [field for field in head if field == (b"te", b"trailers")]
-        return [*trailers, *self._relay.upstream.with_configured(headers)]
+        fields = self._relay.upstream.with_configured(headers)
+        return [(name, value.strip(b" \t")) for name, value in fields]  # agents may refuse white space around it
+
+    def _agent_fields(self, head: Fields) -> Fields:
+        """The header section for the agent, but for its address."""
+        trailers = [_TRAILERS] if _TRAILERS in head else []
+        return [(b":method", dict(head)[b":method"]), (b":path", self._path), *trailers, *self._metadata()]
 
     def _wire_head(self) -> RequestHead:
         """The call as an HTTP request, for the wire log, without binary metadata."""
-        texts = [(name, value) for name, value in self._agent_fields() if not name.endswith(b"-bin")]
+        texts = [(name, value) for name, value in self._metadata() if not name.endswith(b"-bin")]
         return RequestHead(b"POST", self._path, texts)
 
     def _sent_at_once(self, agent: AsyncStream) -> bool:
-        """Send the agent what has arrived; whether that was the rest of the request."""
-        arrived = self._client.arrived
-        while arrived and not agent.unsent:
-            if self._pass_on(arrived.popleft(), agent):
-                return not agent.unsent
-        return False
+        """Send the agent what has arrived, as far as it takes it; whether that was the rest of the request."""
+        arrived, ended = self._client.arrived, False
+        while arrived and not (ended or agent.unsent):
+            ended = self._pass_on(arrived.popleft(), agent)
+        return ended
 
-    async def _send(self, agent: AsyncStream) -> None:
+    async def _send(self, agent: AsyncStream, *, ended: bool) -> None:
         """Send the agent the rest of the request, as it comes and at the agent's pace."""
-        while True:
+        while not ended:
             await agent.drained()
             self._held.release(self)
-            if self._pass_on(await self._client.next(), agent):
-                return
+            self._client.taken(self._untaken)
+            self._untaken = 0
+            ended = self._pass_on(await self._client.next(), agent)
+        await agent.drained()
+        self._held.release(self)
 
     def _pass_on(self, event: Event, agent: AsyncStream) -> bool:
         """Send the agent a part of the request; whether it was the last one."""
         if isinstance(event, Data):
             agent.send_data(event.content, end=event.ended)
-            self._client.taken(event.size)
+            self._untaken += event.size
         elif isinstance(event, Headers):
-            agent.send_headers(regular(event.fields), end=True)
+            agent.send_headers(regular(event.fields) if are_valid(event.fields) else [], end=True)
         return isinstance(event, Reset) or event.ended
 
     # ── to the client ───────────────────────────────────────────────────────────────────────────────────
@@ -397,11 +410,11 @@ class RelayedCall:
             except ValueError as error:
                 if tap is not None:
                     _unread(tap, error)
-                return message.frame()
+                return message.frame
             result = show(await self._with_own_urls(content))
             if result is content:
-                return message.frame()
-            return b"" if result is None else GrpcMessage(0, result).frame()
+                return message.frame
+            return b"" if result is None else GrpcMessage.of(result).frame
 
         return shown
 

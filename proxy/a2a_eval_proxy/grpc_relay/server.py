@@ -36,8 +36,8 @@ class GrpcPort(StreamHandler):
 
     async def answer(self, stream: AsyncStream, head: Headers, client: tuple[str, int]) -> None:
         pseudo = dict(head.fields)
-        path = pseudo.get(b":path", b"")
-        if pseudo.get(b":method") != b"POST" or not path:
+        path = pseudo.get(b":path")
+        if not path or not pseudo.get(b":method"):
             stream.reset(ErrorCodes.PROTOCOL_ERROR)
             return
         record = CallRecord(self._relay.metrics, self._telemetry, path.decode("latin-1"), regular(head.fields), client)

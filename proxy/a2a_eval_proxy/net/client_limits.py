@@ -26,7 +26,7 @@ FILES_WHEN_TRANSCODING = 3
 """Its own connection, and both ends of the one to the transcoder."""
 
 _LINES = {
-    "bad_request": "{count} request(s) of clients were not valid HTTP/1.1 and answered with 400",
+    "bad_request": "{count} request(s) of clients were not valid HTTP and refused",
     "internal_error": "{count} request(s) met a fault of the proxy: they got a 500, or their response was cut",
     "header_too_large": "{count} request(s) of clients had a header or trailer beyond max_header_bytes",
     "header_timeout": "{count} client connection(s) sent no whole header within client_header_timeout and were closed",

@@ -7,6 +7,7 @@ import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import IntEnum
+from typing import Self
 from urllib.parse import quote, unquote
 
 from h2.errors import ErrorCodes
@@ -106,25 +107,27 @@ class MessageTooLargeError(Exception):
 class GrpcMessage:
     """A message as it was sent, which may be compressed."""
 
-    flags: int
-    payload: bytes
+    frame: bytes
+    """Its bytes on the wire."""
 
-    def frame(self) -> bytes:
-        """Its bytes on the wire."""
-        return b"%c%b%b" % (self.flags, len(self.payload).to_bytes(4, "big"), self.payload)
+    @classmethod
+    def of(cls, payload: bytes) -> Self:
+        """One that is not compressed."""
+        return cls(b"\0%b%b" % (len(payload).to_bytes(4, "big"), payload))
 
     def content(self, coding: bytes, limit: int) -> bytes:
         """What it holds. `coding`: the `grpc-encoding` of its call.
 
         Raises ValueError where it cannot be decompressed, MessageTooLargeError where that takes over `limit` bytes.
         """
-        if not self.flags & _COMPRESSED:
-            return self.payload
+        payload = self.frame[_PREFIX:]
+        if not self.frame[0] & _COMPRESSED:
+            return payload
         if coding not in _WINDOWS:
             raise ValueError(f"compressed as {coding.decode('latin-1')!r}, which the proxy cannot read")
         inflating = zlib.decompressobj(_WINDOWS[coding])
         try:
-            content = inflating.decompress(self.payload, limit + 1)
+            content = inflating.decompress(payload, limit + 1)
         except zlib.error as error:
             raise ValueError(f"not {coding.decode()}: {error}") from None
         if len(content) > limit:
@@ -162,7 +165,7 @@ class MessageReader:
     def _take(self) -> GrpcMessage:
         held = self._pieces[0] if len(self._pieces) == 1 else b"".join(self._pieces)
         rest, self._pieces = held[self.expected :], []
-        message = GrpcMessage(held[0], held[_PREFIX : self.expected])
+        message = GrpcMessage(held[: self.expected])
         self._pieces, self._size, self.expected = [rest] if rest else [], len(rest), 0
         return message
 

@@ -112,6 +112,7 @@ class Http2Client:
         connecting = self._connecting
         if connecting is None or connecting.done():
             connecting = self._connecting = asyncio.get_running_loop().create_task(self._connect(*self._origin))
+            connecting.add_done_callback(lambda done: done.cancelled() or done.exception())  # it may have no reader
         return await asyncio.shield(connecting)
 
     async def _connect(self, address: str, tls: ssl.SSLContext | None) -> _SharedConnection:

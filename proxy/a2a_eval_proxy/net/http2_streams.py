@@ -43,7 +43,7 @@ _MAX_STREAMS = 2**31 - 1
 _MAX_HEADER_BYTES = 256 * 1024
 """Beyond this, and twice what is announced, a header section ends its connection; up to there it is read."""
 
-_NO_NAME = re.compile(rb"[^!#$%&'*+\-.^_`|~0-9a-z:\n]")
+_NAMES = re.compile(rb"(?:[!#$%&'*+\-.^_`|~0-9a-z]+\n)*")
 _NO_VALUE = re.compile(rb"[\0\r\n]")
 
 
@@ -380,12 +380,20 @@ class Http2Streams:
     def pump(self, stream: Http2Stream) -> None:
         """Send what the windows let through of one stream."""
         while not self.is_paused and self._send(stream):
-            pass
+            continue
         if stream.unsent:
             self._blocked[stream] = None
 
     def _send(self, stream: Http2Stream) -> bool:
         """Send one frame; whether it has let something through and more waits."""
+        try:
+            return self._send_frame(stream)
+        except H2Error:  # of what has arrived, its reset comes later
+            stream.drop_unsent()
+            self._blocked.pop(stream, None)
+            return False
+
+    def _send_frame(self, stream: Http2Stream) -> bool:
         size = min(self._h2.local_flow_control_window(stream.id), self._h2.max_outbound_frame_size)
         if stream.unsent and size <= 0:
             return False
@@ -434,7 +442,6 @@ def size_of(fields: Fields) -> int:
 
 
 def are_valid(fields: Fields) -> bool:
-    """Whether a recipient may take the fields (RFC 9113, section 8.2.1): others may end its whole connection."""
-    return not (
-        _NO_NAME.search(b"\n".join([name for name, _ in fields])) or _NO_VALUE.search(b"".join([v for _, v in fields]))
-    )
+    """Whether a recipient may take the fields (RFC 9113, section 8.2.1): it may end its whole connection otherwise."""
+    names = b"".join([name + b"\n" for name, _ in fields if name[:1] != b":"])
+    return _NAMES.fullmatch(names) is not None and not _NO_VALUE.search(b"".join([value for _, value in fields]))
