@@ -1,17 +1,23 @@
-"""Removes the extension from A2A messages of a client that did not ask for it. Pure.
+"""Removes the extension from encoded A2A messages of a client that did not ask for it. Pure.
 
-The result is what the agent would have sent to a client that never asked; fields that the proxy does not know are kept.
+The result is what the agent would have sent to a client that never asked. It is cut by field numbers: all other bytes
+stay, of fields that the proxy does not know, too, and nothing depends on what tool calls contain.
 `a2a_tool_capture.places` lists where the extension may appear.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
+from typing import Any, NamedTuple
 
 from a2a_tool_capture import places
 from a2a_tool_capture.spec import is_capture_uri
+from google.protobuf.descriptor import Descriptor, FieldDescriptor
 from google.protobuf.json_format import MessageToDict
 from google.protobuf.message import Message
+from google.protobuf.message_factory import GetMessageClass
 
 from ..protocol.extension_scanner import MARKER, KeepTask
 from .messages import as_json
@@ -21,6 +27,9 @@ _STRUCT = "google.protobuf.Struct"
 _TASK_IDS = ("id", "task_id")
 _NUMBER_BYTES = 9
 """The size of a number; content that is empty in JSON takes fewer bytes."""
+
+_LIST_VALUE = 6
+"""The field of google.protobuf.Value that has a list."""
 
 
 def may_hold_extension(data: bytes) -> bool:
@@ -49,101 +58,330 @@ def replace_unreadable_calls(message: Message) -> None:
 class MessageFilter:
     """Filters the responses of one call, in order."""
 
-    def __init__(self, keep_task: KeepTask) -> None:
+    def __init__(self, message_type: type[Message], keep_task: KeepTask) -> None:
         """`keep_task`: whether the client asked for the calls of a task (its id) earlier; None: of no task."""
+        self._type: Descriptor = message_type.DESCRIPTOR
         self._keep_task = keep_task
         self._withheld: set[str] = set()
         """Ids of the artifacts that this client has not received."""
 
-    def needs(self, data: bytes) -> bool:
-        """Whether the message must be decoded and filtered."""
-        return bool(self._withheld) or may_hold_extension(data)
+    def shown(self, data: bytes) -> bytes | None:
+        """What the client gets of an encoded message, `data` itself where nothing is removed; None: nothing.
 
-    def apply(self, message: Message) -> bool:
-        """Remove the extension from `message` in place; returns whether the client gets the message at all."""
-        shown = self._update(message) if message.DESCRIPTOR.name == "StreamResponse" else True
-        if shown:
-            self._strip(message)
-        return shown
+        Raises ValueError where `data` is no message.
+        """
+        if not (self._withheld or may_hold_extension(data)):
+            return data
+        message = _Part(data, 0, len(data), _outline_of(self._type))
+        if message.outline.name == "StreamResponse":
+            updated = self._updated(message)
+            if updated is None:
+                return None
+            message = _Part(updated, 0, len(updated), message.outline)
+        cut = self._cut(message, within_kept=False)
+        return message.data if cut is None else cut
 
-    def _update(self, event: Message) -> bool:
-        """Whether the client gets an event: one that exists for its tool calls alone is withheld."""
-        if not event.HasField("artifact_update"):
-            return True
-        update: Any = event.artifact_update
-        if self._kept(update):
-            return True
-        artifact = _outline(update.artifact)
-        name = update.artifact.artifact_id
-        exists_for_calls = places.exists_for_calls(artifact)
+    def _updated(self, event: _Part) -> bytes | None:
+        """The event; None: it is withheld, as one is that exists for its tool calls alone."""
+        update = event.member("artifact_update")
+        artifact = None if update is None else update.member("artifact")
+        if update is None or artifact is None or self._kept(update, within_kept=False):
+            return event.data
+        content = artifact.content()
+        name = artifact.text("artifact_id")
+        append, last_chunk = (update.flag(name) for name in ("append", "last_chunk"))
+        exists_for_calls = places.exists_for_calls(content)
         if name not in self._withheld:
-            if exists_for_calls and not update.append:
+            if exists_for_calls and not append:
                 self._withheld.add(name)
             # The last chunk tells the client that its artifact is complete.
-            return not exists_for_calls or (update.append and update.last_chunk)
-        if exists_for_calls or (update.append and places.holds_nothing(artifact)):
-            return False
+            return event.data if not exists_for_calls or (append and last_chunk) else None
+        if exists_for_calls or (append and places.holds_nothing(content)):
+            return None
         self._withheld.discard(name)
-        update.append = False  # the first part of the artifact that this client gets
-        return True
+        # It is the first part of the artifact that this client gets.
+        return event.data if not append else event.with_member("artifact_update", update.without("append"))
 
-    def _kept(self, message: Message, within_kept: bool = False) -> bool:
-        """Whether the client may see the calls of the task that `message` is about; it may be part of another one."""
+    def _kept(self, part: _Part, *, within_kept: bool) -> bool:
+        """Whether the client may see the calls of the task that a message is about; it may be part of another one."""
         if self._keep_task is None:
             return False
-        fields = message.DESCRIPTOR.fields_by_name
-        task_id = next((getattr(message, name) for name in _TASK_IDS if name in fields and getattr(message, name)), "")
+        task_id = next((text for name in _TASK_IDS if (text := part.text(name))), "")
         return self._keep_task(task_id) if task_id else within_kept
 
-    def _strip(self, message: Message, within_kept: bool = False) -> None:
-        kept = self._kept(message, within_kept)
-        for field, value in message.ListFields():
-            if field.message_type is None:
-                if field.name == places.EXTENSIONS and not kept and any(map(is_capture_uri, value)):
-                    value[:] = [uri for uri in value if not is_capture_uri(uri)]
-            elif field.message_type.full_name == _STRUCT:
-                if field.name == places.METADATA and not kept:
-                    _strip_metadata(message, value)
-            elif field.json_name in places.HOLDERS:  # the Message of an event is `msg` in 0.3, its JSON name `message`
-                if field.is_repeated:
-                    self._strip_entries(field.name, value, kept)
-                else:
-                    self._strip(value, kept)
+    def _cut(self, part: _Part, *, within_kept: bool) -> bytes | None:
+        """A message without the extension; None: it has none."""
+        kept = self._kept(part, within_kept=within_kept)
+        own = self._entries_for_calls(part, kept=kept)
+        pieces, done = [], part.start
+        for field in part.fields():
+            known = part.outline.fields.get(field.number)
+            if known is None or not part.names_extension(field):
+                continue
+            if field.start in own:
+                changed: bytes | None = b""
+            elif known.name == places.EXTENSIONS:
+                changed = b"" if not kept and is_capture_uri(part.decoded(field)) else None
+            elif known.is_metadata:
+                changed = None if kept else _framed(part, field, _without_calls(part.inside(field)))
+            elif known.holds:
+                changed = _framed(part, field, self._cut(part.inside(field), within_kept=kept), keep_empty=True)
+            else:
+                changed = None
+            if changed is not None:
+                pieces += [part.data[done : field.start], changed]
+                done = field.end
+        return b"".join([*pieces, part.data[done : part.end]]) if pieces else None
 
-    def _strip_entries(self, name: str, entries: Any, kept: bool) -> None:
-        if name in places.ENTRY_LISTS:
-            own = [
-                number
-                for number, entry in enumerate(entries)
-                if not self._kept(entry, kept) and places.exists_for_calls(_outline(entry))
-            ]
-            if len(own) < len(entries) or name in ("artifacts", "history"):  # a message must have parts
-                if name == "artifacts":
-                    self._withheld.update(entries[number].artifact_id for number in own)
-                for number in reversed(own):
-                    del entries[number]
-        for entry in entries:
-            self._strip(entry, kept)
+    def _entries_for_calls(self, part: _Part, *, kept: bool) -> set[int]:
+        """Where the entries of lists begin that exist for their calls alone, and go."""
+        found: set[int] = set()
+        for number, known in part.outline.fields.items():
+            if not (known.holds and known.is_repeated and known.name in places.ENTRY_LISTS):
+                continue
+            entries = [field for field in part.fields() if field.number == number and field.content >= 0]
+            own = [field for field in entries if part.names_extension(field) and self._is_own(part.inside(field), kept)]
+            # A message must have parts.
+            if own and (len(own) < len(entries) or known.name in ("artifacts", "history")):
+                found.update(field.start for field in own)
+                if known.name == "artifacts":
+                    self._withheld.update(part.inside(field).text("artifact_id") for field in own)
+        return found
+
+    def _is_own(self, entry: _Part, kept: bool) -> bool:
+        return not self._kept(entry, within_kept=kept) and places.exists_for_calls(entry.content())
 
 
-def _outline(entry: Message) -> dict[str, Any]:
-    """The JSON of an artifact, message or part as far as `places` reads it: content that is not empty may be True."""
-    outline: dict[str, Any] = {}
-    for field, value in entry.ListFields():
-        if field.message_type is None:
-            outline[field.name] = list(value) if field.is_repeated else value
-        elif field.message_type.full_name == _STRUCT and field.name == places.METADATA:
-            outline[field.name] = {name: [True] * bool(item.list_value.values) for name, item in value.fields.items()}
-        elif field.is_repeated:
-            outline[field.name] = [_outline(item) for item in value]
+# ── the wire format ─────────────────────────────────────────────────────────────────────────────────────────
+
+
+class _WireField(NamedTuple):
+    """A field: where it starts and ends, and where its content does, if it has a length (else -1)."""
+
+    number: int
+    start: int
+    content: int
+    end: int
+
+
+@dataclass(frozen=True, slots=True)
+class _KnownField:
+    name: str
+    kind: Descriptor | None
+    """Of a message."""
+    is_repeated: bool
+    is_text: bool
+    is_metadata: bool
+    holds: bool
+    """Whether the extension may be within it."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Outline:
+    """What the filter knows of a type of messages."""
+
+    name: str
+    fields: dict[int, _KnownField]
+    numbers: dict[str, int]
+
+
+@cache
+def _outline_of(kind: Descriptor) -> _Outline:
+    known = {field.number: _known(field) for field in kind.fields}
+    return _Outline(kind.name, known, {field.name: number for number, field in known.items()})
+
+
+def _known(field: FieldDescriptor) -> _KnownField:
+    kind = field.message_type
+    is_struct = kind is not None and kind.full_name == _STRUCT
+    return _KnownField(
+        name=field.name,
+        kind=kind,
+        is_repeated=field.is_repeated,
+        is_text=field.type in (field.TYPE_STRING, field.TYPE_BYTES),
+        is_metadata=is_struct and field.name == places.METADATA,
+        holds=kind is not None and not is_struct and field.json_name in places.HOLDERS,
+    )
+
+
+class _Part:
+    """A message within the bytes of another one."""
+
+    def __init__(self, data: bytes, start: int, end: int, outline: _Outline) -> None:
+        self.data = data
+        self.start = start
+        self.end = end
+        self.outline = outline
+        self._fields: list[_WireField] | None = None
+
+    def fields(self) -> list[_WireField]:
+        """Raises ValueError."""
+        if self._fields is None:
+            self._fields = [*_fields(self.data, self.start, self.end)]
+        return self._fields
+
+    def names_extension(self, field: _WireField) -> bool:
+        return field.content >= 0 and self.data.find(_MARKER, field.content, field.end) >= 0
+
+    def inside(self, field: _WireField) -> _Part:
+        """The message in a field."""
+        kind = self.outline.fields[field.number].kind
+        assert kind is not None  # noqa: S101
+        return _Part(self.data, field.content, field.end, _outline_of(kind))
+
+    def decoded(self, field: _WireField) -> str:
+        return self.data[field.content : field.end].decode("utf-8", "replace")
+
+    def _last(self, name: str) -> _WireField | None:
+        """The last field of this name, which is the one that counts."""
+        number = self.outline.numbers.get(name)
+        return next((field for field in reversed(self.fields()) if field.number == number), None)
+
+    def text(self, name: str) -> str:
+        """A text, or ""."""
+        field = self._last(name)
+        return "" if field is None or field.content < 0 else self.decoded(field)
+
+    def flag(self, name: str) -> bool:
+        field = self._last(name)
+        return field is not None and any(self.data[field.end - 1 : field.end])
+
+    def member(self, name: str) -> _Part | None:
+        """A message."""
+        field = self._last(name)
+        return None if field is None or field.content < 0 else self.inside(field)
+
+    def without(self, name: str) -> bytes:
+        """Its bytes without a field."""
+        number = self.outline.numbers[name]
+        return b"".join([self.data[one.start : one.end] for one in self.fields() if one.number != number])
+
+    def with_member(self, name: str, content: bytes) -> bytes:
+        """Its bytes with another message in place of one."""
+        replaced = self._last(name)
+        assert replaced is not None  # noqa: S101
+        framed = _framed(self, replaced, content, keep_empty=True)
+        return b"".join([self.data[self.start : replaced.start], framed or b"", self.data[replaced.end : self.end]])
+
+    def content(self) -> dict[str, Any]:
+        """Its JSON as far as `places` reads it: content that is not empty may be True, and what follows it missing."""
+        content: dict[str, Any] = {}
+        full: set[str] = set()
+        for field in self.fields():
+            known = self.outline.fields.get(field.number)
+            if known is None or known.name in full:
+                continue
+            value: Any = True
+            if known.is_metadata:
+                value = dict(_metadata(self.inside(field)))
+            elif known.kind is not None and known.is_repeated:
+                value = self.inside(field).content()
+                if not places.holds_nothing(value):  # then nothing else of the list matters
+                    full.add(known.name)
+            elif known.kind is not None and field.end - field.content < _NUMBER_BYTES:
+                value = _small(known.kind, self.data[field.content : field.end])
+            elif known.is_text:
+                value = self.decoded(field)
+            if known.is_repeated:
+                content.setdefault(known.name, []).append(value)
+            else:
+                content[known.name] = value
+        return content
+
+
+def _small(kind: Descriptor, data: bytes) -> Any:
+    message = GetMessageClass(kind)()
+    try:
+        message.ParseFromString(data)
+        return MessageToDict(message)
+    except Exception:  # noqa: BLE001  # protobuf has several; the client cannot read it either
+        return True
+
+
+def _metadata(struct: _Part) -> Iterator[tuple[str, list[bool]]]:
+    """The names in metadata, and whether they have a list that is not empty."""
+    for entry in struct.fields():
+        if entry.number == 1 and entry.content >= 0:
+            pair = struct.inside(entry)
+            value = pair.member("value")
+            calls = None if value is None else value.member("list_value")
+            yield pair.text("key"), [True] * (calls is not None and bool(calls.fields()))
+
+
+def _without_calls(struct: _Part) -> bytes | None:
+    """Metadata without the extension; None: it has none."""
+    kept = [
+        field
+        for field in struct.fields()
+        if field.number != 1 or field.content < 0 or not is_capture_uri(struct.inside(field).text("key"))
+    ]
+    if len(kept) == len(struct.fields()):
+        return None
+    return b"".join([struct.data[field.start : field.end] for field in kept])
+
+
+def _framed(part: _Part, field: _WireField, content: bytes | None, *, keep_empty: bool = False) -> bytes | None:
+    """A field with another content; None: it stays as it is. An empty one goes unless `keep_empty`."""
+    if content is None or not (content or keep_empty):
+        return content
+    _, at = _varint(part.data, field.start, field.end)
+    size, length = bytearray(), len(content)
+    while length > 0x7F:
+        size.append(length & 0x7F | 0x80)
+        length >>= 7
+    size.append(length)
+    return part.data[field.start : at] + bytes(size) + content
+
+
+def _fields(data: bytes, start: int, end: int) -> Iterator[_WireField]:
+    """The fields between two places. Raises ValueError."""
+    while start < end:
+        key, at = (data[start], start + 1) if data[start] < 0x80 else _varint(data, start, end)
+        content = -1
+        if key & 7 == 2:
+            size, content = (data[at], at + 1) if at < end and data[at] < 0x80 else _varint(data, at, end)
+            stop = content + size
         else:
-            outline[field.name] = MessageToDict(value) if value.ByteSize() < _NUMBER_BYTES else True
-    return outline
+            stop = _skipped(data, at, end, key)
+        if stop > end or not key >> 3:
+            raise ValueError("not a message: a field is longer than what holds it, or has no number")
+        yield _WireField(key >> 3, start, content, stop)
+        start = stop
 
 
-def _strip_metadata(holder: Message, metadata: Any) -> None:
-    names = [name for name in metadata.fields if is_capture_uri(name)]
-    for name in names:
-        del metadata.fields[name]
-    if names and not metadata.fields:
-        holder.ClearField(places.METADATA)
+def _skipped(data: bytes, at: int, end: int, key: int) -> int:
+    """Where a field without a length ends. Raises ValueError."""
+    kind = key & 7
+    if kind == 0:
+        return _varint(data, at, end)[1]
+    if kind in (1, 5):
+        return at + (8 if kind == 1 else 4)
+    open_groups = [key] if kind == 3 else []
+    while open_groups:
+        inner, at = _varint(data, at, end)
+        if inner & 7 == 3:
+            open_groups.append(inner)
+        elif inner & 7 == 4:
+            if open_groups.pop() != inner - 1:
+                break
+            if not open_groups:
+                return at
+        elif inner & 7 == 2:
+            size, at = _varint(data, at, end)
+            at += size
+        else:
+            at = _skipped(data, at, end, inner)
+    raise ValueError("not a message: a field has a type that there is not, or a group does not end")
+
+
+def _varint(data: bytes, at: int, end: int) -> tuple[int, int]:
+    """A number, and where it ends. Raises ValueError."""
+    value = shift = 0
+    while at < end and shift < 64:
+        byte = data[at]
+        at += 1
+        value |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            return value, at
+        shift += 7
+    raise ValueError("not a message: a number does not end")

@@ -22,10 +22,7 @@ _SMALL = 256 * 1024
 """A message up to this length has room for few values."""
 
 _MAX_VALUES = 100_000
-"""As JSON, a value takes about 10 us, during which nothing else is relayed. Filtering one takes less."""
-
-_CONTENT = "google.protobuf.Value"
-"""What a message that is not read as JSON may hold any number of."""
+"""As JSON, a value takes about 10 us, during which nothing else is relayed."""
 
 _OPERATIONS = {
     "SendMessage": Operation.SEND,
@@ -96,7 +93,7 @@ METHODS = _methods()
 
 
 def decoded(message_type: type[Message], data: bytes | None) -> Message:
-    """The message that `data` encodes. Raises ValueError, also for one with too many parts, fields and names.
+    """The message that `data` encodes. Raises ValueError.
 
     `data` is None where the agent ended a call with OK, and without the message that the method returns.
     """
@@ -107,12 +104,11 @@ def decoded(message_type: type[Message], data: bytes | None) -> Message:
         message.ParseFromString(data)
     except DecodeError as error:
         raise ValueError(f"not a {message_type.DESCRIPTOR.full_name}: {error}") from None
-    check_values(message, content=False)
     return message
 
 
-def check_values(message: Message, *, content: bool = True) -> None:
-    """Raises ValueError for more than `_MAX_VALUES` values. `content`: those in metadata and data count, too."""
+def check_values(message: Message) -> None:
+    """Raises ValueError for more than `_MAX_VALUES` values."""
     if message.ByteSize() <= _SMALL:
         return
     found, pending = 0, [message]
@@ -124,7 +120,7 @@ def check_values(message: Message, *, content: bool = True) -> None:
             elif not field.is_repeated:
                 value = (value,)
             found += len(value)
-            if kind is not None and (kind.full_name != _CONTENT or content):
+            if kind is not None:
                 pending.extend(value)
     if found > _MAX_VALUES:
         raise ValueError("too many values to be read")

@@ -396,7 +396,7 @@ class RelayedCall:
         if method.operation is Operation.EXTENDED_CARD:
             show = lambda content: self._with_own_addresses(method, content)  # noqa: E731
         elif tap is not None and method.operation in CARRIES_TASKS:
-            cleaner = None if tap.requested else MessageFilter(tap.keeps)
+            cleaner = None if tap.requested else MessageFilter(method.response_type, tap.keeps)
             show = lambda content: self._seen(method, tap, cleaner, content)  # noqa: E731
         elif tap is not None and push is not None:
             show = lambda content: content  # noqa: E731
@@ -441,17 +441,15 @@ class RelayedCall:
 
     def _seen(self, method: A2AMethod, tap: Tap, cleaner: MessageFilter | None, data: bytes) -> bytes | None:
         """Raises RefusedCallError."""
-        filters = cleaner is not None and cleaner.needs(data)
         try:
-            message = decoded(method.response_type, data)
+            shown = data if cleaner is None else cleaner.shown(data)
         except ValueError as error:
-            if filters and self._asks:
+            if self._asks:
                 raise self._unreadable(tap, error) from None
-            _unread(tap, error)
-            return data
+            shown = data
         if tap.unreadable is None:
-            _report(method, tap, message)
-        return _filtered(cleaner, message) if cleaner is not None and filters else data
+            _report(method, tap, data)
+        return shown
 
     def _unreadable(self, tap: Tap, error: ValueError) -> RefusedCallError:
         """A message names the extension, which the proxy asked for, and cannot be read."""
@@ -460,9 +458,10 @@ class RelayedCall:
         return RefusedCallError(ending(GrpcStatus.INTERNAL, message))
 
 
-def _report(method: A2AMethod, tap: Tap, message: ProtobufMessage) -> None:
+def _report(method: A2AMethod, tap: Tap, data: bytes) -> None:
     """Report a message of the agent to capture, without the tool calls that cannot be read."""
     try:
+        message = decoded(method.response_type, data)
         try:
             content = as_json(message)
         except ValueError:
@@ -483,8 +482,3 @@ def _report(method: A2AMethod, tap: Tap, message: ProtobufMessage) -> None:
 
 def _unread(tap: Tap, error: ValueError) -> None:
     tap.stop_reading("unreadable_message", f"a message of the agent cannot be read: {error}")
-
-
-def _filtered(cleaner: MessageFilter, message: ProtobufMessage) -> bytes | None:
-    """What the client gets of a message; None: nothing."""
-    return message.SerializeToString() if cleaner.apply(message) else None
