@@ -62,7 +62,7 @@ DEADLY = "suite: deadly\nplugins: [plugin.py]\nevaluators: [deadly]\ncases: []\n
 
 Command = Callable[..., "subprocess.CompletedProcess[str]"]
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]  # Ray takes a minute to start beside other load
 
 
 @pytest.fixture
@@ -82,7 +82,7 @@ def command(tmp_path: Path) -> Iterator[Command]:
             [python, "-m", "a2a_eval_proxy", *arguments],
             capture_output=True,
             text=True,
-            timeout=120,
+            timeout=300,
             cwd=tmp_path,
             env=environment | variables,
         )
