@@ -142,34 +142,28 @@ class MessageReader:
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
-        self._pieces: list[bytes] = []
-        self._size = 0
+        self._held = bytearray()  # one buffer: a message may come in pieces of a byte
         self.expected = 0
         """The size of the message that is arriving, with its prefix; 0 while that is not known."""
 
     def feed(self, data: bytes) -> Iterator[GrpcMessage]:
         """The messages that are complete with `data`. Raises MessageTooLargeError."""
-        self._pieces.append(data)
-        self._size += len(data)
-        while self._size >= (self.expected or _PREFIX):
-            if not self.expected:
-                if len(self._pieces) > 1:
-                    self._pieces = [b"".join(self._pieces)]
-                length = int.from_bytes(self._pieces[0][1:_PREFIX], "big")
-                if length > self._limit:
-                    raise MessageTooLargeError
-                self.expected = _PREFIX + length
+        self._held += data
+        while len(self._held) >= (self.expected or _PREFIX):
+            if self.expected:
+                yield GrpcMessage(self._taken(self.expected))
                 continue
-            yield self._take()
-
-    def _take(self) -> GrpcMessage:
-        held = self._pieces[0] if len(self._pieces) == 1 else b"".join(self._pieces)
-        rest, self._pieces = held[self.expected :], []
-        message = GrpcMessage(held[: self.expected])
-        self._pieces, self._size, self.expected = [rest] if rest else [], len(rest), 0
-        return message
+            length = int.from_bytes(self._held[1:_PREFIX], "big")
+            if length > self._limit:
+                raise MessageTooLargeError
+            self.expected = _PREFIX + length
 
     def rest(self) -> bytes:
         """What has arrived after the last complete message; it is forgotten here."""
-        rest, self._pieces, self._size, self.expected = b"".join(self._pieces), [], 0, 0
-        return rest
+        return self._taken(len(self._held))
+
+    def _taken(self, size: int) -> bytes:
+        taken = bytes(memoryview(self._held)[:size])
+        del self._held[:size]
+        self.expected = 0
+        return taken
