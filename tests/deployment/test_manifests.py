@@ -717,6 +717,11 @@ def test_a_digest_goes_before_the_tag() -> None:
             "agent.image=a:1,podLabels.app\\.kubernetes\\.io/name=b",
             "podLabels: the Service and the Deployment select Pods by app.kubernetes.io/name",
         ),
+        (
+            "agent.image=a:1,settings.retain_mb=1800",
+            "1800 MB of turns do not fit a volume of store.size 2Gi; at most 17",
+        ),
+        ("agent.image=a:1,store.size=1Mi", "store.size 1Mi"),
         ("agent.image=a:1,autoscaling.enabled=true,store.type=persistentVolumeClaim", "a volume serves one replica"),
         ("agent.image=a:1,autoscaling.enabled=true,autoscaling.minReplicas=6", "minReplicas is 6, maxReplicas 5"),
     ],
@@ -724,6 +729,23 @@ def test_a_digest_goes_before_the_tag() -> None:
 def test_helm_refuses(values: str, complaint: str) -> None:
     with pytest.raises(RenderError, match=re.escape(complaint)):
         chart("--set", values)
+
+
+@pytest.mark.parametrize(
+    ("values", "megabytes"),
+    [
+        ((), 1717),
+        (("store.size=500M",), 400),
+        (("store.size=1.5Ti", "store.type=persistentVolumeClaim"), 1319413),
+        (("settings.retain_mb=1700",), 1700),
+        (("store.type=postgresql",), None),
+        (("store.type=postgresql", "settings.retain_mb=90000"), 90000),
+    ],
+)
+def test_the_oldest_turns_go_before_the_volume_is_full(values: tuple[str, ...], megabytes: int | None) -> None:
+    manifests = chart(*AGENT, *(word for value in values for word in ("--set", value)))
+    config = yaml.safe_load(only(manifests, "ConfigMap")["data"]["config.yaml"])
+    assert config.get("retain_mb") == megabytes
 
 
 def test_helm_refuses_a_native_sidecar_where_it_would_never_let_the_agent_start() -> None:

@@ -21,7 +21,7 @@ from .output import guarded_output
 from .run import evaluate, run
 from .send import send
 from .serve import serve
-from .stored import compare, export, record, runs, show
+from .stored import compare, export, prune, record, runs, show
 from .ui import ui
 from .validate import validate
 from .worker import worker
@@ -44,7 +44,7 @@ def cli() -> None:
 
 
 _RUNNING = (init, serve, run, send, check, worker, demo)
-_STORED = (evaluate, runs, show, ui, compare, export, record)
+_STORED = (evaluate, runs, show, ui, compare, export, record, prune)
 _SUITES = (validate, evaluators, schema, convert)
 
 for _command in (*_RUNNING, *_STORED, *_SUITES):

@@ -19,6 +19,7 @@ from ..settings.settings import (
     PluginOption,
     PrivacyOptions,
     RedactionOptions,
+    RetentionOptions,
     StoreOption,
     TraceUrlOption,
     check_pair,
@@ -297,6 +298,14 @@ class ConvertOptions(PluginOption):
 
 class RunsOptions(StoreOption):
     output: str = option(types.one_of("text", "json"), "Output format.", "text")
+
+
+class PruneOptions(StoreOption, RetentionOptions):
+    dry_run: bool = option(types.FLAG, "Only say what would be deleted.")
+
+    def __post_init__(self) -> None:
+        if self.retain_days is None and self.retain_mb is None:
+            raise ConfigError("prune: which turns? Give --retain-days, --retain-mb or both")
 
 
 class ShowOptions(StoreOption):

@@ -1,4 +1,4 @@
-"""Commands that read stored turns: `export`, `compare` and `record`."""
+"""Commands about stored turns: `export`, `runs`, `show`, `compare`, `record` and `prune`."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import asdict
 import click
 
 from .command import command, run_async, wide_console
-from .options import CompareOptions, ExportOptions, RecordOptions, RunsOptions, ShowOptions
+from .options import CompareOptions, ExportOptions, PruneOptions, RecordOptions, RunsOptions, ShowOptions
 from .output import JsonOutput, echo_document, echo_json
 
 
@@ -136,3 +136,19 @@ def record(options: RecordOptions) -> None:
         write_out(out, recording.text)
     summary = f"recorded {recording.cases} case{'s' if recording.cases > 1 else ''}"
     click.echo("\n".join([*recording.left_out, summary + (f" to {out}" if out else "")]), err=True)
+
+
+@command(PruneOptions)
+def prune(options: PruneOptions) -> None:
+    """Delete old turns of the store, once and now.
+
+    Deletes turns that ended more than --retain-days ago, then the oldest ones until the store takes at most
+    --retain-mb, with their results and annotations: what `serve` does every ten minutes with the same settings.
+    Proxies may use the store meanwhile. Works on a full disk, too, if `serve` has kept its reserve (NAME-reserve).
+
+    \b
+    Example: a2a-eval-proxy prune --store turns.db --retain-days 30 --dry-run
+    """
+    from ..runs.prune import pruned
+
+    click.echo(run_async(pruned(options.store, options.retain_days, options.retain_mb, dry_run=options.dry_run)))

@@ -94,7 +94,16 @@ class PrivacyOptions(RedactionOptions):
         return super().privacy(no_content=no_content or self.no_content)
 
 
-class Settings(TraceUrlOption, PluginOption, StoreOption, PrivacyOptions):
+class RetentionOptions(Options):
+    """Which turns are deleted."""
+
+    retain_days: float | None = _privacy(types.DAYS, "Delete turns this long after they end. Default: never.")
+    retain_mb: int | None = _privacy(
+        types.MEGABYTES, "Delete the oldest turns when the store is larger than this. Default: never."
+    )
+
+
+class Settings(TraceUrlOption, PluginOption, StoreOption, PrivacyOptions, RetentionOptions):
     """The settings of `serve`. Field names are the keys of the config file; flags and variables follow."""
 
     upstream: str = _agent(
@@ -204,10 +213,6 @@ class Settings(TraceUrlOption, PluginOption, StoreOption, PrivacyOptions):
         secret=True,
         references=True,
         repeatable=True,
-    )
-    retain_days: float | None = _privacy(types.DAYS, "Delete turns this long after they end. Default: never.")
-    retain_mb: int | None = _privacy(
-        types.MEGABYTES, "Delete the oldest turns when the store is larger than this. Default: never."
     )
     turn_timeout: float = _limit(
         types.SECONDS,

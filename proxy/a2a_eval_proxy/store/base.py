@@ -125,6 +125,15 @@ class Scored:
     merged: Turn | None = None
 
 
+class Prunable(NamedTuple):
+    """The turns that retention would delete of those `stored`, and when the first and the last of them began."""
+
+    turns: int
+    first_at: float | None
+    last_at: float | None
+    stored: int
+
+
 class ConversationKey(NamedTuple):
     """The turns of a conversation in a run that belong to one case, or (None) to none."""
 

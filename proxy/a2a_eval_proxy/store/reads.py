@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
+from datetime import datetime
 from typing import Any, Literal, TypeVar
 
 from ..turn import Turn, rfc3339_at
@@ -15,6 +16,7 @@ from .base import (
     STATUSES,
     ConversationKey,
     Page,
+    Prunable,
     RunSummary,
     ScoredConversation,
     TurnJson,
@@ -72,6 +74,9 @@ class StoreReads(ABC):
     _CALLS: str
     """The number of calls in the body of a turn."""
 
+    _TOO_MUCH: str
+    """The condition that a turn is too old for a store of `:max_bytes`."""
+
     @abstractmethod
     async def _read(self, statement: str, values: dict[str, Any], decode: Callable[[Rows], T]) -> T:
         """Run a statement with parameters `:name` and return its decoded rows."""
@@ -112,6 +117,18 @@ class StoreReads(ABC):
         """Returns the condition that these columns have these values (None: any), and its parameters."""
         values = {column: stored_text(value) for column, value in equal.items() if value is not None}
         return " AND ".join(["true", *map(self._equals, values)]), values
+
+    async def prunable(self, before: datetime | None, max_bytes: int | None) -> Prunable:
+        """The turns that `prune` would delete; by size, about as many."""
+        limits = {"before": None if before is None else before.timestamp(), "max_bytes": max_bytes}
+        values = {name: limit for name, limit in limits.items() if limit is not None}
+        conditions = {"before": "coalesce(ended_at, started_at) < :before", "max_bytes": self._TOO_MUCH}
+        condition = " OR ".join([conditions[name] for name in values]) or "false"
+        statement = (
+            "SELECT count(*), min(started_at), max(started_at), (SELECT count(*) FROM turns)"  # noqa: S608  # fixed texts
+            f" FROM turns WHERE {condition}"
+        )
+        return await self._read(statement, values, lambda rows: Prunable(*next(iter(rows))))
 
     @property
     def webhooks(self) -> WebhookTable:

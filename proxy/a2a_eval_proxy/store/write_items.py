@@ -88,6 +88,8 @@ class Prune:
     before: float | None
     """In seconds since the epoch."""
     max_bytes: int | None
+    reported: Callable[[int | Exception], object] | None = None
+    """Receives the number of deleted turns, or why they could not be deleted; None: the log does."""
     size: int = 0
 
 

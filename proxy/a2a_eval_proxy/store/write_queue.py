@@ -13,7 +13,7 @@ from collections.abc import Callable, Collection, Sequence
 from datetime import datetime
 
 from ..turn import Turn
-from .base import Score, Scored, ScoredConversation, StoreError, StoreHealth, StoreUnreachableError
+from .base import Score, Scored, ScoredConversation, StoreError, StoreFileError, StoreHealth, StoreUnreachableError
 from .encoding import encoded_conversation, encoded_scored, encoded_turn
 from .write_items import Add, Discard, Finish, FinishConversations, Item, Mark, Prune, Settle, nothing
 
@@ -35,6 +35,9 @@ PATIENCE_S = 30.0
 """How long each write of a store that is not patient is tried before the store ends."""
 
 _RETRY_S = 1.0
+
+_PRUNE_AGAIN_S = 30.0
+"""Time before turns are deleted again where the disk stays full."""
 
 _GIVING_UP_S = 0.5
 """For the writing thread to notice that its time is over."""
@@ -63,6 +66,9 @@ class QueuedWrites(ABC):
         """Called in the store's thread when it has `ended_by`."""
         self.ended_by: StoreError | None = None
         """Why nothing more is ever written; None as long as the store is written, or tried again."""
+        self._retention: Prune | None = None
+        """What is deleted regularly; also when the disk is full."""
+        self._prune_again_at = -math.inf
         self._queue: queue.SimpleQueue[Item | Prune] = queue.SimpleQueue()
         self._lock = threading.Lock()
         self._closing = threading.Event()
@@ -95,6 +101,10 @@ class QueuedWrites(ABC):
     @abstractmethod
     def _pruned(self, item: Prune) -> int:
         """Delete what is too old or too much; how many turns that were. May raise `trouble`."""
+
+    def _is_full(self, error: Exception) -> bool:
+        """Whether deleting turns may help against this error."""
+        return False
 
     def _describe(self, error: Exception) -> str:
         """The error in one line."""
@@ -168,7 +178,22 @@ class QueuedWrites(ABC):
 
         None: no such limit. Also deletes evaluations of these turns, and overwrites the deleted data in the files.
         """
-        self._put(Prune(None if before is None else before.timestamp(), max_bytes))
+        self._retention = Prune(None if before is None else before.timestamp(), max_bytes)
+        self._put(self._retention)
+
+    async def pruned(self, before: datetime | None, max_bytes: int | None) -> int:
+        """As `prune`, once and now; returns the number of deleted turns. Raises StoreError."""
+        loop = asyncio.get_running_loop()
+        outcome: asyncio.Future[int | Exception] = loop.create_future()
+
+        def reported(deleted: int | Exception) -> None:
+            loop.call_soon_threadsafe(outcome.set_result, deleted)
+
+        self._put(Prune(None if before is None else before.timestamp(), max_bytes, reported))
+        deleted = await outcome
+        if isinstance(deleted, Exception):
+            raise deleted
+        return deleted
 
     async def drained(self) -> None:
         """Returns when everything queued before the call is committed. Raises `ended_by`."""
@@ -279,6 +304,8 @@ class QueuedWrites(ABC):
             for item in queued:
                 if isinstance(item, Mark):
                     item.committed()
+                elif isinstance(item, Prune) and item.reported is not None:
+                    item.reported(self.ended_by)
             return True
         if something:
             self.health.writes += 1
@@ -291,14 +318,22 @@ class QueuedWrites(ABC):
                 item.committed()
         return True
 
-    def _prune(self, item: Prune) -> None:
+    def _prune(self, item: Prune) -> int:
+        """The number of turns that were deleted."""
         try:
             deleted = self._pruned(item)
         except self.trouble as error:  # it is tried again next time
-            logger.error("store %s: old turns could not be deleted: %s", self._name, self._describe(error))
-        else:
-            if deleted:
-                logger.info("store %s: %d old turn(s) were deleted", self._name, deleted)
+            problem = f"store {self._name}: old turns could not be deleted: {self._describe(error)}"
+            if item.reported is not None:
+                item.reported(StoreFileError(problem))
+            else:
+                logger.error("%s", problem)
+            return 0
+        if item.reported is not None:
+            item.reported(deleted)
+        elif deleted:
+            logger.info("store %s: %d old turn(s) were deleted", self._name, deleted)
+        return deleted
 
     def _try_until_written(self, write: Callable[[], None]) -> bool:
         while True:
@@ -313,6 +348,9 @@ class QueuedWrites(ABC):
                 if not self._open_until_it_works():
                     return False
             except self.trouble as error:  # nothing may be lost, so try until it works
+                if self._retention is not None and self._is_full(error) and time.monotonic() > self._prune_again_at:
+                    deleted = self._prune(self._retention)
+                    self._prune_again_at = time.monotonic() + (0 if deleted else _PRUNE_AGAIN_S)
                 if not self._tries_again(self._describe(error)):
                     return False
             else:

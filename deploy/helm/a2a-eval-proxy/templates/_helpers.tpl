@@ -82,12 +82,29 @@ topologySpreadConstraints:
 {{- end -}}
 {{- end -}}
 
+{{/* The most that turns may take of the volume, in MB: four fifths. SQLite's log, and space to delete with, take the rest. */}}
+{{- define "a2a-eval-proxy.mostTurnsMb" -}}
+{{- $size := .Values.store.size | toString -}}
+{{- $unit := regexReplaceAll "^[0-9.]+" $size "" | default "one" -}}
+{{- $bytes := dict "one" 1 "k" 1e3 "M" 1e6 "G" 1e9 "T" 1e12 "P" 1e15 "E" 1e18 "Ki" 1024 "Mi" 1048576 "Gi" 1073741824 "Ti" 1099511627776 "Pi" 1125899906842624 "Ei" 1152921504606846976 -}}
+{{- mulf (regexFind "^[0-9.]+" $size | float64) (index $bytes $unit) 0.0000008 | floor | int -}}
+{{- end -}}
+
 {{- define "a2a-eval-proxy.settings" -}}
 {{- $upstream := printf "http://127.0.0.1:%d" (int .Values.agent.port) -}}
 {{- if eq .Values.mode "gateway" }}{{ $upstream = required "upstream: the gateway needs the URL of the agent" .Values.upstream }}{{ end -}}
 {{- $name := include "a2a-eval-proxy.name" . -}}
 {{- $hosts := concat (list $name (printf "%s.%s" $name .Release.Namespace)) (.Values.settings.allow_hosts | default list) -}}
-{{- toYaml (merge (dict "upstream" $upstream "suite" "/etc/a2a-eval-proxy/suite.yaml" "allow_hosts" $hosts) .Values.settings) -}}
+{{- $own := dict "upstream" $upstream "suite" "/etc/a2a-eval-proxy/suite.yaml" "allow_hosts" $hosts -}}
+{{- if ne .Values.store.type "postgresql" -}}
+{{- $most := include "a2a-eval-proxy.mostTurnsMb" . | int -}}
+{{- $megabytes := .Values.settings.retain_mb | default $most | int -}}
+{{- if or (gt $megabytes $most) (lt $most 1) -}}
+{{- fail (printf "settings.retain_mb: %d MB of turns do not fit a volume of store.size %s; at most %d do: SQLite's log and space to delete with take the rest" $megabytes .Values.store.size $most) -}}
+{{- end -}}
+{{- $_ := set $own "retain_mb" $megabytes -}}
+{{- end -}}
+{{- toYaml (merge $own .Values.settings) -}}
 {{- end -}}
 
 {{/* The container of the proxy. */}}

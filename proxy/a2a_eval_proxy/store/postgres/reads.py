@@ -11,6 +11,7 @@ from ..base import MAX_PAGE_BYTES, TurnJson
 from ..reads import BEYOND, Order, Rows, StoreReads, TurnPage, turn_json
 from ..schema import PREFIX
 from .database import Database, named
+from .retention import TOO_MUCH
 
 T = TypeVar("T")
 
@@ -40,6 +41,8 @@ class PostgresReads(StoreReads):
     shared = True
 
     _CALLS = "json_array_length(body::json -> 'tool_calls')"
+
+    _TOO_MUCH = TOO_MUCH
 
     def __init__(self, database: Database) -> None:
         self._database = database

@@ -11,10 +11,15 @@ _TOO_OLD = named(
     "DELETE FROM turns WHERE seq IN (SELECT seq FROM turns WHERE coalesce(ended_at, started_at) < :before"
     " ORDER BY seq LIMIT :most)"
 )
-_TOO_MUCH = named(
-    "DELETE FROM turns WHERE seq IN (SELECT seq FROM turns WHERE seq <= (SELECT max(seq) FROM (SELECT seq,"
+TOO_MUCH = (
+    "seq <= (SELECT max(seq) FROM (SELECT seq,"
     " sum(pg_column_size(body) + pg_column_size(evaluations)) OVER (ORDER BY seq DESC) AS taken FROM turns) AS newest"
-    " WHERE taken > :max_bytes) ORDER BY seq LIMIT :most)"
+    " WHERE taken > :max_bytes)"
+)
+"""The condition that a turn is older than the newest ones that take `:max_bytes`."""
+
+_TOO_MUCH = named(
+    f"DELETE FROM turns WHERE seq IN (SELECT seq FROM turns WHERE {TOO_MUCH} ORDER BY seq LIMIT :most)"  # noqa: S608  # fixed texts
 )
 _CONVERSATIONS = named(
     "DELETE FROM conversations AS c WHERE NOT EXISTS (SELECT 1 FROM turns AS t WHERE t.run = c.run"

@@ -34,6 +34,13 @@ class SqliteReads(StoreReads):
 
     _CALLS = "json_array_length(body, '$.tool_calls')"
 
+    _TOO_MUCH = (
+        "seq IN (SELECT seq FROM (SELECT seq, sum(length(body) + length(evaluations)) OVER (ORDER BY seq DESC) AS taken"
+        " FROM turns) WHERE taken > :max_bytes * (SELECT sum(length(body) + length(evaluations)) FROM turns) /"
+        " (SELECT (page_count - freelist_count) * page_size * 1.0"
+        " FROM pragma_page_count, pragma_freelist_count, pragma_page_size))"
+    )
+
     def __init__(self, path: str) -> None:
         self._path = path
         self._reads = BoundedThreads("store reads", 4, self._too_many)

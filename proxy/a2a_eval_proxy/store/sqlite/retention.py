@@ -9,8 +9,14 @@ from a2a_tool_capture.models import rfc3339
 
 from .sql import found_by, transaction
 
-_BATCH = 200
-"""Turns deleted in one transaction, so that none is long."""
+_BATCH, _BATCH_BYTES = 200, 1024 * 1024
+"""Turns deleted in one transaction, and their size, so that none is long, or takes much of a full disk. A larger turn
+is deleted alone."""
+
+_VACUUMED = 250
+"""Pages freed in one transaction."""
+
+_SIZE = "(length(body) + length(evaluations))"
 
 _DELETE_CONVERSATION = (
     "DELETE FROM conversations WHERE run = :run AND conversation_id = :conversation_id AND NOT EXISTS"  # noqa: S608  # fixed texts
@@ -25,6 +31,7 @@ def prune(connection: sqlite3.Connection, before: float | None, max_bytes: int |
     as old as the turns. Returns the number of deleted turns, and shrinks the file. Raises sqlite3.Error; earlier
     deletions are kept.
     """
+    connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()  # what the log has no more need of is used again
     deleted = 0
     if before is not None:
         while count := _delete(connection, "coalesce(ended_at, started_at) < ?", (before,), _BATCH):
@@ -39,7 +46,7 @@ def prune(connection: sqlite3.Connection, before: float | None, max_bytes: int |
             deleted += count
             deleted_answers += _delete_answers(connection, _oldest(connection))
     if deleted or deleted_answers:
-        connection.executescript("PRAGMA incremental_vacuum")  # `execute` would take one step, which frees a page
+        _vacuum(connection)
     # The log has all that was ever written since it was last cut. A reader may have kept it from being cut last time.
     connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
     return deleted
@@ -52,17 +59,28 @@ def _share(connection: sqlite3.Connection, part: float) -> int:
 
 
 def _delete(connection: sqlite3.Connection, condition: str, values: tuple[float, ...], most: int) -> int:
-    """Delete those of the oldest `most` turns that meet the condition, and the results of conversations of which they
-    were the last; returns their number."""
+    """Delete those of the oldest `most` turns that meet the condition, in pieces of `_BATCH_BYTES`, and the results of
+    conversations of which they were the last; returns their number."""
     with transaction(connection):
         found = connection.execute(
-            f"SELECT seq, run, conversation_id FROM (SELECT * FROM turns ORDER BY seq LIMIT {most}) WHERE {condition}",  # noqa: S608  # fixed texts
+            f"SELECT seq, run, conversation_id FROM (SELECT *, sum({_SIZE}) OVER (ORDER BY seq) - {_SIZE} AS earlier"  # noqa: S608  # fixed texts
+            f" FROM (SELECT * FROM turns ORDER BY seq LIMIT {most}) WHERE {condition}) WHERE earlier < {_BATCH_BYTES}",
             values,
         ).fetchall()
         connection.executemany("DELETE FROM turns WHERE seq = ?", [(seq,) for seq, _, _ in found])
         for run, conversation_id in {(run, conversation_id) for _, run, conversation_id in found}:
             connection.execute(_DELETE_CONVERSATION, {"run": run, "conversation_id": conversation_id})
     return len(found)
+
+
+def _vacuum(connection: sqlite3.Connection) -> None:
+    """Free the space of what was deleted."""
+    left = _number(connection, "freelist_count")
+    while left:
+        connection.executescript(f"PRAGMA incremental_vacuum({_VACUUMED})")  # `execute` would free one page
+        before, left = left, _number(connection, "freelist_count")
+        if left >= before:  # a file of an earlier version, which cannot shrink, or others have deleted
+            return
 
 
 def _oldest(connection: sqlite3.Connection) -> float:
@@ -78,7 +96,9 @@ def _delete_answers(connection: sqlite3.Connection, before: float) -> int:
 
 
 def _used_bytes(connection: sqlite3.Connection) -> int:
-    def number(name: str) -> int:
-        return int(connection.execute(f"PRAGMA {name}").fetchone()[0])
+    used = _number(connection, "page_count") - _number(connection, "freelist_count")
+    return used * _number(connection, "page_size")
 
-    return (number("page_count") - number("freelist_count")) * number("page_size")
+
+def _number(connection: sqlite3.Connection, name: str) -> int:
+    return int(connection.execute(f"PRAGMA {name}").fetchone()[0])

@@ -24,6 +24,7 @@ from ..write_items import Add, Discard, FinishConversations, Item, Mark, Prune, 
 from ..write_queue import QueuedWrites, StoreLostError
 from .file import Identity, StoreDamagedError, copied, identity, is_damage, moved_aside, open_file, write_ahead_log
 from .reads import SqliteReads
+from .reserve import is_full, keep_reserve, release_reserve
 from .retention import prune
 from .sql import transaction
 
@@ -50,7 +51,7 @@ class SqliteStore(SqliteReads, Store):
         QueuedWrites.__init__(self, path, patient=patient)
         self.judge_cache = SqliteJudgeCache(path)
         self._connection: sqlite3.Connection | None = None
-        self._patient = patient
+        self._patient = self._keeps_reserve = patient
         self._identity: Identity | None = None
         self._log_identity: Identity | None = None
         self._damage: tuple[Identity | None, str] | None = None
@@ -63,10 +64,12 @@ class SqliteStore(SqliteReads, Store):
         self._end_threads()
         if self.closed:
             self._let_go()
+            if self._keeps_reserve and not self._patient:
+                keep_reserve(self._path)
 
     def _open(self) -> None:
         try:
-            self._connection, self._identity = open_file(self._path)
+            self._connection, self._identity = self._opened_file()
         except StoreDamagedError as error:
             if not (self._patient and (error.ours or self._identity)):
                 raise
@@ -77,6 +80,17 @@ class SqliteStore(SqliteReads, Store):
             self.health.replaced += 1
             self._connection, self._identity = open_file(self._path)
         self._log_identity = identity(write_ahead_log(self._path))
+        if self._patient:
+            keep_reserve(self._path)
+
+    def _opened_file(self) -> tuple[sqlite3.Connection, Identity | None]:
+        """See `open_file`, which needs a little space of the disk."""
+        try:
+            return open_file(self._path)
+        except StoreFileError as error:
+            if error.__cause__ is None or not self._released(error.__cause__):
+                raise
+        return open_file(self._path)
 
     def _check(self) -> None:
         file, why = self._damage or (None, "")
@@ -114,8 +128,25 @@ class SqliteStore(SqliteReads, Store):
     def _writing(self, group: list[Item]) -> Callable[[], None]:
         return partial(self._write, list(_statements(group)))
 
+    def _is_full(self, error: Exception) -> bool:
+        return is_full(error)
+
+    def _released(self, error: BaseException) -> bool:
+        """Whether the error means a full disk, and the reserve was there to be given up: it is kept again later."""
+        released = is_full(error) and release_reserve(self._path)
+        self._keeps_reserve = self._keeps_reserve or released
+        return released
+
     def _pruned(self, item: Prune) -> int:
-        return prune(self._in_use(), item.before, item.max_bytes)
+        try:
+            return prune(self._in_use(), item.before, item.max_bytes)
+        except sqlite3.Error as error:
+            if not self._released(error):
+                raise
+            return prune(self._in_use(), item.before, item.max_bytes)
+        finally:
+            if self._keeps_reserve:
+                keep_reserve(self._path)
 
     def _in_use(self) -> sqlite3.Connection:
         if self._connection is None:
