@@ -8,7 +8,7 @@ from ..net.client_limits import ClientLimits
 from ..net.http2_connection import AsyncStream
 from ..relay.body_memory import BodyMemory
 
-_ROOM_BYTES = 24 * 1024 * 1024
+_ROOM_BYTES = 8 * 1024 * 1024
 """For responses over `SMALL_BYTES`; a larger one is held alone."""
 
 _GRACE_S = 5.0

@@ -115,9 +115,7 @@ class RelayedCall:
 
     async def run(self, head: Headers) -> None:
         """Relay the call, whose request begins with `head`; cancelled when the client leaves."""
-        task = asyncio.current_task()
-        assert task is not None  # noqa: S101
-        self._client.on_unread = lambda: self._unread(task)
+        self._client.on_unread = self._unread
         agent: AsyncStream | None = None
         sending: asyncio.Task[None] | None = None
         try:
@@ -192,12 +190,12 @@ class RelayedCall:
         try:
             content = message.content(self._coding(self._head.forward), self._relay.settings.max_body_bytes)
             decoded_message = decoded(method.request_type, content)
-            body = orjson.dumps(as_json(decoded_message))
+            fields = as_json(decoded_message)
         except ValueError as error:  # the agent responds to it
             logger.debug("%r: %s", self._path, error)
             return message.frame
-        relays_webhooks = self._relay.push is not None
-        request = tap.read_request(method.request(orjson.loads(body)), body, relays_webhooks=relays_webhooks)
+        body, relays_webhooks = orjson.dumps(fields), self._relay.push is not None
+        request = tap.read_request(method.request(fields), body, relays_webhooks=relays_webhooks)
         if request is not None and request.has_webhook:
             message = await self._with_addresses(method, decoded_message, request, message)
         tap.remember_tasks()
@@ -370,12 +368,13 @@ class RelayedCall:
         self._status = status_of(trailers)[0]
         self._client.send_headers(trailers if self._has_begun else only_trailers(trailers), end=True)
 
-    def _unread(self, task: asyncio.Task[Any]) -> None:
+    def _unread(self) -> None:
         """The client reads nothing: the call ends."""
         self._is_unread = True
         self._client.drop_unsent()
         self._end(ending(GrpcStatus.RESOURCE_EXHAUSTED, _NOT_READ))
-        task.cancel()
+        if self._client.on_reset is not None:
+            self._client.on_reset()
 
     def _client_gone(self, message: str) -> None:
         if self._tap is not None:

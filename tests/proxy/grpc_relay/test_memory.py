@@ -150,9 +150,9 @@ async def test_clients_that_read_nothing_are_cut_off_where_others_wait(monkeypat
     held = HeldMessages(BodyMemory(MB), ClientLimits())
     idle, reading, late = clients = [_Client() for _ in range(3)]
     reading.unsent = 0  # the agent is still sending
-    await held.enter(idle, 12 * MB)  # type: ignore[arg-type]
-    await held.enter(reading, 12 * MB)  # type: ignore[arg-type]
-    waiting = asyncio.create_task(held.enter(late, 12 * MB))  # type: ignore[arg-type]
+    await held.enter(idle, 4 * MB)  # type: ignore[arg-type]
+    await held.enter(reading, 4 * MB)  # type: ignore[arg-type]
+    waiting = asyncio.create_task(held.enter(late, 4 * MB))  # type: ignore[arg-type]
     while not idle.is_given_up:
         await asyncio.sleep(0)
     held.leave(idle)  # type: ignore[arg-type]
