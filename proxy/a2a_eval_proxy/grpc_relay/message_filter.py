@@ -136,9 +136,7 @@ class MessageFilter:
     def _entries_for_calls(self, part: _Part, *, kept: bool) -> set[int]:
         """Where the entries of lists begin that exist for their calls alone, and go."""
         found: set[int] = set()
-        for number, known in part.outline.fields.items():
-            if not (known.holds and known.is_repeated and known.name in places.ENTRY_LISTS):
-                continue
+        for number, known in part.outline.entry_lists.items():
             entries = [field for field in part.fields() if field.number == number and field.content >= 0]
             own = [field for field in entries if part.names_extension(field) and self._is_own(part.inside(field), kept)]
             # A message must have parts.
@@ -183,12 +181,19 @@ class _Outline:
     name: str
     fields: dict[int, _KnownField]
     numbers: dict[str, int]
+    entry_lists: dict[int, _KnownField]
+    """Those of `fields` whose entries may exist for their calls alone."""
 
 
 @cache
 def _outline_of(kind: Descriptor) -> _Outline:
     known = {field.number: _known(field) for field in kind.fields}
-    return _Outline(kind.name, known, {field.name: number for number, field in known.items()})
+    lists = {
+        number: field
+        for number, field in known.items()
+        if field.holds and field.is_repeated and field.name in places.ENTRY_LISTS
+    }
+    return _Outline(kind.name, known, {field.name: number for number, field in known.items()}, lists)
 
 
 def _known(field: FieldDescriptor) -> _KnownField:
