@@ -32,6 +32,7 @@ HOLDERS = frozenset(
         "status",
         "message",
         "history",
+        "timeline",
         "parts",
         "content",
     }

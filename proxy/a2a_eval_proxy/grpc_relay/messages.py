@@ -1,6 +1,7 @@
 """The methods of the two A2A services, and their messages as JSON. Pure.
 
-A2A 1.0 is the service `lf.a2a.v1.A2AService`, A2A 0.3 `a2a.v1.A2AService`; their descriptors are those of a2a-sdk.
+A2A 1.0 is the service `lf.a2a.v1.A2AService`, A2A 0.3 `a2a.v1.A2AService`; their descriptors are those of a2a-sdk, with
+the fields of A2A 1.1.
 """
 
 from __future__ import annotations
@@ -10,13 +11,14 @@ from typing import Any
 
 from a2a.compat.v0_3 import a2a_v0_3_pb2
 from a2a.types import a2a_pb2
-from google.protobuf.descriptor import Descriptor
+from google.protobuf.descriptor import Descriptor, FileDescriptor
 from google.protobuf.json_format import Error as JsonFormatError
 from google.protobuf.json_format import MessageToDict
 from google.protobuf.message import DecodeError, Message
 from google.protobuf.message_factory import GetMessageClass
 
 from ..protocol.operations import A2ARequest, Binding, Operation
+from .later_fields import with_later_fields
 
 _SMALL = 256 * 1024
 """A message up to this length has room for few values."""
@@ -68,10 +70,10 @@ def _task_of(resource: str) -> str:
     return resource.split("/")[1] if resource.startswith("tasks/") else resource
 
 
-def _methods() -> dict[str, A2AMethod]:
+def _methods(file: FileDescriptor) -> dict[str, A2AMethod]:
     found = {}
-    for file, legacy in ((a2a_pb2, False), (a2a_v0_3_pb2, True)):
-        for service in file.DESCRIPTOR.services_by_name.values():
+    for descriptor, legacy in ((file, False), (a2a_v0_3_pb2.DESCRIPTOR, True)):
+        for service in descriptor.services_by_name.values():
             for method in service.methods:
                 found[f"/{service.full_name}/{method.name}"] = A2AMethod(
                     _OPERATIONS.get(method.name, Operation.PUSH_CONFIG),
@@ -88,8 +90,11 @@ def _class(descriptor: Descriptor) -> type[Message]:
     return message_type
 
 
-METHODS = _methods()
+METHODS = _methods(with_later_fields(a2a_pb2.DESCRIPTOR))
 """By the path of the call, `/PACKAGE.SERVICE/METHOD`."""
+
+SDK_METHODS = _methods(a2a_pb2.DESCRIPTOR)
+"""The same with the classes of a2a-sdk, for messages that it gets."""
 
 
 def decoded(message_type: type[Message], data: bytes | None) -> Message:

@@ -24,7 +24,7 @@ from google.protobuf.message import DecodeError, Message
 from google.rpc.error_details_pb2 import ErrorInfo
 
 from ..grpc_relay.message_filter import may_hold_extension, replace_unreadable_calls
-from ..grpc_relay.messages import METHODS, check_values, decoded
+from ..grpc_relay.messages import SDK_METHODS, check_values, decoded
 from ..net.http_client import UpstreamError, UpstreamTimeoutError
 from ..settings import Settings
 from .card import ConfiguredCard, offered
@@ -82,7 +82,7 @@ class _ChannelOfExchange:
 
     def _read(self, path: str, data: bytes | None) -> Message:
         """The decoded message; an empty one where it is not readable, since grpcio hides exceptions."""
-        method = METHODS[path]
+        method = SDK_METHODS[path]
         try:
             message = decoded(method.response_type, data)
             if data is not None and may_hold_extension(data):
