@@ -26,7 +26,7 @@ def may_be_dense(text: bytes | str, most: int | None = None) -> bool:
 def is_dense(text: bytes | str, most: int | None = None) -> bool:
     """Whether `text` as JSON has more than `most` (None: `MAX_VALUES`) commas and opening brackets outside strings."""
     most = most or MAX_VALUES
-    if not may_be_dense(text, most):
+    if len(text) <= _SMALL or _marks(text) <= most:
         return False
     # Valid JSON has at most two strings for each mark, so more need not be left out.
     if isinstance(text, str):

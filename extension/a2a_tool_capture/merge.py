@@ -217,8 +217,8 @@ class TaskMerger:
                 "snapshot does not have it; it was dropped. Emit cumulative lists on every chunk"
             )
             findings[self._finding("dropped_by_snapshot", message, f"task {self.task_id!r}")] = None
-        if (missed := self._missed_events()) is not None:
-            findings[missed] = None
+        if self._generations.missing or self._generations.shown:
+            findings[self._missed_events()] = None
         named = [(call.id, call.name) for call in known if call.id]
         if len(set(named)) == len(named):
             return list(findings)
@@ -233,10 +233,8 @@ class TaskMerger:
             seen.add((call.id, call.name))
         return list(findings)
 
-    def _missed_events(self) -> Finding | None:
+    def _missed_events(self) -> Finding:
         missing, shown = self._generations.missing, self._generations.shown
-        if not (missing or shown):
-            return None
         first, last = (missing or shown)[0]
         number = sum(end - begin + 1 for begin, end in missing or shown)
         message = (

@@ -49,19 +49,21 @@ class ToolError(SyncEvaluator):
 
     def measure(self, case: EvalCase) -> Measurement:
         calls = case.tool_calls
-        unknown = {index for index, call in enumerate(calls) if outcome_unknown(call)}
+        unknown: list[int] = []
+        failed: list[dict[str, Any]] = []
+        problems: list[str] = []
+        for index, call in enumerate(calls):
+            if outcome_unknown(call):
+                unknown.append(index + 1)
+            elif why := self._why_failed(call):
+                failed.append({"position": index + 1, "name": call.name, "reason": why})
+                problems.append(f"{call_name(index, calls)}: {why}")
         judged = len(calls) - len(unknown)
         if unknown and not judged:
             raise CallsUnseenError("the results of the calls: not in their traces")
-        failed = [
-            (index, why) for index, call in enumerate(calls) if index not in unknown and (why := self._why_failed(call))
-        ]
-        details: dict[str, Any] = {
-            "failed": [{"position": index + 1, "name": calls[index].name, "reason": why} for index, why in failed]
-        }
+        details: dict[str, Any] = {"failed": failed}
         if unknown:
-            details["unknown"] = [index + 1 for index in sorted(unknown)]
-        problems = [f"{call_name(index, calls)}: {why}" for index, why in failed]
+            details["unknown"] = unknown
         return Measurement.share(
             judged - len(failed), judged, "call", "succeeded", problems, details | without_calls(case)
         )

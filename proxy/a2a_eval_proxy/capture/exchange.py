@@ -31,7 +31,7 @@ from ..protocol.operations import (
     user_message,
 )
 from ..turn import Turn
-from .records import StatusMark
+from .records import state_of
 from .visibility import NOT_ASKED
 
 CASE_METADATA_KEY = "a2a-eval-proxy/case"
@@ -93,7 +93,7 @@ class Exchange:
         self._facts = facts
         self._new_id = new_id
         self._watcher: Any = None
-        self._status = StatusMark()
+        self._state = ""
         self._read = False
         self._understood = False
         self._final = False
@@ -245,7 +245,7 @@ class Exchange:
             self.report("no_answer", "the response held no A2A event", Severity.ERROR)
         if problem is not None and problem.code == "client_gone" and self._message_came:
             problem = None  # a Message is the whole answer: clients need not wait for the end of its stream
-        self.task_over = self._status.state in TERMINAL_STATES
+        self.task_over = self._state in TERMINAL_STATES
         self._book.end(watcher, now, problem=problem, final=self._final or lost)
 
     def _take(self, data: bytes, payload: Any, now: float, *, live: bool) -> None:
@@ -276,7 +276,7 @@ class Exchange:
         event = received_event(payload, in_envelope=request.binding.has_envelope)
         self._understood = self._understood or UNREAD_KEY not in event
         self._message_came = self._message_came or "message" in event
-        self._status = StatusMark.of(event) or self._status
+        self._state = state_of(event) or self._state
         self._remember(self._book.feed(watcher, event, now, live=live, size=len(data)))
 
     def _take_list(self, payload: Any, request: A2ARequest, now: float, size: int) -> None:

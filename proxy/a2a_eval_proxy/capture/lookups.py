@@ -77,47 +77,44 @@ class Lookups:
 
     def __init__(self, store: TaskStore | None) -> None:
         self._store = store
-        self._open: dict[str, Lookup] = {}
+        self.pending: dict[str, Lookup] = {}
+        """By task: the question that is not answered, or the queue."""
         self._not_open: Recent[str, float] = Recent(_MAX_NOT_OPEN)
 
     @property
     def task_ids(self) -> list[str]:
         """Tasks with a question or a queue."""
-        return list(self._open)
-
-    def pending(self, task_id: str) -> Lookup | None:
-        """The question about a task that is not answered, or its queue."""
-        return self._open.get(task_id)
+        return list(self.pending)
 
     def of_turn(self, turn: Turn) -> Lookup | None:
         """The question about the task that a message continues."""
         if self._store is None:
             return None
-        lookup = self._open.get(turn.task_id)
+        lookup = self.pending.get(turn.task_id)
         if lookup is None:
-            lookup = self._open[turn.task_id] = Lookup(turn.task_id)
+            lookup = self.pending[turn.task_id] = Lookup(turn.task_id)
             self._store.look_up(turn.task_id)
         lookup.turns.append(turn)
         return lookup
 
     def of_watcher(self, task_id: str, over: bool, now: float) -> Lookup | None:
         """The question about a task that a client reads, perhaps as ended (`over`); None where it need not be asked."""
-        if self._store is None or self._not_open.get(task_id, 0.0) > now or len(self._open) >= _MAX_WATCHED:
+        if self._store is None or self._not_open.get(task_id, 0.0) > now or len(self.pending) >= _MAX_WATCHED:
             return None
-        lookup = self._open[task_id] = Lookup(task_id, over=over)
+        lookup = self.pending[task_id] = Lookup(task_id, over=over)
         self._store.look_up(task_id)
         return lookup
 
     def answered(self, task_id: str) -> Lookup | None:
         """Remove a question or queue: what waits is taken, or lost, now."""
-        lookup = self._open.pop(task_id, None)
+        lookup = self.pending.pop(task_id, None)
         if lookup is not None:
             lookup.answered = True
         return lookup
 
     def stale(self, now: float) -> list[str]:
         """The tasks whose queue no turn has claimed in time."""
-        found = ((one.task_id, one.unclaimed_at) for one in self._open.values())
+        found = ((one.task_id, one.unclaimed_at) for one in self.pending.values())
         return [task_id for task_id, since in found if since is not None and now - since > _UNCLAIMED_S]
 
     def is_not_open(self, task_id: str, now: float, *, over: bool = False) -> None:

@@ -41,15 +41,13 @@ class StatusMark(NamedTuple):
     state: str = ""
     timestamp: str = ""
     message_id: str = ""
-    generation: int = 0
-    """Of the task when it had this status (A2A 1.1), maybe for long; 0 if the agent counts none."""
 
     @classmethod
     def of(cls, event: Mapping[str, Any]) -> StatusMark | None:
         """The mark of the status in a v1.0 event; None where it has none."""
         holder = event.get("task") or event.get("statusUpdate")
         status = holder.get("status") if isinstance(holder, dict) else None
-        if holder is None or not isinstance(status, dict):
+        if not isinstance(status, dict):
             return None
         state, message, timestamp = status.get("state"), status.get("message"), status.get("timestamp")
         message_id = message.get("messageId") if isinstance(message, dict) else ""
@@ -57,12 +55,7 @@ class StatusMark(NamedTuple):
             state if isinstance(state, str) else "",
             timestamp if isinstance(timestamp, str) else "",
             message_id if isinstance(message_id, str) else "",
-            generation_of(holder),
         )
-
-    def is_same(self, other: StatusMark) -> bool:
-        """Whether both are one status, shown again."""
-        return self[:3] == other[:3]
 
     def is_before(self, other: StatusMark) -> bool:
         """Whether the agent had this status before the other one; False where that is not known."""
@@ -255,18 +248,19 @@ class TaskRecord:
         if EARLIER_UNKNOWN not in turn.findings:
             turn.findings.append(EARLIER_UNKNOWN)
 
-    def is_past(self, mark: StatusMark | None) -> bool:
+    def is_past(self, event: Mapping[str, Any], mark: StatusMark | None) -> bool:
         """Whether an event shows a status from before the message of the open turn, or before the latest status.
 
-        Such an answer or notification was overtaken, or came before the agent has begun. The agent's generations
-        decide, or its times.
+        `mark` is that of the event. Such an answer or notification was overtaken, or came before the agent has begun.
+        The agent's generations decide, or its times.
         """
         if mark is None:
             return False
-        repeated = bool(mark.timestamp) and mark.is_same(self.status_before) and mark.state in INTERRUPTED_STATES
+        repeated = bool(mark.timestamp) and mark == self.status_before and mark.state in INTERRUPTED_STATES
         known = self.merger.generation
-        if known and mark.generation not in (0, known):
-            return repeated or mark.generation < known
+        generation = generation_of(event.get("task") or event["statusUpdate"]) if known else 0
+        if generation not in (0, known):
+            return repeated or generation < known
         return repeated or mark.is_before(self.status)
 
     def merged(self, view: TaskMerger, event: Mapping[str, Any], mark: StatusMark | None, now: float) -> None:
@@ -287,7 +281,7 @@ class TaskRecord:
         view = watcher.merger if watcher in self.notified else self.merger
         if self.open is None or view.has_seen(event):
             return
-        if self.is_past(mark):
+        if self.is_past(event, mark):
             view.skip(event)
             return
         if watcher not in self.notified:
@@ -364,17 +358,17 @@ class TaskRecord:
             turn.findings[:] = [finding for finding in turn.findings if finding not in irrelevant]
         return turn
 
-    def continued_alone(self, mark: StatusMark | None) -> bool:
+    def continued_alone(self, event: Mapping[str, Any], mark: StatusMark | None) -> bool:
         """Whether the task, which has no open turn and waited for its user, shows that it continued without; True once.
 
-        `mark` is of an event that was merged, or comes from a webhook. Only settled statuses count: others may come
+        `event`, with its `mark`, was merged, or comes from a webhook. Only settled statuses count: others may come
         late.
         """
         if self.rested is None:
             return False
         state, calls = self.rested
-        ended = mark is not None and mark.state in SETTLED_STATES and mark.state != state and not self.is_past(mark)
-        if ended or len(self.merger.turn_tool_calls) > calls:
+        settled = mark is not None and mark.state in SETTLED_STATES and mark.state != state
+        if (settled and not self.is_past(event, mark)) or len(self.merger.turn_tool_calls) > calls:
             self.rested = None
             return True
         return False
@@ -398,7 +392,7 @@ class TaskRecord:
         own.
         """
         if isinstance(event.get("task"), dict):
-            if (self.streams and not shows_end(event)) or (not conclusive and self.is_past(mark)):
+            if (self.streams and not shows_end(event)) or (not conclusive and self.is_past(event, mark)):
                 return False
             if self.streams:
                 self.merger = deepcopy(self.merger)
@@ -416,7 +410,7 @@ class TaskRecord:
         if "artifactUpdate" in event:  # which does not change the state
             open_turn.step(TurnEvent.CONTENT, now)
         elif not conclusive and self.may_repeat(event, mark):
-            if open_turn.phase is TurnPhase.RESUMED or not self.is_past(mark):
+            if open_turn.phase is TurnPhase.RESUMED or not self.is_past(event, mark):
                 open_turn.step(TurnEvent.QUESTION_REPEATED, now)
         elif state in SETTLED_STATES or "message" in event:
             open_turn.step(TurnEvent.ANSWER, now)
@@ -430,7 +424,7 @@ class TaskRecord:
         if mark is None or mark.state not in INTERRUPTED_STATES:
             return False
         both_timed = mark.timestamp and self.status_before.timestamp
-        return mark.is_same(self.status_before) if both_timed else "task" in event
+        return mark == self.status_before if both_timed else "task" in event
 
 
 INCOMPLETE = "incomplete"
@@ -477,10 +471,17 @@ def task_id_of(event: Mapping[str, Any]) -> str:
     return task_id if isinstance(task_id, str) else ""
 
 
+def state_of(event: Mapping[str, Any]) -> str:
+    """The state of the task in a v1.0 event; "" where it shows none."""
+    holder = event.get("task") or event.get("statusUpdate")
+    status = holder.get("status") if isinstance(holder, dict) else None
+    state = status.get("state") if isinstance(status, dict) else None
+    return state if isinstance(state, str) else ""
+
+
 def shows_end(event: Mapping[str, Any]) -> bool:
     """Whether the event is a task in a final state."""
-    mark = StatusMark.of(event) if "task" in event else None
-    return mark is not None and mark.state in TERMINAL_STATES
+    return "task" in event and state_of(event) in TERMINAL_STATES
 
 
 def messages_in(event: Mapping[str, Any]) -> int:

@@ -122,7 +122,7 @@ class TurnBook:
         watcher = self._tasks.add(turn, now)
         watcher.returns_at_once = returns_at_once
         if turn.task_id and turn.task_id not in self._tasks.named:
-            unclaimed = self.lookups.pending(turn.task_id)
+            unclaimed = self.lookups.pending.get(turn.task_id)
             if unclaimed is not None and unclaimed.unclaimed_at is not None:  # it came before the message
                 self._tasks.drop(unclaimed)
                 self.lookups.answered(turn.task_id)
@@ -179,7 +179,7 @@ class TurnBook:
         if ours and record is not None and not record.task_id:
             return None  # a new task: nobody but this exchange can know it before, see `_bind`
         task_id = task_id or (record.task_id if record is not None else "")
-        lookup = self.lookups.pending(task_id)
+        lookup = self.lookups.pending.get(task_id)
         if lookup is not None or ours or not task_id or task_id in self._tasks.named:
             return lookup
         return self.lookups.of_watcher(task_id, shows_end(event), now)
@@ -222,7 +222,7 @@ class TurnBook:
         else:
             if watcher not in record.streams:
                 record.attach(watcher, self._new_merger)
-            if record.opener is not watcher and "task" not in event and record.is_past(mark):
+            if record.opener is not watcher and "task" not in event and record.is_past(event, mark):
                 watcher.merger.skip(event)
                 return
             record.merged(watcher.merger, event, mark, now)
@@ -230,7 +230,7 @@ class TurnBook:
                 record.update_answered(event, mark, now, conclusive=False)
             else:
                 record.finished_by(watcher.merger, now)
-        if record.open is None and record.continued_alone(mark):
+        if record.open is None and record.continued_alone(event, mark):
             self._found_late(record.task_id, CONTINUED_ALONE)
         if self.live is not None:
             self.live.changed(record)
@@ -252,7 +252,7 @@ class TurnBook:
         record = watcher.record
         lookup = watcher.lookup
         if (lookup is None or lookup.answered) and record is not None and record.task_id:
-            lookup = self.lookups.pending(record.task_id)
+            lookup = self.lookups.pending.get(record.task_id)
         if lookup is None or lookup.answered:
             self._end(watcher, now, problem, final)
             return
@@ -296,7 +296,7 @@ class TurnBook:
 
     def found(self, task_id: str, history: TaskHistory, now: float) -> None:
         """The answer of the store: what it has of a task. What exchanges reported meanwhile is taken now."""
-        lookup = self.lookups.pending(task_id)
+        lookup = self.lookups.pending.get(task_id)
         if lookup is None:
             return
         mine = {turn.turn_id for turn in lookup.turns}
@@ -327,7 +327,7 @@ class TurnBook:
 
     def report(self, task_id: str, finding: Finding, now: float) -> None:
         """Add a finding, once, to the open turn of a task."""
-        lookup, record = self.lookups.pending(task_id), self._tasks.named.get(task_id)
+        lookup, record = self.lookups.pending.get(task_id), self._tasks.named.get(task_id)
         if lookup is not None and lookup.unclaimed_at is None:
             lookup.waiting.append(partial(self.report, task_id, finding, now))
         elif record is None or record.open is None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from ..capture.live_turns import TurnChanges
@@ -33,34 +33,41 @@ class TurnListener:
 
 
 class TurnListeners(TurnListener):
-    """Passes everything on to several listeners."""
+    """Passes each report on to those of several listeners that do something with it."""
 
     def __init__(self, *listeners: TurnListener) -> None:
-        self._listeners = list(listeners)
+        self._receivers: dict[str, list[Callable[..., None]]] = {name: [] for name in _REPORTS}
+        for listener in listeners:
+            self.add(listener)
 
     def add(self, listener: TurnListener) -> None:
-        self._listeners.append(listener)
+        for name, receivers in self._receivers.items():
+            if getattr(type(listener), name) is not getattr(TurnListener, name):
+                receivers.append(getattr(listener, name))
 
     def opened(self, turn: Turn) -> None:
-        for listener in self._listeners:
-            listener.opened(turn)
+        for opened in self._receivers["opened"]:
+            opened(turn)
 
     def changed(self, changes: TurnChanges) -> None:
-        for listener in self._listeners:
-            listener.changed(changes)
+        for changed in self._receivers["changed"]:
+            changed(changes)
 
     def ended(self, turn: Turn) -> None:
-        for listener in self._listeners:
-            listener.ended(turn)
+        for ended in self._receivers["ended"]:
+            ended(turn)
 
     def closed(self, turn: Turn) -> None:
-        for listener in self._listeners:
-            listener.closed(turn)
+        for closed in self._receivers["closed"]:
+            closed(turn)
 
     def scored(self, turn: Turn, results: Sequence[Mapping[str, Any]], again: bool) -> None:
-        for listener in self._listeners:
-            listener.scored(turn, results, again)
+        for scored in self._receivers["scored"]:
+            scored(turn, results, again)
 
     def conversation_scored(self, scored: ScoredConversation) -> None:
-        for listener in self._listeners:
-            listener.conversation_scored(scored)
+        for conversation_scored in self._receivers["conversation_scored"]:
+            conversation_scored(scored)
+
+
+_REPORTS = ("opened", "changed", "ended", "closed", "scored", "conversation_scored")
