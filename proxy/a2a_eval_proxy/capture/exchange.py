@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -24,6 +25,8 @@ from ..protocol.operations import (
     A2ARequest,
     Operation,
     decode_json,
+    if_generation,
+    is_generation_mismatch,
     returns_at_once,
     rpc_method,
     rpc_request,
@@ -38,6 +41,9 @@ CASE_METADATA_KEY = "a2a-eval-proxy/case"
 
 _MAX_EXCERPT = 500
 """Characters of an agent's error message that a finding repeats."""
+
+_MISMATCHES = frozenset({409, 412})
+"""Statuses of a message whose task has another generation: the draft of A2A 1.1 has had both."""
 
 _VERSION = re.compile(r"(\d{1,3}\.\d{1,3})(?:\.\d{1,5})?\Z", re.ASCII)
 
@@ -69,7 +75,7 @@ class ExchangeBook(Protocol):
     @property
     def unread(self) -> tuple[DialectMark, ...]: ...
 
-    def open(self, turn: Turn, now: float, *, returns_at_once: bool = False) -> Any: ...
+    def open(self, turn: Turn, now: float, *, returns_at_once: bool = False, if_generation: int = 0) -> Any: ...
 
     def watch(self, *, notified: str = "") -> Any: ...
 
@@ -98,6 +104,9 @@ class Exchange:
         self._understood = False
         self._final = False
         self._message_came = False
+        self._conditional: dict[str, Any] | None = None
+        """The message, as long as the agent may still refuse it for the generation of its task: until then it opens no
+        turn, and a turn that is open is not ended by it."""
         self.request: A2ARequest | None = None
         self.requested = facts.requested_by_header
         self.task_ids: list[str] = []
@@ -128,6 +137,7 @@ class Exchange:
                 request.message = user_message(decoded)
                 request.has_webhook = sets_webhook(decoded)
                 request.returns_at_once = returns_at_once(decoded)
+                request.if_generation = if_generation(decoded)
         self.request = request
         if request is None:
             return
@@ -144,7 +154,9 @@ class Exchange:
         request = self.request
         if request is None:
             return
-        if request.message is not None:
+        if request.message is not None and request.if_generation and request.named_task:
+            self._conditional = request.message
+        elif request.message is not None:
             self._open_turn(request, request.message, now)
         elif request.operation in _WATCHING:
             self._watcher = self._book.watch()
@@ -179,7 +191,9 @@ class Exchange:
         turn.capture.declared = facts.declared
         turn.capture.requested_by_client = self.requested
         request.message = None  # the turn has what it needs; the rest may be large
-        self._watcher = self._book.open(turn, now, returns_at_once=request.returns_at_once)
+        self._watcher = self._book.open(
+            turn, now, returns_at_once=request.returns_at_once, if_generation=request.if_generation
+        )
         if request.has_webhook and facts.declared and not facts.requested_by_header:
             why = "the agent was not asked for tool calls: a webhook of this task may get them, past the proxy"
             self.report(NOT_ASKED, why)
@@ -187,7 +201,7 @@ class Exchange:
     @property
     def concerns_turns(self) -> bool:
         """Whether the request sends a message or asks about tasks."""
-        return self._watcher is not None
+        return self._watcher is not None or self._conditional is not None
 
     @property
     def turn(self) -> Turn | None:
@@ -211,33 +225,48 @@ class Exchange:
             named = {"statusUpdate": {"taskId": task_id}}
             self._remember(self._book.feed(self._watcher, named, now, live=False, size=0))
 
+    def _accepted(self, now: float) -> None:
+        """The agent has not refused the message."""
+        message, self._conditional = self._conditional, None
+        if message is not None and self.request is not None:
+            self._open_turn(self.request, message, now)
+
     # ── response ────────────────────────────────────────────────────────────────────────────────────────
 
     def event(self, data: bytes, now: float, payload: Any = None) -> None:
         """One SSE event's data; `payload` is the decoded data, where the caller has it."""
-        if self._watcher is None:
+        if not self.concerns_turns:
             return
         if data:
             self._take(data, payload, now, live=True)
-        else:
+        elif self._watcher is not None:
             self._book.touch(self._watcher, now)
 
     def answer(self, status: int, body: bytes, now: float, payload: Any = None) -> None:
         """The whole body of a response that is not a stream; `payload` is the decoded body, where the caller has it."""
-        if self._watcher is None:
+        if not self.concerns_turns:
             return
         if status >= 400:
-            self.refused(f"HTTP status {status}{_error_message(body)}")
+            self.refused(f"HTTP status {status}{_error_message(body)}", now, mismatch=status in _MISMATCHES)
         else:
             self._take(body, payload, now, live=False)
 
-    def refused(self, status: str) -> None:
-        """The agent ended the exchange with an error, whose `status` says what it is."""
+    def refused(self, status: str, now: float, *, mismatch: bool) -> None:
+        """The agent ended the exchange with an error, whose `status` says what it is.
+
+        `mismatch`: it is that of a message whose task has another generation than the message requires, if it requires
+        one: the client reads the task again and repeats the message. That is no failure, and no turn.
+        """
+        if mismatch and self._conditional is not None:
+            self._conditional = None
+            return
+        self._accepted(now)
         self._understood = self._final = True
         self.report("agent_error", f"the agent answered with {status}", Severity.ERROR)
 
     def end(self, now: float, *, problem: Finding | None = None, lost: bool = False) -> None:
         """The exchange ended. `lost`: the agent never answered, so that nothing can complete the turn."""
+        self._accepted(now)
         watcher = self._watcher
         if watcher is None:
             return
@@ -249,6 +278,14 @@ class Exchange:
         self._book.end(watcher, now, problem=problem, final=self._final or lost)
 
     def _take(self, data: bytes, payload: Any, now: float, *, live: bool) -> None:
+        if self._conditional is not None:
+            if payload is None:
+                with suppress(ValueError):
+                    payload = decode_json(data)
+            if is_generation_mismatch(rpc_error(payload)):
+                self._conditional = None
+                return
+            self._accepted(now)
         watcher, request = self._watcher, self.request
         if watcher is None or request is None:
             return

@@ -79,10 +79,13 @@ class ForwardingBook:
         """Those that are folded here."""
         return self.own.open_turns
 
-    def open(self, turn: Turn, now: float, *, returns_at_once: bool = False) -> ForwardedExchange:
+    def open(
+        self, turn: Turn, now: float, *, returns_at_once: bool = False, if_generation: int = 0
+    ) -> ForwardedExchange:
         """See `TurnBook.open`."""
         exchange = ForwardedExchange(self._new_id(), turn.task_id, turn, began_at=now)
-        sent = self._observed(exchange, "sent", now, returns_at_once=returns_at_once)
+        more = {"returns_at_once": returns_at_once, "if_generation": if_generation}
+        sent = self._observed(exchange, "sent", now, **more)
         if turn.task_id:
             self._forward(now, {**sent, "turn": turn_to_message(turn)})
         else:

@@ -34,8 +34,8 @@ _UNREAD = Finding(
 
 Observation = dict[str, Any]
 """`kind`, `exchange` (its id), `task` (its id), `at` (seconds), and what the kind needs. Kinds: `sent` (`turn`,
-`returns_at_once`), `event` (`event`, `live`, `size`, `notified`), `alive`, `ended` (`problem`, `final`, `findings`),
-`finding` (`finding`)."""
+`returns_at_once`, `if_generation`), `event` (`event`, `live`, `size`, `notified`), `alive`, `ended` (`problem`,
+`final`, `findings`), `finding` (`finding`)."""
 
 _ALWAYS = {"kind", "exchange", "task", "at"}
 
@@ -82,7 +82,8 @@ class ObservedTurns(InOrder[Observation]):
         match one["kind"]:
             case "sent":
                 turn = turn_from_message(one["turn"])
-                self._watchers[exchange] = book.open(turn, now, returns_at_once=one["returns_at_once"])
+                at_once, required = one["returns_at_once"], one.get("if_generation", 0)  # not in other versions
+                self._watchers[exchange] = book.open(turn, now, returns_at_once=at_once, if_generation=required)
             case "event":
                 watcher = self._watchers.get(exchange)
                 if watcher is None:

@@ -116,6 +116,8 @@ class TaskWatcher:
     """Whether the latest status of which this webhook was notified is the end of the turn."""
     returns_at_once: bool = False
     """Whether its answer does not wait for the agent's work (`returnImmediately`)."""
+    if_generation: int = 0
+    """The generation of the task when the agent took the message of this exchange (A2A 1.1); 0: not known."""
     uncounted: int = 0
     """Bytes of events since its size was counted."""
     count_after: int = UNCOUNTED_BYTES
@@ -233,6 +235,8 @@ class TaskRecord:
 
     def continue_with(self, open_turn: OpenTurn, opener: TaskWatcher, now: float) -> None:
         """The task continues with the next turn, which is sent now."""
+        if 0 < opener.if_generation < self.merger.generation - 1:  # the message itself is one change
+            open_turn.turn.findings.append(TAKEN_EARLIER)
         self.merger.begin_turn()
         self.open, self.opener, self.touched_at = open_turn, opener, now
         self.captured.append(open_turn.turn.turn_id)
@@ -443,6 +447,13 @@ EARLIER_UNKNOWN = Finding(
 FOLLOWER_ENDED = Finding(
     "calls_missed",
     "the process that had followed this turn ended, and nothing shows what it saw last",
+    Severity.WARNING,
+    "capture",
+)
+
+TAKEN_EARLIER = Finding(
+    "calls_missed",
+    "the task continued before the agent was seen to take the message: what it did meanwhile is not in this turn",
     Severity.WARNING,
     "capture",
 )

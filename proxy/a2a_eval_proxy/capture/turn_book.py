@@ -113,14 +113,14 @@ class TurnBook:
 
     # ── exchanges ───────────────────────────────────────────────────────────────────────────────────────
 
-    def open(self, turn: Turn, now: float, *, returns_at_once: bool = False) -> TaskWatcher:
+    def open(self, turn: Turn, now: float, *, returns_at_once: bool = False, if_generation: int = 0) -> TaskWatcher:
         """A user message was sent. If it continues a task (`turn.task_id`), calls so far belong to earlier turns.
 
-        `returns_at_once`: see `TaskWatcher`.
+        `returns_at_once` and `if_generation`: see `TaskWatcher`.
         """
         self._on_opened(turn)
         watcher = self._tasks.add(turn, now)
-        watcher.returns_at_once = returns_at_once
+        watcher.returns_at_once, watcher.if_generation = returns_at_once, if_generation
         if turn.task_id and turn.task_id not in self._tasks.named:
             unclaimed = self.lookups.pending.get(turn.task_id)
             if unclaimed is not None and unclaimed.unclaimed_at is not None:  # it came before the message

@@ -346,7 +346,8 @@ class RelayedCall:
         if status is GrpcStatus.OK:
             return
         if self._tap is not None:
-            self._tap.refused(f"gRPC status {status.name}: {message or 'without details'}")
+            what = f"gRPC status {status.name}: {message or 'without details'}"
+            self._tap.refused(what, mismatch=status is GrpcStatus.ABORTED)
         if self._webhooks is not None:
             self._webhooks.refused = self._complete
 

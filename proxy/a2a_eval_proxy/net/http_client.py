@@ -96,20 +96,27 @@ class HttpClient:
         return self.send(RequestHead(method, target, headers), body, length=length)
 
     async def send(
-        self, head: RequestHead, body: Body = b"", *, length: int | None = None, field: bytes = b""
+        self,
+        head: RequestHead,
+        body: Body = b"",
+        *,
+        length: int | None = None,
+        field: bytes = b"",
+        waits: bool = False,
     ) -> Response:
         """Send a request; returns when the response's header has arrived.
 
-        `field` is one more line of the head. The client frames the body: bytes by their length; an iterator by
-        `length`, which it must then yield exactly, or else in chunks. Raises UpstreamError. A request that never got a
-        response on a reused connection is sent once more if its method is safe (RFC 9110, section 9.2.2) and its body
-        is bytes: an iterator has been used up.
+        `field` is one more line of the head. `waits`: the response may take any time.
+
+        The client frames the body: bytes by their length; an iterator by `length`, which it must then yield exactly,
+        or else in chunks. Raises UpstreamError. A request that never got a response on a reused connection is sent
+        once more if its method is safe (RFC 9110, section 9.2.2) and its body is bytes: an iterator has been used up.
         """
         may_repeat = head.method in _SAFE and isinstance(body, bytes)
         connection = self._reusable(may_repeat=may_repeat)
         while True:
             connection = connection or await self._connect()
-            exchange = HttpExchange(connection, head, self._response_timeout_s, self._release)
+            exchange = HttpExchange(connection, head, None if waits else self._response_timeout_s, self._release)
             try:
                 return await exchange.send(field, body, length)
             except UpstreamCutError:

@@ -9,7 +9,7 @@ from typing import Any
 
 import orjson
 from a2a_tool_capture.json_values import read_json
-from a2a_tool_capture.wire import camel_keys
+from a2a_tool_capture.wire import camel_keys, generation_of
 
 
 class Operation(StrEnum):
@@ -82,6 +82,10 @@ _REST_OPERATIONS: dict[tuple[str, str | None], Operation] = {
 _TASK_OF_PUSH_CONFIG = re.compile(r"(?:^|/)tasks/([^/]+)|^([^/]+)$")
 """The task's id, which some versions of the protocol send alone, others within a resource name."""
 
+_CURRENT_GENERATION = frozenset({"currentGeneration", "current_generation"})
+_GENERATION_MISMATCH = -32010
+"""The code in JSON-RPC."""
+
 _RPC_METHOD = re.compile(rb'"method"\s*:\s*"([A-Za-z/]{1,64})"')
 
 
@@ -100,6 +104,10 @@ class A2ARequest:
     """Whether the agent may send the results of this request to a webhook."""
     returns_at_once: bool = False
     """Whether the answer does not wait for the agent's work."""
+    if_generation: int = 0
+    """The generation (A2A 1.1) that the task must have for the agent to take the message; 0: any."""
+    is_long_poll: bool = False
+    """Whether the answer waits until the task has changed (A2A 1.1)."""
 
     @property
     def named_task(self) -> str:
@@ -122,8 +130,14 @@ def rest_request(method: str, path: str, query: bytes) -> A2ARequest | None:
     operation = _REST_OPERATIONS.get((method, match["message"] or match["verb"] or match.lastgroup))
     if operation is None:
         return None
-    includes_artifacts = b"includeartifacts=true" in query.lower()
-    return A2ARequest(operation, Binding.HTTP_JSON, task_id=task_id or "", includes_artifacts=includes_artifacts)
+    query = query.lower()
+    return A2ARequest(
+        operation,
+        Binding.HTTP_JSON,
+        task_id=task_id or "",
+        includes_artifacts=b"includeartifacts=true" in query,
+        is_long_poll=operation is Operation.GET and b"currentgeneration=" in query,
+    )
 
 
 def rpc_request(body: Any) -> A2ARequest | None:
@@ -149,11 +163,13 @@ def rpc_request(body: Any) -> A2ARequest | None:
         request.message = user_message(params)
         request.has_webhook = sets_webhook(params)
         request.returns_at_once = returns_at_once(params)
+        request.if_generation = if_generation(params)
     elif concerns_webhooks:
         request.operation, request.has_webhook = Operation.PUSH_CONFIG, True
         request.task_id = _task_of_push_config(params)
     elif isinstance(params.get("id"), str):
         request.task_id = params["id"]
+        request.is_long_poll = request.operation is Operation.GET and _CURRENT_GENERATION & params.keys() != set()
     request.includes_artifacts = params.get("includeArtifacts") is True
     return request
 
@@ -210,6 +226,24 @@ def returns_at_once(params: Any) -> bool:
     return configuration.get("returnImmediately", configuration.get("return_immediately")) is True or (
         configuration.get("blocking") is False
     )
+
+
+def if_generation(params: Any) -> int:
+    """The generation (A2A 1.1, `ifGenerationMatch`) that a SendMessageRequest requires of its task; 0: none."""
+    configuration = params.get("configuration") if isinstance(params, dict) else None
+    if not isinstance(configuration, dict):
+        return 0
+    required = configuration.get("ifGenerationMatch", configuration.get("if_generation_match"))
+    return generation_of({"generation": required})
+
+
+def is_generation_mismatch(error: Any) -> bool:
+    """Whether an error over JSON-RPC or HTTP+JSON is A2A 1.1's TaskGenerationMismatchError."""
+    if not isinstance(error, dict):
+        return False
+    details = error.get("data", error.get("details"))
+    reasons = [one.get("reason") for one in details if isinstance(one, dict)] if isinstance(details, list) else []
+    return error.get("code") == _GENERATION_MISMATCH or "TASK_GENERATION_MISMATCH" in reasons
 
 
 def decode_json(body: bytes) -> Any:

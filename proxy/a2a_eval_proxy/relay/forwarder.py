@@ -213,6 +213,7 @@ class _RequestRelay:
             self._upload(message, tap) if not whole else self._webhooks.body if self._webhooks else client.body,
             length=client.head.length,
             field=self._traceparent,
+            waits=whole and self._is_long_poll(tap),
         )
         try:
             if self._spans is not None:
@@ -290,6 +291,13 @@ class _RequestRelay:
         if client.head.has_range or not negotiation.wants_extension():
             return False
         return negotiation.asks(tap.read_request(client.rest, client.body))
+
+    def _is_long_poll(self, tap: Tap) -> bool:
+        """Whether the request, whose body is whole, is one that `response_timeout` is not meant for."""
+        if self._context.settings.response_timeout is None:
+            return False
+        request = tap.read_request(self._client.rest, self._client.body)
+        return request is not None and request.is_long_poll
 
     def _agent_head(self) -> RequestHead:
         """The head for the agent, without trace context where `_traceparent` starts one."""

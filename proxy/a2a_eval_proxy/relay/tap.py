@@ -305,9 +305,12 @@ class Tap:
         except Exception as error:  # noqa: BLE001  # capture's errors end here
             self._failed(error)
 
-    def refused(self, status: str) -> None:
-        """Report that the agent ended the exchange with an error, and what its `status` says."""
-        self._exchange.refused(status)
+    def refused(self, status: str, *, mismatch: bool) -> None:
+        """Report that the agent ended the exchange with an error; see `Exchange.refused`."""
+        try:
+            self._exchange.refused(status, self._arrived_at or CLOCK.now(), mismatch=mismatch)
+        except Exception as error:  # noqa: BLE001  # capture's errors end here
+            self._failed(error)
 
     def end(self, problem: Finding | None = None, *, lost: bool = False) -> None:
         """Report the end, once; further calls do nothing."""

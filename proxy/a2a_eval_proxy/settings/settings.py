@@ -221,7 +221,7 @@ class Settings(TraceUrlOption, PluginOption, StoreOption, PrivacyOptions, Retent
     )
     connect_timeout: float = _limit(types.SECONDS, "Maximum time to connect to the agent.", 10.0)
     response_timeout: float | None = _limit(
-        types.SECONDS, "Maximum time without data from the agent. Default: no limit."
+        types.SECONDS, "Maximum time without data from the agent, except for long polls. Default: no limit."
     )
     drain_delay: float = _limit(
         types.SECONDS_OR_0, "Time after SIGTERM to keep accepting requests, while /readyz returns 503.", 0.0

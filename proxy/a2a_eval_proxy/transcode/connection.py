@@ -37,10 +37,10 @@ class TranscodingClient(HttpClient):
         await loop.create_connection(protocol, sock=ours)
 
     async def send(
-        self, head: RequestHead, body: Body = b"", *, length: int | None = None, field: bytes = b""
+        self, head: RequestHead, body: Body = b"", *, length: int | None = None, field: bytes = b"", waits: bool = False
     ) -> Response:
         """As its base. Raises UpstreamError also where the agent did not respond to the call over gRPC."""
-        response = await super().send(head, body, length=length, field=field)
+        response = await super().send(head, body, length=length, field=field, waits=waits)
         failure = response.fields.get(FAILURE)
         if failure is not None:
             response.close()

@@ -415,6 +415,21 @@ def test_a_turn_that_only_a_webhook_follows_knows_what_it_was_not_notified_of(or
     assert wire.findings == [["missed_events"] if lost - maybe_the_message else []]
 
 
+@pytest.mark.parametrize(("meanwhile", "codes"), [(4, []), (6, ["calls_missed"])])
+def test_a_conditional_message_says_if_its_task_went_on_before_it_was_seen_to_be_taken(
+    wire: Wire, meanwhile: int, codes: list[str]
+) -> None:
+    """A client polls while the agent answers. The message itself is a change."""
+    one = artifact("a", "one")
+    wire.answers(wire.sends(), numbered(task("INPUT_REQUIRED", one), 3))
+    wire.answers(wire.watches(), numbered(task("WORKING", one), meanwhile))
+    turn = Turn("turn-2", "run", "http://agent", "JSONRPC", "1.0", wire.now, task_id="t")
+    sent = wire.book.open(turn, wire.now, if_generation=3)
+    wire.answers(sent, numbered(task("COMPLETED", one, artifact("b", "two")), 8))
+    assert [calls for _, calls, _ in wire.turns] == [["one"], ["two"]]
+    assert wire.findings[1] == codes
+
+
 # ── several processes ───────────────────────────────────────────────────────────────────────────────────────
 
 

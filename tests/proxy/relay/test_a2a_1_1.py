@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from pathlib import Path
 from typing import Any
@@ -57,12 +58,15 @@ def http(body: bytes, media_type: bytes, status_line: bytes = b"200 OK") -> Answ
     return Answer([head + body])
 
 
-async def exchanged(it: Proxied, rest: bool, verb: str, answer: Answer, configuration: Any = None) -> bytes:
-    """Send a message over JSON-RPC or HTTP+JSON; returns the body of the answer."""
+async def exchanged(it: Proxied, rest: bool, verb: str, answer: Answer, required: Any = None) -> bytes:
+    """Send a message over JSON-RPC or HTTP+JSON; returns the body of the answer.
+
+    `required`: the generation of the task that it continues.
+    """
     it.agent.prepare(answer)
     content: dict[str, Any] = {"message": MESSAGE}
-    if configuration is not None:
-        content["configuration"] = configuration
+    if required is not None:
+        content = {"message": {**MESSAGE, **NAMES}, "configuration": {"ifGenerationMatch": required}}
     if not rest:
         method = {"stream": "SendStreamingMessage", "send": "SendMessage"}[verb]
         content = {"jsonrpc": "2.0", "id": 1, "method": method, "params": content}
@@ -112,6 +116,8 @@ class _GrpcAgent(grpc.GenericRpcHandler):  # type: ignore[misc]  # grpcio has no
 
     def service(self, details: Any) -> Any:
         async def stream(_: bytes, context: Any) -> Any:
+            if not self.answers:
+                await context.abort(grpc.StatusCode.ABORTED, "task generation mismatch")
             for answer in self.answers:
                 yield answer
 
@@ -137,9 +143,101 @@ async def test_grpc_messages_pass_byte_for_byte_and_are_read_alike(tmp_path: Pat
                 async with grpc.aio.insecure_channel(proxy.grpc_address) as channel:
                     call = channel.unary_stream(SERVICE + method)(request, metadata=(("a2a-extensions", URI),))
                     assert [message async for message in call] == agent.answers
+            agent.answers = []
+            content = {"message": {**MESSAGE, **NAMES}, "configuration": {"ifGenerationMatch": "1"}}
+            request = ParseDict(content, METHODS[SERVICE + "SendMessage"].request_type()).SerializeToString()
+            async with grpc.aio.insecure_channel(proxy.grpc_address) as channel:
+                with pytest.raises(grpc.aio.AioRpcError, match="task generation mismatch"):
+                    await channel.unary_unary(SERVICE + "SendMessage")(request)
             await proxy.flush(PATIENCE_S)
             turns = await proxy.turns()
         assert [known(turn) for turn in turns[:2]] == [JUMPED, SEEN]
-        assert turns[2]["response_text"] == "hi"
+        assert [turn["response_text"] for turn in turns[2:]] == ["hi"]  # what was refused is no turn
     finally:
         await server.stop(0)
+
+
+# ── messages for one generation of their task ───────────────────────────────────────────────────────────────
+
+ASKING = {"id": "t", "contextId": "c", "status": {"state": "TASK_STATE_INPUT_REQUIRED"}, "generation": "3"}
+DONE = {**ASKING, "status": {"state": "TASK_STATE_COMPLETED"}, "generation": "6"}
+REASON = {"reason": "TASK_GENERATION_MISMATCH", "domain": "a2a-protocol.org"}
+MISMATCH = {"code": -32010, "message": "Task generation mismatch", "data": [REASON]}
+
+
+def refusals(rest: bool) -> list[Answer]:
+    if not rest:
+        return [http(json.dumps({"jsonrpc": "2.0", "id": 1, "error": MISMATCH}).encode(), b"application/json")]
+    body = json.dumps({"error": {"code": 412, "message": "mismatch", "details": [REASON]}}).encode()
+    lines = [b"409 Conflict", b"412 Precondition Failed"]
+    return [http(body, b"application/json", line) for line in lines]
+
+
+@pytest.mark.parametrize("rest", [False, True])
+async def test_a_message_that_is_refused_for_its_generation_opens_no_turn(tmp_path: Path, rest: bool) -> None:
+    """Another client was first; this one reads the task again and repeats its message."""
+    asked, done = (
+        http(json.dumps(in_envelope({"task": task}, rest)).encode(), b"application/json") for task in (ASKING, DONE)
+    )
+    async with proxied(tmp_path) as it:
+        await exchanged(it, rest, "send", asked)
+        for refused in refusals(rest):
+            await exchanged(it, rest, "send", refused, "2")
+        assert it.proxy.open_turns == 0
+        await exchanged(it, rest, "send", done, 3)
+        await it.flushed()
+        turns = await it.turns()
+    assert [turn["state"] for turn in turns] == ["TASK_STATE_INPUT_REQUIRED", "TASK_STATE_COMPLETED"]
+    assert {finding["code"] for turn in turns for finding in turn["findings"]} == {"no_capture"}
+
+
+@pytest.mark.parametrize("rest", [False, True])
+async def test_a_refused_message_does_not_end_the_turn_that_is_open(tmp_path: Path, rest: bool) -> None:
+    async with proxied(tmp_path) as it:
+        stream = sse([SUBMITTED, status("WORKING", 2)], rest)  # which breaks off
+        await exchanged(it, rest, "stream", http(stream, b"text/event-stream"))
+        await exchanged(it, rest, "send", refusals(rest)[0], "1")
+        await it.proxy.flush(PATIENCE_S)
+        (turn,) = await it.turns()
+        assert (turn["status"], turn["state"], turn["findings"]) == ("open", "TASK_STATE_WORKING", [])
+
+
+@pytest.mark.parametrize("rest", [False, True])
+async def test_another_error_of_such_a_message_is_a_failed_turn(tmp_path: Path, rest: bool) -> None:
+    body = json.dumps({"jsonrpc": "2.0", "id": 1, "error": {"code": -32603, "message": "broken"}}).encode()
+    async with proxied(tmp_path) as it:
+        await exchanged(it, rest, "send", http(body, b"application/json", b"500 Internal Server Error"), "2")
+        await it.flushed()
+        (turn,) = await it.turns()
+    assert turn["findings"][0]["code"] == "agent_error"
+
+
+# ── long polls ──────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize("rest", [False, True])
+async def test_a_long_poll_outlives_the_time_limit_of_responses(tmp_path: Path, rest: bool) -> None:
+    """The limit is over before the agent answers: it ends a request that is none, and that begins later."""
+    body = json.dumps(in_envelope(DONE, rest)).encode()
+    head, *rest_of_it = http(body, b"application/json").pieces[0].partition(b"\r\n")
+    get = {"jsonrpc": "2.0", "id": 1, "method": "GetTask", "params": {"id": "t"}}
+    async with proxied(tmp_path, response_timeout=0.5) as it:
+        it.agent.prepare(Answer([b"", head + b"".join(rest_of_it)], paced=True))
+        version = {"a2a-version": "1.0"}
+        if rest:
+            poll = it.data.get("/tasks/t?currentGeneration=5", headers=version, timeout=PATIENCE_S)
+            plain = it.data.get("/tasks/t", headers=version, timeout=PATIENCE_S)
+        else:
+            waiting = {**get, "params": {"id": "t", "currentGeneration": "5"}}
+            poll = it.data.post("/", json=waiting, headers=version, timeout=PATIENCE_S)
+            plain = it.data.post("/", json=get, headers=version, timeout=PATIENCE_S)
+        polling = asyncio.create_task(poll)
+        while not it.agent.received:
+            await asyncio.sleep(0)
+        assert (await plain).status_code == 504
+        assert (await it.admin.get("/readyz")).status_code == 200
+        assert not polling.done()
+        it.agent.release()
+        it.agent.release()
+        answer = await polling
+        assert (answer.status_code, answer.content) == (200, body)
