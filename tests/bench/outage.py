@@ -1,7 +1,8 @@
 """Memory of a proxy while its PostgreSQL store is away, and when it comes back: run by hand, some minutes.
 
 `python -m bench.outage` in tests/, with the text of the messages (`ascii`, `emoji`), how many, and further flags of
-`serve`. The agent answers with the text that it gets, so a turn holds it twice.
+`serve`. The agent answers with the text that it gets, so a turn holds it twice. Memory is that of all processes of the
+proxy together.
 """
 
 from __future__ import annotations
@@ -14,17 +15,18 @@ import subprocess
 import sys
 import tempfile
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import httpx
 from support.postgres_server import running_postgres
+from support.processes import children
 
-CHARACTERS = 30_000
 TEXTS = {
-    "ascii": "a" * CHARACTERS,
-    "emoji": "\U0001f600" + "a" * (CHARACTERS - 1),
-    "all-emoji": "\U0001f600" * CHARACTERS,
+    "ascii": lambda size: "a" * size,
+    "emoji": lambda size: "\U0001f600" + "a" * (size - 1),
+    "all-emoji": lambda size: "\U0001f600" * size,
 }
 
 
@@ -53,10 +55,30 @@ async def _answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) ->
         writer.close()
 
 
-def _memory(pid: int) -> dict[str, int]:
-    """VmRSS and VmHWM in MB."""
-    status = Path(f"/proc/{pid}/status").read_text()
-    return {name: int(size) // 1024 for name, size in re.findall(r"(VmRSS|VmHWM):\s+(\d+) kB", status)}
+class _Memory:
+    """MB of a process and its children, shared pages divided among them: now, and the most that was seen."""
+
+    def __init__(self, pid: int) -> None:
+        self._pid = pid
+        self.peak = 0.0
+
+    async def watch(self) -> None:
+        """Look ten times a second."""
+        while True:
+            self.now()
+            await asyncio.sleep(0.1)
+
+    def now(self) -> float:
+        found = 0.0
+        for pid in [self._pid, *children(self._pid)]:
+            with suppress(OSError):
+                pss = re.search(r"Pss:\s+(\d+) kB", Path(f"/proc/{pid}/smaps_rollup").read_text())
+                found += int(pss.group(1)) / 1024 if pss else 0
+        self.peak = max(self.peak, found)
+        return found
+
+    def __str__(self) -> str:
+        return f"{self.now():.0f} MB, at most {self.peak:.0f} MB"
 
 
 async def _metrics(client: httpx.AsyncClient, admin: str) -> dict[str, float]:
@@ -83,25 +105,28 @@ async def _through_an_outage(agent: asyncio.Server, text: str, turns: int, flags
             data, admin = re.search(r"proxy (\S+) ->", line), re.search(r"admin (\S+),", line)
             assert data, (line, (Path(folder) / "log").read_text())
             assert admin
-            print("start", _memory(proxy.pid))
+            memory = _Memory(proxy.pid)
+            watching = asyncio.create_task(memory.watch())
+            print("start", memory)
             postgres.stop()
             async with httpx.AsyncClient(timeout=60) as client:
-                await _send(client, data.group(1), text, turns, proxy.pid, admin.group(1))
+                await _send(client, data.group(1), text, turns, memory, admin.group(1))
                 postgres.start()
                 begun = time.monotonic()
                 while (left := await _metrics(client, admin.group(1)))[
                     "queue_depth"
                 ] and time.monotonic() < begun + 300:
                     await asyncio.sleep(1)
-                print(f"recovered in {time.monotonic() - begun:.0f} s", _memory(proxy.pid))
+                print(f"recovered in {time.monotonic() - begun:.0f} s", memory)
+                watching.cancel()
                 print({name: value for name, value in left.items() if "turns" in name or "store" in name})
-            print((Path(folder) / "log").read_text()[-2000:])
+            print((Path(folder) / "log").read_text()[-1000:])
         finally:
             proxy.terminate()
             proxy.wait(60)
 
 
-async def _send(client: httpx.AsyncClient, url: str, text: str, turns: int, pid: int, admin: str) -> None:
+async def _send(client: httpx.AsyncClient, url: str, text: str, turns: int, memory: _Memory, admin: str) -> None:
     numbers = iter(range(turns))
 
     async def send() -> None:
@@ -112,9 +137,9 @@ async def _send(client: httpx.AsyncClient, url: str, text: str, turns: int, pid:
             headers = {"content-type": "application/json", "a2a-version": "1.0"}
             answer = await client.post(url, content=content, headers=headers)
             assert answer.status_code == 200, answer.text
-            if number % 1000 == 999:
+            if number % (turns // 5) == 0:
                 now = await _metrics(client, admin)
-                print(number + 1, _memory(pid), f"{now['store_waiting_bytes'] / 1e6:.0f} MB wait,", end=" ")
+                print(number + 1, memory, f"{now['store_waiting_bytes'] / 1e6:.0f} MB wait,", end=" ")
                 print(f"{now['turns_dropped_total']:.0f} dropped", flush=True)
 
     await asyncio.gather(*(send() for _ in range(8)))
@@ -124,5 +149,6 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser()
     parser.add_argument("text", choices=TEXTS)
     parser.add_argument("turns", type=int)
+    parser.add_argument("--characters", type=int, default=30_000)
     given, others = parser.parse_known_args()
-    asyncio.run(measure(TEXTS[given.text], given.turns, others))
+    asyncio.run(measure(TEXTS[given.text](given.characters), given.turns, others))

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import click
 
 from ..children import stop_signal
+from ..memory import return_large_blocks
 from ..settings import Settings
 from ..settings.store_url import masked_url
 from .command import command, run_async
@@ -105,11 +106,13 @@ _SWITCH_INTERVAL_S = 0.000_5
 
 
 def _tune_interpreter() -> None:
-    """Never search the objects of the start-up for garbage cycles, and the others rarely; switch threads more often.
+    """Never search the objects of the start-up for garbage cycles, and the others rarely; switch threads more often;
+    return large blocks of memory to the system.
 
     Traffic creates few cycles; with Python's defaults every third request would pay for a search, and some for a
     search through every module.
     """
+    return_large_blocks()
     sys.setswitchinterval(_SWITCH_INTERVAL_S)
     gc.collect()
     gc.freeze()

@@ -24,6 +24,9 @@ from .http_messages import (
 _HIGH_WATER = 256 * 1024
 """Bytes of a response that may wait for a slow client before reading from the agent pauses."""
 
+_SMALL = 64 * 1024
+"""A larger body is written separately: its copy would cost more than another write."""
+
 _CAN_POLL = hasattr(select, "poll")
 """Not on Windows."""
 
@@ -175,7 +178,12 @@ class HttpExchange:
         head = self._head
         try:
             if isinstance(body, bytes):
-                self._write(head.framed(field, length_field(head.method, len(body))) + body)
+                framed = head.framed(field, length_field(head.method, len(body)))
+                if len(body) <= _SMALL:
+                    self._write(framed + body)
+                else:
+                    self._write(framed)
+                    self._write(body)
                 self._sent = True
             else:
                 framing = CHUNKED if length is None else length_field(head.method, length)

@@ -15,6 +15,7 @@ from urllib.parse import urlsplit
 from a2a_tool_capture import __version__
 from tool_call_evaluators.judge.retry import asked_wait, backoff
 
+from ..memory import share
 from ..net.http_client import HttpClient, RawHeaders, Response, UpstreamError
 from ..telemetry.counters import ForwardCounts
 
@@ -53,7 +54,7 @@ class OtlpForwarder:
         url: str,
         headers: Mapping[str, str] | None = None,
         *,
-        queue_bytes: int = 64 * 1024 * 1024,
+        queue_bytes: int = share(16),
         first_delay_s: float = 1.0,
         counts: ForwardCounts | None = None,
     ) -> None:

@@ -14,6 +14,7 @@ from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsSer
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
 from ..clock import CLOCK
+from ..memory import share
 from ..telemetry.common import SCOPE
 from ..telemetry.counters import Metrics
 from ..telemetry.turn_listener import TurnListener
@@ -70,7 +71,7 @@ class Tracing(TurnListener):
         self._loop = asyncio.get_running_loop()
         self._reading = ThreadPoolExecutor(1, thread_name_prefix="traces")
         self._unread_bytes = 0
-        self._book = TraceBook(on_changed, conversation_attributes=conversation_attributes)
+        self._book = TraceBook(on_changed, conversation_attributes=conversation_attributes, max_bytes=share(8))
 
     # ── from the turn book ──────────────────────────────────────────────────────────────────────────────
 

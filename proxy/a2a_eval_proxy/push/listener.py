@@ -16,6 +16,7 @@ from a2a_tool_capture import Finding, Severity
 
 from ..capture.held_bytes import HeldBytes
 from ..clock import CLOCK
+from ..memory import share
 from ..net.http_client import RawHeaders
 from ..protocol.headers import read_request
 from ..store import StoreError
@@ -43,7 +44,7 @@ _ID = re.compile(rf"/({RelayAddresses.ID})$")
 TURN_S = 1.0
 """How long the answer to a notification keeps the next one waiting: a webhook that hangs on one loses no other."""
 
-_MAX_HELD_BYTES = 64 * 1024 * 1024
+_MAX_HELD_BYTES = share(8)
 _SAFE = frozenset({"GET", "HEAD", "OPTIONS", "TRACE"})
 """The methods of RFC 9110, section 9.2.1: agents verify webhooks with them, and send no notifications."""
 

@@ -15,6 +15,7 @@ from a2a_tool_capture import Finding, Severity
 
 from ..capture.exchange import ExchangeBook
 from ..ids import new_trace_context, new_turn_id
+from ..memory import share
 from ..net.client_watch import ClientWatch
 from ..net.http_client import RawHeaders, RequestHead, UpstreamError, UpstreamTimeoutError, UpstreamUnreachableError
 from ..net.repeated_head import KEPT
@@ -39,9 +40,6 @@ if TYPE_CHECKING:
 
 _ALLOW = ((b"allow", b"GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS"),)
 _TRACE_CONTEXT = frozenset({b"traceparent", b"tracestate"})
-_MAX_HELD_BYTES = 64 * 1024 * 1024
-"""For all bodies that are held to be read, or two of the largest if these take more. Beyond that, further requests pass
-unread, and responses that must be read wait."""
 
 
 class Forwarder:
@@ -77,7 +75,7 @@ class Forwarder:
             ),
             opted_in=opted_in or OptedInTasks(),
             callers=callers or Callers(),
-            bodies=BodyMemory(max(_MAX_HELD_BYTES, 2 * settings.max_body_bytes)),
+            bodies=BodyMemory(max(share(8, settings.processes), 2 * settings.max_body_bytes)),
             reachability=Reachability(settings.upstream),
             wire_log=wire_log,
             push=push,

@@ -13,8 +13,6 @@ from collections.abc import Collection, Iterator, Sequence
 from ..net.http_client import RawHeaders, RequestHead
 from ..protocol.sse import SseEvent
 
-MAX_BYTES = 16 * 1024 * 1024
-"""For all exchanges of this process."""
 MAX_AGE_S = 24 * 3600.0
 MAX_EXCHANGE_BYTES = 2 * 1024 * 1024
 """For the request and the response of one exchange; of more, the beginning is kept."""
@@ -118,7 +116,7 @@ class WireExchange:
 class WireLog:
     """The exchanges that concern turns, oldest first, of at most `max_bytes`. Belongs to one event loop."""
 
-    def __init__(self, max_bytes: int = MAX_BYTES, max_age_s: float = MAX_AGE_S) -> None:
+    def __init__(self, max_bytes: int, max_age_s: float = MAX_AGE_S) -> None:
         self._max_bytes = max_bytes
         self._max_age_s = max_age_s
         self._exchanges: deque[WireExchange] = deque()

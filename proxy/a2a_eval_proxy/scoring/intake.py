@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import NamedTuple
 
+from ..memory import share
 from ..privacy.policy import Privacy
 from ..store import Store
 from ..telemetry.problem_log import ProblemLog
@@ -23,7 +24,7 @@ _GATHER_S = 0.02
 _MAX_UNREDACTED = 10_000
 """Maximum number of turns that wait to be redacted."""
 
-_UNREDACTED_BYTES = 32 * 1024 * 1024
+_UNREDACTED_BYTES = share(32)
 """Maximum memory of turns that wait to be redacted; one turn alone may have more."""
 
 

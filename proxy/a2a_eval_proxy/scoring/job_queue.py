@@ -7,6 +7,7 @@ from collections import OrderedDict
 from collections.abc import AsyncIterator, Callable, Sequence
 from functools import partial
 
+from ..memory import share
 from ..store import Store
 from ..store.store import once_readable
 from ..turn import Turn
@@ -18,11 +19,11 @@ PAGE = 200
 _PART_BYTES = 8 * 1024 * 1024
 """Of turns that are scored together."""
 
-_QUEUED_BYTES = 32 * 1024 * 1024
+_QUEUED_BYTES = share(32)
 """Of turns that wait with what they say; further ones are read from the store when it is their turn."""
 
 _REMEMBERED = 100_000
-_REMEMBERED_BYTES = 32 * 1024 * 1024
+_REMEMBERED_BYTES = share(32)
 
 _NO_JOB = (None, 0)
 

@@ -15,6 +15,7 @@ from a2a_tool_capture import Finding
 from tool_call_evaluators.turn_health import TURN_SUCCEEDED, turn_failure_of
 from tool_call_evaluators.visibility import NO_CAPTURE
 
+from ..memory import share
 from ..otlp.trace_service import Tracing
 from ..privacy.content_removal import lacks_content
 from ..privacy.policy import NO_PRIVACY, Privacy
@@ -42,7 +43,7 @@ _REMEMBERED = 100_000
 _LIVE_BYTES = 4 * 1024 * 1024
 """With more than that waiting for the store, turns wait as encoded text alone, and are read back to be scored."""
 
-_UNREADABLE_BYTES = 32 * 1024 * 1024
+_UNREADABLE_BYTES = share(32)
 """Maximum memory of turns that wait for the store and cannot be read back, since their content is not stored."""
 
 MAX_HISTORY = 50

@@ -14,6 +14,7 @@ from ..capture.forwarding import ForwardingBook
 from ..capture.turn_book import TurnBook
 from ..clock import CLOCK
 from ..errors import GrpcMissingError
+from ..memory import share
 from ..net.browser_guard import BrowserGuard, HostNames
 from ..net.client_limits import FILES_WHEN_TRANSCODING, ClientLimits, connections_possible
 from ..net.file_watcher import FileWatch
@@ -90,7 +91,7 @@ class DataPort:
         covered = settings.privacy().covers_texts
         days = settings.retain_days
         max_age_s = MAX_AGE_S if days is None else min(MAX_AGE_S, days * 86_400)
-        self._wire_log = WireLog(max_age_s=max_age_s) if covered else None
+        self._wire_log = WireLog(share(32, settings.processes), max_age_s) if covered else None
         self._server: HttpServer
         self._ports: Ports
         self.grpc_address: str | None = None

@@ -16,10 +16,11 @@ import orjson
 
 from ..capture.live_turns import TurnChanges
 from ..capture.observations import turn_from_message, turn_to_message
+from ..memory import share
 
 _LENGTH = struct.Struct("!I")
 _MAX_MESSAGE_BYTES = 1 << 30
-_MAX_UNSENT_BYTES = 64 * 1024 * 1024
+_MAX_UNSENT_BYTES = share(32)
 """Of messages that the other process has not read; then turns are not sent."""
 
 _CLOSE_S = 5.0
@@ -72,7 +73,7 @@ class Link:
         if self._writer.is_closing():
             return
         message = orjson.dumps({"kind": kind, **content})
-        self._writer.write(_LENGTH.pack(len(message)) + message)
+        self._writer.writelines((_LENGTH.pack(len(message)), message))
 
     async def ask(self, subject: str, **question: Any) -> Any:
         """What the other process answers, while `messages` are taken; None where it ends before that."""

@@ -14,6 +14,7 @@ from a2a_tool_capture.recent import Recent
 
 from ..capture.observations import Observation, ObservedTurns, decoded, encoded, unread
 from ..clock import CLOCK
+from ..memory import share
 from ..store import StoreError
 from ..store.shared_tasks import LeftObservation, SharedTasks, task_key
 from ..telemetry.problem_log import ProblemLog
@@ -37,7 +38,7 @@ _RELEASE_AFTER_S = 60.0
 _PATIENCE_S = 5.0
 """Longest time that the store may take to name the owner of a task; then this proxy folds the task itself."""
 
-_MAX_UNSENT_BYTES = 64 * 1024 * 1024
+_MAX_UNSENT_BYTES = share(16)
 """Of observations that the store has not taken; further events are lost."""
 
 _OTHERS = "others"

@@ -10,6 +10,7 @@ from typing import Protocol
 from ..capture.live_turns import LiveTurns, TurnChanges
 from ..capture.lookups import TaskStore
 from ..capture.turn_book import TurnBook
+from ..memory import share
 from ..settings import Settings
 from ..telemetry.counters import Metrics
 from ..telemetry.problem_log import ProblemLog
@@ -60,6 +61,7 @@ class TurnCapture:
             on_evicted=self._evicted,
             store=store,
             turn_timeout_s=settings.turn_timeout,
+            max_open_bytes=share(8, settings.processes),
             require_artifact_uri=settings.require_artifact_uri,
             dialects=settings.dialects,
             notified=notified,

@@ -12,6 +12,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Sequence
 from datetime import datetime
 
+from ..memory import share
 from ..turn import Turn
 from .base import Score, Scored, ScoredConversation, StoreError, StoreFileError, StoreHealth, StoreUnreachableError
 from .encoding import encoded_conversation, encoded_scored, encoded_turn
@@ -22,7 +23,7 @@ logger = logging.getLogger(__name__)
 MAX_QUEUED = 20_000
 """Turns waiting to be written; more than that, and the database does not keep up."""
 
-MAX_WAITING_BYTES = 128 * 1024 * 1024
+MAX_WAITING_BYTES = share(8)
 """Of memory, for everything that waits to be written; with more, no further turns are taken."""
 
 MAX_GROUP = 100

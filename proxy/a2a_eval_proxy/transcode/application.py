@@ -19,6 +19,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from ..capture.held_bytes import HeldBytes
+from ..memory import share
 from ..net.client_watch import ClientWatch
 from ..net.file_watcher import FileWatch
 from ..net.http_client import UpstreamError, UpstreamTimeoutError, UpstreamUnreachableError
@@ -48,9 +49,6 @@ FAILURES: dict[int, type[UpstreamError]] = {
 _MAX_VALUES = 100_000
 """Of a request: converting one takes about 10 us, during which nothing else is relayed."""
 
-_MAX_HELD_BYTES = 64 * 1024 * 1024
-"""For the bodies of all requests, or two of the largest if these take more."""
-
 
 class Transcoder:
     """An ASGI application."""
@@ -58,7 +56,7 @@ class Transcoder:
     def __init__(self, settings: Settings, files: FileWatch) -> None:
         """Raises ConfigError for certificates, or a card, that cannot be used."""
         self._settings = settings
-        self._held = HeldBytes(max(_MAX_HELD_BYTES, 2 * settings.max_body_bytes))
+        self._held = HeldBytes(max(share(8, settings.processes), 2 * settings.max_body_bytes))
         self._channel = AgentChannel(settings, files)
         address = settings.grpc_upstream or ""
         self._handler = AgentOverGrpc(lambda: self._channel.to(address), settings, ConfiguredCard(settings, files))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from a2a_eval_proxy.memory import MIB
 from a2a_eval_proxy.net.http_messages import RequestHead
 from a2a_eval_proxy.protocol.sse import SseEvent
 from a2a_eval_proxy.relay.wire_json import exchange_json
@@ -58,7 +59,7 @@ def test_the_oldest_exchanges_are_given_up_first() -> None:
 
 
 def test_exchanges_are_forgotten_after_a_day() -> None:
-    log = WireLog()
+    log = WireLog(16 * MIB)
     exchange(log, "a", at=0.0)
     exchange(log, "b", at=3600.0)
     log.expire(MAX_AGE_S + 1.0)
@@ -68,7 +69,7 @@ def test_exchanges_are_forgotten_after_a_day() -> None:
 
 
 def test_of_a_large_body_the_beginning_is_kept_and_the_rest_is_counted() -> None:
-    log = WireLog()
+    log = WireLog(16 * MIB)
     one = exchange(log, "a", bytes(3 * MAX_EXCHANGE_BYTES))
     assert (len(one.body), one.body_is_cut) == (MAX_EXCHANGE_BYTES // 2, True)
     chunk = bytes(1_000_000)
@@ -81,7 +82,7 @@ def test_of_a_large_body_the_beginning_is_kept_and_the_rest_is_counted() -> None
 
 
 def test_events_after_the_limit_are_counted() -> None:
-    one = exchange(WireLog(), "a")
+    one = exchange(WireLog(16 * MIB), "a")
     one.is_stream = True
     for _ in range(5):
         one.part(bytes(MAX_EXCHANGE_BYTES // 3), 1.0)
@@ -89,7 +90,7 @@ def test_events_after_the_limit_are_counted() -> None:
 
 
 def test_a_turn_has_the_exchanges_about_its_tasks_while_it_was_open() -> None:
-    log = WireLog()
+    log = WireLog(16 * MIB)
     opener = exchange(log, "a", at=10.0, tasks="T")
     opener.end(11.0, "", b"")
     for at, tasks in ((5.0, "T"), (12.0, "T"), (13.0, "U"), (20.0, "T")):
@@ -101,7 +102,7 @@ def test_a_turn_has_the_exchanges_about_its_tasks_while_it_was_open() -> None:
 
 
 def test_json_has_no_credentials() -> None:
-    one = exchange(WireLog(), "a", b"{}")
+    one = exchange(WireLog(16 * MIB), "a", b"{}")
     one.status, one.headers = 200, [(b"Set-Cookie", b"id=s3cret"), (b"content-type", b"text/plain"), (b"X-Key", b"s3c")]
     one.part(b"\xff\x00", 1.0)
     content = exchange_json(one)
@@ -114,7 +115,7 @@ def test_json_has_no_credentials() -> None:
 
 @given(st.lists(st.floats(0.0, 1.0), min_size=1, max_size=300))
 def test_of_many_exchanges_some_are_kept(gaps: list[float]) -> None:
-    log, now, kept = WireLog(), 1_000_000.0, []
+    log, now, kept = WireLog(16 * MIB), 1_000_000.0, []
     for gap in gaps:
         now += gap
         if log.admits(now):

@@ -9,7 +9,7 @@ from typing import Any
 import httpx
 import pytest
 import pytest_asyncio
-from a2a_eval_proxy.transcode import application
+from a2a_eval_proxy import memory
 from agents.plain_grpc_agent import FLOOD, FORGED, plain_grpc_agent
 from support.grpc_proxy import running_proxy
 
@@ -217,7 +217,7 @@ async def test_headers_over_the_limit_of_the_agent(http):
 
 
 async def test_bodies_of_all_requests_share_a_limit(tmp_path, monkeypatch):
-    monkeypatch.setattr(application, "_MAX_HELD_BYTES", 0)  # then there is room for two of the largest
+    monkeypatch.setattr(memory, "_BOUND", 0)  # then there is room for two of the largest
     large = {**message("wait"), "metadata": {"text": "x" * 40_000}}
     async with (
         plain_grpc_agent() as agent,
