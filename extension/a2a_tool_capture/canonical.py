@@ -90,7 +90,7 @@ def with_whole_numbers(value: Any) -> Any:
     if isinstance(value, float):
         return int(value) if value.is_integer() and abs(value) <= LARGEST_EXACT else value
     if isinstance(value, dict) and not EXACT.issuperset(map(type, value.values())):
-        return {key: with_whole_numbers(item) for key, item in value.items()}
+        return {key: item if type(item) in EXACT else with_whole_numbers(item) for key, item in value.items()}
     if isinstance(value, list) and not EXACT.issuperset(map(type, value)):
         return [with_whole_numbers(item) for item in value]
     return value

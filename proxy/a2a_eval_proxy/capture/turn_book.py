@@ -418,9 +418,10 @@ class TurnBook:
             own.captured.append(open_turn.turn.turn_id)
             open_turn.step(TurnEvent.TASK_STARTED, now)
         open_turn.turn.task_id = task_id
-        self._release(task_id)  # other exchanges knew the task before; a message of them may have ended this turn
-        if watcher.record is None:
-            watcher.record = self._tasks.named.get(task_id)
+        if task_id in self.lookups.pending:  # other exchanges knew the task before
+            self._release(task_id)
+            if watcher.record is None:  # a message of them has ended this turn
+                watcher.record = self._tasks.named.get(task_id)
         return watcher.record
 
     def _resume(self, task_id: str, watcher: TaskWatcher, open_turn: OpenTurn, now: float) -> TaskRecord | None:

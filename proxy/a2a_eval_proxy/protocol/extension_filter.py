@@ -104,7 +104,7 @@ def strip(body: bytes, keep_task: KeepTask, payload: Any = None) -> bytes:
     body that is not JSON, or too dense to be parsed, is returned as it is. Raises UnreadableError where such a body
     names the extension, unless it consists of several JSON objects.
     """
-    if not may_hold_extension(body):
+    if payload is None and not may_hold_extension(body):
         return body
     try:
         stripped = _stripped(body, keep_task, None, payload)

@@ -44,18 +44,20 @@ class BodyMemory(HeldBytes):
         super().put(holder, size)
         if holder is self._first and size <= SMALL_BYTES:
             self._first = None
-        self._wake()
+        if self._waiting:
+            self._wake()
 
     def drop(self, holder: Hashable) -> None:
         """See `HeldBytes.drop`."""
         super().drop(holder)
         if holder is self._first:
             self._first = None
-        self._wake()
+        if self._waiting:
+            self._wake()
 
     def _wake(self) -> None:
         """Those who wait look again."""
-        if not self._waiting or (self._first is not None and self.total > self.limit * 3 // 4):
+        if self._first is not None and self.total > self.limit * 3 // 4:
             return
         waiting, self._waiting = self._waiting, []
         for room in waiting:

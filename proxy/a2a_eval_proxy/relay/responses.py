@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Awaitable, Callable
+from functools import cached_property
 from typing import Any
 
 from a2a_tool_capture.spec import strip_headers
@@ -93,19 +94,28 @@ class ResponseRelay:
         self._strips = not tap.requested
         """Whether the client may not see the extension."""
         self._asked = asked and self._strips
-        self._check = extension_filter.UnreadBodyFilter()
         self._withheld: set[str] = set()
         """See `extension_filter.strip_event`."""
-        self._parts = _JsonParts()
+        self._is_stream = False
+        """Whether the body is a stream of events."""
         self._held_rest = 0
         """Bytes of the unfinished part that are counted."""
+
+    @cached_property
+    def _check(self) -> extension_filter.UnreadBodyFilter:
+        """Of what passes unread."""
+        return extension_filter.UnreadBodyFilter()
+
+    @cached_property
+    def _parts(self) -> _JsonParts:
+        return _JsonParts()
 
     async def relay(self) -> None:
         """Raises UpstreamError, before or after the header is sent."""
         tap, response = self._tap, self._response
         request = tap.request
         media_type = response.fields.get(b"content-type", b"").lower()
-        is_stream = media_type.startswith(b"text/event-stream")
+        self._is_stream = is_stream = media_type.startswith(b"text/event-stream")
         tap.answered(response.status, response.headers, is_stream=is_stream)
         if request is not None and request.operation is Operation.EXTENDED_CARD:
             await self._relay_extended_card(request)
@@ -119,10 +129,10 @@ class ResponseRelay:
                 raise UnreadableResponseError("its content coding cannot be decoded")
             await self._relay_body()
         elif not self._strips and self._context.push is None:
-            await self._relay_body(observe=self._observe_events if is_stream else self._copy_for_capture())
+            await self._relay_body(observed=True)
         elif is_stream:
             await self._filter_stream(self._send_events_of)
-        elif response.complete or self._is_framed_as_whole(media_type):
+        elif self._is_framed_as_whole(media_type) or response.complete:
             await self._filter_whole()
         else:
             await self._filter_stream(self._send_json_of)
@@ -145,27 +155,20 @@ class ResponseRelay:
 
     # ── pass and observe ────────────────────────────────────────────────────────────────────────────────
 
-    async def _relay_body(
-        self,
-        beginning: bytes = b"",
-        *,
-        observe: Callable[[bytes], None] | None = None,
-    ) -> None:
-        """Send the body as it arrives; `beginning` has arrived already.
+    async def _relay_body(self, beginning: bytes = b"", *, observed: bool = False) -> None:
+        """Send the body as it arrives; `beginning` has arrived already. `observed`: report what was sent to capture.
 
-        `observe` gets each chunk that was sent, then b"". Raises UnreadableResponseError where a body that the proxy
-        asked for names the extension.
+        Raises UnreadableResponseError where a body that the proxy asked for names the extension.
         """
         client, read = self._client, self._response.read
         if not (beginning or self._asked) and (body := self._small_whole()) is not None:
             self._tap.arrived(body)
             await client.send_complete(self._response.status, self._headers(), body)
-            if observe is not None:
-                if body:
-                    observe(body)
-                observe(b"")
+            if observed:
+                self._observe_whole(body)
                 self._tap.end()
             return
+        observe = None if not observed else self._observe_events if self._is_stream else self._copy_for_capture()
         beginning = self._checked(beginning)
         await self._send_head()
         if beginning:
@@ -186,6 +189,14 @@ class ResponseRelay:
         """The body, if it has arrived completely, is small, and has its length in the header."""
         length = self._response.fields.get(b"content-length", b"")
         return self._response.whole() if length.isdigit() and int(length) <= SMALL_BYTES else None
+
+    def _observe_whole(self, body: bytes) -> None:
+        if self._is_stream:
+            self._observe_events(body)
+        elif len(body) > self._context.settings.max_body_bytes:
+            self._tap.stop_reading("body_too_large", _TOO_LARGE)
+        else:
+            self._report(self._tap.decoded(body))
 
     def _observe_events(self, chunk: bytes) -> None:
         if chunk and self._tap.unreadable is None:
