@@ -58,7 +58,7 @@ def write_ahead_log(path: str) -> str:
 
 
 @contextmanager
-def _name_locked(path: str) -> Iterator[None]:
+def name_locked(path: str) -> Iterator[None]:
     """Hold the lock under which stores get their name and lose it. Raises OSError where it stays taken.
 
     It is a lock of the directory, and leaves no file. Where directories cannot be locked (Windows), it locks nothing.
@@ -99,7 +99,7 @@ def open_file(path: str) -> tuple[sqlite3.Connection, Identity | None]:
         raise StoreError(f"store {path}: there is no directory {str(parent)!r}; {_GIVE}")
     version = file = None
     try:
-        with _name_locked(path):
+        with name_locked(path):
             os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))  # readable by its owner only
             file = identity(path)
             connection = sqlite3.connect(path, check_same_thread=False, isolation_level=None, timeout=BUSY_TIMEOUT_S)
@@ -243,7 +243,7 @@ def moved_aside(path: str, damaged: Identity | None, why: str) -> str:
     OSError.
     """
     target = f"{path}.damaged-{datetime.now(UTC):%Y%m%dT%H%M%S%f}Z"
-    with _name_locked(path):
+    with name_locked(path):
         if identity(path) != damaged:
             return f"{why}; another process moved it, and the file now there is used"
         Path(path).rename(target)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 import sqlite3
+import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, nullcontext
 from typing import Any, Literal, TypeVar
 from urllib.parse import quote
 
@@ -14,7 +15,7 @@ from ...bounded_threads import MOST_WAITING, Begin, BoundedThreads
 from ..annotations import of_turn
 from ..base import StoreFileError, TurnJson
 from ..reads import Order, Rows, StoreReads, TurnPage, turn_json
-from .file import Identity, identity
+from .file import Identity, identity, name_locked
 from .sql import found_by
 
 T = TypeVar("T")
@@ -45,6 +46,8 @@ class SqliteReads(StoreReads):
         self._path = path
         self._reads = BoundedThreads("store reads", 4, self._too_many)
         self._searches = BoundedThreads("store searches", 2, self._too_many)  # thousands of turns: others do not wait
+        self._changing = threading.Lock()
+        """Held by a change while it has the file open, and while another file gets its name."""
         self._changes = BoundedThreads("store changes", 1, self._too_many)  # SQLite makes one at a time
 
     def _end_threads(self) -> None:
@@ -62,16 +65,29 @@ class SqliteReads(StoreReads):
         """A connection that does not create a missing file. Raises StoreFileError."""
         file = identity(self._path)
         try:
-            with closing(
-                sqlite3.connect(f"file:{quote(self._path)}?mode={mode}", uri=True, timeout=_BUSY_S)
-            ) as connection:
+            with self._changing if mode == "rw" else nullcontext(), closing(self._connected(mode)) as connection:
                 yield connection
+        except OSError as error:
+            raise StoreFileError(f"store {self._path}: it cannot be written: {error.strerror}") from error
         except sqlite3.Error as error:
             self._met(error, file)
             done = "read" if mode == "ro" else "written"
             raise StoreFileError(f"store {self._path}: it cannot be {done}: {error}") from error
         except json.JSONDecodeError as error:
             raise StoreFileError(f"store {self._path}: a turn in it is damaged: {error}") from error
+
+    def _connected(self, mode: Literal["ro", "rw"]) -> sqlite3.Connection:
+        """One that writes has found the log, which has its name from the file's, before another file gets that name:
+        it would write the log of the new file into the old one."""
+        with name_locked(self._path) if mode == "rw" else nullcontext():
+            connection = sqlite3.connect(f"file:{quote(self._path)}?mode={mode}", uri=True, timeout=_BUSY_S)
+            try:
+                if mode == "rw":
+                    connection.execute("PRAGMA schema_version")
+            except sqlite3.Error:
+                connection.close()
+                raise
+            return connection
 
     async def _read(
         self, statement: str, values: dict[str, Any], decode: Callable[[Rows], T], threads: BoundedThreads | None = None

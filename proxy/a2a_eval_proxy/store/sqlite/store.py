@@ -74,7 +74,8 @@ class SqliteStore(SqliteReads, Store):
             if not (self._patient and (error.ours or self._identity)):
                 raise
             try:
-                logger.error("store %s: %s", self._path, moved_aside(self._path, error.file, str(error)))
+                with self._changing:
+                    logger.error("store %s: %s", self._path, moved_aside(self._path, error.file, str(error)))
             except OSError as refused:
                 raise StoreFileError(f"{error}; it cannot be moved aside: {refused.strerror}") from refused
             self.health.replaced += 1
@@ -98,7 +99,8 @@ class SqliteStore(SqliteReads, Store):
             self._let_go()
             if not self._patient:
                 raise StoreFileError(f"store {self._path}: {why}; 'sqlite3 FILE .recover' may get turns from it")
-            why = moved_aside(self._path, file, why)
+            with self._changing:
+                why = moved_aside(self._path, file, why)
             self._damage = None
             raise StoreLostError(why)
         self._damage = None  # it was a read of an earlier file
