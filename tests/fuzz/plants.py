@@ -211,7 +211,7 @@ PLANTS = {
         (
             Edit(
                 "grpc_relay.relayed_call",
-                "cleaner = None if tap.requested else MessageFilter(tap.keeps)",
+                "cleaner = None if tap.requested else MessageFilter(method.response_type, tap.keeps)",
                 "cleaner = None",
             ),
         ),
