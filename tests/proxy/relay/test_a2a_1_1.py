@@ -197,8 +197,11 @@ async def test_a_refused_message_does_not_end_the_turn_that_is_open(tmp_path: Pa
         stream = sse([SUBMITTED, status("WORKING", 2)], rest)  # which breaks off
         await exchanged(it, rest, "stream", http(stream, b"text/event-stream"))
         await exchanged(it, rest, "send", refusals(rest)[0], "1")
-        await it.proxy.flush(PATIENCE_S)
-        (turn,) = await it.turns()
+        assert it.proxy.open_turns == 1
+        async with asyncio.timeout(PATIENCE_S):
+            while not (turns := await it.turns()):  # open turns are written a moment later
+                await asyncio.sleep(0.01)
+        (turn,) = turns
         assert (turn["status"], turn["state"], turn["findings"]) == ("open", "TASK_STATE_WORKING", [])
 
 
