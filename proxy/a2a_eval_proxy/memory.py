@@ -7,6 +7,7 @@ bytes whose number others decide has a share, and counts what it drops. What the
 from __future__ import annotations
 
 import ctypes
+import os
 from pathlib import Path
 
 MIB = 1024 * 1024
@@ -50,6 +51,8 @@ def return_large_blocks() -> None:
     By default glibc keeps blocks up to 32 MiB for reuse once one of that size was freed, and keeps free memory for each
     thread.
     """
+    if os.name != "posix":  # Windows has no library without a name
+        return
     mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
     if mallopt is not None:
         mallopt(_M_MMAP_THRESHOLD, _LARGE_BYTES)
