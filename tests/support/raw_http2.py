@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import socket
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from typing import Any
 
 from h2.config import H2Configuration
@@ -23,6 +23,22 @@ from h2.settings import SettingCodes, Settings
 from support.patience import PATIENCE_S
 
 Fields = list[tuple[bytes, bytes]]
+
+PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + b"\x00\x00\x00\x04\x00\x00\x00\x00\x00"
+"""What begins a connection of HTTP/2, with empty settings."""
+
+
+def deliver(address: str, data: bytes, until: bytes = b"") -> bytes:
+    """Send the bytes to HOST:PORT, and return the answer up to where `until` has arrived, or its end."""
+    host, _, port = address.rpartition(":")
+    answer = b""
+    with socket.create_connection((host, int(port)), timeout=PATIENCE_S) as connection, suppress(ConnectionError):
+        connection.sendall(data)
+        while part := connection.recv(65536):
+            answer += part
+            if until in answer:
+                break
+    return answer
 
 
 def _connection(*, client_side: bool, settings: dict[int, int] | None = None) -> H2Connection:

@@ -8,7 +8,7 @@ from ..net.client_limits import ClientLimits
 from ..net.file_watcher import FileWatch
 from ..net.grpc_wire import GrpcStatus, ending, only_trailers
 from ..net.http2_connection import AsyncStream
-from ..net.http2_server import Http2Connection, StreamHandler
+from ..net.http2_server import StreamHandler
 from ..net.http2_streams import Fields, Headers, regular
 from ..relay.client_request import RelayContext
 from ..settings import Settings
@@ -21,8 +21,6 @@ from .relayed_call import RelayedCall
 
 class GrpcPort(StreamHandler):
     """What answers the calls of clients."""
-
-    speaks = Http2Connection
 
     def __init__(self, settings: Settings, files: FileWatch) -> None:
         """Reads the files of TLS. Raises ConfigError."""

@@ -115,13 +115,22 @@ class GrpcMessage:
         """One that is not compressed."""
         return cls(b"\0%b%b" % (len(payload).to_bytes(4, "big"), payload))
 
+    @property
+    def payload(self) -> bytes:
+        """What the frame holds, which may be compressed."""
+        return self.frame[_PREFIX:]
+
+    @property
+    def is_compressed(self) -> bool:
+        return bool(self.frame[0] & _COMPRESSED)
+
     def content(self, coding: bytes, limit: int) -> bytes:
         """What it holds. `coding`: the `grpc-encoding` of its call.
 
         Raises ValueError where it cannot be decompressed, MessageTooLargeError where that takes over `limit` bytes.
         """
-        payload = self.frame[_PREFIX:]
-        if not self.frame[0] & _COMPRESSED:
+        payload = self.payload
+        if not self.is_compressed:
             return payload
         if coding not in _WINDOWS:
             raise ValueError(f"compressed as {coding.decode('latin-1')!r}, which the proxy cannot read")

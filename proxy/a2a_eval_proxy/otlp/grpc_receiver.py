@@ -1,64 +1,98 @@
-"""OTLP/gRPC: the same intake behind a gRPC server. Requires grpcio, an optional dependency."""
+"""OTLP/gRPC: the same intake behind calls over HTTP/2."""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING, Any
+import asyncio
+from collections.abc import Callable
+from typing import Any
 
-from ..errors import GrpcMissingError
+from ..net.grpc_wire import (
+    GrpcMessage,
+    GrpcStatus,
+    MessageReader,
+    MessageTooLargeError,
+    ending,
+    only_trailers,
+)
+from ..net.http2_connection import AsyncStream
+from ..net.http2_server import StreamHandler
+from ..net.http2_streams import Data, Fields, Headers
 from .decoding import PROTOBUF
-from .errors import BodyError, BusyError
-from .intake import SIGNALS, Intake, Signal, SinkError
+from .errors import BodyError, BusyError, MalformedError, PayloadTooLargeError, UnsupportedError
+from .intake import SIGNALS, Intake, SinkError
 
-if TYPE_CHECKING:
-    from ..net.grpc_server import GrpcServer
+_SIGNALS_BY_PATH = {f"/{signal.service}/Export".encode(): signal for signal in SIGNALS}
 
-_CONCURRENT_EXPORTS = 16
-"""Maximum number of messages of the largest size in memory; further requests get RESOURCE_EXHAUSTED."""
+_STATUSES: dict[type[Exception], GrpcStatus] = {
+    BusyError: GrpcStatus.UNAVAILABLE,  # which exporters retry
+    MalformedError: GrpcStatus.INVALID_ARGUMENT,
+    PayloadTooLargeError: GrpcStatus.RESOURCE_EXHAUSTED,
+    SinkError: GrpcStatus.INTERNAL,
+    TimeoutError: GrpcStatus.DEADLINE_EXCEEDED,
+    UnsupportedError: GrpcStatus.UNIMPLEMENTED,
+}
 
-_STOP_GRACE_S = 1.0
 
+class GrpcReceiver(StreamHandler):
+    """The Export methods of the trace, logs and metrics services.
 
-def grpc_receiver(intake: Intake, address: str) -> GrpcServer:
-    """The Export methods of the trace, logs and metrics services on one port, without TLS.
-
-    `address` is HOST:PORT (port 0: any free one). Requests that grpcio refuses are not counted.
-
-    Raises GrpcMissingError.
+    `body_timeout_s` limits the time to receive a message.
     """
-    try:
-        import grpc
 
-        from ..net.grpc_server import GrpcServer
-    except ImportError as error:
-        raise GrpcMissingError(
-            "OTLP over gRPC needs grpcio: pip install 'a2a-eval-proxy[grpc]', or let the agent export over HTTP"
-        ) from error
-    handlers = []
-    for signal in SIGNALS:
-        export = grpc.unary_unary_rpc_method_handler(
-            _export(grpc.StatusCode, intake, signal), response_serializer=signal.response.SerializeToString
-        )
-        handlers.append(grpc.method_handlers_generic_handler(signal.service, {"Export": export}))
-    return GrpcServer(
-        address,
-        handlers,
-        grace_s=_STOP_GRACE_S,
-        max_calls=_CONCURRENT_EXPORTS,
-        options=[("grpc.max_receive_message_length", intake.max_bytes)],
-    )
+    def __init__(self, intake: Intake, *, body_timeout_s: float = 30.0) -> None:
+        self._intake = intake
+        self._body_timeout_s = body_timeout_s
 
-
-def _export(code: Any, intake: Intake, signal: Signal) -> Callable[[bytes, Any], Awaitable[Any]]:
-    statuses = {SinkError: code.INTERNAL, BusyError: code.UNAVAILABLE}  # which exporters retry
-
-    async def export(body: bytes, context: Any) -> Any:
+    async def answer(self, stream: AsyncStream, head: Headers, client: tuple[str, int]) -> None:
+        fields = dict(head.fields)
+        if not fields.get(b"content-type", b"").startswith(b"application/grpc"):
+            stream.send_headers([(b":status", b"415")], end=True)
+            return
         try:
-            response = await intake.take(signal, body, PROTOBUF, "")
-        except (BodyError, SinkError) as error:
-            intake.counts["grpc", "rejected"] += 1
-            await context.abort(statuses.get(type(error), code.INVALID_ARGUMENT), str(error))
-        intake.counts["grpc", "accepted"] += 1
-        return response
+            response = await self._export(stream, head, fields)
+        except (BodyError, SinkError, TimeoutError) as error:
+            self._intake.counts["grpc", "rejected"] += 1
+            stream.send_headers(only_trailers(ending(_STATUSES[type(error)], str(error))), end=True)
+            return
+        self._intake.counts["grpc", "accepted"] += 1
+        stream.send_headers([(b":status", b"200"), (b"content-type", b"application/grpc")], end=False)
+        stream.send_data(GrpcMessage.of(response.SerializeToString()).frame)
+        stream.send_headers(ending(GrpcStatus.OK, ""), end=True)
 
-    return export
+    def refusal(self, message: str) -> Fields:
+        return only_trailers(ending(GrpcStatus.RESOURCE_EXHAUSTED, message))
+
+    async def _export(self, stream: AsyncStream, head: Headers, fields: dict[bytes, bytes]) -> Any:
+        """The response. Raises BodyError, SinkError, or TimeoutError."""
+        path = fields.get(b":path", b"")
+        signal = _SIGNALS_BY_PATH.get(path)
+        if signal is None:
+            accepted = ", ".join(known.decode() for known in _SIGNALS_BY_PATH)
+            raise UnsupportedError(f"no {path.decode(errors='replace')} here; OTLP goes to {accepted}")
+        with self._intake.arriving() as hold:
+            messages = [] if head.ended else await self._read(stream, hold)
+            if len(messages) != 1:
+                raise MalformedError(f"{len(messages)} whole messages in a call; Export takes one")
+            coding = fields.get(b"grpc-encoding", b"").decode("latin-1") if messages[0].is_compressed else ""
+            return await self._intake.take(signal, messages[0].payload, PROTOBUF, coding)
+
+    async def _read(self, stream: AsyncStream, hold: Callable[[int], None]) -> list[GrpcMessage]:
+        """The messages of a call; nothing is read after a second one. Raises BodyError, or TimeoutError."""
+        reader = MessageReader(self._intake.max_bytes)
+        messages: list[GrpcMessage] = []
+        try:
+            async with asyncio.timeout(self._body_timeout_s):
+                while len(messages) < 2:
+                    event = await stream.next()
+                    if not isinstance(event, Data):
+                        break
+                    hold(event.size)
+                    messages += reader.feed(event.content)
+                    stream.taken(event.size)
+                    if event.ended:
+                        break
+        except MessageTooLargeError:
+            raise self._intake.too_large() from None
+        except TimeoutError:
+            raise TimeoutError(f"the message did not arrive within {self._body_timeout_s:g} s") from None
+        return messages

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from http import HTTPStatus
 from typing import Any
 
@@ -21,13 +22,10 @@ from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from .decoding import ACCEPTED_CODINGS, JSON, PROTOBUF, media_type
-from .errors import BodyError, BusyError
+from .errors import BodyError
 from .intake import SIGNALS, Intake, SinkError
 
 _SIGNALS_BY_PATH = {signal.path: signal for signal in SIGNALS}
-_UNDECODED_BODIES = 4
-"""Maximum number of bodies of the largest size in memory; further requests get status 503."""
-
 _ADVICE = {415: {"Accept-Encoding": ACCEPTED_CODINGS}, 503: {"Retry-After": "1"}}
 """Headers for the sender by status."""
 
@@ -49,9 +47,7 @@ class HttpReceiver:
 
     def __init__(self, intake: Intake, *, body_timeout_s: float = 30.0) -> None:
         self._intake = intake
-        self._max_bytes = intake.max_bytes
         self._body_timeout_s = body_timeout_s
-        self._held_bytes = 0
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         request = Request(scope, receive)
@@ -73,43 +69,37 @@ class HttpReceiver:
             raise HTTPException(404, f"no {path} here; OTLP goes to {', '.join(_SIGNALS_BY_PATH)}")
         if request.method != "POST":
             raise HTTPException(405, f"{request.method} is not for {signal.path}; use POST", {"Allow": "POST"})
-        body = bytearray()
         try:
-            await self._read(request, body)
-            accepted = await self._intake.take(
-                signal,
-                bytes(body),
-                request.headers.get("content-type", ""),
-                request.headers.get("content-encoding", ""),
-            )
+            with self._intake.arriving() as hold:
+                accepted = await self._intake.take(
+                    signal,
+                    await self._body(request, hold),
+                    request.headers.get("content-type", ""),
+                    request.headers.get("content-encoding", ""),
+                )
         except BodyError as error:
             raise HTTPException(error.status, str(error), _ADVICE.get(error.status)) from error
         except SinkError as error:
             raise HTTPException(500, str(error)) from error
-        finally:
-            self._held_bytes -= len(body)
         return _response(request, accepted, 200)
 
-    async def _read(self, request: Request, body: bytearray) -> None:
-        """Append the request's body, counting its bytes as in memory."""
+    async def _body(self, request: Request, hold: Callable[[int], None]) -> bytes:
+        """Raises BodyError, or HTTPException."""
+        body, limit = bytearray(), self._intake.max_bytes
         declared = request.headers.get("content-length", "")
-        if declared.isdigit() and int(declared) > self._max_bytes:
-            raise self._too_large()
+        if declared.isdigit() and int(declared) > limit:
+            raise self._intake.too_large()
         try:
             async with asyncio.timeout(self._body_timeout_s):
                 async for chunk in request.stream():
                     body += chunk
-                    self._held_bytes += len(chunk)
-                    if len(body) > self._max_bytes:
-                        raise self._too_large()
-                    if self._held_bytes > _UNDECODED_BODIES * self._max_bytes:
-                        raise BusyError("too much telemetry arrives at once")
+                    hold(len(chunk))
+                    if len(body) > limit:
+                        raise self._intake.too_large()
         except TimeoutError:
             message = f"the body did not arrive within {self._body_timeout_s:g} s"
             raise HTTPException(408, message, {"Connection": "close"}) from None
-
-    def _too_large(self) -> HTTPException:
-        return HTTPException(413, f"the body exceeds {self._max_bytes} bytes; export smaller batches")
+        return bytes(body)
 
 
 def _response(request: Request, message: Any, status: int, headers: Any = None) -> Response:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -13,13 +15,16 @@ from opentelemetry.proto.collector.metrics.v1 import metrics_service_pb2
 from opentelemetry.proto.collector.trace.v1 import trace_service_pb2
 
 from .decoding import decode_request
-from .errors import BusyError
+from .errors import BusyError, PayloadTooLargeError
 from .forwarding import OtlpForwarder
 
 logger = logging.getLogger(__name__)
 
 _INLINE_BYTES = 64 * 1024
 """Bodies up to this size are decoded on the event loop, which costs less than using a thread."""
+
+_UNDECODED_BODIES = 4
+"""Maximum number of bodies of the largest size in memory; further requests are refused for the time being."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,8 +107,33 @@ class Intake:
         self.max_bytes = max_bytes
         self._forward = forward
         self.counts = Counter() if counts is None else counts
+        self._arriving_bytes = 0
         self._decoding = asyncio.Semaphore(1)
         self._reported: set[str] = set()
+
+    @contextmanager
+    def arriving(self) -> Iterator[Callable[[int], None]]:
+        """The memory of a body until the end of the block; the function in it takes the size of each part that arrives.
+
+        That function raises BusyError where the bodies of all requests take too much.
+        """
+        held = 0
+
+        def hold(size: int) -> None:
+            nonlocal held
+            held += size
+            self._arriving_bytes += size
+            if self._arriving_bytes > _UNDECODED_BODIES * self.max_bytes:
+                raise BusyError("too much telemetry arrives at once")
+
+        try:
+            yield hold
+        finally:
+            self._arriving_bytes -= held
+
+    def too_large(self) -> PayloadTooLargeError:
+        """For a body whose sender exceeds `max_bytes`."""
+        return PayloadTooLargeError(f"the body exceeds {self.max_bytes} bytes; export smaller batches")
 
     async def take(self, signal: Signal, body: bytes, content_type: str, content_encoding: str) -> Any:
         """Returns the response: empty, or a partial success if the sink rejected some records.

@@ -7,6 +7,7 @@ import logging
 from a2a_tool_capture.secret_references import resolve_header
 
 from ..errors import ListenError
+from ..net.http2_server import Http2Connection
 from ..net.http_server import HttpServer
 from ..net.ports import Ports
 from ..settings import Settings
@@ -30,6 +31,7 @@ async def receive_traces(
     if tracing is None:
         return None
     from .forwarding import OtlpForwarder
+    from .grpc_receiver import GrpcReceiver
     from .http_receiver import HttpReceiver
     from .intake import Intake
 
@@ -42,9 +44,10 @@ async def receive_traces(
         ports.stack.push_async_callback(forward.close, _FORWARD_CLOSE_S)
     intake = Intake(tracing, max_bytes=_MAX_OTLP_BYTES, forward=forward, counts=metrics.otlp_requests)
     if otlp_grpc := settings.otlp_grpc:
-        from .grpc_receiver import grpc_receiver
-
-        await ports.open(lambda: grpc_receiver(intake, otlp_grpc), "--otlp-grpc")
+        await ports.open(
+            lambda: HttpServer(GrpcReceiver(intake), otlp_grpc, shutdown_timeout_s=1.0, speaks=Http2Connection),
+            "--otlp-grpc",
+        )
     if not (otlp := settings.otlp):
         return None
     try:

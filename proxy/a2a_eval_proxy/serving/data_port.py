@@ -14,10 +14,12 @@ from ..capture.forwarding import ForwardingBook
 from ..capture.turn_book import TurnBook
 from ..clock import CLOCK
 from ..errors import GrpcMissingError
+from ..grpc_relay.server import GrpcPort
 from ..memory import share
 from ..net.browser_guard import BrowserGuard, HostNames
 from ..net.client_limits import FILES_WHEN_TRANSCODING, ClientLimits, connections_possible
 from ..net.file_watcher import FileWatch
+from ..net.http2_server import Http2Connection
 from ..net.http_client import RequestHead
 from ..net.http_server import Address, HttpServer, reachable
 from ..net.ports import Ports
@@ -40,7 +42,6 @@ from ..transcode import card_of
 from .no_http import NoHttp
 
 if TYPE_CHECKING:
-    from ..grpc_relay.server import GrpcPort
     from ..telemetry.requests import RequestTelemetry
     from ..transcode.connection import TranscodingClient
 
@@ -120,7 +121,7 @@ class DataPort:
         self._push_tls = self._server_tls("push_tls", "", "TLS for notifications")
         self._grpc = None
         if self._settings.grpc is not None:
-            self._grpc = _grpc_port()(self._settings, self._files)
+            self._grpc = GrpcPort(self._settings, self._files)
             self._grpc_tls = self._server_tls("tls", "tls_client_ca", "TLS for clients over gRPC", HTTP_2)
         if self._settings.transcode:
             client = self._upstream.http = _transcoding_client()(self._settings, self._files)
@@ -181,7 +182,7 @@ class DataPort:
                 limits=limits,
                 tls=self._grpc_tls,
                 shared=self._shared,
-                speaks=port.speaks,
+                speaks=Http2Connection,
             ),
             "--grpc",
         )
@@ -261,17 +262,8 @@ class DataPort:
                 self._wire_log.expire(CLOCK.now())
 
 
-def _grpc_port() -> type[GrpcPort]:
-    """Imports h2, an optional dependency. Raises GrpcMissingError."""
-    try:
-        from ..grpc_relay.server import GrpcPort
-    except ImportError as error:
-        raise GrpcMissingError("grpc: --grpc needs h2: pip install 'a2a-eval-proxy[grpc]'") from error
-    return GrpcPort
-
-
 def _transcoding_client() -> type[TranscodingClient]:
-    """Imports grpcio, as `_grpc_port`."""
+    """Imports grpcio, an optional dependency. Raises GrpcMissingError."""
     try:
         from ..transcode.connection import TranscodingClient
     except ImportError as error:

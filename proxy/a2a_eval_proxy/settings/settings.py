@@ -112,9 +112,7 @@ class Settings(TraceUrlOption, PluginOption, StoreOption, PrivacyOptions, Retent
         required=True,
     )
     listen: str = _agent(types.ADDRESS, "Address to listen on for clients.", "127.0.0.1:8080")
-    grpc: str | None = _agent(
-        types.ADDRESS, "Address to listen on for clients that speak gRPC (requires the extra [grpc])."
-    )
+    grpc: str | None = _agent(types.ADDRESS, "Address to listen on for clients that speak gRPC.")
     transcode: bool = _agent(
         types.FLAG,
         "Offer an agent that has only gRPC over JSON-RPC and HTTP+JSON, on --listen (requires the extra [grpc]).",
@@ -165,9 +163,7 @@ class Settings(TraceUrlOption, PluginOption, StoreOption, PrivacyOptions, Retent
         DEFAULT_OTLP,
         no_flag="Do not receive OpenTelemetry traces over HTTP.",
     )
-    otlp_grpc: str | None = _traces(
-        types.ADDRESS, "Address to receive OpenTelemetry traces on over gRPC (requires the extra [grpc])."
-    )
+    otlp_grpc: str | None = _traces(types.ADDRESS, "Address to receive OpenTelemetry traces on over gRPC.")
     otlp_forward: str | None = _traces(types.URL, "URL of a collector to forward all received telemetry to.")
     otlp_forward_headers: tuple[tuple[str, str], ...] = _traces(
         types.HEADER_PAIRS, "Headers for that collector. ${VARIABLE} is expanded.", secret=True, references=True

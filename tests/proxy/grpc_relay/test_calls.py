@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import sys
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -12,7 +11,7 @@ import grpc
 import grpc.aio
 import pytest
 import pytest_asyncio
-from a2a_eval_proxy.errors import GrpcMissingError, ListenError
+from a2a_eval_proxy.errors import ListenError
 from agents.grpc_agent import UNLIMITED, grpc_agent
 from support.grpc_proxy import running_proxy
 from support.patience import PATIENCE_S
@@ -244,12 +243,3 @@ async def test_a_port_in_use_is_said(proxy, tmp_path, capfd):
         async with running_proxy("http://127.0.0.1:9", tmp_path, grpc=proxy.grpc_address):
             pass
     assert proxy.grpc_address not in capfd.readouterr().err
-
-
-async def test_without_h2_the_error_says_what_to_install(tmp_path, monkeypatch):
-    monkeypatch.delitem(sys.modules, "a2a_eval_proxy.grpc_relay.server")
-    monkeypatch.delitem(sys.modules, "a2a_eval_proxy.net.http2_server", raising=False)
-    monkeypatch.setitem(sys.modules, "h2.errors", None)
-    with pytest.raises(GrpcMissingError, match=r"a2a-eval-proxy\[grpc\]"):
-        async with running_proxy("http://127.0.0.1:9", tmp_path):
-            pass

@@ -17,8 +17,7 @@ from h2.errors import ErrorCodes
 from h2.events import DataReceived, Event, PingAckReceived, StreamEnded
 from support.grpc_proxy import running_proxy
 from support.patience import PATIENCE_S
-from support.raw_grpc import PREFACE
-from support.raw_http2 import RawClient, RawConnection, framed, raw_agent, raw_answer
+from support.raw_http2 import PREFACE, RawClient, RawConnection, framed, raw_agent, raw_answer
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 ECHO = b"/test.Service/UnaryUnary"

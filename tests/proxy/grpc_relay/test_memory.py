@@ -19,7 +19,7 @@ from a2a_eval_proxy.net.client_limits import ClientLimits
 from a2a_eval_proxy.relay.body_memory import BodyMemory
 from agents.grpc_agent import UNLIMITED
 from support.grpc_proxy import running_proxy
-from support.raw_grpc import PREFACE, deliver
+from support.raw_http2 import PREFACE, deliver
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 STREAM = "/test.Service/StreamStream"

@@ -3,22 +3,23 @@
 from __future__ import annotations
 
 import asyncio
-import sys
 from collections import Counter
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import asynccontextmanager
 
 import pytest
-from a2a_eval_proxy.errors import GrpcMissingError, ListenError
-from a2a_eval_proxy.net.ports import Ports
+from a2a_eval_proxy.errors import ListenError
+from a2a_eval_proxy.net.grpc_wire import GrpcStatus
+from a2a_eval_proxy.net.http2_server import Http2Connection
+from a2a_eval_proxy.net.http_server import HttpServer
 from a2a_eval_proxy.otlp.forwarding import OtlpForwarder
-from a2a_eval_proxy.otlp.grpc_receiver import grpc_receiver
+from a2a_eval_proxy.otlp.grpc_receiver import GrpcReceiver
 from a2a_eval_proxy.otlp.intake import LOGS, METRICS, TRACES, Intake, Rejected
+from h2.events import ResponseReceived, StreamEnded, StreamReset
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceResponse
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import BatchSpanProcessor
 from support.otlp import CollectingSink, export_request, receiver
-from support.patience import PATIENCE_S
-from support.raw_grpc import PATH_NOT_UTF8, deliver
+from support.raw_http2 import RawClient, framed
 
 grpc = pytest.importorskip("grpc")
 exporters = pytest.importorskip("opentelemetry.exporter.otlp.proto.grpc.trace_exporter")
@@ -31,9 +32,13 @@ def sink():
     return CollectingSink()
 
 
+def new_server(receiver, address="127.0.0.1:0"):
+    return HttpServer(receiver, address, shutdown_timeout_s=1.0, speaks=Http2Connection)
+
+
 @asynccontextmanager
-async def receiving(sink, *, max_bytes=1024 * 1024, forward=None):
-    server = grpc_receiver(Intake(sink, max_bytes=max_bytes, forward=forward), "127.0.0.1:0")
+async def receiving(sink, *, max_bytes=1024 * 1024, forward=None, counts=None, **options):
+    server = new_server(GrpcReceiver(Intake(sink, max_bytes=max_bytes, forward=forward, counts=counts), **options))
     await server.start()
     try:
         yield server.address
@@ -85,8 +90,9 @@ async def test_hostile_messages_are_refused(sink):
         code, details = await export(address, b"garbage")
         assert (code, "not a protobuf message" in details) == (grpc.StatusCode.INVALID_ARGUMENT, True)
         code, details = await export(address, b"\x0a\x00" * 500_000)
-        assert (code, "too many messages" in details) == (grpc.StatusCode.INVALID_ARGUMENT, True)
-        assert (await export(address, bytes(1024 * 1024 + 1)))[0] == grpc.StatusCode.RESOURCE_EXHAUSTED
+        assert (code, "too many messages" in details) == (grpc.StatusCode.RESOURCE_EXHAUSTED, True)
+        code, details = await export(address, bytes(1024 * 1024 + 1))
+        assert (code, "exceeds 1048576 bytes" in details) == (grpc.StatusCode.RESOURCE_EXHAUSTED, True)
         bomb = await export(address, bytes(64 * 1024 * 1024), compression=grpc.Compression.Gzip)
         assert bomb[0] == grpc.StatusCode.RESOURCE_EXHAUSTED
         assert (await export(address, BODY))[0] == grpc.StatusCode.OK
@@ -102,12 +108,11 @@ async def test_a_busy_sink_asks_the_sender_to_come_back(sink):
 
 async def test_what_comes_is_counted(sink):
     counts = Counter()
-    server = grpc_receiver(Intake(sink, max_bytes=1024, counts=counts), "127.0.0.1:0")
-    await server.start()
-    await export(server.address, BODY)
-    await export(server.address, b"garbage")
-    await server.stop()
-    assert counts == {("grpc", "accepted"): 1, ("grpc", "rejected"): 1}
+    async with receiving(sink, counts=counts) as address:
+        await export(address, BODY)
+        await export(address, b"garbage")
+        await export(address, bytes(1024 * 1024 + 1))
+    assert counts == {("grpc", "accepted"): 1, ("grpc", "rejected"): 2}
 
 
 async def test_a_sink_that_raises_is_told_to_the_sender(sink):
@@ -128,30 +133,72 @@ async def test_what_came_by_grpc_goes_on_by_http(sink):
     assert far.trace_requests == sink.trace_requests == [export_request(["a", "b"])]
 
 
-async def test_a_port_in_use_is_said(sink, capfd):
-    """In one sentence: gRPC itself would print another."""
+@pytest.mark.parametrize("coding", [grpc.Compression.Gzip, grpc.Compression.Deflate])
+async def test_compressed_messages_are_read(sink, coding):
     async with receiving(sink) as address:
-        capfd.readouterr()
-        with pytest.raises(ListenError, match=f"cannot listen on {address}: Address already in use"):
-            await grpc_receiver(Intake(sink, max_bytes=1024), address).start()
-        assert address not in capfd.readouterr().err
+        assert (await export(address, BODY, compression=coding))[0] == grpc.StatusCode.OK
+    assert sink.sizes == [len(BODY)]
 
 
-async def test_a_server_that_a_call_ends_is_started_again(sink):
-    problems = []
-    async with AsyncExitStack() as stack, asyncio.timeout(PATIENCE_S):
-        ports = Ports(stack, problems.append)
-        intake = Intake(sink, max_bytes=1024)
-        server = await ports.open(lambda: grpc_receiver(intake, "127.0.0.1:0"), "--otlp-grpc")
-        address = server.address
-        await asyncio.to_thread(deliver, address, PATH_NOT_UTF8)
-        while not problems or problems[-1]:
-            await asyncio.sleep(0)
-        assert problems == [[f"nothing listens on {address} (--otlp-grpc); the log says why"], []]
+async def test_what_is_no_export_is_refused(sink):
+    """Each with its status; the port serves on."""
+
+    def refused(address, path, *messages, fields=()):
+        with RawClient(address) as client:
+            stream_id = client.begin(path, [*fields], end=not messages)
+            for message in messages:
+                client.h2.send_data(stream_id, message, end_stream=message is messages[-1])
+            events = client.until(stream_id, StreamEnded, StreamReset)
+            return dict(next(event for event in events if isinstance(event, ResponseReceived)).headers)
+
+    traces = f"/{TRACES.service}/Export".encode()
+    wrong = [
+        (GrpcStatus.UNIMPLEMENTED, b"/other/\xff", [framed(b"")], []),
+        (GrpcStatus.INVALID_ARGUMENT, traces, [], []),
+        (GrpcStatus.INVALID_ARGUMENT, traces, [framed(b"")[:3]], []),
+        (GrpcStatus.INVALID_ARGUMENT, traces, [framed(b""), framed(b"")], []),
+        (GrpcStatus.UNIMPLEMENTED, traces, [framed(b"x", 1)], [(b"grpc-encoding", b"zstd")]),
+        (GrpcStatus.INVALID_ARGUMENT, traces, [framed(b"x", 1)], [(b"grpc-encoding", b"gzip")]),
+    ]
+    async with receiving(sink) as address:
+        for status, path, messages, fields in wrong:
+            head = await asyncio.to_thread(refused, address, path, *messages, fields=fields)
+            assert head[b"grpc-status"] == b"%d" % status, (path, messages, head)
+        assert (await export(address, BODY))[0] == grpc.StatusCode.OK
+    assert len(sink.trace_requests) == 1
+
+
+async def test_a_message_that_never_ends_is_timed_out(sink):
+    def stalled(address):
+        with RawClient(address) as client:
+            stream_id = client.begin(f"/{TRACES.service}/Export".encode())
+            client.h2.send_data(stream_id, framed(BODY)[:-1])
+            return dict(client.until(stream_id, StreamEnded)[0].headers)
+
+    async with receiving(sink, body_timeout_s=0.01) as address:
+        head = await asyncio.to_thread(stalled, address)
+    assert head[b"grpc-status"] == b"%d" % GrpcStatus.DEADLINE_EXCEEDED
+
+
+async def test_messages_held_at_once_are_bounded(sink):
+    """Those that arrive have memory for four of the largest size; a further sender is to come back."""
+
+    def held(address):
+        path, part = f"/{TRACES.service}/Export".encode(), framed(bytes(1024))[:-1]
+        with RawClient(address) as client:
+            streams = [client.begin(path) for _ in range(5)]
+            for stream_id in streams:
+                client.h2.send_data(stream_id, part)
+            (head, *_) = client.until(streams[-1], StreamEnded)
+            return dict(head.headers)
+
+    async with receiving(sink, max_bytes=1024) as address:
+        head = await asyncio.to_thread(held, address)
+        assert head[b"grpc-status"] == b"%d" % GrpcStatus.UNAVAILABLE
         assert (await export(address, BODY))[0] == grpc.StatusCode.OK
 
 
-async def test_without_grpcio_the_error_says_what_to_install(sink, monkeypatch):
-    monkeypatch.setitem(sys.modules, "grpc", None)
-    with pytest.raises(GrpcMissingError, match=r"a2a-eval-proxy\[grpc\]"):
-        grpc_receiver(Intake(sink, max_bytes=1024), "127.0.0.1:4317")
+async def test_a_port_in_use_is_said(sink):
+    async with receiving(sink) as address:
+        with pytest.raises(ListenError, match=f"cannot listen on {address}: Address already in use"):
+            new_server(GrpcReceiver(Intake(sink, max_bytes=1024)), address)
