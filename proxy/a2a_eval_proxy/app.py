@@ -1,4 +1,4 @@
-"""Wiring: the parts of a running proxy put together, started and stopped in order."""
+"""The composition root: the parts of a proxy, built and started from the first to the last, stopped in reverse."""
 
 from __future__ import annotations
 
@@ -7,20 +7,19 @@ import heapq
 import logging
 import socket
 import time
-from collections.abc import AsyncIterator, Sequence
-from contextlib import AsyncExitStack, ExitStack, asynccontextmanager
+from collections.abc import AsyncIterator, Coroutine, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import Any
 
-from prometheus_client import CollectorRegistry
 from tool_call_evaluators.importers import ImportedSuites, import_suites
 from tool_call_evaluators.judge import JudgeNotConfiguredError
-from tool_call_evaluators.suite import Case
 
 from .admin.agent_status import AgentWatch
 from .admin.api import admin_app
-from .admin.control import MAX_OPEN
+from .admin.control import MAX_OPEN, Control
 from .admin.timeline import Observed
 from .capture.visibility import CallVisibility
 from .clock import CLOCK, JumpGuard
@@ -28,20 +27,19 @@ from .net.browser_guard import HostNames
 from .net.file_watcher import FileWatch
 from .net.http_server import HttpServer, reachable
 from .net.ports import Ports
-from .one_at_a_time import OneAtATime
 from .otlp.receivers import receive_traces
 from .otlp.trace_service import Tracing
+from .privacy.policy import Privacy
 from .push.registry import WebhookRegistry
 from .scoring.case_book import CaseBook
 from .scoring.pipeline import Pipeline
 from .scoring.scorer import Scorer
-from .scoring.suite_file import add_to_suite
 from .serving.processes import ServingProcesses
 from .serving.replicas import Replicas
 from .serving.reports import ScoringReports
-from .serving.serving import LocalServing, Serving
+from .serving.serving import LocalServing
 from .settings import Settings
-from .store import StoreError, TurnQuery, every_turn, marked_in_use, open_store
+from .store import Store, StoreError, TurnQuery, every_turn, marked_in_use, open_store
 from .telemetry.counters import Metrics
 from .telemetry.event_bus import EventBus
 from .telemetry.instruments import COUNTED, OPEN, STORE, Source
@@ -60,8 +58,6 @@ _SHARED_FILE = (
 )
 _EXPIRE_EVERY_S = 0.5
 _PRUNE_EVERY_S = 600.0
-_ANSWER_S = 3.0
-"""What the store has to answer questions about tasks when the proxy stops."""
 
 _STORE_WAIT_S = 2.0
 """How long the start waits for the store. One that is there opens in much less; one that is away is tried on."""
@@ -70,71 +66,154 @@ _CLOSE_STORE_S = 1.0
 """For a last attempt to write, where the time for scoring is used up."""
 
 
-class RunningProxy:
-    """A proxy in this process. `run_proxy` makes one; all its parts share one event loop."""
+@asynccontextmanager
+async def run_proxy(
+    settings: Settings,
+    *listeners: TurnListener,
+    keeps_open_turns: bool = True,
+    privacy: Privacy | None = None,
+    serving_processes: socket.socket | None = None,
+) -> AsyncIterator[RunningProxy]:
+    """Run a proxy in the current event loop for the time of the block.
 
-    def __init__(
-        self,
-        settings: Settings,
-        imported: ImportedSuites | None,
-        listeners: Sequence[TurnListener],
-        *,
-        keeps_open_turns: bool,
-        serving_processes: socket.socket | None,
-    ) -> None:
-        """Put the parts together; `start` starts them. Called on the event loop. See `run_proxy`."""
-        self.settings = settings
-        self.suite = suite = imported.suite if imported else None
-        self.suite_file = imported.file if imported else None
-        self.run: str | None = settings.run
-        self.trace_url = settings.trace_url
-        self.metrics = Metrics()
-        self.work = OneAtATime()
-        self.bus = EventBus()
-        self.files = FileWatch()
-        self.privacy = settings.privacy()
-        self.cases = CaseBook(suite, redactor=self.privacy.redactor)
-        self.store = open_store(settings.store, for_workers=not settings.evaluate, patient=True)
-        self._webhooks = WebhookRegistry.of(settings, self.store, self.privacy.identifier)
-        self._tracing = self._traces()
-        self._events = TurnEvents(self.bus, self.privacy, lambda turn: self.cases.case_of(turn, self.privacy))
-        self._scoring_times = ScoringTimes()
-        self._listeners = TurnListeners(
-            *listeners, self._events, self._scoring_times, *([self._tracing] if self._tracing else [])
-        )
-        self.pipeline = self._pipeline()
-        self._visibility = CallVisibility(
+    `listeners` receive every turn. `keeps_open_turns`: turns that outlive their exchange are stored as open, for a
+    later process to continue; otherwise they are closed as incomplete at the end. `privacy` None: that of the settings.
+    `serving_processes`: sends the connections to the processes that serve clients; None: this process serves them.
+
+    At its end, open responses may finish, what is open is closed, and what is closed is scored. Raises StoreError,
+    SuiteError or ListenError (an OSError) where it cannot start; nothing is left behind then.
+    """
+    imported = _imported_suites(settings)
+    suite = imported.suite if imported else None
+    privacy = privacy or settings.privacy()
+    async with AsyncExitStack() as stack:
+        metrics, bus, files = Metrics(), EventBus(), FileWatch()
+        ports = Ports(stack)
+
+        # Telemetry: the agent's, and the proxy's own, which may be sent to its own receiver.
+        tracing = None
+        if settings.otlp or settings.otlp_grpc:
+            tracing = Tracing(
+                metrics,
+                wait_s=settings.trace_wait,
+                expected=settings.expect_traces,
+                conversation_attributes=settings.conversation_attributes,
+            )
+        otlp = await receive_traces(ports, settings, tracing, metrics)
+        telemetry = start_telemetry(settings.upstream, privacy)
+        if telemetry is not None:
+            stack.push_async_callback(telemetry.close)
+
+        # Turns: where they are stored, who hears of them, how they are scored.
+        store = open_store(settings.store, for_workers=not settings.evaluate, patient=True)
+        cases = CaseBook(suite, privacy=privacy)
+        events, scoring_times = TurnEvents(bus, privacy, cases.case_of), ScoringTimes()
+        own = [tracing, None if telemetry is None else telemetry.evaluations]
+        heard = TurnListeners(*listeners, events, scoring_times, *filter(None, own))
+        scorer = Scorer(cases, suite, privacy.judge_cache(store.judge_cache)) if settings.evaluate else None
+        pipeline = Pipeline(store, cases, scorer, heard, metrics, tracing, privacy)
+
+        # Traffic: what is captured of it, and the port for clients, which opens last.
+        webhooks = WebhookRegistry.of(settings, store, privacy.identifier)
+        visibility = CallVisibility(
             negotiate=settings.negotiate,
             dialects=bool(settings.dialects),
-            logs=lambda: self._tracing is None or not self._tracing.heard,
+            logs=lambda: tracing is None or not tracing.heard,
         )
-        self._reports = ScoringReports(
-            settings,
-            self.store,
-            self.pipeline,
-            self._listeners,
-            self._visibility,
-            self.privacy,
-            self.metrics,
-            keeps_open_turns=keeps_open_turns,
-            webhooks=self._webhooks,
+        reports = ScoringReports(
+            settings, store, pipeline, heard, visibility, privacy, metrics, webhooks, keeps_open_turns=keeps_open_turns
         )
         replicas = None
-        if self.store.shared and not self.privacy.changes_turns:  # what replicas exchange is not redacted
-            replicas = Replicas(self.store.shared_tasks, self._reports, settings.upstream)
-        self.serving: Serving = (
-            LocalServing(settings, self.files, self.metrics, self._reports, self._webhooks, replicas)
+        if store.shared and not privacy.changes_turns:  # what replicas exchange is not redacted
+            replicas = Replicas(store.shared_tasks, reports, settings.upstream)
+        serving = (
+            LocalServing(settings, privacy, files, metrics, reports, webhooks, replicas)
             if serving_processes is None
-            else ServingProcesses(settings, self.metrics, self._reports, serving_processes, replicas)
+            else ServingProcesses(settings, metrics, reports, serving_processes, replicas)
         )
-        self.bus.on_live = self._watch
-        self._sources = Source(COUNTED, lambda: self.metrics), Source(OPEN, lambda: self)
-        self._ports: Ports
-        self._admin: HttpServer
-        self._site: Site
-        self._otlp: HttpServer | None = None
-        self._problems = ["the proxy is starting"]
-        self._finish_by = 0.0
+        proxy = RunningProxy(
+            settings=settings,
+            store=store,
+            cases=cases,
+            bus=bus,
+            suite=suite,
+            suite_file=imported.file if imported else None,
+            run=settings.run,
+            trace_url=settings.trace_url,
+            privacy=privacy,
+            allow_plugins=settings.allow_plugins,
+            metrics=metrics,
+            files=files,
+            tracing=tracing,
+            pipeline=pipeline,
+            reports=reports,
+            serving=serving,
+            events=events,
+            scoring_times=scoring_times,
+            otlp_url=None if otlp is None else otlp.url,
+        )
+        bus.on_live = proxy.watch_turns
+        is_shared_file = stack.enter_context(marked_in_use(settings.store))
+        stack.push_async_callback(proxy.close_store)
+
+        # The port of operators.
+        agent = AgentWatch(settings, files, proxy.otlp_url)
+        stack.callback(agent.close)
+        site = Site(proxy, agent, settings.admin_token, check=AgentCheck.of(settings))
+        sources = [Source(COUNTED, lambda: metrics), Source(OPEN, lambda: proxy)]
+        if telemetry is not None:
+            telemetry.observe(*sources)
+        sources.append(Source(STORE, lambda: store.health))
+        work = getattr(store, "work", None)  # of a store that workers share
+        if work is not None:
+            backlog = BacklogWatch(work.backlog)
+            sources.append(backlog.source)
+            _run(backlog.watch(), stack)
+        names = HostNames(settings.host_names)
+        admin = admin_app(proxy, process_registry(*sources), settings.admin_token, names, site.routes, site.access)
+        server = await ports.open(lambda: HttpServer(admin, settings.admin, shutdown_timeout_s=1.0), "--admin")
+        proxy.open_ports(ports, server.url, site)
+
+        # From here on, turns come, until `finish`.
+        stack.push_async_callback(proxy.finish)
+        if is_shared_file:
+            logger.warning("store %s: %s", settings.store, _SHARED_FILE)
+        await _open(store, pipeline, stack)
+        _run(_expire(proxy, tracing), stack)
+        _run(_prune(store, settings.retain_days, settings.retain_mb), stack)
+        _run(reports.continuity.watch_over(), stack)
+        if webhooks is not None:
+            _run(webhooks.watch(), stack)
+        await serving.open(stack, telemetry.requests if telemetry is not None else None)
+        stack.callback(proxy.not_ready_any_more)
+        proxy.ready()
+        yield proxy
+
+
+@dataclass(eq=False, kw_only=True)
+class RunningProxy(Control):
+    """A proxy in this process. `run_proxy` makes one; all its parts share one event loop."""
+
+    settings: Settings
+    metrics: Metrics
+    files: FileWatch
+    tracing: Tracing | None
+    pipeline: Pipeline
+    reports: ScoringReports
+    serving: LocalServing | ServingProcesses
+    events: TurnEvents
+    scoring_times: ScoringTimes
+    otlp_url: str | None
+    """Where traces are received over HTTP; None where they are not."""
+    admin_url: str = ""
+    _site: Site = field(init=False)
+    _ports: Ports = field(init=False)
+    _problems: list[str] = field(default_factory=lambda: ["the proxy is starting"])
+    _finish_by: float = 0.0
+
+    def open_ports(self, ports: Ports, admin_url: str, site: Site) -> None:
+        """The port of operators is open: where it is, and its pages."""
+        self._ports, self.admin_url, self._site = ports, admin_url, site
 
     @property
     def url(self) -> str:
@@ -142,22 +221,18 @@ class RunningProxy:
         return self.serving.url
 
     @property
+    def proxy_url(self) -> str:
+        """See `Control`."""
+        return self.settings.public_url or reachable(self.url)
+
+    @property
     def grpc_address(self) -> str | None:
         """HOST:PORT where clients connect that speak gRPC; None where there is no such port."""
         return self.serving.grpc_address
 
-    @property
-    def admin_url(self) -> str:
-        return self._admin.url
-
     def page_address(self) -> str:
         """Where a browser opens the pages; with an admin token, a new link that works once."""
         return self._site.address(reachable(self.admin_url))
-
-    @property
-    def otlp_url(self) -> str | None:
-        """Where traces are received over HTTP; None where they are not."""
-        return self._otlp.url if self._otlp is not None else None
 
     @property
     def queue_depth(self) -> int:
@@ -167,18 +242,18 @@ class RunningProxy:
     @property
     def open_turns(self) -> int:
         """Number of turns not yet closed."""
-        return len(self._reports.open_turns)
+        return len(self.reports.open_turns)
 
     async def flush(self, timeout_s: float) -> dict[str, int]:
         """Wait until every turn captured so far is done, at most `timeout_s`; what is left `pending` and `open`."""
         try:
             async with asyncio.timeout(timeout_s):
                 await self.serving.settled()
-                await self._reports.settled()
+                await self.reports.settled()
                 await self.pipeline.drained()
         except TimeoutError:
             pass  # the returned numbers show it
-        return {"pending": self.queue_depth + self._reports.waiting, "open": self.open_turns}
+        return {"pending": self.queue_depth + self.reports.waiting, "open": self.open_turns}
 
     async def turns(self, run: str | None = None) -> list[dict[str, Any]]:
         """Every stored turn (of a run), oldest first, in the JSON form of /api/turns."""
@@ -187,18 +262,16 @@ class RunningProxy:
     async def turns_in_progress(self, most: int = MAX_OPEN, turn_id: str | None = None) -> list[dict[str, Any]]:
         """See `Control`."""
         found = await self.serving.latest_open(most, turn_id)
-        return await self._events.open_turns(heapq.nlargest(most, found, key=lambda turn: turn.started_at))
+        return await self.events.open_turns(heapq.nlargest(most, found, key=lambda turn: turn.started_at))
 
     async def wire(self, turn_id: str, tasks: Sequence[str], began: float, ended: float | None) -> list[dict[str, Any]]:
-        """The exchanges of a turn that are in memory, see `relay.wire_log.WireLog.of_turn`."""
+        """See `Control`."""
         return await self.serving.wire(turn_id, tasks, began, ended)
 
     def observed(self, turn_id: str) -> Observed:
         """What this process knows about the times of a turn: spans only if rules can be applied to their names."""
-        traced = self._tracing is not None and self.privacy.covers_texts
-        return Observed(
-            self._scoring_times.of(turn_id), self._tracing.spans(turn_id) if self._tracing and traced else ()
-        )
+        traced = self.tracing is not None and self.privacy.covers_texts
+        return Observed(self.scoring_times.of(turn_id), self.tracing.spans(turn_id) if self.tracing and traced else ())
 
     @property
     def evaluates(self) -> bool:
@@ -206,13 +279,8 @@ class RunningProxy:
         return self.settings.evaluate
 
     def bind(self, turn: dict[str, Any], case_id: str) -> None:
-        """Score a stored turn, which is done, again as a turn of this case."""
+        """See `Control`."""
         self.pipeline.bind(turn, case_id)
-
-    async def add_case(self, case: Case, comments: Sequence[str]) -> None:
-        """Append it to the suite file and to the suite. Raises SuiteError or SuiteFileError."""
-        plugins = self.settings.allow_plugins
-        self.suite = await add_to_suite(self.suite, self.suite_file, self.cases, case, comments, allow_plugins=plugins)
 
     def remarks(self) -> list[str]:
         """Problems that do not stop traffic."""
@@ -222,181 +290,106 @@ class RunningProxy:
         """Why the proxy is not ready to serve; [] when it is."""
         return self._problems or [*self.serving.problems(), *self._ports.problems()]
 
+    def watch_turns(self, live: bool) -> None:
+        """Report the changes of open turns while a client listens to them."""
+        self.events.watch(self.reports.open_turns if live else ())
+        self.serving.watch(live)
+
+    def ready(self) -> None:
+        """Clients may come."""
+        self._problems = []
+
+    def not_ready_any_more(self) -> None:
+        """The proxy serves, but no client is to begin to use it."""
+        self._problems = ["the proxy is shutting down"]
+
     async def drain(self) -> None:
         """For `drain_delay` seconds be not ready, and serve all the same: whoever sends traffic here is to notice."""
-        self._not_ready_any_more()
+        self.not_ready_any_more()
         self.serving.retire()
         await asyncio.sleep(self.settings.drain_delay)
 
-    async def start(self, stack: AsyncExitStack) -> None:
-        """Start every part; `stack` stops them in the opposite order, also where a later one cannot start."""
-        settings = self.settings
-        loop = asyncio.get_running_loop()
-        mark = stack.enter_context(ExitStack())
-        stack.push_async_callback(self._close_store)
-        self.serving.prepare(stack)
-        names = HostNames(settings.host_names)
-        agent = AgentWatch(settings, self.files, lambda: self.otlp_url)
-        stack.callback(agent.close)
-        self._site = Site(
-            self,
-            agent,
-            settings.admin_token,
-            lambda: settings.public_url or reachable(self.url),
-            check=AgentCheck.of(settings),
-        )
-        registry = self._registry(stack)
-        admin = admin_app(self, registry, settings.admin_token, names, self._site.routes, self._site.access)
-        self._ports = Ports(stack)
-        self._admin = await self._ports.open(
-            lambda: HttpServer(admin, settings.admin, shutdown_timeout_s=1.0), "--admin"
-        )
-        self._otlp = await receive_traces(self._ports, settings, self._tracing, self.metrics)
-        redact = self.privacy.text if self.privacy.changes_turns else None
-        telemetry = start_telemetry(settings.upstream, self._sources, redact)
-        if telemetry is not None:
-            stack.push_async_callback(telemetry.close)
-            self._listeners.add(telemetry.evaluations)
-        stack.push_async_callback(self._finish)
-        if mark.enter_context(marked_in_use(settings.store)):
-            logger.warning("store %s: %s", settings.store, _SHARED_FILE)
-        await self._open_store(stack)
-        works = [self._expire, self._prune, self._reports.watch_over]
-        for work in works if self._webhooks is None else [*works, self._webhooks.watch]:
-            stack.callback(loop.create_task(work()).cancel)
-        await self.serving.open(stack, telemetry.requests if telemetry is not None else None)
-        stack.callback(self._not_ready_any_more)
-        self._problems = []
+    async def finish(self) -> None:
+        """No more requests come: close the open turns that no other process continues, score the closed ones."""
+        timeout_s = self.settings.shutdown_timeout
+        self._finish_by = asyncio.get_running_loop().time() + timeout_s
+        await self.serving.close()
+        await self.reports.close_turns(timeout_s)
+        await self.flush(timeout_s)
+        await self.reports.close()
+        await self.pipeline.close()
+        await self.events.close()
+        self.bus.close()
 
-    def _watch(self, live: bool) -> None:
-        """Report the changes of open turns while a client listens to them."""
-        self._events.watch(self._reports.open_turns if live else ())
-        self.serving.watch(live)
-
-    def _registry(self, stack: AsyncExitStack) -> CollectorRegistry:
-        """What `/metrics` reports."""
-        sources = [*self._sources, Source(STORE, lambda: self.store.health)]
-        work = getattr(self.store, "work", None)  # of a store that workers share
-        if work is not None:
-            backlog = BacklogWatch(work.backlog)
-            sources.append(backlog.source)
-            stack.callback(asyncio.get_running_loop().create_task(backlog.watch()).cancel)
-        return process_registry(*sources)
-
-    def _pipeline(self) -> Pipeline:
-        judge_cache = self.privacy.judge_cache(self.store.judge_cache)
-        scorer = Scorer(self.cases, self.suite, judge_cache) if self.settings.evaluate else None
-        return Pipeline(self.store, self.cases, scorer, self._listeners, self.metrics, self._tracing, self.privacy)
-
-    def _traces(self) -> Tracing | None:
-        """Where received traces go; None where none are received."""
-        settings = self.settings
-        if not settings.otlp and not settings.otlp_grpc:
-            return None
-        return Tracing(
-            lambda turn, has_work: self.pipeline.spans_changed(turn, has_work),
-            self.metrics,
-            wait_s=settings.trace_wait,
-            expected=settings.expect_traces,
-            conversation_attributes=settings.conversation_attributes,
-        )
-
-    async def _open_store(self, stack: AsyncExitStack) -> None:
-        """Open the store, and score what an earlier process left. Traffic does not wait for one that is away.
-
-        Raises StoreError for what will not pass: a folder that is missing, a store of a later version.
-        """
-        loop = asyncio.get_running_loop()
-        opened = asyncio.Event()
-        self.store.start(partial(loop.call_soon_threadsafe, opened.set))
-        error = await asyncio.to_thread(self.store.first_attempt, _STORE_WAIT_S)
-        if error is not None and not error.may_pass:
-            raise error
-        resuming = loop.create_task(self._resume(opened))
-        stack.callback(resuming.cancel)
-        if error is None and self.store.health.problem is None:
-            await resuming
-
-    async def _resume(self, opened: asyncio.Event) -> None:
-        await opened.wait()
-        try:
-            resumed = await self.pipeline.resume()
-        except StoreError as error:
-            logger.error("what an earlier process left pending is not scored: %s", error)
-        else:
-            if resumed:
-                logger.info("%d turn(s) left pending by an earlier process are being scored", resumed)
-
-    async def _close_store(self) -> None:
-        """In what `_finish` left of the time for turns to be scored."""
+    async def close_store(self) -> None:
+        """In what `finish` left of the time for turns to be scored."""
         left_s = self._finish_by - asyncio.get_running_loop().time()
         await asyncio.to_thread(self.store.close, max(left_s, _CLOSE_STORE_S))
 
-    def _not_ready_any_more(self) -> None:
-        self._problems = ["the proxy is shutting down"]
 
-    async def _finish(self) -> None:
-        """No more requests come: close the open turns that no other process continues, score the closed ones."""
-        self._finish_by = asyncio.get_running_loop().time() + self.settings.shutdown_timeout
-        await self.serving.close()
-        await self._reports.close_turns(self.settings.shutdown_timeout)
-        await self.flush(self.settings.shutdown_timeout)
-        await self._reports.close()
-        await self.pipeline.close()
-        await self._events.close()
-        self.bus.close()
-
-    async def _prune(self) -> None:
-        """Have the store delete turns beyond the retention limits, periodically."""
-        days, megabytes = self.settings.retain_days, self.settings.retain_mb
-        guard, held = JumpGuard(), False
-        while days is not None or megabytes is not None:
-            held, was_held = not guard.may_delete(time.time(), time.monotonic()), held
-            if held and days is not None and not was_held:
-                logger.error("the system's clock was set far ahead: for a day nothing is deleted for its age")
-            before = None if days is None or held else datetime.now(UTC) - timedelta(days=days)
-            self.store.prune(before, None if megabytes is None else megabytes * 1_000_000)
-            await asyncio.sleep(_PRUNE_EVERY_S)
-
-    async def _expire(self) -> None:
-        while True:
-            await asyncio.sleep(_EXPIRE_EVERY_S)
-            CLOCK.align(busy=bool(self.open_turns))
-            if self._tracing is not None:
-                self._tracing.expire(CLOCK.now())
-
-
-@asynccontextmanager
-async def run_proxy(
-    settings: Settings,
-    *listeners: TurnListener,
-    keeps_open_turns: bool = True,
-    serving_processes: socket.socket | None = None,
-) -> AsyncIterator[RunningProxy]:
-    """Run a proxy in the current event loop for the time of the block.
-
-    `listeners` receive every turn. `keeps_open_turns`: turns that outlive their exchange are stored as open, for a
-    later process to continue; otherwise they are closed as incomplete at the end. `serving_processes`: sends
-    the connections to the processes that serve clients; None: this process serves them.
-
-    At its end, open responses may finish, what is open is closed, and what is closed is scored. Raises StoreError,
-    SuiteError or ListenError (an OSError) where it cannot start; nothing is left behind then.
-    """
-    imported = import_suites(settings.suite, allow_plugins=settings.allow_plugins) if settings.suite else None
-    for note in imported.notes if imported else ():
+def _imported_suites(settings: Settings) -> ImportedSuites | None:
+    """The suites of the settings; what is odd about them is logged. Raises SuiteError."""
+    if not settings.suite:
+        return None
+    imported = import_suites(settings.suite, allow_plugins=settings.allow_plugins)
+    for note in imported.notes:
         logger.warning("suite %s", note)
-    for part in imported.parts if imported and settings.evaluate else ():
+    for part in imported.parts if settings.evaluate else ():
         try:
             part.check_judges()
         except JudgeNotConfiguredError as error:  # traffic does not depend on it
             logger.warning("suite %s: %s; until then its results are errors", part.name, error)
-    proxy = RunningProxy(
-        settings,
-        imported,
-        listeners,
-        keeps_open_turns=keeps_open_turns,
-        serving_processes=serving_processes,
-    )
-    async with AsyncExitStack() as stack:
-        await proxy.start(stack)
-        yield proxy
+    return imported
+
+
+def _run(work: Coroutine[Any, Any, None], stack: AsyncExitStack) -> None:
+    """Do this in the background, until `stack` ends it."""
+    stack.callback(asyncio.get_running_loop().create_task(work).cancel)
+
+
+async def _open(store: Store, pipeline: Pipeline, stack: AsyncExitStack) -> None:
+    """Open the store, and score what an earlier process left. Traffic does not wait for one that is away.
+
+    Raises StoreError for what will not pass: a folder that is missing, a store of a later version.
+    """
+    loop = asyncio.get_running_loop()
+    opened = asyncio.Event()
+    store.start(partial(loop.call_soon_threadsafe, opened.set))
+    error = await asyncio.to_thread(store.first_attempt, _STORE_WAIT_S)
+    if error is not None and not error.may_pass:
+        raise error
+    resuming = loop.create_task(_resume(pipeline, opened))
+    stack.callback(resuming.cancel)
+    if error is None and store.health.problem is None:
+        await resuming
+
+
+async def _resume(pipeline: Pipeline, opened: asyncio.Event) -> None:
+    await opened.wait()
+    try:
+        resumed = await pipeline.resume()
+    except StoreError as error:
+        logger.error("what an earlier process left pending is not scored: %s", error)
+    else:
+        if resumed:
+            logger.info("%d turn(s) left pending by an earlier process are being scored", resumed)
+
+
+async def _prune(store: Store, days: float | None, megabytes: int | None) -> None:
+    """Have the store delete turns beyond the retention limits, periodically."""
+    guard, held = JumpGuard(), False
+    while days is not None or megabytes is not None:
+        held, was_held = not guard.may_delete(time.time(), time.monotonic()), held
+        if held and days is not None and not was_held:
+            logger.error("the system's clock was set far ahead: for a day nothing is deleted for its age")
+        before = None if days is None or held else datetime.now(UTC) - timedelta(days=days)
+        store.prune(before, None if megabytes is None else megabytes * 1_000_000)
+        await asyncio.sleep(_PRUNE_EVERY_S)
+
+
+async def _expire(proxy: RunningProxy, tracing: Tracing | None) -> None:
+    while True:
+        await asyncio.sleep(_EXPIRE_EVERY_S)
+        CLOCK.align(busy=bool(proxy.open_turns))
+        if tracing is not None:
+            tracing.expire(CLOCK.now())

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -98,7 +97,7 @@ def _short(text: str) -> str:
 class AgentWatch:
     """Reads the agent's card when the status is requested, at most every ten seconds."""
 
-    def __init__(self, settings: Settings, files: FileWatch, otlp_url: Callable[[], str | None]) -> None:
+    def __init__(self, settings: Settings, files: FileWatch, otlp_url: str | None) -> None:
         self._settings = settings
         self._otlp_url = otlp_url
         self._upstream = Upstream(settings, files)
@@ -118,7 +117,7 @@ class AgentWatch:
     async def _read(self) -> None:
         try:
             card = await self._fetch_card()
-            self._last = status_of(card, self._settings, self._otlp_url())
+            self._last = status_of(card, self._settings, self._otlp_url)
         except CARD_ERRORS as error:
             self._last = unreachable(self._settings, error)
         finally:

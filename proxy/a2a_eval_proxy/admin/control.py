@@ -1,15 +1,17 @@
-"""What the admin API needs of the running proxy."""
+"""What the admin API and the pages need of a proxy, or of a store without traffic."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Protocol
+from dataclasses import dataclass, field
+from typing import Any
 
 from tool_call_evaluators.suite import Case, Suite
 
 from ..one_at_a_time import OneAtATime
-from ..privacy.policy import Privacy
+from ..privacy.policy import NO_PRIVACY, Privacy
 from ..scoring.case_book import CaseBook
+from ..scoring.suite_file import add_to_suite
 from ..store import Store
 from ..store.base import TurnJson
 from ..telemetry.event_bus import EventBus
@@ -19,21 +21,29 @@ MAX_OPEN = 1_000
 """Maximum number of open turns that are shown, the newest ones."""
 
 
-class Control(Protocol):
-    """The running proxy, as the admin API uses it. The defaults are those of a store without traffic."""
+@dataclass(eq=False, kw_only=True)
+class Control:
+    """A store without traffic, where no turn is captured, pending or open; `app.RunningProxy` is a proxy."""
 
     store: Store
     cases: CaseBook
-    bus: EventBus
+    bus: EventBus = field(default_factory=EventBus)
     suite: Suite | None
     suite_file: str | None
-    run: str | None
+    run: str | None = None
     """The run of new turns; None without traffic."""
     trace_url: str | None
     """Where people see traces, with `{trace_id}`."""
-    privacy: Privacy
-    work: OneAtATime
+    privacy: Privacy = NO_PRIVACY
+    work: OneAtATime = field(default_factory=OneAtATime)
     """For what takes long: judging and comparing runs."""
+    allow_plugins: bool = False
+    """Whether the suite may load code from outside its folder."""
+
+    @property
+    def proxy_url(self) -> str | None:
+        """Where clients connect; None without traffic."""
+        return None
 
     async def flush(self, timeout_s: float) -> dict[str, int]:
         """Wait until everything captured is done; `pending` and `open` turns left."""
@@ -66,9 +76,13 @@ class Control(Protocol):
 
     def bind(self, turn: TurnJson, case_id: str) -> None:
         """Score a stored turn, which is done, again as a turn of this case. Only where it `evaluates`."""
+        raise NotImplementedError("nothing is scored here")
 
     async def add_case(self, case: Case, comments: Sequence[str]) -> None:
         """Append it to the suite file and to the suite. Raises SuiteError or SuiteFileError."""
+        self.suite = await add_to_suite(
+            self.suite, self.suite_file, self.cases, case, comments, allow_plugins=self.allow_plugins
+        )
 
     def problems(self) -> list[str]:
         """Why the proxy is not ready; [] when it is."""

@@ -19,6 +19,7 @@ from .command import command, run_async
 from .output import guarded
 
 if TYPE_CHECKING:
+    from ..privacy.policy import Privacy
     from ..serving.supervisor import Role
 
 
@@ -34,8 +35,9 @@ def serve(settings: Settings) -> None:
     \b
     Example: a2a-eval-proxy serve --upstream http://127.0.0.1:9999 --suite suite.yaml
     """
+    privacy = settings.privacy()
     if settings.processes == 1:
-        run_async(_serve_until_stopped(settings))
+        run_async(_serve_until_stopped(settings, privacy))
         return
     from .. import app  # noqa: F401  # before the fork, so that its children start sooner and share the memory
     from ..serving import serving_process  # noqa: F401  # likewise
@@ -44,10 +46,10 @@ def serve(settings: Settings) -> None:
     role = fork_processes(settings)
     if isinstance(role, int):
         sys.exit(role)
-    run_async(_serve_until_stopped(role.settings, role) if role.is_main else _serve_for(role))
+    run_async(_serve_until_stopped(role.settings, privacy, role) if role.is_main else _serve_for(role, privacy))
 
 
-async def _serve_until_stopped(settings: Settings, role: Role | None = None) -> None:
+async def _serve_until_stopped(settings: Settings, privacy: Privacy, role: Role | None = None) -> None:
     """Run a proxy, print one line when it is ready, and stop in order on the first signal; later ones are ignored."""
     from ..app import run_proxy
     from ..telemetry.logs import LOG_LINE, start_logging, without_secrets
@@ -59,12 +61,11 @@ async def _serve_until_stopped(settings: Settings, role: Role | None = None) -> 
     if role is not None:
         loop.add_signal_handler(signal.SIGINT, lambda: None)  # of Ctrl-C: the supervisor gets it, too
         loop.add_reader(role.supervised, stop.set)
-    privacy = settings.privacy()
     start_logging(settings.log_level, LOG_LINE, privacy)
     lines = LineWriter(lambda line: guarded(privacy.text(without_secrets(line))))
     listeners = [] if settings.quiet else [TurnLines(lines, scores=settings.evaluate)]
     serving = None if role is None else role.link
-    async with run_proxy(settings, *listeners, serving_processes=serving) as proxy:
+    async with run_proxy(settings, *listeners, privacy=privacy, serving_processes=serving) as proxy:
         _tune_interpreter()
         traces = f"traces {proxy.otlp_url}, " if proxy.otlp_url else ""
         grpc = f"gRPC {proxy.grpc_address}, " if proxy.grpc_address else ""
@@ -87,18 +88,17 @@ async def _serve_until_stopped(settings: Settings, role: Role | None = None) -> 
     lines.close()
 
 
-async def _serve_for(role: Role) -> None:
+async def _serve_for(role: Role, privacy: Privacy) -> None:
     """Serve clients, and report turns to the main process."""
     from ..serving.link import Link
     from ..serving.serving_process import ServingProcess
     from ..telemetry.logs import LOG_LINE, start_logging
 
     settings = role.settings
-    privacy = settings.privacy()
     start_logging(settings.log_level, LOG_LINE, privacy)
     link = await Link.over(role.link)
     _tune_interpreter()
-    await ServingProcess(settings, link, role.caller_key, role.push).run()
+    await ServingProcess(settings, privacy, link, role.caller_key, role.push).run()
 
 
 _SWITCH_INTERVAL_S = 0.000_5

@@ -52,13 +52,12 @@ def _parts(records: Iterable[Span | LogEvent]) -> list[list[Span | LogEvent]]:
 class Tracing(TurnListener):
     """The receiver's sink and the pipeline's source of evidence. Call all methods on one event loop.
 
-    `on_changed` receives a turn that got spans, and whether any of them describes the agent's work. `wait_s` is the
-    time that a turn waits for spans after its end; `expected` also waits for an agent that has not sent any yet.
+    `wait_s` is the time that a turn waits for spans after its end; `expected` also waits for an agent that has not sent
+    any yet.
     """
 
     def __init__(
         self,
-        on_changed: Callable[[Turn, bool], None],
         metrics: Metrics,
         *,
         wait_s: float,
@@ -71,7 +70,9 @@ class Tracing(TurnListener):
         self._loop = asyncio.get_running_loop()
         self._reading = ThreadPoolExecutor(1, thread_name_prefix="traces")
         self._unread_bytes = 0
-        self._book = TraceBook(on_changed, conversation_attributes=conversation_attributes, max_bytes=share(8))
+        self.on_changed: Callable[[Turn, bool], None] = lambda turn, has_work: None
+        """Receives a turn that got spans, and whether any of them describes the agent's work."""
+        self._book = TraceBook(self._got_spans, conversation_attributes=conversation_attributes, max_bytes=share(8))
 
     # ── from the turn book ──────────────────────────────────────────────────────────────────────────────
 
@@ -105,6 +106,9 @@ class Tracing(TurnListener):
     def spans(self, turn_id: str) -> Sequence[Span]:
         """The spans of a turn, as long as they are in memory."""
         return self._book.evidence(turn_id).spans
+
+    def _got_spans(self, turn: Turn, has_work: bool) -> None:
+        self.on_changed(turn, has_work)
 
     def expire(self, now: float) -> None:
         self._book.expire(now)

@@ -50,7 +50,7 @@ class PushRelay:
         self.push_url = settings.push_url or ""
         self._targets = WebhookTargets(settings.push_allow or (PUBLIC,))
         self.addresses = RelayAddresses(self.push_url)
-        self._check_every_s = settings.turn_timeout / 4
+        self._check_every_s = settings.turn_timeouts.look_for_ended_webhooks_s
         self.registry = registry
         self.capture = capture
         self.sender = WebhookSender(self._targets)

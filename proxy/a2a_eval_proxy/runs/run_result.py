@@ -77,7 +77,7 @@ async def scoring(
     listener: TurnListener | None = None,
 ) -> AsyncIterator[tuple[Pipeline, Scorer]]:
     """A pipeline that scores turns of `store` by `suite` until the end of the block, and its scorer."""
-    cases = CaseBook(suite, redactor=privacy.redactor)
+    cases = CaseBook(suite, privacy=privacy)
     scorer = Scorer(cases, suite, privacy.judge_cache(store.judge_cache))
     pipeline = Pipeline(store, cases, scorer, listener or TurnListener(), Metrics(), privacy=privacy, executor=executor)
     try:

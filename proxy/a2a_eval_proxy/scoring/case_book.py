@@ -10,8 +10,7 @@ from typing import Any, Literal
 from a2a_tool_capture.recent import Recent
 from tool_call_evaluators.suite import Case, Suite
 
-from ..privacy.policy import Privacy
-from ..privacy.redactor import NO_RULES, Redactor
+from ..privacy.policy import NO_PRIVACY, Privacy
 from ..privacy.suites import redacted_case
 from ..turn import Turn
 
@@ -71,13 +70,13 @@ class TurnPositions:
 class CaseBook:
     """The cases in force: the suite's, and those registered while the proxy runs.
 
-    With a `redactor`, turns come redacted, or with the text that was sent: they match either way, and the cases given
-    out are redacted.
+    With rules of `privacy`, turns come redacted, or with the text that was sent: they match either way, and the cases
+    given out are redacted.
     """
 
-    def __init__(self, suite: Suite | None, max_conversations: int = 100_000, *, redactor: Redactor = NO_RULES) -> None:
+    def __init__(self, suite: Suite | None, max_conversations: int = 100_000, *, privacy: Privacy = NO_PRIVACY) -> None:
         self.suite = suite
-        self._redactor = redactor
+        self._privacy, self._redactor = privacy, privacy.redactor
         self._suite_cases = {case.id: self._seen(case) for case in suite.cases} if suite else {}
         self._suite_texts = _Index()
         for case in suite.cases if suite else ():
@@ -150,12 +149,12 @@ class CaseBook:
             self.remember(conversation_id, found)
         return found
 
-    def case_of(self, turn: Turn, privacy: Privacy) -> str | None:
+    def case_of(self, turn: Turn) -> str | None:
         """The case of an open turn that is not redacted, as far as it is known. Remembers nothing."""
         named = turn.case_id
         if named and self.case(named) is None:
-            named = privacy.identifier(named)
-        return self._find(named, privacy.identifier(turn.conversation_id), turn.user_text)
+            named = self._privacy.identifier(named)
+        return self._find(named, self._privacy.identifier(turn.conversation_id), turn.user_text)
 
     def _find(self, case_id: str | None, conversation_id: str, user_text: str) -> str | None:
         contexts = self._contexts.get(conversation_id)

@@ -15,6 +15,7 @@ from ..capture.lookups import TaskHistory
 from ..capture.turn_book import TurnBook
 from ..clock import CLOCK
 from ..privacy.policy import Privacy
+from ..settings.turn_timeouts import TurnTimeouts
 from ..store import Scored, Store
 from ..store.base import TurnJson
 from ..telemetry.problem_log import ProblemLog
@@ -54,7 +55,7 @@ class Continuity:
         listener: TurnListener,
         *,
         agent: str,
-        turn_timeout_s: float,
+        timeouts: TurnTimeouts,
         privacy: Privacy,
         keeps_open_turns: bool = True,
         goes_on: GoesOn | None = None,
@@ -65,7 +66,7 @@ class Continuity:
         self._store = store
         self._pipeline = pipeline
         self._agent = agent
-        self._silent_s = 1.5 * turn_timeout_s + 1.0
+        self._timeouts = timeouts
         self._privacy = privacy
         self._listener = listener
         self._loop = asyncio.get_running_loop()
@@ -104,9 +105,9 @@ class Continuity:
         starting = not self._store.shared  # then nobody else has the turns that are open in the store
         while True:
             if not starting:
-                await asyncio.sleep(max(1.0, self._silent_s / 6))
+                await asyncio.sleep(self._timeouts.look_for_abandoned_s)
             try:
-                items = await self._store.take_over(0.0 if starting else self._silent_s, _MOST_TAKEN_OVER)
+                items = await self._store.take_over(0.0 if starting else self._timeouts.abandoned_s, _MOST_TAKEN_OVER)
                 if starting:
                     items = [item for item in items if item["state"] in SETTLED_STATES]
                 elif self._goes_on is not None:

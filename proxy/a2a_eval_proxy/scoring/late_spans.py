@@ -40,9 +40,6 @@ class NoSpans:
     def bind(self, turn_id: str, case_id: str) -> None:
         """The turn belongs to this case now: it is scored so when spans come late."""
 
-    def changed(self, turn: Turn, has_work: bool) -> None:
-        """Spans came for a turn. `has_work`: some are about an agent's work; others change nothing in a scored turn."""
-
     def close(self) -> None:
         """Waiting ends; nothing becomes ready any more."""
 
@@ -60,6 +57,7 @@ class LateSpans(NoSpans):
         ready: Callable[[Job | StoredJob], None],
         again: Callable[[Job], Job | StoredJob],
     ) -> None:
+        tracing.on_changed = self.changed
         self._tracing = tracing
         self._ready = ready
         self._again = again
@@ -108,6 +106,7 @@ class LateSpans(NoSpans):
             timer.cancel()
 
     def changed(self, turn: Turn, has_work: bool) -> None:
+        """Spans came for a turn. `has_work`: some are about an agent's work; others change nothing in a scored turn."""
         self._changed = True
         waiting = self._waiting.get(turn.turn_id)
         if waiting is not None:

@@ -95,7 +95,6 @@ class Pipeline:
         self._jobs = JobQueue(store, readable=self._readable, on_read=listener.closed, on_gone=self._gone)
         put = self._jobs.put
         self._spans = LateSpans(tracing, lambda job: put([job]), self._score_late) if tracing is not None else NoSpans()
-        self.spans_changed = self._spans.changed
         self.moved: dict[str, str] = {}
         """The cases of rescored turns, by turn id, that were stored with another or none."""
         self._conversations = Conversations(

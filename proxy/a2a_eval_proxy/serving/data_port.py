@@ -24,7 +24,10 @@ from ..net.http_client import RequestHead
 from ..net.http_server import Address, HttpServer, reachable
 from ..net.ports import Ports
 from ..net.tls import HTTP_1, HTTP_2, ServerTls, TlsFiles
+from ..privacy.policy import Privacy
+from ..protocol import error_bodies
 from ..protocol.agent_card import grpc_address
+from ..protocol.operations import Binding
 from ..push.capture import NotificationCapture, NotifiedTasks
 from ..push.listener import NotificationRecord, PushListener
 from ..push.registry import WebhookRegistry
@@ -39,7 +42,6 @@ from ..relay.wire_log import MAX_AGE_S, WireExchange, WireLog
 from ..settings import Settings
 from ..telemetry.counters import Metrics
 from ..transcode import card_of
-from .no_http import NoHttp
 
 if TYPE_CHECKING:
     from ..telemetry.requests import RequestTelemetry
@@ -49,13 +51,17 @@ logger = logging.getLogger(__name__)
 
 _EXPIRE_EVERY_S = 0.5
 
+_MAX_REFUSED_BYTES = 1_000_000
+"""Of a request that is refused, which is read for its JSON-RPC id."""
+
 
 class DataPort:
-    """Where clients connect: after `prepare`, `open` opens it, for the time of its stack."""
+    """Where clients connect: `open` opens it, for the time of its stack."""
 
     def __init__(
         self,
         settings: Settings,
+        privacy: Privacy,
         files: FileWatch,
         metrics: Metrics,
         book: TurnBook | ForwardingBook,
@@ -71,6 +77,8 @@ class DataPort:
         """`book` receives what is captured, `notified` the tasks of which notifications may come. `push`: where they
         are received, if in this process. `webhooks` None: they are not relayed. `shared`: other processes listen on the
         same address, and share `opted_in` and `callers`. `on_problems`: see `Ports`.
+
+        Reads the files of TLS. Raises ConfigError, or GrpcMissingError.
         """
         self._push_address = push
         self._shared = shared
@@ -89,10 +97,18 @@ class DataPort:
         self._book = book
         notifications = NotificationCapture(book, notified, CLOCK.now)
         self._push = None if webhooks is None else PushRelay(settings, webhooks, notifications)
-        covered = settings.privacy().covers_texts
         days = settings.retain_days
         max_age_s = MAX_AGE_S if days is None else min(MAX_AGE_S, days * 86_400)
-        self._wire_log = WireLog(share(32, settings.processes), max_age_s) if covered else None
+        self._wire_log = WireLog(share(32, settings.processes), max_age_s) if privacy.covers_texts else None
+        self._tls = self._server_tls("tls", "tls_client_ca", "TLS for clients")
+        self._push_tls = self._server_tls("push_tls", "", "TLS for notifications")
+        self._grpc = None
+        if settings.grpc is not None:
+            self._grpc = GrpcPort(settings, files)
+            self._grpc_tls = self._server_tls("tls", "tls_client_ca", "TLS for clients over gRPC", HTTP_2)
+        self._transcoding = None
+        if settings.transcode:
+            self._transcoding = self._upstream.http = _transcoding_client()(settings, files)
         self._server: HttpServer
         self._ports: Ports
         self.grpc_address: str | None = None
@@ -115,23 +131,13 @@ class DataPort:
         log = self._wire_log
         return [] if log is None else [exchange_json(one) for one in log.of_turn(turn_id, tasks, began, ended)]
 
-    def prepare(self, stack: AsyncExitStack) -> None:
-        """Read the files of TLS. Raises ConfigError, or GrpcMissingError."""
-        self._tls = self._server_tls("tls", "tls_client_ca", "TLS for clients")
-        self._push_tls = self._server_tls("push_tls", "", "TLS for notifications")
-        self._grpc = None
-        if self._settings.grpc is not None:
-            self._grpc = GrpcPort(self._settings, self._files)
-            self._grpc_tls = self._server_tls("tls", "tls_client_ca", "TLS for clients over gRPC", HTTP_2)
-        if self._settings.transcode:
-            client = self._upstream.http = _transcoding_client()(self._settings, self._files)
-            stack.push_async_callback(client.disconnect)
-        stack.callback(self._upstream.http.close)
-        stack.push_async_callback(self.negotiation.close)
-
     async def open(self, stack: AsyncExitStack, requests: RequestTelemetry | None) -> None:
         """Listen. Raises ListenError."""
         settings, loop = self._settings, asyncio.get_running_loop()
+        if self._transcoding is not None:
+            stack.push_async_callback(self._transcoding.disconnect)
+        stack.callback(self._upstream.http.close)
+        stack.push_async_callback(self.negotiation.close)
         self._ports = Ports(stack, self._on_problems)
         if self._push is not None:
             await self._open_push(stack, self._push)
@@ -159,7 +165,7 @@ class DataPort:
         names = HostNames(settings.host_names)
         data: Any = BrowserGuard(forwarder, names) if settings.adds_credentials else forwarder
         if settings.grpc_upstream and not settings.transcode:
-            data = NoHttp(settings.upstream, self.grpc_address or "")
+            data = _HttpRefusal(settings.upstream, self.grpc_address or "")
         self._server = await self._ports.open(
             lambda: self._http_server(data, settings.listen, self._tls, shared=self._shared), "--listen"
         )
@@ -260,6 +266,28 @@ class DataPort:
             self._book.expire(CLOCK.now())
             if self._wire_log is not None:
                 self._wire_log.expire(CLOCK.now())
+
+
+class _HttpRefusal:
+    """Answers HTTP requests for an agent that has only gRPC: an ASGI application."""
+
+    def __init__(self, upstream: str, grpc_address: str) -> None:
+        """`grpc_address` is HOST:PORT of the proxy's gRPC port."""
+        self._message = (
+            f"the agent at {upstream} has no HTTP interface; use gRPC, at {grpc_address} of the proxy, or start the "
+            "proxy with --transcode"
+        )
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        body, more = b"", scope["method"] == "POST"
+        while more and len(body) < _MAX_REFUSED_BYTES:
+            message = await receive()
+            body += message.get("body", b"")
+            more = message.get("more_body", False)
+        binding = Binding.JSONRPC if scope["method"] == "POST" else Binding.HTTP_JSON
+        status, headers, content = error_bodies.error(502, "NO_HTTP_INTERFACE", self._message, binding, body)
+        await send({"type": "http.response.start", "status": status, "headers": headers})
+        await send({"type": "http.response.body", "body": b"" if scope["method"] == "HEAD" else content})
 
 
 def _transcoding_client() -> type[TranscodingClient]:

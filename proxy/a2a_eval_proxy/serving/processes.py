@@ -18,9 +18,9 @@ from ..telemetry.counters import Metrics
 from ..turn import Turn
 from .counts import add_counts
 from .link import Link, changes_from_message
-from .opted_in import SHARED, SharedOptedInTasks
 from .replicas import Replicas
 from .reports import ScoringReports
+from .shared_opted_in_tasks import SHARED, SharedOptedInTasks
 
 if TYPE_CHECKING:
     from ..telemetry.requests import RequestTelemetry
@@ -56,7 +56,10 @@ class _Peer:
 
 
 class ServingProcesses:
-    """The data port in `settings.processes` processes; the connection to each new one is received from `links`."""
+    """The data port in `settings.processes` processes; the connection to each new one is received from `links`.
+
+    See `DataPort` and `LocalServing` for what the methods promise.
+    """
 
     def __init__(
         self,
@@ -94,9 +97,6 @@ class ServingProcesses:
         self._reports.capture.watch(live)
         for peer in self._peers:
             peer.link.send("watch", live=live)
-
-    def prepare(self, stack: AsyncExitStack) -> None:
-        """Nothing: serving processes report what they cannot do."""
 
     async def open(self, stack: AsyncExitStack, requests: RequestTelemetry | None) -> None:
         loop = asyncio.get_running_loop()

@@ -41,9 +41,9 @@ class ScoringReports:
         visibility: CallVisibility,
         privacy: Privacy,
         metrics: Metrics,
+        webhooks: WebhookRegistry | None,
         *,
-        keeps_open_turns: bool = True,
-        webhooks: WebhookRegistry | None = None,
+        keeps_open_turns: bool,
     ) -> None:
         """For `keeps_open_turns`, see `app.run_proxy`."""
         self._listeners = listeners
@@ -56,18 +56,12 @@ class ScoringReports:
             pipeline,
             listeners,
             agent=settings.upstream,
-            turn_timeout_s=settings.turn_timeout,
+            timeouts=settings.turn_timeouts,
             privacy=privacy,
             keeps_open_turns=keeps_open_turns,
             goes_on=None if webhooks is None else webhooks.keeps_open,
         )
-        self.capture = TurnCapture(
-            settings,
-            metrics,
-            self,
-            store=self.continuity,
-            notified=self.notified,
-        )
+        self.capture = TurnCapture(settings, metrics, self, store=self.continuity, notified=self.notified)
         self.continuity.book = self.capture.book
 
     @property
@@ -81,10 +75,6 @@ class ScoringReports:
         return self.capture.book.answered
 
     # ── called by the proxy ─────────────────────────────────────────────────────────────────────────────
-
-    async def watch_over(self) -> None:
-        """See to turns that an earlier process left open. Ends by being cancelled."""
-        await self.continuity.watch_over()
 
     async def settled(self) -> None:
         """Returns when nothing is `waiting`."""

@@ -1,16 +1,16 @@
-"""What the application needs of the data port, and the data port in its own process."""
+"""The data port in the process that stores and scores."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
 from contextlib import AsyncExitStack
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING
 
 from ..capture.forwarding import ForwardingBook
 from ..capture.turn_book import TurnBook
 from ..clock import CLOCK
 from ..net.file_watcher import FileWatch
+from ..privacy.policy import Privacy
 from ..push.registry import WebhookRegistry
 from ..settings import Settings
 from ..telemetry.counters import Metrics
@@ -22,46 +22,6 @@ from .turn_capture import TurnCapture
 
 if TYPE_CHECKING:
     from ..telemetry.requests import RequestTelemetry
-
-
-class Serving(Protocol):
-    """The data port, wherever it is."""
-
-    @property
-    def url(self) -> str:
-        """Where clients connect."""
-
-    @property
-    def grpc_address(self) -> str | None:
-        """HOST:PORT where clients connect that speak gRPC; None where there is no such port."""
-
-    def watch(self, live: bool) -> None:
-        """Start or stop to report changes of open turns."""
-
-    def problems(self) -> list[str]:
-        """Why it cannot serve; [] when it can."""
-
-    def prepare(self, stack: AsyncExitStack) -> None:
-        """What can fail for its settings. Raises ConfigError."""
-
-    async def open(self, stack: AsyncExitStack, requests: RequestTelemetry | None) -> None:
-        """Serve clients. Raises ListenError."""
-
-    def retire(self) -> None:
-        """Keep serving, and ask clients to connect again."""
-
-    async def latest_open(self, most: int, turn_id: str | None = None) -> list[Turn]:
-        """Copies of the latest open turns, at most `most` of each process, or of the one with this id, as far as
-        they are known."""
-
-    async def wire(self, turn_id: str, tasks: Sequence[str], began: float, ended: float | None) -> list[dict[str, Any]]:
-        """The exchanges of a turn in memory, see `relay.wire_log.WireLog.of_turn`."""
-
-    async def settled(self) -> None:
-        """Returns when what was captured so far has reached the turn book."""
-
-    async def close(self) -> None:
-        """No more requests come: what was captured reaches the turn book."""
 
 
 class _Announcements:
@@ -79,6 +39,7 @@ class LocalServing(DataPort):
     def __init__(
         self,
         settings: Settings,
+        privacy: Privacy,
         files: FileWatch,
         metrics: Metrics,
         reports: ScoringReports,
@@ -93,9 +54,10 @@ class LocalServing(DataPort):
             own = TurnCapture(settings, metrics, _Announcements(reports))
             self._captures.append(own)
             book = ForwardingBook(own.book, replicas.observed, replicas.proxy)
-        super().__init__(settings, files, metrics, book, reports.notified, settings.push_listen, webhooks)
+        super().__init__(settings, privacy, files, metrics, book, reports.notified, settings.push_listen, webhooks)
 
     def watch(self, live: bool) -> None:
+        """Start or stop to report changes of open turns."""
         for capture in self._captures:
             capture.watch(live)
 
@@ -106,14 +68,18 @@ class LocalServing(DataPort):
         await super().open(stack, requests)
 
     async def latest_open(self, most: int, turn_id: str | None = None) -> list[Turn]:
+        """Copies of the latest open turns, at most `most` of each process, or of the one with this id, as far as they
+        are known."""
         return [turn for capture in self._captures for turn in capture.book.latest_open(most, turn_id)]
 
     async def settled(self) -> None:
+        """Returns when what was captured so far has reached the turn book."""
         if self._replicas is not None:
             await self._captures[-1].answered_closed()
             await self._replicas.settled()
 
     async def close(self) -> None:
+        """No more requests come: what was captured reaches the turn book."""
         if self._replicas is not None:
             self._book.close_all(CLOCK.now())
             self._captures[-1].close()

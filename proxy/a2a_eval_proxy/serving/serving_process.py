@@ -7,7 +7,7 @@ import os
 import secrets
 import signal
 import socket
-from contextlib import AsyncExitStack, ExitStack
+from contextlib import AsyncExitStack
 from dataclasses import replace
 from typing import Any
 
@@ -18,7 +18,7 @@ from ..capture.live_turns import TurnChanges
 from ..capture.observations import Observation, encoded, turn_to_message
 from ..clock import CLOCK
 from ..net.file_watcher import FileWatch
-from ..privacy.redactor import PathRule
+from ..privacy.policy import Privacy
 from ..push.capture import NotifiedTasks
 from ..push.registry import WebhookRegistry
 from ..relay.opted_in_tasks import Callers
@@ -30,7 +30,7 @@ from ..turn import Turn
 from .counts import take_counts
 from .data_port import DataPort
 from .link import ASK, Link, changes_to_message
-from .opted_in import SHARED, SharedOptedInTasks
+from .shared_opted_in_tasks import SHARED, SharedOptedInTasks
 from .turn_capture import TurnCapture
 
 _COUNT_EVERY_S = 1.0
@@ -98,43 +98,21 @@ class _LinkReports:
 class ServingProcess:
     """Serves clients until the main process says to stop, or ends."""
 
-    def __init__(self, settings: Settings, link: Link, caller_key: bytes, push: socket.socket | None) -> None:
+    def __init__(
+        self, settings: Settings, privacy: Privacy, link: Link, caller_key: bytes, push: socket.socket | None
+    ) -> None:
         """`push`: where this process receives notifications; None where another one does."""
         self._settings = settings
+        self._privacy = privacy
         self._link = link
-        self._files = FileWatch()
+        self._callers = Callers(caller_key)
+        self._push = push
         self._metrics = Metrics()
-        each = settings.processes
-        share = replace(
-            settings,
-            max_connections=-(-settings.max_connections // each),
-            max_client_connections=-(-settings.max_client_connections // each),
-        )
         self._opted_in = SharedOptedInTasks(link)
-        privacy = settings.privacy()
-        self._tables = ExitStack()
-        webhooks = None
-        if settings.push_mode == "relay":
-            tables = self._tables.enter_context(push_tables_at(settings.store))
-            webhooks = WebhookRegistry.of(settings, tables, privacy.identifier)
-        by_path = any(isinstance(rule, PathRule) for rule in settings.redact)
-        reports = _LinkReports(link, self._metrics, all_calls=by_path)
+        reports = _LinkReports(link, self._metrics, all_calls=privacy.redactor.has_paths)
         self._capture = TurnCapture(settings, self._metrics, reports)
         self._book = ForwardingBook(self._capture.book, reports.observed, secrets.token_hex(6))
-        notified = _ForwardedNotifiedTasks(link)
-        self._port = DataPort(
-            share,
-            self._files,
-            self._metrics,
-            self._book,
-            notified,
-            push,
-            webhooks,
-            opted_in=self._opted_in,
-            callers=Callers(caller_key),
-            shared=True,
-            on_problems=lambda problems: link.send("problems", problems=problems),
-        )
+        self._port: DataPort | None = None
         self._stop = asyncio.Event()
         self._answering: set[asyncio.Task[None]] = set()
 
@@ -146,7 +124,6 @@ class ServingProcess:
         self._link.send("hello", pid=os.getpid(), source=self._book.source, at=CLOCK.steady(CLOCK.now()))
         obeying = loop.create_task(self._obey())
         async with AsyncExitStack() as stack:
-            stack.enter_context(self._tables)
             try:
                 await self._open(stack)
             except Exception as error:  # noqa: BLE001  # the main process reports it
@@ -164,12 +141,33 @@ class ServingProcess:
         await self._link.close()
 
     async def _open(self, stack: AsyncExitStack) -> None:
-        settings = self._settings
-        self._port.prepare(stack)
-        privacy = settings.privacy()
-        telemetry = start_telemetry(settings.upstream, (), privacy.text if privacy.changes_turns else None)
+        settings, each = self._settings, self._settings.processes
+        share = replace(
+            settings,
+            max_connections=-(-settings.max_connections // each),
+            max_client_connections=-(-settings.max_client_connections // each),
+        )
+        webhooks = None
+        if settings.push_mode == "relay":
+            tables = stack.enter_context(push_tables_at(settings.store))
+            webhooks = WebhookRegistry.of(settings, tables, self._privacy.identifier)
+        telemetry = start_telemetry(settings.upstream, self._privacy)
         if telemetry is not None:
             stack.push_async_callback(telemetry.close)
+        self._port = DataPort(
+            share,
+            self._privacy,
+            FileWatch(),
+            self._metrics,
+            self._book,
+            _ForwardedNotifiedTasks(self._link),
+            self._push,
+            webhooks,
+            opted_in=self._opted_in,
+            callers=self._callers,
+            shared=True,
+            on_problems=lambda problems: self._link.send("problems", problems=problems),
+        )
         await self._port.open(stack, telemetry.requests if telemetry is not None else None)
 
     async def _obey(self) -> None:
@@ -186,17 +184,17 @@ class ServingProcess:
                     task.add_done_callback(self._answering.discard)
                 case "watch":
                     self._capture.watch(message["live"])
-                case "retire":
+                case "retire" if self._port is not None:
                     self._port.retire()
                 case "stop":
                     self._stop.set()
         self._stop.set()  # the main process has ended
 
     async def _answer(self, asked: dict[str, Any]) -> None:
-        """Answer a question, whose subject is a method of `Serving`."""
+        """Answer a question, whose subject is a method of `ServingProcesses`."""
         answer: list[dict[str, Any]] = []
         match asked["subject"]:
-            case "wire":
+            case "wire" if self._port is not None:
                 answer = await self._port.wire(**asked["question"])
             case "latest_open":
                 answer = [turn_to_message(turn) for turn in self._capture.book.latest_open(**asked["question"])]

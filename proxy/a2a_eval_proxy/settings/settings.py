@@ -17,6 +17,7 @@ from ..protocol.agent_card import WELL_KNOWN_PATHS
 from . import parsing as types
 from .option import OptionGroup, Options, option
 from .parsing import is_loopback, split_address
+from .turn_timeouts import TurnTimeouts
 
 if TYPE_CHECKING:
     from ..privacy.policy import Privacy
@@ -322,6 +323,10 @@ class Settings(TraceUrlOption, PluginOption, StoreOption, PrivacyOptions, Retent
             raise ConfigError(
                 "push_retry: stores notifications as they are; leave it out, or leave out no_content and redact"
             )
+
+    @property
+    def turn_timeouts(self) -> TurnTimeouts:
+        return TurnTimeouts(self.turn_timeout)
 
     @property
     def push_mode(self) -> str:

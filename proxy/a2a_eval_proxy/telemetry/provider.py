@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 
 from a2a_tool_capture import __version__
 from opentelemetry._logs import LoggerProvider, NoOpLoggerProvider
-from opentelemetry.metrics import CallbackOptions, Meter, MeterProvider, NoOpMeterProvider, Observation
+from opentelemetry.metrics import CallbackOptions, MeterProvider, NoOpMeterProvider, Observation
 from opentelemetry.sdk._logs import LoggerProvider as SdkLoggerProvider
 from opentelemetry.sdk.metrics import MeterProvider as SdkMeterProvider
 from opentelemetry.sdk.resources import SERVICE_NAME, SERVICE_VERSION, Resource
@@ -39,23 +39,32 @@ class Telemetry:
     bounded queues.
     """
 
-    def __init__(
-        self,
-        signals: Collection[str],
-        upstream: str,
-        sources: Sequence[Source],
-        redact: Callable[[str], str] | None,
-    ) -> None:
+    def __init__(self, signals: Collection[str], upstream: str, redact: Callable[[str], str] | None) -> None:
         resource = _resource()
         meters = _meters(resource) if "metrics" in signals else NoOpMeterProvider()
         tracers = _tracers(resource, meters, redact) if "traces" in signals else NoOpTracerProvider()
         loggers = _loggers(resource, meters) if "logs" in signals else NoOpLoggerProvider()
         sdk = SdkMeterProvider, SdkTracerProvider, SdkLoggerProvider
         self._shutdowns = [one.shutdown for one in (meters, tracers, loggers) if isinstance(one, sdk)]
-        meter = meters.get_meter(SCOPE, __version__)
-        _observe(meter, *sources)
-        self.requests = RequestTelemetry(tracers.get_tracer(SCOPE, __version__), meter, upstream)
-        self.evaluations = EvaluationTelemetry(loggers.get_logger(SCOPE, __version__), meter)
+        self._meter = meters.get_meter(SCOPE, __version__)
+        self.requests = RequestTelemetry(tracers.get_tracer(SCOPE, __version__), self._meter, upstream)
+        self.evaluations = EvaluationTelemetry(loggers.get_logger(SCOPE, __version__), self._meter)
+
+    def observe(self, *sources: Source) -> None:
+        """Report the instruments that have a unit as observable ones.
+
+        They are read in the exporter's thread, so that counting costs what it did before.
+        """
+        for source in sources:
+            for instrument in source.instruments:
+                if instrument.unit:
+                    gauge, counter = (
+                        self._meter.create_observable_up_down_counter,
+                        self._meter.create_observable_counter,
+                    )
+                    create: Callable[..., object] = gauge if instrument.is_gauge else counter
+                    name = f"a2a_eval_proxy.{instrument.name}"
+                    create(name, [_callback(instrument, source.read)], instrument.unit, instrument.text)
 
     async def close(self) -> None:
         """Export what is left, for `_CLOSE_S` seconds at most; what is not out by then is lost."""
@@ -109,20 +118,6 @@ async def _done(shutdown: Callable[[], None]) -> None:
         await in_daemon_thread(shutdown, "telemetry-close")
     except Exception as error:  # noqa: BLE001  # error boundary
         report(error)
-
-
-def _observe(meter: Meter, *sources: Source) -> None:
-    """Report the instruments that have a unit as observable ones of `meter`.
-
-    They are read in the exporter's thread, so that counting costs what it did before.
-    """
-    for source in sources:
-        for instrument in source.instruments:
-            if instrument.unit:
-                gauge, counter = meter.create_observable_up_down_counter, meter.create_observable_counter
-                create: Callable[..., object] = gauge if instrument.is_gauge else counter
-                name = f"a2a_eval_proxy.{instrument.name}"
-                create(name, [_callback(instrument, source.read)], instrument.unit, instrument.text)
 
 
 def _callback(instrument: Instrument, read: Callable[[], object]) -> Callable[[CallbackOptions], Iterable[Observation]]:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from .common import report
-from .instruments import Source
 
 if TYPE_CHECKING:
+    from ..privacy.policy import Privacy
     from .provider import Telemetry
 
 logger = logging.getLogger(__name__)
@@ -54,12 +54,10 @@ def _is_wanted(signal: str, environment: Mapping[str, str]) -> bool:
     return protocol == _PROTOCOL
 
 
-def start_telemetry(
-    upstream: str, sources: Sequence[Source], redact: Callable[[str], str] | None = None
-) -> Telemetry | None:
+def start_telemetry(upstream: str, privacy: Privacy) -> Telemetry | None:
     """Telemetry as this process's environment wants it; None where it wants none, or where telemetry is not available.
 
-    `upstream` is the agent's URL. `sources` are read in another thread; `redact` gets each text in a span.
+    `upstream` is the agent's URL; the rules of `privacy` apply to each text in a span.
     """
     signals = wanted_signals(os.environ)
     if not signals:
@@ -67,7 +65,7 @@ def start_telemetry(
     try:
         from .provider import Telemetry
 
-        return Telemetry(signals, upstream, sources, redact)
+        return Telemetry(signals, upstream, privacy.text if privacy.changes_turns else None)
     except Exception as error:  # noqa: BLE001  # a proxy without telemetry is better than none
         report(error)
         return None

@@ -24,8 +24,7 @@ class View:
     control: Control
     request: Request
     agent: AgentWatch | None
-    proxy_url: str | None
-    """Where clients connect. Both are None where there is no traffic, only a store."""
+    """None where there is no traffic, only a store."""
     figures: RecentFigures
     runs: JudgedRuns
     compared: ComparedRuns

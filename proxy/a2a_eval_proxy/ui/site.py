@@ -55,13 +55,11 @@ class Site:
         control: Control,
         agent: AgentWatch | None = None,
         token: str | None = None,
-        proxy_url: Callable[[], str | None] = lambda: None,
         screens: Sequence[Screen] = SCREENS,
         check: AgentCheck | None = None,
     ) -> None:
         self._control = control
         self._agent = agent
-        self._proxy_url = proxy_url
         self._check = check
         work = control.work
         self._runs = JudgedRuns(control.store, work, lambda: control.suite, control.suite_file, control.run)
@@ -125,7 +123,6 @@ class Site:
             self._control,
             request,
             self._agent,
-            self._proxy_url(),
             self._figures,
             self._runs,
             self._compared,

@@ -48,7 +48,7 @@ async def _values(view: View) -> Mapping[str, Any]:
     found = page.items if cursor else [*_selected(in_progress, query), *page.items]
     return {
         "agent": await view.agent.status() if view.agent else None,
-        "proxy_url": view.proxy_url,
+        "proxy_url": view.control.proxy_url,
         "is_live": cursor is None,
         "counters": await _counters(view, run, open_turns),
         "turns": list({turn["turn_id"]: turn for turn in reversed(found)}.values())[::-1],

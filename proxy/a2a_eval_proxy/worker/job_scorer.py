@@ -54,7 +54,7 @@ class JobScorer:
         self._store = store
         self._work = store.work
         self._privacy = privacy
-        self._cases = CaseBook(suite, redactor=privacy.redactor)
+        self._cases = CaseBook(suite, privacy=privacy)
         self._scorer = Scorer(self._cases, suite, store.judge_cache)
         self._alone = self._scorer.is_cheap and not (suite and suite.cases)
         """Whether the turns before it make no difference to any turn."""

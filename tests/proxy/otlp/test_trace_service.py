@@ -51,7 +51,8 @@ async def test_a_turn_is_complete_with_all_that_the_batch_has_of_it() -> None:
         if len(seen) == TRACES:
             all_told.set()
 
-    tracing = Tracing(changed, metrics, wait_s=6.0, expected=False)
+    tracing = Tracing(metrics, wait_s=6.0, expected=False)
+    tracing.on_changed = changed
     for turn in turns:
         tracing.opened(turn)
     request = batch()
@@ -65,7 +66,8 @@ async def test_a_turn_is_complete_with_all_that_the_batch_has_of_it() -> None:
 
 async def test_who_is_ahead_of_the_reader_is_told_to_wait() -> None:
     read = asyncio.Event()
-    tracing = Tracing(lambda turn, tells: read.set(), Metrics(), wait_s=6.0, expected=False)
+    tracing = Tracing(Metrics(), wait_s=6.0, expected=False)
+    tracing.on_changed = lambda turn, tells: read.set()
     tracing.opened(Turn("t1", "run", "agent", "JSONRPC", "1.0", time.time(), trace_id=f"{1:032x}"))
     tracing.take(batch(), 64 * 1024 * 1024)
     assert tracing.busy
@@ -80,7 +82,7 @@ async def test_senders_are_told_of_spans_without_valid_ids() -> None:
     _, short, zero = request.resource_spans[0].scope_spans[0].spans
     short.trace_id, zero.span_id = b"\x01" * 4, bytes(8)
     metrics = Metrics()
-    tracing = Tracing(lambda turn, tells: None, metrics, wait_s=6.0, expected=False)
+    tracing = Tracing(metrics, wait_s=6.0, expected=False)
     async with receiver(tracing) as url, httpx.AsyncClient() as client:
         headers = {"content-type": PROTOBUF}
         answer = await client.post(f"{url}/v1/traces", content=request.SerializeToString(), headers=headers)

@@ -189,7 +189,7 @@ class Running:
     def __init__(self, folder: Path, suite: Suite | None, privacy: Privacy) -> None:
         self.folder, self.suite, self.privacy = folder, suite, privacy
         self.path = folder / "turns.db"
-        self.cases = CaseBook(suite, redactor=privacy.redactor)
+        self.cases = CaseBook(suite, privacy=privacy)
         self.store = SqliteStore(str(self.path))
         self.scorer = Scorer(self.cases, suite, privacy.judge_cache(self.store.judge_cache))
         self.bus, self.metrics = EventBus(), Metrics()

@@ -27,7 +27,7 @@ async def _values(view: View) -> Values:
         return {"turn_id": turn_id, "problem": error.detail, "exchanges": [], "complete": True}
     turn = await view.control.store.turn(turn_id)
     agent = turn["agent"] if turn is not None else ""
-    shown = [_exchange(one, view.proxy_url, agent) for one in wire["exchanges"]]
+    shown = [_exchange(one, view.control.proxy_url, agent) for one in wire["exchanges"]]
     return {"turn_id": turn_id, "problem": None, "exchanges": shown, "complete": wire["complete"]}
 
 
