@@ -3,9 +3,9 @@
 One `EvalCase` in, one `EvalResult` out; evaluators are built by name with `get_evaluator`, or as classes.
 """
 
-from .agent_trace.outputs import eval_test_case
 from .agent_trace.trace import AgentTrace, TraceTurn
 from .behavior_failures import BehaviorFailure, UniqueError, behavior_failures, unique_errors
+from .dokimos.test_case import eval_test_case
 from .evaluator import AsyncEvaluator, Evaluator, EvaluatorBase, Measurement, SkipEvaluation, SyncEvaluator
 from .experiments import ExperimentResult, experiment, run_experiment
 from .gates import Gate, RunGates

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from a2a_tool_capture.models import Finding, rfc3339
 
-from .agent_trace.outputs import eval_test_case
 from .agent_trace.trace import AgentTrace
+from .dokimos.test_case import eval_test_case
 from .evaluator import FAILURES, EvaluatorBase, error_reason
 from .judge.errors import JudgeNotConfiguredError
 from .judge.function import PromptFunction

@@ -18,7 +18,7 @@ from .options import OptionError
 _ARKSIM = f"{__package__}.arksim"
 _METRICS = ("arksim", "arksim.evaluator", "arksim.evaluator.base_metric", "arksim.evaluator.thresholds")
 _LLMS = ("arksim.llms", "arksim.llms.chat", "arksim.llms.chat.base", "arksim.llms.chat.base.base_llm")
-arksim_names.add(dict.fromkeys(_METRICS, _ARKSIM) | dict.fromkeys(_LLMS, f"{_ARKSIM}.llm"))
+arksim_names.add(dict.fromkeys(_METRICS, _ARKSIM) | dict.fromkeys(_LLMS, f"{_ARKSIM}.metrics.judge_llm"))
 
 _METRIC_BASES = {"QuantitativeMetric": True, "QualitativeMetric": False}
 """The names of arksim's base classes, and whether their metrics have scores."""
@@ -95,7 +95,7 @@ def _register_metrics(module: ModuleType) -> None:
         quantitative = _kind(found)
         if quantitative is None or name.startswith("_") or inspect.isabstract(found):
             continue
-        from .arksim.metric_evaluator import register_metric  # only here: it imports pydantic
+        from .arksim.metrics.metric_evaluator import register_metric  # only here: it imports pydantic
 
         names.append(register_metric(found, quantitative, module.__name__))
     setattr(module, _REGISTERED, tuple(names))

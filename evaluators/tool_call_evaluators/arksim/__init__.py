@@ -1,21 +1,20 @@
-"""ArkSim's custom metrics and gates: a file of metrics, written for arksim, runs here as it is.
+"""ArkSim: a file of metrics, written for arksim, runs here as it is (`metrics`), and so do its `files`.
 
-`metric_types` has the classes that such a file derives from and returns, `llm` its `self.llm`, `metric_evaluator` makes
-an evaluator of a metric, `entities` has the content of evaluation.json, and `thresholds` arksim's gates on it as
-functions. What is exported here is public; plug-in files also import it as `arksim.evaluator`, unless arksim itself is
-installed.
+What is exported here is public, and what a file of metrics imports.
 """
 
-from .entities import (
+from .metrics.evaluation import (
     ConversationEvaluation,
     ErrorOccurrence,
     ErrorScenarioMapping,
     Evaluation,
     FoundError,
     TurnEvaluation,
+    check_numeric_thresholds,
+    check_qualitative_failure_labels,
 )
-from .llm import JudgeLLM
-from .metric_types import (
+from .metrics.judge_llm import JudgeLLM
+from .metrics.metric_types import (
     ChatMessage,
     MetricScope,
     QualitativeMetric,
@@ -25,7 +24,6 @@ from .metric_types import (
     ScoreInput,
     format_chat_history,
 )
-from .thresholds import check_numeric_thresholds, check_qualitative_failure_labels
 
 __all__ = [
     "ChatMessage",

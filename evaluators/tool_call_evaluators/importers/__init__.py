@@ -3,8 +3,8 @@
     imported = import_suite("scenarios.json")
     imported.suite, imported.format, imported.notes
 
-Suite files of this project are accepted too. Each format is a module, listed in `formats`. The names exported here are
-public.
+Suite files of this project are accepted too. Each format has the room of its tool, listed in `formats`. The names
+exported here are public.
 """
 
 from .folders import ImportedSuites, import_suites, suite_files

@@ -6,15 +6,18 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from ..adk import evalset
+from ..arksim.files.config import CONFIG_KEYS, ArksimRun, read_run
+from ..dokimos import dataset
+from ..dokimos.tables import read_lines, read_table
 from ..model import UNREAD_EXPECTATION
 from ..suite import Suite, parse_suite
 from ..suite.files import read_text
+from ..suite.importing import Notes
 from ..suite.lint import unused_expectations
 from ..suite.node import Node
 from ..suite.yaml_document import Document, SuiteError, read_document
-from . import adk, dokimos, uipath
-from .arksim.config import CONFIG_KEYS, ArksimRun, read_run
-from .common import Notes, read_lines, read_table
+from ..uipath import evaluation_set
 
 _KEYS: dict[str, tuple[str, ...]] = {
     "arksim": ("scenarios",),
@@ -25,9 +28,9 @@ _KEYS: dict[str, tuple[str, ...]] = {
 """By format: the keys one of which holds a list in its documents."""
 
 _READERS: dict[str, Callable[[Node, Path, Notes], Suite]] = {
-    "google-adk": adk.read,
-    "uipath": uipath.read,
-    "dokimos": dokimos.read,
+    "google-adk": evalset.read,
+    "uipath": evaluation_set.read,
+    "dokimos": dataset.read,
 }
 
 FORMATS = ("suite", *_KEYS)
@@ -110,7 +113,7 @@ def _detected(document: Document) -> str:
             return name
     if isinstance(value, dict) and any(key in value for key in CONFIG_KEYS):
         return "arksim"
-    if adk.is_old_form(value):
+    if evalset.is_old_form(value):
         return "google-adk"
     raise SuiteError(
         "is neither a suite (an object with the key `suite`) nor in a format that can be imported: "

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 import click
 from rich.console import Console
 from rich.markup import escape
+from tool_call_evaluators.arksim.files.simulation import load_simulation
 from tool_call_evaluators.importers import import_suite, suite_files
-from tool_call_evaluators.importers.arksim.simulation import load_simulation
 from tool_call_evaluators.options import OptionError
 from tool_call_evaluators.report import Report, json_report
 from tool_call_evaluators.report.baseline import change_line

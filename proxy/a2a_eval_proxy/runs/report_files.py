@@ -10,8 +10,8 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
+from tool_call_evaluators.arksim.files.results import ArksimResults
 from tool_call_evaluators.report import Report, html_report, json_report, junit_xml, markdown_summary
-from tool_call_evaluators.report.arksim import ArksimResults
 from tool_call_evaluators.report.focus import focus_suites
 
 from ..output_files import refuse_link, write_file

@@ -10,8 +10,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from a2a_tool_capture.models import ToolCall, rfc3339
-from tool_call_evaluators.importers.arksim.scenarios import Scenarios
-from tool_call_evaluators.importers.arksim.simulation import (
+from tool_call_evaluators.arksim.files.results import conversation_id
+from tool_call_evaluators.arksim.files.scenarios import Scenarios
+from tool_call_evaluators.arksim.files.simulation import (
     SimulatedConversation,
     SimulatedTurn,
     SimulationFile,
@@ -19,7 +20,6 @@ from tool_call_evaluators.importers.arksim.simulation import (
     simulation_text,
 )
 from tool_call_evaluators.report import Report
-from tool_call_evaluators.report.arksim import conversation_id
 from tool_call_evaluators.runs.outcomes import RunConversation
 from tool_call_evaluators.simulation.instructions import user_prompt
 from tool_call_evaluators.suite import Case, Suite

@@ -18,7 +18,7 @@ from judges.fake_api import KEY, MODEL, FakeApi, Reply, fitting, says
 from support.postgres_server import PostgresServer
 from support.prefork import run
 from support.provision import python_environment, source_of
-from tool_call_evaluators.importers.arksim.simulation import SimulatedConversation, SimulatedTurn, simulation_text
+from tool_call_evaluators.arksim.files.simulation import SimulatedConversation, SimulatedTurn, simulation_text
 
 READER = Path(__file__).parents[1] / "clients/arksim_files.py"
 EXAMPLE = Path(__file__).parents[2] / "evaluators/fixtures/arksim/customer-service"

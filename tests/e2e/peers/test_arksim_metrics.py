@@ -15,7 +15,7 @@ from judges.fake_api import KEY, MODEL, FakeApi, Reply, fitting, says, served
 from support.prefork import run
 from support.provision import source_of
 from tool_call_evaluators import EvalCase, Status, evaluate, get_evaluator, registry
-from tool_call_evaluators.importers.arksim.simulation import SimulatedConversation, SimulatedTurn, simulation_text
+from tool_call_evaluators.arksim.files.simulation import SimulatedConversation, SimulatedTurn, simulation_text
 from tool_call_evaluators.plugins import load_plugin
 
 METRICS = """

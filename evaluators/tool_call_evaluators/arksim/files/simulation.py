@@ -21,9 +21,9 @@ from ...declared import unique_keys
 from ...suite import Case, CaseTurn, Simulation
 from ...suite.case_ids import printable_id
 from ...suite.files import read_bytes
+from ...suite.importing import unique_ids
 from ...suite.node import Node
 from ...suite.yaml_document import Document, SuiteError
-from ..common import unique_ids
 
 MAX_BYTES = 100_000_000
 _SCHEMA_VERSION, _SIMULATOR_VERSION = "v1.1", "v1"

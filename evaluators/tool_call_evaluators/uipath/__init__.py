@@ -2,7 +2,8 @@
 
     from tool_call_evaluators.uipath import ToolCall, ToolCallArgsEvaluationCriteria, ToolCallArgsEvaluator
 
-The scores are those of the evaluators here. Not part of the package's face.
+The scores are those of the evaluators here. Not part of the package's face. `evaluation_set` imports UiPath's files,
+and `evaluator_files` the evaluators that these name.
 """
 
 from __future__ import annotations
@@ -11,13 +12,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, is_dataclass, replace
 from typing import Any, ClassVar, cast
 
-from .agent_trace.trace import AgentTrace
-from .evaluator import SyncEvaluator
-from .metrics.tool_call_args import explained
-from .model import EvalResult
-from .options import snake_case
-from .registry import CRITERIA, get_evaluator
-from .texts import json_text
+from ..agent_trace.trace import AgentTrace
+from ..evaluator import SyncEvaluator
+from ..metrics.tool_call_args import explained
+from ..model import EvalResult
+from ..options import snake_case
+from ..registry import CRITERIA, get_evaluator
+from ..texts import json_text
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,46 +1,27 @@
 """google-adk evalsets (`*.evalset.json`, `*.test.json`), as of google-adk 2.13, and their older list form.
 
 An invocation is a turn: `user_content` is the user message, `intermediate_data.tool_uses` (or the function calls in
-`invocation_events`) the expected calls, `final_response` the expected response. ADK's default criterion requires equal
-calls in the same order and no others: `tool_trajectory` in mode `strict`. As ADK does, `test_config.json` in the same
-folder replaces that criterion. The criterion on responses (ROUGE) has no equivalent here; the response is kept for the
-evaluators that read one. A conversation scenario is a simulated user.
+`invocation_events`) the expected calls, `final_response` the expected response, kept for the evaluators that read one.
+A conversation scenario is a simulated user. What is compared: see `criteria`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from ..declared import boolean, number
-from ..gates import Gate
 from ..model import ExpectedCall
-from ..suite import Case, CaseTurn, EvaluatorSpec, Expectation, Simulation, Suite
+from ..suite import Case, CaseTurn, Expectation, Simulation, Suite
 from ..suite.case_ids import printable_id
-from ..suite.files import read_source
+from ..suite.importing import Notes, expected_call, unique_ids
 from ..suite.node import Node
-from .common import Notes, expected_call, unique_ids
+from .criteria import read_criteria
 
 _FILES = ("inline_data", "inlineData", "file_data", "fileData")
 
-_ERROR = EvaluatorSpec("tool_error")
-_TRAJECTORY = "tool_trajectory_avg_score"
-_MODES = {"EXACT": "strict", "IN_ORDER": "superset", "ANY_ORDER": "superset"}
-"""By ADK's match type, whose numbers are their positions. IN_ORDER also needs the order of the names."""
-
 _MAX_TURNS = 20
 """ADK's default for a simulated user."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Criteria:
-    """The evaluators of a suite, their limits, and whether the expected calls must be made in their order."""
-
-    evaluators: tuple[EvaluatorSpec, ...] = (EvaluatorSpec("tool_trajectory", {"mode": "strict"}), _ERROR)
-    gates: Mapping[str, Gate] = field(default_factory=dict)
-    in_order: bool = False
 
 
 def is_old_form(value: Any) -> bool:
@@ -55,7 +36,7 @@ def _is_old_case(item: Any) -> bool:
 def read(node: Node, path: Path, notes: Notes) -> Suite:
     """The suite in an evalset. Raises SuiteError."""
     stem = path.name.removesuffix(".json").removesuffix(".evalset").removesuffix(".test")
-    criteria = _criteria(path.with_name("test_config.json"), notes)
+    criteria = read_criteria(path.with_name("test_config.json"), notes)
     if isinstance(node.value, list):
         name, cases = stem, _old_cases(node, stem, notes)
     else:
@@ -64,42 +45,6 @@ def read(node: Node, path: Path, notes: Notes) -> Suite:
     if criteria.in_order:
         cases = [replace(case, turns=tuple(_in_order(turn) for turn in case.turns)) for case in cases]
     return Suite(name=name, evaluators=criteria.evaluators, gates=criteria.gates, cases=unique_ids(cases))
-
-
-def _criteria(path: Path, notes: Notes) -> _Criteria:
-    """The criteria in the file at `path`: `{criteria: {metric: threshold, or {threshold, ...}}}`."""
-    if not path.is_file():
-        return _Criteria()
-    entries = read_source(path).at("criteria").entries()
-    for metric in entries.keys() - {_TRAJECTORY}:
-        notes.add(f"the criterion {metric} was not imported")
-    if _TRAJECTORY not in entries:
-        return _Criteria((_ERROR,))
-    node = entries[_TRAJECTORY]
-    if isinstance(node.value, dict):
-        threshold = node.need("threshold").convert(number)
-        given, ignored = node.get("match_type", "matchType"), node.get("ignore_args", "ignoreArgs")
-    else:
-        threshold, given, ignored = node.convert(number), None, None
-    match_type = "EXACT" if given is None else _match_type(given)
-    options: dict[str, Any] = {"mode": _MODES[match_type]}
-    if ignored is not None and ignored.convert(boolean):
-        options["matcher"] = "ignore"
-    in_order = match_type == "IN_ORDER"
-    evaluators = [EvaluatorSpec("tool_trajectory", options), *([EvaluatorSpec("tool_call_order")] if in_order else ())]
-    gates = {spec.name: Gate(conversation_mean=threshold) for spec in evaluators if threshold < 1}
-    return _Criteria((*evaluators, _ERROR), gates, in_order)
-
-
-def _match_type(node: Node) -> str:
-    """The name of a match type that is given by name or number."""
-    names = tuple(_MODES)
-    if node.value in range(len(names)):
-        return names[int(node.value)]
-    name = node.text().upper()
-    if name not in names:
-        node.fail(f"expected EXACT, IN_ORDER or ANY_ORDER, got {node.value!r}")
-    return name
 
 
 def _in_order(turn: CaseTurn) -> CaseTurn:

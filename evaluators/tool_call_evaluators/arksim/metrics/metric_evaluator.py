@@ -13,18 +13,18 @@ from functools import cache, cached_property
 from statistics import median
 from typing import Any, ClassVar
 
-from ..bands import band
-from ..evaluator import AsyncEvaluator, Measurement, SkipEvaluation
-from ..judge.errors import JudgeError
-from ..judge.panel import Poll, dissent, judge_details, spread, votes_of
-from ..judge.prompt import Prompt
-from ..judge.question import Answer
-from ..judge.usage import total
-from ..judged.base import JudgeableEvaluator
-from ..model import EvalCase, UnseenCalls
-from ..options import OptionError
-from ..registry import register
-from .llm import JudgeLLM
+from ...bands import band
+from ...evaluator import AsyncEvaluator, Measurement, SkipEvaluation
+from ...judge.errors import JudgeError
+from ...judge.panel import Poll, dissent, judge_details, spread, votes_of
+from ...judge.prompt import Prompt
+from ...judge.question import Answer
+from ...judge.usage import total
+from ...judged.base import JudgeableEvaluator
+from ...model import EvalCase, UnseenCalls
+from ...options import OptionError
+from ...registry import register
+from .judge_llm import JudgeLLM
 from .metric_types import ChatMessage, ObservedCall, ScoreInput
 
 FAILURE_THRESHOLD = 0.6

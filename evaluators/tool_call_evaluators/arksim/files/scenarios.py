@@ -14,8 +14,8 @@ from typing import Any
 from ...model import ExpectedCall
 from ...suite import Case, EvaluatorSpec, Expectation, Simulation
 from ...suite.case_ids import printable_id
+from ...suite.importing import Notes, expected_call, unique_ids
 from ...suite.node import Node
-from ..common import Notes, expected_call, unique_ids
 
 _MODES = {"strict": "strict", "unordered": "any_order", "contains": "superset", "within": "within"}
 _ARGUMENTS = ("exact", "ignore", "partial")

@@ -15,10 +15,10 @@ from typing import Any
 from ..declared import text_or_texts
 from ..suite import Case, CaseTurn, EvaluatorSpec, Expectation, Suite
 from ..suite.case_ids import printable_id
+from ..suite.importing import Notes, expected_call, unique_ids, user_text
 from ..suite.node import Node
 from ..texts import json_text
 from ..tool_definition import ToolDefinition
-from .common import Notes, expected_call, unique_ids, user_text
 
 _READ_METADATA = frozenset({"id", "tools", "tasks", "constraints", "expectedOutcome", "scenario", "turnCount"})
 _SPEAKER = re.compile(r"(?:^|\n\n)(USER|ASSISTANT): ")

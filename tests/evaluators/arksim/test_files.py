@@ -23,10 +23,8 @@ from tool_call_evaluators import (
     parse_suite,
     registry,
 )
-from tool_call_evaluators.gates import Gate, RunGates
-from tool_call_evaluators.importers import import_suite, import_text
-from tool_call_evaluators.importers.arksim.config import CONFIG_KEYS
-from tool_call_evaluators.importers.arksim.simulation import (
+from tool_call_evaluators.arksim.files.config import CONFIG_KEYS
+from tool_call_evaluators.arksim.files.simulation import (
     SimulatedConversation,
     SimulatedTurn,
     cases_by_scenario,
@@ -34,6 +32,8 @@ from tool_call_evaluators.importers.arksim.simulation import (
     read_simulation,
     simulation_text,
 )
+from tool_call_evaluators.gates import Gate, RunGates
+from tool_call_evaluators.importers import import_suite, import_text
 from tool_call_evaluators.model import ExpectedCall
 from tool_call_evaluators.suite import Simulation
 from tool_call_evaluators.suite.writing import suite_text

@@ -12,13 +12,13 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from ..behavior_failures import FAILURE_METRICS, GOOD_PERFORMANCE, RANK, SEVERITY, worst_first
-from ..importers.arksim.scenarios import Scenarios
-from ..metrics.conversation_scores import EVALUATION_FAILED
-from ..model import EvalResult, Status
-from ..runs.outcomes import ConversationTurn, RunConversation
-from .model import Report
-from .wording import printable, report_json
+from ...behavior_failures import FAILURE_METRICS, GOOD_PERFORMANCE, RANK, SEVERITY, worst_first
+from ...metrics.conversation_scores import EVALUATION_FAILED
+from ...model import EvalResult, Status
+from ...report.model import Report
+from ...report.wording import printable, report_json
+from ...runs.outcomes import ConversationTurn, RunConversation
+from .scenarios import Scenarios
 
 SCHEMA_VERSION, EVALUATOR_VERSION = "v1.1", "v1"
 NOT_COMPUTED = -1.0

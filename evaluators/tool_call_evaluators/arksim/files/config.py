@@ -19,12 +19,11 @@ from ...gates import ARKSIM_GATES, Gate, RunGates, by_metric
 from ...judge.settings import JudgeSettings
 from ...simulation.scenario import MAX_CONVERSATIONS, MAX_TURNS
 from ...simulation.settings import SimulatedUserSettings
-from ...suite import Case, EvaluatorSpec, Suite
+from ...suite import AgentDefaults, Case, EvaluatorSpec, Suite
 from ...suite.evaluator_spec import run_plugin
-from ...suite.files import ReadContext, read_source
+from ...suite.files import ReadContext, code_path, read_source
+from ...suite.importing import Notes
 from ...suite.node import Node
-from ..common import Notes
-from .agent import read_agent
 from .scenarios import Scenarios, read_scenarios
 
 TURN_METRICS = ("faithfulness", "helpfulness", "coherence", "verbosity", "relevance")
@@ -44,6 +43,13 @@ _FURTHER_KEYS = (
     *("model", "provider", "num_workers", "max_turns", "generate_html_report", "score_threshold"),
     *("simulated_user_prompt_template", "trace_receiver"),
 )
+_AGENT_KEYS = {
+    "agent_config": ("agent_type", "agent_name", "api_config", "custom_config"),
+    "api_config": ("endpoint", "headers", "body"),
+    "custom_config": ("module_path", "class_name"),
+    "trace_receiver": ("enabled", "host", "port", "wait_timeout"),
+}
+"""Those of each object. The name of the agent has no use."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,7 +90,7 @@ def read_run(node: Node, path: Path, notes: Notes, *, allow_plugins: bool = Fals
     return ArksimRun(
         suite=Suite(
             name=path.stem,
-            agent=read_agent(node, folder, notes, allow_plugins=allow_plugins, concurrency=_workers(node)),
+            agent=_agent(node, folder, notes, allow_plugins=allow_plugins, concurrency=_workers(node)),
             plugins=tuple(path for path, _ in plugins),
             evaluators=evaluators,
             judge=_judge(node, notes),
@@ -100,6 +106,45 @@ def read_run(node: Node, path: Path, notes: Notes, *, allow_plugins: bool = Fals
         output_dir=_path(node, "output_dir", folder) or folder / "results/evaluation",
         html=html is None or html.convert(boolean),
     )
+
+
+def _agent(node: Node, folder: Path, notes: Notes, *, allow_plugins: bool, concurrency: int) -> AgentDefaults:
+    """From `agent_config`, or the file that `agent_config_file_path` names. Raises SuiteError.
+
+    A Python file outside `folder` needs `allow_plugins`.
+    """
+    agent = node.at("agent_config")
+    if (file := node.text_at("agent_config_file_path")) and not agent.value:
+        agent = read_source(folder / file)
+    kind = agent.get("agent_type")
+    receiver = node.at("trace_receiver")
+    for name, within in {"agent_config": agent, "trace_receiver": receiver}.items():
+        notes.unknown_keys(within, _AGENT_KEYS[name], name)
+    for name in ("api_config", "custom_config"):
+        notes.unknown_keys(agent.at(name), _AGENT_KEYS[name], name)
+    if receiver.object().get("enabled") and (kind is None or kind.value != "custom"):
+        notes.add("trace_receiver: `run` receives no traces; send them to `a2a-eval-proxy serve` and run through it")
+    if kind is None:
+        return AgentDefaults(concurrency=concurrency)
+    if kind.choice(("a2a", "custom", "chat_completions")) == "custom":
+        context = ReadContext(folder, allow_plugins)
+        return AgentDefaults(url=_python(agent.need("custom_config"), context), concurrency=concurrency)
+    api = agent.at("api_config")
+    url = api.need("endpoint").text()
+    headers = {name: value.text() for name, value in api.at("headers").entries().items()}
+    if kind.value == "a2a":
+        return AgentDefaults(url=url, headers=headers, concurrency=concurrency)
+    body = api.need("body").object()
+    return AgentDefaults(url=f"openai:{url}", headers=headers, body=body, concurrency=concurrency)
+
+
+def _python(custom: Node, context: ReadContext) -> str:
+    """`python:...` for a `module_path`, which is a file or a dotted name, and a `class_name`."""
+    module, class_name = custom.need("module_path"), custom.text_at("class_name")
+    source = module.text()
+    if source.endswith(".py"):
+        source = module.convert(lambda file: str(code_path(file, context)))
+    return f"python:{source}" + (f":{class_name}" if class_name else "")
 
 
 def _scenarios(node: Node, folder: Path, notes: Notes) -> Scenarios:
