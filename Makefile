@@ -58,10 +58,14 @@ turns: $(STAMP) ## random turns with an oracle: every stored turn against what w
 demo: $(STAMP) ## the whole story in one process
 	$(BIN)/a2a-eval-proxy demo $(ARGS)
 
+docs: $(STAMP) ## build the site of the documentation in artifacts/site
+	PYTHONPATH=tests$${PYTHONPATH:+:$$PYTHONPATH} $(BIN)/python -m support.site
+	$(BIN)/zensical build --strict --clean
+
 pictures: $(STAMP) ## write the pictures in the documents again
 	PYTHONPATH=tests$${PYTHONPATH:+:$$PYTHONPATH} $(BIN)/python -m support.pictures
 
 clean: ## remove what the targets above made
 	rm -rf $(VENV) .envs artifacts dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
 
-.PHONY: help install lint format types test references schema bench fuzz soak turns demo pictures clean
+.PHONY: help install lint format types test references schema bench fuzz soak turns demo docs pictures clean
