@@ -53,7 +53,7 @@ def record_suite(turns: Iterable[TurnJson], name: str = "recorded", known: Suite
     left_out: Counter[str] = Counter()
     for conversation in sorted(follow(turns), key=_order):
         said = tuple(turn["user_text"].strip() for turn in conversation.executed)
-        if problem := _problem(conversation):
+        if problem := recording_problem(conversation):
             left_out[problem] += 1
         elif said != scripts.get(conversation.case_id or "", said):
             left_out["conversations with other messages than their case"] += 1
@@ -83,13 +83,14 @@ def record_case(
     ValueError where nothing is recorded of such conversations; the message says why.
     """
     (conversation,) = follow({**turn, "case_id": case_id} for turn in turns)
-    if problem := _problem(conversation):
+    if problem := recording_problem(conversation):
         raise ValueError(f"no case is made of {problem}")
     recorded = _case([conversation], set(taken))
     return recorded.case, recorded.comments
 
 
-def _problem(conversation: RunConversation) -> str | None:
+def recording_problem(conversation: RunConversation) -> str | None:
+    """What kind of conversations, that show no behaviour to expect, it is one of; None if it shows one."""
     if conversation.spoilt:
         return "conversations spoilt by the simulated user"
     if any(turn.failure for turn in conversation.turns):
@@ -109,9 +110,10 @@ def _case(group: Sequence[RunConversation], ids: set[str]) -> _Recorded:
     said = ""
     for index, first in enumerate(repetitions[0]):
         said += f"\n{first['user_text']}"
-        typical, count = _typical([turns[index] for turns in repetitions])
-        if count < len(group):
-            comments.append(f"turn {index + 1}: {count} of {len(group)} repetitions made these calls")
+        of_turn = [turns[index] for turns in repetitions]
+        typical = [of_turn[i] for i in typical_turns([[call["name"] for call in one["tool_calls"]] for one in of_turn])]
+        if len(typical) < len(group):
+            comments.append(f"turn {index + 1}: {len(typical)} of {len(group)} repetitions made these calls")
         context = Context(said, datetime.fromisoformat(first["started_at"]))
         turns.append(CaseTurn(first["user_text"], Expectation(tool_calls=_expected(typical, context))))
     failed = {
@@ -161,23 +163,23 @@ def _merged(cases: Iterable[_Recorded], known: Container[str]) -> list[_Recorded
     return merged
 
 
-def _typical(turns: Sequence[TurnJson]) -> tuple[list[TurnJson], int]:
-    """The turns with the most frequent sequence of tools (the first in a tie)."""
-    shapes = [tuple(call["name"] for call in turn["tool_calls"]) for turn in turns]
-    shape, count = Counter(shapes).most_common(1)[0]
-    return [turn for turn, own in zip(turns, shapes, strict=True) if own == shape], count
+def typical_turns(shapes: Sequence[Sequence[str]]) -> list[int]:
+    """The indices of those with the most frequent sequence of tools (the first in a tie)."""
+    tools = list(map(tuple, shapes))
+    most, _ = Counter(tools).most_common(1)[0]
+    return [index for index, own in enumerate(tools) if own == most]
 
 
 def _expected(turns: Sequence[TurnJson], context: Context) -> tuple[ExpectedCall, ...]:
     calls = []
     for together in zip(*(turn["tool_calls"] for turn in turns), strict=True):
-        seen = [_ordered(call["arguments"]) for call in together if call["arguments"] is not None]
+        seen = [ordered(call["arguments"]) for call in together if call["arguments"] is not None]
         arguments: Any = expected_value(seen, context) if seen else None
         calls.append(ExpectedCall(together[0]["name"], arguments))
     return tuple(calls)
 
 
-def _ordered(arguments: Any) -> Any:
+def ordered(arguments: Any) -> Any:
     """`arguments` with sorted keys: those of a protobuf Struct have a new order in each process."""
     return json.loads(json.dumps(with_whole_numbers(arguments), sort_keys=True))
 

@@ -30,10 +30,10 @@ def block(value: Any, indent: int = 0) -> list[str]:
     if isinstance(value, Mapping) and value:
         lines = []
         for key, item in value.items():
-            lines += _entry(f"{pad}{scalar(str(key))}:", item, indent + 2)
+            lines += entry_lines(f"{pad}{scalar(str(key))}:", item, indent + 2)
         return lines
     if isinstance(value, list | tuple) and value:
-        return [line for item in value for line in _item(item, indent)]
+        return [line for item in value for line in item_lines(item, indent)]
     return [pad + flow(value)]
 
 
@@ -62,7 +62,7 @@ def printable_line(text: str) -> str:
     return _UNPRINTABLE.sub("\N{REPLACEMENT CHARACTER}", text)
 
 
-def _entry(head: str, value: Any, indent: int) -> list[str]:
+def entry_lines(head: str, value: Any, indent: int) -> list[str]:
     """`head` followed by `value`, on the same line or below."""
     if isinstance(value, str) and "\n" in value and (literal := _literal(value, indent)):
         return [f"{head} {literal[0]}", *literal[1:]]
@@ -73,7 +73,7 @@ def _entry(head: str, value: Any, indent: int) -> list[str]:
     return [head, *block(value, indent)]
 
 
-def _item(value: Any, indent: int) -> list[str]:
+def item_lines(value: Any, indent: int) -> list[str]:
     pad = " " * indent
     if isinstance(value, Mapping) and value:
         line = f"{pad}- {flow(value)}"
@@ -81,7 +81,7 @@ def _item(value: Any, indent: int) -> list[str]:
             return [line]
         first, *rest = block(value, indent + 2)
         return [f"{pad}- {first.lstrip()}", *rest]
-    return _entry(f"{pad}-", value, indent + 2)
+    return entry_lines(f"{pad}-", value, indent + 2)
 
 
 def _depth(value: Any) -> int:

@@ -13,6 +13,7 @@ from a2a_tool_capture import __version__
 
 from ..children import leave_process_one
 from ..errors import BAD_INPUT, ConfigError
+from .accept import accept
 from .catalogue import convert, evaluators, schema
 from .check import check
 from .demo import demo
@@ -44,7 +45,7 @@ def cli() -> None:
 
 
 _RUNNING = (init, serve, run, send, check, worker, demo)
-_STORED = (evaluate, runs, show, ui, compare, export, record, prune)
+_STORED = (evaluate, runs, show, ui, compare, accept, export, record, prune)
 _SUITES = (validate, evaluators, schema, convert)
 
 for _command in (*_RUNNING, *_STORED, *_SUITES):

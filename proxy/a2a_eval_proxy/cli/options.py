@@ -48,7 +48,29 @@ class StoredRunOptions(StoreOption):
     run: str | None = _run(types.run_name("NAME"), "Only turns of this run.")
 
 
-class ReportOptions(Options):
+class SelectionOptions(Options):
+    """Which cases of a suite a command takes."""
+
+    case: tuple[str, ...] = _run(
+        replace(types.TEXTS, metavar="ID", completes=types.CASE),
+        "Only this case, or cases whose ids match this shell pattern, such as 'refund-*'. Repeatable.",
+        repeatable=True,
+    )
+    tag: tuple[str, ...] = _run(
+        replace(types.TEXTS, metavar="TAG", completes=types.TAG),
+        "Only cases with this tag. Repeatable.",
+        repeatable=True,
+    )
+
+    @property
+    def selection(self) -> Selection:
+        """The cases that --case and --tag select."""
+        from ..runs.selection import Selection
+
+        return Selection(self.case, self.tag)
+
+
+class ReportOptions(SelectionOptions):
     """How a suite is read, and where the report goes."""
 
     report: Path | None = option(
@@ -60,16 +82,6 @@ class ReportOptions(Options):
     scenario_file_path: str | None = _run(types.FILE, "Scenarios (JSON) instead of those of an ArkSim configuration.")
     format: str | None = _run(types.one_of("suite", *_IMPORTED), "Suite file format; detected by default.")
     no_judge_cache: bool = _run(types.FLAG, "Neither use nor store cached judge answers.")
-    case: tuple[str, ...] = _run(
-        replace(types.TEXTS, metavar="ID", completes=types.CASE),
-        "Only this case, or cases whose ids match this shell pattern, such as 'refund-*'. Repeatable.",
-        repeatable=True,
-    )
-    tag: tuple[str, ...] = _run(
-        replace(types.TEXTS, metavar="TAG", completes=types.TAG),
-        "Only cases with this tag. Repeatable.",
-        repeatable=True,
-    )
     baseline: str | None = _run(
         types.run_name("NAME"), "Run of the store to compare with: the report shows what changed from it."
     )
@@ -79,13 +91,6 @@ class ReportOptions(Options):
     output: str = option(types.one_of("text", "json"), "Output format; json: the whole result as one document.", "text")
     quiet: bool = option(types.FLAG, "No progress, tables or notes: only the verdict and its reasons.", alias="-q")
     verbose: bool = option(types.FLAG, "Every turn and every reason, and more log messages.", alias="-v")
-
-    @property
-    def selection(self) -> Selection:
-        """The cases that --case and --tag select."""
-        from ..runs.selection import Selection
-
-        return Selection(self.case, self.tag)
 
 
 class AgentClientOptions(Options):
@@ -203,9 +208,13 @@ class RunOptions(SimulatedUserOptions, DrivenAgentOptions, PluginOption, ReportO
     run: str | None = _run(types.run_name("NAME"), "Name of the run. Default: the suite's name and the current time.")
     fail_fast: bool = _run(types.FLAG, "Begin no conversation after one that failed.")
     resume: bool = _run(types.FLAG, "Resume the run named by --run; completed conversations are skipped.")
+    update: bool = _run(types.FLAG, "Then review, change by change, what the suites should expect; as `accept`.")
+    yes: bool = _run(types.FLAG, "With --update, accept every change without asking.")
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        if self.yes and not self.update:
+            raise ConfigError("--yes: accepts the changes of --update, which is not given")
         if self.resume and self.run is None:
             raise ConfigError("--resume: requires the name of the run to resume, --run NAME")
 
@@ -327,9 +336,22 @@ class CompareOptions(StoreOption):
     report: Path | None = option(types.OUTPUT_DIRECTORY, "Directory for comparison.html.")
 
 
+class AcceptOptions(SelectionOptions, PluginOption, StoreOption):
+    suite: str = option(types.FILE, "Suite file to change.", required=True, positional=True)
+    run: str | None = _run(types.run_name("NAME"), "Run that shows the new behaviour. Default: the newest.")
+    yes: bool = option(types.FLAG, "Accept every change without asking.")
+    dry_run: bool = option(types.FLAG, "Only show the changes.")
+    undo: bool = option(types.FLAG, "Take back the last accepted changes of this file.")
+
+
 class RecordOptions(StoredRunOptions):
     suite: str | None = option(types.FILE, "Suite to keep, except for the calls that it expects.")
+    update: bool = option(types.FLAG, "Change the calls in the file of --suite; comments and format stay.")
     out: Path | None = option(types.OUTPUT_FILE, "File to write; must not exist. Default: standard output.")
+
+    def __post_init__(self) -> None:
+        if self.update and (self.suite is None or self.out is not None):
+            raise ConfigError("--update: changes the file of --suite; give --suite FILE, and no --out")
 
 
 class CheckOptions(AgentClientOptions):

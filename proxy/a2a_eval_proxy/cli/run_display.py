@@ -33,6 +33,7 @@ from tool_call_evaluators.suite.lint import (
 from ..errors import UNREACHABLE, ConfigError, RunIncompleteError
 from ..ids import new_run_name
 from ..privacy.policy import Privacy
+from ..runs.accept import proposed
 from ..runs.annotations import github_annotations
 from ..runs.compare import compare_runs
 from ..runs.rescore import evaluate_store
@@ -53,6 +54,7 @@ from ..runs.tables import (
 )
 from ..settings.store_url import masked_url
 from ..telemetry.logs import start_logging
+from .accept import review
 from .command import wide_console
 from .options import EvaluateOptions, RunOptions
 from .output import JsonOutput, unguarded
@@ -113,6 +115,10 @@ async def run_and_show(options: RunOptions) -> bool:
     elif simulation:
         plan = replace(plan, warnings=[*plan.warnings, f"{simulation} is not written: --no-content"])
     passed = show_result(await _compared(conclusion, options), plan, options)
+    if options.update and not passed:
+        for file in plan.suites:
+            found = await proposed(options.store, name, Path(file), allow_plugins=options.allow_plugins)
+            review(Path(file), found, yes=options.yes, allow_plugins=options.allow_plugins)
     if conclusion.unreachable and not passed:
         raise RunIncompleteError(f"the run is incomplete: {conclusion.unreachable} (to resume the run: {resuming})")
     return passed

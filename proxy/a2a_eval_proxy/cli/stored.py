@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import asdict
+from pathlib import Path
 
 import click
 
@@ -115,17 +116,28 @@ def record(options: RecordOptions) -> None:
     one, and so do cases with the same messages and tool calls. Values that differ between conversations become
     placeholders, as do values that look generated (UUIDs, times, tokens).
     Failed conversations, and those whose tool calls could not be captured, are left out.
-    With --suite, everything else of that suite stays: other expectations, agent, evaluators and gates.
+    With --suite, everything else of that suite stays: other expectations, agent, evaluators and gates. With --update,
+    that file is changed where calls differ, and `accept --undo` takes it back; without, comments are lost.
 
     \b
-    Example: a2a-eval-proxy record --run monday --suite suite.yaml --out new.yaml
+    Examples:
+      a2a-eval-proxy record --run monday --out suite.yaml
+      a2a-eval-proxy record --run tuesday --suite suite.yaml --update
     """
     from tool_call_evaluators import load_suite
 
     from ..output_files import write_out
-    from ..runs.record import record_run
+    from ..runs.record import record_run, update_suite
 
     out = options.out
+    if options.update and options.suite is not None:
+        changed, left_out = run_async(update_suite(options.store, options.run, Path(options.suite)))
+        other = f"{changed} turn{'s expect' if changed != 1 else ' expects'} other calls now"
+        undo = f"; to take it back: a2a-eval-proxy accept {options.suite} --undo" if changed else ""
+        click.echo(
+            "\n".join([*(f"stays: {sentence}" for sentence in left_out), f"{options.suite}: {other}{undo}"]), err=True
+        )
+        return
     if out is not None and out.exists():
         raise click.UsageError(f"--out: {out} already exists; choose another file (existing files are kept)")
     known = None if options.suite is None else load_suite(options.suite)

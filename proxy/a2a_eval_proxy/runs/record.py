@@ -4,14 +4,19 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import takewhile
+from pathlib import Path
 
 from tool_call_evaluators.report.wording import counted
+from tool_call_evaluators.runs.accepting import acceptance
 from tool_call_evaluators.runs.recording import record_suite
-from tool_call_evaluators.suite import Suite, parse_suite
+from tool_call_evaluators.suite import Suite, load_suite, parse_suite
+from tool_call_evaluators.suite.files import read_text
+from tool_call_evaluators.suite.yaml_document import read_document
 
 from ..ids import prefix_of
 from ..settings.store_url import masked_url
 from ..store import StoreError
+from .accept import accept
 from .stored_turns import compact, open_existing_store, turns_of
 
 
@@ -26,6 +31,20 @@ class Recording:
     text: str
     cases: int
     left_out: tuple[str, ...]
+
+
+async def update_suite(location: str, run: str | None, file: Path) -> tuple[int, tuple[str, ...]]:
+    """Let the suite in `file` expect the calls of a run, or of all: those that differ are changed in its text.
+
+    Returns how many turns have other calls now, and in sentences what was left out. Raises StoreError, SuiteError.
+    """
+    suite = load_suite(file)
+    async with open_existing_store(location) as store:
+        turns = [compact(turn) async for turn in turns_of(store, run)]
+    found = acceptance(suite, read_document(read_text(file), str(file)).value, turns, all_calls=True)
+    if found.proposals:
+        accept(file, found.proposals)
+    return len(found.proposals), found.left_out
 
 
 async def record_run(location: str, run: str | None, known: Suite | None = None) -> Recording:

@@ -1,4 +1,4 @@
-"""Appends cases to the suite file of the session; writes no other file."""
+"""Changes suite files: each as a whole, and not if another program has changed it meanwhile."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import asyncio
 import os
 import shutil
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -49,21 +49,27 @@ async def add_to_suite(
 
 
 def append_case(path: Path, case: Case, comments: Sequence[str] = (), *, allow_plugins: bool = False) -> None:
-    """Append the case to the suite in the file at `path`, which is replaced as a whole.
+    """Append the case to the suite in the file at `path`; raises as `change_suite_file`."""
+    change_suite_file(path, lambda text: with_case(text, case, comments, str(path)), allow_plugins=allow_plugins)
 
-    Raises SuiteError where the file is no suite in this project's own format, or not with this case; SuiteFileError.
+
+def change_suite_file(path: Path, change: Callable[[str], str], *, allow_plugins: bool = False) -> str:
+    """Replace the suite file at `path` as a whole by what `change` makes of its text; returns the former text.
+
+    Raises SuiteError where the file is no suite in this project's own format, or not after the change; SuiteFileError.
     """
     target = path.resolve()  # a link stays a link
     text = read_text(target)
     try:
         before = target.read_bytes()
         if not os.access(target, os.W_OK):
-            raise SuiteFileError(f"{path} is read-only; copy the case into another file")
-        changed = with_case(text, case, comments, str(path))
+            raise SuiteFileError(f"{path} is read-only; make it writable, or copy the change into another file")
+        changed = change(text)
         parse_suite(changed, str(path), allow_plugins=allow_plugins)
         _replace(target, before, (_BOM if before.startswith(_BOM) else b"") + changed.encode())
     except OSError as error:
         raise SuiteFileError(f"{path} cannot be written: {error.strerror or error}") from error
+    return text
 
 
 def _replace(target: Path, before: bytes, content: bytes) -> None:

@@ -58,7 +58,7 @@ def test_a_file_that_another_program_changed_meanwhile_stays_as_it_is(
 def test_a_read_only_file_stays_as_it_is(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path.chmod(0o440)
     monkeypatch.setattr(suite_file.os, "access", lambda *_: False)  # root may write it all the same
-    with pytest.raises(SuiteFileError, match="is read-only; copy the case into another file"):
+    with pytest.raises(SuiteFileError, match="is read-only; make it writable"):
         append_case(path, CASE)
     assert path.read_bytes().endswith(TEXT.encode())
 

@@ -1,0 +1,311 @@
+"""What a suite should expect if what the agent did in a run is accepted: a change for each expectation that failed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from a2a_tool_capture.models import ToolCall
+
+from ..evaluator import EvaluatorBase
+from ..matching.arguments import ArgumentMatcher, Matcher, as_matcher, rule_for
+from ..matching.call_diff import diff_calls
+from ..matching.call_failure import has_failed
+from ..matching.placeholders import is_optional, is_placeholder
+from ..metrics.tool_call_criteria import OTHERS
+from ..model import CountCriterion, EvalResult, ExpectedCall
+from ..suite import Case, Expectation, Suite
+from ..suite.lint import READ_BY
+from ..suite.yaml_document import Path
+from ..texts import from_json
+from .generated_values import Context, expected_value
+from .outcomes import RunConversation, TurnJson, follow
+from .recording import ordered, recording_problem, typical_turns
+
+
+@dataclass(frozen=True, slots=True)
+class Proposal:
+    """A new `value` for the key at `path` of a suite file; `reasons` are those of the results that failed."""
+
+    case_id: str
+    turn: int | None
+    """From 1; None: the expectations of the whole conversation."""
+    key: str
+    path: Path
+    value: Any
+    reasons: tuple[str, ...]
+
+    @property
+    def where(self) -> str:
+        return _where(self.case_id, self.turn, self.key)
+
+
+@dataclass(frozen=True, slots=True)
+class Acceptance:
+    """The changes that a run proposes, and in sentences which failed expectations it does not change, and why."""
+
+    proposals: tuple[Proposal, ...]
+    left_out: tuple[str, ...]
+
+
+def acceptance(
+    suite: Suite,
+    document: Any,
+    turns: Iterable[TurnJson],
+    results: Mapping[str, Iterable[Mapping[str, Any]]] | None = None,
+    *,
+    all_calls: bool = False,
+) -> Acceptance:
+    """The changes to the suite file with the value `document` that let it expect what the agent did in `turns`.
+
+    Only expectations that an evaluator reads which failed in every conversation of the case are changed, and of these
+    only what differs: values and placeholders that still match stay. What the run does not show is left out:
+    conversations that failed or whose tool calls are unknown, expectations for judges, and cases that passed in some of
+    their conversations, which are flaky rather than changed. `results` are those of whole conversations.
+
+    With `all_calls`, the expected calls of every turn are changed, whatever its results are, and nothing else is.
+    """
+    proposals: list[Proposal] = []
+    left_out: dict[str, None] = {}
+    by_case: dict[str, list[RunConversation]] = {}
+    for conversation in follow(turns, suite, results):
+        if conversation.case is not None and conversation.came:
+            by_case.setdefault(conversation.case.id, []).append(conversation)
+    for index, case in enumerate(suite.cases):
+        conversations = by_case.get(case.id, ())
+        place = ("cases", index)
+        of_case = _calls_of_case if all_calls else _of_case
+        for found in of_case(case, suite, place, document, conversations):
+            if isinstance(found, Proposal):
+                proposals.append(found)
+            else:
+                left_out[found] = None
+    return Acceptance(tuple(proposals), tuple(left_out))
+
+
+def _calls_of_case(
+    case: Case, suite: Suite, path: Path, document: Any, conversations: Sequence[RunConversation]
+) -> Iterator[Proposal | str]:
+    if problems := [problem for item in conversations if (problem := recording_problem(item))]:
+        yield f"{case.id}: {problems[0]} show no behaviour to expect"
+        return
+    for index in range(len(case.turns)):
+        seen = [item for one in conversations if (item := _Seen.of(one, index + 1)) is not None]
+        place = (*path, "turns", index, "expect", "tool_calls")
+        old = _at(document, place)
+        if seen and (new := _calls(old, seen, ())) != old:
+            yield Proposal(case.id, index + 1, "tool_calls", place, new, ())
+
+
+def _of_case(
+    case: Case, suite: Suite, path: Path, document: Any, conversations: Sequence[RunConversation]
+) -> Iterator[Proposal | str]:
+    evaluators = {item.metric: item for item in (spec.build() for spec in _specs(case, suite))}
+    parts: list[tuple[int | None, Path, Expectation]] = [
+        (index + 1, (*path, "turns", index, "expect"), turn.expect) for index, turn in enumerate(case.turns)
+    ]
+    for turn, place, expect in [*parts, (None, (*path, "expect"), case.expect)]:
+        came = [_Seen.of(item, turn) for item in conversations]
+        seen = [item for item in came if item is not None]
+        for key, readers in READ_BY.items():
+            if getattr(expect, key) is None:
+                continue
+            failed = [item.failed(readers, evaluators) for item in seen]
+            if not any(failed):
+                continue
+            where = _where(case.id, turn, key)
+            if problems := [problem for item in conversations if (problem := recording_problem(item))]:
+                yield f"{where}: {problems[0]} show no behaviour to accept"
+            elif not all(failed):
+                yield f"{where}: failed in {sum(map(bool, failed))} of {len(failed)} conversations, so it is flaky"
+            elif key not in _NEW_VALUE:
+                yield f"{where}: no value follows from what the agent did; change it by hand"
+            else:
+                value = _NEW_VALUE[key](_at(document, (*place, key)), seen, [item for one in failed for item in one])
+                yield Proposal(
+                    case.id, turn, key, (*place, key), value, tuple({result.reason: None for result, _ in failed[0]})
+                )
+
+
+def _specs(case: Case, suite: Suite) -> Iterable[Any]:
+    return suite.evaluators if case.evaluators is None else case.evaluators
+
+
+def _where(case_id: str, turn: int | None, key: str) -> str:
+    return f"{case_id}: {key}" if turn is None else f"{case_id}, turn {turn}: {key}"
+
+
+def _at(value: Any, path: Path) -> Any:
+    """The value at `path`; None if it does not exist."""
+    for step in path:
+        try:
+            value = value[step]
+        except (KeyError, IndexError, TypeError):
+            return None
+    return value
+
+
+_Failed = tuple[EvalResult, EvaluatorBase]
+
+
+@dataclass(frozen=True, slots=True)
+class _Seen:
+    """What the agent did in a turn, or in all turns of a conversation, and its results."""
+
+    turns: Sequence[TurnJson]
+    results: Sequence[EvalResult]
+    said: str
+
+    @classmethod
+    def of(cls, conversation: RunConversation, turn: int | None) -> _Seen | None:
+        """None if the turn was not executed."""
+        executed, results = conversation.executed, list(conversation.results)
+        if turn is not None:
+            own = [one for one in conversation.turns if one.index == turn - 1 and one.turn is not None]
+            executed, results = [one.turn for one in own if one.turn], [r for one in own for r in one.results]
+        said = [one["user_text"] for one in conversation.executed]
+        if turn is not None:
+            said = said[:turn]
+        return cls(executed, results, "\n".join(said)) if executed else None
+
+    def failed(self, readers: Iterable[str], evaluators: Mapping[str, EvaluatorBase]) -> list[_Failed]:
+        """The failed results of evaluators with these names."""
+        found = ((result, evaluators.get(result.evaluator)) for result in self.results if result.passed is False)
+        return [(result, item) for result, item in found if item is not None and item.name in readers]
+
+    @property
+    def calls(self) -> list[ToolCall]:
+        return [ToolCall.from_dict(call) for turn in self.turns for call in turn["tool_calls"]]
+
+    @property
+    def context(self) -> Context:
+        return Context(self.said, datetime.fromisoformat(self.turns[0]["started_at"]))
+
+
+def _calls(old: Any, seen: Sequence[_Seen], failed: Sequence[_Failed]) -> list[Any]:
+    """The expected calls: of the typical conversations, with what still matches of the `old` ones."""
+    matchers = [as_matcher(item.matcher) for _, item in failed if hasattr(item, "matcher")]
+    matcher = matchers[0] if matchers else ArgumentMatcher()
+    shapes = typical_turns([[call.name for call in item.calls] for item in seen])
+    made = [list(together) for together in zip(*(seen[index].calls for index in shapes), strict=True)]
+    known = [ExpectedCall.from_dict(call) for call in old or ()]
+    changes = diff_calls(known, [together[0] for together in made], matcher)
+    earlier = {change.right: change.left for change in changes if change.right is not None}
+    extra = not failed or any(_counts_extra_calls(item) for _, item in failed)
+    out = []
+    for index, together in enumerate(made):
+        left = earlier.get(index)
+        if left is not None:
+            out.append(_call(old[left], together, rule_for(matcher, together[0].name), seen[0].context))
+        elif extra:
+            given = [ordered(call.arguments) for call in together if call.arguments is not None]
+            arguments = expected_value(given, seen[0].context) if given else None
+            out.append({"name": together[0].name, **({"arguments": arguments} if arguments != {} else {})})
+    return out
+
+
+def _counts_extra_calls(evaluator: EvaluatorBase) -> bool:
+    """Whether calls that are not expected lower its score."""
+    return getattr(evaluator, "mode", "") not in ("superset", "recall")
+
+
+def _call(old: Mapping[str, Any], made: Sequence[ToolCall], rule: Matcher, context: Context) -> dict[str, Any]:
+    """The expected call `old` with what no longer matches replaced."""
+    accepts = rule.accepts if isinstance(rule, ArgumentMatcher) else ArgumentMatcher().accepts
+    key = "args" if "args" in old else "arguments"
+    new = dict(old)
+    given = [ordered(call.arguments) for call in made if call.arguments is not None]
+    wanted = old.get(key, {})
+    if given and not all(isinstance(rule, ArgumentMatcher) and rule(wanted, one) for one in given):
+        kept = _kept(wanted, given, expected_value(given, context), accepts)
+        if kept != {} or key in old:
+            new[key] = kept
+    for part in ("result", "error"):
+        actual = [getattr(call, part) for call in made]
+        value = old.get(part)
+        if value is not None and None not in actual:
+            compared = actual if isinstance(value, str) else list(map(from_json, actual))
+            if not all(accepts(value, one) for one in compared):
+                new[part] = _kept(value, compared, expected_value(compared, context), accepts)
+    if old.get("succeeded") is not None:
+        new["succeeded"] = not any(has_failed(call.to_dict()) for call in made)
+    return new
+
+
+def _kept(old: Any, actual: Sequence[Any], new: Any, accepts: Callable[[Any, Any], bool]) -> Any:
+    """`new`, with each part of `old` that accepts all of the `actual` values."""
+    if all(accepts(old, value) for value in actual):
+        return old
+    objects = [value for value in actual if isinstance(value, Mapping)]
+    if isinstance(old, Mapping) and not is_placeholder(old) and len(objects) == len(actual) and not is_placeholder(new):
+        merged = {}
+        for key, value in old.items():
+            inner = [item[key] for item in objects if key in item]
+            if len(inner) == len(objects) and key in new:
+                merged[key] = _kept(value, inner, new[key], accepts)
+            elif is_optional(value) and all(accepts(value, one) for one in inner):
+                merged[key] = value
+        return merged | {key: value for key, value in new.items() if key not in old}
+    lists = [value for value in actual if isinstance(value, list)]
+    if isinstance(old, list) and isinstance(new, list) and {len(old)} == {len(value) for value in lists}:
+        items = zip(old, zip(*lists, strict=True), new, strict=True)
+        return [_kept(one, values, value, accepts) for one, values, value in items]
+    return new
+
+
+def _order(_: Any, seen: Sequence[_Seen], failed: Sequence[_Failed]) -> list[str]:
+    return [call.name for call in seen[0].calls]
+
+
+def _counts(old: Mapping[str, Any], seen: Sequence[_Seen], failed: Sequence[_Failed]) -> dict[str, Any]:
+    """Each count that is not met, with the nearest number that is."""
+    names = [call.name for call in seen[0].calls if not (_only_succeeded(failed) and has_failed(call.to_dict()))]
+    new = {}
+    for name, criterion in old.items():
+        actual = sum(one not in old for one in names) if name == OTHERS else names.count(name)
+        comparator, times = criterion
+        bound = actual + {"<": 1, ">": -1}.get(comparator, 0)
+        new[name] = [comparator, bound] if comparator != "!=" and bound >= 0 else ["=", actual]
+        if CountCriterion(comparator, times).met_by(actual):
+            new[name] = criterion
+    return new
+
+
+def _only_succeeded(failed: Sequence[_Failed]) -> bool:
+    return any(getattr(item, "only_succeeded", False) for _, item in failed)
+
+
+def _outputs(old: Sequence[Mapping[str, Any]], seen: Sequence[_Seen], failed: Sequence[_Failed]) -> list[Any]:
+    """The results that came of the tools named, those that are as expected in their places."""
+    made = [call for call in seen[0].calls if call.result is not None]
+    unused = [(call.name, call.result) for call in made]
+    for item in old:
+        if (item["name"], item["output"]) in unused:
+            unused.remove((item["name"], item["output"]))
+    new = []
+    for item in old:
+        if any((call.name, call.result) == (item["name"], item["output"]) for call in made):
+            new.append(item)
+        elif found := next((one for one in unused if one[0] == item["name"]), None):
+            unused.remove(found)
+            new.append({**item, "output": found[1]})
+    return new
+
+
+def _response(old: Any, seen: Sequence[_Seen], failed: Sequence[_Failed]) -> Any:
+    answers = [item.turns[-1]["response_text"] for item in seen]
+    if isinstance(old, str):
+        return answers[0]
+    values = list(map(from_json, answers))
+    return _kept(old, values, ordered(values[0]), ArgumentMatcher().accepts)
+
+
+_NEW_VALUE: Mapping[str, Callable[[Any, Sequence[_Seen], Sequence[_Failed]], Any]] = {
+    "tool_calls": _calls,
+    "tool_calls_order": _order,
+    "tool_calls_count": _counts,
+    "tool_outputs": _outputs,
+    "response": _response,
+}

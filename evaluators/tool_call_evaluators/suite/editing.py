@@ -1,0 +1,326 @@
+"""Changes values in the text of a suite file: comments, anchors, order and format of all others stay as they are."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from difflib import SequenceMatcher
+from itertools import pairwise
+from typing import Any
+
+import yaml
+from a2a_tool_capture.canonical import canonical
+
+from ..matching.equality import equal_values
+from .yaml_document import Path, SuiteError, json_as_yaml, plain_value, read_document
+from .yaml_writer import WIDTH, block, entry_lines, flow, item_lines, scalar
+
+_Edit = tuple[int, int, str]
+"""The characters from one position to another are replaced by a text."""
+
+
+def with_values(text: str, values: Mapping[Path, Any], filename: str = "suite") -> str:
+    """The document in `text` with each of `values` at its path, where a key that does not exist is added.
+
+    The text differs only where values do: inside objects and lists, equal parts stay. A changed value that others share
+    by an alias is changed alone. Raises SuiteError for a text that is no document (see `read_document`), for a path
+    that leads nowhere, and for a form in which a value cannot be changed.
+    """
+    wanted = before = read_document(text, filename).value
+    for path, value in values.items():
+        wanted = _with_value(wanted, path, value, filename)
+    if equal_values(before, wanted):
+        return text
+    for fine in (True, False):
+        try:
+            changed = _Editor(text, fine=fine).edited(wanted)
+            if equal_values(read_document(changed).value, wanted):
+                return changed
+        except ValueError:
+            continue  # a form that the finer edits do not know
+    raise SuiteError("has a form in which these values cannot be changed; change them by hand", filename)
+
+
+def _with_value(whole: Any, path: Path, value: Any, filename: str) -> Any:
+    if not path:
+        return value
+    step, rest = path[0], path[1:]
+    if isinstance(whole, Mapping) and isinstance(step, str):
+        return {**whole, step: _with_value(whole.get(step, {}), rest, value, filename)}
+    if isinstance(whole, list) and isinstance(step, int) and 0 <= step < len(whole):
+        return [_with_value(one, rest, value, filename) if i == step else one for i, one in enumerate(whole)]
+    raise SuiteError(f"has no {step!r} where one is to be changed", filename)
+
+
+@dataclass(slots=True, eq=False)
+class _Node:
+    """A value in a YAML text, from `start` to `end` (of a block: to the end of its last value)."""
+
+    value: Any
+    start: int
+    end: int
+    anchor: str | None = None
+    in_flow: bool = False
+    """Whether it is in brackets, its own ones included."""
+    style: str | None = None
+    key: _Node | None = None
+    """Of an entry of an object."""
+    children: list[_Node] = field(default_factory=list)
+    target: _Node | None = None
+    """Of an alias."""
+    wanted: Any = None
+    """The value that the node gets, once the editor has reached it."""
+
+
+class _Editor:
+    """Collects the edits that give one text the values that are wanted. Its recursion is bounded by MAX_DEPTH."""
+
+    def __init__(self, text: str, *, fine: bool) -> None:
+        self._text = text
+        self._fine = fine
+        self._is_json = _is_json(text)
+        self._line_end = "\r\n" if "\r\n" in text else "\n"
+        self._edits: list[_Edit] = []
+        self._sites: dict[_Node, list[_Node]] = {}
+        """The aliases of each anchored value, which stay in the document."""
+
+    def edited(self, wanted: Any) -> str:
+        self._edit(_parsed(self._text), wanted)
+        for target, sites in self._sites.items():
+            self._resolve(target, sites)
+        out, position = [], 0
+        for start, end, added in sorted(self._edits, key=lambda edit: edit[:2]):
+            if start < position:
+                raise SuiteError("edits overlap", "")
+            out += [self._text[position:start], added.replace("\n", self._line_end)]
+            position = end
+        return "".join([*out, self._text[position:]])
+
+    def _edit(self, node: _Node, wanted: Any) -> None:
+        node.wanted = wanted
+        if node.target is not None:
+            self._sites.setdefault(node.target, []).append(node)
+        elif isinstance(wanted, Mapping) and isinstance(node.value, dict) and node.children:
+            self._edit_object(node, wanted)
+        elif isinstance(wanted, list) and isinstance(node.value, list) and node.children:
+            self._edit_list(node, wanted)
+        elif not equal_values(node.value, wanted):
+            self._replace(node, wanted)
+
+    def _resolve(self, target: _Node, sites: Sequence[_Node]) -> None:
+        """Write the values of the aliases that are no longer those of `target`."""
+        other = [site for site in sites if not equal_values(site.wanted, target.wanted)]
+        first = next((site for site in other if equal_values(site.wanted, target.value)), None)
+        moves = first is not None and len(other) == len(sites)
+        if (
+            moves and target.wanted is not None
+        ):  # nobody shares the changed value: its anchor goes to the first that keeps it
+            name = self._text.index(f"&{target.anchor}", target.start)
+            self._edits.append((name - 1, name + 1 + len(target.anchor or ""), ""))
+        for site in other:
+            keeps = moves and equal_values(site.wanted, target.value)
+            if not keeps or site is first:
+                anchor = f"&{target.anchor} " if keeps else ""
+                self._edits.append((site.start, site.end, anchor + self._written(site.wanted)))
+
+    def _edit_object(self, node: _Node, wanted: Mapping[str, Any]) -> None:
+        known = {child.key.value: child for child in node.children if child.key}
+        if not self._fine and not equal_values(node.value, wanted) and known.keys() != wanted.keys():
+            return self._replace(node, wanted)
+        kept = [key in wanted for key in known]
+        if not any(kept):
+            return self._replace(node, wanted)
+        for key, child in known.items():
+            if key in wanted:
+                self._edit(child, wanted[key])
+        self._remove(node, kept)
+        added = {key: value for key, value in wanted.items() if key not in known}
+        if not added:
+            return None
+        if node.in_flow:
+            written = ", ".join(f"{self._written(key)}: {self._written(value)}" for key, value in added.items())
+            return self._edits.append((node.children[-1].end, node.children[-1].end, f", {written}"))
+        return self._add_lines(node.children[-1], block(added, self._column(node)))
+
+    def _edit_list(self, node: _Node, wanted: Sequence[Any]) -> None:
+        if not self._fine and not equal_values(node.value, wanted):
+            return self._replace(node, wanted)
+        kept = [False] * len(node.value)
+        additions: dict[int, list[Any]] = {}
+        place = 0
+        for i, value in _aligned(node.value, wanted):
+            if i is None:
+                additions.setdefault(place, []).append(value)
+            else:
+                self._edit(node.children[i], value)
+                kept[i], place = True, i + 1
+        if not any(kept):
+            return self._replace(node, wanted)
+        self._remove(node, kept)
+        for place, added in additions.items():
+            self._add_items(node, place, added)
+        return None
+
+    def _add_items(self, node: _Node, place: int, added: Sequence[Any]) -> None:
+        """Add items before the child with the index `place`."""
+        if node.in_flow:
+            written = ", ".join(map(self._written, added))
+            position = node.children[place - 1].end if place else node.children[0].start
+            return self._edits.append((position, position, f", {written}" if place else f"{written}, "))
+        lines = [line for value in added for line in item_lines(value, self._column(node))]
+        if place:
+            return self._add_lines(node.children[place - 1], lines)
+        first = self._line_start(self._head(node, 0))
+        return self._edits.append((first, first, "".join(f"{line}\n" for line in lines)))
+
+    def _add_lines(self, after: _Node, lines: Iterable[str]) -> None:
+        position = self._next_line(after.end)
+        begun = "" if self._text[:position].endswith("\n") else "\n"
+        self._edits.append((position, position, begun + "".join(f"{line}\n" for line in lines)))
+
+    def _remove(self, node: _Node, kept: Sequence[bool]) -> None:
+        """Remove the children that are not `kept`; at least one is."""
+        for index, stays in enumerate(kept):
+            if stays:
+                continue
+            start, end = self._head(node, index), node.children[index].end
+            if any(kept[:index]) and node.in_flow:
+                start = node.children[index - 1].end
+            elif node.in_flow or self._text[self._line_start(start) : start].strip():
+                if index + 1 == len(kept):
+                    raise SuiteError("the only entry of its line", "")
+                end = self._head(node, index + 1)  # the next one takes its place
+            else:
+                start, end = self._line_start(start), self._next_line(end)
+            self._edits.append((start, end, ""))
+
+    def _head(self, node: _Node, index: int) -> int:
+        """Where a child begins: its key, or the dash before it."""
+        child = node.children[index]
+        if child.key is not None or node.in_flow:
+            return (child.key or child).start
+        return self._text.rfind("-", 0, child.start)
+
+    def _replace(self, node: _Node, wanted: Any) -> None:
+        start, written = node.start, self._written(wanted, node.style)
+        if node.anchor:
+            start = self._text.index(f"&{node.anchor}", start) + 1 + len(node.anchor)
+            written = f" {written}"
+        elif not node.in_flow and node.key is not None:
+            after = self._text.index(":", node.key.end) + 1
+            gap, column = self._text[after:start], node.key.start - self._line_start(node.key.start)
+            first, *more = entry_lines(" " * column + "k:", wanted, column + 2)
+            if "#" in gap and (more or gap.count("\n") > 1):  # the comments stay where they are
+                start, written = after, "\n".join([gap.rstrip(), *block(wanted, column + 2)])
+            elif "#" in gap:
+                start, written = after, f"{first[column + 2 :]}  {gap.strip()}"
+            elif more or "\n" in gap or not _is_text(wanted):
+                start, written = after, "\n".join([first[column + 2 :], *more])
+        elif not node.in_flow and not _is_text(wanted) and len(written) + start - self._line_start(start) > WIDTH:
+            written = "\n".join(block(wanted, start - self._line_start(start))).lstrip()
+        self._edits.append((start, node.end, written))
+
+    def _written(self, value: Any, style: str | None = None) -> str:
+        """`value` on one line."""
+        if self._is_json:
+            return json.dumps(value, ensure_ascii=False)
+        if isinstance(value, str) and style in ("'", '"'):
+            plain = "\n" not in value and value.isprintable()
+            quoted = f"'{value.replace(chr(39), chr(39) * 2)}'" if style == "'" and plain else ""
+            return quoted or (f'"{value}"' if plain and not set('"\\') & set(value) else scalar(f"{value}"))
+        return flow(value)
+
+    def _column(self, node: _Node) -> int:
+        """Of the keys or dashes of a block."""
+        first = self._head(node, 0)
+        return first - self._line_start(first)
+
+    def _line_start(self, position: int) -> int:
+        return self._text.rfind("\n", 0, position) + 1
+
+    def _next_line(self, position: int) -> int:
+        """The beginning of the next line; `position` itself where it is the beginning of a line."""
+        if position and self._text[position - 1] == "\n":
+            return position
+        found = self._text.find("\n", position)
+        return len(self._text) if found < 0 else found + 1
+
+
+def _aligned(old: Sequence[Any], new: Sequence[Any]) -> Iterator[tuple[int | None, Any]]:
+    """Each new item with the index of the old one whose place it takes, if any: an equal one, else one of its name."""
+    taken = dict(_common(list(map(canonical, old)), list(map(canonical, new))))
+    ends = [(-1, -1), *((i, j) for j, i in taken.items()), (len(old), len(new))]
+    for (i, j), (i_end, j_end) in pairwise(ends):
+        names = [list(map(_name, values)) for values in (old[i + 1 : i_end], new[j + 1 : j_end])]
+        taken |= {j + 1 + right: i + 1 + left for right, left in _common(*names)}
+    for j, value in enumerate(new):
+        yield taken.get(j), value
+
+
+def _common(old: Sequence[str], new: Sequence[str]) -> Iterator[tuple[int, int]]:
+    """The indices in `new` and in `old` of items that both have in the same order."""
+    for run in SequenceMatcher(None, old, new, autojunk=False).get_matching_blocks():
+        for k in range(run.size):
+            yield run.b + k, run.a + k
+
+
+def _name(value: Any) -> str:
+    """What makes two items the same one with other values; all values that are no objects are."""
+    return str(value.get("name", value.get("id", ""))) if isinstance(value, Mapping) else ""
+
+
+def _is_text(value: Any) -> bool:
+    return not isinstance(value, Mapping | list | tuple)
+
+
+def _is_json(text: str) -> bool:
+    try:
+        json.loads(text)
+    except (ValueError, RecursionError):
+        return False
+    return True
+
+
+def _parsed(text: str) -> _Node:
+    """The document as a tree. The text has been read before: it is valid and within bounds."""
+    parsed = json_as_yaml(text) if _is_json(text) else text
+    events = iter(yaml.parse(parsed, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader)))
+    next(events), next(events)  # the start of the stream and of the document
+    return _node(parsed, next(events), events, {}, in_flow=False)
+
+
+def _node(text: str, event: Any, events: Iterator[Any], anchors: dict[str, _Node], *, in_flow: bool) -> _Node:
+    node = _Node(None, event.start_mark.index, event.end_mark.index)
+    node.in_flow = in_flow
+    if isinstance(event, yaml.AliasEvent):
+        node.target = anchors[str(event.anchor)]
+        node.value = node.target.value
+        return node
+    if event.anchor:
+        anchors[event.anchor] = node
+        node.anchor = event.anchor
+    if isinstance(event, yaml.ScalarEvent):
+        node.style = event.style
+        if event.style in ("|", ">"):  # its mark is where the next value begins
+            node.end = node.start + len(text[node.start : node.end].rstrip())
+        node.value = plain_value(event.value) if event.implicit[0] and not event.tag else event.value
+        return node
+    node.in_flow = in_flow or bool(event.flow_style)
+    is_object = isinstance(event, yaml.MappingStartEvent)
+    while True:
+        first = next(events)
+        if isinstance(first, yaml.CollectionEndEvent):
+            break
+        key = _node(text, first, events, anchors, in_flow=node.in_flow) if is_object else None
+        child = _node(text, next(events) if is_object else first, events, anchors, in_flow=node.in_flow)
+        child.key = key
+        node.children.append(child)
+    node.value = (
+        {child.key.value: child.value for child in node.children if child.key}
+        if is_object
+        else [child.value for child in node.children]
+    )
+    end: Any = first.end_mark
+    node.end = end.index if event.flow_style or not node.children else node.children[-1].end
+    return node

@@ -1,0 +1,123 @@
+"""`accept` and `run --update`: a suite expects what the agent did, change by change, and can be taken back."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from a2a_eval_proxy.cli import main
+
+AGENT = """\
+import os
+from a2a_tool_capture.connector import AgentResponse, ToolCall
+
+class Orders:
+    async def execute(self, user_query, **kwargs):
+        number = int(os.environ.get("NUMBER", "1"))
+        return AgentResponse("It is sent.", [ToolCall("look_up", {"id": "ORD-1", "n": number}, result="{}")])
+"""
+SUITE = """\
+suite: orders  # of the shop
+evaluators: [tool_trajectory]
+cases:
+  # the usual
+  - id: status
+    turns:
+      - user: Where is it?
+        expect:
+          tool_calls:
+            - {name: look_up, arguments: {id: {$regex: "ORD-[0-9]+"}, n: 1}}  # once
+  - id: refund
+    turns:
+      - user: Pay it back
+        expect: {tool_calls: [{name: look_up, arguments: {id: ORD-1, n: 1}}]}
+"""
+ACCEPTED = SUITE.replace("n: 1}", "n: 2}")
+RUN = "run suite.yaml --agent python:agent.py:Orders --run"
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("GITHUB_STEP_SUMMARY", raising=False)
+    Path("agent.py").write_text(AGENT)
+    Path("suite.yaml").write_text(SUITE)
+    return tmp_path
+
+
+def ended(command: str, monkeypatch: pytest.MonkeyPatch) -> int:
+    monkeypatch.setattr("sys.argv", ["a2a-eval-proxy", *command.split()])
+    with pytest.raises(SystemExit) as stopped:
+        main()
+    return int(stopped.value.code or 0)
+
+
+def test_a_new_behaviour_is_accepted_and_taken_back(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert ended(f"{RUN} before", monkeypatch) == 0
+    monkeypatch.setenv("NUMBER", "2")
+    assert ended(f"{RUN} changed", monkeypatch) == 1
+    capsys.readouterr()
+    assert ended("accept suite.yaml --run changed --dry-run", monkeypatch) == 0
+    assert '+            - {name: look_up, arguments: {id: {$regex: "ORD-[0-9]+"}, n: 2}}' in capsys.readouterr().out
+    assert Path("suite.yaml").read_text() == SUITE
+    assert ended("accept suite.yaml --run changed --yes", monkeypatch) == 0
+    assert Path("suite.yaml").read_text() == ACCEPTED
+    assert ended(f"{RUN} after", monkeypatch) == 0
+    assert ended("accept suite.yaml --undo", monkeypatch) == 0
+    assert Path("suite.yaml").read_text() == SUITE
+    assert ended("accept suite.yaml --undo", monkeypatch) == 2
+    assert "nothing to undo" in capsys.readouterr().err
+
+
+def test_run_update_changes_the_selected_cases_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NUMBER", "2")
+    assert ended(f"{RUN} one --case refund --update --yes", monkeypatch) == 1
+    text = Path("suite.yaml").read_text()
+    assert text == SUITE.replace("ORD-1, n: 1", "ORD-1, n: 2")
+
+
+@pytest.mark.parametrize(("answers", "wanted"), [("n\ny\n", "second"), ("a\n", "all"), ("q\n", "none")])
+def test_each_change_is_asked_for(answers: str, wanted: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NUMBER", "2")
+    assert ended(f"{RUN} changed", monkeypatch) == 1
+    monkeypatch.setattr("sys.stdin.isatty", lambda: True, raising=False)
+    given = iter(answers.split())
+    monkeypatch.setattr("click.termui.visible_prompt_func", lambda _: next(given))
+    assert ended("accept suite.yaml", monkeypatch) == 0
+    texts = {"second": SUITE.replace("ORD-1, n: 1", "ORD-1, n: 2"), "all": ACCEPTED, "none": SUITE}
+    assert Path("suite.yaml").read_text() == texts[wanted]
+
+
+def test_nobody_can_be_asked_without_a_terminal(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("NUMBER", "2")
+    assert ended(f"{RUN} changed", monkeypatch) == 1
+    assert ended("accept suite.yaml", monkeypatch) == 2
+    assert "Give --yes" in capsys.readouterr().err
+    assert ended("run suite.yaml --agent python:agent.py:Orders --yes", monkeypatch) == 2
+
+
+def test_a_run_without_content_shows_nothing_to_accept(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("NUMBER", "2")
+    assert ended(f"{RUN} bare --no-content", monkeypatch) == 1
+    assert ended("accept suite.yaml --yes", monkeypatch) == 2
+    assert "--no-content" in capsys.readouterr().err
+    assert Path("suite.yaml").read_text() == SUITE
+
+
+def test_record_update_changes_calls_in_place(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("NUMBER", "2")
+    assert ended(f"{RUN} changed", monkeypatch) == 1
+    assert ended("record --run changed --suite suite.yaml --update", monkeypatch) == 0
+    assert Path("suite.yaml").read_text() == ACCEPTED
+    assert "2 turns expect other calls now" in capsys.readouterr().err
+    assert ended("record --run changed --suite suite.yaml --update", monkeypatch) == 0
+    assert "0 turns expect other calls now" in capsys.readouterr().err
+    assert ended("record --update", monkeypatch) == 2
