@@ -141,7 +141,7 @@ LAYERS = {
         "settings | traces",
         "capture | privacy",
         "protocol",
-        "bounded_threads | children | clock | errors | ids | in_steps | loop_thread | memory | "
+        "bounded_threads | children | clock | errors | ids | loop_thread | memory | "
         "one_at_a_time | output_files | scratch_folder | turn",
     ],
     f"{PROXY}.check": ["compare", "report", "rules", "probe", "signatures"],

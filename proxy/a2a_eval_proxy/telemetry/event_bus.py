@@ -22,15 +22,10 @@ TYPES = LIVE_TYPES | {"turn.closed", "turn.done", "conversation.done"}
 LINGER_S = 60.0
 """How long events are recorded after the last listener has left: it may only reload its page."""
 
-_MOST_LINGERING = 100
-"""Maximum number of different interests of listeners that have left: clients choose the turns they follow."""
-
 LIVE_PER_S = 500
 """Maximum number of events during turns in one second: no person reads more, and traffic goes first."""
 
 _WINDOW_S = 1.0
-
-_EVERY_TURN = ""
 
 _NEWS_BYTES = 256 * 1024
 
@@ -45,13 +40,8 @@ class EventFilter:
     run: str | None = None
     case: str | None = None
     turn: str | None = None
-    only_counts: bool = False
-    """Whether it does without their data."""
-
-    @property
-    def data_of(self) -> str | None:
-        """The turn whose data it wants; `_EVERY_TURN`, or None for no data."""
-        return None if self.only_counts else self.turn or _EVERY_TURN
+    with_data: bool = True
+    """Whether it reads their data."""
 
     @property
     def is_live(self) -> bool:
@@ -70,11 +60,38 @@ class EventFilter:
 EVERYTHING = EventFilter()
 
 
-class _Interest(NamedTuple):
-    """What must be recorded for a listener. `data_of`: as in `EventFilter`."""
+class _Demand:
+    """Whether any listener wants something, or has wanted it a short time ago."""
 
-    live: bool
-    data_of: str | None
+    def __init__(self, linger_s: float, on_change: Callable[[bool], None] = lambda wanted: None) -> None:
+        self.wanted = False
+        self._linger_s = linger_s
+        self._on_change = on_change
+        self._listeners = 0
+        self._leaving: asyncio.TimerHandle | None = None
+
+    def begin(self) -> None:
+        """A listener wants it."""
+        self._listeners += 1
+        self._set(True)
+
+    def end(self) -> None:
+        """A listener that wanted it has left."""
+        self._listeners -= 1
+        if not self._listeners:
+            self._leaving = asyncio.get_running_loop().call_later(self._linger_s, self._set, False)
+
+    def close(self) -> None:
+        """From now on it is not wanted."""
+        self._set(False)
+
+    def _set(self, wanted: bool) -> None:
+        if self._leaving is not None:
+            self._leaving.cancel()
+            self._leaving = None
+        if self.wanted != wanted:
+            self.wanted = wanted
+            self._on_change(wanted)
 
 
 class News(NamedTuple):
@@ -101,10 +118,9 @@ class EventBus:
         self._linger_s = linger_s
         self._origin = secrets.token_hex(4)
         self._listeners: set[Listener] = set()
-        self._lingering: dict[_Interest, asyncio.TimerHandle] = {}
-        """Timers for listeners that have left, by what they wanted."""
-        self._data_of: set[str | None] = set()
-        """The turns whose data is recorded."""
+        self._recording = _Demand(linger_s, self._recording_changed)
+        self._live = _Demand(linger_s, self._live_changed)
+        self._data = _Demand(linger_s)
         self._live_since = 0
         """The number of the last event before events during turns were recorded without a gap."""
         self._live_per_window = self._live_left = live_per_window
@@ -115,14 +131,23 @@ class EventBus:
         """How often events during turns were left out."""
         self.closed = False
         """Whether nothing is recorded any more."""
-        self.recording = False
-        """Whether events are recorded."""
-        self.live = False
-        """Whether events during a turn are recorded."""
         self.on_live: Callable[[bool], None] = lambda live: None
-        """Called when `live` changes."""
+        """Called when `live` changes: whether events during a turn are recorded."""
         self.on_recording: Callable[[bool], None] = lambda recording: None
-        """Called when `recording` changes."""
+        """Called when `recording` changes: whether events are recorded."""
+
+    @property
+    def recording(self) -> bool:
+        return self._recording.wanted
+
+    @property
+    def live(self) -> bool:
+        return self._live.wanted
+
+    @property
+    def wants_data(self) -> bool:
+        """Whether a listener reads the data of events."""
+        return self._data.wanted
 
     @property
     def last_id(self) -> str:
@@ -141,12 +166,8 @@ class EventBus:
         self._log.add(Event(self._log.last + 1, name, data["run"], data["case_id"], whole, short, data.get("turn_id")))
         self._wake()
 
-    def wants_data(self, turn_id: str | None) -> bool:
-        """Whether a listener wants the data of events of this turn, or of a conversation (None)."""
-        return _EVERY_TURN in self._data_of or turn_id in self._data_of
-
     def count(self, name: str, run: str, case_id: str | None, turn_id: str | None) -> None:
-        """Record an event whose data no listener wants, and wake the listeners."""
+        """Record an event whose data no listener reads, and wake the listeners."""
         if name in LIVE_TYPES:
             self._live_left -= 1
         self._log.add(Event(self._log.last + 1, name, run, case_id, b"", b"", turn_id))
@@ -174,24 +195,36 @@ class EventBus:
         """A listener, from now on, or from the event with the id `after` on."""
         listener = Listener(self, self._log, selection)
         self._listeners.add(listener)
-        self._update()
+        kinds = ((self._live, selection.is_live), (self._data, selection.with_data))
+        demands = [self._recording, *(demand for demand, wants in kinds if wants)]
+        for demand in () if self.closed else demands:
+            demand.begin()
         number = self._log.last if after is None else self._number(after)
         listener.number = -1 if selection.is_live and number < self._live_since else number
         try:
             yield listener
         finally:
             self._listeners.discard(listener)
-            if not self.closed:
-                self._linger(_Interest(selection.is_live, selection.data_of))
+            for demand in () if self.closed else demands:
+                demand.end()
 
     def close(self) -> None:
         """End every listener, and record nothing from now on."""
         self.closed = True
         self._wake()
-        for timer in (*self._lingering.values(), *([self._gap] if self._gap else [])):
-            timer.cancel()
-        self._lingering.clear()
-        self._update()
+        if self._gap is not None:
+            self._gap.cancel()
+        for demand in (self._data, self._live, self._recording):
+            demand.close()
+
+    def _recording_changed(self, recording: bool) -> None:
+        if not recording and not self.closed:
+            self._log.forget()
+        self.on_recording(recording)
+
+    def _live_changed(self, live: bool) -> None:
+        self._live_since = self._log.last
+        self.on_live(live)
 
     def _number(self, event_id: str) -> int:
         """The number in an id; -1 for an id of another process, and for any other text."""
@@ -207,34 +240,6 @@ class EventBus:
         self.gaps += 1
         self._live_since = self._log.last
         self._wake()
-
-    def _linger(self, interest: _Interest) -> None:
-        if (timer := self._lingering.pop(interest, None)) is not None:
-            timer.cancel()
-        if len(self._lingering) >= _MOST_LINGERING:
-            self._lingering.pop(next(iter(self._lingering))).cancel()
-        self._lingering[interest] = asyncio.get_running_loop().call_later(self._linger_s, self._left, interest)
-
-    def _left(self, interest: _Interest) -> None:
-        del self._lingering[interest]
-        self._update()
-
-    def _update(self) -> None:
-        """Record what listeners want, or have wanted a short time ago."""
-        selections = [one.selection for one in self._listeners]
-        wanted = {*self._lingering, *(_Interest(one.is_live, one.data_of) for one in selections)}
-        if self.closed:
-            wanted.clear()
-        self._data_of = {one.data_of for one in wanted if one.data_of is not None}
-        if self.recording and not wanted and not self.closed:
-            self._log.forget()
-        if self.recording != bool(wanted):
-            self.recording = bool(wanted)
-            self.on_recording(self.recording)
-        live = any(one.live for one in wanted)
-        if live != self.live:
-            self.live, self._live_since = live, self._log.last
-            self.on_live(live)
 
 
 class Listener:
@@ -275,7 +280,7 @@ class Listener:
             self.number = event.number
             if not self.selection.takes(event):
                 continue
-            if event.whole or self.selection.only_counts:
+            if event.whole or not self.selection.with_data:
                 taken.append(event)
                 size += event.size
             else:

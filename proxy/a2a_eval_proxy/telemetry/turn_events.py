@@ -11,7 +11,6 @@ from operator import attrgetter
 from typing import Any
 
 from ..capture.live_turns import TurnChanges
-from ..in_steps import in_steps
 from ..privacy.policy import NO_PRIVACY, Privacy
 from ..store import ScoredConversation
 from ..turn import Turn, call_times
@@ -57,7 +56,7 @@ class TurnEvents(TurnListener):
     async def open_turns(self, turns: Sequence[Turn]) -> list[dict[str, Any]]:
         """The JSON form of open turns, which do not change meanwhile, redacted."""
         named = [replace(turn, case_id=self._case_of(turn)) for turn in turns]
-        return await asyncio.to_thread(lambda: [self._open_turn(turn) for turn in in_steps(named)])
+        return await asyncio.to_thread(lambda: [self._open_turn(turn) for turn in named])
 
     # ── reports of capture and scoring ──────────────────────────────────────────────────────────────────
 
@@ -94,8 +93,8 @@ class TurnEvents(TurnListener):
     # ── events ──────────────────────────────────────────────────────────────────────────────────────────
 
     def _counted(self, turn: Turn, case_id: str | None, names: Iterable[str]) -> bool:
-        """Record events without data, whose making takes time, if no listener wants it. Returns whether that is so."""
-        if self._thread is not None or self._bus.wants_data(turn.turn_id):
+        """Record events without data, whose making takes time, if no listener reads it. Returns whether that is so."""
+        if self._thread is not None or self._bus.wants_data:
             return False
         for name in names:
             self._bus.count(name, turn.run, case_id, turn.turn_id)

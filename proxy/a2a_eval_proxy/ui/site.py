@@ -17,7 +17,6 @@ from starlette.types import Receive, Scope, Send
 from ..admin.agent_status import AgentWatch
 from ..admin.control import Control
 from ..admin.guard import PageAccess
-from ..in_steps import in_steps
 from ..store import StoreError
 from .asset_files import AssetFiles
 from .check.agent_check import AgentCheck
@@ -145,14 +144,14 @@ class Site:
         }
         context = {**own, **values}
         if fragments is None:
-            text = "".join(in_steps(template.generate(context)))
+            text = template.render(context)
         else:
             text = "".join(self._fragment(template, name, context) for name in fragments.split(","))
         return HTMLResponse(text.encode("utf-8", "replace"), status, headers=PAGE_HEADERS)
 
     @staticmethod
     def _fragment(template: Template, name: str, context: Mapping[str, Any]) -> str:
-        content = "".join(in_steps(template.blocks[name](template.new_context(dict(context)))))
+        content = "".join(template.blocks[name](template.new_context(dict(context))))
         return f'<div data-fragment="{name}">{content}</div>'
 
     def _error(self, request: Request, status: int, message: str) -> Response:
