@@ -6,10 +6,10 @@ are first used.
 
 from typing import TYPE_CHECKING, Any
 
-from .dedupe import Reconciliation, reconcile
 from .merge import TaskMerger
 from .models import CapturedTurn, Finding, Severity, ToolCall, ToolCallSource
 from .payload import ToolCallReading, read_tool_calls
+from .reconciliation import Reconciliation, reconcile
 from .spec import METADATA_KEY, URI, A2AToolCaptureExtension, agent_extension
 
 __version__ = "0.1.0"

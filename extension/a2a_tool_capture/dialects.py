@@ -17,11 +17,11 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from .canonical import too_deep, with_whole_numbers
-from .dedupe import reconcile
 from .footprint import value_bytes
 from .json_values import plain_text
 from .models import Finding, Severity, ToolCall, ToolCallSource
-from .sameness import finished, same_call
+from .reconciliation import reconcile
+from .same_call import finished, same_call
 
 MAX_CALL_PARTS = 20_000
 """Maximum number of calls and responses kept per task."""

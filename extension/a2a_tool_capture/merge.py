@@ -11,14 +11,14 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from .dedupe import reconcile
 from .dialects import DialectReader
 from .footprint import calls_bytes, texts_bytes
 from .generations import Generations
 from .merge_state import MergedArtifact, TurnStart, without_responses
 from .models import Finding, Severity, ToolCall
 from .payload import SeenCalls, misplaced_calls, not_recorded, read_tool_calls
-from .sameness import contradicts, is_cumulative, new_calls, unite
+from .reconciliation import reconcile
+from .same_call import contradicts, is_cumulative, new_calls, unite
 from .spec import KNOWN_VERSIONS, NOT_RECORDED_KEY
 from .wire import EVENT_KEYS, UNREAD_KEY, answer_in_timeline, generation_of, normalize_state, parts_text
 
@@ -173,7 +173,7 @@ class TaskMerger:
 
     @property
     def tool_calls(self) -> list[ToolCall]:
-        """Every call of the task once (`sameness.same_call`), artifacts in order of appearance."""
+        """Every call of the task once (`same_call.same_call`), artifacts in order of appearance."""
         artifacts = list(self._artifacts.values())
         if len(artifacts) == 1:  # whose calls are united as they come
             calls = list(artifacts[0].calls)

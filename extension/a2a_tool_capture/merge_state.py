@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from .footprint import calls_bytes, texts_bytes
 from .models import ToolCall
-from .sameness import CallPlaces, filled, new_calls
+from .same_call import CallPlaces, filled, new_calls
 
 
 @dataclass(slots=True, eq=False)

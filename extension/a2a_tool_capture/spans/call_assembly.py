@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Hashable, Iterable
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 
-from ..canonical import canonical
 from ..models import ToolCall, ToolCallSource
+from ..same_call import signature
 from .failures import FailureDetail
 from .grouping import ObservationGroup, contained
 from .observations import same_tool
@@ -102,12 +102,12 @@ class DraftCompletion:
         self.taken = {draft.call.id for draft in drafts if draft.call.id}
         self.free = dict(enumerate(asked))
         self.by_id: dict[str, list[int]] = defaultdict(list)
-        self.by_signature: dict[tuple[str, str], list[int]] = defaultdict(list)
+        self.by_signature: dict[tuple[str, Hashable], list[int]] = defaultdict(list)
         for place, call in self.free.items():
             if call.call_id:
                 self.by_id[call.call_id].append(place)
             if call.arguments is not None:
-                self.by_signature[call.name, canonical(call.arguments)].append(place)
+                self.by_signature[signature(call)].append(place)
 
     def run(self) -> list[tuple[int, Requested]]:
         """Returns the messages' calls without a draft, with their places."""
@@ -134,9 +134,7 @@ class DraftCompletion:
         return self.by_id.get(draft.call.id, ())
 
     def _same_signature(self, draft: Draft) -> Iterable[int]:
-        if draft.call.arguments is None:
-            return ()
-        return self.by_signature.get((draft.call.name, canonical(draft.call.arguments)), ())
+        return self.by_signature.get(signature(draft.call), ())
 
     def _defaults_added(self, draft: Draft) -> Iterable[int]:
         known = draft.call.arguments

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from ..canonical import canonical
+from ..canonical import value_key
 from ..models import Finding, Severity
 from .conventions import SUB_AGENT
 from .model import Span
@@ -162,13 +162,13 @@ def _join_nested(groups: dict[tuple[str, str], ObservationGroup], lineage: Linea
 
 def _join_overlapping(groups: Sequence[ObservationGroup], *, with_arguments: bool) -> list[ObservationGroup]:
     """Join across vantages. With arguments: where both are known and equal; without: where either is unknown."""
-    buckets: dict[tuple[str, str], list[ObservationGroup]] = defaultdict(list)
+    buckets: dict[tuple[str, Hashable], list[ObservationGroup]] = defaultdict(list)
     rest: list[ObservationGroup] = []
     for candidate in groups:
         if not with_arguments:
             buckets[candidate.first.name, ""].append(candidate)
         elif candidate.arguments is not None:
-            buckets[candidate.first.name, canonical(candidate.arguments)].append(candidate)
+            buckets[candidate.first.name, value_key(candidate.arguments)].append(candidate)
         else:
             rest.append(candidate)
     for bucket in buckets.values():
@@ -218,13 +218,13 @@ def _agree(one: ObservationGroup, other: ObservationGroup, *, exactly: bool = Fa
     if one.arguments is None or other.arguments is None:
         return True
     if exactly:
-        return canonical(one.arguments) == canonical(other.arguments)
+        return value_key(one.arguments) == value_key(other.arguments)
     return contained(one.arguments, other.arguments) or contained(other.arguments, one.arguments)
 
 
 def contained(few: Mapping[str, Any], many: Mapping[str, Any]) -> bool:
     """Whether `many` has every member of `few` with an equal value."""
-    return few.keys() <= many.keys() and canonical(few) == canonical({key: many[key] for key in few})
+    return few.keys() <= many.keys() and value_key(few) == value_key({key: many[key] for key in few})
 
 
 def _same_tool(one: Observation, other: Observation) -> bool:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Hashable, Iterable
 from dataclasses import dataclass, field
 
-from ..canonical import canonical
+from ..same_call import signature
 from .message_sources import Transcript
 from .messages import Asked, loose_answers, paired
 
@@ -38,7 +38,7 @@ class RequestedCalls:
         self.related = related
         self.calls: list[Requested] = []
         self.by_id: dict[str, Requested] = {}
-        self.by_signature: dict[tuple[str, str | None], list[Requested]] = defaultdict(list)
+        self.by_signature: dict[tuple[str, Hashable], list[Requested]] = defaultdict(list)
         self.answers: dict[str, str] = {}
 
     def of(self, found: Iterable[Transcript]) -> list[Requested]:
@@ -73,7 +73,7 @@ class RequestedCalls:
         if call is None:
             call = Requested(asked.name, asked.arguments, asked.call_id, asked.answer, at_ns=transcript.start_ns)
             self.calls.append(call)
-            self.by_signature[_signature(asked)].append(call)
+            self.by_signature[signature(asked)].append(call)
         else:
             call.call_id = call.call_id or asked.call_id
             call.arguments = call.arguments if call.arguments is not None else asked.arguments
@@ -84,7 +84,7 @@ class RequestedCalls:
         return call
 
     def _known(self, asked: Asked, met: set[int], key: SpanKey | None) -> Requested | None:
-        for call in self.by_signature[_signature(asked)]:
+        for call in self.by_signature[signature(asked)]:
             if id(call) in met or (call.call_id and asked.call_id):
                 continue
             if (asked.call_id and not call.call_id) or key is None:
@@ -92,7 +92,3 @@ class RequestedCalls:
             if any(given == key or self.related(given, key) for given in call.given_by):
                 return call
         return None
-
-
-def _signature(call: Asked | Requested) -> tuple[str, str | None]:
-    return call.name, None if call.arguments is None else canonical(call.arguments)

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections import Counter, defaultdict, deque
 from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import TypeAlias
 
 from .canonical import value_key
 from .models import Finding, Severity, ToolCall
+from .same_call import signature
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,16 +129,16 @@ class _Reconciler:
 
     def _match_signatures(self, ids_meet: bool) -> int:
         names = {self.trace[trace].name for trace in self.free_trace}
-        waiting: dict[_Signature, list[int]] = defaultdict(list)
+        waiting: dict[tuple[str, Hashable], list[int]] = defaultdict(list)
         for protocol in self.free_protocol:
             call = self.protocol[protocol]
-            if call.name in names and (key := _signature(call)) is not None:
-                waiting[key].append(protocol)
+            if call.name in names and call.arguments is not None:
+                waiting[signature(call)].append(protocol)
         ours = {key: key for key in waiting}
-        wanting: dict[_Signature, list[int]] = defaultdict(list)
+        wanting: dict[tuple[str, Hashable], list[int]] = defaultdict(list)
         for trace in self.free_trace if ours else ():
-            key = _signature(self.trace[trace])
-            if key is not None and key in ours:
+            key = signature(self.trace[trace])
+            if key in ours:
                 wanting[ours[key]].append(trace)
         return sum(self._pair_off(waiting[key], traces, ids_meet) for key, traces in wanting.items())
 
@@ -183,8 +183,8 @@ class _Reconciler:
         self.findings.append(Finding(code, message, severity, "traces"))
 
     def _absorb_known_signatures(self) -> int:
-        known = {_signature(call) for call in self.protocol} - {None}
-        absorbed = [trace for trace in self.free_trace if _signature(self.trace[trace]) in known]
+        known = {signature(call) for call in self.protocol if call.arguments is not None}
+        absorbed = [trace for trace in self.free_trace if signature(self.trace[trace]) in known]
         for trace in absorbed:
             del self.free_trace[trace]
         return len(absorbed)
@@ -195,7 +195,7 @@ class _Reconciler:
         if not repeated:  # what is there once on each side cannot differ in number
             return []
         ours, theirs = (
-            [key for call in calls if call.name in repeated and (key := _signature(call)) is not None]
+            [signature(call) for call in calls if call.name in repeated and call.arguments is not None]
             for calls in (self.protocol, self.trace)
         )
         protocol = Counter(ours)
@@ -234,14 +234,6 @@ def _by_name(calls: Sequence[ToolCall], positions: Iterable[int]) -> dict[str, l
 
 def _start_or_last(call: ToolCall) -> tuple[bool, float]:
     return (call.started_at is None, call.started_at.timestamp() if call.started_at else 0.0)
-
-
-_Signature: TypeAlias = tuple[str, Hashable]
-
-
-def _signature(call: ToolCall) -> _Signature | None:
-    """Key of a call by name and argument values: equal for the same call made twice."""
-    return None if call.arguments is None else (call.name, value_key(call.arguments))
 
 
 def _fill(winner: ToolCall, loser: ToolCall) -> ToolCall:

@@ -1,18 +1,41 @@
-"""Decides which reports of a task's calls are of the same call. Pure.
+"""What counts as the same tool call. Pure.
 
-An id names a call within one response of a model, no further: servers number them (`call_0`). So the same id and name
-is the same call only where nothing contradicts that, see `same_call`.
+| who asks | of which calls | the same call |
+| --- | --- | --- |
+| `merge` | a task's reports | `same_call`; without ids: `new_calls`, `is_cumulative` |
+| `reconciliation` | of the protocol and of traces | id and name, else `signature`, one with one |
+| `spans.grouping` | observed in one trace | id and tool; one span above the other; name, arguments, time |
+| `matching` of the evaluators | actual and expected | name, arguments by the matcher, the expected outcome |
+| `matching.call_diff` | of two runs | name, arguments by a matcher, by default equal ones; any outcome |
+
+Everywhere values are equal as `canonical.value_key` says: numbers by value, true is not 1. An id names a call within
+one response of a model, no further: servers number them (`call_0`).
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Protocol
 
-from .canonical import canonical
+from .canonical import canonical, value_key
 from .models import ToolCall, ToolCallSource
+
+
+class NamedArguments(Protocol):
+    """A call, whoever reports it."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def arguments(self) -> Mapping[str, Any] | None: ...
+
+
+def signature(call: NamedArguments) -> tuple[str, Hashable]:
+    """Key of a call by name and arguments: equal for the same call made twice. All unknown arguments are equal."""
+    return call.name, value_key(call.arguments)
 
 
 def same_call(earlier: ToolCall, later: ToolCall) -> bool:
@@ -92,12 +115,12 @@ def new_calls(calls: Iterable[ToolCall], earlier: Sequence[ToolCall]) -> list[To
     Without ids the same name and arguments is the same call; arguments that are not known (None) are any.
     """
     places = CallPlaces()
-    nameless: Counter[tuple[str, str | None]] = Counter()
+    nameless: Counter[tuple[str, Hashable]] = Counter()
     for position, call in enumerate(earlier):
         if call.id:
             places.put(call, position, earlier)
         else:
-            nameless[call.name, None if call.arguments is None else canonical(call.arguments)] += 1
+            nameless[signature(call)] += 1
     used: set[int] = set()
     new = []
     for call in calls:
@@ -105,11 +128,11 @@ def new_calls(calls: Iterable[ToolCall], earlier: Sequence[ToolCall]) -> list[To
         if place is not None and place not in used and not contradicts(earlier[place], call):
             used.add(place)
             continue
-        keys: Iterable[tuple[str, str | None]] = ()
+        keys: Iterable[tuple[str, Hashable]] = ()
         if not call.id and call.arguments is None:
             keys = [key for key in nameless if key[0] == call.name]
         elif not call.id:
-            keys = ((call.name, canonical(call.arguments)), (call.name, None))
+            keys = (signature(call), (call.name, None))
         known = next((key for key in keys if nameless[key] > 0), None)
         if known is None:
             new.append(call)
