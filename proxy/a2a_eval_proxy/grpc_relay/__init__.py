@@ -2,5 +2,5 @@
 
 `server` answers calls of clients, `relayed_call` passes one to the `agent`, `messages` reads copies of A2A messages,
 `message_filter` removes the extension from them, `error_details` from errors, `extended_card` names the proxy's
-addresses, `held_messages` bounds memory. HTTP/2 is that of `net`, on h2.
+addresses, `held_messages` bounds memory. HTTP/2 is that of `net`.
 """

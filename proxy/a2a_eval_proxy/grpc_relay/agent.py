@@ -6,9 +6,9 @@ import asyncio
 import ssl
 
 from ..net.file_watcher import FileWatch
+from ..net.header_compression import Fields
 from ..net.http2_client import Http2Client
 from ..net.http2_connection import AsyncStream
-from ..net.http2_streams import Fields
 from ..net.tls import HTTP_2, TlsFiles
 from ..relay.negotiation import Negotiation
 from ..settings import Settings

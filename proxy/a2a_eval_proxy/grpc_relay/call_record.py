@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 
 from ..net.grpc_wire import GrpcStatus
-from ..net.http2_streams import Fields
+from ..net.header_compression import Fields
 from ..protocol.headers import read_request
 from ..telemetry.counters import Metrics
 from ..telemetry.requests import CallTelemetry

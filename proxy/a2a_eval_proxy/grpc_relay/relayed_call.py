@@ -11,7 +11,6 @@ import orjson
 from a2a_tool_capture import Finding, Severity
 from a2a_tool_capture.spec import strip_headers
 from google.protobuf.message import Message as ProtobufMessage
-from h2.errors import ErrorCodes
 
 from ..ids import new_trace_context, new_turn_id
 from ..net.grpc_wire import (
@@ -25,8 +24,10 @@ from ..net.grpc_wire import (
     status_of,
     status_of_reset,
 )
+from ..net.header_compression import Fields
 from ..net.http2_connection import AsyncStream
-from ..net.http2_streams import Data, Event, Fields, Headers, Reset, are_valid, regular
+from ..net.http2_frames import ErrorCodes
+from ..net.http2_streams import Data, Event, Headers, Reset, are_valid, regular
 from ..net.http_client import RequestHead, UpstreamError
 from ..protocol.headers import negotiated
 from ..protocol.operations import CARRIES_TASKS, A2ARequest, Operation

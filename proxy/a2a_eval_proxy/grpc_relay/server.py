@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from h2.errors import ErrorCodes
-
 from ..net.client_limits import ClientLimits
 from ..net.file_watcher import FileWatch
 from ..net.grpc_wire import GrpcStatus, ending, only_trailers
+from ..net.header_compression import Fields
 from ..net.http2_connection import AsyncStream
+from ..net.http2_frames import ErrorCodes
 from ..net.http2_server import StreamHandler
-from ..net.http2_streams import Fields, Headers, regular
+from ..net.http2_streams import Headers, regular
 from ..relay.client_request import RelayContext
 from ..settings import Settings
 from ..telemetry.requests import CallTelemetry, RequestTelemetry

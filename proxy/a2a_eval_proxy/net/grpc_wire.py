@@ -10,9 +10,8 @@ from enum import IntEnum
 from typing import Self
 from urllib.parse import quote, unquote
 
-from h2.errors import ErrorCodes
-
-from .http2_streams import Fields
+from .header_compression import Fields
+from .http2_frames import ErrorCodes
 
 DETAILS = b"grpc-status-details-bin"
 

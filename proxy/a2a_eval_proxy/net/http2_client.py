@@ -6,8 +6,9 @@ import asyncio
 import ssl
 
 from ..settings.parsing import split_address
+from .header_compression import Fields
 from .http2_connection import AsyncStream, Http2Transport
-from .http2_streams import Fields, Http2Error
+from .http2_frames import Http2Error
 from .http_client import UpstreamCutError, UpstreamTimeoutError, UpstreamUnreachableError, refusal
 
 _ENDED = "the connection to the agent ended"

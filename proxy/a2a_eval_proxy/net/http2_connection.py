@@ -7,7 +7,8 @@ import logging
 from collections.abc import Callable
 from typing import Any
 
-from .http2_streams import Event, Http2Error, Http2Stream, Http2Streams, Reset
+from .http2_frames import Http2Error
+from .http2_streams import Event, Http2Stream, Http2Streams, Reset
 
 logger = logging.getLogger(__name__)
 

@@ -7,12 +7,12 @@ import logging
 from abc import ABC, abstractmethod
 from typing import Any
 
-from h2.errors import ErrorCodes
-
 from .client_connection import ClientConnection, peers
 from .client_limits import Clients
+from .header_compression import Fields
 from .http2_connection import AsyncStream, Http2Transport
-from .http2_streams import Fields, Headers, Http2Error, are_valid, size_of
+from .http2_frames import ErrorCodes, Http2Error
+from .http2_streams import Headers, are_valid, size_of
 
 logger = logging.getLogger(__name__)
 

@@ -1,4 +1,4 @@
-"""HTTP/2 as streams, for either side of a connection: h2's state machine, and what waits for the peer's windows. Pure.
+"""HTTP/2 as streams, for either side of a connection: what a peer may do, and what waits for its windows. Pure.
 
 A stream hands out what arrives as `Headers`, `Data` and `Reset`. Received bytes are acknowledged when their reader says
 that they are gone (`Http2Stream.taken`); until then the peer may send no more than `WINDOW_BYTES` of that stream.
@@ -9,54 +9,38 @@ from __future__ import annotations
 import re
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any
+from typing import NamedTuple
 
-from h2.config import H2Configuration
-from h2.connection import ConnectionInputs, H2Connection, H2ConnectionStateMachine
-from h2.errors import ErrorCodes
-from h2.events import (
-    ConnectionTerminated,
-    DataReceived,
-    RemoteSettingsChanged,
-    RequestReceived,
-    ResponseReceived,
-    StreamEnded,
-    StreamReset,
-    TrailersReceived,
-    WindowUpdated,
-)
-from h2.exceptions import H2Error
-from h2.settings import SettingCodes, Settings
+from . import http2_frames as frames
+from .header_compression import NO_TABLE, Fields, HeaderDecoder, encoded
+from .http2_frames import ErrorCodes, Frame, FrameReader, Http2Error, SettingCodes, frame_head
 
-Fields = list[tuple[bytes, bytes]]
-"""Header fields in their order, pseudo-headers first."""
-
-WINDOW_BYTES = 65_535
+WINDOW_BYTES = frames.DEFAULT_WINDOW
 """How much of a stream may be on its way, or wait here: the initial window of the protocol."""
 
 _ALL_STREAMS_BYTES = 2**30
 """The window of a connection: streams are held back each by their own, so that none waits for another's reader."""
 
-_MAX_STREAMS = 2**31 - 1
+_MAX_STREAMS = _LAST_STREAM = 2**31 - 1
 
 _MAX_HEADER_BYTES = 256 * 1024
 """Beyond this, and twice what is announced, a header section ends its connection; up to there it is read."""
+
+_MAX_CONTINUATIONS = 64
+"""Frames that may continue a header section, since they may be empty."""
 
 _NAMES = re.compile(rb"(?:[!#$%&'*+\-.^_`|~0-9a-z]+\n)*")
 _NO_VALUE = re.compile(rb"[\0\r\n]")
 
 
-@dataclass(frozen=True, slots=True)
-class Headers:
+class Headers(NamedTuple):
     """A header section: the head, or after it the trailers, of a request or response. `ended`: nothing follows."""
 
     fields: Fields
     ended: bool
 
 
-@dataclass(frozen=True, slots=True)
-class Data:
+class Data(NamedTuple):
     """Part of a body. `size` is what it takes of the window, with padding; `ended`: nothing follows."""
 
     content: bytes
@@ -64,8 +48,7 @@ class Data:
     ended: bool
 
 
-@dataclass(frozen=True, slots=True)
-class Reset:
+class Reset(NamedTuple):
     """The stream has ended early: by this error code of the peer, or (`reason`) with its connection."""
 
     code: int
@@ -73,10 +56,6 @@ class Reset:
 
 
 Event = Headers | Data | Reset
-
-
-class Http2Error(Exception):
-    """The peer broke the protocol; a GOAWAY that says so is written."""
 
 
 class Http2Stream:
@@ -89,10 +68,16 @@ class Http2Stream:
         "_untold",
         "_waiting",
         "arrived",
+        "has_ended",
+        "has_head",
         "id",
         "is_over",
+        "missing",
+        "peer_has_ended",
+        "receivable",
         "sent",
         "unsent",
+        "window",
     )
 
     def __init__(self, connection: Http2Streams, stream_id: int) -> None:
@@ -106,6 +91,16 @@ class Http2Stream:
         """Bytes that its windows have let through."""
         self.is_over = False
         """Whether it was reset, by either side, or its connection has ended."""
+        self.has_ended = self.peer_has_ended = False
+        """Whether this side, or the peer, has sent all."""
+        self.has_head = False
+        """Whether the peer has sent the head."""
+        self.missing: int | None = None
+        """How many bytes of a request of a known length have not arrived."""
+        self.window = 0
+        """How many bytes the peer takes."""
+        self.receivable = WINDOW_BYTES
+        """How many bytes the peer may send."""
         self._waiting: deque[memoryview] = deque()
         self._trailers: Fields | None = None
         self._ends = False
@@ -115,12 +110,12 @@ class Http2Stream:
         """Send a header section: the head, or trailers, which follow what waits."""
         if self.unsent:
             self._trailers, self._ends = fields, end
-        elif not self.is_over:
+        elif not (self.is_over or self.has_ended):
             self._connection.write_headers(self, fields, end=end)
 
     def send_data(self, content: bytes, *, end: bool = False) -> None:
         """Send part of a body, as far as the peer's windows let it; the rest waits."""
-        if self.is_over:
+        if self.is_over or self.has_ended:
             return
         self._ends = end
         if content:
@@ -180,24 +175,6 @@ class Http2Stream:
         return trailers, self._ends
 
 
-class _StateMachine(H2ConnectionStateMachine):
-    """Continues after a GOAWAY, since open streams do (RFC 9113, section 6.8). h2 would take no further frame."""
-
-    def process_input(self, input_: ConnectionInputs) -> list[Any]:
-        if input_ in (ConnectionInputs.SEND_GOAWAY, ConnectionInputs.RECV_GOAWAY):
-            return []
-        return super().process_input(input_)
-
-
-class _H2(H2Connection):
-    def __init__(self, config: H2Configuration) -> None:
-        super().__init__(config)
-        self.state_machine = _StateMachine()
-
-    def clear_outbound_data_buffer(self) -> None:
-        """h2 calls it at a GOAWAY; the open streams need what is in it."""
-
-
 class Http2Streams:
     """One connection. What it has to send is in `output`; that may be more after any call, also on a stream."""
 
@@ -210,19 +187,23 @@ class Http2Streams:
         on_output: Callable[[], None],
     ) -> None:
         """`on_output` is called when there may be something in `output`."""
-        self._h2 = _H2(
-            H2Configuration(
-                client_side=is_client,
-                header_encoding=False,
-                validate_outbound_headers=False,
-                normalize_outbound_headers=False,
-                validate_inbound_headers=False,
-                normalize_inbound_headers=False,
-            )
-        )
+        self._is_client = is_client
         self._new_stream = new_stream
         self._on_output = on_output
+        self._output: list[bytes | memoryview] = []
+        self._reader = FrameReader(b"" if is_client else frames.PREFACE)
+        self._section: list[Frame] = []
+        """A header section that is arriving: HEADERS and what continues it."""
+        self._max_section = max(2 * max_header_bytes, _MAX_HEADER_BYTES)
+        self._decoder = HeaderDecoder(self._max_section)
+        self._table_size = NO_TABLE
+        self._last_id = 0
+        """Of the streams that the client has opened."""
         self._untold = 0
+        self._receivable = _ALL_STREAMS_BYTES
+        self._window = self._initial_window = frames.DEFAULT_WINDOW
+        self._frame_bytes = frames.DEFAULT_FRAME_BYTES
+        self._most_streams = _MAX_STREAMS
         self._blocked: dict[Http2Stream, None] = {}
         self.streams: dict[int, Http2Stream] = {}
         """Those that are open, by their ids."""
@@ -234,44 +215,46 @@ class Http2Streams:
         """Whether the peer has said what it accepts."""
         self.is_going = False
         """Whether no further stream may be opened."""
-        self._h2.local_settings = Settings(
-            client=is_client,
-            initial_values={
-                SettingCodes.MAX_HEADER_LIST_SIZE: max_header_bytes,
-                SettingCodes.MAX_CONCURRENT_STREAMS: _MAX_STREAMS,
-                SettingCodes.ENABLE_PUSH: 0,
-            },
-        )
-        self._h2.decoder.max_header_list_size = max(2 * max_header_bytes, _MAX_HEADER_BYTES)
-        self._h2.initiate_connection()
-        self._h2.increment_flow_control_window(_ALL_STREAMS_BYTES - WINDOW_BYTES)
+        settings = {SettingCodes.MAX_HEADER_LIST_SIZE: max_header_bytes}
+        if is_client:
+            self._output.append(frames.PREFACE)
+            settings[SettingCodes.ENABLE_PUSH] = 0
+        else:
+            settings[SettingCodes.MAX_CONCURRENT_STREAMS] = _MAX_STREAMS
+        self._write(frames.SETTINGS, 0, 0, frames.settings_payload(settings))
+        self._write(frames.WINDOW_UPDATE, 0, 0, frames.number(_ALL_STREAMS_BYTES - WINDOW_BYTES))
 
     def output(self) -> bytes:
         """What is to be sent to the peer; it is forgotten here."""
-        return self._h2.data_to_send()
+        output = b"".join(self._output)
+        self._output.clear()
+        return output
 
     def is_full(self) -> bool:
         """Whether the peer accepts no further stream now."""
-        return len(self.streams) >= self._h2.remote_settings.max_concurrent_streams
+        return len(self.streams) >= self._most_streams
 
     def open(self, fields: Fields, *, end: bool) -> Http2Stream:
         """Begin a request. Raises Http2Error where the connection takes no more."""
-        try:
-            stream_id = self._h2.get_next_available_stream_id()
-            self._h2.send_headers(stream_id, fields, end_stream=end)
-        except H2Error as error:
+        if self._last_id + 2 > _LAST_STREAM:
             self.is_going = True
-            raise Http2Error(str(error)) from None
+            raise Http2Error("the connection has had all the streams that it can have")
+        self._last_id += 2 if self._last_id else 1
+        stream = self._begun(self._last_id)
+        self.write_headers(stream, fields, end=end)
+        return stream
+
+    def _begun(self, stream_id: int) -> Http2Stream:
         stream = self.streams[stream_id] = self._new_stream(self, stream_id)
-        self._on_output()
+        stream.window = self._initial_window
         return stream
 
     def go_away(self, code: int = ErrorCodes.NO_ERROR) -> None:
-        """Announce to the peer that no further stream is accepted."""
-        if not self.is_going:
+        """Announce to the peer that no further stream is accepted, or why the connection ends."""
+        if not self.is_going or code:
             self.is_going = True
-            self._h2.close_connection(code)
-            self._on_output()
+            last = 0 if self._is_client else self._last_id
+            self._write(frames.GOAWAY, 0, 0, frames.number(last) + frames.number(code))
 
     def end(self, reason: str) -> None:
         """The connection has ended, and with it every stream."""
@@ -284,47 +267,115 @@ class Http2Streams:
     def feed(self, data: bytes) -> None:
         """Hand what arrived to its streams. Raises Http2Error."""
         try:
-            events = self._h2.receive_data(data)
-        except (H2Error, ValueError, IndexError, KeyError, AssertionError) as error:  # what junk has made h2 raise
-            self.is_going = True
-            raise Http2Error(f"{type(error).__name__}: {error}") from None
-        for event in events:
-            handle = _HANDLERS.get(type(event))
-            if handle is not None:
-                handle(self, event)
-        if events:
-            self._on_output()  # pings and settings are acknowledged
+            for frame in self._reader.feed(data):
+                if self._section and frame.kind != frames.CONTINUATION:
+                    raise Http2Error("a header section is interrupted")
+                if frame.kind < len(_HANDLERS):
+                    _HANDLERS[frame.kind](self, frame)
+        except Http2Error as error:
+            self.go_away(error.code)
+            raise
 
-    def _request(self, event: RequestReceived) -> None:
-        stream = self.streams[event.stream_id] = self._new_stream(self, event.stream_id)
-        self.opened.append(stream)
-        self._headers(event)
+    def _addressed(self, frame: Frame) -> Http2Stream | None:
+        """The stream that a frame is for; None: one that is closed. Raises Http2Error."""
+        stream = self.streams.get(frame.stream_id)
+        if stream is None and (frame.stream_id > self._last_id or not frame.stream_id & 1):
+            raise Http2Error(f"a frame of kind {frame.kind} is for a stream that is not open yet")
+        return stream
 
-    def _headers(self, event: Any) -> None:
-        stream = self.streams.get(event.stream_id)
+    def _headers(self, frame: Frame) -> None:
+        """HEADERS or CONTINUATION."""
+        section = self._section
+        if frame.kind == frames.CONTINUATION and (not section or frame.stream_id != section[0].stream_id):
+            raise Http2Error("a frame continues no header section")
+        if section or not frame.flags & frames.END_HEADERS:
+            section.append(frame)
+            if not frame.flags & frames.END_HEADERS:
+                size = sum(len(part.payload) for part in section)
+                if size > self._max_section or len(section) > _MAX_CONTINUATIONS:
+                    raise Http2Error("a header section is too long", ErrorCodes.ENHANCE_YOUR_CALM)
+                return
+            frame, self._section = section[0], []
+            block = b"".join([frames.unpadded(frame), *[part.payload for part in section[1:]]])
+        else:
+            block = frames.unpadded(frame)
+        try:
+            fields = self._decoder.decode(block)
+        except ValueError as error:
+            raise Http2Error(str(error), ErrorCodes.COMPRESSION_ERROR) from None
+        if not self._is_client and frame.stream_id > self._last_id and frame.stream_id & 1:
+            self._last_id = frame.stream_id
+            self.opened.append(self._begun(frame.stream_id))
+        stream = self._addressed(frame)
         if stream is not None:
-            stream.received(Headers(event.headers, event.stream_ended is not None))
+            self._section_arrived(stream, fields, ended=bool(frame.flags & frames.END_STREAM))
 
-    def _data(self, event: DataReceived) -> None:
-        size = event.flow_controlled_length
+    def _section_arrived(self, stream: Http2Stream, fields: Fields, *, ended: bool) -> None:
+        if stream.has_head:
+            if not ended or stream.peer_has_ended:  # trailers come once, and last
+                self._broken(stream, ErrorCodes.PROTOCOL_ERROR)
+                return
+        elif self._is_client:
+            if dict(fields).get(b":status", b"").startswith(b"1"):  # the response is yet to come
+                if ended:
+                    self._broken(stream, ErrorCodes.PROTOCOL_ERROR)
+                return
+        else:
+            length = dict(fields).get(b"content-length")
+            if length is not None:
+                stream.missing = int(length) if length.isdigit() else -1
+        stream.has_head = True
+        if ended and stream.missing:
+            self._broken(stream, ErrorCodes.PROTOCOL_ERROR)
+            return
+        stream.received(Headers(fields, ended))
+        if ended:
+            self._peer_has_ended(stream)
+
+    def _data(self, frame: Frame) -> None:
+        stream = self._addressed(frame)
+        size = len(frame.payload)
+        self._receivable -= size
+        if self._receivable < 0:
+            raise Http2Error("the peer sends more than the window of the connection", ErrorCodes.FLOW_CONTROL_ERROR)
         self._untold += size
         if self._untold >= _ALL_STREAMS_BYTES // 4:
-            self._h2.increment_flow_control_window(self._untold)
+            self._receivable += self._untold
+            self._write(frames.WINDOW_UPDATE, 0, 0, frames.number(self._untold))
             self._untold = 0
-        stream = self.streams.get(event.stream_id)
-        if stream is not None:
-            stream.received(Data(event.data, size, event.stream_ended is not None))
+        if stream is None:
+            return
+        content, ended = frames.unpadded(frame), bool(frame.flags & frames.END_STREAM)
+        stream.receivable -= size
+        if stream.missing is not None:
+            stream.missing -= len(content)
+        if stream.receivable < 0:
+            self._broken(stream, ErrorCodes.FLOW_CONTROL_ERROR)
+        elif stream.peer_has_ended:
+            self._broken(stream, ErrorCodes.STREAM_CLOSED)
+        elif not stream.has_head or (stream.missing and (ended or stream.missing < 0)):
+            self._broken(stream, ErrorCodes.PROTOCOL_ERROR)
+        else:
+            stream.received(Data(content, size, ended))
+            if ended:
+                self._peer_has_ended(stream)
 
-    def _end_of_stream(self, event: StreamEnded) -> None:
+    def _peer_has_ended(self, stream: Http2Stream) -> None:
         """The peer has sent everything."""
-        stream = self.streams.get(event.stream_id)
-        if stream is not None:
-            self._forget_if_closed(stream)
+        stream.peer_has_ended = True
+        if stream.has_ended:
+            self.streams.pop(stream.id, None)
 
-    def _reset(self, event: StreamReset) -> None:
-        stream = self.streams.get(event.stream_id)
+    def _broken(self, stream: Http2Stream, code: ErrorCodes) -> None:
+        """The peer broke the protocol within a stream."""
+        self.write_reset(stream, code)
+        self._ended(stream, Reset(code))
+
+    def _reset(self, frame: Frame) -> None:
+        stream = self._addressed(frame)
+        code = _number(frame)
         if stream is not None:
-            self._ended(stream, Reset(event.error_code))
+            self._ended(stream, Reset(code))
 
     def _ended(self, stream: Http2Stream, event: Reset) -> None:
         self.streams.pop(stream.id, None)
@@ -332,47 +383,102 @@ class Http2Streams:
         stream.received(event)
         stream.close()
 
-    def _window(self, event: WindowUpdated) -> None:
-        stream = self.streams.get(event.stream_id or 0)
-        if stream is None:
+    def _window_update(self, frame: Frame) -> None:
+        size = _number(frame) & frames.LARGEST_WINDOW
+        if not frame.stream_id:
+            self._window += size
+            if not size or self._window > frames.LARGEST_WINDOW:
+                raise Http2Error("the window of the connection is too large", ErrorCodes.FLOW_CONTROL_ERROR)
             self.pump_all()
+            return
+        stream = self._addressed(frame)
+        if stream is None:
+            return
+        stream.window += size
+        if not size or stream.window > frames.LARGEST_WINDOW:
+            self._broken(stream, ErrorCodes.FLOW_CONTROL_ERROR)
         elif stream in self._blocked:
             self.pump(stream)
 
-    def _settings(self, event: RemoteSettingsChanged) -> None:
+    def _settings(self, frame: Frame) -> None:
+        _of_connection(frame)
+        if frame.flags & frames.ACK:
+            return
+        for code, value in frames.read_settings(frame.payload):
+            if code == SettingCodes.INITIAL_WINDOW_SIZE:
+                if value > frames.LARGEST_WINDOW:
+                    raise Http2Error("the initial window is too large", ErrorCodes.FLOW_CONTROL_ERROR)
+                for stream in self.streams.values():
+                    stream.window += value - self._initial_window
+                self._initial_window = value
+            elif code == SettingCodes.MAX_FRAME_SIZE:
+                if not frames.DEFAULT_FRAME_BYTES <= value <= frames.LARGEST_FRAME_BYTES:
+                    raise Http2Error("frames of this size are not allowed")
+                self._frame_bytes = value
+            elif code == SettingCodes.MAX_CONCURRENT_STREAMS:
+                self._most_streams = value
+        self._write(frames.SETTINGS, frames.ACK, 0, b"")
         self.is_ready = True
         self.pump_all()
 
-    def _going(self, event: ConnectionTerminated) -> None:
+    def _ping(self, frame: Frame) -> None:
+        _of_connection(frame, 8)
+        if not frame.flags & frames.ACK:
+            self._write(frames.PING, frames.ACK, 0, frame.payload)
+
+    def _going(self, frame: Frame) -> None:
         """The peer takes no further stream: the client may repeat those that it has not taken."""
+        _of_connection(frame)
         self.is_going = True
-        last = event.last_stream_id or 0
-        for stream in [*self.streams.values()]:
-            if stream.id > last:
-                self._ended(stream, Reset(ErrorCodes.REFUSED_STREAM))
+        last = int.from_bytes(frame.payload[:4], "big") & frames.LARGEST_WINDOW
+        if self._is_client:
+            for stream in [*self.streams.values()]:
+                if stream.id > last:
+                    self._ended(stream, Reset(ErrorCodes.REFUSED_STREAM))
+        self._on_output()
+
+    def _priority(self, frame: Frame) -> None:
+        """Streams are equal."""
+
+    def _promise(self, frame: Frame) -> None:
+        raise Http2Error("the peer pushes a response")
 
     # ── what streams send ───────────────────────────────────────────────────────────────────────────────
 
-    def write_headers(self, stream: Http2Stream, fields: Fields, *, end: bool) -> None:
-        self._h2.send_headers(stream.id, fields, end_stream=end)
-        if end:
-            self._forget_if_closed(stream)
+    def _write(self, kind: int, flags: int, stream_id: int, payload: bytes | memoryview) -> None:
+        self._output.append(frame_head(kind, flags, stream_id, len(payload)))
+        self._output.append(payload)
         self._on_output()
+
+    def write_headers(self, stream: Http2Stream, fields: Fields, *, end: bool) -> None:
+        block = self._table_size + encoded(fields)
+        self._table_size = b""
+        kind, flags, most = frames.HEADERS, frames.END_STREAM if end else 0, self._frame_bytes
+        while len(block) > most:
+            self._write(kind, flags, stream.id, block[:most])
+            kind, flags, block = frames.CONTINUATION, 0, block[most:]
+        self._write(kind, flags | frames.END_HEADERS, stream.id, block)
+        if end:
+            self._sent_all(stream)
+
+    def _sent_all(self, stream: Http2Stream) -> None:
+        stream.has_ended = True
+        if stream.peer_has_ended:
+            self.streams.pop(stream.id, None)
 
     def write_reset(self, stream: Http2Stream, code: int) -> None:
         if self.streams.pop(stream.id, None) is not None:
             self._blocked.pop(stream, None)
-            self._h2.reset_stream(stream.id, code)
-            self._on_output()
+            self._write(frames.RST_STREAM, 0, stream.id, frames.number(code))
 
     def open_window(self, stream: Http2Stream, size: int) -> None:
-        if stream.id in self.streams:
-            self._h2.increment_flow_control_window(size, stream.id)
-            self._on_output()
+        if stream.id in self.streams and not stream.peer_has_ended:
+            stream.receivable += size
+            self._write(frames.WINDOW_UPDATE, 0, stream.id, frames.number(size))
 
     def pump_all(self) -> None:
         """Send what the windows let through, a frame of each stream in turn."""
-        while self._blocked and not self.is_paused and self._h2.outbound_flow_control_window > 0:
+        while self._blocked and not self.is_paused and self._window > 0:
             sent = [stream for stream in [*self._blocked] if self._send(stream)]
             if not sent:
                 return
@@ -386,21 +492,14 @@ class Http2Streams:
 
     def _send(self, stream: Http2Stream) -> bool:
         """Send one frame; whether it has let something through and more waits."""
-        try:
-            return self._send_frame(stream)
-        except H2Error:  # of what has arrived, its reset comes later
-            stream.drop_unsent()
-            self._blocked.pop(stream, None)
-            return False
-
-    def _send_frame(self, stream: Http2Stream) -> bool:
-        size = min(self._h2.local_flow_control_window(stream.id), self._h2.max_outbound_frame_size)
+        size = min(stream.window, self._window, self._frame_bytes)
         if stream.unsent and size <= 0:
             return False
         piece, ends = stream.next_piece(size)
         if piece or ends:
-            self._h2.send_data(stream.id, piece, end_stream=ends)
-            self._on_output()
+            stream.window -= len(piece)
+            self._window -= len(piece)
+            self._write(frames.DATA, frames.END_STREAM if ends else 0, stream.id, piece)
         if stream.unsent:
             return True
         self._blocked.pop(stream, None)
@@ -408,27 +507,39 @@ class Http2Streams:
         if trailers is not None:
             self.write_headers(stream, trailers, end=end)
         elif ends:
-            self._forget_if_closed(stream)
+            self._sent_all(stream)
         stream.progressed()
         return False
 
-    def _forget_if_closed(self, stream: Http2Stream) -> None:
-        state = self._h2.streams.get(stream.id)
-        if state is None or state.closed:
-            self.streams.pop(stream.id, None)
+
+_HANDLERS: tuple[Callable[[Http2Streams, Frame], None], ...] = (
+    Http2Streams._data,
+    Http2Streams._headers,
+    Http2Streams._priority,
+    Http2Streams._reset,
+    Http2Streams._settings,
+    Http2Streams._promise,
+    Http2Streams._ping,
+    Http2Streams._going,
+    Http2Streams._window_update,
+    Http2Streams._headers,
+)
+"""By the kind of frame."""
 
 
-_HANDLERS: dict[type, Callable[[Http2Streams, Any], None]] = {
-    RequestReceived: Http2Streams._request,
-    ResponseReceived: Http2Streams._headers,
-    TrailersReceived: Http2Streams._headers,
-    DataReceived: Http2Streams._data,
-    StreamEnded: Http2Streams._end_of_stream,
-    StreamReset: Http2Streams._reset,
-    WindowUpdated: Http2Streams._window,
-    RemoteSettingsChanged: Http2Streams._settings,
-    ConnectionTerminated: Http2Streams._going,
-}
+def _number(frame: Frame) -> int:
+    """Raises Http2Error."""
+    if len(frame.payload) != 4:
+        raise Http2Error(f"a frame of kind {frame.kind} has another size", ErrorCodes.FRAME_SIZE_ERROR)
+    return int.from_bytes(frame.payload, "big")
+
+
+def _of_connection(frame: Frame, size: int | None = None) -> None:
+    """Raises Http2Error for a frame that is for a stream, or that has not this size."""
+    if frame.stream_id:
+        raise Http2Error(f"a frame of kind {frame.kind} is for a stream")
+    if size is not None and len(frame.payload) != size:
+        raise Http2Error(f"a frame of kind {frame.kind} has another size", ErrorCodes.FRAME_SIZE_ERROR)
 
 
 def regular(fields: Fields) -> Fields:

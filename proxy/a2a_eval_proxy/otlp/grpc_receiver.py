@@ -14,9 +14,10 @@ from ..net.grpc_wire import (
     ending,
     only_trailers,
 )
+from ..net.header_compression import Fields
 from ..net.http2_connection import AsyncStream
 from ..net.http2_server import StreamHandler
-from ..net.http2_streams import Data, Fields, Headers
+from ..net.http2_streams import Data, Headers
 from .decoding import PROTOBUF
 from .errors import BodyError, BusyError, MalformedError, PayloadTooLargeError, UnsupportedError
 from .intake import SIGNALS, Intake, SinkError

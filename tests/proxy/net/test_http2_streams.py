@@ -1,21 +1,27 @@
-"""Two ends of HTTP/2, one after the other in memory: windows, GOAWAY, resets, and bytes that are junk."""
+"""HTTP/2 in memory, with itself and h2 as the other side: windows, GOAWAY, resets, breaches, and junk."""
 
 from __future__ import annotations
 
 import random
+from typing import Any
 
 import pytest
+from a2a_eval_proxy.net.header_compression import Fields, encoded
+from a2a_eval_proxy.net.http2_frames import PREFACE, ErrorCodes, Http2Error, frame_head
 from a2a_eval_proxy.net.http2_streams import (
     WINDOW_BYTES,
     Data,
     Headers,
-    Http2Error,
     Http2Stream,
     Http2Streams,
     Reset,
     are_valid,
+    regular,
 )
-from h2.errors import ErrorCodes
+from h2.config import H2Configuration
+from h2.connection import H2Connection
+from h2.events import DataReceived, RequestReceived, ResponseReceived, StreamEnded, TrailersReceived
+from h2.settings import SettingCodes
 from hyperframe.frame import (
     ContinuationFrame,
     DataFrame,
@@ -216,3 +222,252 @@ def _junk(rng: random.Random) -> bytes:
 def test_fields_that_end_the_connections_of_others(field):
     assert not are_valid([*HEAD, field])
     assert are_valid([*HEAD, (b"x-tab", b"a\tb"), (b"x-latin", b"\xe9")])
+
+
+class H2Peer:
+    """The other side on h2, which answers with what it got, in trailers too; whole bodies in pieces, some padded."""
+
+    def __init__(self, rng: random.Random, *, is_client: bool) -> None:
+        checks = {"validate_outbound_headers": False, "normalize_outbound_headers": False}
+        self.h2 = H2Connection(H2Configuration(client_side=is_client, header_encoding=False, **checks))
+        self.h2.initiate_connection()
+        self.rng = rng
+        self.got: dict[int, list[Any]] = {}
+        """Head, body and trailers, by stream."""
+        self.waiting: dict[int, tuple[bytes, Fields]] = {}
+
+    def send(self, stream_id: int, head: Fields, content: bytes, trailers: Fields) -> None:
+        self.h2.send_headers(stream_id, head)
+        self.waiting[stream_id] = content, trailers
+
+    def output(self) -> bytes:
+        for stream_id, (content, trailers) in [*self.waiting.items()]:
+            while content:
+                padding = self.rng.choice([None, 0, 200])
+                window = self.h2.local_flow_control_window(stream_id) - (0 if padding is None else padding + 1)
+                size = min(len(content), window, self.rng.randrange(1, self.h2.max_outbound_frame_size - 300))
+                if size <= 0:
+                    break
+                self.h2.send_data(stream_id, content[:size], pad_length=padding)
+                content = content[size:]
+            self.waiting[stream_id] = content, trailers
+            if not content:
+                del self.waiting[stream_id]
+                self.h2.send_headers(stream_id, trailers, end_stream=True)
+        return self.h2.data_to_send()
+
+    def feed(self, data: bytes) -> None:
+        for event in self.h2.receive_data(data):
+            if isinstance(event, RequestReceived | ResponseReceived):
+                self.got[event.stream_id] = [list(event.headers), b"", []]
+            elif isinstance(event, DataReceived):
+                self.got[event.stream_id][1] += event.data
+                self.h2.acknowledge_received_data(event.flow_controlled_length, event.stream_id)
+            elif isinstance(event, TrailersReceived):
+                self.got[event.stream_id][2] = list(event.headers)
+            elif isinstance(event, StreamEnded) and not self.h2.config.client_side:
+                head, content, trailers = self.got[event.stream_id]
+                self.send(event.stream_id, [(b":status", b"200"), *regular(head)], content, trailers)
+
+
+def exchanged(end: Http2Streams, peer: H2Peer, rng: random.Random) -> None:
+    """Let each read what the other one sends, in pieces of any size."""
+    for feed, data in ((peer.feed, end.output()), (end.feed, peer.output())):
+        while data:
+            size = rng.choice([1, 9, 10_000, len(data)])
+            feed(data[:size])
+            data = data[size:]
+
+
+def contents(rng: random.Random) -> tuple[Fields, bytes, Fields]:
+    """A head without pseudo-headers, a body and trailers."""
+    names = [b"x-%d" % number for number in range(5)]
+
+    def fields(most: int) -> Fields:
+        return [(rng.choice(names), rng.randbytes(rng.randrange(most)).hex().encode()) for _ in range(rng.randrange(6))]
+
+    return fields(rng.choice([20, 9000])), rng.randbytes(rng.choice([0, 10, 100_000])), [(b"x-last", b"1"), *fields(20)]
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_h2_as_the_server_answers_with_what_it_was_sent(seed):
+    rng = random.Random(seed)
+    end = Http2Streams(is_client=True, max_header_bytes=2**18, new_stream=Http2Stream, on_output=lambda: None)
+    peer, sent = H2Peer(rng, is_client=False), {}
+    for _ in range(5):
+        head, content, trailers = contents(rng)
+        stream = end.open([*HEAD, *head], end=False)
+        stream.send_data(content)
+        stream.send_headers(trailers, end=True)
+        sent[stream] = [(b":status", b"200"), *head], content, trailers
+    got: dict[Http2Stream, list[Any]] = {stream: [] for stream in sent}
+    while end.streams:
+        exchanged(end, peer, rng)
+        for stream in sent:
+            collect(stream, got[stream])
+    assert {stream: (got[0], got[1], got[2]) for stream, got in got.items()} == sent
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_h2_as_the_client_gets_what_it_was_sent(seed):
+    rng = random.Random(seed)
+    end = Http2Streams(is_client=False, max_header_bytes=2**18, new_stream=Http2Stream, on_output=lambda: None)
+    peer, sent, got = H2Peer(rng, is_client=True), {}, {}
+    for stream_id in range(1, 11, 2):
+        head, content, trailers = contents(rng)
+        peer.send(stream_id, [*HEAD, *head], content, trailers)
+        sent[stream_id] = [[*HEAD, *head], content, trailers]
+    answered = set()
+    while len(peer.got) < 5 or end.streams:
+        exchanged(end, peer, rng)
+        for stream in [*end.streams.values()]:
+            collect(stream, got.setdefault(stream.id, []))
+            if stream.peer_has_ended and stream not in answered:
+                answered.add(stream)
+                head, content, trailers = got[stream.id]
+                stream.send_headers([(b":status", b"200"), *regular(head)], end=False)
+                stream.send_data(content)
+                stream.send_headers(trailers, end=True)
+    exchanged(end, peer, rng)
+    assert got == sent
+    for content in sent.values():
+        content[0] = [(b":status", b"200"), *regular(content[0])]
+    assert peer.got == sent
+
+
+def collect(stream: Http2Stream, got: list[Any]) -> None:
+    """Add what has arrived: head, body, trailers."""
+    while stream.arrived:
+        event = stream.arrived.popleft()
+        if isinstance(event, Headers):
+            got += [event.fields] if got else [event.fields, b""]
+        else:
+            assert isinstance(event, Data)
+            got[1] += event.content
+            stream.taken(event.size)
+
+
+def test_a_smaller_window_holds_for_bytes_that_are_under_way():
+    ends = Ends()
+    mine, _ = ends.opened()
+    mine.send_data(b"x" * 60_000)
+    mine.send_data(b"y" * 10_000)
+    ends.turn()
+    assert mine.unsent == 4_465
+    ends.client.feed(SettingsFrame(0, settings={SettingCodes.INITIAL_WINDOW_SIZE: 10}).serialize())
+    ends.client.feed(WindowUpdateFrame(mine.id, window_increment=65_525).serialize())
+    assert mine.unsent == 4_465, "the window is 0 now"
+    ends.client.feed(WindowUpdateFrame(mine.id, window_increment=1).serialize())
+    assert mine.unsent == 4_464
+
+
+def test_what_comes_late_for_a_stream_that_is_over_is_ignored():
+    ends = Ends()
+    mine, theirs = ends.opened()
+    theirs.reset(ErrorCodes.CANCEL)
+    mine.send_data(b"late")
+    mine.taken(60_000)
+    mine.send_headers([(b"x", b"1")], end=True)
+    mine.reset(ErrorCodes.CANCEL)
+    ends.turn()
+    again, other = ends.opened()
+    again.send_data(b"on")
+    ends.turn()
+    assert body(other) == b"on"
+    assert not theirs.arrived
+
+
+def test_a_response_begins_after_those_that_only_inform():
+    ends = Ends()
+    mine, theirs = ends.opened()
+    theirs.send_headers([(b":status", b"103"), (b"link", b"x")], end=False)
+    theirs.send_headers([(b":status", b"200")], end=True)
+    ends.turn()
+    assert [*mine.arrived] == [Headers([(b":status", b"200")], ended=True)]
+
+
+FIRST = HeadersFrame(1, data=encoded(HEAD), flags=["END_HEADERS"])
+KNOWN = HeadersFrame(1, data=encoded([*HEAD, (b"content-length", b"3")]), flags=["END_HEADERS"])
+OPEN = HeadersFrame(1, data=encoded(HEAD))
+CONNECTION_BREACHES: dict[str, tuple[list[Frame | bytes], ErrorCodes]] = {
+    "not HTTP/2": ([b"GET / HTTP/1.1\r\n\r\n"], ErrorCodes.PROTOCOL_ERROR),
+    "a body of no stream": ([DataFrame(1, data=b"x")], ErrorCodes.PROTOCOL_ERROR),
+    "the reset of no stream": ([RstStreamFrame(3)], ErrorCodes.PROTOCOL_ERROR),
+    "a stream of the server": ([HeadersFrame(2, data=encoded(HEAD), flags=["END_HEADERS"])], ErrorCodes.PROTOCOL_ERROR),
+    "a section of the connection": ([frame_head(1, 4, 0, 0)], ErrorCodes.PROTOCOL_ERROR),
+    "a continuation of nothing": ([ContinuationFrame(1)], ErrorCodes.PROTOCOL_ERROR),
+    "a continuation elsewhere": ([OPEN, ContinuationFrame(3)], ErrorCodes.PROTOCOL_ERROR),
+    "an interrupted section": ([OPEN, PingFrame(0)], ErrorCodes.PROTOCOL_ERROR),
+    "an endless section": ([OPEN, *[ContinuationFrame(1)] * 100], ErrorCodes.ENHANCE_YOUR_CALM),
+    "a long section": ([OPEN, *[ContinuationFrame(1, data=b"x" * 16_384)] * 20], ErrorCodes.ENHANCE_YOUR_CALM),
+    "an unreadable section": ([HeadersFrame(1, data=b"\xff", flags=["END_HEADERS"])], ErrorCodes.COMPRESSION_ERROR),
+    "a long frame": ([DataFrame(1, data=b"x" * 16_385)], ErrorCodes.FRAME_SIZE_ERROR),
+    "too much padding": ([FIRST, frame_head(0, 8, 1, 2) + b"\x05x"], ErrorCodes.PROTOCOL_ERROR),
+    "padding without its size": ([FIRST, frame_head(0, 8, 1, 0)], ErrorCodes.PROTOCOL_ERROR),
+    "a section without its priority": ([frame_head(1, 0x24, 1, 2) + b"ab"], ErrorCodes.PROTOCOL_ERROR),
+    "a window of the connection of 0": ([frame_head(8, 0, 0, 4) + bytes(4)], ErrorCodes.FLOW_CONTROL_ERROR),
+    "a large window": ([WindowUpdateFrame(0, window_increment=2**31 - 1)], ErrorCodes.FLOW_CONTROL_ERROR),
+    "a short window": ([frame_head(8, 0, 0, 3) + b"abc"], ErrorCodes.FRAME_SIZE_ERROR),
+    "a large initial window": ([SettingsFrame(0, settings={4: 2**31})], ErrorCodes.FLOW_CONTROL_ERROR),
+    "large frames": ([SettingsFrame(0, settings={5: 2**24})], ErrorCodes.PROTOCOL_ERROR),
+    "half a setting": ([frame_head(4, 0, 0, 3) + b"abc"], ErrorCodes.FRAME_SIZE_ERROR),
+    "settings of a stream": ([frame_head(4, 0, 1, 0)], ErrorCodes.PROTOCOL_ERROR),
+    "a short ping": ([frame_head(6, 0, 0, 7) + b"1234567"], ErrorCodes.FRAME_SIZE_ERROR),
+    "a promise": ([FIRST, PushPromiseFrame(1, promised_stream_id=2)], ErrorCodes.PROTOCOL_ERROR),
+}
+STREAM_BREACHES: dict[str, tuple[list[Frame | bytes], ErrorCodes]] = {
+    "more than the window": ([FIRST, *[DataFrame(1, data=b"x" * 16_384)] * 4], ErrorCodes.FLOW_CONTROL_ERROR),
+    "a body after its end": (
+        [FIRST, DataFrame(1, flags=["END_STREAM"]), DataFrame(1, data=b"x")],
+        ErrorCodes.STREAM_CLOSED,
+    ),
+    "a second head": ([FIRST, FIRST], ErrorCodes.PROTOCOL_ERROR),
+    "trailers after the end": (
+        [FIRST, DataFrame(1, flags=["END_STREAM"]), HeadersFrame(1, flags=["END_HEADERS", "END_STREAM"])],
+        ErrorCodes.PROTOCOL_ERROR,
+    ),
+    "a short body": ([KNOWN, DataFrame(1, data=b"xy", flags=["END_STREAM"])], ErrorCodes.PROTOCOL_ERROR),
+    "a short body with trailers": (
+        [KNOWN, HeadersFrame(1, flags=["END_HEADERS", "END_STREAM"])],
+        ErrorCodes.PROTOCOL_ERROR,
+    ),
+    "a long body": ([KNOWN, DataFrame(1, data=b"wxyz")], ErrorCodes.PROTOCOL_ERROR),
+    "a window of 0": ([FIRST, frame_head(8, 0, 1, 4) + bytes(4)], ErrorCodes.FLOW_CONTROL_ERROR),
+    "a large window": ([FIRST, WindowUpdateFrame(1, window_increment=2**31 - 1)], ErrorCodes.FLOW_CONTROL_ERROR),
+}
+
+
+def fed(sent: list[Frame | bytes]) -> Http2Streams:
+    """A server that was sent this, with its settings taken out of its output."""
+    server = Http2Streams(is_client=False, max_header_bytes=1000, new_stream=Http2Stream, on_output=lambda: None)
+    server.output()
+    start = b"" if isinstance(sent[0], bytes) and sent[0].startswith(b"GET") else PREFACE
+    data = start + b"".join([one if isinstance(one, bytes) else one.serialize() for one in sent])
+    try:
+        server.feed(data)
+    except Http2Error:
+        assert server.is_going
+    return server
+
+
+@pytest.mark.parametrize("name", CONNECTION_BREACHES)
+def test_a_breach_that_ends_the_connection(name):
+    sent, code = CONNECTION_BREACHES[name]
+    output = fed(sent).output()
+    assert output[-17:-8] == frame_head(7, 0, 0, 8)
+    assert output[-4:] == code.to_bytes(4, "big")
+
+
+@pytest.mark.parametrize("name", STREAM_BREACHES)
+def test_a_breach_that_ends_its_stream_alone(name):
+    sent, code = STREAM_BREACHES[name]
+    server = fed(sent)
+    assert server.output().endswith(frame_head(3, 0, 1, 4) + code.to_bytes(4, "big"))
+    assert server.opened[0].arrived[-1] == Reset(code)
+    assert not server.is_going
+    assert not server.streams
+
+
+def test_a_body_of_the_length_that_was_said():
+    server = fed([KNOWN, DataFrame(1, data=b"ab"), DataFrame(1, data=b"c", flags=["END_STREAM"])])
+    assert server.streams[1].peer_has_ended

@@ -1,0 +1,154 @@
+"""Frames of HTTP/2 (RFC 9113): where they begin and end, their kinds, and the codes of errors. Pure."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+from enum import IntEnum
+from typing import NamedTuple
+
+PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
+"""What a client sends first."""
+
+DEFAULT_WINDOW = 65_535
+DEFAULT_FRAME_BYTES = 16_384
+LARGEST_FRAME_BYTES = 2**24 - 1
+LARGEST_WINDOW = 2**31 - 1
+
+DATA, HEADERS, PRIORITY, RST_STREAM, SETTINGS, PUSH_PROMISE, PING, GOAWAY, WINDOW_UPDATE, CONTINUATION = range(10)
+
+ACK = END_STREAM = 0x1
+END_HEADERS = 0x4
+PADDED = 0x8
+HAS_PRIORITY = 0x20
+
+_HEAD = struct.Struct(">HBBBL")
+_HEAD_BYTES = _HEAD.size
+_SETTING = struct.Struct(">HL")
+
+
+class SettingCodes(IntEnum):
+    """What a peer may say of itself."""
+
+    HEADER_TABLE_SIZE = 1
+    ENABLE_PUSH = 2
+    MAX_CONCURRENT_STREAMS = 3
+    INITIAL_WINDOW_SIZE = 4
+    MAX_FRAME_SIZE = 5
+    MAX_HEADER_LIST_SIZE = 6
+
+
+class ErrorCodes(IntEnum):
+    """Why a stream or a connection ends."""
+
+    NO_ERROR = 0
+    PROTOCOL_ERROR = 1
+    INTERNAL_ERROR = 2
+    FLOW_CONTROL_ERROR = 3
+    SETTINGS_TIMEOUT = 4
+    STREAM_CLOSED = 5
+    FRAME_SIZE_ERROR = 6
+    REFUSED_STREAM = 7
+    CANCEL = 8
+    COMPRESSION_ERROR = 9
+    CONNECT_ERROR = 10
+    ENHANCE_YOUR_CALM = 11
+    INADEQUATE_SECURITY = 12
+    HTTP_1_1_REQUIRED = 13
+
+
+class Http2Error(Exception):
+    """The peer broke the protocol, for which its connection ends with a GOAWAY of this `code`."""
+
+    def __init__(self, message: str, code: ErrorCodes = ErrorCodes.PROTOCOL_ERROR) -> None:
+        super().__init__(message)
+        self.code = code
+
+
+class Frame(NamedTuple):
+    """A frame that has arrived. `kind` may be one that the protocol does not have."""
+
+    kind: int
+    flags: int
+    stream_id: int
+    payload: bytes
+
+
+def frame_head(kind: int, flags: int, stream_id: int, size: int) -> bytes:
+    """What comes before a payload of `size` bytes."""
+    return _HEAD.pack(size >> 8, size & 0xFF, kind, flags, stream_id)
+
+
+def number(value: int) -> bytes:
+    """A window or an error code, as a payload."""
+    return value.to_bytes(4, "big")
+
+
+def settings_payload(settings: dict[SettingCodes, int]) -> bytes:
+    return b"".join([_SETTING.pack(code, value) for code, value in settings.items()])
+
+
+def read_settings(payload: bytes) -> Iterator[tuple[int, int]]:
+    """Codes, which may be unknown, and values. Raises Http2Error."""
+    if len(payload) % _SETTING.size:
+        raise Http2Error("a SETTINGS frame has part of a setting", ErrorCodes.FRAME_SIZE_ERROR)
+    return _SETTING.iter_unpack(payload)
+
+
+def unpadded(frame: Frame) -> bytes:
+    """The content of a DATA or HEADERS frame, without padding and priority. Raises Http2Error."""
+    payload, flags = frame.payload, frame.flags
+    if not flags & (PADDED | HAS_PRIORITY):
+        return payload
+    start, end = 0, len(payload)
+    if flags & PADDED:
+        start, end = 1, end - (payload[0] if payload else 1)
+    if flags & HAS_PRIORITY and frame.kind == HEADERS:
+        start += 5
+    if start > end:
+        raise Http2Error("a frame is shorter than its padding")
+    return payload[start:end]
+
+
+class FrameReader:
+    """Takes the frames out of the bytes of a connection."""
+
+    def __init__(self, preface: bytes) -> None:
+        """`preface`: what must come before the first frame."""
+        self._preface = preface
+        self._held = bytearray()  # one buffer: a frame may come in pieces of a byte
+        self._needed = _HEAD_BYTES
+        """How many bytes are needed before anything can be read."""
+
+    def feed(self, data: bytes) -> Iterator[Frame]:
+        """The frames that are complete with `data`. Raises Http2Error."""
+        if self._held or len(data) < self._needed:
+            self._held += data
+            if len(self._held) < self._needed and not self._preface:
+                return
+            data = bytes(self._held)
+            self._held.clear()
+        at, end = self._after_preface(data), len(data)
+        self._needed = _HEAD_BYTES
+        while not self._preface and at + _HEAD_BYTES <= end:
+            size, low, kind, flags, stream_id = _HEAD.unpack_from(data, at)
+            size = size << 8 | low
+            if size > DEFAULT_FRAME_BYTES:
+                raise Http2Error(f"a frame has {size} bytes", ErrorCodes.FRAME_SIZE_ERROR)
+            stop = at + _HEAD_BYTES + size
+            if stop > end:
+                self._needed = _HEAD_BYTES + size
+                break
+            yield Frame(kind, flags, stream_id & LARGEST_WINDOW, data[at + _HEAD_BYTES : stop])
+            at = stop
+        self._held += data[at:]
+
+    def _after_preface(self, data: bytes) -> int:
+        """Where the frames in `data` begin. Raises Http2Error."""
+        preface = self._preface
+        if preface[: len(data)] != data[: len(preface)]:
+            raise Http2Error("the connection does not begin as HTTP/2 does")
+        if len(data) < len(preface):
+            return 0
+        self._preface = b""
+        return len(preface)
