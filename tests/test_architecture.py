@@ -170,7 +170,7 @@ LAYERS = {
         "agent_connection",
         "a2e | agent | merge | spans",
         "client_tls | dialects | merge_state | recorder | secret_references",
-        "errors | footprint | payload | reconciliation | recording",
+        "errors | payload | reconciliation | recording",
         "same_call",
         "http_events | models | places",
         "canonical | generations | json_density | json_values | recent | spec | wire",

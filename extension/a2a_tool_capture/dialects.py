@@ -17,7 +17,6 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from .canonical import too_deep, with_whole_numbers
-from .footprint import value_bytes
 from .json_values import plain_text
 from .models import Finding, Severity, ToolCall, ToolCallSource
 from .reconciliation import reconcile
@@ -25,9 +24,6 @@ from .same_call import finished, same_call
 
 MAX_CALL_PARTS = 20_000
 """Maximum number of calls and responses kept per task."""
-
-_PART_BYTES = 500
-"""Approximate memory of one of these with its key, without arguments and texts, in bytes."""
 
 CODE_EXECUTION = "code_execution"
 """Tool name for code that a model runs; the wire has none."""
@@ -99,10 +95,6 @@ class _CallPart(NamedTuple):
         return (self.id, self.name, self.ends) == (other.id, other.name, other.ends)
 
 
-def _size(one: _CallPart) -> int:
-    return _PART_BYTES + value_bytes([one.name, one.id, one.arguments, one.result, one.error])
-
-
 class FunctionOutcome(NamedTuple):
     """The result or the error of a function as text; the other is None."""
 
@@ -143,11 +135,6 @@ class DialectReader:
         self._artifacts: dict[str, list[_CallPart]] = {}
         self._count = 0
         self._now: float | None = None
-
-    @property
-    def size(self) -> int:
-        """Approximate memory of the kept parts, in bytes. Takes time: everything is counted."""
-        return sum(_size(one) for kept in (self._messages, self._artifacts) for parts in kept.values() for one in parts)
 
     @property
     def tool_calls(self) -> list[ToolCall]:

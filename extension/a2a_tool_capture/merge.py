@@ -12,7 +12,6 @@ from dataclasses import replace
 from typing import Any
 
 from .dialects import DialectReader
-from .footprint import calls_bytes, texts_bytes
 from .generations import Generations
 from .merge_state import MergedArtifact, TurnStart, without_responses
 from .models import Finding, Severity, ToolCall
@@ -25,9 +24,6 @@ from .wire import EVENT_KEYS, UNREAD_KEY, answer_in_timeline, generation_of, nor
 MAX_CALLS = 10_000
 MAX_TEXT_CHARS = 1_000_000
 MAX_FINDINGS = 200
-
-_ARTIFACT_BYTES, _FINDING_BYTES, _URI_BYTES = 800, 400, 300
-"""An artifact, a finding, and the URIs that an artifact lists, without strings: about what CPython takes."""
 
 _KNOWN_URIS = frozenset(version.uri for version in KNOWN_VERSIONS)
 
@@ -157,19 +153,6 @@ class TaskMerger:
         """Whether the change that an update shows was seen before; False where that is not known."""
         update = event.get("artifactUpdate") or event.get("statusUpdate")
         return isinstance(update, dict) and self._generations.has(generation_of(update))
-
-    @property
-    def size(self) -> int:
-        """Estimated bytes of memory that this task takes. Takes time: everything is counted."""
-        artifacts, findings = self._artifacts.values(), self._findings
-        texts = [self.task_id, self.context_id, self._status_text, self._message_text, *self._artifacts, *self._listed]
-        for artifact in artifacts:
-            texts += artifact.text
-        for finding in findings:
-            texts += (finding.message, finding.where)
-        own = _ARTIFACT_BYTES * len(artifacts) + _FINDING_BYTES * len(findings) + _URI_BYTES * len(self._listed)
-        own += texts_bytes(texts) + sum(calls_bytes(artifact.calls) for artifact in artifacts) + self._turn.size
-        return own if self._dialects is None else own + self._dialects.size
 
     @property
     def tool_calls(self) -> list[ToolCall]:

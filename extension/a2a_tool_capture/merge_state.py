@@ -6,7 +6,6 @@ from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from .footprint import calls_bytes, texts_bytes
 from .models import ToolCall
 from .same_call import CallPlaces, filled, new_calls
 
@@ -82,11 +81,6 @@ class TurnStart:
         self.calls = [*self.calls, *calls][:max_calls]
         self.elsewhere = [*self.elsewhere, *calls][:max_calls]
         self.responses = [*self.responses, *(text for text in texts if text)]
-
-    @property
-    def size(self) -> int:
-        """Estimated bytes of memory. Calls that the task still has count twice."""
-        return calls_bytes(self.calls) + texts_bytes((*self.texts.values(), *self.responses))
 
 
 def without_responses(texts: list[str], responses: Sequence[str]) -> list[str]:

@@ -1,4 +1,4 @@
-"""The one bound of the proxy's memory, and its shares.
+"""The one bound of the proxy's memory, its shares, and what counts against them.
 
 All processes of the proxy together are to stay within the limit of their container, or within 512 MiB. Each holder of
 bytes whose number others decide has a share, and counts what it drops. What the programs themselves take is left over.
@@ -7,8 +7,10 @@ bytes whose number others decide has a share, and counts what it drops. What the
 from __future__ import annotations
 
 import ctypes
+import gc
 import os
 from pathlib import Path
+from sys import getsizeof
 
 MIB = 1024 * 1024
 
@@ -20,6 +22,13 @@ _LIMIT_FILES = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit
 
 _NO_LIMIT = 2**60
 """Version 1 shows a number beyond that where there is no limit."""
+
+_VALUE_BYTES = 200
+"""Of what has a comma or an opening bracket in JSON, at most: an empty object in a list takes 70 bytes, an object with
+one member 180; a tool call has two such marks."""
+
+_WIDEST = 4
+"""Bytes of a character, of all characters of a string, as soon as one of them is an emoji."""
 
 _M_MMAP_THRESHOLD, _M_ARENA_MAX = -3, -8
 _LARGE_BYTES, _ARENAS = 128 * 1024, 2
@@ -43,6 +52,27 @@ _BOUND = bound()
 def share(part: int, processes: int = 1) -> int:
     """Bytes of one holder: the given part of the bound, divided among processes that each have such a holder."""
     return _BOUND // part // processes
+
+
+def of_json(text: bytes) -> int:
+    """The most memory that objects made of a JSON text can take, in bytes: known before they are made."""
+    wide = 1 if text.isascii() and b"\\u" not in text else _WIDEST
+    return wide * len(text) + _VALUE_BYTES * (text.count(b",") + text.count(b"[") + text.count(b"{"))
+
+
+def measured(*roots: object) -> int:
+    """Bytes of memory that these objects take with all that they refer to, each object once. Takes time."""
+    seen: set[int] = set()
+    size, level = 0, list(roots)
+    while level:
+        found = []
+        for one in level:
+            if id(one) not in seen and not isinstance(one, type):
+                seen.add(id(one))
+                found.append(one)
+        size += sum(map(getsizeof, found))
+        level = gc.get_referents(*found)
+    return size
 
 
 def return_large_blocks() -> None:

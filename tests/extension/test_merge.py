@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import copy
 import itertools
-import sys
 from typing import Any
 
 import pytest
 from a2a_tool_capture import METADATA_KEY, URI, TaskMerger, ToolCall
 from a2a_tool_capture import merge as merge_module
-from a2a_tool_capture.footprint import calls_bytes
 from golden.recorded import events, expected_turn, recordings
 from hypothesis import given
 from hypothesis import strategies as st
@@ -786,51 +784,12 @@ def test_many_calls_are_merged_in_linear_time() -> None:
     assert len(merger.tool_calls) == 10_000
 
 
-# ── memory ──────────────────────────────────────────────────────────────────────────────────────────────────
-
-
-@given(st.lists(almost_events | st.just("begin_turn"), max_size=12))
-def test_the_size_is_that_of_all_that_is_kept(events: list[Any]) -> None:
-    empty = TaskMerger()
-    merger = TaskMerger(dialects=("adk",))
-    for event in events:
-        if event == "begin_turn":
-            merger.begin_turn()
-        else:
-            merger.feed(event)
-        artifacts, findings = merger._artifacts.values(), merger._findings
-        calls = [one for artifact in artifacts for one in artifact.calls]
-        texts = [*(text for artifact in artifacts for text in artifact.text), *merger._artifacts, *merger._listed]
-        texts += [text for finding in findings for text in (finding.message, finding.where)]
-        now_and_before = [[one.task_id, one.context_id, one._status_text, one._message_text] for one in (merger, empty)]
-        size = calls_bytes(calls) + sum(map(sys.getsizeof, texts)) + merger._turn.size + merger._dialects.size
-        size += 800 * len(artifacts) + 300 * len(merger._listed) + 400 * len(findings)
-        now, before = (sum(map(sys.getsizeof, texts)) for texts in now_and_before)
-        assert merger.size - empty.size == size + now - before
-
-
-def test_the_size_follows_what_replaces_and_what_repeats() -> None:
-    merger = TaskMerger()
-    entry = call("look_up", "1", arguments={"of": "x" * 1_000}, result="y" * 1_000)
-    merger.feed(chunk("a", entry))
-    once = merger.size
-    assert 2_000 < once < 6_000
-    for _ in range(10):
-        merger.feed(chunk("a", entry))  # the same call again
-        merger.feed(update(artifact("a", entry)))  # the artifact again
-    assert merger.size == once
-    merger.feed(update(artifact("a", call("look_up", "1"))))
-    assert merger.size < once - 2_000
-
-
 def test_uris_of_others_that_artifacts_list_are_not_kept() -> None:
     merger = TaskMerger()
-    before = merger.size
     for number in range(100):
         content = {"artifactId": "a", "extensions": [f"https://example.com/{number}/{'x' * 1_000}"]}
         merger.feed(update(content, append=True))
     assert merger._listed == {"a": frozenset()}
-    assert merger.size - before < 2_000
 
 
 # ── times ───────────────────────────────────────────────────────────────────────────────────────────────────

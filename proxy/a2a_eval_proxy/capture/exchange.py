@@ -21,10 +21,12 @@ from a2a_tool_capture.wire import (
     unread_event,
 )
 
+from ..memory import of_json
 from ..protocol.operations import (
     A2ARequest,
     Operation,
     decode_json,
+    encoded,
     if_generation,
     is_generation_mismatch,
     returns_at_once,
@@ -41,6 +43,9 @@ CASE_METADATA_KEY = "a2a-eval-proxy/case"
 
 _MAX_EXCERPT = 500
 """Characters of an agent's error message that a finding repeats."""
+
+_UNREAD_BYTES = 2_000
+"""Memory of the finding about an event that is not JSON."""
 
 _MISMATCHES = frozenset({409, 412})
 """Statuses of a message whose task has another generation: the draft of A2A 1.1 has had both."""
@@ -297,7 +302,7 @@ class Exchange:
                 payload = decode_json(data)
             except ValueError as error:
                 unread = unread_event("malformed_response", f"not JSON: {error}")
-                self._book.feed(watcher, unread, now, live=live, size=len(data))
+                self._book.feed(watcher, unread, now, live=live, size=_UNREAD_BYTES)
                 return
         problem = rpc_error(payload)
         if problem is not None:
@@ -308,15 +313,15 @@ class Exchange:
             self.report("agent_error", message, Severity.ERROR)
             return
         if request.operation is Operation.LIST:
-            self._take_list(payload, request, now, len(data))
+            self._take_list(payload, request, now, data)
             return
         event = received_event(payload, in_envelope=request.binding.has_envelope)
         self._understood = self._understood or UNREAD_KEY not in event
         self._message_came = self._message_came or "message" in event
         self._state = state_of(event) or self._state
-        self._remember(self._book.feed(watcher, event, now, live=live, size=len(data)))
+        self._remember(self._book.feed(watcher, event, now, live=live, size=of_json(data)))
 
-    def _take_list(self, payload: Any, request: A2ARequest, now: float, size: int) -> None:
+    def _take_list(self, payload: Any, request: A2ARequest, now: float, data: bytes) -> None:
         if request.binding.has_envelope and isinstance(payload, dict):
             payload = payload.get("result")
         tasks = payload.get("tasks") if isinstance(payload, dict) else None
@@ -328,6 +333,7 @@ class Exchange:
                 self._remember(_string(event["task"].get("id")))
                 continue
             watch = self._book.watch()
+            size = of_json(encoded(task, data))
             self._remember(self._book.feed(watch, event, now, live=False, size=size))
             self._book.end(watch, now)
 

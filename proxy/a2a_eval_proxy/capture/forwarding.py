@@ -13,7 +13,6 @@ from typing import Any
 
 from a2a_tool_capture import Finding
 from a2a_tool_capture.dialects import DialectMark
-from a2a_tool_capture.footprint import value_bytes
 from a2a_tool_capture.wire import TERMINAL_STATES
 
 from ..turn import Turn
@@ -117,9 +116,8 @@ class ForwardingBook:
             self._forward(now, observed)
         else:
             exchange.held.append(observed)
-            held = value_bytes(event)
-            exchange.held_bytes += held
-            self._held_bytes += held
+            exchange.held_bytes += size
+            self._held_bytes += size
             full = exchange.held_bytes > MAX_OWN_BYTES or self._held_bytes > MAX_HELD_BYTES
             if exchange.task_id and full:
                 self._hand_over(exchange, now)

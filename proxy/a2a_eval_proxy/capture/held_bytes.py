@@ -16,6 +16,10 @@ class HeldBytes:
         self.total = 0
         self._sizes: dict[Hashable, int] = {}
 
+    @property
+    def holders(self) -> list[Hashable]:
+        return list(self._sizes)
+
     def of(self, holder: Hashable) -> int:
         """Bytes of `holder`."""
         return self._sizes.get(holder, 0)
@@ -31,7 +35,8 @@ class HeldBytes:
 
     def add(self, holder: Hashable, more: int) -> None:
         """`holder` has `more` additional bytes, whatever the limit."""
-        self.put(holder, self.of(holder) + more)
+        self.total += more
+        self._sizes[holder] = self._sizes.get(holder, 0) + more
 
     def take(self, holder: Hashable, more: int) -> bool:
         """Give `holder` more bytes; returns False, and changes nothing, where that would exceed the limit."""

@@ -18,6 +18,7 @@ from a2a_tool_capture.wire import (
     TERMINAL_STATES,
     generation_of,
     is_from_user,
+    parts_text,
     timeline_of,
 )
 
@@ -28,9 +29,8 @@ from .phases import TRANSITIONS, TurnEvent, TurnPhase
 _WAITING_S = 3600.0
 """Time that a task waiting for its user is remembered: in a later turn its earlier calls would count as new."""
 
-UNCOUNTED_BYTES = 1_024
-"""Bytes of events after which a view is counted again, once they are also a quarter of what it was: counting takes
-time, and most events are small."""
+_SMALL_BYTES, _CHUNK_BYTES = 16_384, 700
+"""Of a chunk in which only the text counts: its memory at most, and what its view keeps apart from the text."""
 
 _ANSWERS = (TurnEvent.ANSWER, TurnEvent.QUESTION_REPEATED)
 
@@ -118,10 +118,8 @@ class TaskWatcher:
     """Whether its answer does not wait for the agent's work (`returnImmediately`)."""
     if_generation: int = 0
     """The generation of the task when the agent took the message of this exchange (A2A 1.1); 0: not known."""
-    uncounted: int = 0
-    """Bytes of events since its size was counted."""
-    count_after: int = UNCOUNTED_BYTES
-    """With more of them, it is counted again."""
+    unmeasured: int = 0
+    """Bytes that it received since its view was measured."""
 
     def concludes(self, mark: StatusMark | None) -> bool:
         """Whether the answer, with this status, of the exchange that opened a turn is the whole one to its message."""
@@ -134,9 +132,9 @@ class TaskWatcher:
         return record.open.turn if record is not None and record.open is not None and record.opener is self else None
 
     @property
-    def size(self) -> int:
-        """Estimated bytes of memory of a view that is not the task's."""
-        return OBJECTS_BYTES + self.merger.size
+    def kept(self) -> tuple[object, ...]:
+        """What takes memory."""
+        return (self.merger,)
 
 
 @dataclass(slots=True, eq=False)
@@ -172,19 +170,14 @@ class TaskRecord:
     """Of the user's messages in the history of the task, those without a turn of ours; None before any was seen."""
     earlier_unknown: bool = False
     """Whether calls of earlier turns are not known: a Task may show them in the next turn, or in a later one."""
-    uncounted: int = 0
-    """Bytes of events since its size was counted."""
-    count_after: int = UNCOUNTED_BYTES
-    """With more of them, it is counted again."""
+    unmeasured: int = 0
+    """Bytes that it received since its view was measured."""
 
     @property
-    def size(self) -> int:
-        """Estimated bytes of memory, without views that streams have of their own."""
-        if self.open is None:
-            return OBJECTS_BYTES + self.merger.size
-        elsewhere = self.open.finished_elsewhere
-        size = OBJECTS_BYTES + getsizeof(self.open.turn.user_text) + self.merger.size
-        return size if elsewhere is None else size + elsewhere.size
+    def kept(self) -> tuple[object, ...]:
+        """What takes memory, without views that streams have of their own."""
+        open_turn = self.open
+        return (self.merger,) if open_turn is None else (self.merger, open_turn.turn, open_turn.finished_elsewhere)
 
     @property
     def answered(self) -> bool:
@@ -377,11 +370,6 @@ class TaskRecord:
             return True
         return False
 
-    def closes_with(self, watcher: TaskWatcher) -> bool:
-        """Whether the open turn has its answer and closes when this exchange ends."""
-        answered = self.open is not None and self.open.phase is TurnPhase.ANSWERED
-        return answered and self.opener is watcher and not self.streams
-
     def finished_by(self, view: TaskMerger, now: float) -> None:
         """Take note that a stream that does not lead shows the end of the task, if it does."""
         if view.snapshot_seen and view.state in TERMINAL_STATES and self.open is not None:
@@ -433,9 +421,6 @@ class TaskRecord:
 
 INCOMPLETE = "incomplete"
 """The code of `incomplete_because`."""
-
-OBJECTS_BYTES = 3_000 + UNCOUNTED_BYTES
-"""A turn and its record, without strings: about what CPython takes."""
 
 EARLIER_UNKNOWN = Finding(
     "earlier_calls_unknown",
@@ -503,6 +488,15 @@ def messages_in(event: Mapping[str, Any]) -> int:
     history = task.get("history")
     messages = history if isinstance(history, list) else [entry.get("message") for entry in timeline_of(task)]
     return sum(map(is_from_user, messages))
+
+
+def kept_of(event: Mapping[str, Any], size: int) -> int:
+    """Of the `size` of an event, what a view keeps at most: of a chunk without calls, as most are, only the text."""
+    update = event.get("artifactUpdate")
+    artifact = update.get("artifact") if isinstance(update, dict) else None
+    if size > _SMALL_BYTES or not isinstance(artifact, dict) or "metadata" in artifact:
+        return size
+    return min(size, _CHUNK_BYTES + getsizeof(parts_text(artifact)))
 
 
 def incomplete_because(why: str) -> Finding:

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Callable, Iterator
-from operator import itemgetter
+from operator import attrgetter, itemgetter
 from sys import getsizeof
 
 from a2a_tool_capture import TaskMerger
 
+from ..memory import measured
 from ..turn import Turn
 from .held_bytes import HeldBytes
 from .lookups import Lookup
 from .phases import TRANSITIONS, TurnEvent, TurnPhase
-from .records import OBJECTS_BYTES, UNCOUNTED_BYTES, OpenTurn, TaskRecord, TaskWatcher
+from .records import OpenTurn, TaskRecord, TaskWatcher
 
 MAX_OPEN_BYTES = 64 * 1024 * 1024
 """Limit of memory for tasks and open turns."""
@@ -21,13 +22,21 @@ MAX_OPEN_BYTES = 64 * 1024 * 1024
 _FREED_SHARE = 8
 """An eviction frees an eighth of the limit at once: finding the oldest takes time."""
 
+_MEASURED_SHARE = 4
+"""Views are measured after as much as a quarter of the limit was received: that takes time, too."""
+
+_RECORD_BYTES = 4_000
+"""Memory of a turn with its record and its view, before anything was received."""
+
 _HAVE_ANSWER = frozenset({TurnPhase.ANSWERED, TurnPhase.FINISHED_ELSEWHERE, TurnPhase.ENDED_EARLY})
 
 
 class TaskTable:
     """Records by task, and the bytes held by them, by views of their streams, and by events that wait for the store.
 
-    At most `max_bytes` and `max_tasks` are allowed: the caller evicts when `full` says why.
+    At most `max_bytes` and `max_tasks` are allowed: the caller evicts when `why_full` says why. What is received counts
+    with the most memory that it can take (`memory.of_json`). That is often too much, since views keep a part, or
+    replace earlier events: before something is given up for it, they are measured.
     """
 
     def __init__(self, new_merger: Callable[[], TaskMerger], max_bytes: int, max_tasks: int) -> None:
@@ -69,7 +78,7 @@ class TaskTable:
         watcher = TaskWatcher(merger)
         watcher.record = record = TaskRecord("", merger, now, OpenTurn(turn), watcher)
         self.unnamed[turn.turn_id] = record
-        self._held.put(record, OBJECTS_BYTES + getsizeof(turn.user_text))
+        self._held.put(record, _RECORD_BYTES + getsizeof(turn.user_text))
         return watcher
 
     def forget(self, record: TaskRecord) -> None:
@@ -93,25 +102,44 @@ class TaskTable:
 
     @property
     def held_bytes(self) -> int:
-        """Bytes held, estimated."""
+        """Bytes held, at most."""
         return self._held.total
 
     @property
     def bytes_full(self) -> bool:
         return self._held.total > self._held.limit
 
-    @property
-    def full(self) -> str:
+    def why_full(self) -> str:
         """Why something has to be given up; "" where there is room."""
+        if self._held.total > self._held.limit:
+            self._measure()
         if self._held.total > self._held.limit:
             return f"open turns take more than {self._held.limit / 1024**2:g} MiB"
         return f"more than {self._max_tasks} tasks are open" if len(self.named) > self._max_tasks else ""
 
+    def received(self, holder: TaskRecord | TaskWatcher, more: int) -> bool:
+        """`holder` was fed with what takes at most `more` bytes; returns whether that is too much."""
+        if self._held.of(holder):
+            self._held.add(holder, more)
+            holder.unmeasured += more
+        else:
+            self.hold(holder)  # a view that began as a copy
+        return self._held.total > self._held.limit
+
     def hold(self, holder: TaskRecord | TaskWatcher) -> None:
-        """Count `holder` as it is now."""
-        size = holder.size
-        self._held.put(holder, size)
-        holder.uncounted, holder.count_after = 0, UNCOUNTED_BYTES + size // 4
+        """Measure `holder` as it is now."""
+        self._held.put(holder, _RECORD_BYTES + measured(*holder.kept))
+        holder.unmeasured = 0
+
+    def _measure(self) -> None:
+        """Measure what received most, where it may be that much less is held."""
+        limit = self._held.limit
+        fed = [one for one in self._held.holders if isinstance(one, TaskRecord | TaskWatcher) and one.unmeasured]
+        if sum(one.unmeasured for one in fed) > limit // _MEASURED_SHARE:
+            for holder in sorted(fed, key=attrgetter("unmeasured"), reverse=True):
+                self.hold(holder)
+                if self._held.total <= limit - limit // _MEASURED_SHARE:
+                    return
 
     def hold_waiting(self, lookup: Lookup, more: int) -> None:
         """Count `more` bytes that wait for the store."""

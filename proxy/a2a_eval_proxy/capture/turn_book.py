@@ -13,7 +13,6 @@ from typing import Any
 
 from a2a_tool_capture import Finding, TaskMerger
 from a2a_tool_capture.dialects import DIALECT_MARKS
-from a2a_tool_capture.footprint import value_bytes
 from a2a_tool_capture.wire import INTERRUPTED_STATES, SETTLED_STATES, TERMINAL_STATES, UNREAD_KEY
 
 from ..turn import Turn
@@ -28,6 +27,7 @@ from .records import (
     TaskRecord,
     TaskWatcher,
     incomplete_because,
+    kept_of,
     shows_end,
     task_id_of,
 )
@@ -77,6 +77,7 @@ class TurnBook:
         self._on_evicted, self._notified = on_evicted, notified
         self._evicting = False
         self._new_merger = partial(TaskMerger, require_artifact_uri=require_artifact_uri, dialects=dialects)
+        self._reads_parts = bool(dialects)
         self._tasks = TaskTable(self._new_merger, max_open_bytes, max_open)
         self.unread = tuple(mark for mark in DIALECT_MARKS if mark.dialect not in dialects)
         """Marks of dialects that are not read."""
@@ -99,7 +100,7 @@ class TurnBook:
 
     @property
     def held_bytes(self) -> int:
-        """Estimated memory."""
+        """Bytes of memory, at most."""
         return self._tasks.held_bytes
 
     @property
@@ -149,8 +150,9 @@ class TurnBook:
         return TaskWatcher(self._new_merger(), notified=bool(notified))
 
     def feed(self, watcher: TaskWatcher, event: Mapping[str, Any], now: float, *, live: bool, size: int) -> str:
-        """Take one v1.0 event of an exchange, of `size` bytes; returns the id of the task it is about ("" for none).
+        """Take one v1.0 event of an exchange; returns the id of the task it is about ("" for none).
 
+        `size` is the most memory that it can take (`memory.of_json` of what was received).
         `live` says that more may come (a stream), as opposed to a single answer.
         """
         task_id = task_id_of(event)
@@ -159,14 +161,13 @@ class TurnBook:
             self._feed(watcher, event, now, live, size, task_id)
             return task_id
         watcher.lookup = lookup
-        held = value_bytes(event)
-        if lookup.unclaimed_at is not None and (held > MAX_WAITING_BYTES or len(lookup.waiting) >= MAX_WAITING):
+        if lookup.unclaimed_at is not None and (size > MAX_WAITING_BYTES or len(lookup.waiting) >= MAX_WAITING):
             return task_id
         lookup.waiting.append(partial(self._feed, watcher, event, now, live, size, task_id))
         if len(lookup.waiting) > MAX_WAITING:
             self.found(lookup.task_id, TaskHistory(known=False), now)
         else:
-            self._tasks.hold_waiting(lookup, held)
+            self._tasks.hold_waiting(lookup, size)
             self._make_room(now)
         return task_id
 
@@ -235,11 +236,7 @@ class TurnBook:
         if self.live is not None:
             self.live.changed(record)
         holder = watcher if live and watcher.merger is not record.merger else record
-        holder.uncounted += size
-        due = holder.uncounted > holder.count_after
-        if due and (live or not record.closes_with(watcher)):  # which most answers do: 30 us are saved
-            self._tasks.hold(holder)
-        if due or bound:
+        if self._tasks.received(holder, size if self._reads_parts else kept_of(event, size)) or bound:
             self._make_room(now)
 
     def touch(self, watcher: TaskWatcher, now: float) -> None:
@@ -446,8 +443,8 @@ class TurnBook:
 
     def _make_room(self, now: float) -> None:
         """Give up the least important tasks where too much is held; see the class."""
-        why = self._tasks.full
-        if not why or self._evicting:
+        why = "" if self._evicting else self._tasks.why_full()
+        if not why:
             return
         self._evicting = True
         try:

@@ -246,6 +246,14 @@ def is_generation_mismatch(error: Any) -> bool:
     return error.get("code") == _GENERATION_MISMATCH or "TASK_GENERATION_MISMATCH" in reasons
 
 
+def encoded(value: Any, otherwise: bytes) -> bytes:
+    """The JSON of a decoded value; `otherwise` for one that orjson refuses, such as NaN."""
+    try:
+        return orjson.dumps(value)
+    except orjson.JSONEncodeError:
+        return otherwise
+
+
 def decode_json(body: bytes) -> Any:
     """Decode with orjson; what it refuses (NaN, lone surrogates) by `read_json`.
 

@@ -15,6 +15,7 @@ from a2a_tool_capture.wire import TERMINAL_STATES, normalize_state
 
 from ..capture.exchange import ExchangeBook
 from ..capture.records import task_id_of
+from ..memory import of_json
 
 logger = logging.getLogger(__name__)
 
@@ -106,7 +107,7 @@ class NotificationCapture:
         stream.task_id = stream.task_id or task_id_of(event)
         if stream.repeats(body) or (stream.ended and not final and "artifactUpdate" not in event):
             return task_id_of(event)
-        task_id = self._book.feed(stream.watcher, event, self._now(), live=True, size=len(body))
+        task_id = self._book.feed(stream.watcher, event, self._now(), live=True, size=of_json(body))
         if final:
             stream.ended = True
             self.tasks.discard(task_id)

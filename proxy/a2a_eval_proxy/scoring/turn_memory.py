@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
-from a2a_tool_capture.footprint import calls_bytes, texts_bytes
+from sys import getsizeof
 
+from ..memory import measured
 from ..turn import Turn
 
-_TURN_BYTES, _FINDING_BYTES = 2_000, 400
-"""Of the objects without their texts: about what CPython takes."""
+_TURN_BYTES, _FINDING_BYTES, _CALL_BYTES = 2_000, 400, 900
+"""Of the objects without their texts and arguments: about what CPython takes."""
 
 
 def memory_of(turn: Turn) -> int:
     """Bytes, about."""
-    texts = [turn.user_text, turn.response_text, *(finding.message for finding in turn.findings)]
-    return _TURN_BYTES + _FINDING_BYTES * len(turn.findings) + calls_bytes(turn.tool_calls) + texts_bytes(texts)
+    size = _TURN_BYTES + getsizeof(turn.user_text) + getsizeof(turn.response_text)
+    for finding in turn.findings:
+        size += _FINDING_BYTES + getsizeof(finding.message)
+    for call in turn.tool_calls:
+        size += _CALL_BYTES + getsizeof(call.name) + getsizeof(call.result) + getsizeof(call.error)
+        size += measured(call.arguments) if call.arguments else 0
+    return size

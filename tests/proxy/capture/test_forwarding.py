@@ -360,7 +360,7 @@ def test_an_open_exchange_is_handed_over(why: str, monkeypatch: pytest.MonkeyPat
             book.expire(2 + forwarding.MAX_OWN_S)
         case "large" | "large with others":
             part = {"artifactId": "a", "parts": [{"text": "x" * 10_000}]}
-            book.feed(exchange, {"artifactUpdate": {"taskId": "t", "artifact": part}}, 3, live=True, size=100)
+            book.feed(exchange, {"artifactUpdate": {"taskId": "t", "artifact": part}}, 3, live=True, size=10_000)
         case "stopped":
             book.close_all(3)
         case "continued":

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import json
 from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any
@@ -12,6 +13,7 @@ from a2a_eval_proxy.capture import turn_book
 from a2a_eval_proxy.capture.lookups import TaskHistory
 from a2a_eval_proxy.capture.records import TaskWatcher
 from a2a_eval_proxy.capture.turn_book import LINGER_S, TurnBook
+from a2a_eval_proxy.memory import measured, of_json
 from a2a_eval_proxy.turn import Turn
 from a2a_tool_capture import METADATA_KEY, URI, Finding
 from hypothesis import given, settings
@@ -50,6 +52,10 @@ def message(text: str, **more: Any) -> Event:
     return {"message": {"messageId": "m", "contextId": "c", "parts": [{"text": text}], **more}}
 
 
+def size_of(event: Event) -> int:
+    return of_json(json.dumps(event).encode())
+
+
 @dataclass
 class Wire:
     """A turn book with a clock that stands still until told otherwise."""
@@ -77,10 +83,10 @@ class Wire:
 
     def streams(self, stream: TaskWatcher, *events: Event) -> None:
         for event in events:
-            self.book.feed(stream, event, self.now, live=True, size=len(repr(event)))
+            self.book.feed(stream, event, self.now, live=True, size=size_of(event))
 
     def answers(self, stream: TaskWatcher, event: Event) -> None:
-        self.book.feed(stream, event, self.now, live=False, size=len(repr(event)))
+        self.book.feed(stream, event, self.now, live=False, size=size_of(event))
         self.ends(stream)
 
     def ends(self, stream: TaskWatcher, problem: Finding | None = None, *, final: bool = False) -> None:
@@ -1218,22 +1224,28 @@ def test_what_comes_for_a_turn_that_had_to_make_room_is_not_kept() -> None:
     wire, evicted = bounded(100_000)
     sent = wire.sends()
     for number in range(50):
-        wire.streams(sent, gives(artifact(f"a{number}", text=LARGE), task_id="t"))
-        assert sent.merger.size + wire.book.held_bytes < 200_000
+        wire.streams(sent, gives(artifact(f"a{number}", text=f"{number} {LARGE}"), task_id="t"))
+        assert measured(sent.merger) + wire.book.held_bytes < 200_000
     assert (sent.turn, sent.record, evicted) == (None, None, [1])
     wire.ends(sent)
     assert (len(wire.closed), wire.book.held_bytes) == (1, 0)
 
 
-def test_texts_and_arguments_count_as_the_memory_they_take(wire: Wire) -> None:
-    said, called = wire.sends(), wire.sends()
-    before = wire.book.held_bytes
-    wire.streams(said, message("\N{GRINNING FACE}" * 20_000))
-    assert 80_000 < wire.book.held_bytes - before < 90_000
-    before = wire.book.held_bytes
-    entry = {"name": "f", "arguments": {"a": [[]] * 2_000}}
-    wire.streams(called, gives(artifact("a") | {"metadata": {METADATA_KEY: [entry]}}))
-    assert 2_000 * 56 < wire.book.held_bytes - before < 2_000 * 90
+def test_what_a_turn_does_not_keep_does_not_close_it() -> None:
+    """Cumulative lists, chunks with much around their text, and snapshots that polls repeat."""
+    wire, evicted = bounded(400_000)
+    one, two = wire.sends(), wire.sends()
+    names = [f"call#{number}" for number in range(100)]
+    for number in range(1, 101):
+        wire.streams(one, gives(artifact("a", *names[:number]), append=True, task_id="one"))
+        wire.streams(two, gives(artifact("a", text="word " * 5), append=True, task_id="two"))
+    wire.streams(two, says("INPUT_REQUIRED", task_id="two"))
+    for _ in range(100):
+        wire.answers(wire.watches(), task("WORKING", artifact("a", *names), task_id="one"))
+    wire.answers(wire.watches(), task("COMPLETED", artifact("a", *names), task_id="one"))
+    wire.ends(one)
+    wire.ends(two)
+    assert (evicted, [len(turn.tool_calls) for turn in wire.closed]) == ([], [100, 0])
 
 
 def test_what_waits_for_the_store_counts() -> None:
@@ -1267,10 +1279,6 @@ _steps = st.one_of(
 )
 
 
-def uncounted(one: TaskWatcher) -> int:
-    return one.uncounted + (one.record.uncounted if one.record is not None else 0)
-
-
 @given(st.lists(_steps, max_size=40), st.sampled_from([20_000, 10**9]))
 def test_held_bytes_are_what_is_held(steps: list[tuple[str, Any]], limit: int) -> None:
     asked: list[str] = []
@@ -1293,9 +1301,9 @@ def test_held_bytes_are_what_is_held(steps: list[tuple[str, Any]], limit: int) -
         elif step in ("stream", "answer") and under_way:
             number, event = what
             wire.book.feed(
-                under_way[number % len(under_way)], event, wire.now, live=step == "stream", size=len(repr(event))
+                under_way[number % len(under_way)], event, wire.now, live=step == "stream", size=size_of(event)
             )
-        views = {id(one.merger): one.merger.size for one in under_way if one.record and not uncounted(one)}
+        views = {id(one.merger): measured(one.merger) for one in under_way if one.record}
         waiting = any(one.lookup is not None and not one.lookup.answered for one in under_way)
         assert wire.book.held_bytes <= limit
         assert waiting or sum(views.values()) <= wire.book.held_bytes
