@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import orjson
@@ -61,6 +62,7 @@ _TRAILERS = (b"te", b"trailers")
 
 _NO_ADDRESS = "the agent's card names no gRPC interface; point --upstream at one: grpc://HOST:PORT"
 _NOT_READ = "the client did not read a message in time"
+_NOT_SENT = "the client did not send its message in time (client_body_timeout)"
 _NO_ROOM = "the messages that the proxy holds take too much memory; send this one again later"
 
 logger = logging.getLogger(__name__)
@@ -110,13 +112,14 @@ class RelayedCall:
         """Whether the client has the head of the response."""
         self._status: GrpcStatus | None = None
         """What the client gets at the end."""
-        self._is_unread = False
+        self._given_up = ""
+        """Why the client was given up."""
         self._untaken = 0
         """Bytes of the request that the agent has not taken."""
 
     async def run(self, head: Headers) -> None:
         """Relay the call, whose request begins with `head`; cancelled when the client leaves."""
-        self._client.on_unread = self._unread
+        self._client.on_unread = partial(self._give_up, GrpcStatus.RESOURCE_EXHAUSTED, _NOT_READ)
         agent: AsyncStream | None = None
         sending: asyncio.Task[None] | None = None
         try:
@@ -143,7 +146,7 @@ class RelayedCall:
             limit = self._relay.settings.max_body_bytes
             self._end(ending(GrpcStatus.RESOURCE_EXHAUSTED, f"a message exceeds {limit} bytes (max_body_bytes)"))
         except asyncio.CancelledError:
-            self._client_gone(_NOT_READ if self._is_unread else "the client left before the answer was complete")
+            self._client_gone(self._given_up or "the client left before the answer was complete")
             if not self._client.is_over and self._status is None:
                 self._end(ending(GrpcStatus.UNAVAILABLE, "the proxy stops"))
             raise
@@ -152,7 +155,7 @@ class RelayedCall:
                 sending.cancel()
             if agent is not None:
                 agent.reset(ErrorCodes.CANCEL)
-            self._client.on_unread = None
+            self._client.on_unread = self._client.on_silent = None
             self._held.release(self)
             self._held.leave(self._client)
             if self._tap is not None:
@@ -172,11 +175,13 @@ class RelayedCall:
         if self._method is None:
             return b"", False
         reader = MessageReader(self._relay.settings.max_body_bytes)
+        self._client.on_silent = partial(self._give_up, GrpcStatus.DEADLINE_EXCEEDED, _NOT_SENT)
         while True:
             event = await self._client.next()
             if not isinstance(event, Data):
                 return reader.rest(), isinstance(event, Headers)  # without a message
             for message in reader.feed(event.content):
+                self._client.on_silent = None
                 data = await self._read(self._method, message)
                 return data + reader.rest(), event.ended
             if event.ended:
@@ -370,11 +375,11 @@ class RelayedCall:
         self._status = status_of(trailers)[0]
         self._client.send_headers(trailers if self._has_begun else only_trailers(trailers), end=True)
 
-    def _unread(self) -> None:
-        """The client reads nothing: the call ends."""
-        self._is_unread = True
+    def _give_up(self, status: GrpcStatus, reason: str) -> None:
+        """The client reads nothing, or sends nothing: the call ends."""
+        self._given_up = reason
         self._client.drop_unsent()
-        self._end(ending(GrpcStatus.RESOURCE_EXHAUSTED, _NOT_READ))
+        self._end(ending(status, reason))
         if self._client.on_reset is not None:
             self._client.on_reset()
 

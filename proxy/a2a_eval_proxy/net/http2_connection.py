@@ -19,7 +19,7 @@ _MAX_UNWRITTEN = 1024 * 1024
 class AsyncStream(Http2Stream):
     """A stream whose events and progress can be awaited, each by one task."""
 
-    __slots__ = ("_arrival", "_loop", "_progress", "on_reset", "on_unread")
+    __slots__ = ("_arrival", "_loop", "_progress", "on_reset", "on_silent", "on_unread")
 
     def __init__(self, connection: Http2Streams, stream_id: int) -> None:
         super().__init__(connection, stream_id)
@@ -30,6 +30,13 @@ class AsyncStream(Http2Stream):
         """Called when the peer, or the end of the connection, ends the stream early."""
         self.on_unread: Callable[[], None] | None = None
         """Called when the peer has read nothing for too long."""
+        self.on_silent: Callable[[], None] | None = None
+        """Called when the peer has sent nothing for too long, while it is waited for."""
+
+    @property
+    def awaited(self) -> asyncio.Future[None] | None:
+        """What waits for the peer to send something; another one each time."""
+        return None if self._arrival is None or self._arrival.done() else self._arrival
 
     async def next(self) -> Event:
         """What arrives next. Nothing follows an event that says `ended`, nor `Reset`."""
@@ -91,7 +98,7 @@ class Http2Transport:
     def feed(self, data: bytes) -> None:
         """Take received bytes. Raises Http2Error; the GOAWAY is written."""
         try:
-            self.streams.feed(data)
+            self.streams.feed(data, self._loop.time())
         except Http2Error:
             self.flush()
             raise

@@ -120,6 +120,11 @@ class FrameReader:
         self._needed = _HEAD_BYTES
         """How many bytes are needed before anything can be read."""
 
+    @property
+    def has_begun(self) -> bool:
+        """Whether a frame other than DATA has begun to arrive."""
+        return bool(self._held) and self._held[3:4] != b"\0"
+
     def feed(self, data: bytes) -> Iterator[Frame]:
         """The frames that are complete with `data`. Raises Http2Error."""
         if self._held or len(data) < self._needed:

@@ -45,9 +45,11 @@ class Http2Connection(ClientConnection):
             on_flushed=self._close_if_done,
         )
         self._streams = self._http.streams
-        self._since = self.loop.time()
-        self._stuck: dict[AsyncStream, tuple[int, float]] = {}
-        """Of the streams whose client has something to read: how much it had read when it last read something."""
+        self._received_at = self._header_since = self.loop.time()
+        self._header: int | None = None
+        """The header that is arriving, since `_header_since`."""
+        self._slow: dict[AsyncStream, tuple[object, float]] = {}
+        """Of the streams whose client is to read or to send something: how far it was, and since when."""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         ends = peers(transport)
@@ -68,8 +70,11 @@ class Http2Connection(ClientConnection):
     def data_received(self, data: bytes) -> None:
         if self.closed:
             return
+        self._received_at = self.loop.time()
         try:
             self._http.feed(data)
+            if self._streams.unfinished != self._header:
+                self._header, self._header_since = self._streams.unfinished, self._received_at
             for stream in self._opened():
                 self._begin(stream)
         except Http2Error as error:
@@ -84,7 +89,9 @@ class Http2Connection(ClientConnection):
         return opened
 
     def _begin(self, stream: AsyncStream) -> None:
-        """Have a request answered."""
+        """Have a request answered, unless it was reset with what it came with."""
+        if stream.is_over:
+            return
         head = stream.arrived.popleft()
         tasks, most = self.clients.tasks, self.limits.max_connections
         if self._streams.is_going:
@@ -135,22 +142,28 @@ class Http2Connection(ClientConnection):
         return _GO_AWAY
 
     def check_requests(self, now: float) -> None:
-        if not self._streams.is_ready:
-            if now - self._since >= self.limits.header_timeout_s:
-                self.limits.broken("header_timeout")
-                self.close()
-            return
-        before, self._stuck = self._stuck, {}
-        for stream in [*self._streams.streams.values()]:
-            if stream.unsent and isinstance(stream, AsyncStream):
-                sent, since = before.get(stream, (-1, now))
-                if sent != stream.sent:
-                    sent, since = stream.sent, now
-                if now - since >= self.limits.send_timeout_s and stream.on_unread is not None:
-                    self.limits.broken("send_timeout")
-                    stream.on_unread()
-                else:
-                    self._stuck[stream] = sent, since
+        limits, streams = self.limits, self._streams
+        if self._header is not None or not streams.is_ready:
+            if now - self._header_since >= limits.header_timeout_s:
+                self._refuse("header_timeout", "a header took too long")
+                return
+        elif not streams.streams and now - self._received_at >= limits.keep_alive_s:
+            streams.go_away()
+        before, self._slow = self._slow, {}
+        for stream in [*streams.streams.values()]:
+            assert isinstance(stream, AsyncStream)  # noqa: S101
+            how_far: object = stream.sent if stream.unsent else stream.awaited
+            give_up = stream.on_unread if stream.unsent else stream.on_silent
+            if how_far is None or give_up is None:
+                continue
+            last, since = before.get(stream, (None, now))
+            if last != how_far:
+                since = now
+            if now - since < (limits.send_timeout_s if stream.unsent else limits.body_timeout_s):
+                self._slow[stream] = how_far, since
+            else:
+                limits.broken("send_timeout" if stream.unsent else "body_timeout")
+                give_up()
 
     def may_be_receiving(self) -> bool:
         return bool(self._streams.streams)

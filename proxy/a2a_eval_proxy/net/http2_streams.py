@@ -29,6 +29,16 @@ _MAX_HEADER_BYTES = 256 * 1024
 _MAX_CONTINUATIONS = 64
 """Frames that may continue a header section, since they may be empty."""
 
+_MAX_IDLE, _IDLE_PER_S, _IDLE_PER_FRAME = 10_000, 100.0, 4
+"""How many more frames that carry nothing of a request or response (PING, SETTINGS, WINDOW_UPDATE, empty DATA, ...) may
+come than are made up for, by time or by frames that do: who gets one may open two windows and send a PING for it."""
+
+_MAX_CUT, _CUT_PER_S = 200, 10.0
+"""How many more requests a client may reset before their responses begin than get one, or than time makes up for."""
+
+_SMALL = 1024
+"""Parts of a body below this size wait as one: each takes a hundred bytes besides, and a window may hold 65,535."""
+
 _NAMES = re.compile(rb"(?:[!#$%&'*+\-.^_`|~0-9a-z]+\n)*")
 _NO_VALUE = re.compile(rb"[\0\r\n]")
 
@@ -68,6 +78,7 @@ class Http2Stream:
         "_untold",
         "_waiting",
         "arrived",
+        "has_begun",
         "has_ended",
         "has_head",
         "id",
@@ -91,6 +102,8 @@ class Http2Stream:
         """Bytes that its windows have let through."""
         self.is_over = False
         """Whether it was reset, by either side, or its connection has ended."""
+        self.has_begun = False
+        """Whether this side has sent the head."""
         self.has_ended = self.peer_has_ended = False
         """Whether this side, or the peer, has sent all."""
         self.has_head = False
@@ -197,6 +210,10 @@ class Http2Streams:
         self._max_section = max(2 * max_header_bytes, _MAX_HEADER_BYTES)
         self._decoder = HeaderDecoder(self._max_section)
         self._table_size = NO_TABLE
+        self._whole = 0
+        """How many frames, or header sections, have arrived."""
+        self._fed_at = 0.0
+        self._idle = self._cut = 0.0
         self._last_id = 0
         """Of the streams that the client has opened."""
         self._untold = 0
@@ -229,6 +246,11 @@ class Http2Streams:
         output = b"".join(self._output)
         self._output.clear()
         return output
+
+    @property
+    def unfinished(self) -> int | None:
+        """Identifies the header section, or the frame other than DATA, of which part has arrived; None: none has."""
+        return self._whole if self._section or self._reader.has_begun else None
 
     def is_full(self) -> bool:
         """Whether the peer accepts no further stream now."""
@@ -264,14 +286,24 @@ class Http2Streams:
 
     # ── what arrives ────────────────────────────────────────────────────────────────────────────────────
 
-    def feed(self, data: bytes) -> None:
-        """Hand what arrived to its streams. Raises Http2Error."""
+    def feed(self, data: bytes, now: float) -> None:
+        """Hand what arrived to its streams. `now`: in seconds. Raises Http2Error."""
+        elapsed, self._fed_at = now - self._fed_at, now
+        self._idle = max(0.0, self._idle - elapsed * _IDLE_PER_S)
+        self._cut = max(0.0, self._cut - elapsed * _CUT_PER_S)
         try:
             for frame in self._reader.feed(data):
-                if self._section and frame.kind != frames.CONTINUATION:
+                kind = frame.kind
+                if self._section and kind != frames.CONTINUATION:
                     raise Http2Error("a header section is interrupted")
-                if frame.kind < len(_HANDLERS):
-                    _HANDLERS[frame.kind](self, frame)
+                self._idle += -_IDLE_PER_FRAME if frame.payload and kind < frames.PRIORITY else 1
+                if kind < len(_HANDLERS):
+                    _HANDLERS[kind](self, frame)
+                self._whole += not self._section
+                if self._idle > _MAX_IDLE:
+                    raise Http2Error("too many frames carry nothing", ErrorCodes.ENHANCE_YOUR_CALM)
+                if self._cut > _MAX_CUT:
+                    raise Http2Error("too many requests end before a response", ErrorCodes.ENHANCE_YOUR_CALM)
         except Http2Error as error:
             self.go_away(error.code)
             raise
@@ -355,8 +387,14 @@ class Http2Streams:
             self._broken(stream, ErrorCodes.STREAM_CLOSED)
         elif not stream.has_head or (stream.missing and (ended or stream.missing < 0)):
             self._broken(stream, ErrorCodes.PROTOCOL_ERROR)
+        elif not (content or ended):
+            stream.taken(size)
         else:
-            stream.received(Data(content, size, ended))
+            last = stream.arrived[-1] if stream.arrived and len(content) < _SMALL else None
+            if type(last) is Data and len(last.content) < _SMALL:
+                stream.arrived[-1] = Data(last.content + content, last.size + size, ended)
+            else:
+                stream.received(Data(content, size, ended))
             if ended:
                 self._peer_has_ended(stream)
 
@@ -368,6 +406,7 @@ class Http2Streams:
 
     def _broken(self, stream: Http2Stream, code: ErrorCodes) -> None:
         """The peer broke the protocol within a stream."""
+        self._cut += 1
         self.write_reset(stream, code)
         self._ended(stream, Reset(code))
 
@@ -375,6 +414,7 @@ class Http2Streams:
         stream = self._addressed(frame)
         code = _number(frame)
         if stream is not None:
+            self._cut += not stream.has_begun
             self._ended(stream, Reset(code))
 
     def _ended(self, stream: Http2Stream, event: Reset) -> None:
@@ -451,6 +491,9 @@ class Http2Streams:
         self._on_output()
 
     def write_headers(self, stream: Http2Stream, fields: Fields, *, end: bool) -> None:
+        self._cut -= not stream.has_begun
+        self._idle -= _IDLE_PER_FRAME
+        stream.has_begun = True
         block = self._table_size + encoded(fields)
         self._table_size = b""
         kind, flags, most = frames.HEADERS, frames.END_STREAM if end else 0, self._frame_bytes
@@ -499,6 +542,7 @@ class Http2Streams:
         if piece or ends:
             stream.window -= len(piece)
             self._window -= len(piece)
+            self._idle -= _IDLE_PER_FRAME
             self._write(frames.DATA, frames.END_STREAM if ends else 0, stream.id, piece)
         if stream.unsent:
             return True

@@ -79,6 +79,21 @@ async def test_a_message_of_a2a_beyond_the_limit_is_refused(agent, tmp_path):
     assert "max_body_bytes" in outcome["details"]
 
 
+async def test_a_message_of_a2a_that_does_not_come_is_not_waited_for(agent, tmp_path):
+    """A stream of another service may be silent for as long as it likes."""
+    async with (
+        running_proxy(agent.url, tmp_path, client_body_timeout=0.01) as proxy,
+        grpc.aio.insecure_channel(proxy.grpc_address) as channel,
+    ):
+        other = channel.stream_stream("/test.Service/StreamStream")()
+        call = channel.stream_unary(GET_TASK)()
+        with pytest.raises(grpc.aio.AioRpcError, match="client_body_timeout") as refused:
+            await call
+        assert refused.value.code() is grpc.StatusCode.DEADLINE_EXCEEDED
+        await other.write(b"x")
+        assert await other.read() == b"re: x"
+
+
 async def test_an_answer_of_a2a_beyond_the_limit_is_refused(tmp_path):
     async with (
         answering(Task(id="t" * 2000).SerializeToString()) as upstream,

@@ -25,6 +25,7 @@ from h2.settings import SettingCodes
 from hyperframe.frame import (
     ContinuationFrame,
     DataFrame,
+    ExtensionFrame,
     Frame,
     GoAwayFrame,
     HeadersFrame,
@@ -63,8 +64,8 @@ class Ends:
 
     def turn(self) -> None:
         for _ in range(10):
-            self.server.feed(self.client.output())
-            self.client.feed(self.server.output())
+            self.server.feed(self.client.output(), 0.0)
+            self.client.feed(self.server.output(), 0.0)
 
     def opened(self) -> tuple[Http2Stream, Http2Stream]:
         """A new stream, as the client and as the server have it."""
@@ -184,7 +185,7 @@ def test_whatever_frames_arrive(side, seed):
     end: Http2Streams = getattr(ends, side)
     try:
         for _ in range(50):
-            end.feed(_junk(rng))
+            end.feed(_junk(rng), 0.0)
             for stream in [*end.streams.values()]:
                 stream.send_data(b"y" * rng.randrange(1000))
                 stream.taken(rng.randrange(100))
@@ -272,7 +273,7 @@ class H2Peer:
 
 def exchanged(end: Http2Streams, peer: H2Peer, rng: random.Random) -> None:
     """Let each read what the other one sends, in pieces of any size."""
-    for feed, data in ((peer.feed, end.output()), (end.feed, peer.output())):
+    for feed, data in ((peer.feed, end.output()), (lambda data: end.feed(data, 0.0), peer.output())):
         while data:
             size = rng.choice([1, 9, 10_000, len(data)])
             feed(data[:size])
@@ -354,10 +355,10 @@ def test_a_smaller_window_holds_for_bytes_that_are_under_way():
     mine.send_data(b"y" * 10_000)
     ends.turn()
     assert mine.unsent == 4_465
-    ends.client.feed(SettingsFrame(0, settings={SettingCodes.INITIAL_WINDOW_SIZE: 10}).serialize())
-    ends.client.feed(WindowUpdateFrame(mine.id, window_increment=65_525).serialize())
+    ends.client.feed(SettingsFrame(0, settings={SettingCodes.INITIAL_WINDOW_SIZE: 10}).serialize(), 0.0)
+    ends.client.feed(WindowUpdateFrame(mine.id, window_increment=65_525).serialize(), 0.0)
     assert mine.unsent == 4_465, "the window is 0 now"
-    ends.client.feed(WindowUpdateFrame(mine.id, window_increment=1).serialize())
+    ends.client.feed(WindowUpdateFrame(mine.id, window_increment=1).serialize(), 0.0)
     assert mine.unsent == 4_464
 
 
@@ -444,7 +445,7 @@ def fed(sent: list[Frame | bytes]) -> Http2Streams:
     start = b"" if isinstance(sent[0], bytes) and sent[0].startswith(b"GET") else PREFACE
     data = start + b"".join([one if isinstance(one, bytes) else one.serialize() for one in sent])
     try:
-        server.feed(data)
+        server.feed(data, 0.0)
     except Http2Error:
         assert server.is_going
     return server
@@ -471,3 +472,67 @@ def test_a_breach_that_ends_its_stream_alone(name):
 def test_a_body_of_the_length_that_was_said():
     server = fed([KNOWN, DataFrame(1, data=b"ab"), DataFrame(1, data=b"c", flags=["END_STREAM"])])
     assert server.streams[1].peer_has_ended
+
+
+IDLE = [
+    DataFrame(1, b""),
+    ExtensionFrame(99, 1),
+    PingFrame(0),
+    PriorityFrame(1, depends_on=3),
+    RstStreamFrame(1),
+    SettingsFrame(0),
+    WindowUpdateFrame(0, 1),
+]
+
+
+@pytest.mark.parametrize("frame", IDLE, ids=lambda frame: type(frame).__name__)
+def test_frames_that_carry_nothing_are_limited_at_a_time(frame):
+    server = fed([KNOWN])
+    server.feed(frame.serialize() * 9_000, 0.0)
+    server.feed(frame.serialize() * 9_000, 90.0)
+    with pytest.raises(Http2Error, match="carry nothing") as refused:
+        server.feed(frame.serialize() * 2_000, 90.0)
+    assert refused.value.code is ErrorCodes.ENHANCE_YOUR_CALM
+
+
+def test_a_client_that_reads_much_may_open_windows_and_send_pings():
+    """As grpc-go does, with a PING for each DATA."""
+    ends = Ends()
+    _, theirs = ends.opened()
+    answer = b"".join(frame.serialize() for frame in (WindowUpdateFrame(1, 1), WindowUpdateFrame(0, 1), PingFrame(0)))
+    theirs.send_headers([(b":status", b"200")], end=False)
+    for _ in range(20_000):
+        theirs.send_data(b"x")
+        ends.server.feed(answer, 0.0)
+    assert not ends.server.is_going
+
+
+def test_a_header_that_arrives_is_known_until_it_ends():
+    section = OPEN.serialize() + ContinuationFrame(1, flags=["END_HEADERS"]).serialize()
+    server = fed([SettingsFrame(0)])
+    assert server.unfinished is None
+    seen = set()
+    for byte in section[:-1]:
+        server.feed(bytes([byte]), 0.0)
+        seen.add(server.unfinished)
+    assert len(seen - {None}) == 1
+    assert server.unfinished in seen
+    server.feed(section[-1:], 0.0)
+    assert server.unfinished is None
+    server.feed(HeadersFrame(3, data=encoded(HEAD)).serialize(), 0.0)
+    assert server.unfinished not in seen, "another one"
+
+
+def test_a_part_of_data_is_no_header():
+    server = fed([FIRST])
+    server.feed(DataFrame(1, b"x" * 100).serialize()[:50], 0.0)
+    assert server.unfinished is None
+
+
+def test_parts_of_a_body_of_one_byte_wait_together():
+    """A window of them would take a hundred times as much memory."""
+    server = fed([FIRST])
+    server.feed(DataFrame(1, b"x").serialize() * 20_000, 0.0)
+    arrived = [event for event in server.streams[1].arrived if isinstance(event, Data)]
+    assert sum(event.size for event in arrived) == sum(len(event.content) for event in arrived) == 20_000
+    assert len(arrived) <= 20

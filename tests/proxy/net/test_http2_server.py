@@ -1,0 +1,197 @@
+"""Clients of the HTTP/2 port that misbehave: each ends its own connection, or request, and no other one."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import pytest
+from a2a_eval_proxy.net.client_limits import ClientLimits
+from a2a_eval_proxy.net.header_compression import Fields
+from a2a_eval_proxy.net.http2_connection import AsyncStream
+from a2a_eval_proxy.net.http2_frames import ErrorCodes
+from a2a_eval_proxy.net.http2_server import Http2Connection, StreamHandler
+from a2a_eval_proxy.net.http2_streams import Headers
+from a2a_eval_proxy.net.http_server import HttpServer
+from h2.events import ConnectionTerminated, ResponseReceived, StreamEnded
+from hyperframe.frame import ContinuationFrame, DataFrame, HeadersFrame, PingFrame, SettingsFrame
+from support.patience import PATIENCE_S
+from support.raw_http2 import PREFACE, RawClient
+
+OK = [(b":status", b"200")]
+
+
+class Handler(StreamHandler):
+    """Answers /now at once, begins to answer /begin, waits for a body of /wait, and then for the client to leave."""
+
+    def __init__(self) -> None:
+        self.requests = 0
+        self.open: set[AsyncStream] = set()
+
+    async def answer(self, stream: AsyncStream, head: Headers, client: tuple[str, int]) -> None:
+        self.requests += 1
+        path = dict(head.fields)[b":path"]
+        if path in (b"/now", b"/begin"):
+            stream.send_headers(OK, end=path == b"/now")
+        if path == b"/now":
+            return
+        stream.on_silent = lambda: stream.send_headers([(b":status", b"408")], end=True)
+        self.open.add(stream)
+        try:
+            if path == b"/wait":
+                await stream.next()
+            await asyncio.Event().wait()
+        finally:
+            self.open.discard(stream)
+
+    def refusal(self, message: str) -> Fields:
+        return [(b":status", b"503")]
+
+
+@asynccontextmanager
+async def serving(**limits: float) -> AsyncIterator[tuple[str, Handler, ClientLimits]]:
+    handler, held = Handler(), ClientLimits(**limits)  # type: ignore[arg-type]  # seconds
+    server = HttpServer(handler, "127.0.0.1:0", shutdown_timeout_s=1.0, limits=held, speaks=Http2Connection)
+    await server.start()
+    try:
+        yield server.address, handler, held
+    finally:
+        await server.stop()
+
+
+def end_of(client: RawClient) -> int:
+    """The code with which the server ends the connection."""
+    while True:
+        for event in client.events():
+            if isinstance(event, ConnectionTerminated):
+                assert event.error_code is not None
+                return event.error_code
+
+
+def answered(address: str) -> dict[bytes, bytes]:
+    """The head of a response."""
+    with RawClient(address) as client:
+        return dict(client.until(client.begin(b"/now", end=True), ResponseReceived)[0].headers)
+
+
+def send_raw(address: str, data: bytes) -> bytes:
+    """Send bytes, and return the answer up to the end of the connection, with bytes on the way even when it ends."""
+    host, _, port = address.rpartition(":")
+    with socket.create_connection((host, int(port)), timeout=PATIENCE_S) as connection:
+        answer = b""
+        try:
+            connection.sendall(data)
+            while part := connection.recv(65_536):
+                answer += part
+        except ConnectionError:
+            pass
+    return answer
+
+
+async def test_requests_that_are_reset_at_once_end_the_connection():
+    """CVE-2023-44487."""
+
+    def reset_all(address: str) -> int:
+        with RawClient(address) as client:
+            try:
+                while True:
+                    for _ in range(20):
+                        stream_id = client.begin(b"/wait")
+                        client.h2.reset_stream(stream_id, ErrorCodes.CANCEL)
+                    client.h2.ping(bytes(8))
+                    client.flush()
+                    for event in client.events():
+                        if isinstance(event, ConnectionTerminated):
+                            return event.error_code or 0
+            except ConnectionError:
+                return -1
+
+    async with serving() as (address, handler, _):
+        code = await asyncio.to_thread(reset_all, address)
+        assert code in (ErrorCodes.ENHANCE_YOUR_CALM, -1)
+        assert handler.requests < 400
+        assert not handler.open
+        assert (await asyncio.to_thread(answered, address))[b":status"] == b"200"
+
+
+async def test_requests_whose_responses_began_may_be_reset_at_any_rate():
+    """A client that leaves its event streams."""
+
+    def reset_all(address: str) -> None:
+        with RawClient(address) as client:
+            for _ in range(500):
+                stream_id = client.begin(b"/begin")
+                assert client.until(stream_id, ResponseReceived)
+                client.h2.reset_stream(stream_id, ErrorCodes.CANCEL)
+
+    async with serving() as (address, handler, _):
+        await asyncio.to_thread(reset_all, address)
+        assert handler.requests == 500
+
+
+def block(parts: list[bytes]) -> bytes:
+    """A header block without an end."""
+    frames = [HeadersFrame(1, parts[0]), *(ContinuationFrame(1, part) for part in parts[1:])]
+    return b"".join(frame.serialize() for frame in frames)
+
+
+UNFINISHED = block([b"x"])
+
+
+@pytest.mark.parametrize("parts", [[b""] * 100, [b"x" * 16_384] * 20], ids=["frames", "bytes"])
+async def test_a_header_that_goes_on_ends_its_connection(parts):
+    """CVE-2024-27316, known as CONTINUATION flood."""
+    data = PREFACE + block(parts)
+    async with serving() as (address, handler, limits):
+        answer = await asyncio.to_thread(send_raw, address, data)
+        assert not answer or answer.endswith(ErrorCodes.ENHANCE_YOUR_CALM.to_bytes(4, "big"))
+        assert (handler.requests, limits.broken_limits["bad_request"]) == (0, 1)
+
+
+@pytest.mark.parametrize("sent", [PREFACE[:10], PREFACE[:24], PREFACE + UNFINISHED, PREFACE + UNFINISHED[:5]])
+async def test_a_header_that_never_ends_is_timed_out(sent):
+    async with serving(header_timeout_s=0.01) as (address, _, limits):
+        await asyncio.to_thread(send_raw, address, sent)
+        assert limits.broken_limits == {"header_timeout": 1}
+
+
+@pytest.mark.parametrize("frame", [PingFrame(0), SettingsFrame(0), DataFrame(1, b"")], ids=str)
+async def test_frames_that_carry_nothing_end_their_connection(frame):
+    def flood(address: str) -> int:
+        with RawClient(address) as client:
+            client.begin(b"/wait")
+            client.flush()
+            try:
+                client._socket.sendall(frame.serialize() * 20_000)
+                return end_of(client)
+            except ConnectionError:
+                return -1
+
+    async with serving() as (address, handler, limits):
+        assert await asyncio.to_thread(flood, address) in (ErrorCodes.ENHANCE_YOUR_CALM, -1)
+        assert limits.broken_limits == {"bad_request": 1}
+        assert (await asyncio.to_thread(answered, address))[b":status"] == b"200"
+        assert not handler.open
+
+
+async def test_a_body_that_is_awaited_and_does_not_come_is_timed_out():
+    def silent(address: str) -> dict[bytes, bytes]:
+        with RawClient(address) as client:
+            return dict(client.until(client.begin(b"/wait"), ResponseReceived)[0].headers)
+
+    async with serving(body_timeout_s=0.01) as (address, _, limits):
+        assert (await asyncio.to_thread(silent, address))[b":status"] == b"408"
+        assert limits.broken_limits == {"body_timeout": 1}
+
+
+async def test_a_connection_without_requests_is_closed_and_told_so():
+    def idle(address: str) -> int:
+        with RawClient(address) as client:
+            assert client.until(client.begin(b"/now", end=True), StreamEnded)
+            return end_of(client)
+
+    async with serving(keep_alive_s=0.01) as (address, _, limits):
+        assert await asyncio.to_thread(idle, address) == ErrorCodes.NO_ERROR
+        assert not limits.broken_limits
