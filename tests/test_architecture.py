@@ -73,7 +73,6 @@ def test_the_higher_layers_do_use_the_lower_ones(graph: grimp.ImportGraph) -> No
         "a2a_eval_proxy.push.notifications",
         "a2a_eval_proxy.push.rewriting",
         "a2a_eval_proxy.traces",
-        "a2a_eval_proxy.check.compare.answers",
         "a2a_eval_proxy.check.compare.cards",
         "a2a_eval_proxy.check.compare.differences",
         "a2a_eval_proxy.check.compare.pairing",
@@ -222,6 +221,19 @@ def test_no_modules_import_each_other_in_a_circle(graph: grimp.ImportGraph) -> N
 def test_nothing_inside_imports_the_face_of_its_package(graph: grimp.ImportGraph, package: str) -> None:
     importers = graph.find_modules_that_directly_import(package)
     assert {name for name in importers if name.partition(".")[0] == package} == set()
+
+
+def test_check_is_entered_by_its_face_only(graph: grimp.ImportGraph) -> None:
+    """So that it can become a distribution."""
+    room = f"{PROXY}.check"
+    entered = {
+        f"{importer} imports {module}"
+        for module in graph.find_descendants(room)
+        for importer in graph.find_modules_that_directly_import(module)
+        if not f"{importer}.".startswith(f"{room}.")
+    }
+    assert entered == set()
+    assert graph.find_modules_that_directly_import(room) == {f"{PROXY}.cli.check", f"{PROXY}.ui.check.agent_check"}
 
 
 ROOMS = sorted({path.parent for path in MODULES} - set(FOLDERS))

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from a2a_eval_proxy.check.probe.client import ProbeClient
-from a2a_eval_proxy.check.probe.dialogue import probe_agent
-from a2a_eval_proxy.check.probe.webhook_listener import PushOptions
-from a2a_eval_proxy.check.report.report import CheckReport, apply_rules
+from a2a_eval_proxy.check import CheckReport, ProbeClient, PushOptions, check_agent
 from a2a_eval_proxy.check.rules.base import RuleStatus
 from support.patience import PATIENCE_S
 
@@ -14,8 +11,8 @@ async def check(
     url: str, *messages: str, timeout_s: float = PATIENCE_S, push: PushOptions | None = None
 ) -> CheckReport:
     """What `a2a-eval-proxy check` finds out about the agent at `url`."""
-    async with ProbeClient({}, timeout_s=timeout_s) as client:
-        return apply_rules(await probe_agent(client, url, messages, lambda what: None, push))
+    async with ProbeClient({}, timeout_s) as client:
+        return await check_agent(client, url, messages, push=push)
 
 
 def rules_with(report: CheckReport, status: RuleStatus) -> set[str]:

@@ -1,4 +1,96 @@
-"""Conformance check of the tool-call-capture extension: probes an agent and applies rules to its answers.
+"""Checks that an agent implements the extension correctly, or that a proxy changes nothing that clients see.
 
-Three rooms, in one direction: `probe` talks to the agent and records, `rules` decides, `report` shows.
+The interface of the room: `check_agent` and `compare_agent` talk to an agent by a `ProbeClient`, `forms_of` writes
+their reports, and pages take their texts from `wording`. Rooms above import nothing else here, so that it can become
+a distribution. Inside, in one direction: `probe` talks to the agent and records, `rules` decides, `report` shows,
+`compare` does all three for a proxy.
 """
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from rich.console import Console
+
+from .compare.comparison import ComparisonReport, compare_sides
+from .compare.report import comparison_json, comparison_junit, print_comparison
+from .probe.client import ProbeClient
+from .probe.dialogue import probe_agent
+from .probe.webhook_listener import PushOptions
+from .report import wording
+from .report.json_output import report_json
+from .report.junit_output import report_junit
+from .report.masking import mask_credentials, masking
+from .report.report import CheckReport, apply_rules
+from .report.text_output import print_report
+from .rules.base import CheckVerdict
+
+__all__ = [
+    "CheckReport",
+    "ComparisonReport",
+    "ProbeClient",
+    "PushOptions",
+    "ReportForms",
+    "check_agent",
+    "compare_agent",
+    "forms_of",
+    "wording",
+]
+
+Progress = Callable[[str], None]
+"""Called with the name of each step as it begins."""
+
+
+async def check_agent(
+    client: ProbeClient,
+    url: str,
+    messages: Sequence[str] = (),
+    progress: Progress = lambda step: None,
+    *,
+    push: PushOptions | None = None,
+    card_key: str | None = None,
+) -> CheckReport:
+    """Talk to the agent at `url` and apply the rules to what it answers. Credentials in the report are masked.
+
+    Parameters and errors: see `probe.dialogue.probe_agent`.
+    """
+    record = await probe_agent(client, url, messages, progress, push, card_key)
+    return mask_credentials(apply_rules(record), client.header_values)
+
+
+async def compare_agent(
+    client: ProbeClient, url: str, via: str, messages: Sequence[str] = (), progress: Progress = lambda step: None
+) -> ComparisonReport:
+    """Compare the agent at `url` with what the proxy at `via` shows. Credentials in the report are masked.
+
+    Errors: see `compare.comparison.compare_sides`.
+    """
+    found = await compare_sides(url, via, client, messages, progress)
+    report: ComparisonReport = masking(client.header_values)(found)
+    return report
+
+
+@dataclass(frozen=True, slots=True)
+class ReportForms:
+    """A report in each of its forms; `passed` decides the exit code."""
+
+    passed: bool
+    print_text: Callable[[Console], None]
+    as_json: Callable[[], dict[str, Any]]
+    as_junit: Callable[[], str]
+
+
+def forms_of(report: CheckReport | ComparisonReport, url: str) -> ReportForms:
+    """The forms of the report on the agent at `url`."""
+    if isinstance(report, ComparisonReport):
+        text, values, junit = partial(print_comparison, report), partial(comparison_json, report), comparison_junit
+        return ReportForms(report.passed, text, values, partial(junit, report))
+    return ReportForms(
+        report.verdict is CheckVerdict.CONFORMING,
+        partial(print_report, report, url),
+        partial(report_json, report, url),
+        partial(report_junit, report, url),
+    )

@@ -6,16 +6,15 @@ import asyncio
 import io
 import json
 import sys
-from collections.abc import Callable
 from contextlib import redirect_stdout
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from .command import command, run_async
 from .options import CheckOptions
 from .output import JsonOutput, echo_document
 
 if TYPE_CHECKING:
-    from rich.console import Console
+    from ..check import ReportForms
 
 _WIDTH = 120
 """Characters in a line of a report that is written to a file."""
@@ -35,78 +34,42 @@ def check(options: CheckOptions) -> bool:
     Exit codes: 0 conforming, 1 not conforming or no tool call seen, 2 bad usage, 3 agent unreachable.
     With --via: 0 no differences, 1 differences.
     """
-    return run_async(_check(options) if options.via is None else _compare(options, options.via))
+    return run_async(_check(options))
 
 
 async def _check(options: CheckOptions) -> bool:
     from rich.console import Console
 
-    from ..check.probe.client import ProbeClient
-    from ..check.probe.dialogue import probe_agent
-    from ..check.probe.webhook_listener import PushOptions
-    from ..check.report.json_output import report_json
-    from ..check.report.junit_output import report_junit
-    from ..check.report.masking import mask_credentials
-    from ..check.report.report import apply_rules
-    from ..check.report.text_output import print_report
-    from ..check.report.wording import as_markup
-    from ..check.rules.base import CheckVerdict
+    from ..check import ProbeClient, PushOptions, check_agent, compare_agent, forms_of, wording
     from ..connectors.chat_agent import ChatOptions
     from ..connectors.connect import connected
 
     url, headers, tls = options.url, dict(options.header), options.tls()
-    push = PushOptions(options.push_listen, options.push_url)
     chat = ChatOptions(options.agent_model, options.agent_system, options.agent_tools)
+    push = PushOptions(options.push_listen, options.push_url)
     with Console(stderr=True).status("") as status, redirect_stdout(sys.stderr):  # a Python agent may print
-        async with (
-            connected(url, chat, headers, tls, options.timeout) as server,
-            ProbeClient({} if server else headers, options.timeout, None if server else tls) as client,
-        ):
-            asked = server.url if server else url
-            record = await probe_agent(
-                client, asked, options.message, lambda what: status.update(as_markup(what)), push, options.card_key
-            )
-    report = mask_credentials(apply_rules(record), client.header_values)
-    await _write(
-        options,
-        lambda console: print_report(report, url, console),
-        lambda: report_json(report, url),
-        lambda: report_junit(report, url),
-    )
-    return report.verdict is CheckVerdict.CONFORMING
+
+        def progress(step: str) -> None:
+            status.update(wording.as_markup(step))
+
+        if options.via is not None:
+            async with ProbeClient(headers, options.timeout, tls) as client:
+                forms = forms_of(await compare_agent(client, url, options.via, options.message, progress), url)
+        else:
+            async with (
+                connected(url, chat, headers, tls, options.timeout) as server,
+                ProbeClient({} if server else headers, options.timeout, None if server else tls) as client,
+            ):
+                asked = server.url if server else url
+                report = await check_agent(
+                    client, asked, options.message, progress, push=push, card_key=options.card_key
+                )
+            forms = forms_of(report, url)
+    await _write(options, forms)
+    return forms.passed
 
 
-async def _compare(options: CheckOptions, via: str) -> bool:
-    from rich.console import Console
-
-    from ..check.compare.comparison import ComparisonReport, compare_agent
-    from ..check.compare.report import comparison_json, comparison_junit, print_comparison
-    from ..check.probe.client import ProbeClient
-    from ..check.report.masking import masking
-    from ..check.report.wording import as_markup
-
-    headers, tls = dict(options.header), options.tls()
-    async with ProbeClient(headers, options.timeout, tls) as client:
-        with Console(stderr=True).status("") as status:
-            found = await compare_agent(
-                options.url, via, client, options.message, lambda what: status.update(as_markup(what))
-            )
-    report: ComparisonReport = masking(client.header_values)(found)
-    await _write(
-        options,
-        lambda console: print_comparison(report, console),
-        lambda: comparison_json(report),
-        lambda: comparison_junit(report),
-    )
-    return report.passed
-
-
-async def _write(
-    options: CheckOptions,
-    print_text: Callable[[Console], None],
-    as_json: Callable[[], dict[str, Any]],
-    as_junit: Callable[[], str],
-) -> None:
+async def _write(options: CheckOptions, forms: ReportForms) -> None:
     """Write a report in the format of the options to its file or standard output."""
     from rich.console import Console
 
@@ -114,16 +77,16 @@ async def _write(
 
     console = Console(highlight=False)
     if options.format == "text" and options.out is None and console.is_terminal:
-        print_text(console)
+        forms.print_text(console)
         return
     if options.format == "text":
         printed = io.StringIO()
-        print_text(Console(highlight=False, file=printed, width=_WIDTH if options.out else console.width))
+        forms.print_text(Console(highlight=False, file=printed, width=_WIDTH if options.out else console.width))
         text = "".join(f"{line.rstrip()}\n" for line in printed.getvalue().splitlines())
     elif options.format == "json":
-        text = json.dumps(as_json(), indent=2, ensure_ascii=False) + "\n"
+        text = json.dumps(forms.as_json(), indent=2, ensure_ascii=False) + "\n"
     else:
-        text = as_junit()
+        text = forms.as_junit()
     if options.out is not None:
         await asyncio.to_thread(write_out, options.out, text)
     elif options.format == "text":

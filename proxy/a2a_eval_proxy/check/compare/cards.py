@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
 from ...protocol.operations import Binding
+from ..probe.answer import WireAnswer, WireMessage
 from ..probe.interfaces import objects
 from ..probe.record import Interface
-from .answers import AnswerPart, Delta, SideAnswer
+from .differences import Delta
 
 _ADDRESSES = ("supportedInterfaces", "additionalInterfaces", "url", "preferredTransport")
 _RECOMPUTED = frozenset({"etag", "last-modified", "cache-control", "vary", "cdn-cache-control", "surrogate-control"})
@@ -59,28 +61,25 @@ def _key(interface: Interface) -> tuple[Binding, str, str]:
     return interface.binding, interface.version, interface.tenant
 
 
-def without_addresses(answer: SideAnswer, binding: Binding | None) -> SideAnswer:
+def without_addresses(answer: WireAnswer, binding: Binding | None) -> WireAnswer:
     """The answer with a card, without interfaces, which are compared one by one."""
-    return replace(answer, parts=tuple(_bare_part(part, binding) for part in answer.parts))
+    return replace(answer, messages=[_bare_message(message, binding) for message in answer.messages])
 
 
-def _bare_part(part: AnswerPart, binding: Binding | None) -> AnswerPart:
-    value = part.value
-    if not isinstance(value, dict):
-        return part
-    if binding is not Binding.JSONRPC:
-        return AnswerPart(_bare(value))
-    card = value.get("result")
-    return AnswerPart({**value, "result": _bare(card)}) if isinstance(card, dict) else part
+def _bare_message(message: WireMessage, binding: Binding | None) -> WireMessage:
+    card = message.value
+    if isinstance(card, dict) and binding is Binding.JSONRPC:
+        card = card.get("result")
+    if not isinstance(card, dict):
+        return message
+    bare = {name: value for name, value in card.items() if name not in _ADDRESSES}
+    whole = {**message.value, "result": bare} if binding is Binding.JSONRPC else bare
+    return replace(message, data=json.dumps(whole).encode())
 
 
 def unsigned(card: Any) -> Any:
     """Returns the card without its signatures: what they would cover."""
     return {name: value for name, value in card.items() if name != "signatures"} if isinstance(card, dict) else card
-
-
-def _bare(card: dict[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in card.items() if name not in _ADDRESSES}
 
 
 def with_design(deltas: list[Delta], changed: bool) -> Iterator[Delta]:

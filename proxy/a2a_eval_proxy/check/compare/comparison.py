@@ -9,17 +9,17 @@ from typing import Any
 
 from ...errors import ConfigError
 from ...protocol.agent_card import WELL_KNOWN_PATHS
+from ..probe.answer import WireAnswer
 from ..probe.client import ProbeClient
 from ..probe.dialogue import FALLBACK_MESSAGE, interfaces_of, skill_examples
 from ..probe.grpc_trials import is_grpc
 from ..probe.interfaces import declared_extensions, offers_push, offers_streaming
 from ..probe.record import ProbeRequest
-from .answers import OperationComparison, SideAnswer
+from ..probe.transport import AgentTransport
 from .cards import interface_deltas, interface_pairs, signatures_kept, unsigned, with_design, without_addresses
 from .conversation import InterfaceComparison, Progress, Side
-from .differences import compare, name_refusal
+from .differences import OperationComparison, compare, name_refusal
 from .pairing import IdPairing
-from .sender import Sender
 
 CARD = "agent card"
 
@@ -46,7 +46,7 @@ class ComparisonReport:
         return not self.differences and any(one.interface and one.operation for one in self.comparisons)
 
 
-async def compare_agent(
+async def compare_sides(
     url: str, via: str, client: ProbeClient, messages: Sequence[str], progress: Progress
 ) -> ComparisonReport:
     """Compare the agent at `url` with what the proxy at `via` shows. `client` fetches the cards; each
@@ -66,7 +66,7 @@ async def compare_agent(
     async with AsyncExitStack() as stack:
         senders = [
             await stack.enter_async_context(
-                Sender(
+                AgentTransport(
                     client.headers,
                     client.timeout_s,
                     client.tls,
@@ -98,16 +98,16 @@ async def compare_agent(
 
 
 async def _cards(
-    senders: Sequence[Sender], bases: Sequence[str], direct: dict[str, Any], proxied: dict[str, Any]
+    senders: Sequence[AgentTransport], bases: Sequence[str], direct: dict[str, Any], proxied: dict[str, Any]
 ) -> list[OperationComparison]:
     """The card at each of its well-known paths, with its headers."""
     changed = unsigned(direct) != unsigned(proxied)
     done = []
     for path in sorted(WELL_KNOWN_PATHS):
-        answers: list[SideAnswer] = []
+        answers: list[WireAnswer] = []
         for sender, base in zip(senders, bases, strict=True):
             request = ProbeRequest("GET", base.rstrip("/") + path, (("Accept", "application/json"),))
-            answers.append(without_addresses(await sender.send(request), None))
+            answers.append(without_addresses(await sender.answer(request), None))
         noise = {delta.what for delta in compare(answers[0], answers[1], IdPairing())}
         deltas = list(with_design(compare(answers[0], answers[2], IdPairing()), changed))
         varies = sorted({delta.what for delta in deltas if delta.what in noise})

@@ -13,13 +13,13 @@ from a2a_tool_capture.wire import TERMINAL_STATES, normalize_event
 
 from ...protocol.operations import Binding, Operation
 from ..probe import push_requests, requests
+from ..probe.answer import NO_ANSWER, WireAnswer
 from ..probe.record import Activation, Interface, OperationRequest
 from ..probe.responses import context_id_of, state_of, task_id_of
-from .answers import OperationComparison, SideAnswer
+from ..probe.transport import AgentTransport
 from .cards import unsigned, with_design, without_addresses
-from .differences import PUSH_REFUSED, compare, names_calls, refuses_push
+from .differences import PUSH_REFUSED, OperationComparison, compare, names_calls, refuses_push
 from .pairing import IdPairing
-from .sender import NO_ANSWER, Sender
 
 Progress = Callable[[str], None]
 
@@ -48,18 +48,18 @@ _PUSH_CONFIG: dict[str, Callable[[Interface, str], OperationRequest]] = {
 class Side:
     """One way to the agent, over one interface; and what its last message led to."""
 
-    sender: Sender
+    sender: AgentTransport
     interface: Interface
     task: str = ""
     context: str = ""
     ended: bool = False
     running: bool = False
 
-    def learn(self, answer: SideAnswer) -> None:
+    def learn(self, answer: WireAnswer) -> None:
         """Take task and conversation from the answer to a message."""
         self.task, self.context, self.ended, self.running = "", "", False, False
-        for part in answer.parts:
-            value = part.value
+        for message in answer.messages:
+            value = message.value
             if self.interface.binding is Binding.JSONRPC and isinstance(value, dict):
                 value = value.get("result")
             event = normalize_event(value)
@@ -107,7 +107,7 @@ class InterfaceComparison:
         for left in reversed(range(_ATTEMPTS)):
             self.progress(f"{self.interface}: {RUNNING}")
             sent = [_send(side, text, configuration=requests.at_once(side.interface)) for side in self.sides]
-            answers = (side.sender.send(request) for side, request in zip(self.sides, sent, strict=True))
+            answers = (side.sender.answer(request) for side, request in zip(self.sides, sent, strict=True))
             for side, answer in zip(self.sides, await asyncio.gather(*answers), strict=True):
                 side.learn(answer)
             if not all(side.running for side in self.sides):
@@ -145,8 +145,8 @@ class InterfaceComparison:
     async def _errors(self) -> None:
         task = str(uuid.uuid4())
         direct, *_ = await self._each("unknown task", lambda side: requests.get(side.interface, task))
-        if direct.status in (NO_ANSWER, "UNAVAILABLE"):
-            self.unreachable = direct.end or direct.message
+        if direct.outcome in (NO_ANSWER, "UNAVAILABLE"):
+            self.unreachable = direct.ending or (direct.end.message if direct.end else "")
             return
         await self._each("unknown method", lambda side: requests.unknown_method(side.interface))
         await self._each("malformed body", lambda side: requests.malformed(side.interface))
@@ -155,18 +155,18 @@ class InterfaceComparison:
 
     async def _about_task(
         self, name: str, build: Callable[[Interface, str], OperationRequest], *, asked: bool = False
-    ) -> list[SideAnswer]:
+    ) -> list[WireAnswer]:
         if not all(side.task for side in self.sides):
             return []
         return await self._each(name, lambda side: build(side.interface, side.task), asked=asked)
 
     async def _each(
         self, name: str, build: Callable[[Side], OperationRequest | None], *, asked: bool = False, card: bool = False
-    ) -> list[SideAnswer]:
+    ) -> list[WireAnswer]:
         """Send a request on every side and compare the answers."""
         self.progress(f"{self.interface}: {name}")
         built = [build(side) for side in self.sides]
-        sent = [side.sender.send(one) for side, one in zip(self.sides, built, strict=True) if one is not None]
+        sent = [side.sender.answer(one) for side, one in zip(self.sides, built, strict=True) if one is not None]
         if not sent:
             return []
         answers = await asyncio.gather(*sent)
@@ -201,7 +201,7 @@ def _varies(what: str, noise: set[str]) -> bool:
     return what in noise or (what.startswith("event ") and "events" in noise)
 
 
-def _cards_in(answer: SideAnswer) -> list[Any]:
+def _cards_in(answer: WireAnswer) -> list[Any]:
     """The card in the answer, without signatures."""
-    values = (part.value for part in answer.parts)
+    values = (message.value for message in answer.messages)
     return [unsigned(value.get("result", value)) for value in values if isinstance(value, dict)]

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
-from dataclasses import replace
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import Any
 
@@ -12,7 +12,7 @@ from a2a_tool_capture.spec import is_capture_uri
 from tool_call_evaluators.report.wording import cut
 
 from ...protocol.extension_filter import UnreadableError, names_extension, strip, strip_event
-from .answers import CUT, AnswerPart, Delta, SideAnswer
+from ..probe.answer import CUT, GrpcEnd, WireAnswer, WireMessage
 from .pairing import IdPairing
 
 MAX_DELTAS = 10
@@ -43,9 +43,43 @@ READ_WHOLE = (
 PUSH_REFUSED = "a2a-eval-proxy refuses push configurations with --push refuse (proxy/docs/profile.md)"
 
 
-def refuses_push(answer: SideAnswer) -> bool:
+@dataclass(frozen=True, slots=True)
+class Delta:
+    """One difference of two answers: `what` names the status, a header, an event or a JSON path.
+
+    `design` says why a2a-eval-proxy makes it, if its documentation announces it.
+    """
+
+    what: str
+    direct: str
+    proxied: str
+    design: str = ""
+
+
+@dataclass(slots=True)
+class OperationComparison:
+    """The outcome for one operation over one interface. Both are "" and "agent card" for the card itself."""
+
+    interface: str
+    operation: str
+    deltas: list[Delta] = field(default_factory=list)
+    varies: list[str] = field(default_factory=list)
+    """Where two direct answers differ, so that a difference there proves nothing."""
+
+    @property
+    def faults(self) -> list[Delta]:
+        """The differences that are not by design."""
+        return [delta for delta in self.deltas if not delta.design]
+
+    @property
+    def designed(self) -> list[Delta]:
+        return [delta for delta in self.deltas if delta.design]
+
+
+def refuses_push(answer: WireAnswer) -> bool:
     """Whether a2a-eval-proxy answered that it refuses push configurations."""
-    return "(--push refuse)" in answer.message or any("(--push refuse)" in str(part.value) for part in answer.parts)
+    texts = [answer.end.message if answer.end else "", *(str(message.value) for message in answer.messages)]
+    return any("(--push refuse)" in text for text in texts)
 
 
 def name_refusal(delta: Delta) -> Delta:
@@ -53,7 +87,7 @@ def name_refusal(delta: Delta) -> Delta:
     return replace(delta, design=PUSH_REFUSED) if delta.what.endswith("capabilities.pushNotifications") else delta
 
 
-def compare(direct: SideAnswer, other: SideAnswer, pairing: IdPairing, *, asked: bool = False) -> list[Delta]:
+def compare(direct: WireAnswer, other: WireAnswer, pairing: IdPairing, *, asked: bool = False) -> list[Delta]:
     """Returns the first MAX_DELTAS differences. `asked`: the request activates the extension."""
     found: list[Delta] = []
     if not asked:
@@ -67,21 +101,22 @@ def compare(direct: SideAnswer, other: SideAnswer, pairing: IdPairing, *, asked:
     return [*found, *islice(_deltas(direct, other, pairing), MAX_DELTAS)]
 
 
-def _deltas(direct: SideAnswer, other: SideAnswer, pairing: IdPairing) -> Iterator[Delta]:
-    if direct.status != other.status:
-        yield Delta("status", direct.status, other.status)
-    if not pairing.same(direct.end, other.end):
-        yield Delta("end", direct.end or "complete", other.end or "complete")
+def _deltas(direct: WireAnswer, other: WireAnswer, pairing: IdPairing) -> Iterator[Delta]:
+    if direct.outcome != other.outcome:
+        yield Delta("status", direct.outcome, other.outcome)
+    if not pairing.same(direct.ending, other.ending):
+        yield Delta("end", direct.ending or "complete", other.ending or "complete")
     yield from _field_deltas("header", direct.headers, other.headers, pairing)
     yield from _part_deltas(direct, other, pairing)
-    if not pairing.same(direct.message, other.message):
-        yield Delta("status message", _shown(direct.message), _shown(other.message))
+    ours, theirs = (answer.end or GrpcEnd("") for answer in (direct, other))
+    if not pairing.same(ours.message, theirs.message):
+        yield Delta("status message", _shown(ours.message), _shown(theirs.message))
     yield from json_deltas("status details", direct.details, other.details, pairing)
-    yield from _field_deltas("trailing metadata", direct.trailers, other.trailers, pairing)
+    yield from _field_deltas("trailing metadata", ours.trailing, theirs.trailing, pairing)
 
 
 def _field_deltas(
-    kind: str, direct: tuple[tuple[str, str], ...], other: tuple[tuple[str, str], ...], pairing: IdPairing
+    kind: str, direct: Sequence[tuple[str, str]], other: Sequence[tuple[str, str]], pairing: IdPairing
 ) -> Iterator[Delta]:
     for name in dict.fromkeys(name for name, _ in (*direct, *other) if name not in _NOT_END_TO_END):
         ours, theirs = ([value for key, value in fields if key == name] for fields in (direct, other))
@@ -89,13 +124,15 @@ def _field_deltas(
             yield Delta(f"{kind} {name}", ", ".join(ours) or "(missing)", ", ".join(theirs) or "(missing)")
 
 
-def _part_deltas(direct: SideAnswer, other: SideAnswer, pairing: IdPairing) -> Iterator[Delta]:
+def _part_deltas(direct: WireAnswer, other: WireAnswer, pairing: IdPairing) -> Iterator[Delta]:
     if direct.streams != other.streams:
         yield Delta("answer", *("a stream" if answer.streams else "one body" for answer in (direct, other)))
         return
-    shifted = len(direct.parts) != len(other.parts) or (direct.streams and _summary(direct) != _summary(other))
+    shifted = len(direct.messages) != len(other.messages) or (direct.streams and _summary(direct) != _summary(other))
     if shifted:
-        design = READ_WHOLE if direct.end == other.end == CUT and not direct.streams and not other.parts else ""
+        design = (
+            READ_WHOLE if direct.ending == other.ending == CUT and not direct.streams and not other.messages else ""
+        )
         yield Delta("events" if direct.streams else "body", _summary(direct), _summary(other), design)
     if direct.spread_s >= _LEAST_SPREAD_S and other.spread_s < direct.spread_s * _HELD_BACK and other.streams:
         yield Delta("times of events", *(f"over {answer.spread_s:.1f} s" for answer in (direct, other)))
@@ -132,14 +169,14 @@ def _shown(value: Any) -> str:
     return cut(json.dumps(value, ensure_ascii=False, default=str), _MAX_TEXT)
 
 
-def _summary(answer: SideAnswer) -> str:
-    kinds = ", ".join(_kind(part) for part in answer.parts)
-    return cut(f"{len(answer.parts)}: {kinds}" if kinds else "none", _MAX_TEXT)
+def _summary(answer: WireAnswer) -> str:
+    kinds = ", ".join(_kind(message) for message in answer.messages)
+    return cut(f"{len(answer.messages)}: {kinds}" if kinds else "none", _MAX_TEXT)
 
 
-def _kind(part: AnswerPart) -> str:
+def _kind(message: WireMessage) -> str:
     """What an event is, for people: its member, and the state of a task."""
-    value = part.value
+    value = message.value
     value = value.get("result", value) if isinstance(value, dict) else value
     if not isinstance(value, dict) or not value:
         return "text"
@@ -149,28 +186,23 @@ def _kind(part: AnswerPart) -> str:
     return f"{name} {state}" if state else str(name)
 
 
-def names_calls(answer: SideAnswer) -> bool:
+def names_calls(answer: WireAnswer) -> bool:
     """Whether the answer has anything of the extension."""
     headers = any(is_capture_uri(word.strip()) for _, value in answer.headers for word in value.split(","))
-    return headers or any(names_extension(_encoded(part.value)) for part in answer.parts)
+    return headers or any(names_extension(json.dumps(message.value).encode()) for message in answer.messages)
 
 
-def _without_extension(answer: SideAnswer) -> SideAnswer:
+def _without_extension(answer: WireAnswer) -> WireAnswer:
     """As the proxy would send it to a client that did not ask."""
     withheld: set[str] = set()
     kept = []
-    for part in answer.parts:
+    for message in answer.messages:
         try:
-            data = _encoded(part.value)
-            left = strip_event(data, None, withheld) if answer.streams else strip(data, None)
+            left = strip_event(message.data, None, withheld) if answer.streams else strip(message.data, None)
         except UnreadableError:
-            kept.append(part)
+            kept.append(message)
             continue
         if left is not None:
-            kept.append(AnswerPart(json.loads(left), part.fields))
-    headers = tuple(field for field in answer.headers if not is_capture_uri(field[1].strip()))
-    return replace(answer, headers=headers, parts=tuple(kept))
-
-
-def _encoded(value: Any) -> bytes:
-    return json.dumps(value).encode()
+            kept.append(replace(message, data=left))
+    headers = [header for header in answer.headers if not is_capture_uri(header[1].strip())]
+    return replace(answer, headers=headers, messages=kept)

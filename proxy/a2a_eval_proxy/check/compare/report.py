@@ -11,8 +11,8 @@ from tool_call_evaluators.report.junit import junit_document
 from tool_call_evaluators.report.wording import counted, printable
 
 from ..report.wording import as_markup
-from .answers import Delta, OperationComparison
 from .comparison import CARD, ComparisonReport
+from .differences import Delta, OperationComparison
 
 
 def verdict(report: ComparisonReport) -> str:

@@ -20,7 +20,8 @@ from google.rpc.status_pb2 import Status
 from ...protocol.agent_card import WELL_KNOWN_PATHS
 from ...protocol.operations import Binding, decode_json
 from ...protocol.sse import EventTooLargeError
-from .record import CardSeen, GrpcEnd, GrpcError, OperationRequest, ProbeExchange, ProbeRequest, ResponseEvent
+from .answer import GrpcEnd
+from .record import CardSeen, GrpcError, OperationRequest, ProbeExchange, ProbeRequest, ResponseEvent
 from .requests import STREAMING, get
 from .responses import is_settled, read_response, settled
 from .transport import MAX_BODY_BYTES, AgentTransport
@@ -100,8 +101,7 @@ class ProbeClient(AgentTransport):
         whole = answer.streams or answer.failure is None
         documents = [message.data for message in answer.messages] if whole else []
         fields = (*answer.headers, *(end.trailing if end else ()))
-        texts = [(name, value) for name, value in fields if isinstance(value, str)]
-        return replace(read_response(request, status, texts, documents, problem), grpc_error=error)
+        return replace(read_response(request, status, fields, documents, problem), grpc_error=error)
 
     def _failure(self, error: Exception, first: str = "") -> str:
         """Why an answer is not whole; `first`: see `connection_problem`."""

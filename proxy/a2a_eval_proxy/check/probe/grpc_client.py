@@ -16,7 +16,8 @@ from a2a_tool_capture.errors import ConfigurationError
 from google.protobuf.json_format import ParseDict
 
 from ...grpc_relay.messages import METHODS, A2AMethod, as_json, decoded
-from .record import GrpcEnd, ProbeRequest, WireAnswer, WireMessage
+from .answer import GrpcEnd, WireAnswer, WireMessage, metadata_fields
+from .record import ProbeRequest
 
 _SECURE = ("https://", "grpcs://")
 
@@ -56,15 +57,15 @@ class GrpcChannels:
             return
         call = start(_message(request.body, method), metadata=[*self._metadata, *request.headers])
         try:
-            answer.headers += await call.initial_metadata() or ()
+            answer.headers += metadata_fields(await call.initial_metadata() or ())
             async for data in call:
                 yield WireMessage(_content(data, method), asyncio.get_running_loop().time())
         except grpc.aio.AioRpcError:
             pass  # its status is read below
         finally:
             call.cancel()
-        trailing = tuple(await call.trailing_metadata() or ())
-        answer.end = GrpcEnd((await call.code()).name, str(await call.details() or ""), trailing)
+        trailing = await call.trailing_metadata() or ()
+        answer.end = GrpcEnd.of((await call.code()).name, str(await call.details() or ""), trailing)
 
     def _channel_to(self, address: str) -> grpc.aio.Channel:
         """The channel to HOST:PORT, with a scheme or without. Raises ConfigurationError."""

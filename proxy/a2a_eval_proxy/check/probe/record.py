@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any
 
 from a2a_tool_capture.spec import BASE_URI, EXTENSIONS_HEADER, LEGACY_EXTENSIONS_HEADER, URI
 
@@ -96,48 +96,6 @@ class OperationRequest(ProbeRequest):
     interface: Interface
     operation: Operation
     activation: Activation
-
-
-class WireMessage(NamedTuple):
-    """An event of a stream, or the one body of an answer."""
-
-    data: bytes
-    """Of gRPC as JSON, in base64 if it is not a message of A2A."""
-    at: float
-    """When it arrived, in seconds on the clock of the event loop."""
-    raw: bytes = b""
-    """All bytes of a server-sent event."""
-
-
-class GrpcEnd(NamedTuple):
-    """The status of a gRPC call by its name, and its trailing metadata."""
-
-    code: str
-    message: str = ""
-    trailing: tuple[tuple[str, str | bytes], ...] = ()
-
-    @property
-    def details(self) -> bytes | None:
-        """The google.rpc.Status in the trailing metadata."""
-        found = dict(self.trailing).get("grpc-status-details-bin")
-        return found if isinstance(found, bytes) else None
-
-
-@dataclass(slots=True)
-class WireAnswer:
-    """An answer, as far as it came. `status` is that of HTTP; 0 without one."""
-
-    status: int = 0
-    headers: list[tuple[str, str | bytes]] = field(default_factory=list)
-    """Or the initial metadata of gRPC."""
-    messages: list[WireMessage] = field(default_factory=list)
-    streams: bool = False
-    unfinished: bool = False
-    """Whether it ends inside a server-sent event."""
-    end: GrpcEnd | None = None
-    """Of a gRPC call that was read to its end."""
-    failure: Exception | None = None
-    """Why it is not whole: an error of httpx, TimeoutError or EventTooLargeError."""
 
 
 @dataclass(frozen=True)  # without slots: `cached_property` needs a __dict__

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any, Self
 import httpx
 
 from ...protocol.sse import EventTooLargeError, SseSplitter
-from .record import ProbeRequest, WireAnswer, WireMessage
+from .answer import WireAnswer, WireMessage
+from .record import ProbeRequest
 from .requests import GRPC
 
 if TYPE_CHECKING:

@@ -11,9 +11,6 @@ from dataclasses import dataclass
 from a2a_tool_capture.errors import AgentError, AgentUnreachableError, ConfigurationError
 from markupsafe import Markup
 
-from ...check.report import wording
-from ...check.report.masking import mask_credentials
-from ...check.report.report import apply_rules
 from ...errors import ConfigError
 from ...loop_thread import LoopThread
 from ...net.tls import TlsFiles
@@ -80,13 +77,10 @@ class AgentCheck:
 
     async def _check(self) -> Markup:
         """Runs in the thread. What it imports loads the A2A SDK, which a proxy does without until then."""
-        from ...check.probe.client import ProbeClient
-        from ...check.probe.dialogue import probe_agent
-        from ...check.probe.webhook_listener import PushOptions
+        from ...check import ProbeClient, PushOptions, check_agent, wording
 
         async with asyncio.timeout(MAX_CHECK_S), ProbeClient(self._headers, MAX_EXCHANGE_S, self._tls()) as client:
-            record = await probe_agent(client, self.url, (), self._progress, PushOptions())
-            report = mask_credentials(apply_rules(record), client.header_values)
+            report = await check_agent(client, self.url, progress=self._progress, push=PushOptions())
         page = environment().get_template("check_report.html").render(report=report, wording=wording)
         return Markup(page)  # noqa: S704  # the template escapes every text
 

@@ -12,10 +12,10 @@ import grpc.aio
 import pytest
 import pytest_asyncio
 from a2a.types import a2a_pb2
-from a2a_eval_proxy.check.compare.answers import OperationComparison
 from a2a_eval_proxy.check.compare.conversation import InterfaceComparison, Side
-from a2a_eval_proxy.check.compare.sender import Sender
+from a2a_eval_proxy.check.compare.differences import OperationComparison
 from a2a_eval_proxy.check.probe.record import Interface
+from a2a_eval_proxy.check.probe.transport import AgentTransport
 from a2a_eval_proxy.protocol.operations import Binding
 from agents.grpc_agent import grpc_agent
 
@@ -85,7 +85,7 @@ async def behind(agent):
 
     async def run(**breakage: Any) -> list[OperationComparison]:
         proxy = BrokenGrpcProxy(agent.address, **breakage)
-        async with serving(proxy) as address, Sender({}, 20, None, grpc_tls=False) as sender:
+        async with serving(proxy) as address, AgentTransport({}, 20, None, grpc_tls=False) as sender:
             direct, proxied = (Interface(Binding.GRPC, "1.0", each) for each in (agent.address, address))
             first, again, last = (Side(sender, each) for each in (direct, direct, proxied))
             walk = InterfaceComparison(direct, (first, again, last), lambda what: None)

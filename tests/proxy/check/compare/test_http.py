@@ -11,7 +11,7 @@ from xml.etree import ElementTree as ET
 
 import pytest
 import pytest_asyncio
-from a2a_eval_proxy.check.compare.comparison import ComparisonReport, compare_agent
+from a2a_eval_proxy.check.compare.comparison import ComparisonReport, compare_sides
 from a2a_eval_proxy.check.compare.conversation import RUNNING
 from a2a_eval_proxy.check.compare.report import comparison_junit
 from a2a_eval_proxy.check.probe.client import ProbeClient
@@ -36,7 +36,7 @@ async def compared(
     url: str, via: str, message: str = MESSAGE, headers: dict[str, str] | None = None
 ) -> ComparisonReport:
     async with ProbeClient(headers or {}, PATIENCE_S) as client:
-        return await compare_agent(url, via, client, [message], lambda what: None)
+        return await compare_sides(url, via, client, [message], lambda what: None)
 
 
 def faults(report: ComparisonReport) -> set[tuple[str, str]]:

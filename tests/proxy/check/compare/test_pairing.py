@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import uuid
 from typing import Any
 
-from a2a_eval_proxy.check.compare.answers import CUT, AnswerPart, SideAnswer
+import httpx
 from a2a_eval_proxy.check.compare.cards import interface_deltas
 from a2a_eval_proxy.check.compare.differences import READ_WHOLE, compare, json_deltas
 from a2a_eval_proxy.check.compare.pairing import IdPairing
+from a2a_eval_proxy.check.probe.answer import WireAnswer, WireMessage
 from a2a_eval_proxy.check.probe.record import Interface
 from a2a_eval_proxy.protocol.operations import Binding
 from hypothesis import given
@@ -80,24 +82,25 @@ def test_interfaces_that_are_missing_added_or_moved_are_named() -> None:
 
 
 def test_what_arrives_of_a_body_that_is_cut_off_is_by_design_over_the_real_proxy() -> None:
-    direct = SideAnswer("200", parts=(AnswerPart('{"task'),), end=CUT)
-    (delta,) = compare(direct, SideAnswer("200", end=CUT), IdPairing())
+    cut = httpx.RemoteProtocolError("closed")
+    direct = WireAnswer(200, messages=[WireMessage(b'{"task')], failure=cut)
+    (delta,) = compare(direct, WireAnswer(200, failure=cut), IdPairing())
     assert (delta.what, delta.proxied, delta.design) == ("body", "none", READ_WHOLE)
-    assert {each.what for each in compare(direct, SideAnswer("200"), IdPairing())} == {"end", "body"}
+    assert {each.what for each in compare(direct, WireAnswer(200), IdPairing())} == {"end", "body"}
 
 
 @given(JSON, JSON)
 def test_values_differ_if_they_are_not_equal(one: Any, other: Any) -> None:
     assert list(json_deltas("body", one, one, IdPairing())) == []
-    answers = [SideAnswer("200", parts=(AnswerPart(value),)) for value in (one, other)]
+    answers = [WireAnswer(200, messages=[WireMessage(json.dumps(value).encode())]) for value in (one, other)]
     assert (compare(*answers, IdPairing()) == []) is (one == other)
 
 
 def test_events_that_a_proxy_holds_back_to_the_end_are_named() -> None:
     """A proxy that buffers a stream changes no byte of it."""
 
-    def stream(spread_s: float) -> SideAnswer:
-        return SideAnswer("200", parts=(AnswerPart("a"), AnswerPart("b")), streams=True, spread_s=spread_s)
+    def stream(spread_s: float) -> WireAnswer:
+        return WireAnswer(200, messages=[WireMessage(b"a"), WireMessage(b"b", at=spread_s)], streams=True)
 
     (delta,) = compare(stream(3.0), stream(0.01), IdPairing())
     assert (delta.what, delta.direct, delta.proxied) == ("times of events", "over 3.0 s", "over 0.0 s")

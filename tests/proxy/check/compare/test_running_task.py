@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 import pytest_asyncio
 from a2a_eval_proxy.check.compare import conversation
-from a2a_eval_proxy.check.compare.answers import OperationComparison
 from a2a_eval_proxy.check.compare.conversation import RUNNING, InterfaceComparison, Side
-from a2a_eval_proxy.check.compare.sender import Sender
+from a2a_eval_proxy.check.compare.differences import OperationComparison
 from a2a_eval_proxy.check.probe.client import ProbeClient
 from a2a_eval_proxy.check.probe.dialogue import interfaces_of
+from a2a_eval_proxy.check.probe.transport import AgentTransport
 from agents.grpc_agent import grpc_agent
 from proxy.check.compare.test_grpc import BrokenGrpcProxy, serving
 from proxy.check.compare.test_http import INTERFACES
@@ -54,7 +54,7 @@ async def compared(agent: Any, direct: Any, proxied: Any) -> list[OperationCompa
             await asyncio.sleep(0.01)
         await agent.control.open(gate)
 
-    async with Sender({}, PATIENCE_S, None, grpc_tls=False) as sender:
+    async with AgentTransport({}, PATIENCE_S, None, grpc_tls=False) as sender:
         sides = [Side(sender, each) for each in (direct, direct, proxied)]
         walk = InterfaceComparison(direct, (sides[0], sides[1], sides[2]), lambda what: None)
         opening = asyncio.create_task(opens())

@@ -7,7 +7,7 @@ import logging
 import re
 import threading
 
-from a2a_eval_proxy.check.probe import client
+import a2a_eval_proxy.check
 from a2a_eval_proxy.errors import ConfigError
 from a2a_eval_proxy.ui.check import agent_check
 from a2a_eval_proxy.ui.check.agent_check import AgentCheck, CheckState
@@ -92,7 +92,7 @@ async def test_an_agent_that_is_away_a_bad_setting_and_a_check_without_end_are_n
     check.start()
     check._tls = lambda: None
     assert "longer than" in ((await ended(check)).problem or "")
-    monkeypatch.setattr(client, "ProbeClient", None)
+    monkeypatch.setattr(a2a_eval_proxy.check, "ProbeClient", None)
     check.start()
     with caplog.at_level(logging.ERROR):
         assert "unexpectedly" in ((await ended(check)).problem or "")
