@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ..runs.changes import CaseChange, Comparison, ScoreChange
-from .compared import STATUSES, count_texts
+from .compared import STATUSES, answer, count_texts
 from .wording import score_text
 
 
@@ -20,11 +20,8 @@ def baseline_tile(comparison: Comparison) -> tuple[str, str, str]:
 
 
 def change_line(comparison: Comparison) -> str:
-    """`monday: 1 newly failing, 2 unchanged`, for the end of a run."""
-    counts = count_texts(comparison)
-    if not comparison.comparable:
-        counts = f"cannot be compared ({counts})"
-    return f"{comparison.before}: {f'regressed ({counts})' if comparison.regressed else counts}"
+    """`monday: not enough runs to decide (1 newly failing, 2 unchanged)`, for the end of a run."""
+    return f"{comparison.before}: {answer(comparison)[0]} ({count_texts(comparison)})"
 
 
 def change_title(comparison: Comparison) -> str:

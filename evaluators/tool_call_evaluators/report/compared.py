@@ -34,6 +34,8 @@ STATUSES: dict[str, _Line] = {
 """The word and the tone of each status of a case, in the order of the text."""
 
 _NEWLY_FAILING = "Newly failing cases alone are no regression: an unchanged agent may fail a case by chance."
+_DETERMINISTIC = "The agent did the same in every repetition of each case: what changed is not chance."
+_MARKS: dict[Tone, str] = {"worse": "❌", "better": "✅", "changed": "➖", "quiet": "➖"}
 _INCOMPARABLE = "The runs share no metric that was measured the same way: run both again with the same evaluators."
 SCORE_HEAD = ("mean of cases", "before", "after", "change", "95 % interval", "p")
 
@@ -53,8 +55,7 @@ def comparison_text(comparison: Comparison, paint: Paint = lambda text, tone: te
         text = printable(text)
         return text if tone is None else paint(text, tone)
 
-    well = comparison.comparable and not comparison.regressed
-    lines = [painted(headline(comparison), "better" if well else "worse")]
+    lines = [painted(headline(comparison), answer(comparison)[1])]
     lines += [painted(line, tone) for line, tone in notices(comparison)] + [""]
     if scores := score_changes(comparison):
         rows: list[tuple[str, ...]] = [SCORE_HEAD, *map(score_cells, scores)]
@@ -73,8 +74,7 @@ def comparison_text(comparison: Comparison, paint: Paint = lambda text, tone: te
 
 def comparison_markdown(comparison: Comparison) -> str:
     """For a CI job's page. Texts of the agent are escaped."""
-    mark = "❌" if comparison.regressed else "✅" if comparison.comparable else "⚠️"
-    parts = [f"## {mark} {escaped(headline(comparison))}"]
+    parts = [f"## {_MARKS[answer(comparison)[1]]} {escaped(headline(comparison))}"]
     parts += [escaped(line) for line, _ in notices(comparison)]
     if scores := score_changes(comparison):
         head = [f"| {' | '.join(SCORE_HEAD)} |", f"|{' --- |' * len(SCORE_HEAD)}"]
@@ -92,10 +92,20 @@ def count_texts(comparison: Comparison) -> str:
     return ", ".join(parts) or "no cases"
 
 
+def answer(comparison: Comparison) -> tuple[str, Tone]:
+    """The decision in a few words, and its tone."""
+    decision = comparison.decision
+    if decision.answer == "worse":
+        return "worse", "worse"
+    if not comparison.comparable:
+        return "cannot be compared", "worse"
+    if decision.answer == "undecided":
+        return "not enough runs to decide", "changed"
+    return decision.answer, "better"
+
+
 def headline(comparison: Comparison) -> str:
-    verdict = "no regressions" if comparison.comparable else "cannot be compared"
-    verdict = "regressed" if comparison.regressed else verdict
-    return f"{comparison.before} → {comparison.after}: {verdict} ({count_texts(comparison)})"
+    return f"{comparison.before} → {comparison.after}: {answer(comparison)[0]} ({count_texts(comparison)})"
 
 
 def notices(comparison: Comparison) -> list[_Line]:
@@ -105,9 +115,16 @@ def notices(comparison: Comparison) -> list[_Line]:
         lines.append((_INCOMPARABLE, "worse"))
     if fell := [score.metric for score in score_changes(comparison) if score.fell]:
         lines.append((f"dropped significantly over all cases: {', '.join(fell)}", "worse"))
-    if "newly_failing" in comparison.counts:
+    decision = comparison.decision
+    if decision.is_deterministic:
+        lines.append((_DETERMINISTIC, None))
+    elif "newly_failing" in comparison.counts and decision.answer != "worse":
         lines.append((_NEWLY_FAILING, None))
-    if comparison.sight.cases:
+    if comparison.comparable and decision.repetitions is not None:
+        lines.append(
+            (f"To decide, run each case {decision.repetitions} times in both runs (`repetitions`).", "changed")
+        )
+    if comparison.sight.cases and not decision.is_deterministic:
         lines += [(line, "quiet" if _sees(comparison.sight) else "changed") for line in _sight_lines(comparison.sight)]
     return lines
 

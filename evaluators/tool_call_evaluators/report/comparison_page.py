@@ -16,6 +16,7 @@ from .compared import (
     MAX_CASES,
     SCORE_HEAD,
     STATUSES,
+    answer,
     case_lines,
     changed_cases,
     headline,
@@ -59,9 +60,10 @@ def comparison_body(comparison: Comparison) -> str:
 
 
 def _masthead(comparison: Comparison) -> ET.Element:
-    good = comparison.comparable and not comparison.regressed
-    word = "Regressed" if comparison.regressed else "No regressions" if good else "Cannot be compared"
-    verdict = element(f"p.verdict.{'passed' if good else 'failed'}", word)
+    words, tone = answer(comparison)
+    verdict = element(
+        f"p.verdict.{ {'better': 'passed', 'changed': 'undecided'}.get(tone, 'failed') }", words.capitalize()
+    )
     counts = comparison.counts
     tiles = [
         element("div", element("dt", words), element("dd", element("b", f"{counts[status]:,}")))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
@@ -11,6 +11,7 @@ from a2a_tool_capture.models import ToolCall
 
 from ..matching.call_diff import CallChange
 from .comparability import NotJudged
+from .decision import Decision
 from .regression import Sight
 
 RATE = "pass rate"
@@ -20,6 +21,10 @@ CaseStatus = Literal["worse", "newly_failing", "fixed", "gone", "new", "changed"
 """`worse`: its repetitions alone show a significant drop. `newly_failing`: it always passed before but not now, which
 may be chance. `fixed`: it always passes now but did not before. `gone` and `new`: only the run before, or only the run
 after, has the case. `changed`: other changes of calls, scores or pass rate."""
+
+
+FailOn = Literal["regression", "newly-failing", "undecided"]
+"""On what a pipeline stops: `newly-failing` also on a regression; `undecided` if there are too few runs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,15 +99,26 @@ class Comparison:
     pass_rate: ScoreChange
     not_judged: tuple[NotJudged, ...]
     sight: Sight
+    decision: Decision
     comparable: bool = True
     """False if the runs have metrics but share none that can be compared."""
 
     @property
     def regressed(self) -> bool:
-        """Whether a case is missing or any drop is significant. For an unchanged agent with all its cases, this is true
-        in at most `regression.FALSE_ALARMS` of all comparisons."""
-        scores = (self.pass_rate, *self.scores)
-        return any(case.regressed for case in self.cases) or any(score.fell for score in scores)
+        """Whether a case is missing, any drop is significant, or a deterministic agent fails a case that passed before.
+
+        For an unchanged agent with all its cases, this is true in at most `regression.FALSE_ALARMS` of all comparisons.
+        """
+        return self.decision.answer == "worse"
+
+    def fails_on(self, conditions: Collection[FailOn]) -> bool:
+        """Whether one of the conditions on which a pipeline stops is met."""
+        met = {
+            "regression": self.regressed,
+            "newly-failing": self.regressed or "newly_failing" in self.counts,
+            "undecided": self.decision.answer == "undecided" or not self.comparable,
+        }
+        return any(met[condition] for condition in conditions)
 
     @property
     def counts(self) -> dict[CaseStatus, int]:
@@ -114,6 +130,7 @@ class Comparison:
             "before": self.before,
             "after": self.after,
             "regressed": self.regressed,
+            "decision": asdict(self.decision),
             "comparable": self.comparable,
             "not_judged": [asdict(entry) for entry in self.not_judged],
             "sight": asdict(self.sight),

@@ -22,6 +22,7 @@ from ..model import CALLS_UNSEEN, ExpectedCall
 from ..suite import Suite
 from .changes import RATE, CaseChange, CaseStatus, Comparison, ScoreChange, TurnChange
 from .comparability import metrics_of, not_judged
+from .decision import ATTEMPTS, MARGIN, decide
 from .outcomes import ConversationResults, ConversationTurn, RunConversation, TurnJson, follow
 from .regression import Falls, Measure, Sides, find_falls
 from .significance import FallTest, mean_interval
@@ -34,6 +35,7 @@ def compare(
     suite: Suite | None = None,
     names: tuple[str, str] = ("before", "after"),
     conversation_results: tuple[ConversationResults, ConversationResults] = ({}, {}),
+    margin: float = MARGIN,
 ) -> Comparison:
     """Compare two runs, given as turns in the form of /api/turns.
 
@@ -42,7 +44,7 @@ def compare(
     case, in either run, has after the same beginning. `names` are those of the runs. A metric that only one run
     measured, or that both measured with different judges, prompts, versions or thresholds, is in the scores of the
     comparison but affects neither the status nor the pass rate of a case. Conversations that the simulated user spoilt
-    are left out.
+    are left out. `margin`: pass rates that differ by less are equivalent.
     """
     left = _by_case(follow(before, suite, conversation_results[0]))
     right = _by_case(follow(after, suite, conversation_results[1]))
@@ -57,15 +59,26 @@ def compare(
     ignored = frozenset(entry.metric for entry in aside)
     cases = {case: (_Side(left.get(case, ()), ignored), _Side(right.get(case, ()), ignored)) for case in left | right}
     both = {case: sides for case, sides in cases.items() if sides[0].came and sides[1].came}
-    falls = find_falls({case: _measures(*sides) for case, sides in both.items()})
+    measures = {case: _measures(*sides) for case, sides in both.items()}
+    falls = find_falls(measures)
     metrics = metrics_of(*results)
+    changes = tuple(_case_change(case, *sides, falls) for case, sides in cases.items())
+    decision = decide(
+        measures,
+        falls,
+        missing=any(change.status == "gone" for change in changes),
+        newly_failing=sum(change.status == "newly_failing" for change in changes),
+        deterministic=bool(both) and all(side.is_alike for sides in both.values() for side in sides),
+        margin=margin,
+    )
     return Comparison(
         *names,
-        tuple(_case_change(case, *sides, falls) for case, sides in cases.items()),
+        changes,
         tuple(_overall(both.values(), falls, ignored)),
         _pass_rate(both.values(), falls),
         aside,
         falls.sight,
+        decision,
         not metrics or bool(metrics - ignored),
     )
 
@@ -87,6 +100,19 @@ class _Side:
     def passed(self) -> tuple[int, int]:
         """The numbers of passed and of all conversations."""
         return int(sum(self.passes)), len(self.conversations)
+
+    @property
+    def is_alike(self) -> bool:
+        """Whether `ATTEMPTS` conversations or more made the same calls, passed alike, and did so with known calls."""
+        if len(self.conversations) < ATTEMPTS or len(set(self.passes)) != 1:
+            return False
+        if any(turn.unseen for conversation in self.conversations for turn in conversation.turns):
+            return False
+        made = (
+            canonical([[[call["name"], call["arguments"]] for call in turn["tool_calls"]] for turn in one.executed])
+            for one in self.conversations
+        )
+        return len(set(made)) == 1
 
     @cached_property
     def failures(self) -> list[str]:

@@ -137,11 +137,11 @@ def _sight(cases: Mapping[str, Mapping[Measure, Sides]], level: float, single_le
     rate = fmean(fmean(before) for before, after in sides if before and after)
     repetitions = len(shared) / sum(1 / count for count in shared if count)
     steps = (rate - step / 100 for step in range(1, math.floor(rate * 100 + 1e-6) + 1))
-    seen = (lower for lower in steps if _power(rate, lower, len(shared), repetitions, level) >= POWER)
+    seen = (lower for lower in steps if power(rate, lower, len(shared), repetitions, level) >= POWER)
     return Sight(len(shared), repetitions, rate, next(seen, None), _single_case(mode(shared), single_level))
 
 
-def _power(rate: float, lower: float, cases: int, repetitions: float, level: float) -> float:
+def power(rate: float, lower: float, cases: int, repetitions: float, level: float) -> float:
     """The share of comparisons that detect a drop of the pass rate from `rate` to `lower`: normal approximation of
     `sign_flip`, for equal pass rates of all cases. If these differ, the share is larger."""
     if cases < LEAST_CASES:

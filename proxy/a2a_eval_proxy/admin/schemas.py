@@ -9,6 +9,7 @@ from a2a_tool_capture.models import Severity, ToolCallSource
 from tool_call_evaluators.matching.call_diff import ChangeKind
 from tool_call_evaluators.model import Status
 from tool_call_evaluators.runs.changes import CaseStatus
+from tool_call_evaluators.runs.decision import Answer
 from tool_call_evaluators.visibility import Calls
 
 from ..store.base import STATUSES
@@ -164,6 +165,7 @@ SCHEMAS: dict[str, Schema] = {
     ),
     "Comparison": record(
         before=TEXT, after=TEXT, regressed=BOOLEAN, comparable=BOOLEAN,
+        decision=record(answer=choice(get_args(Answer)), repetitions=nullable(COUNT), is_deterministic=BOOLEAN),
         not_judged=listed(record(metric=TEXT, reason=TEXT)), sight=OPEN,
         counts={"type": "object", "additionalProperties": COUNT}, pass_rate=_SCORE, scores=listed(_SCORE),
         cases=listed(record(

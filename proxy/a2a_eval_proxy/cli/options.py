@@ -27,6 +27,7 @@ from ..settings.settings import (
 from ..settings.store_url import is_postgres, masked_url
 
 if TYPE_CHECKING:
+    from tool_call_evaluators.runs.changes import FailOn
     from tool_call_evaluators.suite import AgentDefaults
 
     from ..runs.drive import AgentOptions
@@ -39,6 +40,10 @@ _user = partial(option, group=OptionGroup.USER)
 _tls = partial(option, group=OptionGroup.TLS)
 
 
+_FAIL_ON = _run(
+    types.some_of("CHANGE,...", ["regression", "newly-failing", "undecided"]),
+    "Exit with 1 if the later run is worse, newly fails a case, or if there are not enough runs to decide.",
+)
 _IMPORTED = ("arksim", "google-adk", "uipath", "dokimos")
 
 
@@ -85,6 +90,7 @@ class ReportOptions(SelectionOptions):
     baseline: str | None = _run(
         types.run_name("NAME"), "Run of the store to compare with: the report shows what changed from it."
     )
+    fail_on: tuple[FailOn, ...] = _FAIL_ON
     allow_no_capture: bool = _run(
         types.FLAG, "Accept an agent whose tool calls are not visible: what depends on them does not fail."
     )
@@ -331,7 +337,15 @@ class UiOptions(TraceUrlOption, PluginOption, StoreOption):
 class CompareOptions(StoreOption):
     run_a: str = option(types.run_name("RUN_A"), "The earlier run.", required=True, positional=True)
     run_b: str = option(types.run_name("RUN_B"), "The later run.", required=True, positional=True)
-    fail_on_regression: bool = option(types.FLAG, "Exit with 1 if RUN_B regressed.")
+    fail_on_regression: bool = option(types.FLAG, "Exit with 1 if RUN_B is worse: the same as --fail-on regression.")
+    fail_on: tuple[FailOn, ...] = _FAIL_ON
+    margin: float = option(types.SHARE, "Pass rates that differ by less than this share are equivalent.", 0.05)
+
+    @property
+    def conditions(self) -> tuple[FailOn, ...]:
+        """On what the exit code is 1."""
+        return (*self.fail_on, "regression") if self.fail_on_regression else self.fail_on
+
     format: str = option(types.one_of("text", "json", "markdown", "html"), "Output format.", "text")
     report: Path | None = option(types.OUTPUT_DIRECTORY, "Directory for comparison.html.")
 

@@ -114,7 +114,8 @@ async def run_and_show(options: RunOptions) -> bool:
         await write_simulation(simulation, conclusion.report, plan.scenarios, options.store)
     elif simulation:
         plan = replace(plan, warnings=[*plan.warnings, f"{simulation} is not written: --no-content"])
-    passed = show_result(await _compared(conclusion, options), plan, options)
+    conclusion = await _compared(conclusion, options)
+    passed = show_result(conclusion, plan, options) and not _fails_by_baseline(conclusion, options)
     if options.update and not passed:
         for file in plan.suites:
             found = await proposed(options.store, name, Path(file), allow_plugins=options.allow_plugins)
@@ -132,6 +133,11 @@ async def _compared(conclusion: RunResult, options: RunOptions | EvaluateOptions
     cases = {item.case_id for item in report.conversations if item.case_id} if options.selection else None
     comparison = await compare_runs(options.store, options.baseline, report.run, cases)
     return replace(conclusion, report=replace(report, baseline=comparison))
+
+
+def _fails_by_baseline(conclusion: RunResult, options: RunOptions | EvaluateOptions) -> bool:
+    comparison = conclusion.report.baseline
+    return comparison is not None and comparison.fails_on(options.fail_on)
 
 
 def _repeating(options: RunOptions, name: str) -> list[str]:
@@ -196,7 +202,9 @@ async def evaluate_and_show(options: EvaluateOptions) -> bool:
             advanced=progress.advanced,
         )
     conclusion = replace(conclusion, report=replace(conclusion.report, trace_url=options.trace_url or ""))
-    passed = show_result(await _compared(conclusion, options), plan.selecting(options.selection), options)
+    conclusion = await _compared(conclusion, options)
+    passed = show_result(conclusion, plan.selecting(options.selection), options)
+    passed = passed and not _fails_by_baseline(conclusion, options)
     if conclusion.unreachable and not passed:
         resuming = f"repeat it with run --run {shlex.quote(conclusion.report.run)} --resume"
         raise RunIncompleteError(f"the run is incomplete: {conclusion.unreachable} ({resuming})")
@@ -220,6 +228,8 @@ def _keeps_texts(plan: RunPlan, options: RunOptions | EvaluateOptions) -> bool:
 def _start(options: RunOptions | EvaluateOptions, privacy: Privacy) -> RunPlan:
     """The suites and where their results go. An importer prints its notes."""
     start_logging("info" if options.verbose else "warning", "%(levelname)s %(name)s: %(message)s", privacy)
+    if options.fail_on and options.baseline is None:
+        raise ConfigError("--fail-on: compares with an earlier run; name it with --baseline NAME")
     files, skipped = suite_files(options.suite)
     plan = RunPlan({}, options.report, None, [f"{file} is skipped: it is not a suite" for file in skipped])
     for file in files:

@@ -89,7 +89,7 @@ def compare(options: CompareOptions) -> bool:
     """
     from ..runs.compare import FORMS, compare_runs, write_page
 
-    comparison = run_async(compare_runs(options.store, options.run_a, options.run_b))
+    comparison = run_async(compare_runs(options.store, options.run_a, options.run_b, margin=options.margin))
     text = FORMS[options.format](comparison)
     if options.format == "text":  # in colour on a terminal, unless NO_COLOR is set (https://no-color.org)
         click.echo(text, nl=False, color=False if os.environ.get("NO_COLOR") else None)
@@ -99,13 +99,13 @@ def compare(options: CompareOptions) -> bool:
         echo_document(text)
     if options.report is not None:
         click.echo(f"page {write_page(comparison, options.report)}", err=True)
-    if not options.fail_on_regression:
+    if not options.conditions:
         return True
-    if not (comparison.regressed or comparison.comparable):
+    if "undecided" not in options.conditions and not (comparison.regressed or comparison.comparable):
         raise click.UsageError(
             f"{options.run_a} and {options.run_b} cannot be compared: they share no metric measured in the same way"
         )
-    return not comparison.regressed
+    return not comparison.fails_on(options.conditions)
 
 
 @command(RecordOptions)

@@ -12,6 +12,7 @@ from tool_call_evaluators.report import comparison_html, comparison_json, compar
 from tool_call_evaluators.report.compared import Tone
 from tool_call_evaluators.runs.changes import Comparison
 from tool_call_evaluators.runs.comparison import compare
+from tool_call_evaluators.runs.decision import MARGIN
 
 from ..output_files import write_file
 from ..store import Store
@@ -34,17 +35,22 @@ FORMS: Mapping[str, Callable[[Comparison], str]] = {
 }
 
 
-async def compare_runs(location: str, before: str, after: str, cases: Collection[str] | None = None) -> Comparison:
+async def compare_runs(
+    location: str, before: str, after: str, cases: Collection[str] | None = None, margin: float = MARGIN
+) -> Comparison:
     """Two runs of one store. Raises StoreError where there is no store, or no such run in it."""
     async with open_existing_store(location) as store:
-        return await compare_stored(store, before, after, cases)
+        return await compare_stored(store, before, after, cases, margin)
 
 
-async def compare_stored(store: Store, before: str, after: str, cases: Collection[str] | None = None) -> Comparison:
+async def compare_stored(
+    store: Store, before: str, after: str, cases: Collection[str] | None = None, margin: float = MARGIN
+) -> Comparison:
     """Two runs of an open store, compared in a thread; with `cases`, only these. Raises UnknownRunError."""
     runs = await _turns(store, before, cases), await _turns(store, after, cases)
     results = await conversation_results(store, before), await conversation_results(store, after)
-    return await asyncio.to_thread(compare, *runs, names=(before, after), conversation_results=results)
+    names = before, after
+    return await asyncio.to_thread(compare, *runs, names=names, conversation_results=results, margin=margin)
 
 
 async def _turns(store: Store, run: str, cases: Collection[str] | None) -> list[dict[str, Any]]:

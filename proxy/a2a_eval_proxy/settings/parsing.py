@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 import os
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from ipaddress import ip_address
 from pathlib import Path
@@ -183,11 +183,16 @@ def _webhook_targets(value: Any) -> tuple[str, ...]:
     return targets
 
 
-def _dialects(value: Any) -> tuple[str, ...]:
-    names = [name.strip() for name in value.split(",")] if isinstance(value, str) else []
-    if not names or any(name not in DIALECTS for name in names):
-        raise ValueError(f"expected one or more of {', '.join(DIALECTS)}, separated by commas")
-    return tuple(dict.fromkeys(names))
+def some_of(metavar: str, choices: Sequence[str]) -> ValueType:
+    """Some of a few words, separated by commas."""
+
+    def parse(value: Any) -> tuple[str, ...]:
+        names = [name.strip() for name in value.split(",")] if isinstance(value, str) else []
+        if not names or any(name not in choices for name in names):
+            raise ValueError(f"expected one or more of {', '.join(choices)}, separated by commas")
+        return tuple(dict.fromkeys(names))
+
+    return ValueType(parse, metavar, unset=())
 
 
 def _names(value: Any) -> tuple[str, ...]:
@@ -296,6 +301,7 @@ ADDRESS_OR_OFF = ValueType(_address_or_off, "HOST:PORT")
 SECONDS = _number_type("SECONDS", "a positive number of seconds", lambda number: 0 < number < _MAX_SECONDS)
 SECONDS_OR_0 = _number_type("SECONDS", "a number of seconds, 0 or more", lambda number: 0 <= number < _MAX_SECONDS)
 SECONDS_FROM_1 = _number_type("SECONDS", "a number of seconds, 1 or more", lambda number: 1 <= number < _MAX_SECONDS)
+SHARE = _number_type("SHARE", "a number from 0 to 1", lambda number: 0 <= number <= 1)
 DAYS = _number_type("DAYS", "a positive number of days", lambda number: 0 < number <= 36_500)
 NUMBER = _number_type("NUMBER", "a number, 0 or more", lambda number: 0 <= number < math.inf)
 WHOLE_NUMBER = _number_type("N", "a whole number", lambda number: not math.isnan(number), _whole)
@@ -306,7 +312,7 @@ MEGABYTES = ValueType(COUNT.parse, "MB")
 CONCURRENCY = _number_type("N", "a whole number from 1 to 1000", lambda number: 1 <= number <= 1000, _whole)
 NAMES = ValueType(_names, "NAME,...", unset=())
 WEBHOOK_TARGETS = ValueType(_webhook_targets, "TARGET,...", unset=())
-DIALECT_NAMES = ValueType(_dialects, "NAME,...", unset=())
+DIALECT_NAMES = some_of("NAME,...", tuple(DIALECTS))
 HEADER_PAIRS = ValueType(_header_pairs, "NAME=VALUE,...", unset=())
 HEADERS = ValueType(_header_lines, "NAME:VALUE", unset=())
 UPSTREAM_HEADERS = ValueType(_upstream_headers, "NAME:VALUE", unset=())

@@ -62,8 +62,8 @@ def test_what_is_the_same_or_not_comparable_has_no_arrow() -> None:
 
 def test_the_other_forms_name_the_baseline() -> None:
     made = compared({"a": 1.0}, {"a": 0.0})
-    assert "Compared with &lt;monday&gt;: 1 newly failing" in markdown_summary(made)
+    assert "Compared with &lt;monday&gt;: not enough runs to decide \\(1 newly failing" in markdown_summary(made)
     gone = compared({"a": 1.0, "b": 1.0}, {"a": 1.0})
-    assert "Compared with &lt;monday&gt;: regressed \\(1 missing, 1 unchanged\\)" in markdown_summary(gone)
+    assert "Compared with &lt;monday&gt;: worse \\(1 missing, 1 unchanged\\)" in markdown_summary(gone)
     assert json.loads(json_report(made))["baseline"]["counts"] == {"newly_failing": 1}
     assert json.loads(json_report(replace(made, baseline=None)))["baseline"] is None

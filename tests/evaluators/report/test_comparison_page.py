@@ -29,7 +29,7 @@ def page() -> str:
 
 
 def test_calls_of_both_runs_are_next_to_each_other_with_their_differences(page):
-    assert "Regressed" in page
+    assert ">Worse<" in page
     rows = re.findall(r'<li class="(changed|removed|added|same)"><span class="mark"', page)
     assert rows[:2] == ["changed", "removed"]
     notices = re.findall(r'<li class="(\w+)" dir="auto">([^<]+)', page)

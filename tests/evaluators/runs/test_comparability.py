@@ -64,7 +64,7 @@ def test_where_nothing_was_measured_alike_nothing_is_said_to_be_well():
     comparison = compare(run(5.0), run(1.0, version="2"))
     assert not comparison.comparable
     assert "cannot be compared" in comparison_text(comparison)
-    assert comparison_markdown(comparison).startswith("## ⚠️")
+    assert comparison_markdown(comparison).startswith("## ❌")
 
 
 def test_a_judge_that_is_down_does_not_make_runs_incomparable():

@@ -264,11 +264,11 @@ def test_the_forms():
     assert (data["before"], data["regressed"], data["counts"]) == ("monday", True, {"newly_failing": 1, "gone": 1})
     assert [case["case"] for case in data["cases"]] == ["a", "b|`*"]
     text = comparison_text(comparison)
-    assert text.startswith("monday → <b>tuesday</b>: regressed (1 missing, 1 newly failing)\n")
+    assert text.startswith("monday → <b>tuesday</b>: worse (1 missing, 1 newly failing)\n")
     assert "newly failing: a (1 of 1 passed, now 0 of 1 passed)\n  now failing: tool_error\n" in text
     assert "missing: b|`* (1 of 1 passed, now missing)" in text
     markdown = comparison_markdown(comparison)
-    assert markdown.startswith("## ❌ monday → &lt;b&gt;tuesday&lt;/b&gt;: regressed")
+    assert markdown.startswith("## ❌ monday → &lt;b&gt;tuesday&lt;/b&gt;: worse")
     assert "**missing: b\\|\\`\\*** (1 of 1 passed, now missing)" in markdown
 
 

@@ -50,6 +50,8 @@ def test_a_run_is_compared_with_an_earlier_one(
     assert {case["case"]: case["status"] for case in report["baseline"]["cases"]}.keys() == {"one", "two", "new"}
     assert "change from monday" in Path("report/report.html").read_text()
     assert "monday → tuesday" in Path("report/comparison.html").read_text()
+    assert ended(f"{run} other --fail-on newly-failing", monkeypatch) == 2
+    assert "--baseline" in capsys.readouterr().err
     evaluate = "evaluate --suite suite.yaml --run tuesday --baseline monday --case one --report again"
     assert ended(f"{evaluate} --trace-url http://jaeger/{{trace_id}}", monkeypatch) == 1
     assert 'data-trace-url="http://jaeger/{trace_id}"' in Path("again/report.html").read_text()

@@ -1,0 +1,115 @@
+"""What a comparison decides, and how often it is wrong. Simulated, with fixed seeds."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from math import comb
+from typing import Any
+
+import pytest
+from bench.gate import Setting
+from support.turn_samples import call, result, turn
+from tool_call_evaluators.runs.comparison import compare
+from tool_call_evaluators.runs.decision import MARGIN, Answer, decide
+from tool_call_evaluators.runs.regression import find_falls
+
+COMPARISONS = 200
+MOST_WRONG = 20 / COMPARISONS
+"""Of 200 comparisons more than 20 have a probability of 0.2 % at 5 %."""
+
+
+def answers(setting: Setting, after: float | None = None, margin: float = MARGIN) -> Counter[Answer]:
+    chance = random.Random(f"{setting} {after}")
+    found: Counter[Answer] = Counter()
+    for _ in range(COMPARISONS):
+        cases = setting.sample(chance, after)
+        newly = sum(min(before) == 1 > min(now) for measures in cases.values() for before, now in [measures[None]])
+        falls = find_falls(cases)
+        decision = decide(cases, falls, missing=False, newly_failing=newly, deterministic=False, margin=margin)
+        found[decision.answer] += 1
+    return found
+
+
+@pytest.mark.parametrize("setting", [Setting(20, 1, 0.9), Setting(50, 1, 0.95), Setting(20, 5, 0.8)], ids=str)
+def test_an_unchanged_agent_is_rarely_called_worse_or_better(setting: Setting) -> None:
+    found = answers(setting)
+    assert found["worse"] <= MOST_WRONG * COMPARISONS
+    assert found["better"] <= MOST_WRONG * COMPARISONS
+
+
+def test_large_changes_are_seen_in_either_direction() -> None:
+    assert answers(Setting(50, 3, 0.9), 0.7)["worse"] >= 0.8 * COMPARISONS
+    assert answers(Setting(50, 3, 0.7), 0.9)["better"] >= 0.8 * COMPARISONS
+
+
+@pytest.mark.parametrize(("setting", "after"), [(Setting(200, 1, 0.95), 0.9), (Setting(100, 3, 0.9), 0.85)])
+def test_an_agent_that_changed_by_the_margin_is_rarely_called_equivalent(setting: Setting, after: float) -> None:
+    assert answers(setting, after)["equivalent"] <= MOST_WRONG * COMPARISONS
+
+
+def test_many_equal_cases_are_equivalent_and_few_tell_nothing() -> None:
+    assert answers(Setting(100, 1, 1.0))["equivalent"] == COMPARISONS
+    assert answers(Setting(10, 1, 1.0))["undecided"] == COMPARISONS
+    assert answers(Setting(200, 10, 0.9), margin=0.1)["equivalent"] >= 0.8 * COMPARISONS
+
+
+def run(scores: dict[str, list[float]], orders: str = "one") -> list[dict[str, Any]]:
+    return [
+        turn(
+            f"{case}-{number}",
+            calls=[call("look_up", id=orders if orders != "random" else f"{case}{number}")],
+            evaluations=[result("tool_error", score)],
+            case=case,
+            start=number,
+        )
+        for case, repeated in scores.items()
+        for number, score in enumerate(repeated)
+    ]
+
+
+def test_a_deterministic_agent_needs_no_statistics() -> None:
+    before, after = {"a": [1.0] * 3, "b": [1.0] * 3}, {"a": [0.0] * 3, "b": [1.0] * 3}
+    comparison = compare(run(before), run(after))
+    assert (comparison.decision.answer, comparison.decision.is_deterministic) == ("worse", True)
+    assert comparison.regressed
+    assert compare(run(before), run(before)).decision.answer == "equivalent"
+    assert compare(run(after), run(before)).decision.answer == "better"
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "orders"),
+    [
+        ({"a": [1.0], "b": [1.0]}, {"a": [0.0], "b": [1.0]}, "one"),  # once is not enough to tell
+        ({"a": [1.0] * 3, "b": [1.0] * 3}, {"a": [0.0, 0.0, 1.0], "b": [1.0] * 3}, "one"),
+        ({"a": [1.0] * 2, "b": [1.0] * 2}, {"a": [0.0] * 2, "b": [1.0] * 2}, "random"),
+    ],
+)
+def test_an_agent_that_may_vary_is_not_taken_for_deterministic(
+    before: dict[str, list[float]], after: dict[str, list[float]], orders: str
+) -> None:
+    comparison = compare(run(before, orders), run(after, orders))
+    assert not comparison.decision.is_deterministic
+    assert comparison.decision.answer == "undecided"
+    assert comparison.fails_on(["newly-failing"])
+    assert comparison.fails_on(["undecided"])
+    assert not comparison.fails_on(["regression"])
+
+
+def test_the_repetitions_that_would_tell_are_named() -> None:
+    assert compare(run({"a": [1.0]}), run({"a": [0.0]})).decision.repetitions == 3
+    many = {str(n): [1.0, 1.0, 1.0] for n in range(20)}
+    fewer = many | {str(n): [1.0, 0.0, 1.0] for n in range(4)}
+    repetitions = compare(run(many), run(fewer)).decision.repetitions
+    assert repetitions is not None
+    assert repetitions > 3
+
+
+def test_the_limit_of_a_share_is_that_of_clopper_and_pearson() -> None:
+    from tool_call_evaluators.runs.decision import _upper_share
+
+    for found, total in [(0, 60), (3, 40), (19, 20)]:
+        limit = _upper_share(found, total)
+        below = sum(comb(total, k) * limit**k * (1 - limit) ** (total - k) for k in range(found + 1))
+        assert below == pytest.approx(0.05, abs=1e-4)
+    assert _upper_share(5, 5) == 1.0
