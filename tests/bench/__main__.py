@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from . import procfs
-from .grpc_calls import GRPC
+from .grpc_calls import grpc_part
 from .pages import PAGES
 from .part import BehaviourError, Part, Plan, Setting
 from .profile import ProfilePart
@@ -85,7 +85,7 @@ def _chosen(options: argparse.Namespace) -> list[Part | ProfilePart]:
         traffic(only),
         stages(only, options.against),
         ProfilePart(options.only or ["scoring"], options.against),
-        *(TRACES, SCORING, WORKERS, GRPC, watching_part(), PAGES),
+        *(TRACES, SCORING, WORKERS, grpc_part(options.against), watching_part(), PAGES),
     ]
     return [part for part in parts if part.name in wanted]
 
@@ -140,7 +140,7 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument(
         "--against",
         metavar="REVISION_OR_FOLDER",
-        help="for stages and profile: also measure another revision, or the packages in a folder, and compare with it",
+        help="for stages, profile and grpc: also measure another revision, or packages in a folder, and compare",
     )
     parser.add_argument("--json", type=Path, default=Path("artifacts/bench.json"), help="default: %(default)s")
     return parser.parse_args(arguments)

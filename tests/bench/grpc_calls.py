@@ -8,17 +8,18 @@ import statistics
 import sys
 import tempfile
 import time
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
 import grpc.aio
 from a2a.types import SendMessageRequest
-from support.prefork import COMMAND
 from support.processes import ChildProcess
 
 from . import procfs
 from .part import BehaviourError, Measured, Part, Setting
 from .report import DIRECT, Metric, Values, ms, per
+from .revision import checked_out, environment_of
 from .subjects.grpc_agent import EVENTS
 
 PROXY = "a2a-eval-proxy"
@@ -32,35 +33,49 @@ _MESSAGE = {"message_id": "m", "role": "ROLE_USER", "parts": [{"text": "hi"}]}
 _CALLS_PER_S = 200
 
 
-def _measure(setting: Setting) -> Measured:
+def grpc_part(against: str | None = None) -> Part:
+    """The part; also of the proxy of the revision or folder `against`."""
+    earlier = f"{PROXY} at {against}"
+
+    def measure(setting: Setting) -> Measured:
+        trees: dict[str, Path | None] = {PROXY: None}
+        if against is not None:
+            trees[earlier] = checked_out(against, setting.folder)
+        return _measure(setting, trees)
+
+    return Part("grpc", METRICS, PROXY, (DIRECT, earlier), measure)
+
+
+def _measure(setting: Setting, trees: dict[str, Path | None]) -> Measured:
     """The agent runs with the client, on the other CPUs. Rounds alternate between direct and proxied calls."""
-    folder = Path(tempfile.mkdtemp(dir=setting.folder))
-    measured = Measured([PROXY, DIRECT])
     calls = round(_CALLS_PER_S * setting.plan.unary_s)
-    with ChildProcess([sys.executable, _AGENT]) as agent:
+    with ChildProcess([sys.executable, _AGENT]) as agent, ExitStack() as stack:
         upstream = agent.wait_for(r"listening on (?P<address>\S+)")["address"]
-        command = [
-            COMMAND,
-            "serve",
-            "--upstream",
-            f"grpc://{upstream}",
-            "--negotiate",
-            "always",
-            "--no-otlp",
-            "--quiet",
-        ]
-        addresses = [part for name in ("--grpc", "--listen", "--admin") for part in (name, "127.0.0.1:0")]
-        with ChildProcess([*command, *addresses, "--store", folder / "turns.db"], cwd=folder) as proxy:
-            proxied = proxy.wait_for(r" gRPC (?P<address>[^\s,]+),")["address"]
-            asyncio.run(_calls(proxied, calls // 4))
-            for thread in Path(f"/proc/{proxy.process.pid}/task").iterdir():
-                os.sched_setaffinity(int(thread.name), setting.subject_cpus)
-            for number in range(1, setting.plan.rounds + 1):
-                values = measured.next_round()
-                for name, address, pid in ((PROXY, proxied, proxy.process.pid), (DIRECT, upstream, None)):
-                    setting.progress(f"round {number} of {setting.plan.rounds}: gRPC, {name}")
-                    values[name] = _values(address, pid, calls)
+        targets: dict[str, tuple[str, int | None]] = {}
+        for name, tree in trees.items():
+            targets[name] = _started(setting, stack, upstream, tree)
+            asyncio.run(_calls(targets[name][0], calls // 4))
+        targets[DIRECT] = upstream, None
+        measured = Measured([*targets])
+        for number in range(1, setting.plan.rounds + 1):
+            values = measured.next_round()
+            for name, (address, pid) in targets.items():
+                setting.progress(f"round {number} of {setting.plan.rounds}: gRPC, {name}")
+                values[name] = _values(address, pid, calls)
     return measured
+
+
+def _started(setting: Setting, stack: ExitStack, upstream: str, tree: Path | None) -> tuple[str, int]:
+    """The gRPC address and the process of a proxy, of this environment or of the packages in `tree`."""
+    folder = Path(tempfile.mkdtemp(dir=setting.folder))
+    command = [*(sys.executable, "-m", "a2a_eval_proxy", "serve", "--negotiate", "always", "--no-otlp", "--quiet")]
+    command += [part for name in ("--grpc", "--listen", "--admin") for part in (name, "127.0.0.1:0")]
+    command += ["--upstream", f"grpc://{upstream}", "--store", str(folder / "turns.db")]
+    proxy = stack.enter_context(ChildProcess(command, cwd=folder, environment=environment_of(tree)))
+    address = proxy.wait_for(r" gRPC (?P<address>[^\s,]+),")["address"]
+    for thread in Path(f"/proc/{proxy.process.pid}/task").iterdir():
+        os.sched_setaffinity(int(thread.name), setting.subject_cpus)
+    return address, proxy.process.pid
 
 
 def _values(address: str, pid: int | None, calls: int) -> Values:
@@ -108,6 +123,3 @@ async def _streams(address: str, streams: int) -> int:
 def _request() -> bytes:
     request: bytes = SendMessageRequest(message=_MESSAGE).SerializeToString()
     return request
-
-
-GRPC = Part("grpc", METRICS, PROXY, (DIRECT,), _measure)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import io
+import os
 import subprocess
 import tarfile
 from pathlib import Path
@@ -32,6 +33,11 @@ def fingerprint(root: Path = ROOT) -> str:
         for path in sorted((root / package).rglob("*.py")):
             digest.update(str(path.relative_to(root)).encode() + b"\0" + path.read_bytes() + b"\0")
     return digest.hexdigest()
+
+
+def environment_of(tree: Path | None) -> dict[str, str]:
+    """What makes a Python process import the packages in `tree`; None: those that are installed."""
+    return {} if tree is None else {"PYTHONPATH": os.pathsep.join(str(tree / name) for name in PACKAGES)}
 
 
 def checked_out(name: str, folder: Path) -> Path:

@@ -22,7 +22,7 @@ from support.ports import held_ports
 
 from . import procfs
 from .report import DIRECT
-from .revision import PACKAGES
+from .revision import environment_of
 
 START_TIMEOUT_S = 60.0
 SETTLE_TIMEOUT_S = 60
@@ -144,10 +144,7 @@ def launch_proxy(
         *("--listen", f"127.0.0.1:{port}", "--admin", f"127.0.0.1:{admin_port}"),
         *("--store", str(folder / "turns.db"), *options),
     ]
-    environment = {}
-    if tree is not None:
-        environment["PYTHONPATH"] = os.pathsep.join(str(tree / name) for name in PACKAGES)
-    return Launch(command, port, f"{admin_url}/readyz", admin_url, environment)
+    return Launch(command, port, f"{admin_url}/readyz", admin_url, environment_of(tree))
 
 
 def launch_script(script: str, upstream: str, folder: Path, port: int) -> Launch:

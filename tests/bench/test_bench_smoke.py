@@ -22,7 +22,7 @@ from typing import IO
 import pytest
 from bench import targets
 from bench.__main__ import main
-from bench.grpc_calls import GRPC
+from bench.grpc_calls import grpc_part
 from bench.otlp import bodies, post_all, trace_ids
 from bench.pages import PAGES
 from bench.part import BehaviourError, Plan, Setting
@@ -275,10 +275,11 @@ def test_calls_of_an_exchange_are_counted_by_thread(load: LoadGenerator, agent_p
 
 
 def test_grpc_has_figures(folder: Path) -> None:
-    measured = GRPC.measure(setting(folder, TINY))
+    part = grpc_part()
+    measured = part.measure(setting(folder, TINY))
 
     (figures_of_round,) = measured.rounds
-    assert set(figures_of_round["a2a-eval-proxy"]) == {metric.key for metric in GRPC.metrics}
+    assert set(figures_of_round["a2a-eval-proxy"]) == {metric.key for metric in part.metrics}
     assert set(figures_of_round["direct"]) == {"grpc_p50_ms"}
 
 
