@@ -222,7 +222,7 @@ class _Part:
     def fields(self) -> list[_WireField]:
         """Raises ValueError."""
         if self._fields is None:
-            self._fields = [*_fields(self.data, self.start, self.end)]
+            self._fields = _fields(self.data, self.start, self.end)
         return self._fields
 
     def names_extension(self, field: _WireField) -> bool:
@@ -240,7 +240,10 @@ class _Part:
     def _last(self, name: str) -> _WireField | None:
         """The last field of this name, which is the one that counts."""
         number = self.outline.numbers.get(name)
-        return next((field for field in reversed(self.fields()) if field.number == number), None)
+        for field in reversed(self.fields()):
+            if field.number == number:
+                return field
+        return None
 
     def text(self, name: str) -> str:
         """A text, or ""."""
@@ -338,8 +341,9 @@ def _framed(part: _Part, field: _WireField, content: bytes | None, *, keep_empty
     return part.data[field.start : at] + bytes(size) + content
 
 
-def _fields(data: bytes, start: int, end: int) -> Iterator[_WireField]:
+def _fields(data: bytes, start: int, end: int) -> list[_WireField]:
     """The fields between two places. Raises ValueError."""
+    found = []
     while start < end:
         key, at = (data[start], start + 1) if data[start] < 0x80 else _varint(data, start, end)
         content = -1
@@ -350,8 +354,9 @@ def _fields(data: bytes, start: int, end: int) -> Iterator[_WireField]:
             stop = _skipped(data, at, end, key)
         if stop > end or not key >> 3:
             raise ValueError("not a message: a field is longer than what holds it, or has no number")
-        yield _WireField(key >> 3, start, content, stop)
+        found.append(_WireField(key >> 3, start, content, stop))
         start = stop
+    return found
 
 
 def _skipped(data: bytes, at: int, end: int, key: int) -> int:

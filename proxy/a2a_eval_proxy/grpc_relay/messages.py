@@ -6,12 +6,16 @@ the fields of A2A 1.1.
 
 from __future__ import annotations
 
+from base64 import b64encode
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache, partial
+from math import isfinite
 from typing import Any
 
 from a2a.compat.v0_3 import a2a_v0_3_pb2
 from a2a.types import a2a_pb2
-from google.protobuf.descriptor import Descriptor, FileDescriptor
+from google.protobuf.descriptor import Descriptor, FieldDescriptor, FileDescriptor
 from google.protobuf.json_format import Error as JsonFormatError
 from google.protobuf.json_format import MessageToDict
 from google.protobuf.message import DecodeError, Message
@@ -132,13 +136,104 @@ def check_values(message: Message) -> None:
 
 
 def as_json(message: Message) -> dict[str, Any]:
-    """The message as ProtoJSON; an event of 0.3 has its Message under the name of 1.0.
+    """The message as ProtoJSON.
 
     Raises ValueError for one with too many values, a number that JSON lacks, or that nests too deeply.
     """
     check_values(message)
     try:
-        content: dict[str, Any] = MessageToDict(message)
+        return _fields(message)
     except (JsonFormatError, TypeError, RecursionError) as error:
         raise ValueError(str(error)) from None
+
+
+_Reader = Callable[[Any], Any]
+
+
+def _fields(message: Message) -> dict[str, Any]:
+    """What `MessageToDict` returns, in half of its time: the kinds of fields are looked up once for each type."""
+    known, content = _known_fields(message.DESCRIPTOR), {}
+    for field, value in message.ListFields():
+        name, read = known[field.number]
+        content[name] = value if read is None else read(value)
     return content
+
+
+@cache
+def _known_fields(kind: Descriptor) -> dict[int, tuple[str, _Reader | None]]:
+    """The name and the reader of each field, by its number; without a reader, a value is as it is in JSON."""
+    return {field.number: (field.json_name, _reader(field)) for field in kind.fields}
+
+
+def _reader(field: FieldDescriptor) -> _Reader | None:
+    kind = field.message_type
+    if kind is not None and kind.GetOptions().map_entry:
+        read = _reader_of_one(kind.fields_by_name["value"])
+        return lambda values: {str(key): values[key] if read is None else read(values[key]) for key in values}
+    read = _reader_of_one(field)
+    if field.is_repeated:
+        return list if read is None else lambda values: [read(value) for value in values]
+    return read
+
+
+def _reader_of_one(field: FieldDescriptor) -> _Reader | None:
+    """Of a value that is not repeated."""
+    if field.message_type is not None:
+        name: str = field.message_type.full_name
+        if name.startswith("google.protobuf."):
+            return _WELL_KNOWN.get(name) or _by_protobuf
+        return _fields
+    if field.enum_type is not None:
+        names: dict[int, str] = {value.number: value.name for value in field.enum_type.values}
+        return partial(_named, names)
+    if field.type == FieldDescriptor.TYPE_BYTES:
+        return lambda content: b64encode(content).decode()
+    return _OF_NUMBERS.get(field.cpp_type)
+
+
+def _named(names: dict[int, str], number: int) -> str | int:
+    return names.get(number, number)
+
+
+def _by_protobuf(message: Message) -> Any:
+    return MessageToDict(message)
+
+
+def _value(value: Any) -> Any:
+    kind = value.WhichOneof("kind")
+    if kind == "string_value":
+        return value.string_value
+    if kind == "struct_value":
+        return _struct(value.struct_value)
+    if kind == "list_value":
+        return _list(value.list_value)
+    if kind == "number_value":
+        return _finite(value.number_value)
+    return value.bool_value if kind == "bool_value" else None
+
+
+def _struct(struct: Any) -> dict[str, Any]:
+    fields = struct.fields
+    return {name: _value(fields[name]) for name in fields}  # its `items` is slow
+
+
+def _list(values: Any) -> list[Any]:
+    return [_value(value) for value in values.values]
+
+
+def _finite(number: float) -> float:
+    if not isfinite(number):
+        raise ValueError(f"{number} is no number of JSON")
+    return number
+
+
+_WELL_KNOWN: dict[str, _Reader] = {
+    "google.protobuf.Struct": _struct,
+    "google.protobuf.Value": _value,
+    "google.protobuf.ListValue": _list,
+}
+_OF_NUMBERS: dict[int, _Reader] = {
+    **dict.fromkeys((FieldDescriptor.CPPTYPE_FLOAT, FieldDescriptor.CPPTYPE_DOUBLE), _finite),
+    **dict.fromkeys((FieldDescriptor.CPPTYPE_INT64, FieldDescriptor.CPPTYPE_UINT64), str),
+}
+"""By the type of a field in C++."""

@@ -43,6 +43,7 @@ class GrpcStatus(IntEnum):
     UNAUTHENTICATED = 16
 
 
+_STATUSES = {b"%d" % status: status for status in GrpcStatus}
 _OF_RESET = {
     ErrorCodes.REFUSED_STREAM: GrpcStatus.UNAVAILABLE,
     ErrorCodes.CANCEL: GrpcStatus.CANCELLED,
@@ -62,9 +63,8 @@ def status_of(trailers: Fields) -> tuple[GrpcStatus, str]:
     """Status and message; UNKNOWN where the trailers hold no valid status."""
     found = dict(trailers)
     value = found.get(b"grpc-status", b"")
-    is_known = value.isdigit() and len(value) < 3 and int(value) <= max(GrpcStatus)
     message = unquote(found.get(b"grpc-message", b"").decode("latin-1"), errors="replace")
-    return GrpcStatus(int(value)) if is_known else GrpcStatus.UNKNOWN, message
+    return _STATUSES.get(value, GrpcStatus.UNKNOWN), message
 
 
 def ending(status: GrpcStatus, message: str, details: bytes = b"") -> Fields:

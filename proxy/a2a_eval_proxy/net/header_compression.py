@@ -25,6 +25,7 @@ _ENTRY_BYTES = 32
 """What an entry takes besides its name and value."""
 
 _STATIC: tuple[tuple[bytes, bytes], ...] = HeaderTable.STATIC_TABLE
+"""Entry 1 comes first."""
 
 
 def _integer(value: int, mask: int, first: int = 0) -> bytes:
@@ -56,13 +57,10 @@ def encoded(fields: Fields) -> bytes:
             pieces.append(whole)
             continue
         name, value = field
-        pieces += (_NAMES.get(name) or b"\x10%b%b" % (_size(name), name), _size(value), value)
+        pieces.append(_NAMES.get(name) or b"\x10%b%b" % (_integer(len(name), 0x7F), name))
+        size = len(value)
+        pieces += (_SIZES[size] if size < len(_SIZES) else _integer(size, 0x7F), value)
     return b"".join(pieces)
-
-
-def _size(content: bytes) -> bytes:
-    size = len(content)
-    return _SIZES[size] if size < 256 else _integer(size, 0x7F)
 
 
 class HeaderDecoder:
@@ -88,7 +86,7 @@ class HeaderDecoder:
         while at < end:
             first = block[at]
             if first & 0x80:
-                index, at = _read_integer(block, at, 0x7F)
+                index, at = (first & 0x7F, at + 1) if first < 0xFF else _read_integer(block, at, 0x7F)
                 field = self._entry(index)
             elif first & 0xE0 == 0x20:
                 size, at = _read_integer(block, at, 0x1F)
