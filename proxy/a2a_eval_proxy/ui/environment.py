@@ -9,9 +9,9 @@ from urllib.parse import quote
 
 from a2a_tool_capture.canonical import with_whole_numbers
 from jinja2 import Environment, PackageLoader, StrictUndefined
-from markupsafe import Markup
 from tool_call_evaluators.matching.placeholders import readable
-from tool_call_evaluators.report.wording import counted, cut, duration_text, one_line, printable, score_text
+from tool_call_evaluators.report.templates import shown
+from tool_call_evaluators.report.wording import counted, cut, duration_text, one_line, score_text
 
 from ..settings.parsing import TRACE_ID
 from .links import named
@@ -45,7 +45,7 @@ def environment(trace_url: str | None = None) -> Environment:
         loader=PackageLoader(__package__ or "", "templates"),
         autoescape=True,
         undefined=Absent,
-        finalize=_shown,
+        finalize=shown,
         trim_blocks=True,
         lstrip_blocks=True,
     )
@@ -68,13 +68,6 @@ def environment(trace_url: str | None = None) -> Environment:
 
 def trace_address(trace_id: str, trace_url: str) -> str:
     return trace_url.replace(TRACE_ID, quote(trace_id, safe=""))
-
-
-def _shown(value: Any) -> Any:
-    """Texts without control characters, and with visible bidirectional ones; nothing for None."""
-    if value is None:
-        return ""
-    return printable(value) if isinstance(value, str) and not isinstance(value, Markup) else value
 
 
 def pretty(value: Any) -> str:

@@ -328,7 +328,7 @@ def test_the_sections_link_to_where_the_caller_lists_turns():
     plain, linked = sections(made), sections(made, links)
     assert "<header" not in plain
     assert '<span class="times">1 time</span>' in plain
-    assert '<a class="times" href="/?evaluator=tool_error&amp;q=&quot;">1 time</a>' in linked
+    assert '<a class="times" href="/?evaluator=tool_error&amp;q=&#34;">1 time</a>' in linked
     assert '<a href="/0/0">conversation-t</a>' in linked
     assert '<a href="/0/1">conversation-t, turn 1</a>' in linked
     assert plain in html_report(made)
