@@ -140,8 +140,7 @@ LAYERS = {
         "settings | traces",
         "capture | privacy",
         "protocol",
-        "bounded_threads | children | clock | errors | ids | loop_thread | memory | "
-        "one_at_a_time | output_files | scratch_folder | turn",
+        "children | clock | errors | files | ids | long_computations | memory | threads | turn",
     ],
     f"{PROXY}.check": ["compare", "report", "rules", "probe", "signatures"],
     EVALUATORS: [

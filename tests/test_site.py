@@ -16,7 +16,7 @@ import pytest
 import yaml
 from a2a_eval_proxy.cli import cli
 from a2a_eval_proxy.cli.command import Command
-from a2a_eval_proxy.settings.option import flag_name, options_of
+from a2a_eval_proxy.settings.options import flag_name, options_of
 from markdown_it import MarkdownIt
 from support.public_api import PUBLIC_MODULES
 from support.site import ROOT, collect, generated, written

@@ -48,7 +48,7 @@ from .telemetry.scoring_times import ScoringTimes
 from .telemetry.start import start_telemetry
 from .telemetry.turn_events import TurnEvents
 from .telemetry.turn_listener import TurnListener, TurnListeners
-from .ui.check.agent_check import AgentCheck
+from .ui.agent_check import AgentCheck
 from .ui.site import Site
 
 logger = logging.getLogger(__name__)

@@ -1,10 +1,15 @@
-"""The application of the admin port (Starlette): its routes, who may use them, and its errors."""
+"""The application of the admin port (Starlette): its routes, who may use them, its errors, and its description.
+
+The description is an OpenAPI document (https://spec.openapis.org/oas/v3.1.1), made from its operations.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
+from typing import Any
 
+from a2a_tool_capture import __version__
 from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
@@ -16,16 +21,79 @@ from starlette.types import ASGIApp
 from ..net.browser_guard import HostNames
 from ..store import StoreError
 from .annotations_api import AnnotationsApi
-from .api_operation import ApiAnswer, ApiOperation, Given, Handler
+from .api_operation import ApiAnswer, ApiOperation, ApiParameter, Given, Handler
 from .cases_api import CasesApi
 from .control import Control
 from .events_api import EventsApi
 from .guard import HEALTH_PATHS, AdminGuard, PageAccess
-from .openapi import openapi_document
 from .runs_api import RunsApi
+from .schemas import SCHEMAS, named
 from .turn_cases_api import TurnCasesApi
 from .turns_api import TurnsApi
 from .wire_api import WireApi
+
+_REFUSED = {
+    400: ApiAnswer("A parameter or the body is wrong or unknown", named("Error")),
+    401: ApiAnswer("The admin token is missing", named("Error")),
+    403: ApiAnswer("A page of another site sends the request", named("Error")),
+    421: ApiAnswer("The Host header names another host", named("Error")),
+    503: ApiAnswer("The store cannot be read or written now", named("Error")),
+}
+"""Answers of every operation that is not open."""
+_DESCRIPTION = (
+    "Captured turns, their results, runs and cases of a2a-eval-proxy. A segment of a path may contain a slash as `%2F`."
+)
+
+
+def openapi_document(operations: Iterable[ApiOperation]) -> dict[str, Any]:
+    """The document as JSON data. A proxy without admin token needs none of the `security`."""
+    paths: dict[str, dict[str, Any]] = {}
+    for operation in operations:
+        paths.setdefault(operation.place, {})[operation.method.lower()] = _operation(operation)
+    return {
+        "openapi": "3.1.0",
+        "info": {"title": "a2a-eval-proxy admin API", "version": __version__, "description": _DESCRIPTION},
+        "security": [{}, {"token": []}],
+        "paths": paths,
+        "components": {
+            "schemas": SCHEMAS,
+            "securitySchemes": {"token": {"type": "http", "scheme": "bearer", "description": "The admin token"}},
+        },
+    }
+
+
+def _operation(operation: ApiOperation) -> dict[str, Any]:
+    answers = {**({} if operation.is_open else _REFUSED), **operation.answers}
+    described: dict[str, Any] = {
+        "operationId": operation.name,
+        "summary": operation.summary,
+        "parameters": [_parameter(one, operation) for one in operation.parameters],
+        "responses": {str(status): _answer(answer) for status, answer in sorted(answers.items())},
+    }
+    if operation.body is not None:
+        described["requestBody"] = {"required": True, "content": {"application/json": {"schema": operation.body}}}
+    return described
+
+
+def _parameter(parameter: ApiParameter, operation: ApiOperation) -> dict[str, Any]:
+    in_path = parameter.name in operation.in_path
+    described: dict[str, Any] = {
+        "name": parameter.name,
+        "in": "path" if in_path else "query",
+        "required": in_path,
+        "description": parameter.description,
+        "schema": parameter.schema,
+    }
+    if parameter.schema.get("type") == "array":
+        described |= {"style": "form", "explode": False}  # with commas
+    return described
+
+
+def _answer(answer: ApiAnswer) -> dict[str, Any]:
+    described: dict[str, Any] = {"description": answer.description}
+    if answer.media_type is not None:
+        described["content"] = {answer.media_type: {"schema": answer.schema or {"type": "string"}}}
+    return described
 
 
 def admin_app(

@@ -12,7 +12,7 @@ from starlette.responses import JSONResponse, Response
 from tool_call_evaluators.suite import SuiteError, parse_case
 from tool_call_evaluators.suite.writing import case_dict, suite_dict
 
-from ..one_at_a_time import OneAtATime
+from ..long_computations import LongComputations
 from ..scoring.case_book import RegisteredCase, TooManyCasesError, registered_case
 from ..scoring.scorer import WITHOUT_SUITE
 from .api_operation import ApiAnswer, ApiOperation, ApiParameter, Given, json_response
@@ -28,7 +28,7 @@ class CasesApi:
 
     def __init__(self, control: Control) -> None:
         self._control = control
-        self._listing = OneAtATime()
+        self._listing = LongComputations()
 
     def operations(self) -> list[ApiOperation]:
         error = named("Error")

@@ -8,7 +8,7 @@ from typing import Any
 
 from tool_call_evaluators.suite import Case, Suite
 
-from ..one_at_a_time import OneAtATime
+from ..long_computations import LongComputations
 from ..privacy.policy import NO_PRIVACY, Privacy
 from ..scoring.case_book import CaseBook
 from ..scoring.suite_file import add_to_suite
@@ -35,7 +35,7 @@ class Control:
     trace_url: str | None
     """Where people see traces, with `{trace_id}`."""
     privacy: Privacy = NO_PRIVACY
-    work: OneAtATime = field(default_factory=OneAtATime)
+    work: LongComputations = field(default_factory=LongComputations)
     """For what takes long: judging and comparing runs."""
     allow_plugins: bool = False
     """Whether the suite may load code from outside its folder."""

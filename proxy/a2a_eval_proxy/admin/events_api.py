@@ -11,8 +11,7 @@ from starlette.responses import Response, StreamingResponse
 
 from ..store.encoding import json_bytes
 from ..store.turn_summary import turn_summary
-from ..telemetry.event_bus import TYPES, EventBus, EventFilter
-from ..telemetry.event_log import Event
+from ..telemetry.event_bus import TYPES, Event, EventBus, EventFilter
 from .api_operation import ApiAnswer, ApiOperation, ApiParameter, Given, choice
 from .control import Control
 

@@ -1,4 +1,7 @@
-"""The routes of turns, of those that are open now, of conversations, and the flush that waits for turns."""
+"""The routes of turns, of those that are open now, of conversations, and the flush that waits for turns.
+
+The parameters that select turns serve the pages as well.
+"""
 
 from __future__ import annotations
 
@@ -8,15 +11,85 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
-from ..one_at_a_time import OneAtATime
+from ..long_computations import LongComputations
+from ..scoring.case_book import CaseBook
 from ..scoring.turn_in_case import turn_in_case
 from ..store import Page, Store, TurnQuery
-from ..store.base import TurnJson
+from ..store.base import STATUSES, TurnJson
+from ..store.turn_filter import VERDICTS, TurnFilter
 from ..telemetry.event_data import shortened
-from .api_operation import ApiAnswer, ApiOperation, ApiParameter, Given, json_response
+from .api_operation import ApiAnswer, ApiOperation, ApiParameter, Given, Schema, choice, json_response
 from .control import Control
 from .schemas import named, page_of
-from .turn_queries import CURSOR, FILTERS, LIMIT, ORDER, VIEW, turn_query
+
+_NAME: Schema = {"type": "string", "maxLength": 1000}
+
+CURSOR = ApiParameter("cursor", "`next_cursor` of the page before, with the same other parameters")
+LIMIT = ApiParameter(
+    "limit", "The most turns of a page", {"type": "integer", "minimum": 1, "maximum": 1000, "default": 100}
+)
+ORDER = ApiParameter("order", "Which turns come first", choice(["newest", "oldest"], "oldest"))
+VIEW = ApiParameter("view", "Whole turns, or turns in short for long lists", choice(["whole", "summary"], "whole"))
+FILTERS = (
+    ApiParameter("run", "Turns of this run"),
+    ApiParameter("conversation", "Turns of this contextId"),
+    ApiParameter("case", "Turns of the case with this id"),
+    ApiParameter("tag", "Turns of cases with this tag, in the suite and among registered ones", _NAME),
+    ApiParameter("status", "Turns with this status", choice(STATUSES)),
+    ApiParameter(
+        "verdict",
+        "The worst status of the turn's results (`scored` counts as `passed`), `unscored` without results. With"
+        " `evaluator`, that of its results",
+        choice(VERDICTS),
+    ),
+    ApiParameter("evaluator", "Turns with a result of this evaluator", _NAME),
+    ApiParameter("tool", "Turns with a call of this tool", _NAME),
+    ApiParameter("finding", "Turns with a finding of this code", _NAME),
+    ApiParameter(
+        "q",
+        "Turns that contain this text in the user text, the response, the name or the arguments of a tool call, or the"
+        " id of the case, in letters of any case",
+        {"type": "string", "maxLength": 200},
+    ),
+)
+
+
+def turn_query(cases: CaseBook, given: Given) -> TurnQuery:
+    """The query for these values of CURSOR, LIMIT, ORDER, VIEW and FILTERS; any may be missing.
+
+    Raises HTTPException (400) for a tag that no case has.
+    """
+    content = TurnFilter(
+        text=given.get("q"),
+        verdict=given.get("verdict"),
+        tool=given.get("tool"),
+        evaluator=given.get("evaluator"),
+        finding=given.get("finding"),
+        cases=_tagged(cases, given["tag"]) if given.get("tag") is not None else None,
+    )
+    return TurnQuery(
+        run=given.get("run"),
+        conversation=given.get("conversation"),
+        case=given.get("case"),
+        status=given.get("status"),
+        limit=given.get("limit") or LIMIT.schema["default"],
+        cursor=given.get("cursor"),
+        content=content,
+        newest_first=given.get("order") == "newest",
+        summary=given.get("view") == "summary",
+    )
+
+
+def _tagged(cases: CaseBook, tag: str) -> frozenset[str]:
+    """The ids of the cases with this tag."""
+    in_force = [case for case, _ in cases.listed()]
+    found = frozenset(case.id for case in in_force if tag in case.tags)
+    if not found:
+        tags = sorted({tag for case in in_force for tag in case.tags})
+        known = f"expected one of {', '.join(tags)}" if tags else "no case has tags"
+        raise HTTPException(400, f"tag: {known}, got {tag[:100]!r}")
+    return found
+
 
 TURN_ID = ApiParameter("turn_id", "Id of the turn")
 NO_TURN = ApiAnswer("There is no such turn", named("Error"))
@@ -37,7 +110,7 @@ class TurnsApi:
 
     def __init__(self, control: Control) -> None:
         self._control = control
-        self._alignments = OneAtATime()
+        self._alignments = LongComputations()
 
     def operations(self) -> list[ApiOperation]:
         flushed = named("Flushed")

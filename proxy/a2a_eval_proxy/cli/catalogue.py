@@ -76,7 +76,7 @@ def convert(options: ConvertOptions) -> None:
     from tool_call_evaluators.importers import import_suite
     from tool_call_evaluators.suite.writing import suite_text
 
-    from ..output_files import write_out
+    from ..files import write_out
 
     out = options.out
     if out is not None and out.exists():

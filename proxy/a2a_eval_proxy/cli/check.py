@@ -73,7 +73,7 @@ async def _write(options: CheckOptions, forms: ReportForms) -> None:
     """Write a report in the format of the options to its file or standard output."""
     from rich.console import Console
 
-    from ..output_files import write_out
+    from ..files import write_out
 
     console = Console(highlight=False)
     if options.format == "text" and options.out is None and console.is_terminal:

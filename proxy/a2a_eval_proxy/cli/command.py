@@ -14,8 +14,17 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from ..errors import GATE_FAILED
-from ..settings.loading import load, read_config_file
-from ..settings.option import ENV_PREFIX, Option, OptionGroup, Options, environment_name, flag_name, options_of
+from ..settings.options import (
+    ENV_PREFIX,
+    Option,
+    OptionGroup,
+    Options,
+    environment_name,
+    flag_name,
+    load,
+    options_of,
+    read_config_file,
+)
 from ..settings.parsing import FILE, FLAG, SWITCH
 from .completion import complete
 

@@ -15,7 +15,7 @@ from typing import Any
 import click
 from click.shell_completion import CompletionItem
 
-from ..settings.option import environment_name
+from ..settings.options import environment_name
 from ..settings.parsing import CASE, EVALUATORS, RUN, TAG, ValueType
 from ..settings.settings import DEFAULT_STORE
 

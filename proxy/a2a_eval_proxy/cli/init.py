@@ -24,7 +24,7 @@ def init(options: InitOptions) -> None:
     """
     from tool_call_evaluators.report.wording import printable
 
-    from ..output_files import write_out
+    from ..files import write_out
     from ..privacy.policy import NO_PRIVACY
     from ..runs.init import CONFIG, SUITE, files, first_suite
     from ..runs.report_files import PAGE

@@ -13,7 +13,7 @@ from a2a_tool_capture.wire import BINDINGS
 
 from ..errors import ConfigError
 from ..settings import parsing as types
-from ..settings.option import OptionGroup, Options, option
+from ..settings.options import OptionGroup, Options, option
 from ..settings.parsing import is_loopback
 from ..settings.settings import (
     PluginOption,

@@ -126,7 +126,7 @@ def record(options: RecordOptions) -> None:
     """
     from tool_call_evaluators import load_suite
 
-    from ..output_files import write_out
+    from ..files import write_out
     from ..runs.record import record_run, update_suite
 
     out = options.out

@@ -31,7 +31,7 @@ async def _serve_until_stopped(options: UiOptions) -> None:
 
     from ..privacy.policy import NO_PRIVACY
     from ..telemetry.logs import LOG_LINE, start_logging
-    from ..ui.stored.store_pages import store_pages
+    from ..ui.store_pages import store_pages
 
     stop = stop_signal()
     start_logging("info", LOG_LINE, NO_PRIVACY)

@@ -15,7 +15,7 @@ from a2a_tool_capture.models import ToolCall
 from a2a_tool_capture.recording import CallRecording
 from tool_call_evaluators.evaluator import FAILURES
 
-from ..loop_thread import in_daemon_thread
+from ..threads import in_daemon_thread
 from .installed_arksim import begin_turn
 from .loading import failure
 

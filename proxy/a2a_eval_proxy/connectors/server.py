@@ -17,9 +17,9 @@ from a2a.types import AgentCapabilities, AgentCard, AgentInterface, AgentSkill, 
 from a2a_tool_capture import CapturingRequestHandler, ToolCallRecorder
 from starlette.applications import Starlette
 
-from ..loop_thread import LoopThread
 from ..net.browser_guard import BrowserGuard, HostNames
 from ..net.http_server import HttpServer
+from ..threads import LoopThread
 from .conversations import CLOSE_TIMEOUT_S, AgentConversations
 from .executor import ConnectedAgent
 

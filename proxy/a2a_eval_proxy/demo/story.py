@@ -7,15 +7,22 @@ import shlex
 import shutil
 import sys
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import httpx
+from a2a.client import Client, ClientCallContext, ClientConfig, ClientFactory
+from a2a.helpers import new_text_message
+from a2a.types import Role, SendMessageRequest
+from a2a_tool_capture import TaskMerger
+from a2a_tool_capture.wire import INTERRUPTED_STATES
+from google.protobuf.json_format import MessageToDict
 from rich.console import Console
 from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 from tool_call_evaluators.report.wording import score_text
-from tool_call_evaluators.suite import Suite, load_suite
+from tool_call_evaluators.suite import Case, Suite, load_suite
 
 from ..app import RunningProxy, run_proxy
 from ..children import stop_signal
@@ -25,7 +32,34 @@ from ..runs.stored_turns import write_turns
 from ..runs.tables import passed, turn_table
 from ..settings import Settings
 from .agent import run_agent
-from .traffic import CASE_HEADER, send_suite
+
+CASE_HEADER = "A2A-Eval-Case"
+
+
+async def send_suite(url: str, suite: Suite) -> AsyncIterator[tuple[Case, TaskMerger]]:
+    """Hold every conversation of `suite` with the agent behind `url`; yields the case and the answer of each turn.
+
+    Raises the SDK's A2AError if the agent cannot be reached.
+    """
+    async with httpx.AsyncClient(timeout=httpx.Timeout(60.0)) as http:
+        client = await ClientFactory(ClientConfig(httpx_client=http)).create_from_url(url)
+        for case in suite.cases:
+            context_id = task_id = None
+            for turn in case.turns:
+                answer = await _send(client, turn.user, case.id, context_id, task_id)
+                context_id = answer.context_id
+                task_id = answer.task_id if answer.state in INTERRUPTED_STATES else None
+                yield case, answer
+
+
+async def _send(client: Client, text: str, case_id: str, context_id: str | None, task_id: str | None) -> TaskMerger:
+    message = new_text_message(text, context_id=context_id, task_id=task_id, role=Role.ROLE_USER)
+    context = ClientCallContext(service_parameters={CASE_HEADER: case_id})
+    answer = TaskMerger()
+    async for event in client.send_message(SendMessageRequest(message=message), context=context):
+        answer.feed(MessageToDict(event))
+    return answer
+
 
 SUITE = Path(__file__).with_name("suite.yaml")
 RUN = "demo"

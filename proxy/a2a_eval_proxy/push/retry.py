@@ -13,9 +13,8 @@ from a2a_tool_capture import Finding, Severity
 
 from ..net.http_client import RawHeaders
 from ..store import StoreError
-from ..store.deliveries import Delivery
 from ..store.reads import StoreReads
-from ..store.webhooks import Webhook
+from ..store.webhooks import Delivery, Webhook
 from ..telemetry.problem_log import ProblemLog
 from .sender import TIMEOUT_S, UnsentError, WebhookSender
 

@@ -10,11 +10,11 @@ from ipaddress import ip_address
 from ssl import SSLContext
 from urllib.parse import urlsplit
 
-from ..bounded_threads import BoundedThreads
 from ..net.http_client import HttpClient, RawHeaders, UpstreamError, UpstreamUnreachableError
 from ..net.tls import TlsFiles
 from ..protocol.headers import response_headers
 from ..protocol.webhook_targets import WebhookTargets
+from ..threads import BoundedThreads
 
 TIMEOUT_S = 30.0
 """The upper end of what A2A 1.0, section 13.2 recommends to agents."""

@@ -14,7 +14,7 @@ from tool_call_evaluators.suite.files import read_text
 from tool_call_evaluators.suite.yaml_document import read_document
 
 from ..errors import ConfigError
-from ..output_files import write_file
+from ..files import write_file
 from ..privacy.content_removal import lacks_content
 from ..scoring.suite_file import change_suite_file
 from .selection import Selection

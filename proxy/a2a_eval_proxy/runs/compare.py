@@ -14,7 +14,7 @@ from tool_call_evaluators.runs.changes import Comparison
 from tool_call_evaluators.runs.comparison import compare
 from tool_call_evaluators.runs.decision import MARGIN
 
-from ..output_files import write_file
+from ..files import write_file
 from ..store import Store
 from .stored_turns import compact, conversation_results, open_existing_store, turns_of
 

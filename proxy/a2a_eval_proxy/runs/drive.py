@@ -36,8 +36,7 @@ from ..store import ConversationKey, ScoredConversation, Store, TurnQuery, every
 from ..turn import Turn
 from .run_result import RunResult, load_and_judge_run, scoring
 from .run_watch import RunWatch
-from .simulated_users import Conversations, SimulatedUsers, users_of
-from .speakers import Speaker, planned_turns
+from .simulated_users import Conversations, SimulatedUsers, Speaker, planned_turns, users_of
 from .stored_turns import unknown_run
 
 logger = logging.getLogger(__name__)

@@ -16,7 +16,7 @@ from tool_call_evaluators.suite.writing import EDITOR_LINE, SCHEMA_FILE
 from tool_call_evaluators.suite.yaml_writer import block, flow
 
 from ..connectors.reference import read_reference
-from ..scratch_folder import ScratchFolder
+from ..files import ScratchFolder
 from .drive import AgentOptions, run_suite
 
 SUITE, CONFIG, CI = "suite.yaml", "a2a-eval-proxy.yaml", ".github/workflows/agent.yml"

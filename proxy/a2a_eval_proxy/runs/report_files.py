@@ -14,7 +14,7 @@ from tool_call_evaluators.arksim.files.results import ArksimResults
 from tool_call_evaluators.report import Report, html_report, json_report, junit_xml, markdown_summary
 from tool_call_evaluators.report.focus import focus_suites
 
-from ..output_files import refuse_link, write_file
+from ..files import refuse_link, write_file
 from .compare import write_page
 
 PAGE = "report.html"

@@ -25,8 +25,8 @@ from tool_call_evaluators.simulation.instructions import user_prompt
 from tool_call_evaluators.suite import Case, Suite
 
 from ..errors import ConfigError
+from ..files import write_file
 from ..ids import new_turn_id
-from ..output_files import write_file
 from ..privacy.policy import Privacy
 from ..settings.store_url import masked_url
 from ..store import Store, StoreError, TurnQuery, every_turn, open_store

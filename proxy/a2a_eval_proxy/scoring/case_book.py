@@ -10,8 +10,7 @@ from typing import Any, Literal
 from a2a_tool_capture.recent import Recent
 from tool_call_evaluators.suite import Case, Suite
 
-from ..privacy.policy import NO_PRIVACY, Privacy
-from ..privacy.suites import redacted_case
+from ..privacy.policy import NO_PRIVACY, Privacy, redacted_case
 from ..turn import Turn
 
 MAX_REGISTERED, MAX_REGISTERED_BYTES = 10_000, 16 * 1024 * 1024

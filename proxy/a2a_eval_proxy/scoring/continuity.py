@@ -15,7 +15,7 @@ from ..capture.lookups import TaskHistory
 from ..capture.turn_book import TurnBook
 from ..clock import CLOCK
 from ..privacy.policy import Privacy
-from ..settings.turn_timeouts import TurnTimeouts
+from ..settings.settings import TurnTimeouts
 from ..store import Scored, Store
 from ..store.base import TurnJson
 from ..telemetry.problem_log import ProblemLog

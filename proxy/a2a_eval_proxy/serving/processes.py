@@ -14,9 +14,8 @@ from ..capture.observations import ObservedTurns, decoded, turn_from_message
 from ..clock import CLOCK
 from ..errors import BAD_INPUT, ConfigError, ListenError
 from ..settings import Settings
-from ..telemetry.counters import Metrics
+from ..telemetry.counters import Metrics, add_counts
 from ..turn import Turn
-from .counts import add_counts
 from .link import Link, changes_from_message
 from .replicas import Replicas
 from .reports import ScoringReports

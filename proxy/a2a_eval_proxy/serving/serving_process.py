@@ -24,10 +24,9 @@ from ..push.registry import WebhookRegistry
 from ..relay.opted_in_tasks import Callers
 from ..settings import Settings
 from ..store import push_tables_at
-from ..telemetry.counters import Metrics
+from ..telemetry.counters import Metrics, take_counts
 from ..telemetry.start import start_telemetry
 from ..turn import Turn
-from .counts import take_counts
 from .data_port import DataPort
 from .link import ASK, Link, changes_to_message
 from .shared_opted_in_tasks import SHARED, SharedOptedInTasks

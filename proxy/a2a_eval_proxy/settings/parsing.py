@@ -17,7 +17,7 @@ from urllib.parse import unquote, urlsplit
 
 from a2a_tool_capture.dialects import DIALECTS
 
-from ..privacy.rules import parse_rules
+from ..privacy.redactor import parse_rules
 from ..protocol.headers import NOT_TO_SET
 from ..protocol.webhook_targets import WebhookTargets
 

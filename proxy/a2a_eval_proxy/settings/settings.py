@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import urlsplit
 
 from a2a_tool_capture.dialects import DIALECTS
@@ -15,12 +15,35 @@ from ..privacy.detectors import DETECTORS
 from ..privacy.redactor import Rule
 from ..protocol.agent_card import WELL_KNOWN_PATHS
 from . import parsing as types
-from .option import OptionGroup, Options, option
+from .options import OptionGroup, Options, option
 from .parsing import is_loopback, split_address
-from .turn_timeouts import TurnTimeouts
 
 if TYPE_CHECKING:
     from ..privacy.policy import Privacy
+
+
+class TurnTimeouts(NamedTuple):
+    """All in seconds."""
+
+    silent_s: float
+    """After this time without activity, the process that captures a turn closes it as incomplete (`turn_timeout`)."""
+
+    @property
+    def abandoned_s(self) -> float:
+        """After this time without activity, another process closes a turn that the store has as open: later than its
+        own process would have, which must have ended."""
+        return 1.5 * self.silent_s + 1.0
+
+    @property
+    def look_for_abandoned_s(self) -> float:
+        """Time between two searches for abandoned turns."""
+        return max(1.0, self.abandoned_s / 6)
+
+    @property
+    def look_for_ended_webhooks_s(self) -> float:
+        """Time between two searches for webhooks that have ended: their turns are not to wait much longer for them."""
+        return self.silent_s / 4
+
 
 DEFAULT_MAX_HEADER_BYTES = 65_536
 DEFAULT_STORE = "a2a-eval-proxy.db"

@@ -22,14 +22,12 @@ from .base import (
     TurnJson,
     TurnQuery,
 )
-from .deliveries import DeliveryTable
 from .encoding import json_text, stored_text
-from .figures import ERRORED, FAILED, MAX_COUNTED, TurnFigures, turn_figures
 from .schema import OUTCOMES
 from .shared_tasks import SharedTasks
 from .turn_filter import ANY_TURN, TurnFilter
-from .turn_summary import turn_summary
-from .webhooks import WebhookTable
+from .turn_summary import ERRORED, FAILED, MAX_COUNTED, TurnFigures, turn_figures, turn_summary
+from .webhooks import DeliveryTable, WebhookTable
 
 T = TypeVar("T")
 

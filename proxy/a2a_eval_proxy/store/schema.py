@@ -5,10 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from .base import StoreError
-from .deliveries import DELIVERIES, DELIVERIES_INDEX
 from .shared_tasks import INDEXES as SHARED_INDEXES
 from .shared_tasks import TABLES as SHARED_TABLES
-from .webhooks import WEBHOOKS, WEBHOOKS_INDEX
+from .webhooks import DELIVERIES, DELIVERIES_INDEX, WEBHOOKS, WEBHOOKS_INDEX
 
 FIRST_VERSION = 10
 """Of the schema in the first release."""

@@ -17,7 +17,7 @@ from opentelemetry.sdk.trace import TracerProvider as SdkTracerProvider
 from opentelemetry.sdk.trace.export import BatchSpanProcessor, SpanExporter, SpanExportResult
 from opentelemetry.trace import NoOpTracerProvider, TracerProvider
 
-from ..loop_thread import in_daemon_thread
+from ..threads import in_daemon_thread
 from .common import SCOPE, report
 from .evaluations import EvaluationTelemetry
 from .instruments import Instrument, Source

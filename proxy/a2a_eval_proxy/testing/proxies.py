@@ -17,13 +17,13 @@ from a2a_tool_capture.wire import INTERRUPTED_STATES
 
 from ..app import RunningProxy, run_proxy
 from ..errors import ConfigError
-from ..loop_thread import LoopThread
+from ..files import ScratchFolder
 from ..runs.stored_turns import conversation_results, open_existing_store, turns_of
-from ..scratch_folder import ScratchFolder
 from ..settings import Settings
-from ..settings.loading import load
+from ..settings.options import load
 from ..settings.parsing import parse_agent_url
 from ..telemetry.turn_listener import TurnListener
+from ..threads import LoopThread
 from ..turn import Turn
 
 TurnJson = dict[str, Any]

@@ -7,7 +7,7 @@ import time
 from a2a_tool_capture.recent import Recent
 
 from ..store import Store
-from ..store.figures import TurnFigures
+from ..store.turn_summary import TurnFigures
 
 _FRESH_S = 1.0
 _MAX_RUNS = 16

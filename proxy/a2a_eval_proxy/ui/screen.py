@@ -11,7 +11,7 @@ from starlette.responses import Response
 
 from ..admin.agent_status import AgentWatch
 from ..admin.control import Control
-from .check.agent_check import AgentCheck
+from .agent_check import AgentCheck
 from .links import Links
 from .recent_figures import RecentFigures
 from .runs.judged_runs import ComparedRuns, JudgedRuns

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from . import conversation, turn_list, turn_page
-from .check import check_page
+from . import check_page, conversation, turn_list, turn_page
 from .runs import case_list, run_pages
 from .work import turn_changes, wire_page
 

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Hashable
 from typing import Generic, TypeVar
 
-from ..one_at_a_time import seen
+from ..long_computations import seen
 
 T = TypeVar("T")
 

@@ -18,8 +18,8 @@ from ..admin.agent_status import AgentWatch
 from ..admin.control import Control
 from ..admin.guard import PageAccess
 from ..store import StoreError
+from .agent_check import AgentCheck
 from .asset_files import AssetFiles
-from .check.agent_check import AgentCheck
 from .environment import environment
 from .links import Links
 from .login import LOGIN_PATH, Login

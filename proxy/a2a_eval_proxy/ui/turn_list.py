@@ -10,7 +10,7 @@ from tool_call_evaluators.report.figures import percentile
 from tool_call_evaluators.report.wording import duration_text
 
 from ..admin.control import MAX_OPEN
-from ..admin.turn_queries import FILTERS, turn_query
+from ..admin.turns_api import FILTERS, turn_query
 from ..store import TurnQuery
 from ..store.base import TurnJson
 from ..store.encoding import json_text

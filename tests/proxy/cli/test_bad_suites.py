@@ -100,7 +100,7 @@ def test_a_huge_file_is_refused_unread(
 
 def test_names_of_formats_are_those_of_the_importers() -> None:
     from a2a_eval_proxy.cli.options import RunOptions
-    from a2a_eval_proxy.settings.option import options_of
+    from a2a_eval_proxy.settings.options import options_of
     from tool_call_evaluators.importers import FORMATS
 
     assert options_of(RunOptions)["format"].type.choices == FORMATS

@@ -10,7 +10,7 @@ from a2a_eval_proxy.cli import cli
 from a2a_eval_proxy.cli.command import Command, command
 from a2a_eval_proxy.errors import ConfigError
 from a2a_eval_proxy.settings import parsing as types
-from a2a_eval_proxy.settings.option import Options, option, options_of
+from a2a_eval_proxy.settings.options import Options, option, options_of
 from click.testing import CliRunner
 
 

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from dataclasses import fields
 
-from a2a_eval_proxy.privacy.redactor import Redactor
-from a2a_eval_proxy.privacy.rules import parse_rules
-from a2a_eval_proxy.privacy.suites import redacted_case
+from a2a_eval_proxy.privacy.policy import redacted_case
+from a2a_eval_proxy.privacy.redactor import Redactor, parse_rules
 from tool_call_evaluators import Case, CaseTurn, Expectation, Simulation
 from tool_call_evaluators.model import ExpectedCall
 

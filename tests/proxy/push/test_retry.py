@@ -14,7 +14,7 @@ import httpx
 import pytest
 from a2a_eval_proxy.push import retry
 from a2a_eval_proxy.push.retry import is_refused, pause_s
-from a2a_eval_proxy.store import deliveries
+from a2a_eval_proxy.store import webhooks
 from proxy.push.conftest import Endpoint, Relay, message, relaying
 from support.patience import PATIENCE_S
 from support.ports import held_ports
@@ -87,7 +87,7 @@ async def test_a_webhook_that_never_takes_anything_fills_neither_memory_nor_disk
 ) -> None:
     endpoint.status = 500
     address = await with_webhook(patient, endpoint)
-    monkeypatch.setattr(deliveries, "_ADD", deliveries._ADD.replace("1000", "3"))
+    monkeypatch.setattr(webhooks, "_ADD", webhooks._ADD.replace("1000", "3"))
     statuses = [(await patient.notify(address, {"n": number})).status_code for number in range(6)]
     assert statuses == [202, 202, 202, 503, 503, 503]
     assert len(waiting(tmp_path / "turns.db")) == 3

@@ -18,7 +18,7 @@ from a2a_eval_proxy.connectors.chat_agent import ChatOptions
 from a2a_eval_proxy.demo.agent import agent_card, run_agent
 from a2a_eval_proxy.errors import ConfigError
 from a2a_eval_proxy.privacy.policy import NO_PRIVACY, Privacy, privacy_of
-from a2a_eval_proxy.privacy.rules import parse_rules
+from a2a_eval_proxy.privacy.redactor import parse_rules
 from a2a_eval_proxy.runs.drive import AgentOptions, NothingRanError, run_suite
 from a2a_eval_proxy.runs.rescore import evaluate_store
 from a2a_eval_proxy.store import TurnQuery, every_turn, open_store

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from a2a_eval_proxy.errors import ConfigError
 from a2a_eval_proxy.privacy.policy import Privacy, privacy_of
-from a2a_eval_proxy.privacy.rules import parse_rules
+from a2a_eval_proxy.privacy.redactor import parse_rules
 from a2a_eval_proxy.runs.drive import AgentOptions, NothingRanError, run_suite
 from a2a_eval_proxy.runs.rescore import evaluate_store
 from a2a_eval_proxy.runs.run_result import RunResult

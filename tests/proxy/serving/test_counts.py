@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import json
 
-from a2a_eval_proxy.serving.counts import add_counts, take_counts
-from a2a_eval_proxy.telemetry.counters import Metrics
+from a2a_eval_proxy.telemetry.counters import Metrics, add_counts, take_counts
 from hypothesis import given
 from hypothesis import strategies as st
 

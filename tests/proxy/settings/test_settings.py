@@ -12,9 +12,8 @@ import pytest
 from a2a_eval_proxy.cli import cli
 from a2a_eval_proxy.errors import ConfigError
 from a2a_eval_proxy.settings import Settings
-from a2a_eval_proxy.settings.loading import load as load_options
-from a2a_eval_proxy.settings.loading import read_config_file
-from a2a_eval_proxy.settings.option import environment_name, options_of
+from a2a_eval_proxy.settings.options import environment_name, options_of, read_config_file
+from a2a_eval_proxy.settings.options import load as load_options
 from a2a_eval_proxy.settings.parsing import is_loopback, parse_agent_url, parse_url, split_address
 from click.testing import CliRunner
 from hypothesis import given

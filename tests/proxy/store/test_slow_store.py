@@ -10,10 +10,10 @@ from pathlib import Path
 
 import psycopg
 import pytest
-from a2a_eval_proxy.bounded_threads import MOST_WAITING
 from a2a_eval_proxy.store import Store, StoreError, open_store
 from a2a_eval_proxy.store.sqlite import reads
 from a2a_eval_proxy.store.webhooks import Webhook
+from a2a_eval_proxy.threads import MOST_WAITING
 from support.postgres_server import PostgresServer
 
 Connection = sqlite3.Connection | psycopg.Connection[tuple[object, ...]]

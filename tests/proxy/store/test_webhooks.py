@@ -8,9 +8,8 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from a2a_eval_proxy.store import Store, deliveries, open_store
-from a2a_eval_proxy.store.deliveries import MOST_OF_A_WEBHOOK, Delivery
-from a2a_eval_proxy.store.webhooks import Webhook
+from a2a_eval_proxy.store import Store, open_store, webhooks
+from a2a_eval_proxy.store.webhooks import MOST_OF_A_WEBHOOK, Delivery, Webhook
 from support.postgres_server import PostgresServer
 
 HOOK = Webhook("id-1", "https://client.example/hook?secret=1", asked=1, registered_at=1_000)
@@ -81,7 +80,7 @@ async def test_notifications_wait_in_order_and_within_limits(store: Store, monke
     assert second.content == "1"
     await table.remove_all("id-1")
     assert await table.waiting() == ["id-2"]
-    monkeypatch.setattr(deliveries, "_ADD", deliveries._ADD.replace(str(MOST_OF_A_WEBHOOK), "1"))
+    monkeypatch.setattr(webhooks, "_ADD", webhooks._ADD.replace(str(MOST_OF_A_WEBHOOK), "1"))
     assert not await table.add(replace(secret, webhook_id="id-2"))
     assert await table.add(secret)
 

@@ -6,8 +6,7 @@ import asyncio
 from typing import Any
 
 import pytest
-from a2a_eval_proxy.telemetry.event_bus import EventBus, EventFilter, News
-from a2a_eval_proxy.telemetry.event_log import EventLog
+from a2a_eval_proxy.telemetry.event_bus import EventBus, EventFilter, EventLog, News
 from support.live import heard
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from a2a_eval_proxy.telemetry.event_log import Event, EventLog
+from a2a_eval_proxy.telemetry.event_bus import Event, EventLog
 from hypothesis import given
 from hypothesis import strategies as st
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 from a2a_eval_proxy.privacy.policy import NO_PRIVACY, privacy_of
-from a2a_eval_proxy.privacy.rules import parse_rules
+from a2a_eval_proxy.privacy.redactor import parse_rules
 from a2a_eval_proxy.telemetry.logs import start_logging, without_secrets
 
 

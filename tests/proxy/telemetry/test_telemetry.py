@@ -16,7 +16,7 @@ import pytest
 from a2a_eval_proxy.app import RunningProxy, run_proxy
 from a2a_eval_proxy.otlp.http_receiver import HttpReceiver
 from a2a_eval_proxy.otlp.intake import Intake
-from a2a_eval_proxy.privacy.rules import parse_rules
+from a2a_eval_proxy.privacy.redactor import parse_rules
 from a2a_eval_proxy.settings import Settings
 from a2a_eval_proxy.telemetry import provider
 from a2a_eval_proxy.telemetry.common import SCOPE

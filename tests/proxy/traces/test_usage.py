@@ -6,9 +6,8 @@ from typing import Any
 
 import pytest
 from a2a_eval_proxy.privacy.content_removal import without_content
-from a2a_eval_proxy.traces.merge import merge_traces
+from a2a_eval_proxy.traces.merge import merge_traces, usage_of
 from a2a_eval_proxy.traces.trace_records import Evidence
-from a2a_eval_proxy.traces.usage import usage_of
 from a2a_eval_proxy.turn import Turn
 from a2a_tool_capture.spans.model import Span
 from golden.spans.fixtures import fixtures

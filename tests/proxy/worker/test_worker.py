@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 import psycopg
 import pytest
 from a2a_eval_proxy.privacy.policy import privacy_of
-from a2a_eval_proxy.privacy.rules import parse_rules
+from a2a_eval_proxy.privacy.redactor import parse_rules
 from a2a_eval_proxy.scoring.case_book import CaseBook
 from a2a_eval_proxy.store import Scored, TurnQuery
 from a2a_eval_proxy.store.postgres.jobs import queue_abandoned

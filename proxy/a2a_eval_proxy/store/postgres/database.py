@@ -17,8 +17,8 @@ from typing import Any, TypeVar
 import psycopg
 from psycopg.pq import TransactionStatus
 
-from ...bounded_threads import MOST_WAITING
 from ...settings.store_url import masked_url
+from ...threads import MOST_WAITING
 from ..base import StoreUnreachableError
 
 T = TypeVar("T")

@@ -11,7 +11,7 @@ from contextlib import closing, contextmanager, nullcontext
 from typing import Any, Literal, TypeVar
 from urllib.parse import quote
 
-from ...bounded_threads import MOST_WAITING, Begin, BoundedThreads
+from ...threads import MOST_WAITING, Begin, BoundedThreads
 from ..annotations import of_turn
 from ..base import StoreFileError, TurnJson
 from ..reads import Order, Rows, StoreReads, TurnPage, turn_json

@@ -15,7 +15,7 @@ from typing import Any
 
 from tool_call_evaluators.judge.cache import SqliteJudgeCache
 
-from ...scratch_folder import ScratchFolder
+from ...files import ScratchFolder
 from ..base import Score, Scored, StoreFileError
 from ..encoding import EncodedTurn
 from ..schema import OUTCOMES, SQLITE

@@ -11,7 +11,7 @@ from markupsafe import Markup
 from tool_call_evaluators.report import comparison_body
 from tool_call_evaluators.suite import Suite
 
-from ...one_at_a_time import OneAtATime
+from ...long_computations import LongComputations
 from ...runs.compare import compare_stored
 from ...runs.summary import MAX_TURNS, judged_run
 from ...store import RunSummary, Store
@@ -45,7 +45,7 @@ class JudgedRuns:
     def __init__(
         self,
         store: Store,
-        work: OneAtATime,
+        work: LongComputations,
         suite: Callable[[], Suite | None] = lambda: None,
         suite_file: str | None = None,
         current: str | None = None,
@@ -95,7 +95,7 @@ class JudgedRuns:
 class ComparedRuns:
     """Compares runs of a store, and keeps the last comparisons until one of their runs changes."""
 
-    def __init__(self, store: Store, work: OneAtATime) -> None:
+    def __init__(self, store: Store, work: LongComputations) -> None:
         self._store = store
         self._work = work
         self._kept: Recent[tuple[RunSummary, RunSummary], Markup] = Recent(MAX_COMPARISONS)

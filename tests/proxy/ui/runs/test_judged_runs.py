@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import pytest
 import pytest_asyncio
-from a2a_eval_proxy.one_at_a_time import OneAtATime
+from a2a_eval_proxy.long_computations import LongComputations
 from a2a_eval_proxy.runs import summary as run_summary
 from a2a_eval_proxy.runs.stored_turns import open_existing_store
 from a2a_eval_proxy.store import RunSummary, Store
@@ -58,18 +58,18 @@ async def summary(store: Store, name: str) -> RunSummary:
 
 
 async def test_the_suite_judges_its_own_runs_and_the_current_one(store):
-    runs = JudgedRuns(store, OneAtATime(), lambda: SUITE, "s.yaml")
+    runs = JudgedRuns(store, LongComputations(), lambda: SUITE, "s.yaml")
     own, other = [await runs.view(await summary(store, name), link) for name in ("of suite", "of another")]
     assert (own.planned, own.missing, own.status) == (2, 1, "incomplete")
     assert (other.planned, other.missing, other.status, other.again) == (0, 0, "passed", None)
-    current = await JudgedRuns(store, OneAtATime(), lambda: SUITE, "s.yaml", "of another").view(
+    current = await JudgedRuns(store, LongComputations(), lambda: SUITE, "s.yaml", "of another").view(
         await summary(store, "of another"), link
     )
     assert current.planned == 2
 
 
 async def test_a_run_is_judged_once_until_it_changes(store, reads, monkeypatch):
-    runs, run = JudgedRuns(store, OneAtATime()), await summary(store, "of suite")
+    runs, run = JudgedRuns(store, LongComputations()), await summary(store, "of suite")
     assert runs.lags(run, link)
     views = await asyncio.gather(*(runs.view(run, link) for _ in range(5)))
     assert len(set(map(id, views))) == 1
@@ -84,7 +84,7 @@ async def test_a_run_is_judged_once_until_it_changes(store, reads, monkeypatch):
 
 async def test_a_run_that_changes_all_the_time_is_not_judged_all_the_time(store, reads, monkeypatch):
     monkeypatch.setattr(judged_runs, "_REST", 1_000_000)
-    runs, run = JudgedRuns(store, OneAtATime()), await summary(store, "of suite")
+    runs, run = JudgedRuns(store, LongComputations()), await summary(store, "of suite")
     first = await runs.view(run, link)
     assert await runs.view(RunSummary("of suite", 9, 0, 1, 0, 0, 0, None, None), link) is first
     assert len(reads) == 1
@@ -92,17 +92,20 @@ async def test_a_run_that_changes_all_the_time_is_not_judged_all_the_time(store,
 
 async def test_a_run_that_is_too_long_is_not_judged_and_few_are_kept(store, monkeypatch):
     monkeypatch.setattr(judged_runs, "MAX_TURNS", 0)
-    assert await JudgedRuns(store, OneAtATime()).view(await summary(store, "of suite"), link) is None
+    assert await JudgedRuns(store, LongComputations()).view(await summary(store, "of suite"), link) is None
     monkeypatch.setattr(judged_runs, "MAX_TURNS", 10)
     monkeypatch.setattr(judged_runs, "MAX_KEPT", 1)
-    runs, both = JudgedRuns(store, OneAtATime()), [await summary(store, name) for name in ("of suite", "of another")]
+    runs, both = (
+        JudgedRuns(store, LongComputations()),
+        [await summary(store, name) for name in ("of suite", "of another")],
+    )
     for run in both:
         await runs.view(run, link)
     assert [runs.lags(run, link) for run in both] == [True, False]
 
 
 async def test_a_judgement_outlives_the_request_that_did_not_wait_for_it(store, reads):
-    runs, run = JudgedRuns(store, OneAtATime()), await summary(store, "of suite")
+    runs, run = JudgedRuns(store, LongComputations()), await summary(store, "of suite")
     assert await runs.view(run, link, within_s=0) is None
     while runs.lags(run, link):
         await asyncio.sleep(0.001)
@@ -112,7 +115,7 @@ async def test_a_judgement_outlives_the_request_that_did_not_wait_for_it(store, 
 
 async def test_a_case_that_is_added_to_the_suite_counts_at_once(store):
     suites = [SUITE]
-    runs, run = JudgedRuns(store, OneAtATime(), lambda: suites[-1]), await summary(store, "of suite")
+    runs, run = JudgedRuns(store, LongComputations(), lambda: suites[-1]), await summary(store, "of suite")
     assert (await runs.view(run, link)).planned == 2
     suites.append(replace(SUITE, cases=SUITE.cases[:1]))
     assert runs.lags(run, link)

@@ -16,8 +16,8 @@ from a2a_eval_proxy.cli.ui import _serve_until_stopped
 from a2a_eval_proxy.errors import ListenError
 from a2a_eval_proxy.store import StoreError
 from a2a_eval_proxy.telemetry import logs
-from a2a_eval_proxy.ui.stored import store_watch
-from a2a_eval_proxy.ui.stored.store_pages import store_pages
+from a2a_eval_proxy.ui import store_pages as module
+from a2a_eval_proxy.ui.store_pages import store_pages
 from support.stored_runs import store_turns
 from support.turn_samples import result, turn
 from tool_call_evaluators import load_suite, parse_suite
@@ -92,7 +92,7 @@ async def test_turns_are_annotated_and_become_cases_of_the_suite_file(store, tmp
 
 
 async def test_a_turn_that_a_proxy_adds_is_an_event(store, monkeypatch):
-    monkeypatch.setattr(store_watch, "EVERY_S", 0.01)
+    monkeypatch.setattr(module, "EVERY_S", 0.01)
     async with store_pages(str(store), 0) as served:
         base, token = served.link.partition("/login")[0], {"authorization": f"Bearer {served.token}"}
         listening = httpx.AsyncClient(trust_env=False, headers=token)

@@ -11,11 +11,11 @@ from dataclasses import dataclass
 from a2a_tool_capture.errors import AgentError, AgentUnreachableError, ConfigurationError
 from markupsafe import Markup
 
-from ...errors import ConfigError
-from ...loop_thread import LoopThread
-from ...net.tls import TlsFiles
-from ...settings import Settings
-from ..environment import environment
+from ..errors import ConfigError
+from ..net.tls import TlsFiles
+from ..settings import Settings
+from ..threads import LoopThread
+from .environment import environment
 
 logger = logging.getLogger(__name__)
 
@@ -77,7 +77,7 @@ class AgentCheck:
 
     async def _check(self) -> Markup:
         """Runs in the thread. What it imports loads the A2A SDK, which a proxy does without until then."""
-        from ...check import ProbeClient, PushOptions, check_agent, wording
+        from ..check import ProbeClient, PushOptions, check_agent, wording
 
         async with asyncio.timeout(MAX_CHECK_S), ProbeClient(self._headers, MAX_EXCHANGE_S, self._tls()) as client:
             report = await check_agent(client, self.url, progress=self._progress, push=PushOptions())

@@ -5,7 +5,7 @@ from __future__ import annotations
 from starlette.exceptions import HTTPException
 from starlette.responses import RedirectResponse, Response
 
-from ..screen import Screen, Values, View
+from .screen import Screen, Values, View
 
 
 async def _values(view: View) -> Values:

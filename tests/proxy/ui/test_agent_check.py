@@ -9,8 +9,8 @@ import threading
 
 import a2a_eval_proxy.check
 from a2a_eval_proxy.errors import ConfigError
-from a2a_eval_proxy.ui.check import agent_check
-from a2a_eval_proxy.ui.check.agent_check import AgentCheck, CheckState
+from a2a_eval_proxy.ui import agent_check
+from a2a_eval_proxy.ui.agent_check import AgentCheck, CheckState
 from agents.faulty_agent import FAULTS, faulty
 from agents.faulty_push_agent import pushing_app
 from agents.serving import ServerThread

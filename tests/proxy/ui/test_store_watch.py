@@ -12,8 +12,8 @@ import pytest_asyncio
 from a2a_eval_proxy.store import Scored, Store, StoreFileError, open_store
 from a2a_eval_proxy.telemetry.event_bus import EventBus, Listener
 from a2a_eval_proxy.turn import Turn
-from a2a_eval_proxy.ui.stored import store_watch
-from a2a_eval_proxy.ui.stored.store_watch import StoreWatch
+from a2a_eval_proxy.ui import store_pages
+from a2a_eval_proxy.ui.store_pages import StoreWatch
 from support.turn_samples import result, turn
 
 
@@ -66,7 +66,7 @@ async def test_a_turn_that_waits_is_closed_and_later_done(followed, monkeypatch)
         await followed.news(listener)
         await followed.add("a", scored=False)
         assert await followed.news(listener) == [("turn.closed", "a")]
-        monkeypatch.setattr(store_watch, "NEWEST", 1)
+        monkeypatch.setattr(store_pages, "NEWEST", 1)
         await followed.add("b")
         assert await followed.news(listener) == [("turn.done", "b")]
         await followed.finish("a")  # which is not among the newest any more
@@ -94,7 +94,7 @@ class Counted:
 
 
 async def test_without_a_listener_the_store_is_not_polled_and_an_error_is_logged_once(monkeypatch, caplog):
-    monkeypatch.setattr(store_watch, "EVERY_S", 0.001)
+    monkeypatch.setattr(store_pages, "EVERY_S", 0.001)
     bus = EventBus(linger_s=0)
     counted = Counted(bus)
     task = asyncio.create_task(counted.watch.run())

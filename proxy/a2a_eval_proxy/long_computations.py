@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 T = TypeVar("T")
 
 
-class OneAtATime:
+class LongComputations:
     """Runs computations in turn: each may have thousands of turns in memory."""
 
     def __init__(self) -> None:

@@ -5,11 +5,11 @@ from __future__ import annotations
 import asyncio
 
 import pytest
-from a2a_eval_proxy.one_at_a_time import OneAtATime
+from a2a_eval_proxy.long_computations import LongComputations
 
 
 async def test_equal_keys_share_a_computation_and_others_wait_their_turn():
-    work, running, most, made = OneAtATime(), 0, 0, []
+    work, running, most, made = LongComputations(), 0, 0, []
 
     async def compute(key: str) -> str:
         nonlocal running, most
@@ -26,7 +26,7 @@ async def test_equal_keys_share_a_computation_and_others_wait_their_turn():
 
 
 async def test_an_error_reaches_every_request_and_the_next_one_tries_again():
-    work, attempts = OneAtATime(), 0
+    work, attempts = LongComputations(), 0
 
     async def fails() -> None:
         nonlocal attempts
@@ -40,7 +40,7 @@ async def test_an_error_reaches_every_request_and_the_next_one_tries_again():
 
 
 async def test_a_request_that_does_not_wait_leaves_the_computation_running(caplog):
-    work, go = OneAtATime(), asyncio.Event()
+    work, go = LongComputations(), asyncio.Event()
 
     async def slow() -> int:
         await go.wait()

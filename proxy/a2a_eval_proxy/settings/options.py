@@ -1,0 +1,211 @@
+"""Options of commands, declared once, as fields of a dataclass: for flag, variable, config file and help.
+
+The value of each is from a flag, else an environment variable, else the config file, else its default.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Collection, Mapping
+from dataclasses import MISSING, dataclass, field, fields
+from enum import StrEnum
+from pathlib import Path
+from typing import Any, TypeVar, dataclass_transform
+
+from a2a_tool_capture.secret_references import unset_variables
+
+from ..errors import ConfigError
+from .parsing import ValueType
+from .store_url import is_postgres, masked_url
+
+ENV_PREFIX = "A2A_EVAL_PROXY_"
+
+
+class OptionGroup(StrEnum):
+    """Headings in the help of commands with many options, in this order."""
+
+    AGENT = "Agent and clients"
+    RUN = "Runs and scores"
+    USER = "Simulated users"
+    TRACES = "Traces"
+    ADMIN = "Admin"
+    TLS = "TLS and identity"
+    PRIVACY = "Privacy"
+    LIMITS = "Limits"
+    OTHER = "Other"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Option:
+    """What is known of an option apart from its name, which is that of the field, and its default."""
+
+    type: ValueType
+    help: str
+    group: OptionGroup = OptionGroup.OTHER
+    secret: bool = False
+    """Whether errors and `repr` mask the value."""
+    repeatable: bool = False
+    references: bool = False
+    """Whether `${VARIABLE}` and `${file:PATH}` in it are expanded."""
+    positional: bool = False
+    """Whether it is an argument of the command line, which no variable or file sets."""
+    alias: str | None = None
+    """A second flag."""
+    no_flag: str | None = None
+    """Help of a flag `--no-NAME` that means `off`."""
+
+    def masked(self, value: Any) -> str:
+        """`value` as a message may show it."""
+        if self.secret:
+            return "***"
+        may_hold_password = isinstance(value, str) and ("@" in value or is_postgres(value))
+        return repr(masked_url(value) if may_hold_password else value)
+
+    def parse(self, source: str, value: Any) -> Any:
+        """The parsed value; `source` says where `value` was found. Raises ConfigError."""
+        try:
+            return self.type.parse(value)
+        except ValueError as error:
+            raise ConfigError(f"{source}: {error}, got {self.masked(value)}{self._meant(value)}") from None
+
+    def _meant(self, value: Any) -> str:
+        if not self.type.choices or not isinstance(value, str):
+            return ""
+        from tool_call_evaluators.options import did_you_mean  # slow to import
+
+        return did_you_mean(value, self.type.choices)
+
+
+def option(
+    type: ValueType,  # noqa: A002
+    help: str,  # noqa: A002
+    default: Any = dataclasses.MISSING,
+    *,
+    required: bool = False,
+    **details: Any,
+) -> Any:
+    """A dataclass field for an option; `details` are further fields of `Option`. `default`: by its type."""
+    metadata = {"option": Option(type=type, help=help, **details)}
+    if callable(default):
+        return field(default_factory=default, metadata=metadata)
+    return field(default=type.unset if default is dataclasses.MISSING and not required else default, metadata=metadata)
+
+
+@dataclass_transform(frozen_default=True, kw_only_default=True)
+class Options:
+    """Base of the classes that declare options, which are frozen dataclasses with keywords.
+
+    `repr` shows what is not default, and masks secrets.
+    """
+
+    def __init_subclass__(cls) -> None:
+        dataclass(frozen=True, kw_only=True, repr=False)(cls)
+
+    def __repr__(self) -> str:
+        values = ((spec, getattr(self, spec.name)) for spec in dataclasses.fields(self))  # type: ignore[arg-type]
+        given = (
+            f"{spec.name}={spec.metadata['option'].masked(value)}" for spec, value in values if value != spec.default
+        )
+        return f"{type(self).__name__}({', '.join(given)})"
+
+
+def options_of(options: type) -> Mapping[str, Option]:
+    """The options declared by a dataclass, by name."""
+    return {item.name: item.metadata["option"] for item in dataclasses.fields(options)}
+
+
+def flag_name(name: str) -> str:
+    """The flag of an option: `--admin-token` for `admin_token`."""
+    return "--" + name.replace("_", "-")
+
+
+def environment_name(name: str) -> str:
+    """The environment variable of an option: `A2A_EVAL_PROXY_LISTEN` for `listen`."""
+    return ENV_PREFIX + name.upper()
+
+
+T = TypeVar("T", bound=Options)
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigFile:
+    """The keys of a YAML file, with `_` for `-` and without those set to null, and the place of each: `FILE:LINE`."""
+
+    values: Mapping[str, Any] = field(default_factory=dict)
+    places: Mapping[str, str] = field(default_factory=dict)
+
+
+def load(
+    options: type[T],
+    flags: Mapping[str, Any],
+    environment: Mapping[str, str] | None = None,
+    file: ConfigFile | None = None,
+) -> T:
+    """An instance of the dataclass `options`, each field an `option`. A flag that is None or () was not given.
+
+    Raises ConfigError, which names the source of the wrong value: flag, variable, or file and line.
+    """
+    environment, file = environment or {}, file or ConfigFile()
+    values: dict[str, Any] = {}
+    for spec in fields(options):  # type: ignore[arg-type]  # of a dataclass
+        name = spec.name
+        item: Option = spec.metadata["option"]
+        if flags.get(name) not in (None, ()):
+            source, value = item.type.metavar if item.positional else flag_name(name), flags[name]
+        elif not item.positional and environment_name(name) in environment:
+            source, value = environment_name(name), environment[environment_name(name)]
+        elif not item.positional and name in file.values:
+            source, value = f"{file.places[name]}: {name}", file.values[name]
+            if item.references and (unset := unset_variables(str(value))):
+                raise ConfigError(f"{source}: needs the environment variable {unset[0]}, which is not set")
+        elif spec.default is MISSING and spec.default_factory is MISSING:
+            raise _missing(name, item)
+        else:
+            continue
+        values[name] = item.parse(source, value)
+    return options(**values)
+
+
+def _missing(name: str, item: Option) -> ConfigError:
+    metavar = item.type.metavar
+    return ConfigError(
+        f"{flag_name(name)} is required: give {flag_name(name)} {metavar}, set {environment_name(name)}, or write "
+        f"'{name}: {metavar}' in the config file"
+    )
+
+
+def read_config_file(path: str, known: Collection[str]) -> ConfigFile:
+    """The settings in a YAML file.
+
+    Raises ConfigError if it cannot be read, repeats a key, or has a key that is not `known`.
+    """
+    from tool_call_evaluators.suite.yaml_document import SuiteError, read_document  # slow to import
+
+    try:
+        text = Path(path).read_text("utf-8")
+        has_content = any(line.strip() and line.strip()[0] != "#" for line in text.splitlines())
+        document = read_document(text if has_content else "{}", path)
+    except OSError as error:
+        raise ConfigError(f"--config: cannot read {path}: {error.strerror}") from None
+    except UnicodeDecodeError:
+        raise ConfigError(f"--config: {path} is not UTF-8 text") from None
+    except SuiteError as error:
+        raise ConfigError(f"--config: {error}") from None
+    content = document.value or {}
+    if not isinstance(content, dict):
+        raise ConfigError(f"--config: {path} contains no settings; expected lines such as 'upstream: URL'")
+    values: dict[str, Any] = {}
+    places: dict[str, str] = {}
+    for key, value in content.items():
+        name = key.replace("-", "_")
+        position = document.position((key,))
+        place = f"{path}:{position[0]}" if position else path
+        if name not in known:
+            from tool_call_evaluators.options import or_known  # slow to import
+
+            raise ConfigError(f"{place}: unknown setting {name!r}{or_known(name, sorted(known))}")
+        if places.setdefault(name, place) != place:
+            raise ConfigError(f"{place}: {name} is already set in {places[name]}")
+        if value is not None:
+            values[name] = value
+    return ConfigFile(values, places)
