@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import time
+from typing import TYPE_CHECKING
 
 from ..net.grpc_wire import GrpcStatus
 from ..net.header_compression import Fields
 from ..protocol.headers import read_request
 from ..telemetry.counters import Metrics
-from ..telemetry.requests import CallTelemetry
 from .messages import METHODS
+
+if TYPE_CHECKING:
+    from ..telemetry.requests import CallTelemetry
 
 
 class CallRecord:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from ..net.client_limits import ClientLimits
 from ..net.file_watcher import FileWatch
 from ..net.grpc_wire import GrpcStatus, ending, only_trailers
@@ -12,11 +14,13 @@ from ..net.http2_server import StreamHandler
 from ..net.http2_streams import Headers, regular
 from ..relay.client_request import RelayContext
 from ..settings import Settings
-from ..telemetry.requests import CallTelemetry, RequestTelemetry
 from .agent import GrpcAgent
 from .call_record import CallRecord
 from .held_messages import HeldMessages
 from .relayed_call import RelayedCall
+
+if TYPE_CHECKING:
+    from ..telemetry.requests import RequestTelemetry
 
 
 class GrpcPort(StreamHandler):
@@ -29,7 +33,7 @@ class GrpcPort(StreamHandler):
     def begin(self, relay: RelayContext, requests: RequestTelemetry | None, limits: ClientLimits) -> None:
         """Calls may come. `limits`: those of the port."""
         self._relay = relay
-        self._telemetry = None if requests is None else CallTelemetry(requests)
+        self._telemetry = None if requests is None else requests.of_calls()
         self._held = HeldMessages(relay.bodies, limits)
 
     async def answer(self, stream: AsyncStream, head: Headers, client: tuple[str, int]) -> None:

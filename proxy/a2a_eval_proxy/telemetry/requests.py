@@ -76,6 +76,10 @@ class RequestTelemetry:
             explicit_bucket_boundaries_advisory=DURATIONS_S,
         )
 
+    def of_calls(self) -> CallTelemetry:
+        """The same for gRPC calls: their spans and durations go where those of requests go."""
+        return CallTelemetry(self.tracer, self.meter)
+
     def begin(self, scope: Scope, head: ClientRequestHeaders) -> RequestSpans | None:
         """The spans of a request that begins; None where they could not be created. Never raises.
 
@@ -173,10 +177,9 @@ def _finish(span: Span, status: int | None, error: str, *, first_error_status: i
 class CallTelemetry:
     """Begins the spans of each call."""
 
-    def __init__(self, requests: RequestTelemetry) -> None:
-        """Spans and durations go where those of `requests` go."""
-        self._tracer = requests.tracer
-        self._durations = requests.meter.create_histogram(
+    def __init__(self, tracer: Tracer, meter: Meter) -> None:
+        self._tracer = tracer
+        self._durations = meter.create_histogram(
             "rpc.server.call.duration",
             "s",
             "Duration of gRPC calls, streams to their end",
