@@ -18,6 +18,7 @@ from .catalogue import convert, evaluators, schema
 from .check import check
 from .demo import demo
 from .init import init
+from .mcp import mcp
 from .output import guarded_output
 from .run import evaluate, run
 from .send import send
@@ -44,7 +45,7 @@ def cli() -> None:
     """
 
 
-_RUNNING = (init, serve, run, send, check, worker, demo)
+_RUNNING = (init, serve, run, send, check, worker, mcp, demo)
 _STORED = (evaluate, runs, show, ui, compare, accept, export, record, prune)
 _SUITES = (validate, evaluators, schema, convert)
 

@@ -35,7 +35,7 @@ def evaluators(options: EvaluatorsOptions) -> None:
     from tool_call_evaluators.registry import evaluator_class
 
     if options.name is not None:
-        click.echo("\n".join(_explained(evaluator_class(options.name))))
+        click.echo("\n".join(explained(evaluator_class(options.name))))
         return
     from ..runs.tables import PlainTable
 
@@ -97,7 +97,7 @@ def _summary(cls: type[EvaluatorBase]) -> str:
     return (inspect.getdoc(cls) or "").partition("\n")[0]
 
 
-def _explained(cls: type[EvaluatorBase]) -> list[str]:
+def explained(cls: type[EvaluatorBase]) -> list[str]:
     from tool_call_evaluators.evaluator import field_text, is_built_in
     from tool_call_evaluators.suite.examples import example_text
 

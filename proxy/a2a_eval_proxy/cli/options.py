@@ -358,6 +358,12 @@ class AcceptOptions(SelectionOptions, PluginOption, StoreOption):
     undo: bool = option(types.FLAG, "Take back the last accepted changes of this file.")
 
 
+class McpOptions(PluginOption, StoreOption):
+    suite: str | None = option(types.FILE, "Suite file with the cases to run, and what they expect.")
+    agent: str | None = option(types.AGENT, "URL of the agent, or as for `run`. Default: from the suite.")
+    allow_accept: bool = option(types.FLAG, "Allow the coding agent to change what the suite expects.")
+
+
 class RecordOptions(StoredRunOptions):
     suite: str | None = option(types.FILE, "Suite to keep, except for the calls that it expects.")
     update: bool = option(types.FLAG, "Change the calls in the file of --suite; comments and format stay.")
