@@ -106,7 +106,7 @@ def fill(path: Path, turns: int) -> str:
             for turn in batch[: _BATCH // 2]:
                 turn["run"] = EARLIER
             results = {turn["turn_id"]: turn["evaluations"] for turn in batch}
-            while not store.add([Turn.from_dict(turn) for turn in batch], lambda: None, results.get):
+            while not store.add([Turn.from_dict(turn) for turn in batch], lambda: None, results):
                 time.sleep(0.01)  # the queue is full
         asyncio.run(store.drained())
     return f"{1:032x}"

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
+from types import MappingProxyType
 from typing import Any
 
 from a2a_eval_proxy.store import Scored, ScoredConversation, Store, TurnQuery
-from a2a_eval_proxy.store.base import Score
+from a2a_eval_proxy.store.base import Evaluations
 from a2a_eval_proxy.turn import Turn
 from support.patience import PATIENCE_S
 
@@ -39,9 +40,11 @@ class Kept:
     def __init__(self, store: Store) -> None:
         self.store = store
 
-    async def add(self, *turns: Turn, score: Score | None = None, held: Collection[str] = ()) -> None:
+    async def add(
+        self, *turns: Turn, results: Mapping[str, Evaluations] = MappingProxyType({}), held: Collection[str] = ()
+    ) -> None:
         committed = threading.Event()
-        assert self.store.add(turns, committed.set, score, held)
+        assert self.store.add(turns, committed.set, results, held)
         await _awaited(committed)
 
     async def finish(self, *scored: Scored) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import time
 from collections.abc import Awaitable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
@@ -24,9 +23,6 @@ from .turn_memory import memory_of
 logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
-
-_FIRST_S = 0.05
-"""Time for scoring turns of a batch before they are stored; the rest of them are stored first."""
 
 
 @dataclass(slots=True)
@@ -72,29 +68,6 @@ class StoredJob:
     turn_id: str
     earlier: int
     conversation: ConversationKey | None
-
-
-class InlineScorer:
-    """Scores turns of a batch in the thread that writes them, as long as that takes next to no time."""
-
-    def __init__(self, scorer: Scorer, jobs: Sequence[Job] = (), privacy: Privacy = NO_PRIVACY) -> None:
-        self._scorer = scorer
-        self._privacy = privacy
-        self.jobs = {job.turn.turn_id: job for job in jobs}
-        self._until: float | None = None
-        self.results: dict[str, list[dict[str, Any]]] = {}
-
-    def __call__(self, turn_id: str) -> list[dict[str, Any]] | None:
-        """The results of that turn; None where it has to be stored first."""
-        now = time.monotonic()
-        if self._until is None:
-            self._until = now + _FIRST_S
-        job = self.jobs.get(turn_id)
-        if job is None or now > self._until or not self._scorer.evaluators(job.turn.case_id).is_cheap:
-            return None
-        results = self._privacy.stored_results(self._scorer.score_now(job.redacted, job.earlier))
-        self.results[turn_id] = results
-        return results
 
 
 Work = list[tuple[Job, Evidence | None, list[TurnJson]]]

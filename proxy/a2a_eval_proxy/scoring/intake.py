@@ -1,4 +1,4 @@
-"""Closed turns on their way to the store: gathered in batches, and redacted where there are rules."""
+"""Closed turns on their way to the store: matched with their cases, and redacted where there are rules."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from typing import NamedTuple
+from typing import Generic, NamedTuple, TypeVar
 
 from ..memory import share
 from ..privacy.policy import Privacy
@@ -18,8 +18,10 @@ from .turn_memory import memory_of
 
 logger = logging.getLogger(__name__)
 
+T = TypeVar("T")
+
 _GATHER_S = 0.02
-"""Under load, batches are at least this far apart; a lone turn is passed on at once."""
+"""Under load, batches are at least this far apart."""
 
 _MAX_UNREDACTED = 10_000
 """Maximum number of turns that wait to be redacted."""
@@ -36,62 +38,60 @@ class TurnViews(NamedTuple):
     stored: Turn
 
 
-class TurnIntake:
-    """Takes closed turns without waiting, and passes them on in batches. Belongs to one event loop.
+class Batches(Generic[T]):
+    """Gathers what comes on an event loop: a lone item is passed on at once, under load batches are 20 ms apart."""
 
-    `ready` is called with each batch, `dropped` with the number of turns for which there was no room.
+    def __init__(self, pass_on: Callable[[list[T]], None]) -> None:
+        self._pass_on = pass_on
+        self._loop = asyncio.get_running_loop()
+        self._items: list[T] = []
+        self._next_at = 0.0
+
+    def add(self, item: T) -> None:
+        if not self._items:
+            self._loop.call_at(self._next_at, self.flush)
+        self._items.append(item)
+
+    def flush(self) -> None:
+        """Pass on what is gathered so far."""
+        if self._items:
+            self._next_at = self._loop.time() + _GATHER_S
+            items, self._items = self._items, []
+            self._pass_on(items)
+
+
+class TurnIntake:
+    """Takes closed turns without waiting, and passes them on. Belongs to one event loop.
+
+    `ready` is called with their views, `dropped` with the number of turns for which there was no room.
     """
 
     def __init__(
         self,
         store: Store,
         cases: CaseBook,
-        ready: Callable[[Sequence[TurnViews]], None],
+        ready: Callable[[TurnViews], None],
         dropped: Callable[[int], None],
     ) -> None:
         self._store = store
         self._cases = cases
         self._ready = ready
         self._dropped = dropped
-        self._loop = asyncio.get_running_loop()
-        self._batch: list[Turn] = []
-        self._next_batch_at = 0.0
 
     def take(self, turn: Turn) -> None:
         """Take a closed turn."""
         turn.case_id = self._cases.match(turn.case_id, turn.conversation_id, turn.user_text)
-        self._gather(turn)
+        self._ready(TurnViews(turn, turn, turn))
 
     def keep_open(self, turn: Turn) -> bool:
-        """Store a copy of an open turn, after the turns before it; False where there is no room for it."""
-        self._pass_on()
+        """Store a copy of an open turn; False where there is no room for it."""
         return self._store.add([turn], _nothing)
 
-    async def written(self) -> None:
-        """Returns when every turn taken so far is in the store."""
-        await self._passed_on()
-        await self._store.drained()
+    async def passed_on(self) -> None:
+        """Returns when every turn taken so far is passed on."""
 
     async def close(self) -> None:
         """Nothing is passed on afterwards."""
-
-    def _gather(self, turn: Turn) -> None:
-        if not self._batch:
-            self._loop.call_at(self._next_batch_at, self._pass_on)
-        self._batch.append(turn)
-
-    def _pass_on(self) -> None:
-        if self._batch:
-            self._ready([TurnViews(turn, turn, turn) for turn in self._next_batch()])
-
-    def _next_batch(self) -> list[Turn]:
-        self._next_batch_at = self._loop.time() + _GATHER_S
-        turns, self._batch = self._batch, []
-        return turns
-
-    async def _passed_on(self) -> None:
-        if self._batch:
-            await asyncio.sleep(2 * _GATHER_S)
 
 
 class RedactingIntake(TurnIntake):
@@ -101,25 +101,27 @@ class RedactingIntake(TurnIntake):
         self,
         store: Store,
         cases: CaseBook,
-        ready: Callable[[Sequence[TurnViews]], None],
+        ready: Callable[[TurnViews], None],
         dropped: Callable[[int], None],
         privacy: Privacy,
     ) -> None:
         super().__init__(store, cases, ready, dropped)
         self._privacy = privacy
+        self._loop = asyncio.get_running_loop()
+        self._batches = Batches[Turn](self._redact_soon)
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="redacting")
         self._waiting = self._waiting_bytes = 0
         self._problem = ProblemLog(logger, "redaction does not keep up: {count} turn(s) were dropped")
 
     def take(self, turn: Turn) -> None:
         if self._reserve(turn):
-            self._gather(turn)
+            self._batches.add(turn)
         else:
             self._problem.seen()
             self._dropped(1)
 
     def keep_open(self, turn: Turn) -> bool:
-        self._pass_on()
+        self._batches.flush()
         if not self._reserve(turn):
             return False
         size = memory_of(turn)  # the copy does not change
@@ -128,24 +130,21 @@ class RedactingIntake(TurnIntake):
         )
         return True
 
+    async def passed_on(self) -> None:
+        self._batches.flush()
+        await self._loop.run_in_executor(self._thread, _nothing)
+
     async def close(self) -> None:
         await asyncio.to_thread(self._thread.shutdown)
         self._problem.close()
 
-    def _pass_on(self) -> None:
-        turns = self._next_batch()
-        if not turns:
-            return
+    def _redact_soon(self, turns: list[Turn]) -> None:
         size = sum(map(memory_of, turns))
 
         def redacted(done: Future[list[tuple[TurnViews, str | None]]]) -> None:
             self._loop.call_soon_threadsafe(self._redacted, done.result(), size)
 
         self._thread.submit(self._redact, turns).add_done_callback(redacted)
-
-    async def _passed_on(self) -> None:
-        await super()._passed_on()
-        await self._loop.run_in_executor(self._thread, _nothing)
 
     def _reserve(self, turn: Turn) -> bool:
         size = memory_of(turn)
@@ -169,7 +168,7 @@ class RedactingIntake(TurnIntake):
             case_id = self._cases.match(known, views.redacted.conversation_id, turn.user_text)
             for view in views:
                 view.case_id = case_id
-        self._ready([views for views, _ in found])
+            self._ready(views)
 
     # ── in the redacting thread ─────────────────────────────────────────────────────────────────────────
 

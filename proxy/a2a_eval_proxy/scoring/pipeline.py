@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Collection, Iterable, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from functools import partial
@@ -29,8 +29,8 @@ from ..traces.trace_records import Evidence
 from ..turn import Turn
 from .case_book import CaseBook, TurnPositions
 from .conversations import Conversations
-from .executor import InlineScorer, Job, ScoringExecutor, StoredJob, ThreadExecutor
-from .intake import RedactingIntake, TurnIntake, TurnViews
+from .executor import Job, ScoringExecutor, StoredJob, ThreadExecutor
+from .intake import Batches, RedactingIntake, TurnIntake, TurnViews
 from .job_queue import PAGE, JobQueue
 from .late_spans import LateSpans, NoSpans
 from .scorer import NoScorer, Results, Scorer, TurnJson
@@ -57,7 +57,7 @@ class Pipeline:
 
     A turn is pending in the store before it is scored, so a crash loses no stored turn: `resume` scores what an
     earlier process left pending. A turn's results are replaced as a whole, so scoring twice is harmless. Where
-    scoring takes microseconds and no traces are awaited, it comes first: one write instead of two.
+    scoring takes microseconds and no traces are awaited, it comes first, on the event loop: one write instead of two.
 
     Belongs to one event loop. See `TurnIntake` for what comes before the store, and `LateSpans` for spans.
     """
@@ -85,10 +85,11 @@ class Pipeline:
         self._store_behind = ProblemLog(logger, "the store does not keep up: {count} turn(s) were dropped")
         self._loop = asyncio.get_running_loop()
         self._intake = (
-            RedactingIntake(store, cases, self._add, self._dropped, privacy)
+            RedactingIntake(store, cases, self._ready, self._dropped, privacy)
             if privacy.changes_turns
-            else TurnIntake(store, cases, self._add, self._dropped)
+            else TurnIntake(store, cases, self._ready, self._dropped)
         )
+        self._batches = Batches(self._add)
         self._readable = privacy.keeps_content
         """Whether the store has all that scoring needs of a turn."""
         self._unreadable_bytes = 0
@@ -131,12 +132,15 @@ class Pipeline:
         self._intake.take(turn)
 
     def keep_open(self, turn: Turn) -> bool:
-        """Store a copy of an open turn; False where there is no room for it. Never waits."""
+        """Store a copy of an open turn, after the turns before it; False where there is no room for it. Never waits."""
+        self._batches.flush()
         return self._intake.keep_open(turn)
 
     async def written(self) -> None:
         """Returns when every turn taken so far is in the store."""
-        await self._intake.written()
+        await self._intake.passed_on()
+        self._batches.flush()
+        await self._store.drained()
 
     async def resume(self, run: str | None = None) -> int:
         """Score turns that an earlier process left pending, in one run or all; returns their number.
@@ -230,24 +234,29 @@ class Pipeline:
 
     # ── to the store ────────────────────────────────────────────────────────────────────────────────────
 
-    def _add(self, views: Sequence[TurnViews]) -> None:
+    def _ready(self, views: TurnViews) -> None:
+        """Score a closed turn where that takes next to no time; others are stored first."""
+        job = self._job(views)
+        at_once = not (self._privacy.changes_turns or self._spans.expected)
+        self._batches.add((job, self._scorer.score_at_once(job.turn, job.earlier) if at_once else None))
+
+    def _add(self, batch: Sequence[tuple[Job, Results | None]]) -> None:
         """Add closed turns to the store."""
-        stored = [view.stored for view in views]
-        live = [self._job(view) for view in views]
+        live = [job for job, _ in batch]
+        stored = [job.stored for job in live]
+        results = {job.turn_id: found for job, found in batch if found is not None}
         jobs: Sequence[Job | StoredJob] = live
         held = set() if self._scores else {turn.turn_id for turn in stored if self._spans.awaited(turn)}
-        inline = InlineScorer(self._scorer)
         size = 0
         tight = self._store.health.waiting_bytes > _LIVE_BYTES
         if tight and self._readable:
-            jobs = [job.stored_only() for job in live]
-        elif self._scorer.is_cheap and not self._spans.expected:
-            inline = InlineScorer(self._scorer, live, self._privacy)
-            size = sum(job.size for job in live) if tight else 0
+            jobs, results = [job.stored_only() for job in live], {}
+        elif tight:
+            size = sum(job.size for job in live)
         announced = () if tight else stored
-        committed = partial(self._committed, len(stored), announced, jobs, held, inline, size)
+        committed = partial(self._committed, len(stored), announced, jobs, held, results, size)
         if self._unreadable_bytes + size <= _UNREADABLE_BYTES and self._store.add(
-            stored, partial(self._loop.call_soon_threadsafe, committed), inline if inline.jobs else None, held
+            stored, partial(self._loop.call_soon_threadsafe, committed), results, held
         ):
             self._unreadable_bytes += size
             self._set_out(jobs)
@@ -265,7 +274,7 @@ class Pipeline:
         announced: Sequence[Turn],
         jobs: Sequence[Job | StoredJob],
         held: set[str],
-        inline: InlineScorer,
+        results: Mapping[str, Results],
         size: int,
     ) -> None:
         """The store has `count` turns. `held` are those that others score when their traces are merged."""
@@ -275,8 +284,8 @@ class Pipeline:
         ready: list[Job | StoredJob] = []
         done: list[ConversationKey | None] = []
         for job in jobs:
-            if isinstance(job, Job) and (results := inline.results.get(job.turn.turn_id)) is not None:
-                self._scored(job, job.stored, results, None)
+            if isinstance(job, Job) and (found := results.get(job.turn_id)) is not None:
+                self._scored(job, job.stored, found, None)
                 done.append(job.conversation)
             elif not self._scores and job.turn_id not in held:
                 self._spans.scored(job, None)

@@ -28,6 +28,9 @@ Results = list[dict[str, Any]]
 WITHOUT_SUITE = Suite(name="", evaluators=(EvaluatorSpec("tool_error"),))
 """What is scored without a suite: evaluators that need no expectation."""
 
+_AT_ONCE, _TEXT_AT_ONCE = 20, 20_000
+"""Evaluators times calls, of some 15 us each, and characters, for which the event loop has time."""
+
 _SPOILT = "the simulated user spoilt the conversation"
 _NO_CONTENT = "the turn was stored without its content (--no-content), so it cannot be evaluated"
 
@@ -56,8 +59,6 @@ class Scorer:
         self._shared = self._build(None)
         self._own: dict[str, tuple[Case, Evaluators]] = {}
         self._without_case = Case(id="", turns=(), tools=self._suite.tools)
-        self.is_cheap = self._shared.is_cheap
-        """Whether turns are cheap to score, except those of cases with evaluators of their own."""
 
     def evaluators(self, case_id: str | None) -> Evaluators:
         """The evaluators in force for turns of that case. They are built once."""
@@ -87,6 +88,16 @@ class Scorer:
         evaluators = self.evaluators(turn.case_id).turn
         case = self._case_or_errors(turn, earlier, evaluators, ())
         return _results(turn, case if isinstance(case, list) else evaluate_sync(case, evaluators))
+
+    def score_at_once(self, turn: Turn, earlier: int) -> Results | None:
+        """As `score_now`, where the event loop has time for it: a fraction of a millisecond. Else None."""
+        evaluators = self.evaluators(turn.case_id)
+        work, text = len(evaluators.turn) * len(turn.tool_calls), len(turn.response_text)
+        for call in turn.tool_calls:
+            text += len(call.result or "")
+        if not evaluators.is_cheap or work > _AT_ONCE or text > _TEXT_AT_ONCE:
+            return None
+        return self.score_now(turn, earlier)
 
     async def score_conversation(self, turns: Sequence[TurnJson]) -> Results | None:
         """Results for the turns of one conversation and one case (or none), as a whole.
@@ -190,7 +201,7 @@ class NoScorer(Scorer):
     """Has no evaluators: turns are merged with their traces, and have no results."""
 
     def __init__(self) -> None:
-        self.is_cheap = False
+        """Nothing is built."""
 
     def evaluators(self, case_id: str | None) -> Evaluators:
         return _NO_EVALUATORS

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -20,9 +19,6 @@ MAX_PAGE_BYTES = 8 * 1024 * 1024
 
 MAX_EXAMINED = 20_000
 """Turns that are read for a page with a filter by content."""
-
-Score = Callable[[str], Evaluations | None]
-"""Returns the results of the turn with this id, or None if it must be stored first."""
 
 
 class StoreError(Exception):

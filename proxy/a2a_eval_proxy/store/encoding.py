@@ -24,7 +24,9 @@ ROW_BYTES = 1_500
 
 @dataclass(slots=True)
 class EncodedTurn:
-    """A turn as it waits to be written. `body` is its JSON, times are seconds since the epoch."""
+    """A turn as it waits to be written. `body` is its JSON, times are seconds since the epoch.
+
+    One with `results` is done."""
 
     turn_id: str
     run: str
@@ -35,24 +37,26 @@ class EncodedTurn:
     started_at: float
     ended_at: float | None
     body: bytes
+    results: EncodedResults | None = None
 
     @property
     def size(self) -> int:
         """Bytes of memory, about."""
-        return len(self.body) + ROW_BYTES
+        return len(self.body) + ROW_BYTES + (0 if self.results is None else len(self.results.json))
 
     def columns(self) -> dict[str, Any]:
-        """What is stored of the turn, by the name of the column; its results are not among them."""
+        """What is stored of the turn, by the name of the column."""
         return {
             "turn_id": self.turn_id,
             "run": self.run,
             "case_id": self.case_id,
             "conversation_id": self.conversation_id,
             "task_id": self.task_id,
-            "status": self.status,
+            "status": self.status if self.results is None else "done",
             "started_at": self.started_at,
             "ended_at": self.ended_at,
             "body": self.body.decode(),
+            **(_NO_RESULTS if self.results is None else self.results.columns()),
         }
 
 
@@ -94,10 +98,11 @@ class EncodedConversation:
         return len(self.results.json) + ROW_BYTES
 
 
-def encoded_turn(turn: Turn) -> EncodedTurn:
+def encoded_turn(turn: Turn, evaluations: Evaluations | None = None) -> EncodedTurn:
     case_id = None if turn.case_id is None else stored_text(turn.case_id)
     names = stored_text(turn.run), case_id, stored_text(turn.conversation_id), stored_text(turn.task_id)
-    return EncodedTurn(turn.turn_id, *names, turn.status, turn.started_at, turn.ended_at, json_bytes(turn.to_dict()))
+    body, results = json_bytes(turn.to_dict()), None if evaluations is None else encoded_results(evaluations)
+    return EncodedTurn(turn.turn_id, *names, turn.status, turn.started_at, turn.ended_at, body, results)
 
 
 def encoded_results(evaluations: Evaluations) -> EncodedResults:
@@ -161,3 +166,6 @@ def _plain(value: Any, depth: int) -> Any:
     if isinstance(value, list | tuple | set | frozenset):
         return [_plain(item, depth - 1) for item in value]
     return utf8_text(str(value))
+
+
+_NO_RESULTS = encoded_results([]).columns()

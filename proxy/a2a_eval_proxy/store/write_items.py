@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ..turn import Turn
-from .base import Score
-from .encoding import ROW_BYTES, EncodedConversation, EncodedScored, EncodedTurn, encoded_results, encoded_turn
+from .base import Evaluations
+from .encoding import ROW_BYTES, EncodedConversation, EncodedScored, EncodedTurn, encoded_turn
 
 
 def nothing() -> None:
@@ -30,10 +30,10 @@ class Item:
 
 @dataclass(slots=True)
 class Add(Item):
-    """Closed or open turns. Those in `raw` are encoded by the writing thread before anything else."""
+    """Closed or open turns. Those in `raw`, some with `results`, are encoded by the writing thread first."""
 
     rows: Sequence[EncodedTurn]
-    score: Score | None = None
+    results: Mapping[str, Evaluations] = field(default_factory=dict)
     held: Collection[str] = ()
     raw: Sequence[Turn] = ()
 
@@ -41,7 +41,8 @@ class Add(Item):
         self.size = sum([len(turn.user_text) + len(turn.response_text) + ROW_BYTES for turn in self.raw])
 
     def encode(self) -> None:
-        self.rows, self.raw = [encoded_turn(turn) for turn in self.raw], ()
+        self.rows = [encoded_turn(turn, self.results.get(turn.turn_id)) for turn in self.raw]
+        self.raw, self.results = (), {}
         self.size = sum([turn.size for turn in self.rows])
 
 
@@ -102,14 +103,3 @@ def latest_results(group: Iterable[Item]) -> list[EncodedScored]:
             scored = replace(scored, merged=before.merged)
         latest[scored.turn_id] = scored
     return list(latest.values())
-
-
-def added_columns(turn: EncodedTurn, score: Score | None) -> dict[str, Any]:
-    """The columns of a turn that is added: a closed one is done at once where `score` has results."""
-    results = score(turn.turn_id) if score is not None and turn.status != "open" else None
-    if results is None:
-        return turn.columns() | _NO_RESULTS
-    return turn.columns() | encoded_results(results).columns() | {"status": "done"}
-
-
-_NO_RESULTS = encoded_results([]).columns()

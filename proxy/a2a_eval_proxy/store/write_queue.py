@@ -9,12 +9,21 @@ import queue
 import threading
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import datetime
+from types import MappingProxyType
 
 from ..memory import share
 from ..turn import Turn
-from .base import Score, Scored, ScoredConversation, StoreError, StoreFileError, StoreHealth, StoreUnreachableError
+from .base import (
+    Evaluations,
+    Scored,
+    ScoredConversation,
+    StoreError,
+    StoreFileError,
+    StoreHealth,
+    StoreUnreachableError,
+)
 from .encoding import encoded_conversation, encoded_scored, encoded_turn
 from .write_items import Add, Discard, Finish, FinishConversations, Item, Mark, Prune, Settle, nothing
 
@@ -95,9 +104,7 @@ class QueuedWrites(ABC):
 
     @abstractmethod
     def _writing(self, group: list[Item]) -> Callable[[], None]:
-        """What writes these items, whole or not at all, and raises `trouble`: called until it works.
-
-        Turns are scored here, where they are to be: once, not at each try."""
+        """What writes these items, whole or not at all, and raises `trouble`: called until it works."""
 
     @abstractmethod
     def _pruned(self, item: Prune) -> int:
@@ -135,7 +142,7 @@ class QueuedWrites(ABC):
         self,
         turns: Sequence[Turn],
         committed: Callable[[], object],
-        score: Score | None = None,
+        results: Mapping[str, Evaluations] = MappingProxyType({}),
         held: Collection[str] = (),
     ) -> bool:
         """Keep closed turns as pending, and `open` ones as open. False where the queue is full and they were not taken.
@@ -145,13 +152,13 @@ class QueuedWrites(ABC):
 
         Those whose ids are `held` are not for workers yet: `settle` is going to be called for them.
 
-        `score` is asked for each turn's evaluations before it is written, in the thread that writes; a turn for
-        which it has some is done at once, in one write instead of two. It is not asked where much is waiting.
+        `results` has the evaluations of turns that are scored already, by turn id: these are done, in one write instead
+        of two.
         """
         health = self.health
         if health.waiting_turns >= MAX_QUEUED or health.waiting_bytes >= MAX_WAITING_BYTES:
             return False
-        item = Add((), committed, score, held, raw=turns)
+        item = Add((), committed, results, held, raw=turns)
         if self._encodes:
             item.encode()
         self._encodes = True

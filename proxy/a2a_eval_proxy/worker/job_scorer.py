@@ -56,7 +56,7 @@ class JobScorer:
         self._privacy = privacy
         self._cases = CaseBook(suite, privacy=privacy)
         self._scorer = Scorer(self._cases, suite, store.judge_cache)
-        self._alone = self._scorer.is_cheap and not (suite and suite.cases)
+        self._alone = self._scorer.evaluators(None).is_cheap and not (suite and suite.cases)
         """Whether the turns before it make no difference to any turn."""
 
     async def score(self, turn_ids: Sequence[str]) -> int:

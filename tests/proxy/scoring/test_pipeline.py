@@ -198,6 +198,16 @@ async def test_a_turn_is_on_disk_before_it_is_scored(path: Path, gate: type[Gate
         assert [item["status"] for item in await it.stored()] == ["done"]
 
 
+async def test_a_turn_that_is_scored_at_once_is_written_once(path: Path) -> None:
+    async with running(path) as it:
+        for number, calls in ((1, 3), (2, 200)):
+            before = it.store.health.writes
+            it.pipeline.take(turn(number, *["search"] * calls))
+            await it.pipeline.drained()
+            assert it.store.health.writes - before == number
+        assert len(await it.stored(status="done")) == 2
+
+
 async def test_scoring_does_not_hold_up_the_event_loop(path: Path, gate: type[Gate]) -> None:
     async with running(path, parse_suite(GATED)) as it:
         it.pipeline.take(turn(1))

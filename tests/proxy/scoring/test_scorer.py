@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -81,8 +82,23 @@ async def test_a_turn_beyond_the_script_has_no_expectations() -> None:
 async def test_without_a_suite_what_needs_no_expectation_is_scored() -> None:
     scorer = Scorer(CaseBook(None), None)
     assert await statuses(scorer, turn("search")) == {"tool_error": "passed"}
-    assert scorer.is_cheap
+    assert scorer.evaluators(None).is_cheap
     assert not scorer.evaluators(None).is_async
+
+
+@pytest.mark.parametrize(
+    ("one", "at_once"),
+    [
+        (turn(*["search"] * 10), True),
+        (turn(*["search"] * 11), False),
+        (replace(turn("search"), response_text="x" * 30_000), False),
+        (replace(turn(), tool_calls=[ToolCall("search", {}, result="x" * 30_000)]), False),
+    ],
+    ids=["small", "many calls", "long text", "long result"],
+)
+def test_the_event_loop_scores_only_what_takes_next_to_no_time(one: Turn, at_once: bool) -> None:
+    scorer = scorer_of(SUITE)  # which has two evaluators
+    assert (scorer.score_at_once(one, 0) is not None) is at_once
 
 
 def test_what_the_evaluators_get_to_see() -> None:
@@ -142,14 +158,15 @@ async def test_an_evaluator_that_raises_is_an_errored_result_and_the_others_go_o
 async def test_evaluators_that_wait(with_plugin: Any) -> None:
     scorer = with_plugin("patient_for_this_test", "tool_error")
     assert scorer.evaluators(None).is_async
-    assert not scorer.is_cheap
+    assert not scorer.evaluators(None).is_cheap
     assert await statuses(scorer, turn("search")) == {"patient_for_this_test": "passed", "tool_error": "passed"}
 
 
 def test_evaluators_of_others_are_not_taken_for_cheap(with_plugin: Any) -> None:
     scorer = with_plugin("broken_for_this_test")
     assert not scorer.evaluators(None).is_async
-    assert not scorer.is_cheap
+    assert not scorer.evaluators(None).is_cheap
+    assert scorer.score_at_once(turn("search"), 0) is None
 
 
 def test_evaluators_of_conversations_are_not_for_turns() -> None:

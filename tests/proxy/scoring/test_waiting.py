@@ -23,6 +23,7 @@ from a2a_eval_proxy.scoring.pipeline import Pipeline
 from a2a_eval_proxy.scoring.scorer import Scorer
 from a2a_eval_proxy.scoring.turn_memory import memory_of
 from a2a_eval_proxy.store import Scored, SqliteStore, TurnQuery, write_items, write_queue
+from a2a_eval_proxy.store.base import Evaluations
 from a2a_eval_proxy.store.encoding import EncodedTurn, encoded_turn
 from a2a_eval_proxy.store.write_items import Mark
 from a2a_eval_proxy.telemetry.counters import Metrics
@@ -101,9 +102,9 @@ async def test_turns_are_encoded_by_the_writing_thread_as_long_as_it_keeps_up(
 ) -> None:
     threads: list[str] = []
 
-    def encoded(one: Turn) -> EncodedTurn:
+    def encoded(one: Turn, evaluations: Evaluations | None = None) -> EncodedTurn:
         threads.append(threading.current_thread().name)
-        return encoded_turn(one)
+        return encoded_turn(one, evaluations)
 
     monkeypatch.setattr(write_items, "encoded_turn", encoded)
     for number in range(3):

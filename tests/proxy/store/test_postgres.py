@@ -115,7 +115,7 @@ async def test_two_proxies_that_finish_the_same_turns(url: str) -> None:
 
 
 async def test_pending_turns_are_queued_with_their_transaction(kept: Kept, url: str) -> None:
-    await kept.add(turn(1), turn(2), turn(3), score=lambda turn_id: [result()] if turn_id == "turn-0002" else None)
+    await kept.add(turn(1), turn(2), turn(3), results={"turn-0002": [result()]})
     await kept.add(turn(1))
     queued = rows(url, "SELECT args->'turn_ids' FROM procrastinate_jobs ORDER BY id LIMIT 1")
     assert queued == [(["turn-0001", "turn-0003"],)]

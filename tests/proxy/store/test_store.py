@@ -222,8 +222,7 @@ async def test_a_turn_added_twice_is_one(kept: Kept) -> None:
 
 
 async def test_a_turn_scored_before_it_is_written_is_done_at_once(kept: Kept) -> None:
-    scores = {"turn-0001": [result()], "turn-0002": None}
-    await kept.add(turn(1), turn(2), score=lambda turn_id: scores[turn_id])
+    await kept.add(turn(1), turn(2), results={"turn-0001": [result()]})
     found = (await kept.store.turns(TurnQuery())).items
     assert [(item["status"], len(item["evaluations"])) for item in found] == [("done", 1), ("pending", 0)]
 
@@ -487,23 +486,16 @@ async def test_an_open_turn_is_replaced_until_it_is_closed(kept: Kept) -> None:
     assert (closed["status"], closed["response_text"]) == ("pending", "over")
 
 
-async def test_an_open_turn_and_its_end_in_one_batch(kept: Kept) -> None:
-    await kept.add(is_open(1), turn(1, task_id="t", response_text="over"), score=lambda turn: [result()])
-    await kept.store.drained()
+async def test_an_open_turn_and_its_end_written_together(kept: Kept) -> None:
+    assert kept.store.add([is_open(1)], lambda: None)
+    await kept.add(turn(1, task_id="t", response_text="over"), results={"turn-0001": [result()]})
     closed = await kept.store.turn("turn-0001")
     assert closed is not None
     assert (closed["status"], closed["response_text"], closed["evaluations"]) == ("done", "over", [result()])
 
 
-async def test_an_open_turn_is_not_scored(kept: Kept) -> None:
-    asked: list[str] = []
-
-    def score(turn_id: str) -> list[dict[str, Any]]:
-        asked.append(turn_id)
-        return [result()]
-
-    await kept.add(is_open(1), turn(2), score=score)
-    assert asked == ["turn-0002"]
+async def test_an_open_turn_is_not_pending(kept: Kept) -> None:
+    await kept.add(is_open(1), turn(2), results={"turn-0002": [result()]})
     assert await kept.ids(status="open") == ["turn-0001"]
     assert [summary.pending for summary in await kept.store.runs()] == [0]
 

@@ -56,7 +56,7 @@ class Shown:
             loop = asyncio.get_running_loop()
             results = {turn["turn_id"]: turn["evaluations"] for turn in turns}
             made = [Turn.from_dict(turn) for turn in turns]
-            assert self.proxy.store.add(made, lambda: loop.call_soon_threadsafe(committed.set), results.get)
+            assert self.proxy.store.add(made, lambda: loop.call_soon_threadsafe(committed.set), results)
             await committed.wait()
 
         self.loop.run(add())

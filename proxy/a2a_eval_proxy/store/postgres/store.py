@@ -18,7 +18,6 @@ from ..write_items import (
     Mark,
     Prune,
     Settle,
-    added_columns,
     latest_results,
 )
 from ..write_queue import QueuedWrites
@@ -88,7 +87,7 @@ class PostgresStore(PostgresReads, Store):
 
     def _writing(self, group: list[Item]) -> Callable[[], None]:
         added = {
-            id(item): [added_columns(turn, item.score) | {"held": turn.turn_id in item.held} for turn in item.rows]
+            id(item): [turn.columns() | {"held": turn.turn_id in item.held} for turn in item.rows]
             for item in group
             if isinstance(item, Add)
         }

@@ -16,11 +16,11 @@ from typing import Any
 from tool_call_evaluators.judge.cache import SqliteJudgeCache
 
 from ...files import ScratchFolder
-from ..base import Score, Scored, StoreFileError
+from ..base import Scored, StoreFileError
 from ..encoding import EncodedTurn
 from ..schema import OUTCOMES, SQLITE
 from ..store import Store
-from ..write_items import Add, Discard, FinishConversations, Item, Mark, Prune, Settle, added_columns, latest_results
+from ..write_items import Add, Discard, FinishConversations, Item, Mark, Prune, Settle, latest_results
 from ..write_queue import QueuedWrites, StoreLostError
 from .file import Identity, StoreDamagedError, copied, identity, is_damage, moved_aside, open_file, write_ahead_log
 from .reads import SqliteReads
@@ -200,7 +200,7 @@ class CopiedSqliteStore(SqliteStore):
 
 def _statements(group: list[Item]) -> Iterator[_Statement]:
     """What writes a group: turns before their results, results in the order in which they came."""
-    added = [_row(turn, item.score) for item in group if isinstance(item, Add) for turn in item.rows]
+    added = [_row(turn) for item in group if isinstance(item, Add) for turn in item.rows]
     for rows in _chunks(added):
         yield _insert(len(rows)), list(chain.from_iterable(rows))
     scored = latest_results(group)
@@ -225,8 +225,8 @@ _COLUMNS = [column for column in SQLITE.tables()["turns"] if column != "seq"]  #
 _in_order: Callable[[dict[str, Any]], tuple[Any, ...]] = itemgetter(*_COLUMNS)
 
 
-def _row(turn: EncodedTurn, score: Score | None) -> tuple[Any, ...]:
-    columns = added_columns(turn, score)
+def _row(turn: EncodedTurn) -> tuple[Any, ...]:
+    columns = turn.columns()
     columns["heard_at"] = int(time.time()) if columns["status"] == "open" else 0
     return _in_order(columns)
 
