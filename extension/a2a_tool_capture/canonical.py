@@ -8,15 +8,11 @@ from collections.abc import Hashable, Mapping
 from numbers import Number
 from typing import Any
 
-MAX_DEPTH = 100
-"""Maximum nesting of arguments, the limit of protobuf's JSON parser."""
-
 LARGEST_EXACT = 2**53 - 1
 """Largest integer up to which every integer has its own double."""
 
 _encode = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=False, default=str).encode
 EXACT = frozenset({str, int, bool, type(None)})
-LEAVES = EXACT | {float}
 
 
 def canonical(value: Any) -> str:
@@ -24,7 +20,7 @@ def canonical(value: Any) -> str:
 
     Keys are sorted, 1 and 1.0 are the same number (protobuf turns integers into floats), -0.0 is 0, and true
     is never 1. Tuples equal lists; NaN equals itself. A value that is not JSON is represented by its
-    `str`. Raises RecursionError far beyond `MAX_DEPTH`; check untrusted data with `too_deep` first.
+    `str`. Raises RecursionError far beyond `json_depth.READ`; check untrusted data with `too_deep` first.
     """
     return _encode(_with_integers(value))
 
@@ -94,22 +90,6 @@ def with_whole_numbers(value: Any) -> Any:
     if isinstance(value, list) and not EXACT.issuperset(map(type, value)):
         return [with_whole_numbers(item) for item in value]
     return value
-
-
-def too_deep(value: Any, limit: int = MAX_DEPTH) -> bool:
-    """Whether lists and objects in `value` nest deeper than `limit`. Not recursive."""
-    level = [value]
-    for _ in range(limit):
-        inner: list[Any] = []
-        for item in level:
-            if isinstance(item, dict):
-                inner += item.values()
-            elif isinstance(item, list):
-                inner += item
-        if LEAVES.issuperset(map(type, inner)):
-            return False
-        level = inner
-    return any(isinstance(item, dict | list) for item in level)
 
 
 def _with_integers(value: Any) -> Any:

@@ -1,5 +1,4 @@
-"""How many values a JSON text may have before it is parsed: as Python objects they take far more memory. And how deep
-they may nest. Pure."""
+"""How many values a JSON text may have before it is parsed: as Python objects they take far more memory. Pure."""
 
 from __future__ import annotations
 
@@ -7,9 +6,6 @@ import re
 
 MAX_VALUES = 500_000
 """An object with one member takes about 220 bytes of memory, and 6 bytes of JSON."""
-
-MAX_NESTING = 200
-"""Levels of JSON that are walked: what nests deeper is not read, or not kept."""
 
 _SMALL = 256 * 1024
 """A text up to this length is never too dense: it has room for few values."""

@@ -9,8 +9,7 @@ from collections.abc import Mapping, Set
 from enum import Enum
 from typing import Any, NoReturn
 
-MAX_DEPTH = 24
-"""Maximum nesting written as structure: protobuf reads 100 levels, and an object takes three."""
+from .json_depth import WRITTEN
 
 MAX_VALUES = 200_000
 """Maximum number of values, containers included, in one result or the arguments of one call."""
@@ -26,7 +25,7 @@ def plain_arguments(arguments: Any) -> dict[str, Any] | None:
 
     A string that holds a JSON object, as model APIs return arguments, is read as that object. None and every other
     value give None: unknown. Values that JSON or protobuf cannot hold become strings: larger integers, infinities,
-    NaN, nesting beyond `MAX_DEPTH`, objects other than dataclasses and pydantic models. Values that contain
+    NaN, nesting beyond `json_depth.WRITTEN`, objects other than dataclasses and pydantic models. Values that contain
     themselves, values beyond `MAX_VALUES` and values without a string form become their type in angle brackets.
     """
     if issubclass(type(arguments), str):
@@ -34,13 +33,13 @@ def plain_arguments(arguments: Any) -> dict[str, Any] | None:
             arguments = json.loads(arguments)
         except (ValueError, RecursionError):
             return None
-    plain = _Plain().value(arguments, MAX_DEPTH)
+    plain = _Plain().value(arguments, WRITTEN)
     return plain if isinstance(plain, dict) else None
 
 
 def plain_text(value: Any) -> str:
     """A result in the extension's form: a string as it is, other values as JSON; see `plain_arguments`."""
-    return _unicode(value) if issubclass(type(value), str) else _encode(_Plain().value(value, MAX_DEPTH))
+    return _unicode(value) if issubclass(type(value), str) else _encode(_Plain().value(value, WRITTEN))
 
 
 class _Plain:

@@ -8,7 +8,8 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
-from .canonical import EXACT, MAX_DEPTH, too_deep, with_whole_numbers
+from .canonical import EXACT, with_whole_numbers
+from .json_depth import READ, too_deep
 from .json_values import read_json
 from .models import Finding, Severity, ToolCall, ToolCallSource
 from .spec import KNOWN_VERSIONS, NOT_RECORDED_KEY, ExtensionVersion
@@ -166,7 +167,7 @@ def _repaired(entry: Any, where: str, number: int, findings: list[Finding]) -> T
         problem = "'arguments' is a string that holds no JSON object, expected an object"
     elif arguments is not None and not isinstance(arguments, dict):
         problem = f"'arguments' is {_kind(arguments)}, expected an object"
-    elif too_deep([arguments, call_id, result, error], MAX_DEPTH + 1):
+    elif too_deep([arguments, call_id, result, error], READ + 1):
         values = {"arguments": arguments, "id": call_id, "result": result, "error": error}
         problem = f"'{next(key for key, value in values.items() if too_deep(value))}' nests too deeply"
     if problem is not None:

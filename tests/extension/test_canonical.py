@@ -7,7 +7,8 @@ import math
 from typing import Any
 
 import pytest
-from a2a_tool_capture.canonical import MAX_DEPTH, canonical, too_deep, value_key
+from a2a_tool_capture.canonical import canonical, value_key
+from a2a_tool_capture.json_depth import READ, too_deep
 from hypothesis import assume, given
 from hypothesis import strategies as st
 from support.junk import json_values, plain_json
@@ -80,10 +81,10 @@ def nested(depth: int, make: str) -> Any:
 
 @pytest.mark.parametrize("make", ["list", "object"])
 def test_depth(make: str) -> None:
-    assert not too_deep(nested(MAX_DEPTH, make))
-    assert too_deep(nested(MAX_DEPTH + 1, make))
+    assert not too_deep(nested(READ, make))
+    assert too_deep(nested(READ + 1, make))
     assert too_deep(nested(100_000, "list"))
-    canonical(nested(MAX_DEPTH, make))
+    canonical(nested(READ, make))
 
 
 @given(st.integers(0, 5), st.integers(0, 5))

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from a2a_tool_capture import METADATA_KEY, URI, Severity, ToolCall, ToolCallReading, ToolCallSource, read_tool_calls
-from a2a_tool_capture.canonical import MAX_DEPTH
+from a2a_tool_capture.json_depth import READ
 from a2a_tool_capture.payload import listed_uris
 from a2a_tool_capture.spec import V1, ExtensionVersion
 from hypothesis import given
@@ -148,8 +148,8 @@ def test_what_nests_too_deeply_is_skipped(field: str) -> None:
             value = {"a": value}
         return {"name": "a", field: value}
 
-    assert len(read(entry(MAX_DEPTH)).tool_calls) == 1
-    deep = read(entry(MAX_DEPTH + 1))
+    assert len(read(entry(READ)).tool_calls) == 1
+    deep = read(entry(READ + 1))
     assert deep.tool_calls == []
     assert codes(deep) == ["malformed_entry"]
 

@@ -8,6 +8,8 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from a2a_tool_capture.json_depth import mapped
+
 from ..judge.usage import Usage
 from ..simulation.record import UserRecord, fault_counts, user_usage
 
@@ -158,8 +160,4 @@ def report_json(value: Any, indent: int = 2) -> str:
 
 def finite(value: Any) -> Any:
     """JSON data with NaN and infinity, which JSON cannot represent, as strings."""
-    if isinstance(value, float) and not math.isfinite(value):
-        return str(value)
-    if isinstance(value, Mapping):
-        return {str(key): finite(item) for key, item in value.items()}
-    return [finite(item) for item in value] if isinstance(value, list | tuple) else value
+    return mapped(value, lambda leaf: str(leaf) if isinstance(leaf, float) and not math.isfinite(leaf) else leaf)

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import yaml
-from a2a_tool_capture.canonical import MAX_DEPTH, too_deep
+from a2a_tool_capture.json_depth import READ, too_deep
 from a2a_tool_capture.json_values import not_json
 
 from ..declared import unique_keys
@@ -90,7 +90,7 @@ def read_document(text: str, filename: str = "suite") -> Document:
             pass  # flow-style YAML, or malformed: the YAML reader reports the position
         else:
             if too_deep(value):
-                raise SuiteError(f"nests deeper than {MAX_DEPTH} levels", filename)
+                raise SuiteError(f"nests deeper than {READ} levels", filename)
             return Document(value, filename, _json_positions(text))
     return _YamlReader(text, filename).document()
 
@@ -110,7 +110,7 @@ def json_as_yaml(text: str) -> str:
 
 
 class _YamlReader:
-    """Turns the events of one YAML text into a Document. Its recursion is bounded by `MAX_DEPTH`."""
+    """Turns the events of one YAML text into a Document. Its recursion is bounded by `READ`."""
 
     def __init__(self, text: str, filename: str) -> None:
         self._text = text
@@ -158,8 +158,8 @@ class _YamlReader:
         return found
 
     def _collection(self, start: yaml.CollectionStartEvent, path: Path) -> tuple[Any, int]:
-        if len(path) >= MAX_DEPTH:
-            raise self._error(f"nests deeper than {MAX_DEPTH} levels", start)
+        if len(path) >= READ:
+            raise self._error(f"nests deeper than {READ} levels", start)
         if start.tag and start.tag not in ("tag:yaml.org,2002:map", "tag:yaml.org,2002:seq"):
             raise self._error(f"tag {start.tag} is not supported", start)
         is_list = isinstance(start, yaml.SequenceStartEvent)
@@ -204,7 +204,7 @@ def _problem(error: yaml.MarkedYAMLError, text: str) -> str:
     said = error.problem or "is not YAML"
     mark = error.problem_mark
     if "maximum nesting depth" in said:  # libyaml's own limit, where it reads ahead of the events
-        return f"nests deeper than {MAX_DEPTH} levels"
+        return f"nests deeper than {READ} levels"
     if "mapping values are not allowed" in said:
         return f"{said}: a string with ': ' needs quotes"
     if mark is not None and "cannot start any token" in said:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
+from ..json_depth import READ
 from .errors import ProtocolError
 from .fields import (
     JsonObject,
@@ -17,9 +18,6 @@ from .fields import (
     read_object,
     read_string,
 )
-
-MAX_NESTING = 32
-"""Maximum nesting of parameters."""
 
 
 class EventKind(StrEnum):
@@ -47,8 +45,8 @@ def read_error_code(value: Any, where: str) -> str:
 
 def _parameters(value: Any, where: str) -> tuple[ToolParameter, ...]:
     """Reads a list of parameters or a mapping by name; A2E allows both."""
-    if where.count(".") > MAX_NESTING:
-        raise ProtocolError(f"{where}: parameters nest deeper than {MAX_NESTING}")
+    if where.count(".") > READ:
+        raise ProtocolError(f"{where}: parameters nest deeper than {READ}")
     if isinstance(value, dict):
         value = [{"name": name, **read_object(parameter, f"{where}.{name}")} for name, parameter in value.items()]
     read: tuple[ToolParameter, ...] = list_of(ToolParameter.from_dict)(value, where)

@@ -6,8 +6,9 @@ from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+from ..json_depth import ATTRIBUTE, mapped
 from .literals import as_text, parse
-from .model import MAX_DEPTH, STATUS_ERROR, STATUS_OK, STATUS_UNSET, CutText, LogEvent, Span, SpanEvent, bounded
+from .model import STATUS_ERROR, STATUS_OK, STATUS_UNSET, CutText, LogEvent, Span, SpanEvent, bounded
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _KINDS = ("UNSPECIFIED", "INTERNAL", "SERVER", "CLIENT", "PRODUCER", "CONSUMER")
@@ -85,17 +86,13 @@ def _attributes(value: Any) -> dict[str, Any]:
     return {str(key): _plain(item) for key, item in found.items()} if isinstance(found, Mapping) else {}
 
 
-def _plain(value: Any, depth: int = MAX_DEPTH) -> Any:
+def _plain(value: Any) -> Any:
     """`value` with tuples as lists, as other processes get it."""
-    if isinstance(value, str):
-        return bounded(value)
-    if not isinstance(value, list | tuple | Mapping):
-        return value
-    if depth == 0:
-        return CutText("")
-    if isinstance(value, Mapping):
-        return {str(key): _plain(item, depth - 1) for key, item in value.items()}
-    return [_plain(item, depth - 1) for item in value]
+    return mapped(value, lambda leaf: bounded(leaf) if isinstance(leaf, str) else leaf, depth=ATTRIBUTE, beyond=_cut)
+
+
+def _cut(_: Any) -> CutText:
+    return CutText("")
 
 
 def _scope(value: Any) -> str:

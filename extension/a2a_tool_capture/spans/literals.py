@@ -6,11 +6,11 @@ import ast
 import json
 import re
 import warnings
-from collections.abc import Mapping
 from typing import Any
 
-from ..canonical import MAX_DEPTH, too_deep, with_whole_numbers
+from ..canonical import with_whole_numbers
 from ..json_density import may_be_dense
+from ..json_depth import READ, mapped, too_deep
 from ..json_values import not_json
 from .model import CutText
 
@@ -43,7 +43,7 @@ def parse(value: Any) -> Any:
     Anything else than text is returned as it is. Never raises, never evaluates.
     """
     if not isinstance(value, str):
-        return None if too_deep(value, MAX_DEPTH) else value
+        return None if too_deep(value) else value
     if isinstance(value, CutText) or not value or is_placeholder(value) or may_be_dense(value):
         return None  # not `is_dense`: strings of a Python literal end elsewhere
     try:
@@ -52,7 +52,7 @@ def parse(value: Any) -> Any:
         return _python_literal(value)
     if _maybe_unlike_json(value):
         return _of_json_kinds(parsed)
-    return None if too_deep(parsed, MAX_DEPTH) else parsed
+    return None if too_deep(parsed) else parsed
 
 
 def parse_object(value: Any) -> dict[str, Any] | None:
@@ -108,12 +108,12 @@ def _python_literal(text: str) -> Any:
 def _of_json_kinds(value: Any) -> Any:
     """`value` with tuples as lists and integers beyond 64 bits as floats; None if it is not JSON or nests too deep."""
     try:
-        return _json_kinds(value, MAX_DEPTH)
+        return mapped(value, _json_leaf, key=_key, depth=READ, beyond=_json_leaf)
     except (ValueError, OverflowError):  # UnicodeEncodeError is a ValueError
         return None
 
 
-def _json_kinds(value: Any, depth: int) -> Any:
+def _json_leaf(value: Any) -> Any:
     match value:
         case str():
             value.encode()  # refuses lone surrogates
@@ -122,10 +122,6 @@ def _json_kinds(value: Any, depth: int) -> Any:
             return value
         case int():
             return value if -(1 << 63) <= value < 1 << 64 else float(value)
-        case list() | tuple() if depth:
-            return [_json_kinds(item, depth - 1) for item in value]
-        case Mapping() if depth:
-            return {_key(key): _json_kinds(item, depth - 1) for key, item in value.items()}
     raise ValueError(f"not a JSON value: {type(value).__name__}")
 
 

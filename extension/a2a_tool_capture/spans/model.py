@@ -16,9 +16,6 @@ Attributes = Mapping[str, Any]
 MAX_TEXT = 1 << 20
 """Maximum number of characters of one value; the LLM history of a long conversation is shorter."""
 
-MAX_DEPTH = 32
-"""Maximum nesting of one value."""
-
 
 class CutText(str):
     """The kept beginning of a value that was too large; readers treat the content as unknown."""

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from a2a_tool_capture.spans.model import MAX_DEPTH, MAX_TEXT, CutText, bounded
+from a2a_tool_capture.json_depth import ATTRIBUTE
+from a2a_tool_capture.spans.model import MAX_TEXT, CutText, bounded
 from opentelemetry.proto.common.v1.common_pb2 import AnyValue, KeyValue
 
 MAX_ITEMS = 20_000
@@ -13,7 +14,7 @@ MAX_ITEMS = 20_000
 
 
 class _TooLargeError(Exception):
-    """The value exceeds MAX_DEPTH or MAX_ITEMS."""
+    """The value exceeds ATTRIBUTE or MAX_ITEMS."""
 
 
 def attributes_from_proto(pairs: Iterable[KeyValue]) -> dict[str, Any]:
@@ -40,7 +41,7 @@ class _Reader:
 
     def read(self, value: AnyValue, depth: int) -> Any:
         self._items += 1
-        if self._items > MAX_ITEMS or depth > MAX_DEPTH:
+        if self._items > MAX_ITEMS or depth > ATTRIBUTE:
             raise _TooLargeError
         kind = value.WhichOneof("value")
         if kind is None:

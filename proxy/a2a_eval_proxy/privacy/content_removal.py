@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from a2a_tool_capture import ToolCall
-from a2a_tool_capture.json_density import MAX_NESTING
+from a2a_tool_capture.json_depth import WALKED
 from a2a_tool_capture.wire import TASK_STATES
 
 from ..turn import Turn
@@ -57,7 +57,7 @@ def result_without_content(result: Mapping[str, Any]) -> dict[str, Any]:
     return {**result, "reason": "", "details": details}
 
 
-def shape(value: Any, depth: int = MAX_NESTING) -> Any:
+def shape(value: Any, depth: int = WALKED) -> Any:
     """Returns objects and lists with the JSON types of their values; keys that are not names become "key", "key 2"…"""
     if value is None:
         return None

@@ -8,7 +8,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from a2a_tool_capture.json_density import MAX_NESTING, is_dense
+from a2a_tool_capture.json_density import is_dense
+from a2a_tool_capture.json_depth import WALKED
 
 _STEP = re.compile(r"(\.\.|\.)?(?:\[(?:'([^']+)'|\"([^\"]+)\"|(\d+)|(\*))\]|(\*)|([\w-]+))")
 
@@ -54,7 +55,7 @@ def parse_path(text: str) -> Path:
     return tuple(steps)
 
 
-def edited(value: Any, path: Path, edit: Callable[[Any], Any], depth: int = MAX_NESTING) -> Any:
+def edited(value: Any, path: Path, edit: Callable[[Any], Any], depth: int = WALKED) -> Any:
     """`value` with `edit` done to all that `path` leads to; the same object where it leads to nothing.
 
     What `edit` turns into `DROPPED` goes. A text that holds JSON is entered, too.

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from a2a_tool_capture import Finding, ToolCall
 from a2a_tool_capture.canonical import canonical
-from a2a_tool_capture.json_density import MAX_NESTING
+from a2a_tool_capture.json_depth import WALKED
 
 from ..turn import Turn
 from .content_removal import free_key, state_without_content
@@ -143,13 +143,13 @@ class Redactor:
 
     def identifier(self, text: str) -> str:
         """Returns an id with its matches hashed, whatever the rules' actions."""
-        return self._in_text(text, MAX_NESTING, Action.HASH) if text else text
+        return self._in_text(text, WALKED, Action.HASH) if text else text
 
     def text(self, text: str) -> str:
         """Returns the redacted text; a text that is JSON is redacted as a value."""
-        return self._in_text(text, MAX_NESTING, None)
+        return self._in_text(text, WALKED, None)
 
-    def value(self, value: Any, depth: int = MAX_NESTING) -> Any:
+    def value(self, value: Any, depth: int = WALKED) -> Any:
         """Returns the redacted JSON value, including keys; the same object without matches. What nests deeper is masked
         without inspection."""
         if isinstance(value, str):

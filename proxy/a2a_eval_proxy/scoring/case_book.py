@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Literal
@@ -42,8 +41,7 @@ class TurnPositions:
     """How many turns a conversation had in a case, in a run. Keeps the `limit` most recently used ones."""
 
     def __init__(self, limit: int) -> None:
-        self._limit = limit
-        self._counts: OrderedDict[PositionKey, int] = OrderedDict()
+        self._counts: Recent[PositionKey, int] = Recent(limit)
 
     def __iter__(self) -> Iterator[PositionKey]:
         return iter(self._counts)
@@ -60,9 +58,6 @@ class TurnPositions:
         key = (turn.run, turn.case_id, turn.conversation_id)
         position = self._counts.get(key, 0)
         self._counts[key] = position + 1
-        self._counts.move_to_end(key)
-        if len(self._counts) > self._limit:
-            self._counts.popitem(last=False)
         return position
 
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import orjson
-from a2a_tool_capture.json_density import MAX_NESTING
+from a2a_tool_capture.json_depth import mapped
 
 from ..turn import Turn
 from .base import ConversationKey, Evaluations, Scored, ScoredConversation
@@ -136,7 +136,7 @@ def json_bytes(value: Any) -> bytes:
     try:
         return bytes(memoryview(orjson.dumps(value)))  # a copy: what orjson returns keeps up to four times its memory
     except orjson.JSONEncodeError:  # also for integers beyond 64 bits, which are kept
-        return json.dumps(_plain(value, MAX_NESTING), ensure_ascii=False).encode()
+        return json.dumps(mapped(value, _plain, key=lambda key: utf8_text(str(key))), ensure_ascii=False).encode()
 
 
 def json_text(value: Any) -> str:
@@ -154,18 +154,12 @@ def stored_text(text: str) -> str:
     return utf8_text(text).replace("\x00", "\ufffd")
 
 
-def _plain(value: Any, depth: int) -> Any:
+def _plain(value: Any) -> Any:
     if isinstance(value, float) and not math.isfinite(value):
         return None
-    if value is None or isinstance(value, int | float):
-        return value
-    if depth == 0:
-        return "..."
-    if isinstance(value, Mapping):
-        return {utf8_text(str(key)): _plain(item, depth - 1) for key, item in value.items()}
-    if isinstance(value, list | tuple | set | frozenset):
-        return [_plain(item, depth - 1) for item in value]
-    return utf8_text(str(value))
+    if isinstance(value, set | frozenset):
+        return [_plain(item) for item in value]
+    return value if value is None or isinstance(value, int | float) else utf8_text(str(value))
 
 
 _NO_RESULTS = encoded_results([]).columns()

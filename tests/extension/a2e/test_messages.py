@@ -288,7 +288,7 @@ def test_who_sent_it_and_what_it_answers_is_told_where_it_can_be() -> None:
 
 def test_parameters_do_not_nest_without_end() -> None:
     nested: dict[str, Any] = {"name": "p"}
-    for _ in range(100):
+    for _ in range(200):
         nested = {"name": "p", "properties": [nested]}
     with pytest.raises(ProtocolError, match="parameters nest deeper than"):
         ToolParameter.from_dict(nested)

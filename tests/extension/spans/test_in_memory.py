@@ -8,8 +8,9 @@ from enum import Enum
 from typing import Any
 
 import pytest
+from a2a_tool_capture.json_depth import ATTRIBUTE
 from a2a_tool_capture.spans.in_memory import log_of, span_of
-from a2a_tool_capture.spans.model import KIND_CLIENT, MAX_DEPTH, MAX_TEXT, STATUS_ERROR, STATUS_UNSET, CutText
+from a2a_tool_capture.spans.model import KIND_CLIENT, MAX_TEXT, STATUS_ERROR, STATUS_UNSET, CutText
 from a2a_tool_capture.spans.tool_calls import tool_calls
 from hypothesis import given
 from hypothesis import strategies as st
@@ -118,7 +119,7 @@ def test_ids() -> None:
 
 def test_values_are_bounded_as_those_of_the_receiver_are() -> None:
     deep: Any = "x"
-    for _ in range(MAX_DEPTH + 1):
+    for _ in range(ATTRIBUTE + 1):
         deep = (deep,)
     given = {"text": "x" * (MAX_TEXT + 1), "deep": deep, "list": (1, {"a": (2,)})}
     attributes = span_of({"attributes": given}).attributes

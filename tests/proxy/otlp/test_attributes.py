@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from a2a_eval_proxy.otlp.attributes import MAX_DEPTH, MAX_ITEMS, value_from_proto
+from a2a_eval_proxy.otlp.attributes import MAX_ITEMS, value_from_proto
+from a2a_tool_capture.json_depth import ATTRIBUTE
 from a2a_tool_capture.spans.model import CutText
 from opentelemetry.proto.common.v1.common_pb2 import AnyValue
 
@@ -17,16 +18,16 @@ def nested(depth: int) -> AnyValue:
 
 
 def test_nesting_is_read_as_deep_as_allowed() -> None:
-    read = value_from_proto(nested(MAX_DEPTH))
+    read = value_from_proto(nested(ATTRIBUTE))
 
-    for _ in range(MAX_DEPTH):
+    for _ in range(ATTRIBUTE):
         read = read["k"]
     assert read == "bottom"
 
 
 def test_deep_protobuf_values_are_not_kept() -> None:
     value = AnyValue(string_value="bottom")
-    for _ in range(MAX_DEPTH + 1):
+    for _ in range(ATTRIBUTE + 1):
         outer = AnyValue()
         outer.array_value.values.append(value)
         value = outer

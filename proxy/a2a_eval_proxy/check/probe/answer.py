@@ -9,8 +9,8 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 import httpx
-from a2a_tool_capture.canonical import too_deep
 from a2a_tool_capture.errors import connection_problem
+from a2a_tool_capture.json_depth import WALKED, too_deep
 from google.protobuf.json_format import MessageToDict
 from google.protobuf.message import DecodeError
 from google.rpc import error_details_pb2, status_pb2  # noqa: F401  # registers the types of details
@@ -21,7 +21,6 @@ NO_ANSWER = "no answer"
 CUT = "cut"
 """The end of an answer whose connection was closed before it was complete."""
 
-_MAX_DEPTH = 200
 _DETAILS = "grpc-status-details-bin"
 
 Fields = tuple[tuple[str, str], ...]
@@ -45,7 +44,7 @@ class WireMessage:
             value = decode_json(self.data)
         except ValueError:
             return self.data.decode(errors="replace")
-        return self.data.decode(errors="replace") if too_deep(value, _MAX_DEPTH) else value
+        return self.data.decode(errors="replace") if too_deep(value, WALKED) else value
 
     @property
     def fields(self) -> Fields:

@@ -5,14 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from a2a_tool_capture.canonical import canonical, too_deep
+from a2a_tool_capture.canonical import canonical
+from a2a_tool_capture.json_depth import WALKED, too_deep
 from a2a_tool_capture.wire import EVENT_KEYS, normalize_event
 
 from ...protocol.operations import decode_json
 from .record import NotificationSeen
-
-_MAX_DEPTH = 150
-"""Of the events that are compared."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +28,7 @@ class Payload:
 
 def identity(event: dict[str, Any]) -> str:
     """Returns a text that equal events share. Never raises."""
-    return "nested too deeply" if too_deep(event, _MAX_DEPTH) else canonical(event)
+    return "nested too deeply" if too_deep(event, WALKED) else canonical(event)
 
 
 def payload_of(notification: NotificationSeen) -> Payload:

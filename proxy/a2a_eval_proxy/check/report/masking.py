@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import fields, is_dataclass, replace
 from typing import Any
 
-from a2a_tool_capture.json_density import MAX_NESTING
+from a2a_tool_capture.json_depth import WALKED
 
 from .report import CheckReport
 
@@ -39,7 +39,7 @@ def masking(header_values: Iterable[str]) -> Callable[[Any], Any]:
             original = _without_prefix_at_end(original.replace(credential, "***"), credential)
         return original
 
-    def value(original: Any, depth: int = MAX_NESTING) -> Any:
+    def value(original: Any, depth: int = WALKED) -> Any:
         if type(original) is str:
             return text(original)
         if isinstance(original, bytes):

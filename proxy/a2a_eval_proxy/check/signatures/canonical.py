@@ -8,14 +8,13 @@ from typing import Any
 
 import rfc8785
 from a2a.types import AgentCard
-from a2a_tool_capture.canonical import too_deep
+from a2a_tool_capture.json_depth import READ, too_deep
 from a2a_tool_capture.json_values import not_json
 from google.api import field_behavior_pb2
 from google.protobuf.json_format import Error as JsonFormatError
 from google.protobuf.json_format import MessageToDict, ParseDict
 
 MAX_CARD_BYTES = 1024 * 1024
-_MAX_DEPTH = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,8 +38,8 @@ def decode_strictly(data: bytes) -> Any:
         raise ValueError("it is not UTF-8") from None
     except json.JSONDecodeError as error:
         raise ValueError(f"it is not JSON ({error})") from None
-    if too_deep(value, _MAX_DEPTH):
-        raise ValueError(f"it is nested deeper than {_MAX_DEPTH} levels")
+    if too_deep(value):
+        raise ValueError(f"it is nested deeper than {READ} levels")
     return value
 
 
