@@ -19,45 +19,36 @@ _LINE_EVERY_S = 10.0
 _MINUTE_S = 60
 
 
-class RunProgress:
+class RunProgress(RunWatch):
     """The numbers of a run in progress; `bar` shows them on a terminal."""
 
     def __init__(self, bar: Progress) -> None:
-        self.watch = RunWatch(self.scored)
-        """Counts the scored turns, and knows the store, of the run that it is given to."""
+        super().__init__()
         self._bar = bar
         self._began = time.monotonic()
-        self._total = self.done = self._passed = self._failed = 0
         self._task = bar.add_task("starting", total=None, counts=self)  # last: the bar's thread may ask at once
 
-    def planned(self, turns: int) -> None:
-        """That many turns are going to come."""
-        self._total = turns
+    def plan(self, turns: int) -> None:
+        super().plan(turns)
         self._bar.update(self._task, description="running", total=turns)
 
-    def advanced(self, turns: int = 1) -> None:
-        """That many further turns are done."""
-        self.done += turns
+    def advance(self, turns: int = 1) -> None:
+        super().advance(turns)
         self._bar.update(self._task, advance=turns)
-
-    def scored(self, passed: bool) -> None:
-        """A turn has its results."""
-        self._passed += passed
-        self._failed += not passed
 
     def __str__(self) -> str:
         """`110 passed, 10 failed`, and what is wrong with the store, if anything. The bar asks at each refresh."""
-        problem = self.watch.store.problem
+        problem = self.store.problem
         waiting = f", waiting for the store: {problem}" if problem else ""
-        return f"{self._passed:,} passed, {self._failed:,} failed{waiting}"
+        return f"{self.passed_turns:,} passed, {self.failed_turns:,} failed{waiting}"
 
     @property
     def line(self) -> str:
         """`120 of 1,000 turns, 110 passed, 10 failed, about 3 min 20 s left`."""
-        text = f"{self.done:,} of {counted(self._total, 'turn')}, {self}"
-        if not 0 < self.done < self._total:
+        text = f"{self.done:,} of {counted(self.planned, 'turn')}, {self}"
+        if not 0 < self.done < self.planned:
             return text
-        left = math.ceil((time.monotonic() - self._began) / self.done * (self._total - self.done))
+        left = math.ceil((time.monotonic() - self._began) / self.done * (self.planned - self.done))
         return f"{text}, about {f'{left} s' if left < _MINUTE_S else duration_text(left)} left"
 
     async def lines(self, every_s: float) -> None:

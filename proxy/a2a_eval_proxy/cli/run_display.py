@@ -86,7 +86,7 @@ async def run_and_show(options: RunOptions) -> bool:
     resuming = shlex.join([*_repeating(options, name), "--resume"])
     try:
         with shown_progress(silent=options.quiet) as progress:
-            progress.watch.fail_fast = options.fail_fast
+            progress.fail_fast = options.fail_fast
             conclusion = await run_suite(
                 *parts[0],
                 options.store,
@@ -97,17 +97,15 @@ async def run_and_show(options: RunOptions) -> bool:
                 texts=_keeps_texts(plan, options),
                 privacy=privacy,
                 partial=bool(options.selection),
-                watch=progress.watch,
-                planned=progress.planned,
-                advanced=lambda case: progress.advanced(),
+                watch=progress,
             )
     except asyncio.CancelledError:  # Ctrl-C
-        begun = options.resume or progress.watch.store.writes
+        begun = options.resume or progress.store.writes
         command = f"resume with: {resuming}" if begun else f"begin again with: {resuming.removesuffix(' --resume')}"
         click.echo(f"\ninterrupted; {command}", err=True)
         raise
     except Exception as error:
-        if getattr(error, "exit_code", None) != UNREACHABLE or not (options.resume or progress.watch.store.writes):
+        if getattr(error, "exit_code", None) != UNREACHABLE or not (options.resume or progress.store.writes):
             raise
         raise RunIncompleteError(f"{error} (to resume the run: {resuming})") from error
     if (simulation := plan.simulation_output) and privacy.keeps_content:
@@ -197,9 +195,7 @@ async def evaluate_and_show(options: EvaluateOptions) -> bool:
             privacy=privacy,
             selection=options.selection,
             engine=options.engine,
-            watch=progress.watch,
-            planned=progress.planned,
-            advanced=progress.advanced,
+            watch=progress,
         )
     conclusion = replace(conclusion, report=replace(conclusion.report, trace_url=options.trace_url or ""))
     conclusion = await _compared(conclusion, options)

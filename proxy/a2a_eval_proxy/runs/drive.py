@@ -7,7 +7,7 @@ import itertools
 import logging
 import ssl
 import uuid
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 
@@ -126,17 +126,14 @@ async def run_suite(
     privacy: Privacy = NO_PRIVACY,
     partial: bool = False,
     watch: RunWatch | None = None,
-    planned: Callable[[int], None] = lambda turns: None,
-    advanced: Callable[[Case], None] = lambda case: None,
 ) -> RunResult:
     """Hold every conversation of the suite with the agent, score the turns, and judge the run.
 
     `others` are further suites of the run, each with its agent, which follow one after the other. With `resume`,
     conversations that an earlier process completed are skipped; an interrupted one, and one in which the agent could
-    not be reached any more, is discarded and run again. With
-    `replay_user`, simulated users write what they wrote in that run; no model is asked. `planned` is called with the
-    number of turns to come (at most), `advanced` after each. Memory does not grow with the run; for `texts` and
-    `partial`, see `load_and_judge_run`. `privacy` applies to everything but what is sent to the agent.
+    not be reached any more, is discarded and run again. With `replay_user`, simulated users write what they wrote in
+    that run; no model is asked. `watch` counts the turns and may stop the run. Memory does not grow with the run; for
+    `texts` and `partial`, see `load_and_judge_run`. `privacy` applies to everything but what is sent to the agent.
 
     Raises AgentUnreachableError or CaptureError if the agent's card cannot be read, NothingRanError if there was no
     turn at all, StoreError for the store, ConfigError for a `run` that exists (with `resume`: that does not), and for a
@@ -156,11 +153,13 @@ async def run_suite(
         async with scoring(store, whole, privacy, listener=watch) as (pipeline, scorer):
             await pipeline.resume(run)
             left = await _left(parts, privacy.suite(whole), store, run)
-            planned(sum(planned_turns(case) * len(own.get(case.id, ())) for _, _, own in left for case in whole.cases))
+            watch.plan(
+                sum(planned_turns(case) * len(own.get(case.id, ())) for _, _, own in left for case in whole.cases)
+            )
             users = [await users_of(part, own, store, replay_user) for part, _, own in left]
             lost: list[str] = []
             for each, its_users in zip(left, users, strict=True):
-                lost += await _drive(*each, store, pipeline, run, its_users, advanced, privacy, watch)
+                lost += await _drive(*each, store, pipeline, run, its_users, privacy, watch)
             await pipeline.drained()
             await store.drained()  # of the records of conversations without turns
         result = await load_and_judge_run(store, scorer, expected, run, texts=texts, partial=partial)
@@ -235,7 +234,6 @@ async def _drive(
     pipeline: Pipeline,
     run: str,
     users: SimulatedUsers,
-    advanced: Callable[[Case], None],
     privacy: Privacy,
     watch: RunWatch,
 ) -> list[str]:
@@ -245,7 +243,7 @@ async def _drive(
     async with agent_client(agent) as (client, server):
         visibility = CallVisibility(negotiate="always", dialects=bool(agent.dialects), logs=lambda: False)
         name = server.name if server else client.url
-        driver = _Driver(client, store, pipeline, run, users, advanced, privacy, visibility, name, server, watch)
+        driver = _Driver(client, store, pipeline, run, users, privacy, visibility, name, server, watch)
         conversations = ((case, number) for case in suite.cases for number in todo.get(case.id, ()))
         await driver.drive(conversations, agent.concurrency)
     if not driver.taken and driver.problem:
@@ -268,7 +266,6 @@ class _Driver:
     _pipeline: Pipeline
     _run: str
     _users: SimulatedUsers
-    _advanced: Callable[[Case], None]
     _privacy: Privacy
     _visibility: CallVisibility
     _name: str
@@ -324,12 +321,11 @@ class _Driver:
                 self.taken += 1
                 self._visibility.judge(last)
             speaker.heard(text, last, broken=broken)
-            self._advanced(case)
+            self._watch.advance()
         self._end(case, speaker, last, conversation_id)
         if self._server:
             await self._server.end(conversation_id)
-        for _ in range(speaker.left):
-            self._advanced(case)
+        self._watch.advance(speaker.left)
 
     def _end(self, case: Case, speaker: Speaker, last: Turn | None, conversation_id: str) -> None:
         """Store the last turn, if any, with the record of the simulated user."""

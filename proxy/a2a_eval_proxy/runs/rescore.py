@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Collection, Sequence
 from typing import Literal
 
 from tool_call_evaluators.suite import Suite
@@ -36,16 +36,13 @@ async def evaluate_store(
     selection: Selection = ALL,
     others: Sequence[Suite] = (),
     watch: RunWatch | None = None,
-    planned: Callable[[int], None] = lambda turns: None,
-    advanced: Callable[[int], None] = lambda turns: None,
 ) -> RunResult:
     """Score the turns of `run` (None: all) in the store at `location` again, store the results, and judge the run.
 
-    Which case a turn belongs to: see `Pipeline.rescoring`. `planned` is called with the number of turns, `advanced`
-    with the number of further turns that are done; for `texts`, see `load_and_judge_run`. `others` are further suites,
-    each for its own cases. Turns of cases that are not selected keep their results and do not count; with `others`, nor
-    do those without a case. Evaluators see the turns as `privacy` redacts them; the store keeps
-    them as they are.
+    Which case a turn belongs to: see `Pipeline.rescoring`. `watch` counts the turns; for `texts`, see
+    `load_and_judge_run`. `others` are further suites, each for its own cases. Turns of cases that are not selected keep
+    their results and do not count; with `others`, nor do those without a case. Evaluators see the turns as `privacy`
+    redacts them; the store keeps them as they are.
     Raises StoreError where there is no store, no such run in it, or no content in its turns; with the engine ray
     RayMissingError, and ExecutorLostError where Ray fails: then turns that are scored by then keep their new results;
     else JudgeNotConfiguredError for a judge without a model or key.
@@ -57,15 +54,15 @@ async def evaluate_store(
         for part in selected:
             part.check_judges()
     async with open_existing_store(location) as store:
-        if watch:
-            watch.store = store.health
-        planned(sum(summary.turns for summary in await store.runs(run)))
+        watch = watch or RunWatch()
+        watch.store = store.health
+        watch.plan(sum(summary.turns for summary in await store.runs(run)))
         judged = [privacy.suite(part) for part in selected]
         only = {case.id for part in (*judged, *selected) for case in part.cases} if selection or others else None
         executor = RayExecutor(privacy.suite(whole), location, privacy) if engine == "ray" else None
         page_size = executor.batch if executor else _PAGE
         async with scoring(store, whole, privacy, executor, watch) as (pipeline, scorer):
-            await _score_again(store, run, pipeline, only, page_size, advanced)
+            await _score_again(store, run, pipeline, only, page_size, watch)
         return await load_and_judge_run(
             store,
             scorer,
@@ -84,23 +81,23 @@ async def _score_again(
     pipeline: Pipeline,
     only: Collection[str] | None,
     page_size: int,
-    advanced: Callable[[int], None],
+    watch: RunWatch,
 ) -> None:
     async with pipeline.rescoring(only) as rescore:
         page: list[TurnJson] = []
         async for turn in turns_of(store, run):
             if turn["status"] == "open":  # its outcome is not known: it counts as never scored
-                advanced(1)
+                watch.advance()
                 continue
             _check_content(turn)
             page.append(turn)
             if len(page) == page_size:
                 rescore(page)
                 await pipeline.drained()
-                advanced(len(page))
+                watch.advance(len(page))
                 page = []
         rescore(page)
-    advanced(len(page))
+    watch.advance(len(page))
 
 
 def _check_content(turn: TurnJson) -> None:

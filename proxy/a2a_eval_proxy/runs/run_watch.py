@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tool_call_evaluators.turn_health import turn_failure_of
@@ -13,16 +13,24 @@ from ..turn import Turn
 
 
 class RunWatch(TurnListener):
-    """Calls `scored` for each scored turn with whether it passed by its own results, whatever the gates."""
+    """Counts the turns of a run, and those that pass by their own results, whatever the gates."""
 
-    def __init__(self, scored: Callable[[bool], None] = lambda passed: None, *, fail_fast: bool = False) -> None:
-        """`fail_fast`: the run begins no conversation after one that failed."""
-        self.fail_fast = fail_fast
+    def __init__(self) -> None:
+        self.planned = self.done = self.passed_turns = self.failed_turns = 0
+        self.fail_fast = False
+        """Whether the run begins no conversation after one that failed."""
         self.failed = False
         """Whether a turn or a conversation has failed."""
         self.store = StoreHealth(problem=None)
         """The state of the run's store, once it is open."""
-        self._scored = scored
+
+    def plan(self, turns: int) -> None:
+        """That many turns are going to come, at most."""
+        self.planned = turns
+
+    def advance(self, turns: int = 1) -> None:
+        """That many further turns are done, or do not come."""
+        self.done += turns
 
     @property
     def stops(self) -> bool:
@@ -31,7 +39,8 @@ class RunWatch(TurnListener):
     def scored(self, turn: Turn, results: Sequence[Mapping[str, Any]], again: bool) -> None:
         failed = _any_failed(results) or turn_failure_of(turn.state, "", turn.findings) is not None
         self.failed |= failed
-        self._scored(not failed)
+        self.failed_turns += failed
+        self.passed_turns += not failed
 
     def conversation_scored(self, scored: ScoredConversation) -> None:
         self.failed |= _any_failed(scored.evaluations)

@@ -21,6 +21,7 @@ from a2a_eval_proxy.privacy.policy import NO_PRIVACY, Privacy, privacy_of
 from a2a_eval_proxy.privacy.redactor import parse_rules
 from a2a_eval_proxy.runs.drive import AgentOptions, NothingRanError, run_suite
 from a2a_eval_proxy.runs.rescore import evaluate_store
+from a2a_eval_proxy.runs.run_watch import RunWatch
 from a2a_eval_proxy.store import TurnQuery, every_turn, open_store
 from a2a_tool_capture.client import CaptureClient
 from a2a_tool_capture.errors import AgentError, AgentUnreachableError
@@ -35,7 +36,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from tool_call_evaluators.report import json_report
-from tool_call_evaluators.suite import AgentDefaults, Case, Suite, parse_suite
+from tool_call_evaluators.suite import AgentDefaults, Suite, parse_suite
 
 SUITE = """
 suite: orders
@@ -85,13 +86,11 @@ async def discard(location: str, *turn_ids: str) -> None:
 
 
 async def test_every_conversation_is_had_as_often_as_the_suite_says(agent: AgentOptions, location: str) -> None:
-    planned: list[int] = []
-    advanced: list[Case] = []
-    conclusion = await run_suite(suite(), agent, location, "nightly", planned=planned.append, advanced=advanced.append)
+    watch = RunWatch()
+    conclusion = await run_suite(suite(), agent, location, "nightly", watch=watch)
     assert conclusion.verdict.passed, conclusion.verdict.reasons
     assert [item.label for item in conclusion.report.conversations] == ["refund #1", "refund #2", "refund #3", "status"]
-    assert planned == [7]
-    assert Counter(case.id for case in advanced) == {"refund": 6, "status": 1}
+    assert (watch.planned, watch.done) == (7, 7)
     assert {item.results[0].evaluator for item in conclusion.report.conversations} == {"whole"}
     turns = await stored(location, run="nightly")
     assert len(turns) == 7
@@ -131,11 +130,11 @@ async def test_resuming_does_what_is_left_and_nothing_twice(agent: AgentOptions,
     gone = [turn["turn_id"] for turn in refunds if turn["conversation_id"] == conversations[1]]
     await discard(location, cut, *gone)  # one conversation was cut off, one never begun
 
-    planned: list[int] = []
-    conclusion = await run_suite(suite(), agent, location, "nightly", resume=True, planned=planned.append)
+    watch = RunWatch()
+    conclusion = await run_suite(suite(), agent, location, "nightly", resume=True, watch=watch)
 
     assert conclusion.verdict.passed, conclusion.verdict.reasons
-    assert planned == [4]
+    assert watch.planned == 4
     after = await stored(location)
     assert len(after) == 7
     standing = {turn["turn_id"] for turn in before if turn["conversation_id"] != conversations[0]} - set(gone)
@@ -146,11 +145,11 @@ async def test_resuming_does_what_is_left_and_nothing_twice(agent: AgentOptions,
 
 async def test_more_repetitions_than_before_are_had_by_resuming(agent: AgentOptions, location: str) -> None:
     await run_suite(suite(), agent, location, "nightly")
-    planned: list[int] = []
+    watch = RunWatch()
     more = suite(SUITE.replace("repetitions: 3", "repetitions: 4"))
-    conclusion = await run_suite(more, agent, location, "nightly", resume=True, planned=planned.append)
+    conclusion = await run_suite(more, agent, location, "nightly", resume=True, watch=watch)
     assert conclusion.verdict.passed
-    assert planned == [2]
+    assert watch.planned == 2
 
 
 async def test_nobody_is_there(location: str) -> None:
@@ -368,10 +367,10 @@ suite: other
 evaluators: [tool_error]
 cases: [{id: question, turns: [{user: Where is order ORD-1001?}]}]
 """
-    progress: list[int] = []
-    conclusion = await evaluate_store(suite(other), location, "nightly", advanced=progress.append)
+    watch = RunWatch()
+    conclusion = await evaluate_store(suite(other), location, "nightly", watch=watch)
     assert conclusion.verdict.passed
-    assert sum(progress) == 7
+    assert watch.done == 7
     labels = [item.label for item in conclusion.report.conversations]
     assert labels[0] == "question"
     assert [item.case_id for item in conclusion.report.conversations].count("refund") == 3

@@ -18,6 +18,7 @@ from a2a_eval_proxy.privacy.redactor import parse_rules
 from a2a_eval_proxy.runs.drive import AgentOptions, NothingRanError, run_suite
 from a2a_eval_proxy.runs.rescore import evaluate_store
 from a2a_eval_proxy.runs.run_result import RunResult
+from a2a_eval_proxy.runs.run_watch import RunWatch
 from a2a_eval_proxy.store import TurnQuery, every_turn, open_store
 from agents.serving import ServerThread
 from agents.stepwise_agent import stepwise_agent
@@ -112,19 +113,17 @@ def codes(result: RunResult) -> list[str]:
 
 async def test_a_model_talks_to_the_agent_until_its_goal_is_reached(agent: AgentOptions, location: str) -> None:
     model = UserModel("refund it please", "and thanks for that", STOP)
-    planned: list[int] = []
-    advanced: list[str] = []
+    watch = RunWatch()
     result = await drive(
         model,
         agent,
         location,
         "{goal: A refund, conversations: 2, max_turns: 5}",
-        planned=planned.append,
-        advanced=lambda case: advanced.append(case.id),
+        watch=watch,
     )
     assert result.verdict.passed, result.verdict.reasons
     assert [item.label for item in result.report.conversations] == ["refund #1", "refund #2"]
-    assert (planned, len(advanced)) == ([10], 10)
+    assert (watch.planned, watch.done) == (10, 10)
     for conversation in result.report.conversations:
         assert [turn["user_text"] for turn in conversation.executed] == ["refund it please", "and thanks for that"]
         assert conversation.user is not None

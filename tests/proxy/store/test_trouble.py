@@ -483,14 +483,15 @@ async def test_a_run_passes_when_its_database_comes_back(postgres: PostgresServe
     """It goes when the first turn is scored: further turns are to be written, and conversations to be read."""
     url, starting = postgres.new_database(), []
 
-    def stop_once(passed: bool) -> None:
-        if not starting:
-            postgres.stop()
-            starting.append(asyncio.get_running_loop().run_in_executor(None, postgres.start))
+    class Stops(RunWatch):
+        def scored(self, *_: object) -> None:
+            if not starting:
+                postgres.stop()
+                starting.append(asyncio.get_running_loop().run_in_executor(None, postgres.start))
 
     with scenario_agent() as agent:
         options = AgentOptions(agent.url, concurrency=1)
-        result = await run_suite(parse_suite(SUITE), options, url, "now", watch=RunWatch(stop_once))
+        result = await run_suite(parse_suite(SUITE), options, url, "now", watch=Stops())
     await starting[0]
     assert result.allowing_no_capture().verdict.passed, result.verdict.reasons
     assert len(result.report.turns) == 3
