@@ -88,7 +88,8 @@ async def run_proxy(
     privacy = privacy or settings.privacy()
     async with AsyncExitStack() as stack:
         metrics, bus, files = Metrics(), EventBus(), FileWatch()
-        ports = Ports(stack)
+        ports, names = Ports(stack), HostNames(settings.host_names)
+        shared_file = stack.enter_context(marked_in_use(settings.store))
 
         # Telemetry: the agent's, and the proxy's own, which may be sent to its own receiver.
         tracing = None
@@ -153,7 +154,6 @@ async def run_proxy(
             otlp_url=None if otlp is None else otlp.url,
         )
         bus.on_live = proxy.watch_turns
-        is_shared_file = stack.enter_context(marked_in_use(settings.store))
         stack.push_async_callback(proxy.close_store)
 
         # The port of operators.
@@ -169,14 +169,13 @@ async def run_proxy(
             backlog = BacklogWatch(work.backlog)
             sources.append(backlog.source)
             _run(backlog.watch(), stack)
-        names = HostNames(settings.host_names)
         admin = admin_app(proxy, process_registry(*sources), settings.admin_token, names, site.routes, site.access)
         server = await ports.open(lambda: HttpServer(admin, settings.admin, shutdown_timeout_s=1.0), "--admin")
         proxy.open_ports(ports, server.url, site)
 
         # From here on, turns come, until `finish`.
         stack.push_async_callback(proxy.finish)
-        if is_shared_file:
+        if shared_file:
             logger.warning("store %s: %s", settings.store, _SHARED_FILE)
         await _open(store, pipeline, stack)
         _run(_expire(proxy, tracing), stack)
