@@ -6,7 +6,6 @@ import json
 from random import Random
 from typing import Any
 
-import pytest
 from a2a_eval_proxy.traces.correlation_hints import Hints, root_ended
 from a2a_tool_capture.spans.grouping import Lineage, group
 from a2a_tool_capture.spans.model import LogEvent, Span, SpanEvent
@@ -14,7 +13,7 @@ from a2a_tool_capture.spans.observations import read_span
 from a2a_tool_capture.spans.tool_calls import tool_calls
 from golden.spans.building import OTHER_TRACE, START, TRACE, asks
 from golden.spans.fixtures import Fixture, fixtures
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 _text = st.sampled_from(
@@ -92,8 +91,6 @@ _logs = st.builds(
     body=_values,
 )
 
-each_fixture = pytest.mark.parametrize("fixture", fixtures(), ids=lambda fixture: fixture.name)
-
 
 def _read(spans: list[Span], logs: list[LogEvent]) -> Any:
     conversion = tool_calls(spans, logs)
@@ -138,9 +135,7 @@ def test_hints_never_raise(spans: list[Span]) -> None:
     Hints().add(spans)
 
 
-@each_fixture
-@settings(max_examples=20)
-@given(random=st.randoms(use_true_random=False))
+@given(fixture=st.sampled_from(fixtures()), random=st.randoms(use_true_random=False))
 def test_recordings_may_come_in_any_order_and_again(fixture: Fixture, random: Random) -> None:
     spans, logs = fixture.spans, fixture.logs
     again = spans + random.sample(spans, len(spans) // 2)
