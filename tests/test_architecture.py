@@ -171,7 +171,8 @@ LAYERS = {
         "errors | payload | reconciliation | recording",
         "same_call",
         "http_events | models | places",
-        "canonical | generations | json_density | json_values | recent | spec | wire",
+        "wire",
+        "canonical | generations | json_density | json_values | recent | spec",
         "json_depth",
     ],
 }

@@ -24,13 +24,14 @@ UNREAD_REPORTS = (
     "calls_not_on_artifact",
     "malformed_event",
     "malformed_response",
+    "unknown_event",
     "too_many_calls",
     NOT_RECORDED,
     "calls_missed",
     "missed_events",
 )
 """Findings of what the agent made, or may have made, and that was not read: there may be more calls than are known. Not
-if of severity `info`: a later Task has them."""
+if of severity `info`: a later Task has them, or what was not read had none."""
 
 _CLIENT_GONE = "client_gone"
 """The finding of a turn whose answer may not have come to its end."""

@@ -38,7 +38,7 @@ from .errors import (
 )
 from .http_events import EventClient, last_error, last_received
 from .spec import EXTENSIONS_HEADER, KNOWN_VERSIONS
-from .wire import BINDINGS, received_event
+from .wire import BINDINGS, received_event, unknown_fields
 
 CARD_TIMEOUT_S = 30.0
 
@@ -114,12 +114,14 @@ class AgentConnection:
 
         Raises AgentError for an error, which a stream over HTTP+JSON may have in place of an event.
         """
+        in_stream = isinstance(message, StreamResponse)
         if interface.protocol_binding == _GRPC:
-            return received_event(MessageToDict(message), in_envelope=False)
+            content = MessageToDict(message) or unknown_fields(message.SerializeToString())
+            return received_event(content, in_envelope=False, in_stream=in_stream)
         if (error := last_error()) is not None:
             code, why = (error.get("code"), error.get("message")) if isinstance(error, dict) else (None, error)
             raise AgentError(f"{interface.url} answered with error {code}: {why}")
-        return last_received(in_envelope=interface.protocol_binding == "JSONRPC")
+        return last_received(in_envelope=interface.protocol_binding == "JSONRPC", in_stream=in_stream)
 
     # ── gRPC ────────────────────────────────────────────────────────────────────────────────────────────
 

@@ -30,12 +30,12 @@ _STAND_IN = {
 """What the SDK accepts as an answer to any request, in each version of A2A."""
 
 
-def last_received(*, in_envelope: bool) -> dict[str, Any]:
-    """The event that the current task received last. `in_envelope`: as the result of JSON-RPC."""
+def last_received(*, in_envelope: bool, in_stream: bool) -> dict[str, Any]:
+    """The event that the current task received last, read as by `wire.received_event`."""
     payload = _received.get()
     if isinstance(payload, ValueError):
         return unread_event("malformed_response", f"not JSON: {payload}")
-    return received_event(payload, in_envelope=in_envelope)
+    return received_event(payload, in_envelope=in_envelope, in_stream=in_stream)
 
 
 def last_error() -> Any:

@@ -19,7 +19,7 @@ from .payload import SeenCalls, misplaced_calls, not_recorded, read_tool_calls
 from .reconciliation import reconcile
 from .same_call import contradicts, is_cumulative, new_calls, unite
 from .spec import KNOWN_VERSIONS, NOT_RECORDED_KEY
-from .wire import EVENT_KEYS, UNREAD_KEY, answer_in_timeline, generation_of, normalize_state, parts_text
+from .wire import EVENT_KEYS, UNKNOWN_EVENT, UNREAD_KEY, answer_in_timeline, generation_of, normalize_state, parts_text
 
 MAX_CALLS = 10_000
 MAX_TEXT_CHARS = 1_000_000
@@ -30,7 +30,7 @@ _KNOWN_URIS = frozenset(version.uri for version in KNOWN_VERSIONS)
 MISSED_EVENTS = "missed_events"
 """The finding of a turn in which the generations of the task's updates jump (A2A 1.1)."""
 
-_UNREAD_EVENTS = frozenset({"malformed_event", "malformed_response", MISSED_EVENTS})
+_UNREAD_EVENTS = frozenset({"malformed_event", "malformed_response", UNKNOWN_EVENT, MISSED_EVENTS})
 
 _RESTORED = "\x00restored"
 """The id of what stands for the artifacts of a turn of which only calls and text are known."""
@@ -100,7 +100,12 @@ class TaskMerger:
                 self._message(payload)
             return
         if isinstance(unread := event.get(UNREAD_KEY), dict):
-            self._report(str(unread.get("code")), str(unread.get("message")))
+            finding = self._finding(str(unread.get("code")), str(unread.get("message")))
+            if finding.code == UNKNOWN_EVENT and not unread.get("has_calls") and self._dialects is None:
+                finding = replace(finding, severity=Severity.INFO)
+            self._keep(finding)
+            if unread.get("generation", 0) > self._generations.latest:
+                self._generations.saw_update(unread["generation"])
         else:
             self._report("malformed_event", f"event has none of {', '.join(EVENT_KEYS)}")
 
@@ -432,5 +437,5 @@ class TaskMerger:
 
 
 def _superseded(finding: Finding) -> Finding:
-    """A finding, now that a Task is there: it has what an event may have had that was not read."""
+    """A finding of an event that was not read, now that a Task has what it may have had; others as they are."""
     return replace(finding, severity=Severity.INFO) if finding.code in _UNREAD_EVENTS else finding

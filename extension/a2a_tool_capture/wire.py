@@ -11,6 +11,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from .spec import BASE_URI
+
 BINDINGS = ("JSONRPC", "HTTP+JSON", "GRPC")
 """Protocol bindings of `CaptureClient`, as agent cards name them."""
 
@@ -29,6 +31,12 @@ _INT64_DIGITS = 19
 UNREAD_KEY = "\x00unread"
 """The key of `unread_event`."""
 
+UNKNOWN_EVENT = "unknown_event"
+"""The finding of an event of a kind that only later versions of A2A have."""
+
+_NAMES, _NAME_CHARS = 3, 50
+"""What its message repeats of the event."""
+
 _PROTO_EVENT_KEYS = {"artifact_update": "artifactUpdate", "status_update": "statusUpdate"}
 _PROTO_KEYS = {
     "task_id": "taskId",
@@ -46,21 +54,52 @@ _KIND_TO_KEY = {
 }
 
 
-def received_event(payload: Any, *, in_envelope: bool) -> dict[str, Any]:
+_EVENT_NAMES = frozenset({*EVENT_KEYS, *_PROTO_EVENT_KEYS})
+
+
+def received_event(payload: Any, *, in_envelope: bool, in_stream: bool) -> dict[str, Any]:
     """The 1.0 event in what an agent sent, which is no `rpc_error`; without one `unread_event`.
 
-    `in_envelope`: it is the `result` of JSON-RPC.
+    `in_envelope`: it is the `result` of JSON-RPC. `in_stream`: it may be of a kind that later versions of A2A have.
     """
     if in_envelope and isinstance(payload, dict):
         payload = payload.get("result")
-    return normalize_event(payload) or unread_event(
-        "malformed_response", "JSON, but neither a task, a message nor an update"
-    )
+    event = normalize_event(payload)
+    if event is not None:
+        return event
+    if in_stream and isinstance(payload, dict) and payload and _EVENT_NAMES.isdisjoint(payload):
+        names = ", ".join(repr(name[:_NAME_CHARS]) for name in list(payload)[:_NAMES])
+        message = f"an event of a kind that is not known: {names}"
+        generation = max([generation_of(value) for value in payload.values() if isinstance(value, dict)], default=0)
+        return unread_event(UNKNOWN_EVENT, message, has_calls=_names_extension(payload), generation=generation)
+    return unread_event("malformed_response", "JSON, but neither a task, a message nor an update")
 
 
-def unread_event(code: str, message: str) -> dict[str, Any]:
-    """Stands for an event that could not be read: the code and the message of the finding."""
-    return {UNREAD_KEY: {"code": code, "message": message}}
+def unknown_fields(encoded: bytes) -> dict[str, Any]:
+    """Stands for the JSON of a protobuf message, encoded, whose schema has none of its fields."""
+    return {"fields without a name": encoded.decode("utf-8", "replace")} if encoded else {}
+
+
+def unread_event(code: str, message: str, *, has_calls: bool = True, generation: int = 0) -> dict[str, Any]:
+    """Stands for an event that could not be read: the code and the message of the finding.
+
+    `has_calls`: whether it may have tool calls. `generation`: that of the task, which it shows; 0: it shows none.
+    """
+    return {UNREAD_KEY: {"code": code, "message": message, "has_calls": has_calls, "generation": generation}}
+
+
+def _names_extension(payload: Any) -> bool:
+    """Whether JSON names the extension."""
+    pending = [payload]
+    while pending:
+        value = pending.pop()
+        if isinstance(value, dict):
+            pending += [*value, *value.values()]
+        elif isinstance(value, list):
+            pending += value
+        elif isinstance(value, str) and BASE_URI in value:
+            return True
+    return False
 
 
 def rpc_error(payload: Any) -> Any:

@@ -315,7 +315,7 @@ class Exchange:
         if request.operation is Operation.LIST:
             self._take_list(payload, request, now, data)
             return
-        event = received_event(payload, in_envelope=request.binding.has_envelope)
+        event = received_event(payload, in_envelope=request.binding.has_envelope, in_stream=live)
         self._understood = self._understood or UNREAD_KEY not in event
         self._message_came = self._message_came or "message" in event
         self._state = state_of(event) or self._state

@@ -11,6 +11,7 @@ from typing import Any
 import orjson
 from a2a_tool_capture import Finding, Severity
 from a2a_tool_capture.spec import strip_headers
+from a2a_tool_capture.wire import unknown_fields
 from google.protobuf.message import Message as ProtobufMessage
 
 from ..ids import new_trace_context, new_turn_id
@@ -478,6 +479,7 @@ def _report(method: A2AMethod, tap: Tap, data: bytes) -> None:
     except ValueError as error:
         _unread(tap, error)
         return
+    content = content or unknown_fields(data)
     body = orjson.dumps(content)
     if method.streams:
         tap.events([SseEvent(body, body)], [content])

@@ -13,7 +13,8 @@ from a2a_eval_proxy.capture.turn_book import TurnBook
 from a2a_eval_proxy.protocol.operations import rest_request
 from a2a_eval_proxy.protocol.sse import SseSplitter
 from a2a_eval_proxy.turn import Turn
-from a2a_tool_capture import METADATA_KEY, URI, Finding
+from a2a_tool_capture import METADATA_KEY, URI, Finding, TaskMerger
+from a2a_tool_capture.wire import received_event
 from golden.recorded import expected_turn, recordings
 from hypothesis import given
 from hypothesis import strategies as st
@@ -365,6 +366,28 @@ def test_one_bad_event_does_not_spoil_the_others(proxied: Proxied) -> None:
     proxied.stream(exchange, result({"task": task("WORKING")}), b"oops", b"", result({"task": task("COMPLETED")}))
     assert proxied.codes == ["malformed_response"]
     assert proxied.turn.state == "TASK_STATE_COMPLETED"
+
+
+@pytest.mark.parametrize("ends_with_task", [False, True])
+@pytest.mark.parametrize("has_calls", [False, True])
+def test_an_event_of_a_later_version(has_calls: bool, ends_with_task: bool, proxied: Proxied) -> None:
+    """Calls are unknown only if it names the extension and no later Task has them."""
+    status = {"taskId": "t", "status": {"state": "TASK_STATE_COMPLETED"}}
+    end = {"task": task("COMPLETED", artifact("search"))} if ends_with_task else {"statusUpdate": status}
+    later = {"progress": {"taskId": "t", "parts": [{"metadata": {METADATA_KEY: []}}] if has_calls else 0.5}}
+    started = result({"task": task("WORKING", artifact("search"))})
+    proxied.stream(proxied.request(send()), started, result(later), result(end))
+    (finding,) = proxied.turn.findings
+    is_unknown = has_calls and not ends_with_task
+    assert (finding.code, finding.severity) == ("unknown_event", "warning" if is_unknown else "info")
+    assert "'progress'" in finding.message
+    assert proxied.turn.to_dict()["calls"] == ("unknown" if is_unknown else "seen")
+
+
+def test_an_unknown_event_of_an_agent_whose_calls_are_in_a_dialect_may_have_some() -> None:
+    merger = TaskMerger(dialects=("adk",))
+    merger.feed(received_event({"progress": {}}, in_envelope=False, in_stream=True))
+    assert [finding.severity for finding in merger.findings] == ["warning"]
 
 
 @pytest.mark.parametrize("ends_with_task", [False, True])

@@ -4,19 +4,25 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import Any
 
 import grpc
 import grpc.aio
+import httpx
 import pytest
 from a2a_eval_proxy.grpc_relay.messages import METHODS
 from a2a_tool_capture import METADATA_KEY, URI
-from agents.replay_agent import Answer
+from agents.replay_agent import Answer, ReplayAgent
 from google.protobuf.json_format import ParseDict
+from h2.events import Event, StreamEnded
 from support.grpc_proxy import running_proxy
 from support.patience import PATIENCE_S
 from support.proxied import Proxied, proxied
+from support.raw_http2 import RawConnection, framed, raw_agent
 
 SERVICE = "/lf.a2a.v1.A2AService/"
 MESSAGE = {"messageId": "m", "role": "ROLE_USER", "parts": [{"text": "hi"}]}
@@ -37,6 +43,9 @@ SUBMITTED = {"task": {"id": "t", "contextId": "c", "status": {"state": "TASK_STA
 JUMPING = [SUBMITTED, status("WORKING", 2), called(3), status("COMPLETED", 6)]
 WHOLE = [SUBMITTED, status("WORKING", 3), called(4), status("COMPLETED", 5)]
 
+PROGRESS = {"progress": {**NAMES, "generation": "2", "done": 0.5}}
+PROGRESSING = [SUBMITTED, PROGRESS, PROGRESS, called(3), status("COMPLETED", 4)]
+
 TIMELINE = [
     {"message": MESSAGE, "generation": "2"},
     {"status": {"state": "TASK_STATE_WORKING", "message": {**MESSAGE, "role": "ROLE_AGENT"}}, "generation": "3"},
@@ -51,6 +60,7 @@ def known(turn: dict[str, Any]) -> tuple[str, str, list[str], list[str]]:
 
 JUMPED = ("unknown", "missed_events", ["search"], ["missed_events"])
 SEEN = ("seen", "tool_calls", ["search"], [])
+SEEN_DESPITE = ("seen", "tool_calls", ["search"], ["unknown_event"])
 
 
 def http(body: bytes, media_type: bytes, status_line: bytes = b"200 OK") -> Answer:
@@ -91,12 +101,12 @@ def sse(events: list[dict[str, Any]], rest: bool) -> bytes:
 @pytest.mark.parametrize("rest", [False, True])
 async def test_streams_pass_byte_for_byte_and_a_jump_in_them_leaves_calls_unknown(tmp_path: Path, rest: bool) -> None:
     async with proxied(tmp_path) as it:
-        for events in (JUMPING, WHOLE):
+        for events in (JUMPING, WHOLE, PROGRESSING):
             body = sse(events, rest)
             it.data.headers["a2a-extensions"] = URI
             assert await exchanged(it, rest, "stream", http(body, b"text/event-stream")) == body
         await it.flushed()
-        assert [known(turn) for turn in await it.turns()] == [JUMPED, SEEN]
+        assert [known(turn) for turn in await it.turns()] == [JUMPED, SEEN, SEEN_DESPITE]
 
 
 @pytest.mark.parametrize("rest", [False, True])
@@ -134,6 +144,7 @@ async def test_grpc_messages_pass_byte_for_byte_and_are_read_alike(tmp_path: Pat
             for method, events in (
                 ("SendStreamingMessage", JUMPING),
                 ("SendStreamingMessage", WHOLE),
+                ("SendStreamingMessage", [SUBMITTED, {}, status("WORKING", 3), called(4), status("COMPLETED", 5)]),
                 ("SendMessage", [ANSWERED]),
             ):
                 kinds = METHODS[SERVICE + method]
@@ -151,8 +162,8 @@ async def test_grpc_messages_pass_byte_for_byte_and_are_read_alike(tmp_path: Pat
                     await channel.unary_unary(SERVICE + "SendMessage")(request)
             await proxy.flush(PATIENCE_S)
             turns = await proxy.turns()
-        assert [known(turn) for turn in turns[:2]] == [JUMPED, SEEN]
-        assert [turn["response_text"] for turn in turns[2:]] == ["hi"]  # what was refused is no turn
+        assert [known(turn) for turn in turns[:3]] == [JUMPED, SEEN, SEEN_DESPITE]
+        assert [turn["response_text"] for turn in turns[3:]] == ["hi"]  # what was refused is no turn
     finally:
         await server.stop(0)
 
@@ -244,3 +255,64 @@ async def test_a_long_poll_outlives_the_time_limit_of_responses(tmp_path: Path, 
         it.agent.release()
         answer = await polling
         assert (answer.status_code, answer.content) == (200, body)
+
+
+COUNTED = re.compile(r"^a2a_eval_proxy_(requests|responses|upstream_errors)_total\S* (\d+)", re.MULTILINE)
+
+
+@asynccontextmanager
+async def stopping(proxy: AsyncExitStack, admin_url: str) -> AsyncIterator[None]:
+    """Stop the proxy, which is no longer ready within the block, and has stopped after it."""
+    task = asyncio.create_task(proxy.aclose())
+    async with httpx.AsyncClient(base_url=admin_url) as admin:
+        while (await admin.get("/readyz")).status_code != 503:
+            await asyncio.sleep(0.01)
+    yield
+    await task
+
+
+@pytest.mark.parametrize("grpc_port", [False, True])
+async def test_a_long_poll_is_counted_once_and_ends_before_the_proxy_does(tmp_path: Path, grpc_port: bool) -> None:
+    waiting: list[tuple[RawConnection, int]] = []
+
+    def hold(connection: RawConnection, event: Event) -> None:
+        if isinstance(event, StreamEnded) and connection.calls(f"{SERVICE}GetTask".encode()):
+            waiting.append((connection, event.stream_id))
+        elif isinstance(event, StreamEnded):  # about the card
+            connection.answer(event.stream_id, trailers=[(b"grpc-status", b"12")])
+
+    body = json.dumps(DONE).encode()
+    task = ParseDict(DONE, METHODS[SERVICE + "GetTask"].response_type()).SerializeToString()
+    request = ParseDict({"id": "t", "currentGeneration": "5"}, METHODS[SERVICE + "GetTask"].request_type())
+    async with raw_agent(hold) as (address, _), AsyncExitStack() as stack:
+        agent = stack.enter_context(ReplayAgent())
+        agent.prepare(Answer([b"", *http(body, b"application/json").pieces], paced=True))
+        upstream = f"grpc://{address}" if grpc_port else agent.url
+        running = await stack.enter_async_context(AsyncExitStack())
+        proxy = await running.enter_async_context(running_proxy(upstream, tmp_path, negotiate="never"))
+        admin = await stack.enter_async_context(httpx.AsyncClient(base_url=proxy.admin_url))
+        http_client = await stack.enter_async_context(httpx.AsyncClient(base_url=proxy.url, timeout=PATIENCE_S))
+        polling: Any
+        if grpc_port:
+            channel = await stack.enter_async_context(grpc.aio.insecure_channel(proxy.grpc_address))
+            polling = channel.unary_unary(f"{SERVICE}GetTask")(request.SerializeToString())
+        else:
+            poll = http_client.get("/tasks/t?currentGeneration=5", headers={"a2a-version": "1.0"})
+            polling = asyncio.create_task(poll)
+        while not (waiting if grpc_port else agent.received):
+            await asyncio.sleep(0.01)
+        counted = COUNTED.findall((await admin.get("/metrics")).text)
+        assert counted == [("requests", "1"), ("upstream_errors", "0")]
+        async with stopping(running, proxy.admin_url):
+            assert not polling.done()
+            if grpc_port:
+                ((connection, stream_id),) = waiting
+                connection.answer(stream_id, framed(task))
+                connection.flush()
+                assert await polling == task
+            else:
+                agent.release()
+                agent.release()
+                assert (await polling).content == body
+            counted = COUNTED.findall((await admin.get("/metrics")).text)
+        assert counted == [("requests", "1"), ("upstream_errors", "0"), ("responses", "1")]
