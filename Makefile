@@ -36,6 +36,9 @@ test: $(STAMP) ## the whole test suite, with real clients over loopback
 	@tests/system-packages
 	$(BIN)/python -m pytest -n 4 --dist loadfile --no-loadscope-reorder $(ARGS)
 
+frameworks: $(STAMP) ## the pages of frameworks, each installed with its newest versions; ARGS="-k crewai" for one
+	$(BIN)/python -m pytest -m installs tests/e2e/peers/test_framework_pages.py $(ARGS)
+
 references: $(STAMP) ## write evaluators/docs/references.md from the markers of the tests
 	PYTHONPATH=tests$${PYTHONPATH:+:$$PYTHONPATH} $(BIN)/python -m references.table
 
@@ -68,4 +71,4 @@ pictures: $(STAMP) ## write the pictures in the documents again
 clean: ## remove what the targets above made
 	rm -rf $(VENV) .envs artifacts dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
 
-.PHONY: help install lint format types test references schema bench fuzz soak turns demo docs pictures clean
+.PHONY: help install lint format types test frameworks references schema bench fuzz soak turns demo docs pictures clean
