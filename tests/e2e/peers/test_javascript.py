@@ -1,0 +1,98 @@
+"""The recorder for JavaScript: its own tests, its package, and the agents of its page with both generations of SDK."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import socket
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import a2a_tool_capture
+import pytest
+from a2a_eval_proxy.check.rules.base import CheckVerdict
+from a2a_tool_capture import CaptureClient
+from e2e.frameworks.pages import PAGES
+from e2e.frameworks.scripted_model import ANSWER, QUESTION
+from e2e.frameworks.serving import until_served
+from support.checking import check
+from support.linked import EXTENSION
+from support.patience import PATIENCE_S
+from support.processes import ChildProcess
+from support.provision import PINS, node_environment
+
+pytestmark = pytest.mark.skipif(shutil.which("node") is None, reason="no node")
+
+PACKAGE = EXTENSION / "js"
+PAGE = (PAGES / "javascript.md").read_text("utf-8")
+MOST_CHANGED_LINES = 6
+GENERATIONS = {"agent.mjs": "a2a-js-1", "agent03.mjs": "a2a-js-03"}
+
+
+def test_the_recorder_passes_its_tests() -> None:
+    done = subprocess.run(["node", "--test", "test/"], cwd=PACKAGE, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout
+
+
+def test_the_package_holds_the_module_and_its_types_alone(tmp_path: Path) -> None:
+    command = ["npm", "pack", "--json", "--pack-destination", str(tmp_path)]
+    packed = subprocess.run(command, cwd=PACKAGE, capture_output=True, text=True, check=True)
+    (package,) = json.loads(packed.stdout)
+    assert {file["path"] for file in package["files"]} == {"LICENSE", "index.js", "index.d.ts", "package.json"}
+    content = json.loads((PACKAGE / "package.json").read_text("utf-8"))
+    assert "dependencies" not in content
+    assert content["version"] == a2a_tool_capture.__version__
+
+
+@pytest.fixture(scope="module")
+def environment() -> Path:
+    return node_environment("js-agents", PINS / "node-agents")
+
+
+def program(name: str, mark: str, port: int) -> str:
+    """An agent of the page before (`-`) or after (`+`) its author used the recorder."""
+    (diff,) = [diff for diff in re.findall(r"```diff\n(.*?)```", PAGE, re.DOTALL) if f"// {name}\n" in diff]
+    lines = [line[1:] for line in diff.splitlines() if line[:1] in (" ", mark, "")]
+    return "\n".join(lines).replace("9999", str(port)).replace("@a2a-js/sdk", GENERATIONS[name])
+
+
+@pytest.mark.parametrize("name", GENERATIONS)
+@pytest.mark.parametrize("mark", ["+", "-"])
+async def test_the_lines_of_the_page_make_an_agent_conform(
+    name: str, mark: str, environment: Path, tmp_path: Path
+) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port = listener.getsockname()[1]
+    (tmp_path / "node_modules").mkdir()
+    for package in (environment / "node_modules").iterdir():
+        (tmp_path / "node_modules" / package.name).symlink_to(package)
+    (tmp_path / "node_modules/a2a-tool-capture").symlink_to(PACKAGE)
+    (tmp_path / name).write_text(program(name, mark, port), "utf-8")
+    questions = [QUESTION.format(order=order, city="Oslo") for order in ("ORD-1001", "ORD-1002")]
+    with ChildProcess(["node", name], cwd=tmp_path) as agent:
+        url = f"http://127.0.0.1:{port}"
+        until_served(url, agent)
+        if mark == "-":
+            assert not (await check(url, questions[0])).calls_seen
+            return
+        report = await check(url, questions[0])
+        problems = [problem.message for result in report.results for problem in result.problems]
+        assert (report.verdict, problems) == (CheckVerdict.CONFORMING, [])
+        for streaming in (True, False):
+            async with CaptureClient(url, streaming=streaming, timeout_s=PATIENCE_S) as client:
+                conversation = client.conversation()
+                turns: list[Any] = [await conversation.send(question) for question in questions]
+            for order, turn in zip(("ORD-1001", "ORD-1002"), turns, strict=True):
+                assert (turn.text, turn.findings) == (ANSWER, ())
+                assert [(call.name, call.arguments, json.loads(call.result)) for call in turn.tool_calls] == [
+                    ("look_up", {"order_id": order}, {"order": order, "status": "shipped"}),
+                    ("delivery_days", {"city": "Oslo"}, 3),
+                ]
+
+
+def test_few_lines_are_enough() -> None:
+    for diff in re.findall(r"```diff\n(.*?)```", PAGE, re.DOTALL):
+        added = [line for line in diff.splitlines() if line.startswith("+") and line != "+"]
+        assert len(added) <= MOST_CHANGED_LINES
