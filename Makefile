@@ -46,6 +46,9 @@ schema: $(STAMP) ## write the JSON Schema of suites from the declarations of its
 	PYTHONPATH=tests$${PYTHONPATH:+:$$PYTHONPATH} $(BIN)/python -m support.suite_schema > $(SUITES)/suite.schema.json.new
 	mv $(SUITES)/suite.schema.json.new $(SUITES)/suite.schema.json
 
+validate: $(STAMP) ## compare evaluators with public verdicts, and write evaluators/docs/validation.md
+	PYTHONPATH=tests$${PYTHONPATH:+:$$PYTHONPATH} $(BIN)/python -m validation $(ARGS)
+
 bench: $(STAMP) ## traffic, stages, traces, evaluators, workers, or a profile; ARGS=--help lists them
 	PYTHONPATH=tests$${PYTHONPATH:+:$$PYTHONPATH} $(BIN)/python -m bench $(ARGS)
 
@@ -71,4 +74,4 @@ pictures: $(STAMP) ## write the pictures in the documents again
 clean: ## remove what the targets above made
 	rm -rf $(VENV) .envs artifacts dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
 
-.PHONY: help install lint format types test frameworks references schema bench fuzz soak turns demo docs pictures clean
+.PHONY: help install lint format types test frameworks references schema validate bench fuzz soak turns demo docs pictures clean

@@ -19,7 +19,7 @@ from ..model import ExpectedCall
 from ..options import IN_FILES, OptionError, check_options, in_our_words
 from ..texts import excerpt, from_json, json_excerpt
 from .call_failure import why_failed
-from .equality import equal_values, with_inner
+from .equality import equal_values, is_number, with_inner
 from .placeholders import ATOMS, accepts, alternatives, is_optional, is_placeholder, readable
 
 MatchMode = Literal["exact", "subset", "superset", "ignore"]
@@ -70,8 +70,9 @@ class ArgumentMatcher:
     `mode`: `exact` the same keys and all values match; `subset` every expected entry is in actual, which may
     have more; `superset` every actual entry is in expected, some of which may be missing; `ignore` not compared.
     The mode applies to the top level; nested objects compare exactly unless `deep`, which applies it at every level
-    (lists must still have equal length). `trim` ignores white space around strings and `case_insensitive` their
-    case: in values, never in keys. `per_tool` overrides all options for the tools it names, by a mode, a mapping of
+    (lists must still have equal length). `trim` ignores white space around strings, `case_insensitive` their case, and
+    `ignored_characters` these characters: in values, never in keys. With `typed_lists`, an integer in a list does not
+    equal a float. `per_tool` overrides all options for the tools it names, by a mode, a mapping of
     options, or a function (expected, actual) -> bool.
 
     Unknown actual arguments (None) match only where arguments are ignored; expected None matches anything, known
@@ -90,6 +91,10 @@ class ArgumentMatcher:
     """True: white space around strings is ignored."""
     case_insensitive: bool = False
     """True: upper and lower case are equal."""
+    ignored_characters: str = ""
+    """Characters that are left out of strings before they are compared, such as `" ,./-_"`."""
+    typed_lists: bool = False
+    """True: inside lists, 5 and 5.0 differ, as where a schema has arrays of integers and arrays of numbers."""
     per_tool: Mapping[str, MatcherLike] = field(default_factory=dict)
     """Another mode or other options for the tools of these names."""
 
@@ -109,10 +114,20 @@ class ArgumentMatcher:
         """The default: numbers by value, strings and keys exactly."""
         return cls()
 
+    @property
+    def _normalizes(self) -> bool:
+        """Whether strings that differ may be equal."""
+        return self.trim or self.case_insensitive or bool(self.ignored_characters) or self.typed_lists
+
     @cached_property
-    def has_functions(self) -> bool:
-        """Whether the arguments of some tool are compared by a plain function."""
-        return not all(isinstance(matcher, ArgumentMatcher) for matcher in self.per_tool.values())
+    def _ignored(self) -> dict[int, None]:
+        return dict.fromkeys(map(ord, self.ignored_characters))
+
+    @cached_property
+    def accepts_equal(self) -> bool:
+        """Whether equal arguments always match, whatever the tool is: not with functions or `typed_lists`."""
+        rules = (self, *self.per_tool.values())
+        return all(isinstance(rule, ArgumentMatcher) and not rule.typed_lists for rule in rules)
 
     def for_tool(self, name: str) -> Matcher:
         """The matcher for calls of `name`: that of `per_tool`, else this one."""
@@ -132,7 +147,7 @@ class ArgumentMatcher:
 
     def value_key(self, value: Any) -> Hashable:
         """A key that two values share only if they are equal with these options (as data, without placeholders)."""
-        return value_key(self._normal(value) if self.trim or self.case_insensitive else value)
+        return value_key(self._normal(value) if self._normalizes else value)
 
     def _compare_all(self, expected: Arguments | None, actual: Arguments | None) -> Iterator[Difference]:
         if self.mode == "ignore" or expected is None or expected == {"$any": True}:
@@ -183,7 +198,9 @@ class ArgumentMatcher:
         self, expected: Sequence[Any], actual: Sequence[Any], path: str, mode: MatchMode
     ) -> Iterator[Difference]:
         for index, (left, right) in enumerate(zip(expected, actual, strict=False)):
-            if type(left) not in ATOMS or not self._equal(left, right):
+            if self.typed_lists and is_number(left) and is_number(right) and type(left) is not type(right):
+                yield Difference(f"{path}[{index}]", "different", left, right)
+            elif type(left) not in ATOMS or not self._equal(left, right):
                 yield from self._compare(left, right, f"{path}[{index}]", mode)
         for index in range(len(actual), len(expected)):
             yield Difference(f"{path}[{index}]", "missing", expected=expected[index])
@@ -191,14 +208,17 @@ class ArgumentMatcher:
             yield Difference(f"{path}[{index}]", "unexpected", actual=actual[index])
 
     def _equal(self, expected: Any, actual: Any) -> bool:
-        if self.trim or self.case_insensitive:
+        if self._normalizes:
             expected, actual = self._normal(expected), self._normal(actual)
         return equal_values(expected, actual)
 
     def _normal(self, value: Any) -> Any:
         if isinstance(value, str):
             text = value.strip() if self.trim else value
+            text = text.translate(self._ignored) if self.ignored_characters else text
             return text.casefold() if self.case_insensitive else text
+        if self.typed_lists and isinstance(value, list | tuple):
+            return [[type(item).__name__, item] if is_number(item) else self._normal(item) for item in value]
         return with_inner(value, self._normal)
 
 

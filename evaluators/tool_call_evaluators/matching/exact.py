@@ -15,10 +15,10 @@ from .placeholders import contains_placeholder
 def made_exactly(expected: ExpectedCalls, actual: Sequence[ToolCall], matcher: Matcher) -> bool:
     """Whether the calls are equal one by one, so that `matcher` accepts each pair. False proves nothing.
 
-    Also False for expectations with placeholders, results or errors, for matchers with functions, and for some equal
-    values (an integer beyond 2**53 and its double).
+    Also False for expectations with placeholders, results or errors, for matchers with functions or `typed_lists`, and
+    for some equal values (an integer beyond 2**53 and its double).
     """
-    if len(expected) != len(actual) or not isinstance(matcher, ArgumentMatcher) or matcher.has_functions:
+    if len(expected) != len(actual) or not isinstance(matcher, ArgumentMatcher) or not matcher.accepts_equal:
         return False
     if matcher.mode == "ignore" and not matcher.per_tool:
         return [(call.name, {}) for call in actual] == [(call.name, call.outcome) for call in expected]

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import fnmatch
+import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 from ..evaluator import Measurement
 from ..matching.arguments import as_matcher
+from ..matching.call_failure import why_failed
 from ..matching.explain import Pairing, matched_text, unless_all
 from ..matching.match_table import match_table
 from ..matching.pairing import Pair, Table, items, longest_common_subsequence, maximum_matching
@@ -50,8 +53,19 @@ class ToolTrajectory(MatchingEvaluator):
     expected; `within`: as `subset`, and several may match one; `precision`, `recall`: the share of the actual, or
     expected, calls that match."""
 
+    ignored_tools: Sequence[str] = ()
+    """Names, or patterns such as `get_*`, of tools whose calls do not count, expected or made: those that only read."""
+    only_succeeded: bool = False
+    """True: calls that failed, by the rule of `tool_error`, do not count."""
+
     def measure(self, case: EvalCase) -> Measurement:
         expected, actual = case.expected_tool_calls or ExpectedCalls(), case.tool_calls
+        if self.only_succeeded:
+            actual = tuple(call for call in actual if not why_failed(call.error, call.result))
+        if self.ignored_tools:
+            ignored = re.compile("|".join(map(fnmatch.translate, self.ignored_tools))).match
+            expected = ExpectedCalls(call for call in expected if not ignored(call.name))
+            actual = tuple(call for call in actual if not ignored(call.name))
         matcher = as_matcher(self.matcher)
         if self.mode == "within":
             pairing = Pairing(expected, actual, _within(match_table(expected, actual, matcher)), matcher)

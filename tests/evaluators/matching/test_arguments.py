@@ -7,7 +7,7 @@ from a2a_tool_capture import ToolCall
 from a2a_tool_capture.canonical import canonical, value_key
 from hypothesis import given
 from hypothesis import strategies as st
-from tool_call_evaluators import ArgumentMatcher, EvalCase, OptionError, get_evaluator
+from tool_call_evaluators import ArgumentMatcher, EvalCase, OptionError, ToolTrajectory, get_evaluator
 from tool_call_evaluators.matching.arguments import as_matcher, call_differences, call_matches, json_excerpt
 from tool_call_evaluators.matching.equality import equal_values
 from tool_call_evaluators.matching.match_table import match_table
@@ -417,3 +417,25 @@ def test_the_reason_names_the_result_that_differs():
         "actual": "sent",
         "part": "result",
     }
+
+
+def test_ignored_characters_and_typed_lists():
+    loose = ArgumentMatcher(case_insensitive=True, ignored_characters=" ,.-")
+    assert loose({"city": "Denver, C.O."}, {"city": "denver co"})
+    assert not loose({"city": "Denver"}, {"city": "Denver!"})
+    assert not loose({"a,b": 1}, {"ab": 1})
+    typed = ArgumentMatcher(typed_lists=True)
+    assert typed({"n": 5.0}, {"n": 5})
+    assert not typed({"list": [5.0, 3.0]}, {"list": [5, 3]})
+    assert not typed({"list": [{"$one_of": [[1.0], 2]}]}, {"list": [[1]]})
+    assert typed({"list": [5, {"n": 1.0}]}, {"list": [5, {"n": 1}]})
+    (difference,) = typed.differences({"list": [5.0, 3]}, {"list": [5, 3]})
+    assert difference.path == "list[0]"
+
+
+def test_typed_lists_hold_in_long_trajectories_too():
+    expected = [{"name": "sort", "arguments": {"list": [5.0]}}]
+    case = EvalCase(tool_calls=[{"name": "sort", "arguments": {"list": [5]}}], expected_tool_calls=expected)
+    for matcher in ({"typed_lists": True}, {"per_tool": {"sort": {"typed_lists": True, "mode": "subset"}}}):
+        assert ToolTrajectory(matcher=matcher).evaluate(case).score == 0
+    assert ToolTrajectory().evaluate(case).score == 1

@@ -214,3 +214,19 @@ def test_modes_agree_with_each_other(actual, expected):
     assert by_mode["any_order"] <= min(by_mode["precision"], by_mode["recall"])
     assert by_mode["subset"] <= by_mode["within"]
     assert (by_mode["any_order"] == 1.0) is (by_mode["superset"] == by_mode["subset"] == 1.0)
+
+
+def test_calls_that_do_not_count():
+    made = [
+        {"name": "get_order", "arguments": {}, "result": "{}"},
+        {"name": "refund", "arguments": {"amount": 20}, "error": "too much"},
+        {"name": "refund", "arguments": {"amount": 10}, "result": "done"},
+    ]
+    case = EvalCase(
+        tool_calls=made, expected_tool_calls=[{"name": "get_user"}, {"name": "refund", "arguments": {"amount": 10}}]
+    )
+    assert ToolTrajectory(mode="strict").evaluate(case).score == 0
+    assert ToolTrajectory(mode="strict", ignored_tools=["get_*"]).evaluate(case).score == 0
+    result = ToolTrajectory(mode="strict", ignored_tools=["get_*"], only_succeeded=True).evaluate(case)
+    assert (result.score, result.reason) == (1.0, "strict: 1 of 1 expected call matched, 1 call made.")
+    assert ToolTrajectory(ignored_tools=["refund"], mode="superset").evaluate(case).score == 0

@@ -1,0 +1,1 @@
+"""Compares the verdicts of evaluators with verdicts that others made of public trajectories."""

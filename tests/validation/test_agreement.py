@@ -1,0 +1,73 @@
+"""The evaluators agree with public verdicts, as the page says."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from validation.__main__ import PAGE, page
+from validation.agreement import BFCL, TAU, agreement, pass_hat, wilson
+from validation.sources import Judged, accepted, bfcl, tau
+
+
+@pytest.fixture(scope="module")
+def leaderboard() -> list[Judged]:
+    return list(bfcl())
+
+
+def test_the_leaderboard(leaderboard: list[Judged]) -> None:
+    found = agreement(leaderboard, BFCL)
+    assert found[""].share >= 0.975
+    assert min(counts.share for counts in found.values()) >= 0.94
+
+
+def test_tau_bench() -> None:
+    counts = agreement(tau(), TAU)[""]
+    assert counts.share >= 0.9
+    assert counts.precision >= 0.95
+
+
+def test_the_page_is_written_from_the_rows(leaderboard: list[Judged]) -> None:
+    assert page(leaderboard, list(tau())) == PAGE.read_text("utf-8"), "run `make validate`"
+
+
+def test_accepted_values_become_placeholders() -> None:
+    assert accepted(["EUR", "USD", ""]) == {"$optional": {"$one_of": ["EUR", "USD"]}}
+    assert accepted([{"unit": ["kg", ""]}]) == {"unit": {"$optional": "kg"}}
+    assert accepted([""]) == {"$optional": ""}
+    assert accepted([[1, 2]]) == [1, 2]
+
+
+def test_a_file_of_tau_bench_is_read(tmp_path: Path) -> None:
+    def made(name: str, arguments: str) -> dict[str, object]:
+        call = {"id": name, "type": "function", "function": {"name": name, "arguments": arguments}}
+        return {"role": "assistant", "content": None, "tool_calls": [call]}
+
+    trial = {
+        "task_id": 3,
+        "reward": 1.0,
+        "trial": 0,
+        "info": {"task": {"actions": [{"name": "book_seat", "kwargs": {"seat": "1A"}}]}},
+        "traj": [
+            {"role": "user", "content": "Seat 1A, please"},
+            made("get_seats", "{}"),
+            {"role": "tool", "tool_call_id": "get_seats", "name": "get_seats", "content": "[]"},
+            made("book_seat", '{"seat": "1A"}'),
+            {"role": "tool", "tool_call_id": "book_seat", "name": "book_seat", "content": "Error: taken"},
+        ],
+    }
+    path = tmp_path / "trials.json"
+    path.write_text(json.dumps([trial]))
+    (judged,) = tau(path)
+    assert [(call.name, call.error) for call in judged.case.tool_calls] == [
+        ("get_seats", None),
+        ("book_seat", "Error: taken"),
+    ]
+    assert agreement([judged], TAU)[""].failed_alone == [judged]
+
+
+def test_statistics() -> None:
+    assert wilson(45, 50) == pytest.approx((0.78640, 0.95652), abs=1e-5)
+    assert pass_hat([[True, True, False, False], [True] * 4], 2) == pytest.approx((1 / 6 + 1) / 2)
