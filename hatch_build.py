@@ -7,14 +7,11 @@ and can be published. Where pip builds from a checkout (`pip install .`), the re
 """
 
 import os
-import re
 import runpy
 from pathlib import Path
 from typing import Any
 
 from hatchling.metadata.plugin.interface import MetadataHookInterface
-
-VERSION_FILE = "extension/a2a_tool_capture/__init__.py"
 
 
 class Metadata(MetadataHookInterface):
@@ -23,15 +20,14 @@ class Metadata(MetadataHookInterface):
     def update(self, metadata: dict[str, Any]) -> None:
         """Raises ValueError where the version of the extension cannot be read."""
         root = Path(self.root)
-        metadata["readme"] = runpy.run_path(str(root / "extension/hatch_build.py"))["description"](root / "README.md")
+        of_the_extension = runpy.run_path(str(root / "extension/hatch_build.py"))
+        version = of_the_extension["version"](root / "extension")
+        repository = metadata["urls"]["Repository"]
+        metadata["readme"] = of_the_extension["description"](root / "README.md", repository, f"v{version}")
         if "dependencies" not in metadata:
-            metadata["dependencies"] = [self._extension(), *self.config["dependencies"]]
+            metadata["dependencies"] = [self._extension(version), *self.config["dependencies"]]
 
-    def _extension(self) -> str:
-        root = Path(self.root)
+    def _extension(self, version: str) -> str:
         if "PIP_BUILD_TRACKER" in os.environ:  # pip sets it for every build, and nobody else does
-            return f"a2a-tool-capture @ {(root / 'extension').as_uri()}"
-        version = re.search(r'^__version__ = "(.+)"$', (root / VERSION_FILE).read_text("utf-8"), re.MULTILINE)
-        if version is None:
-            raise ValueError(f"{VERSION_FILE} has no line '__version__ = \"...\"'")
-        return f"a2a-tool-capture=={version[1]}"
+            return f"a2a-tool-capture @ {(Path(self.root) / 'extension').as_uri()}"
+        return f"a2a-tool-capture=={version}"

@@ -1,23 +1,39 @@
-"""The description of a distribution on a package index: README.md without links to files of the repository."""
+"""The description of a distribution on a package index: README.md, whose links lead to the files of this version."""
 
+import posixpath
 import re
 from pathlib import Path
 from typing import Any
 
 from hatchling.metadata.plugin.interface import MetadataHookInterface
 
-_LINK_TO_FILE = re.compile(r"!?\[([^\]]*)\]\((?!https?://|#)[^)]*\)")
-_WHERE = "\nPages that are named here without a link are in the source distribution.\n"
+VERSION_FILE = "a2a_tool_capture/__init__.py"
+_LINK_TO_FILE = re.compile(r"(?P<picture>!?)\[(?P<text>[^\]]*)\]\((?!https?://|#)(?P<path>[^)]*)\)")
 
 
-def description(readme: Path) -> dict[str, str]:
-    """`project.readme`: the text of links and pictures that are files of the repository, in their place."""
-    text = _LINK_TO_FILE.sub(r"\1", readme.read_text("utf-8")) + _WHERE
-    return {"content-type": "text/markdown", "text": text}
+def version(extension: Path) -> str:
+    """The version of both distributions. Raises ValueError where it cannot be read."""
+    found = re.search(r'^__version__ = "(.+)"$', (extension / VERSION_FILE).read_text("utf-8"), re.MULTILINE)
+    if found is None:
+        raise ValueError(f"{extension / VERSION_FILE} has no line '__version__ = \"...\"'")
+    return found[1]
+
+
+def description(readme: Path, repository: str, tag: str, folder: str = "") -> dict[str, str]:
+    """`project.readme`. `folder` is that of the file in the repository; `tag` names the version there."""
+
+    def absolute(link: re.Match[str]) -> str:
+        kind = "raw" if link["picture"] else "blob"
+        path = posixpath.normpath(posixpath.join(folder, link["path"]))
+        return f"{link['picture']}[{link['text']}]({repository}/{kind}/{tag}/{path})"
+
+    return {"content-type": "text/markdown", "text": _LINK_TO_FILE.sub(absolute, readme.read_text("utf-8"))}
 
 
 class Description(MetadataHookInterface):
     """Fills in `project.readme`."""
 
     def update(self, metadata: dict[str, Any]) -> None:
-        metadata["readme"] = description(Path(self.root) / "README.md")
+        root = Path(self.root)
+        repository = metadata["urls"]["Repository"]
+        metadata["readme"] = description(root / "README.md", repository, f"v{version(root)}", "extension")

@@ -78,7 +78,7 @@ def __getattr__(name: str) -> Any:
         except ImportError as error:
             if (error.name or "").partition(".")[0] not in ("a2a", "google"):
                 raise
-            wanted = "a2a-sdk 1.2 or newer" if name in _NEWER_SDK else "a2a-sdk"
+            wanted = "a2a-sdk 1.3 or newer" if name in _NEWER_SDK else "a2a-sdk"
             message = f"{name} needs {wanted}, which is not installed: pip install 'a2a-tool-capture[a2a-sdk]'"
             raise ImportError(f"{message} ({error})", name=error.name) from error
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -10,18 +10,19 @@ import tarfile
 import tomllib
 import zipfile
 from email.message import Message
-from functools import cache
 from pathlib import Path
 
 import a2a_tool_capture
 import pytest
+import yaml
 from a2a_eval_proxy.check.rules.base import CheckVerdict
-from deployment.containers import DEPLOY, REPOSITORY
+from deployment.building import hatchling
+from deployment.containers import REPOSITORY
 from e2e.authors.served import PROGRAM
 from packaging.requirements import Requirement
 from support.checking import check
 from support.processes import ChildProcess
-from support.provision import UnavailableError, python_environment, python_with
+from support.provision import python_environment
 
 VERSION = a2a_tool_capture.__version__
 EXTENSION = REPOSITORY / "extension"
@@ -49,25 +50,6 @@ STANDARD_LIBRARY_ONLY = [
     "a2a_tool_capture.secret_references",
     "a2a_tool_capture.recorder",
 ]
-
-
-@cache
-def hatchling() -> Path:
-    """The interpreter of an environment that can build. Skips the test where there is none."""
-    try:
-        return python_with(DEPLOY / "build-requirements.txt")
-    except UnavailableError as reason:
-        pytest.skip(str(reason))
-
-
-@pytest.fixture(scope="module")
-def dist(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with wheel and sdist of both distributions, as they are published."""
-    folder = tmp_path_factory.mktemp("dist")
-    for source in (REPOSITORY, EXTENSION):
-        command = [hatchling(), "-m", "hatchling", "build", "--directory", folder]
-        subprocess.run(command, cwd=source, check=True, capture_output=True, text=True)
-    return folder
 
 
 def wheel_of(dist: Path, package: str) -> Path:
@@ -137,18 +119,37 @@ def test_version_and_license_are_told(dist: Path, name: str) -> None:
     metadata = metadata_of(wheel)
     assert metadata["Version"] == VERSION
     assert metadata["License-Expression"] == "Apache-2.0"
-    assert metadata.get_all("License-File") == ["LICENSE"]
+    assert metadata.get_all("License-File") == ["LICENSE", "NOTICE"]
     with zipfile.ZipFile(wheel) as content:
         (text,) = (content.read(entry) for entry in content.namelist() if entry.endswith("licenses/LICENSE"))
     assert text == (REPOSITORY / "LICENSE").read_bytes()
     assert b"TERMS AND CONDITIONS FOR USE, REPRODUCTION, AND DISTRIBUTION" in text
 
 
-@pytest.mark.parametrize("name", ["a2a_tool_capture", "a2a_eval_proxy"])
-def test_a_description_has_no_links_that_need_the_repository(dist: Path, name: str) -> None:
-    description = str(metadata_of(wheel_of(dist, name)).get_payload())
-    assert "](https://" in description or name == "a2a_tool_capture"
-    assert re.findall(r"\]\((?!https://)", description) == []
+@pytest.mark.parametrize(("name", "folder"), [("a2a_tool_capture", "extension"), ("a2a_eval_proxy", ".")])
+def test_the_links_of_a_description_lead_to_files_of_this_version(dist: Path, name: str, folder: str) -> None:
+    metadata = metadata_of(wheel_of(dist, name))
+    description = str(metadata.get_payload())
+    urls = dict(url.split(", ", 1) for url in metadata.get_all("Project-URL", []))
+    assert re.findall(r"\]\((?!https://|#)", description) == []
+    linked = re.findall(rf"\]\({re.escape(urls['Repository'])}/(blob|raw)/v{re.escape(VERSION)}/([^)#]+)", description)
+    assert [path for _, path in linked if not (REPOSITORY / path).is_file()] == []
+    written = re.findall(
+        r"(!?)\[[^\]]*\]\((?!https://|#)([^)#]+)", (REPOSITORY / folder / "README.md").read_text("utf-8")
+    )
+    assert [("raw" if picture else "blob", (REPOSITORY / folder / path).resolve()) for picture, path in written] == [
+        (kind, REPOSITORY / path) for kind, path in linked
+    ]
+    assert written
+
+
+def test_both_distributions_and_the_site_name_one_repository(dist: Path) -> None:
+    urls = [metadata_of(wheel_of(dist, name)).get_all("Project-URL") for name in ("a2a_tool_capture", "a2a_eval_proxy")]
+    assert urls[0] == urls[1]
+    addresses = dict(url.split(", ", 1) for url in urls[0] or [])
+    site = yaml.safe_load((REPOSITORY / "mkdocs.yml").read_text("utf-8").partition("\nnav:")[0])
+    assert (site["repo_url"], site["site_url"]) == (addresses["Repository"], addresses["Documentation"])
+    assert f"({addresses['Security']})" in (REPOSITORY / "SECURITY.md").read_text("utf-8")
 
 
 def test_who_reads_the_sdist_learns_where_to_report_a_vulnerability(dist: Path) -> None:
@@ -250,7 +251,7 @@ async def test_the_extension_goes_beside_the_sdk_that_a_framework_needs(
     assert printed(python, "-c", look) == f"{sdk} ['a2a-tool-capture']"
     for name in ("CaptureClient", "GatedPushConfigStore"):
         refused = printed(python, "-c", REFUSED, name)
-        assert refused.startswith(f"{name} needs a2a-sdk 1.2 or newer") is sdk.startswith("0.3")
+        assert refused.startswith(f"{name} needs a2a-sdk 1.3 or newer") is sdk.startswith("0.3")
     with ChildProcess([python, PROGRAM, agent, "+"]) as served:
         report = await check(served.read_line().removeprefix("listening on "), "Where is order ORD-1001?")
     assert report.verdict is CheckVerdict.CONFORMING

@@ -1,9 +1,12 @@
-"""The proxy runs with the lowest versions that it says it needs, with the newest, and with other versions of Python."""
+"""The proxy runs with the lowest versions that it says it needs, with the newest, and with other versions of Python,
+also installed from its wheels without a checkout."""
 
 from __future__ import annotations
 
 import asyncio
+import os
 import subprocess
+import sys
 import tomllib
 from collections.abc import Callable, Iterator
 from contextlib import AsyncExitStack
@@ -89,6 +92,30 @@ async def test_with_the_lowest_and_the_newest_versions(
     await asyncio.gather(asyncio.to_thread(demonstrate, python), serve(python, tmp_path / "turns.db", *options))
 
 
-@pytest.mark.parametrize("version", ["3.12", "3.13", "3.14"])
-def test_with_other_versions_of_python(version: str, folder: Path) -> None:
-    demonstrate(resolved_python(folder, map(str, required()), other_python(version)))
+TRY = REPOSITORY / ".ci/try_wheel.py"
+
+
+@pytest.mark.parametrize(
+    ("python", "versions", "installer"),
+    [
+        ("3.11", "lowest", "uv"),
+        ("3.12", "newest", "uv"),
+        ("3.13", "newest", "pip"),  # the image has this one
+        ("3.14", "newest", "uv"),
+    ],
+)
+def test_the_wheels_alone_do_what_the_first_page_begins_with(
+    dist: Path, python: str, versions: str, installer: str
+) -> None:
+    try_wheel(dist, "--python", other_python(python), "--versions", versions, "--installer", installer)
+
+
+def test_the_wheel_of_the_extension_goes_beside_the_older_sdk(dist: Path) -> None:
+    try_wheel(dist, "--extension-only", "--installer", "uv")
+
+
+def try_wheel(dist: Path, *options: str) -> None:
+    environ = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    command = [sys.executable, TRY, dist, *options]
+    done = subprocess.run(command, env=environ, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr

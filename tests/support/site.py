@@ -28,6 +28,7 @@ WRITTEN = (
     "{component}/docs/**/*.md",
     "{component}/docs/pictures/*",
     "{component}/pictures/*",
+    "deploy/**/*.md",
     "proxy/a2a_eval_proxy/ui/findings.md",
 )
 COMPONENTS = ("deploy", "evaluators", "extension", "proxy")
