@@ -270,7 +270,7 @@ def test_calls_of_an_exchange_are_counted_by_thread(load: LoadGenerator, agent_p
 
     for counted in counts:
         calls = {(thread, function.name): number for (thread, function), number in counted.items()}
-        assert 1 <= calls["MainThread", "ServerExchange.run"] <= 4  # with each time it continues
+        assert 1 <= calls["MainThread", "ClientExchange.run"] <= 4  # with each time it continues
         assert {thread for thread, _ in calls} >= {"MainThread", "store-writer"}
 
 

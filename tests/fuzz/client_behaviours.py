@@ -199,7 +199,7 @@ def _malformed(dice: Random, token: bytes) -> Said:
             b"GET /f/%b HTTP/1.1\r\nhost: a\r\nbad\x00name: x\r\n\r\n" % token,
             b"GET /f/%b HTTP/9.9\r\nhost: a\r\n\r\n" % token,
             b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03" + token,
-            b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
+            b"PRI * HTTP/2.0\r\n\r\nMS\r\n\r\n",
         ]
     )
     return Said(b"GET", b"/f/%b" % token, (), payload=junk, fate=Fate.REFUSED, framing=())

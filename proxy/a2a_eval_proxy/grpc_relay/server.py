@@ -10,8 +10,8 @@ from ..net.grpc_wire import GrpcStatus, ending, only_trailers
 from ..net.header_compression import Fields
 from ..net.http2_connection import AsyncStream
 from ..net.http2_frames import ErrorCodes
-from ..net.http2_server import StreamHandler
-from ..net.http2_streams import Headers, regular
+from ..net.http2_server import Ends, StreamHandler
+from ..net.http2_streams import Headers, regular, size_of
 from ..relay.client_request import RelayContext
 from ..settings import Settings
 from .agent import GrpcAgent
@@ -34,16 +34,23 @@ class GrpcPort(StreamHandler):
         """Calls may come. `limits`: those of the port."""
         self._relay = relay
         self._telemetry = None if requests is None else requests.of_calls()
+        self._limits = limits
         self._held = HeldMessages(relay.bodies, limits)
 
-    async def answer(self, stream: AsyncStream, head: Headers, client: tuple[str, int]) -> None:
+    async def answer(self, stream: AsyncStream, head: Headers, ends: Ends) -> None:
         pseudo = dict(head.fields)
         path = pseudo.get(b":path")
         if not path or not pseudo.get(b":method"):
             stream.reset(ErrorCodes.PROTOCOL_ERROR)
             return
+        most = self._limits.max_header_bytes
+        if size_of(head.fields) > most:
+            self._limits.broken("header_too_large")
+            stream.send_headers(self.refusal(head, f"the header exceeds {most} bytes (max_header_bytes)"), end=True)
+            return
+        client: tuple[str, int] = ends["client"] or ("", 0)
         record = CallRecord(self._relay.metrics, self._telemetry, path.decode("latin-1"), regular(head.fields), client)
         await RelayedCall(self._relay, self.agent, stream, path, client[0], record, self._held).run(head)
 
-    def refusal(self, message: str) -> Fields:
+    def refusal(self, head: Headers, message: str) -> Fields:
         return only_trailers(ending(GrpcStatus.RESOURCE_EXHAUSTED, message))

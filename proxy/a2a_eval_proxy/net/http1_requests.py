@@ -17,7 +17,8 @@ _LESSONS = 5
 
 _INVALID = "Invalid HTTP request received."
 
-_ASGI = {"version": "3.0", "spec_version": "2.3"}
+ASGI = {"type": "http", "asgi": {"version": "3.0", "spec_version": "2.3"}, "root_path": ""}
+"""What the scopes of all requests have."""
 
 
 class RequestError(Exception):
@@ -45,7 +46,7 @@ class RequestParser:
         """At most `max_unread_bytes` complete no header section and carry no body. `scope`: what the ASGI scopes of all
         requests have."""
         self._max_unread_bytes = max_unread_bytes
-        self._scope = {"type": "http", "asgi": _ASGI, "root_path": "", **scope}
+        self._scope = {**ASGI, **scope}
         self._http: httptools.HttpRequestParser = httptools.HttpRequestParser(self)
         self._repeated: RepeatedHead | None = None
         self._lessons = _LESSONS
@@ -177,14 +178,7 @@ class RequestParser:
                 self.expects_continue = True
         if hosts > 1:  # RFC 9112, section 3.2
             raise _bad_request("The request has more than one Host.")
-        try:
-            target = httptools.parse_url(self._url)
-        except httptools.HttpParserError as error:
-            raise _bad_request(_INVALID) from error
-        raw_path = target.path or b"/"  # it may be empty in absolute form (RFC 9112, section 3.2.2)
-        if not raw_path.isascii():  # RFC 9112, section 3.2
-            raise _bad_request("The request's path has bytes that are not ASCII; percent-encode them.")
-        path = raw_path.decode()
+        target = target_of(self._url)
         if version == "1.0":  # no 100 Continue: RFC 9110, section 10.1.1
             self.keep_alive = self.expects_continue = False
         return {
@@ -192,10 +186,7 @@ class RequestParser:
             "http_version": version,
             "headers": self._headers,
             "method": http.get_method().decode("ascii"),
-            "path": unquote(path) if "%" in path else path,
-            # ASGI does not distinguish an empty query from none
-            "raw_path": raw_path + b"?" if self._url.endswith(b"?") else raw_path,
-            "query_string": target.query or b"",
+            **target,
         }
 
     # ── callbacks ───────────────────────────────────────────────────────────────────────────────────────
@@ -222,6 +213,24 @@ class RequestParser:
     def on_message_complete(self) -> None:
         self._unread = 0
         self.complete = True
+
+
+def target_of(url: bytes) -> dict[str, Any]:
+    """Path and query for the scope of a request. Raises RequestError."""
+    try:
+        target = httptools.parse_url(url)
+    except httptools.HttpParserError as error:
+        raise _bad_request(_INVALID) from error
+    raw_path = target.path or b"/"  # it may be empty in absolute form (RFC 9112, section 3.2.2)
+    if not raw_path.isascii():  # RFC 9112, section 3.2
+        raise _bad_request("The request's path has bytes that are not ASCII; percent-encode them.")
+    path = raw_path.decode()
+    return {
+        "path": unquote(path) if "%" in path else path,
+        # ASGI does not distinguish an empty query from none
+        "raw_path": raw_path + b"?" if url.endswith(b"?") else raw_path,
+        "query_string": target.query or b"",
+    }
 
 
 def _bad_request(message: str) -> RequestError:

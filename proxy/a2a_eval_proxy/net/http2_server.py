@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
 from typing import Any
 
 from .client_connection import ClientConnection, peers
@@ -12,7 +13,7 @@ from .client_limits import Clients
 from .header_compression import Fields
 from .http2_connection import AsyncStream, Http2Transport
 from .http2_frames import ErrorCodes, Http2Error
-from .http2_streams import Headers, are_valid, size_of
+from .http2_streams import Headers, are_valid
 
 logger = logging.getLogger(__name__)
 
@@ -20,16 +21,20 @@ _GO_AWAY = b"\x00\x00\x08\x07\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x0
 """GOAWAY before any stream, with ENHANCE_YOUR_CALM."""
 
 
+Ends = Mapping[str, Any]
+"""See `peers`."""
+
+
 class StreamHandler(ABC):
     """What answers requests."""
 
     @abstractmethod
-    async def answer(self, stream: AsyncStream, head: Headers, client: tuple[str, int]) -> None:
-        """Answer a request of the client at this address; cancelled when it resets the stream or leaves."""
+    async def answer(self, stream: AsyncStream, head: Headers, ends: Ends) -> None:
+        """Answer a request; cancelled when the client resets the stream or leaves, unless `stream.on_reset` is set."""
 
     @abstractmethod
-    def refusal(self, message: str) -> Fields:
-        """The whole response to a request beyond the limit."""
+    def refusal(self, head: Headers, message: str) -> Fields:
+        """The whole response to a request beyond the limit of requests."""
 
 
 class Http2Connection(ClientConnection):
@@ -52,8 +57,7 @@ class Http2Connection(ClientConnection):
         """Of the streams whose client is to read or to send something: how far it was, and since when."""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        ends = peers(transport)
-        self._client: tuple[str, int] = ends["client"] or ("", 0)
+        self._ends: Ends = peers(transport)
         super().connection_made(transport)
         if not self.closed:
             self._http.begin(transport)
@@ -98,24 +102,19 @@ class Http2Connection(ClientConnection):
             stream.reset(ErrorCodes.REFUSED_STREAM)
         elif not isinstance(head, Headers) or not are_valid(head.fields):
             stream.reset(ErrorCodes.PROTOCOL_ERROR)
-        elif size_of(head.fields) > self.limits.max_header_bytes:
-            self.limits.broken("header_too_large")
-            self._turn_down(stream, f"the header exceeds {self.limits.max_header_bytes} bytes (max_header_bytes)")
         elif most is not None and len(tasks) >= most:
-            self._turn_down(stream, "the proxy has too many open requests (max_client_connections)")
+            message = "the proxy has too many open requests (max_client_connections)"
+            stream.send_headers(self._handler.refusal(head, message), end=True)
+            stream.reset(ErrorCodes.NO_ERROR)
         else:
             task = self.loop.create_task(self._answer(stream, head))
             tasks.add(task)
             task.add_done_callback(tasks.discard)
             stream.on_reset = task.cancel
 
-    def _turn_down(self, stream: AsyncStream, message: str) -> None:
-        stream.send_headers(self._handler.refusal(message), end=True)
-        stream.reset(ErrorCodes.NO_ERROR)
-
     async def _answer(self, stream: AsyncStream, head: Headers) -> None:
         try:
-            await self._handler.answer(stream, head, self._client)
+            await self._handler.answer(stream, head, self._ends)
         except Exception:
             logger.exception("a request failed; its stream is reset")
             stream.reset(ErrorCodes.INTERNAL_ERROR)
@@ -124,6 +123,8 @@ class Http2Connection(ClientConnection):
             # What follows of a request that is answered is not read (RFC 9113, section 8.1).
             await stream.drained()
             stream.reset(ErrorCodes.NO_ERROR)
+            if self.clients.retiring:
+                self._streams.retire()
 
     def _refuse(self, problem: str, message: str) -> None:
         """End the connection."""

@@ -214,6 +214,7 @@ class Http2Streams:
         """How many frames, or header sections, have arrived."""
         self._fed_at = 0.0
         self._idle = self._cut = 0.0
+        self._is_retired = False
         self._last_id = 0
         """Of the streams that the client has opened."""
         self._untold = 0
@@ -277,6 +278,12 @@ class Http2Streams:
             self.is_going = True
             last = 0 if self._is_client else self._last_id
             self._write(frames.GOAWAY, 0, 0, frames.number(last) + frames.number(code))
+
+    def retire(self) -> None:
+        """Ask the peer once to open further streams elsewhere; those that it opens here are served."""
+        if not (self._is_retired or self.is_going):
+            self._is_retired = True
+            self._write(frames.GOAWAY, 0, 0, frames.number(_LAST_STREAM) + frames.number(ErrorCodes.NO_ERROR))
 
     def end(self, reason: str) -> None:
         """The connection has ended, and with it every stream."""
@@ -355,7 +362,7 @@ class Http2Streams:
         else:
             length = dict(fields).get(b"content-length")
             if length is not None:
-                stream.missing = int(length) if length.isdigit() else -1
+                stream.missing = int(length) if length.isdigit() and len(length) < 20 else -1
         stream.has_head = True
         if ended and stream.missing:
             self._broken(stream, ErrorCodes.PROTOCOL_ERROR)

@@ -1,10 +1,10 @@
-"""One request of a client and its response, for an ASGI application."""
+"""One request of a client and its response, for an ASGI application: what each has, and that of HTTP/1.1."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from abc import abstractmethod
+from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any
 
@@ -20,6 +20,70 @@ Application = Callable[[Any, Any, Any], Awaitable[None]]
 Message = MutableMapping[str, Any]
 
 _CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
+
+
+class ClientExchange(ABC):
+    """Runs the application for one request. What it sends after the client has left is ignored."""
+
+    __slots__ = ("_on_gone", "gone")
+
+    def __init__(self) -> None:
+        self._on_gone: Callable[[], None] | None = None
+        self.gone = False
+        """Whether the client has left, or gets no response."""
+
+    async def run(self, application: Application, scope: dict[str, Any]) -> None:
+        """Have `application` respond. Where it fails, the client gets a 500, or its response is cut."""
+        refusal = 500, "internal_error", "The proxy failed to answer the request."
+        try:
+            await application(scope, self.receive, self.send)
+        except asyncio.CancelledError:
+            refusal = 503, "", "The proxy stops."
+        except Exception:
+            logger.exception("a request failed; the client gets a 500, or its response is cut")
+        else:
+            if self.has_begun():
+                refusal = 500, "", ""  # cut, as the agent cut it
+            elif not self.gone:
+                logger.error("a request got no response; the client gets a 500")
+        if not (self.gone or self.is_complete()):
+            self.refuse(*refusal)
+
+    def disconnect(self) -> None:
+        """The client has left, or its connection ends."""
+        self.gone = True
+        on_gone, self._on_gone = self._on_gone, None
+        if on_gone is not None:
+            on_gone()
+
+    def set_on_gone(self, on_gone: Callable[[], None] | None) -> None:
+        """See `ON_GONE`."""
+        self._on_gone = on_gone
+        if on_gone is not None and self.gone:
+            self.disconnect()
+
+    @abstractmethod
+    def has_begun(self) -> bool:
+        """Whether the response has begun."""
+
+    @abstractmethod
+    def is_complete(self) -> bool:
+        """Whether the response was sent to its end."""
+
+    @abstractmethod
+    def refuse(self, status: int, problem: str, message: str) -> None:
+        """End the request, with an error response unless a response has begun.
+
+        `problem`: what is counted (`ClientLimits.broken`), if anything.
+        """
+
+    @abstractmethod
+    async def receive(self) -> Message:
+        """The next bytes of the body; after its end, waits until the response is complete or the client leaves."""
+
+    @abstractmethod
+    async def send(self, message: Message) -> None:
+        """Send a part of the response, or a whole one, once the client has read enough of what went before."""
 
 
 class SerialConnection(ClientConnection):
@@ -41,41 +105,31 @@ class SerialConnection(ClientConnection):
         """Read from the client unless too much waits."""
 
 
-class ServerExchange:
-    """Runs the application for one request. What it sends after the client has left is ignored."""
+class ServerExchange(ClientExchange):
+    """A request over HTTP/1.1."""
 
-    __slots__ = ("_connection", "_more", "_news", "_on_gone", "_waiter", "body", "expects_continue", "gone", "response")
+    __slots__ = ("_connection", "_more", "_news", "_waiter", "body", "expects_continue", "response")
 
     def __init__(self, connection: SerialConnection, response: ResponseWriter, *, expects_continue: bool) -> None:
+        super().__init__()
         self._connection = connection
         self._more = True
         self._news = False
         self._waiter: asyncio.Future[None] | None = None
-        self._on_gone: Callable[[], None] | None = None
         self.response = response
         self.expects_continue = expects_continue
         """Whether the client still waits for 100 Continue."""
         self.body = b""
         """What has arrived of the request's body, and was not taken yet."""
-        self.gone = False
-        """Whether the client has left, or gets no response."""
 
-    async def run(self, application: Application, scope: dict[str, Any]) -> None:
-        """Have `application` respond. Where it fails, the client gets a 500, or its response is cut."""
-        refusal = 500, "internal_error", "The proxy failed to answer the request."
-        try:
-            await application(scope, self.receive, self.send)
-        except asyncio.CancelledError:
-            refusal = 503, "", "The proxy stops."
-        except Exception:
-            logger.exception("a request failed; the client gets a 500, or its response is cut")
-        else:
-            if self.response.started:
-                refusal = 500, "", ""  # cut, as the agent cut it
-            elif not self.gone:
-                logger.error("a request got no response; the client gets a 500")
-        if not (self.gone or self.response.complete):
-            self._connection.refuse(*refusal)
+    def has_begun(self) -> bool:
+        return self.response.started
+
+    def is_complete(self) -> bool:
+        return self.response.complete
+
+    def refuse(self, status: int, problem: str, message: str) -> None:
+        self._connection.refuse(status, problem, message)
 
     # ── the request ─────────────────────────────────────────────────────────────────────────────────────
 
@@ -90,18 +144,8 @@ class ServerExchange:
             self._wake()
 
     def disconnect(self) -> None:
-        """The client has left, or its connection ends."""
-        self.gone = True
+        super().disconnect()
         self._wake()
-        on_gone, self._on_gone = self._on_gone, None
-        if on_gone is not None:
-            on_gone()
-
-    def set_on_gone(self, on_gone: Callable[[], None] | None) -> None:
-        """See `ON_GONE`."""
-        self._on_gone = on_gone
-        if on_gone is not None and self.gone:
-            self.disconnect()
 
     def _wake(self) -> None:
         if self._waiter is not None and not self._waiter.done():
@@ -110,7 +154,6 @@ class ServerExchange:
     # ── ASGI ────────────────────────────────────────────────────────────────────────────────────────────
 
     async def receive(self) -> Message:
-        """The next bytes of the body; after its end, waits until the response is complete or the client leaves."""
         connection = self._connection
         if self.expects_continue:
             self.expects_continue = False
@@ -128,7 +171,6 @@ class ServerExchange:
         return {"type": "http.request", "body": body, "more_body": self._more}
 
     async def send(self, message: Message) -> None:
-        """Send a part of the response, or a whole one, once the client has read enough of what went before."""
         connection, response = self._connection, self.response
         if connection.write_paused and not self.gone:
             await connection.drain()

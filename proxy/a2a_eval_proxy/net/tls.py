@@ -14,7 +14,8 @@ from ..errors import ConfigError
 
 HTTP_1 = ("http/1.1",)
 HTTP_2 = ("h2",)
-"""What is spoken (ALPN)."""
+HTTP = HTTP_2 + HTTP_1
+"""What is spoken (ALPN), the preferred one first."""
 
 _MAX_PEM_BYTES = 16 * 1024 * 1024
 

@@ -16,7 +16,7 @@ from ..net.grpc_wire import (
 )
 from ..net.header_compression import Fields
 from ..net.http2_connection import AsyncStream
-from ..net.http2_server import StreamHandler
+from ..net.http2_server import Ends, StreamHandler
 from ..net.http2_streams import Data, Headers
 from .decoding import PROTOBUF
 from .errors import BodyError, BusyError, MalformedError, PayloadTooLargeError, UnsupportedError
@@ -44,7 +44,7 @@ class GrpcReceiver(StreamHandler):
         self._intake = intake
         self._body_timeout_s = body_timeout_s
 
-    async def answer(self, stream: AsyncStream, head: Headers, client: tuple[str, int]) -> None:
+    async def answer(self, stream: AsyncStream, head: Headers, ends: Ends) -> None:
         fields = dict(head.fields)
         if not fields.get(b"content-type", b"").startswith(b"application/grpc"):
             stream.send_headers([(b":status", b"415")], end=True)
@@ -60,7 +60,7 @@ class GrpcReceiver(StreamHandler):
         stream.send_data(GrpcMessage.of(response.SerializeToString()).frame)
         stream.send_headers(ending(GrpcStatus.OK, ""), end=True)
 
-    def refusal(self, message: str) -> Fields:
+    def refusal(self, head: Headers, message: str) -> Fields:
         return only_trailers(ending(GrpcStatus.RESOURCE_EXHAUSTED, message))
 
     async def _export(self, stream: AsyncStream, head: Headers, fields: dict[bytes, bytes]) -> Any:

@@ -7,6 +7,7 @@ import logging
 import ssl
 from collections.abc import Callable, Sequence
 from contextlib import AsyncExitStack
+from functools import partial
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
@@ -19,11 +20,17 @@ from ..memory import share
 from ..net.browser_guard import BrowserGuard, HostNames
 from ..net.client_limits import FILES_WHEN_TRANSCODING, ClientLimits, connections_possible
 from ..net.file_watcher import FileWatch
-from ..net.http2_server import Http2Connection
+from ..net.grpc_wire import GrpcStatus, ending, only_trailers
+from ..net.header_compression import Fields
+from ..net.http2_connection import AsyncStream
+from ..net.http2_exchange import HttpStreams
+from ..net.http2_server import Ends, Http2Connection, StreamHandler
+from ..net.http2_streams import Headers
 from ..net.http_client import RequestHead
 from ..net.http_server import Address, HttpServer, reachable
+from ..net.negotiated_connection import NegotiatedConnection
 from ..net.ports import Ports
-from ..net.tls import HTTP_1, HTTP_2, ServerTls, TlsFiles
+from ..net.tls import HTTP, HTTP_1, HTTP_2, ServerTls, TlsFiles
 from ..privacy.policy import Privacy
 from ..protocol import error_bodies
 from ..protocol.agent_card import grpc_address
@@ -100,7 +107,7 @@ class DataPort:
         days = settings.retain_days
         max_age_s = MAX_AGE_S if days is None else min(MAX_AGE_S, days * 86_400)
         self._wire_log = WireLog(share(32, settings.processes), max_age_s) if privacy.covers_texts else None
-        self._tls = self._server_tls("tls", "tls_client_ca", "TLS for clients")
+        self._tls = self._server_tls("tls", "tls_client_ca", "TLS for clients", HTTP)
         self._push_tls = self._server_tls("push_tls", "", "TLS for notifications")
         self._grpc = None
         if settings.grpc is not None:
@@ -110,6 +117,7 @@ class DataPort:
         if settings.transcode:
             self._transcoding = self._upstream.http = _transcoding_client()(settings, files)
         self._server: HttpServer
+        self._grpc_server: HttpServer | None = None
         self._ports: Ports
         self.grpc_address: str | None = None
         """HOST:PORT where clients connect that speak gRPC, once it is open."""
@@ -122,6 +130,8 @@ class DataPort:
     def retire(self) -> None:
         """Keep serving, and ask clients to connect again."""
         self._server.retire()
+        if self._grpc_server is not None:
+            self._grpc_server.retire()
 
     def problems(self) -> list[str]:
         return self._ports.problems()
@@ -159,15 +169,26 @@ class DataPort:
         )
         grpc = None
         if self._grpc is not None:
-            grpc = await self._open_grpc(stack, self._grpc, forwarder.context, requests)
+            grpc = self._grpc_server = await self._open_grpc(stack, self._grpc, forwarder.context, requests)
             self.grpc_address = grpc.address
             forwarder.context.cards.grpc_port = int(grpc.address.rpartition(":")[2])
         names = HostNames(settings.host_names)
         data: Any = BrowserGuard(forwarder, names) if settings.adds_credentials else forwarder
         if settings.grpc_upstream and not settings.transcode:
             data = _HttpRefusal(settings.upstream, self.grpc_address or "")
+        limits = self._limits()
+        streams = HttpStreams(data, self._grpc or _GrpcRefusal(), limits)
         self._server = await self._ports.open(
-            lambda: self._http_server(data, settings.listen, self._tls, shared=self._shared), "--listen"
+            lambda: HttpServer(
+                data,
+                settings.listen,
+                shutdown_timeout_s=settings.shutdown_timeout,
+                limits=limits,
+                tls=self._tls,
+                shared=self._shared,
+                speaks=partial(NegotiatedConnection, streams),
+            ),
+            "--listen",
         )
         stack.callback(self._ports.give_up)
         if grpc is not None:
@@ -205,7 +226,16 @@ class DataPort:
         if relay.retry is not None:
             stack.push_async_callback(relay.retry.close)
             stack.callback(asyncio.get_running_loop().create_task(relay.retry.watch()).cancel)
-        server = await self._ports.open(lambda: self._http_server(listener, address, self._push_tls), "--push-listen")
+        server = await self._ports.open(
+            lambda: HttpServer(
+                listener,
+                address,
+                shutdown_timeout_s=settings.shutdown_timeout,
+                limits=self._limits(),
+                tls=self._push_tls,
+            ),
+            "--push-listen",
+        )
         logger.info("webhooks: notifications of the agent are received on %s", server.url)
 
     def _keep_notification(self, record: NotificationRecord) -> None:
@@ -222,18 +252,6 @@ class DataPort:
             wire.status, wire.headers, wire.response_at = record.answer.status, record.answer.headers, CLOCK.now()
             wire.part(record.answer.body, CLOCK.now())
         wire.end(CLOCK.now(), record.problem, b"")
-
-    def _http_server(
-        self, app: Any, address: Address, tls: ssl.SSLContext | None, *, shared: bool = False
-    ) -> HttpServer:
-        return HttpServer(
-            app,
-            address,
-            shutdown_timeout_s=self._settings.shutdown_timeout,
-            limits=self._limits(),
-            tls=tls,
-            shared=shared,
-        )
 
     def _limits(self) -> ClientLimits:
         settings = self._settings
@@ -266,6 +284,17 @@ class DataPort:
             self._book.expire(CLOCK.now())
             if self._wire_log is not None:
                 self._wire_log.expire(CLOCK.now())
+
+
+class _GrpcRefusal(StreamHandler):
+    """Answers calls of gRPC where none are relayed."""
+
+    async def answer(self, stream: AsyncStream, head: Headers, ends: Ends) -> None:
+        message = "the proxy does not relay gRPC; start it with --grpc HOST:PORT, which is the port for it"
+        stream.send_headers(self.refusal(head, message), end=True)
+
+    def refusal(self, head: Headers, message: str) -> Fields:
+        return only_trailers(ending(GrpcStatus.UNIMPLEMENTED, message))
 
 
 class _HttpRefusal:

@@ -19,7 +19,9 @@ from agents.scenarios import BOTH, SCENARIOS, URI
 from support.recordings import anonymous
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
-BINDINGS = ("JSONRPC", "HTTP+JSON", "GRPC")
+BINDINGS = [("JSONRPC", 1), ("HTTP+JSON", 1), ("GRPC", 2), ("JSONRPC", 2), ("HTTP+JSON", 2)]
+"""Each with the version of HTTP."""
+
 NUMBER = re.compile(r'("[a-z_]+_(?:s|ms|at)"): [0-9.e-]+')
 """A time in seconds or milliseconds, in JSON."""
 
@@ -30,12 +32,16 @@ Asked = Callable[..., Any]
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def client_of(proxy: Any) -> AsyncIterator[ClientOf]:
     """A client of a2a-sdk for an interface of the proxy's card, by binding and version."""
-    async with httpx.AsyncClient() as http, grpc.aio.insecure_channel(proxy.grpc_address) as channel:
-        card = await A2ACardResolver(http, proxy.url).get_agent_card()
+    async with (
+        httpx.AsyncClient() as http_1,
+        httpx.AsyncClient(http1=False, http2=True) as http_2,
+        grpc.aio.insecure_channel(proxy.grpc_address) as channel,
+    ):
+        card = await A2ACardResolver(http_1, proxy.url).get_agent_card()
 
-        def get(binding: str, version: str = "1.0", *, streaming: bool = True) -> Client:
+        def get(binding: str, version: str = "1.0", *, streaming: bool = True, http: int = 1) -> Client:
             config = ClientConfig(
-                httpx_client=http,
+                httpx_client=http_2 if http == 2 else http_1,
                 grpc_channel_factory=lambda address: channel if address == proxy.grpc_address else None,
                 streaming=streaming,
                 supported_protocol_bindings=[binding],
@@ -88,10 +94,10 @@ def content(turn: dict[str, Any]) -> Any:
 @pytest.mark.parametrize("scenario", ["artifact", "split", "snapshot-drops", "message"])
 async def test_turns_are_alike_over_all_bindings(client_of, asked, scenario, asks, streaming, version):
     text = f"{scenario} {uuid.uuid4()}"
-    for binding in BINDINGS:
-        await say(client_of(binding, version, streaming=streaming), text, asks=asks)
+    for binding, http in BINDINGS:
+        await say(client_of(binding, version, streaming=streaming, http=http), text, asks=asks)
     turns = [turn for turn in (await asked("/api/turns?limit=200"))["items"] if turn["user_text"] == text]
-    assert sorted(turn["binding"] for turn in turns) == sorted(BINDINGS)
+    assert sorted(turn["binding"] for turn in turns) == sorted(binding for binding, _ in BINDINGS)
     calls = SCENARIOS[scenario].expected_calls(streamed=streaming)
     for turn in turns:
         assert [call["name"] for call in turn["tool_calls"]] == [call["name"] for call in calls]

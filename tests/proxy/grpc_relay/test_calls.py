@@ -243,3 +243,19 @@ async def test_a_port_in_use_is_said(proxy, tmp_path, capfd):
         async with running_proxy("http://127.0.0.1:9", tmp_path, grpc=proxy.grpc_address):
             pass
     assert proxy.grpc_address not in capfd.readouterr().err
+
+
+async def test_calls_on_the_data_port_are_relayed_too(proxy):
+    caller = Caller(proxy.url.removeprefix("http://"))
+    outcome = await caller.call("StreamStream", b"a", b"b")
+    await caller.channel.close()
+    assert (outcome["code"], outcome["messages"]) == (grpc.StatusCode.OK, [b"re: a", b"re: b", b"end"])
+
+
+async def test_calls_on_the_data_port_of_a_proxy_that_relays_none(agent, tmp_path):
+    async with running_proxy(agent.url, tmp_path, grpc=None) as proxy:
+        caller = Caller(proxy.url.removeprefix("http://"))
+        outcome = await caller.call("UnaryUnary", b"a")
+        await caller.channel.close()
+    assert outcome["code"] is grpc.StatusCode.UNIMPLEMENTED
+    assert "--grpc HOST:PORT" in outcome["details"]

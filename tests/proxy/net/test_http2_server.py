@@ -12,7 +12,7 @@ from a2a_eval_proxy.net.client_limits import ClientLimits
 from a2a_eval_proxy.net.header_compression import Fields
 from a2a_eval_proxy.net.http2_connection import AsyncStream
 from a2a_eval_proxy.net.http2_frames import ErrorCodes
-from a2a_eval_proxy.net.http2_server import Http2Connection, StreamHandler
+from a2a_eval_proxy.net.http2_server import Ends, Http2Connection, StreamHandler
 from a2a_eval_proxy.net.http2_streams import Headers
 from a2a_eval_proxy.net.http_server import HttpServer
 from h2.events import ConnectionTerminated, ResponseReceived, StreamEnded
@@ -30,7 +30,7 @@ class Handler(StreamHandler):
         self.requests = 0
         self.open: set[AsyncStream] = set()
 
-    async def answer(self, stream: AsyncStream, head: Headers, client: tuple[str, int]) -> None:
+    async def answer(self, stream: AsyncStream, head: Headers, ends: Ends) -> None:
         self.requests += 1
         path = dict(head.fields)[b":path"]
         if path in (b"/now", b"/begin"):
@@ -46,7 +46,7 @@ class Handler(StreamHandler):
         finally:
             self.open.discard(stream)
 
-    def refusal(self, message: str) -> Fields:
+    def refusal(self, head: Headers, message: str) -> Fields:
         return [(b":status", b"503")]
 
 

@@ -114,14 +114,13 @@ async def test_an_encrypted_key(authority: Authority, agent: str, tmp_path: Path
         assert (await client.get(CARD)).status_code == 200
 
 
-async def test_http_2_is_not_agreed_on(authority: Authority, agent: str, tmp_path: Path) -> None:
-    tls = authority.client()
-    tls.set_alpn_protocols(["h2", "http/1.1"])
+async def test_client_and_proxy_agree_on_the_version_of_http(authority: Authority, agent: str, tmp_path: Path) -> None:
     async with proxy_before(agent, tmp_path, **files(authority.issue("proxy"))) as proxy:
-        parts = urlsplit(proxy.url)
-        _, writer = await asyncio.open_connection(parts.hostname, parts.port, ssl=tls)
-        assert writer.get_extra_info("ssl_object").selected_alpn_protocol() == "http/1.1"
-        writer.transport.abort()
+        for http2 in (True, False):
+            async with httpx.AsyncClient(verify=authority.client(), http2=http2, trust_env=False) as client:
+                response = await client.get(proxy.url + CARD)
+            assert (response.status_code, response.http_version) == (200, "HTTP/2" if http2 else "HTTP/1.1")
+            assert response.json()["supportedInterfaces"][0]["url"].startswith(proxy.url)
 
 
 async def test_plain_http_is_refused_and_said_nowhere(

@@ -1,0 +1,208 @@
+"""HTTP requests over HTTP/2, each a stream, for an ASGI application."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Iterable
+from typing import Any
+
+from .client_limits import ClientLimits
+from .client_watch import ON_GONE
+from .header_compression import Fields
+from .http1_requests import ASGI, RequestError, target_of
+from .http2_connection import AsyncStream
+from .http2_frames import ErrorCodes
+from .http2_server import Ends, StreamHandler
+from .http2_streams import Data, Headers, Reset, are_valid
+from .repeated_head import KEPT
+from .server_exchange import WHOLE_RESPONSE, Application, ClientExchange, Message
+
+_PSEUDO = frozenset({b":method", b":scheme", b":path", b":authority"})
+_OF_HTTP_1 = frozenset({b"connection", b"keep-alive", b"proxy-connection", b"transfer-encoding", b"upgrade"})
+"""Fields that a message of HTTP/2 cannot have (RFC 9113, section 8.2.2)."""
+
+_ONCE = frozenset({b"host", b"content-length"})
+_BODILESS = frozenset({204, 304})
+
+_METHOD = re.compile(rb"[!#$%&'*+\-.^_`|~0-9A-Za-z]+")
+_PATH = re.compile(rb"\*|/[!-~\x80-\xff]*")
+"""What the first line of a request over HTTP/1.1 can hold."""
+
+_GRPC = re.compile(rb"application/grpc(?:[+;].*)?", re.IGNORECASE)
+
+
+class MalformedRequestError(Exception):
+    """Not a request (RFC 9113, section 8.1.1): its stream is reset."""
+
+
+def request_scope(fields: Fields) -> dict[str, Any]:
+    """What an ASGI scope says of a request with valid field names. Raises MalformedRequestError, or RequestError."""
+    pseudo: dict[bytes, bytes] = {}
+    headers: Fields = []
+    cookies: list[bytes] = []
+    for name, value in fields:
+        if name[:1] == b":":
+            if headers or cookies or name in pseudo or name not in _PSEUDO:
+                raise MalformedRequestError
+            pseudo[name] = value
+        elif name in _OF_HTTP_1 or (name in _ONCE and any(name == other for other, _ in headers)):
+            raise MalformedRequestError
+        elif name == b"cookie":
+            cookies.append(value)  # RFC 9113, section 8.2.3
+        else:
+            headers.append((name, value))
+    method, path, authority = (pseudo.get(name) for name in (b":method", b":path", b":authority"))
+    if method == b"CONNECT":
+        raise RequestError(400, "bad_request", "CONNECT is not supported.")
+    if b":scheme" not in pseudo or not (method and _METHOD.fullmatch(method) and path and _PATH.fullmatch(path)):
+        raise MalformedRequestError
+    if authority is not None:
+        if dict(headers).get(b"host", authority) != authority:
+            raise MalformedRequestError
+        headers = [(b"host", authority), *(field for field in headers if field[0] != b"host")]
+    if cookies:
+        headers.append((b"cookie", b"; ".join(cookies)))
+    return {**ASGI, "http_version": "2", "method": method.decode(), "headers": headers, **target_of(path)}
+
+
+class StreamExchange(ClientExchange):
+    """A request over HTTP/2."""
+
+    __slots__ = ("_begun", "_bodiless", "_done", "_ended", "_expects_continue", "_limits", "_stream", "_told")
+
+    def __init__(self, stream: AsyncStream, limits: ClientLimits, *, ended: bool) -> None:
+        """`ended`: the request has no body."""
+        super().__init__()
+        self._stream = stream
+        self._limits = limits
+        self._ended = ended
+        self._told = False
+        """Whether the application has the end of the body."""
+        self._expects_continue = False
+        self._bodiless = False
+        self._begun = False
+        self._done = asyncio.Event()
+        """Set once the response is complete, or the client has left."""
+        stream.on_reset = self.disconnect
+        stream.on_unread = self._cut
+        stream.on_silent = lambda: self.refuse(408, "", "The body of the request took too long.")
+
+    async def answer(self, application: Application, scope: dict[str, Any]) -> None:
+        """Have `application` respond."""
+        self._bodiless = scope["method"] == "HEAD"
+        self._expects_continue = (b"expect", b"100-continue") in scope["headers"]
+        scope["extensions"] = {ON_GONE: self.set_on_gone, KEPT: {}}
+        await self.run(application, scope)
+
+    def has_begun(self) -> bool:
+        return self._begun
+
+    def is_complete(self) -> bool:
+        return self._done.is_set()
+
+    def disconnect(self) -> None:
+        self._done.set()
+        super().disconnect()
+
+    def refuse(self, status: int, problem: str, message: str) -> None:
+        if problem:
+            self._limits.broken(problem)
+        if self._begun:
+            self._cut()
+            return
+        content = b"" if self._bodiless else message.encode()
+        fields = [(b":status", b"%d" % status), (b"content-type", b"text/plain; charset=utf-8")]
+        self._stream.send_headers(fields, end=False)
+        self._stream.send_data(content, end=True)
+        self._leave()
+
+    def _cut(self) -> None:
+        """End the response so that the client sees that it is not complete."""
+        self._stream.reset(ErrorCodes.INTERNAL_ERROR)
+        self._leave()
+
+    def _leave(self) -> None:
+        """The client gets nothing more: what waits for it continues."""
+        self._stream.received(Reset(ErrorCodes.CANCEL))
+
+    # ── ASGI ────────────────────────────────────────────────────────────────────────────────────────────
+
+    async def receive(self) -> Message:
+        stream = self._stream
+        parts: list[bytes] = []
+        if self._told:
+            await self._done.wait()
+        if self._expects_continue:
+            self._expects_continue = False
+            stream.send_headers([(b":status", b"100")], end=False)
+        while not (self._ended or self._done.is_set()) and (stream.arrived or not parts):
+            event = await stream.next()
+            if isinstance(event, Data):
+                parts.append(event.content)
+                stream.taken(event.size)
+            self._ended = not isinstance(event, Data) or event.ended
+        if self._done.is_set():
+            return {"type": "http.disconnect"}
+        self._told = self._ended
+        return {"type": "http.request", "body": b"".join(parts), "more_body": not self._ended}
+
+    async def send(self, message: Message) -> None:
+        stream = self._stream
+        if stream.unsent:
+            await stream.drained()
+        if self.gone:
+            return
+        kind, body, more = message["type"], message.get("body", b""), message.get("more_body", False)
+        if kind != "http.response.body":
+            if kind not in ("http.response.start", WHOLE_RESPONSE) or self._begun:
+                raise RuntimeError(f"unexpected ASGI message {kind!r}")
+            more = kind != WHOLE_RESPONSE
+            self._bodiless |= message["status"] in _BODILESS
+            fields = response_fields(message["status"], message.get("headers", ()))
+            self._begun = True
+            self._expects_continue = False
+            stream.send_headers(fields, end=self._bodiless)
+        if not self._bodiless and (body or not more):
+            stream.send_data(body, end=not more)
+        if not more:
+            self._done.set()
+
+
+class HttpStreams(StreamHandler):
+    """Has an ASGI application answer requests, and another handler calls of gRPC."""
+
+    def __init__(self, application: Application, grpc: StreamHandler, limits: ClientLimits) -> None:
+        self._application = application
+        self._grpc = grpc
+        self._limits = limits
+
+    async def answer(self, stream: AsyncStream, head: Headers, ends: Ends) -> None:
+        if _is_grpc(head):
+            await self._grpc.answer(stream, head, ends)
+            return
+        exchange = StreamExchange(stream, self._limits, ended=head.ended)
+        try:
+            scope = request_scope(head.fields)
+        except MalformedRequestError:
+            stream.reset(ErrorCodes.PROTOCOL_ERROR)
+        except RequestError as error:
+            exchange.refuse(error.status, error.problem, str(error))
+        else:
+            await exchange.answer(self._application, {**scope, **ends})
+
+    def refusal(self, head: Headers, message: str) -> Fields:
+        return self._grpc.refusal(head, message) if _is_grpc(head) else [(b":status", b"503")]
+
+
+def response_fields(status: int, headers: Iterable[tuple[bytes, bytes]]) -> Fields:
+    """The head of a response. Raises RuntimeError for a field that HTTP/2 cannot have."""
+    fields = [(name.lower(), value) for name, value in headers]
+    fields = [(b":status", b"%d" % status), *(field for field in fields if field[0] not in _OF_HTTP_1)]
+    if not are_valid(fields):
+        raise RuntimeError("a header of the response holds a line break or a NUL, or has an invalid name")
+    return fields
+
+
+def _is_grpc(head: Headers) -> bool:
+    return _GRPC.fullmatch(dict(head.fields).get(b"content-type", b"")) is not None

@@ -1,0 +1,349 @@
+"""Requests over HTTP/2 for an ASGI application, beside HTTP/1.1 on one port: bodies, ends and failures."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from functools import partial
+from typing import Any
+
+import httpx
+import pytest
+from a2a_eval_proxy.net.client_limits import ClientLimits
+from a2a_eval_proxy.net.client_watch import ClientWatch
+from a2a_eval_proxy.net.header_compression import Fields
+from a2a_eval_proxy.net.http2_connection import AsyncStream
+from a2a_eval_proxy.net.http2_exchange import HttpStreams
+from a2a_eval_proxy.net.http2_frames import PREFACE, ErrorCodes
+from a2a_eval_proxy.net.http2_server import Ends, StreamHandler
+from a2a_eval_proxy.net.http2_streams import Headers
+from a2a_eval_proxy.net.http_server import HttpServer
+from a2a_eval_proxy.net.negotiated_connection import NegotiatedConnection
+from a2a_eval_proxy.net.server_exchange import WHOLE_RESPONSE
+from h2.events import ConnectionTerminated, DataReceived, ResponseReceived, StreamEnded, StreamReset
+from support.patience import PATIENCE_S
+from support.raw_http2 import RawClient
+
+
+class Grpc(StreamHandler):
+    async def answer(self, stream: AsyncStream, head: Headers, ends: Ends) -> None:
+        stream.send_headers([(b":status", b"200"), (b"x-from", b"grpc")], end=True)
+
+    def refusal(self, head: Headers, message: str) -> Fields:
+        return [(b":status", b"200"), (b"grpc-status", b"8")]
+
+
+@asynccontextmanager
+async def serving(app: Any, **limits: Any) -> AsyncIterator[HttpServer]:
+    held = ClientLimits(**limits)
+    speaks = partial(NegotiatedConnection, HttpStreams(app, Grpc(), held))
+    server = HttpServer(app, "127.0.0.1:0", shutdown_timeout_s=1.0, limits=held, speaks=speaks)
+    await server.start()
+    try:
+        yield server
+    finally:
+        await server.stop()
+
+
+def client_of(server: HttpServer) -> httpx.AsyncClient:
+    return httpx.AsyncClient(base_url=server.url, http1=False, http2=True, timeout=PATIENCE_S)
+
+
+async def raw(server: HttpServer, talk: Callable[[RawClient], Any]) -> Any:
+    """What a raw client makes of the server, in a thread."""
+
+    def run() -> Any:
+        with RawClient(server.address) as client:
+            return talk(client)
+
+    return await asyncio.to_thread(run)
+
+
+def get(client: RawClient, stream_id: int, *, method: bytes = b"GET", end: bool = True) -> None:
+    head = [(b":method", method), (b":scheme", b"http"), (b":path", b"/"), (b":authority", b"a")]
+    client.h2.send_headers(stream_id, head, end_stream=end)
+
+
+def status_of(client: RawClient, stream_id: int) -> bytes:
+    events = client.until(stream_id, StreamEnded, StreamReset)
+    return dict(next(event.headers for event in events if isinstance(event, ResponseReceived)))[b":status"]
+
+
+async def hello(scope: Any, receive: Any, send: Any) -> None:
+    headers = [(b"X-Version", scope["http_version"].encode()), (b"connection", b"close")]
+    await send({"type": WHOLE_RESPONSE, "status": 200, "headers": headers, "body": b"hello"})
+
+
+@pytest.mark.parametrize("size", [1, 10, 100])
+async def test_both_versions_however_their_first_bytes_arrive(size):
+    first = PREFACE + b"\x00\x00\x00\x04\x00\x00\x00\x00\x00"
+    old = b"POST / HTTP/1.1\r\nhost: a\r\ncontent-length: 0\r\nconnection: close\r\n\r\n"
+
+    def begins(address: str, content: bytes) -> bytes:
+        host, _, port = address.rpartition(":")
+        with socket.create_connection((host, int(port)), timeout=PATIENCE_S) as connection:
+            connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            for start in range(0, len(content), size):
+                connection.sendall(content[start : start + size])
+            return connection.recv(1000)
+
+    async with serving(hello) as server:
+        assert (await asyncio.to_thread(begins, server.address, old)).startswith(b"HTTP/1.1 200 OK")
+        assert (await asyncio.to_thread(begins, server.address, first))[3:4] == b"\x04", "its SETTINGS"
+        async with client_of(server) as client:
+            response = await client.get("/")
+    assert (response.http_version, response.text, response.headers["x-version"]) == ("HTTP/2", "hello", "2")
+    assert "connection" not in response.headers
+
+
+async def test_a_connection_that_begins_nothing_is_closed():
+    async with serving(hello, header_timeout_s=0.01) as server:
+        for beginning in (b"", PREFACE[:5]):
+            reader, writer = await asyncio.open_connection(*server.address.split(":"))
+            writer.write(beginning)
+            async with asyncio.timeout(PATIENCE_S):
+                assert await reader.read() == b""
+            writer.close()
+
+
+async def test_connections_beyond_the_limit_are_refused():
+    async with serving(hello, max_connections=1) as server, client_of(server) as client:
+        assert (await client.get("/")).status_code == 200
+        async with httpx.AsyncClient() as other:
+            assert (await other.get(server.url)).status_code == 503
+        assert (await client.get("/")).status_code == 200
+
+
+async def test_requests_beyond_the_limit_are_refused():
+    came = asyncio.Event()
+
+    async def wait(scope: Any, receive: Any, send: Any) -> None:
+        came.set()
+        await asyncio.Event().wait()
+
+    def ask(client: RawClient) -> tuple[bytes, dict[bytes, bytes]]:
+        get(client, 1)
+        get(client, 3)
+        status = status_of(client, 3)
+        call = client.begin(b"/a.B/C")
+        return status, dict(client.until(call, ResponseReceived)[0].headers)
+
+    async with serving(wait, max_connections=1) as server:
+        status, call = await raw(server, ask)
+    assert status == b"503"
+    assert call[b"grpc-status"] == b"8"
+
+
+@pytest.mark.parametrize(
+    ("kind", "source"),
+    [
+        (b"application/grpc", b"grpc"),
+        (b"application/grpc+proto", b"grpc"),
+        (b"application/grpc-web", b"app"),
+        (b"application/json", b"app"),
+    ],
+)
+async def test_calls_of_grpc_have_a_handler_of_their_own(kind, source):
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        await send({"type": WHOLE_RESPONSE, "status": 200, "headers": [(b"x-from", b"app")], "body": b""})
+
+    async with serving(app) as server, client_of(server) as client:
+        response = await client.post("/a.B/C", headers={"content-type": kind.decode()})
+    assert response.headers["x-from"].encode() == source
+
+
+async def test_a_body_arrives_in_parts_and_then_waits_for_the_client():
+    messages: list[Any] = []
+
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        while not messages or messages[-1].get("more_body"):
+            messages.append(await receive())
+            if len(messages) == 1:
+                await send({"type": "http.response.start", "status": 200, "headers": []})
+        messages.append(await receive())
+
+    def talk(client: RawClient) -> None:
+        get(client, 1, method=b"POST", end=False)
+        client.h2.send_data(1, b"a")
+        assert status_before_body(client)
+        client.h2.send_data(1, b"b", end_stream=True)
+        client.h2.ping(bytes(8))
+        client.events()
+
+    def status_before_body(client: RawClient) -> bool:
+        return bool(client.until(1, ResponseReceived))
+
+    async with serving(app) as server:
+        await raw(server, talk)
+        async with asyncio.timeout(PATIENCE_S):
+            while len(messages) < 3:
+                await asyncio.sleep(0)
+    assert messages[0] == {"type": "http.request", "body": b"a", "more_body": True}
+    assert messages[1:] == [
+        {"type": "http.request", "body": b"b", "more_body": False},
+        {"type": "http.disconnect"},
+    ]
+
+
+async def test_an_application_waits_for_a_client_that_does_not_read():
+    sent = 0
+
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        nonlocal sent
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        for _ in range(100):
+            await send({"type": "http.response.body", "body": b"x" * 10_000, "more_body": True})
+            sent += 1
+
+    def talk(client: RawClient) -> int:
+        get(client, 1)
+        received = 0
+        while received < 65_535:
+            received += sum(len(event.data) for event in client.events() if isinstance(event, DataReceived))
+        client.h2.ping(bytes(8))
+        client.events()
+        return sent
+
+    async with serving(app) as server:
+        assert await raw(server, talk) == 7, "65,535 bytes, and what waits"
+
+
+async def test_a_client_that_reads_nothing_is_cut_off():
+    left = asyncio.Event()
+
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        await send({"type": "http.response.body", "body": b"x" * 100_000, "more_body": True})
+        await send({"type": "http.response.body", "body": b"x"})
+        left.set()
+
+    def talk(client: RawClient) -> int:
+        get(client, 1)
+        return int(client.until(1, StreamReset)[-1].error_code)
+
+    async with serving(app, send_timeout_s=0.01) as server:
+        assert await raw(server, talk) == ErrorCodes.INTERNAL_ERROR
+        assert server._limits.broken_limits == {"send_timeout": 1}
+        async with asyncio.timeout(PATIENCE_S):
+            await left.wait()
+
+
+async def test_a_body_that_stops_gets_a_408():
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        while (await receive())["type"] != "http.disconnect":
+            pass
+
+    def talk(client: RawClient) -> bytes:
+        get(client, 1, method=b"POST", end=False)
+        client.h2.send_data(1, b"a")
+        return status_of(client, 1)
+
+    async with serving(app, body_timeout_s=0.01) as server:
+        assert await raw(server, talk) == b"408"
+        assert server._limits.broken_limits == {"body_timeout": 1}
+
+
+@pytest.mark.parametrize("begun", [True, False])
+async def test_a_fault_of_the_application(begun, caplog):
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        if begun:
+            await send({"type": "http.response.start", "status": 200, "headers": []})
+        raise RuntimeError("a fault")
+
+    def talk(client: RawClient) -> Any:
+        get(client, 1)
+        events = client.until(1, StreamEnded, StreamReset)
+        return events[-1].error_code if begun else dict(events[0].headers)[b":status"]
+
+    async with serving(app) as server:
+        assert await raw(server, talk) == (ErrorCodes.INTERNAL_ERROR if begun else b"500")
+        assert server._limits.broken_limits == {"internal_error": 1}
+    assert "a fault" in caplog.text
+
+
+@pytest.mark.parametrize("headers", [[(b"x", b"a\nb")], [(b"a b", b"x")]])
+async def test_a_response_that_http_2_cannot_carry_is_a_fault(headers):
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        await send({"type": WHOLE_RESPONSE, "status": 200, "headers": headers, "body": b""})
+
+    async with serving(app) as server, client_of(server) as client:
+        assert (await client.get("/")).status_code == 500
+
+
+@pytest.mark.parametrize("method", ["GET", "HEAD"])
+async def test_responses_without_a_body(method):
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        status = 204 if method == "GET" else 200
+        await send({"type": "http.response.start", "status": status, "headers": [(b"content-length", b"5")]})
+        await send({"type": "http.response.body", "body": b"hello"})
+
+    async with serving(app) as server, client_of(server) as client:
+        response = await client.request(method, "/")
+    assert (response.headers["content-length"], response.content) == ("5", b"")
+
+
+async def test_a_client_that_resets_its_stream_is_noticed():
+    came, left = asyncio.Event(), asyncio.Event()
+
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        watch = ClientWatch(scope)
+        came.set()
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            if watch.gone:
+                left.set()
+
+    def talk(client: RawClient) -> None:
+        get(client, 1)
+        while not came.is_set():
+            client.h2.ping(bytes(8))
+            client.events()
+        client.h2.reset_stream(1, ErrorCodes.CANCEL)
+        client.flush()
+
+    async with serving(app) as server:
+        await raw(server, talk)
+        async with asyncio.timeout(PATIENCE_S):
+            await left.wait()
+
+
+async def test_a_server_that_retires_asks_its_clients_to_connect_again():
+    """It serves what they still send; those that do not connect again lose nothing."""
+
+    def talk(client: RawClient) -> tuple[list[bytes], int]:
+        get(client, 1)
+        statuses = [status_of(client, 1)]
+        server.retire()
+        get(client, 3)
+        events = client.events()
+        while not isinstance(events[-1], ConnectionTerminated):
+            events += client.events()
+        statuses += [dict(event.headers)[b":status"] for event in events if isinstance(event, ResponseReceived)]
+        return statuses, events[-1].last_stream_id or 0
+
+    async with serving(hello) as server:
+        assert await raw(server, talk) == ([b"200", b"200"], 2**31 - 1)
+        async with client_of(server) as client:
+            assert (await client.get("/")).status_code == 200
+
+
+async def test_an_open_response_finishes_when_the_server_stops():
+    came, go_on = asyncio.Event(), asyncio.Event()
+
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        came.set()
+        await go_on.wait()
+        await hello(scope, receive, send)
+
+    async with serving(app) as server, client_of(server) as client:
+        asking = asyncio.create_task(client.get("/"))
+        await came.wait()
+        stopping = asyncio.create_task(server.stop())
+        await asyncio.sleep(0)
+        go_on.set()
+        async with asyncio.timeout(PATIENCE_S):
+            assert (await asking).text == "hello"
+            await stopping
