@@ -50,7 +50,7 @@ from .suite import (
     parse_suite,
 )
 from .tool_definition import ToolDefinition
-from .typed import arguments_as, result_as, result_json
+from .type_conversion import arguments_as, result_as, result_json
 from .verdict import MetricSummary, Verdict, gate
 
 AwaitedEvaluator, ComputedEvaluator = AsyncEvaluator, SyncEvaluator  # their former names

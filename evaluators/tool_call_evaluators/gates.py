@@ -15,13 +15,17 @@ from typing import Annotated, Any, TypeAlias
 
 from a2a_tool_capture.models import Severity
 
-from .declared import (
+from .evaluator import EvaluatorBase
+from .grouping import grouped
+from .model import CALLS_UNSEEN, UNREAD_EXPECTATION, VACUOUS, Status
+from .outcome import GateCheck, Measured, Outcome, Reason, reason_of
+from .suite_fields import (
     TEXTS,
-    Declared,
     FieldError,
     Number,
     Schema,
     Share,
+    SuiteFields,
     Texts,
     Value,
     at,
@@ -31,10 +35,6 @@ from .declared import (
     texts,
     whole_number,
 )
-from .evaluator import EvaluatorBase
-from .grouping import grouped
-from .model import CALLS_UNSEEN, UNREAD_EXPECTATION, VACUOUS, Status
-from .outcome import GateCheck, Measured, Outcome, Reason, reason_of
 
 USER_FAULT, USER_NO_END = USER_REASONS = ("user_fault", "user_no_end")
 """Reasons that lie with the simulated user, never with the agent."""
@@ -175,7 +175,7 @@ def _known_labels(evaluator: EvaluatorBase, labels: Sequence[str]) -> None:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Gate(Declared):
+class Gate(SuiteFields):
     """The limits of one metric, on its own scale. They replace "every result must pass".
 
     In a suite a number alone is the `mean`.
@@ -255,16 +255,16 @@ def _captured_share(limit: float, outcomes: Sequence[Outcome]) -> Reached:
 
 
 def _passed_share(limit: float, outcomes: Sequence[Outcome]) -> Reached:
-    """Of scored conversations, without those that the simulated user spoilt."""
-    spoilt = {outcome.conversation for outcome in outcomes if outcome.spoilt}
+    """Of scored conversations, without those that the simulated user invalidated."""
+    invalid = {outcome.conversation for outcome in outcomes if outcome.invalid}
     turns = grouped((outcome.conversation, _statuses(outcome)) for outcome in outcomes)
-    found = (frozenset().union(*statuses) for conversation, statuses in turns.items() if conversation not in spoilt)
+    found = (frozenset().union(*statuses) for conversation, statuses in turns.items() if conversation not in invalid)
     passed = [statuses.isdisjoint((Status.FAILED, Status.ERRORED)) for statuses in found if statuses]
     if passed:
         rate = fmean(passed)
         below = [Reason("below_pass_rate", f"pass rate of conversations {_below(rate, limit)}")]
         return rate, below if rate < limit else []
-    why = "the simulated user spoilt every conversation" if spoilt else "no conversation was scored"
+    why = "the simulated user invalidated every conversation" if invalid else "no conversation was scored"
     code = CALLS_UNSEEN if any(outcome.unseen for outcome in outcomes) else "unmeasured"
     return None, [Reason(code, f"pass rate: {why}")] if outcomes else []
 
@@ -292,7 +292,7 @@ _FINDINGS = Value(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RunGates(Declared):
+class RunGates(SuiteFields):
     """The limits of the run as a whole."""
 
     findings: Annotated[Mapping[Severity, int], _FINDINGS] = field(

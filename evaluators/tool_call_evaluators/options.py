@@ -51,7 +51,7 @@ def snake_case(word: str) -> str:
     return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", word).replace("-", "_").lower()
 
 
-def in_our_words(cls: type, given: Mapping[str, Any]) -> dict[str, Any]:
+def canonical_options(cls: type, given: Mapping[str, Any]) -> dict[str, Any]:
     """Options for the dataclass `cls` under the names of its fields.
 
     Names, and words that must be one of a list, may be in camel case, upper case or with hyphens. `cls.spellings`, if

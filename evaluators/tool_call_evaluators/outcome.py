@@ -19,7 +19,7 @@ class Outcome:
     turn was not executed. Reasons copy `case_id` and `turn_id`. `failure` describes how the turn itself failed (a
     failed task, an unreachable agent), else None. `captured`: whether any tool call was captured; None if none was
     expected. `called`: whether any was captured, expected or not. `unseen`: why evaluators of calls skipped the turn
-    because its calls are unknown, else None. `user_fault` is a fault of the simulated user; `spoilt`: it cut the
+    because its calls are unknown, else None. `user_fault` is a fault of the simulated user; `invalid`: it cut the
     conversation short.
     """
 
@@ -34,7 +34,7 @@ class Outcome:
     called: bool = False
     unseen: str | None = None
     user_fault: Finding | None = None
-    spoilt: bool = False
+    invalid: bool = False
 
 
 @dataclass(frozen=True, slots=True)

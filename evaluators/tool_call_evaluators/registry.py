@@ -9,7 +9,7 @@ from importlib.metadata import EntryPoint, entry_points
 from typing import Any, TypeVar, dataclass_transform
 
 from .evaluator import FAILURES, EvaluatorBase
-from .options import OptionError, in_our_words, or_known, snake_case
+from .options import OptionError, canonical_options, or_known, snake_case
 
 ENTRY_POINT_GROUP = "a2a_eval_proxy.evaluators"
 CRITERIA = "default_evaluation_criteria"
@@ -77,7 +77,7 @@ def get_evaluator(name: str, /, **options: Any) -> EvaluatorBase:
 
 
 def named_options(name: str, given: Mapping[str, Any]) -> dict[str, Any]:
-    """Options of the evaluator `name` under its own names, from any spelling (`in_our_words`). Raises OptionError.
+    """Options of the evaluator `name` under its own names, from any spelling (`canonical_options`). Raises OptionError.
 
     `default_evaluation_criteria` is an object with the evaluator's criterion, as UiPath's configurations have it.
     """
@@ -88,7 +88,7 @@ def named_options(name: str, given: Mapping[str, Any]) -> dict[str, Any]:
         for option in criteria:
             if given[option] is not None:
                 options |= _criterion(cls, given[option], options)
-        return in_our_words(cls, options)
+        return canonical_options(cls, options)
     except OptionError as error:
         raise OptionError(f"{name}: {error}", error.option) from None
 
@@ -96,7 +96,7 @@ def named_options(name: str, given: Mapping[str, Any]) -> dict[str, Any]:
 def _criterion(cls: type[EvaluatorBase], criteria: Any, options: Mapping[str, Any]) -> Mapping[str, Any]:
     """The option in `default_evaluation_criteria`. Raises OptionError if it is another, or also among `options`."""
     names = [name for name, option in cls.spellings.items() if option == cls.criterion] or [cls.criterion]
-    if not isinstance(criteria, Mapping) or in_our_words(cls, criteria).keys() != {cls.criterion}:
+    if not isinstance(criteria, Mapping) or canonical_options(cls, criteria).keys() != {cls.criterion}:
         raise OptionError(f"option {CRITERIA} must be {{{names[0]}: ...}}; got {criteria!r}", CRITERIA)
     for option in options:
         if snake_case(option) in {*names, cls.criterion}:

@@ -124,7 +124,7 @@ def _of_turn(outcome: Outcome) -> Iterator[Reason]:
     if outcome.failure is not None:
         yield reason_of("failed_turn", f"{outcome.where}: {outcome.failure}", outcome)
     if fault := outcome.user_fault:
-        code = USER_FAULT if outcome.spoilt else USER_NO_END
+        code = USER_FAULT if outcome.invalid else USER_NO_END
         yield reason_of(code, f"{outcome.where}: the simulated user: {fault.message}", outcome)
 
 

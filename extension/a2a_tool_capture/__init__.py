@@ -6,9 +6,9 @@ are first used.
 
 from typing import TYPE_CHECKING, Any
 
+from .artifact_calls import ToolCallReading, read_tool_calls
 from .merge import TaskMerger
 from .models import CapturedTurn, Finding, Severity, ToolCall, ToolCallSource
-from .payload import ToolCallReading, read_tool_calls
 from .reconciliation import Reconciliation, reconcile
 from .spec import METADATA_KEY, URI, A2AToolCaptureExtension, agent_extension
 

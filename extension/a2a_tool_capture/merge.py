@@ -11,11 +11,11 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from .artifact_calls import SeenCalls, misplaced_calls, not_recorded, read_tool_calls
 from .dialects import DialectReader
 from .generations import Generations
 from .merge_state import MergedArtifact, TurnStart, without_responses
 from .models import Finding, Severity, ToolCall
-from .payload import SeenCalls, misplaced_calls, not_recorded, read_tool_calls
 from .reconciliation import reconcile
 from .same_call import contradicts, is_cumulative, new_calls, unite
 from .spec import KNOWN_VERSIONS, NOT_RECORDED_KEY

@@ -62,7 +62,7 @@ def import_everything() -> None:
                 importlib.import_module(module.name)
     from ssl_context import share_ssl_context  # beside this script
     from tool_call_evaluators.suite.model import Case, Suite
-    from tool_call_evaluators.typed import adapter
+    from tool_call_evaluators.type_conversion import adapter
 
     share_ssl_context()
     for declared in (Suite, Case):

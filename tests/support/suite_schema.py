@@ -1,7 +1,7 @@
 """The JSON Schema of suite files (`make schema`), from the declarations of suites and of the options of evaluators.
 
 It describes what `parse_suite` accepts, as far as a schema can, except for evaluators and options in another case
-(`options.in_our_words`). It contains the built-in evaluators; in a suite with plug-ins it accepts others.
+(`options.canonical_options`). It contains the built-in evaluators; in a suite with plug-ins it accepts others.
 """
 
 from __future__ import annotations
@@ -17,7 +17,6 @@ from typing import Any, NoReturn
 from pydantic import TypeAdapter
 from pydantic.json_schema import GenerateJsonSchema
 from pydantic_core import PydanticOmit
-from tool_call_evaluators.declared import Schema
 from tool_call_evaluators.evaluator import EvaluatorBase, is_built_in
 from tool_call_evaluators.gates import ARKSIM_GATES
 from tool_call_evaluators.judge.settings import JudgeSettings
@@ -25,6 +24,7 @@ from tool_call_evaluators.options import spellings_of
 from tool_call_evaluators.registry import CRITERIA, evaluator_class, evaluator_names
 from tool_call_evaluators.simulation.settings import MODEL_OPTIONS, SimulatedUserSettings
 from tool_call_evaluators.suite.model import Suite
+from tool_call_evaluators.suite_fields import Schema
 
 _DEFINITION = "#/definitions/"
 _IN_CODE = ("ExpectedOutput", "ToolCall", "ToolCallSource")

@@ -11,12 +11,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from ..declared import boolean, number
 from ..gates import Gate
 from ..suite import EvaluatorSpec
 from ..suite.files import read_source
 from ..suite.importing import Notes
 from ..suite.node import Node
+from ..suite_fields import boolean, number
 
 _ERROR = EvaluatorSpec("tool_error")
 _TRAJECTORY = "tool_trajectory_avg_score"

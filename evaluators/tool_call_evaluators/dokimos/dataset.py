@@ -12,11 +12,11 @@ import re
 from pathlib import Path
 from typing import Any
 
-from ..declared import text_or_texts
 from ..suite import Case, CaseTurn, EvaluatorSpec, Expectation, Suite
 from ..suite.case_ids import printable_id
 from ..suite.importing import Notes, expected_call, unique_ids, user_text
 from ..suite.node import Node
+from ..suite_fields import text_or_texts
 from ..texts import json_text
 from ..tool_definition import ToolDefinition
 

@@ -11,7 +11,7 @@ from typing import Any
 from jsonschema import Draft202012Validator
 from jsonschema.exceptions import best_match
 
-from ..declared import unique_keys
+from ..suite_fields import unique_keys
 from .errors import JudgeAnswerError
 from .prompt import REPAIR, Message
 from .question import Question

@@ -16,7 +16,7 @@ from a2a_tool_capture.canonical import value_key
 from a2a_tool_capture.models import ToolCall
 
 from ..model import ExpectedCall
-from ..options import IN_FILES, OptionError, check_options, in_our_words
+from ..options import IN_FILES, OptionError, canonical_options, check_options
 from ..texts import excerpt, from_json, json_excerpt
 from .call_failure import why_failed
 from .equality import equal_values, is_number, with_inner
@@ -107,7 +107,7 @@ class ArgumentMatcher:
     @classmethod
     def of(cls, mode: str) -> ArgumentMatcher:
         """The matcher of a mode, in any case: `ArgumentMatcher.of("SUBSET")`. Raises OptionError for no mode."""
-        return cls(**in_our_words(cls, {"mode": mode}))
+        return cls(**canonical_options(cls, {"mode": mode}))
 
     @classmethod
     def tolerant(cls) -> ArgumentMatcher:
@@ -231,7 +231,7 @@ MATCHER_SPELLINGS: Mapping[str, str] = {"arguments": "matcher", "argument_matche
 
 
 def as_matcher(value: MatcherLike) -> Matcher:
-    """A matcher from a matcher, a mode, or a mapping of options, in any of the spellings of `in_our_words`.
+    """A matcher from a matcher, a mode, or a mapping of options, in any of the spellings of `canonical_options`.
 
     Raises OptionError for anything else."""
     if isinstance(value, ArgumentMatcher):
@@ -239,7 +239,7 @@ def as_matcher(value: MatcherLike) -> Matcher:
     if isinstance(value, str):
         value = {"mode": value}
     if isinstance(value, Mapping):
-        return ArgumentMatcher(**in_our_words(ArgumentMatcher, value))
+        return ArgumentMatcher(**canonical_options(ArgumentMatcher, value))
     if callable(value):
         return value
     raise OptionError(f"must be a mode, a mapping of options or a function; got {value!r}")

@@ -42,7 +42,7 @@ _LONGEST_REASON = 500
 MAX_LABELS = 5
 """The maximum number of labels that are counted by name."""
 
-ConversationStatus = Literal["passed", "failed", "spoilt", "unscored"]
+ConversationStatus = Literal["passed", "failed", "invalid", "unscored"]
 
 
 @dataclass(frozen=True)
@@ -203,13 +203,13 @@ class Report:
         return self._reasons_by_label.get(conversation.label, [])
 
     def status(self, conversation: RunConversation) -> ConversationStatus:
-        """Failed if a reason names it, or if something in it failed that the verdict tolerates (`notes`); spoilt if it
+        """Failed if a reason names it, or if something in it failed that the verdict tolerates (`notes`); invalid if it
         has only a fault of the simulated user; unscored if it has no measured result."""
         reasons = self.reasons_of(conversation)
         if any(reason["code"] not in USER_REASONS for reason in reasons):
             return "failed"
-        if reasons or conversation.spoilt:
-            return "spoilt"
+        if reasons or conversation.invalid:
+            return "invalid"
         if self.notes(conversation):
             return "failed"
         return "passed" if any(result.measured for result in conversation.all_results) else "unscored"
@@ -233,7 +233,7 @@ class Report:
     def notes(self, conversation: RunConversation) -> list[str]:
         """How the verdict treats what failed in a conversation that no reason names, in the words of `note`; each
         once."""
-        named = bool(self.reasons_of(conversation)) or conversation.spoilt or not conversation.came
+        named = bool(self.reasons_of(conversation)) or conversation.invalid or not conversation.came
         return [] if named else self._notes_by_label[conversation.label]
 
     @cached_property
@@ -244,7 +244,7 @@ class Report:
     @cached_property
     def counts(self) -> dict[ConversationStatus, int]:
         """The number of conversations of each status."""
-        counts: dict[ConversationStatus, int] = {"passed": 0, "failed": 0, "spoilt": 0, "unscored": 0}
+        counts: dict[ConversationStatus, int] = {"passed": 0, "failed": 0, "invalid": 0, "unscored": 0}
         for conversation in self.conversations:
             counts[self.status(conversation)] += 1
         return counts
@@ -255,7 +255,7 @@ class Report:
         counts, noted = self.counts, self.noted_count
         found = {
             f"failed ({noted:,} of them below threshold)" if noted else "failed": counts["failed"],
-            "spoilt by the simulated user": counts["spoilt"],
+            "invalidated by the simulated user": counts["invalid"],
             "not scored": counts["unscored"],
             "passed": counts["passed"],
         }

@@ -113,7 +113,7 @@ def _tiles(report: Report, links: SectionLinks) -> list[tuple[str, str, str, str
     where traces state them, the tokens."""
     counts, noted = report.counts, report.noted_count
     passed, judged = counts["passed"], counts["passed"] + counts["failed"]
-    left_out = [(noted, "below threshold"), (counts["unscored"], "not scored"), (counts["spoilt"], "spoilt")]
+    left_out = [(noted, "below threshold"), (counts["unscored"], "not scored"), (counts["invalid"], "invalid")]
     aside = [f"{passed / judged:.0%}"] if judged else []
     aside += [f"{count:,} {words}" for count, words in left_out if count]
     seconds = turn_seconds(report)
@@ -147,10 +147,10 @@ def _why(report: Report, found: Sequence[Cause], links: SectionLinks) -> list[tu
         return []
     items: list[tuple[str, Targets]] = [(cut(cause.sentence, MAX_TEXT), ()) for cause in found if not cause.places]
     by_status = grouped((report.status(item), (index, item)) for index, item in enumerate(report.conversations))
-    failed, spoilt = by_status.get("failed", []), by_status.get("spoilt", [])
+    failed, invalid = by_status.get("failed", []), by_status.get("invalid", [])
     of_all = f"{len(failed):,} of {counted(len(report.conversations), 'conversation')} failed: "
-    at_fault = f"The simulated user was at fault in {counted(len(spoilt), 'conversation')}: "
-    for summary, placed in ((of_all, failed), (at_fault, spoilt)):
+    at_fault = f"The simulated user was at fault in {counted(len(invalid), 'conversation')}: "
+    for summary, placed in ((of_all, failed), (at_fault, invalid)):
         if placed:
             items.append((summary, [(links.place(index, 0), item.label) for index, item in placed]))
     if failed and links.focus:

@@ -43,8 +43,8 @@ def compare(
     executed count as failures: with a `suite`, those in its plan; without one, those that another conversation of the
     case, in either run, has after the same beginning. `names` are those of the runs. A metric that only one run
     measured, or that both measured with different judges, prompts, versions or thresholds, is in the scores of the
-    comparison but affects neither the status nor the pass rate of a case. Conversations that the simulated user spoilt
-    are left out. `margin`: pass rates that differ by less are equivalent.
+    comparison but affects neither the status nor the pass rate of a case. Conversations that the simulated user
+    invalidated are left out. `margin`: pass rates that differ by less are equivalent.
     """
     left = _by_case(follow(before, suite, conversation_results[0]))
     right = _by_case(follow(after, suite, conversation_results[1]))
@@ -146,7 +146,9 @@ class _Side:
 
 
 def _by_case(conversations: Iterable[RunConversation]) -> dict[str, list[RunConversation]]:
-    return grouped((case_name(conversation), conversation) for conversation in conversations if not conversation.spoilt)
+    return grouped(
+        (case_name(conversation), conversation) for conversation in conversations if not conversation.invalid
+    )
 
 
 def case_name(conversation: RunConversation) -> str:

@@ -100,9 +100,9 @@ class RunConversation:
         return [result for turn in self.turns for result in turn.results] + list(self.results)
 
     @property
-    def spoilt(self) -> bool:
+    def invalid(self) -> bool:
         """Whether the simulated user cut it short by a fault: then it is not measured as a whole."""
-        return self.user is not None and self.user.spoilt
+        return self.user is not None and self.user.invalid
 
     @property
     def complete(self) -> bool:
@@ -155,14 +155,14 @@ def remaining(turns: Iterable[TurnJson], suite: Suite) -> tuple[list[TurnJson], 
     Kept are the turns of conversations that are not `cut_off`. The second value is the number of remaining
     conversations by case id, without finished cases. A conversation is repeated from the beginning.
     """
-    stand: list[TurnJson] = []
+    kept: list[TurnJson] = []
     todo = {case.id: case.conversations for case in suite.cases}
     for conversation in follow(turns, suite):
         if conversation.case is None or conversation.cut_off or not todo.get(conversation.case.id):
             continue
         todo[conversation.case.id] -= 1
-        stand += conversation.executed
-    return stand, {case_id: count for case_id, count in todo.items() if count}
+        kept += conversation.executed
+    return kept, {case_id: count for case_id, count in todo.items() if count}
 
 
 def outcomes(conversations: Iterable[RunConversation]) -> list[Outcome]:
@@ -195,10 +195,10 @@ def outcomes(conversations: Iterable[RunConversation]) -> list[Outcome]:
 
 
 def _whole(conversation: RunConversation) -> Outcome | None:
-    """The outcome of a conversation as a whole, if it has one. In a spoilt one, the expected calls could not come."""
-    label, results, case, spoilt = conversation.label, conversation.results, conversation.case, conversation.spoilt
+    """The outcome of a conversation as a whole, if it has one. In a invalid one, the expected calls could not come."""
+    label, results, case, invalid = conversation.label, conversation.results, conversation.case, conversation.invalid
     fault = conversation.user.fault if conversation.user else None
-    captured = _captured(case.expect, conversation.executed) if case and not spoilt else None
+    captured = _captured(case.expect, conversation.executed) if case and not invalid else None
     if not results and captured is None and fault is None:
         return None
     return Outcome(
@@ -209,7 +209,7 @@ def _whole(conversation: RunConversation) -> Outcome | None:
         captured=captured,
         unseen=_unseen(results),
         user_fault=fault,
-        spoilt=spoilt,
+        invalid=invalid,
     )
 
 
@@ -296,12 +296,12 @@ def _without_turns(
 ) -> list[tuple[str, list[TurnJson]]]:
     """The conversations in which the simulated user was at fault before the first turn, in place of missing ones."""
     known = {conversation_id for conversation_id, _ in found}
-    spoilt: list[tuple[str, list[TurnJson]]] = [
+    invalid: list[tuple[str, list[TurnJson]]] = [
         (conversation_id, [])
         for conversation_id, own in results.items()
         if case.simulate and conversation_id not in known and _own(own, case.id, of_user=True)
     ]
-    return spoilt[: max(0, case.conversations - len(found))]
+    return invalid[: max(0, case.conversations - len(found))]
 
 
 def _own(results: Iterable[Mapping[str, Any]], case_id: str | None, *, of_user: bool = False) -> list[EvalResult]:

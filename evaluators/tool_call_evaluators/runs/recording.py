@@ -91,8 +91,8 @@ def record_case(
 
 def recording_problem(conversation: RunConversation) -> str | None:
     """What kind of conversations, that show no behaviour to expect, it is one of; None if it shows one."""
-    if conversation.spoilt:
-        return "conversations spoilt by the simulated user"
+    if conversation.invalid:
+        return "conversations invalidated by the simulated user"
     if any(turn.failure for turn in conversation.turns):
         return "failed conversations"
     if not all(turn["user_text"].strip() for turn in conversation.executed):

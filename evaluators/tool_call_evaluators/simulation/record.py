@@ -37,7 +37,7 @@ class UserRecord:
     redacted: bool = False
 
     @property
-    def spoilt(self) -> bool:
+    def invalid(self) -> bool:
         """Whether a fault cut the conversation short, so that it says nothing about the agent as a whole."""
         return self.fault is not None and self.fault.code != USER_NO_END
 

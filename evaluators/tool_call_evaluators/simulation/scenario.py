@@ -5,14 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated, Any
 
-from ..declared import TEXT, TEXTS, Declared, Text, Value, text_or_texts, whole_number
+from ..suite_fields import TEXT, TEXTS, SuiteFields, Text, Value, text_or_texts, whole_number
 
 MAX_TURNS = 100
 MAX_CONVERSATIONS = 1_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Simulation(Declared):
+class Simulation(SuiteFields):
     """A model plays the user, and writes each message from what it is given here and the conversation so far."""
 
     goal: Text

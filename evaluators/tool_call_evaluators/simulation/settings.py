@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 from typing import Annotated, Any, ClassVar
 
-from ..declared import Value, checked_object
 from ..judge.settings import DEFAULT_BASE_URL, JudgeSettings
 from ..judge.settings import ENVIRONMENT as JUDGE_ENVIRONMENT
 from ..options import IN_FILES, OptionError, check_options, or_known
+from ..suite_fields import Value, checked_object
 from .instructions import user_prompt
 
 ENVIRONMENT = "A2A_EVAL_PROXY_SIMULATED_USER_"

@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 
 from a2a_tool_capture.wire import BINDINGS
 
-from ..declared import TEXT, Boolean, Declared, FieldError, Text, Value, kind, number, one_of, text, whole_number
+from ..suite_fields import TEXT, Boolean, FieldError, SuiteFields, Text, Value, kind, number, one_of, text, whole_number
 from .files import ReadContext, code_path
 
 _PYTHON, _CHAT = "python:", "openai:"
@@ -66,7 +66,7 @@ _AGENT = Value(_agent, {"type": "string", "pattern": "^(openai:)?https?://|^pyth
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AgentDefaults(Declared):
+class AgentDefaults(SuiteFields):
     """How the agent is reached; the command line overrides it. None: not given."""
 
     url: Annotated[str, _AGENT] | None = None

@@ -8,12 +8,12 @@ from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
-from ..declared import TEXT, Check, FieldError, Value, at, checked_object, choice, text
 from ..evaluator import EvaluatorBase, Scope
 from ..gates import RUN_GATES
 from ..judge.settings import JudgeSettings
 from ..plugins import load_plugin
 from ..registry import evaluator_class, get_evaluator, named_options, option_names
+from ..suite_fields import TEXT, Check, FieldError, Value, at, checked_object, choice, text
 from .files import ReadContext, code_path
 
 _FILE_OPTIONS = frozenset({"command", "folder", "judge"})

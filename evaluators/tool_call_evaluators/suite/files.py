@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
-from ..declared import TEXT, FieldError, Value, checked_object, each, text
+from ..suite_fields import TEXT, FieldError, Value, checked_object, each, text
 from ..tool_definition import ToolDefinition
 from .node import Node
 from .yaml_document import MAX_BYTES, SuiteError, read_document

@@ -13,23 +13,6 @@ from typing import Annotated, Any
 
 from a2a_tool_capture.models import ToolCall
 
-from ..declared import (
-    TEXT,
-    TEXTS,
-    Check,
-    Declared,
-    FieldError,
-    Text,
-    Texts,
-    Value,
-    at,
-    checked_object,
-    choice,
-    each,
-    text,
-    text_or_texts,
-    whole_number,
-)
 from ..evaluator import EvaluatorBase, Scope
 from ..gates import RUN_GATES, TOLERABLE, Gate, RunGates, by_metric
 from ..judge.cache import JudgeCache
@@ -51,6 +34,23 @@ from ..model import (
 )
 from ..simulation.scenario import Simulation
 from ..simulation.settings import SimulatedUserSettings, UserSettings
+from ..suite_fields import (
+    TEXT,
+    TEXTS,
+    Check,
+    FieldError,
+    SuiteFields,
+    Text,
+    Texts,
+    Value,
+    at,
+    checked_object,
+    choice,
+    each,
+    text,
+    text_or_texts,
+    whole_number,
+)
 from .agent_defaults import AgentDefaults
 from .evaluator_spec import Evaluators, EvaluatorSpec, Plugins
 from .files import Tools
@@ -128,7 +128,7 @@ def _read_by(*evaluators: str) -> dict[str, Any]:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Expectation(Declared):
+class Expectation(SuiteFields):
     """The expected behaviour in a turn or a whole conversation. A missing key expects nothing."""
 
     tool_calls: _Calls | None = field(
@@ -189,7 +189,7 @@ def _unique_ids(cases: Sequence[Case]) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class CaseTurn(Declared):
+class CaseTurn(SuiteFields):
     """One user message of a case, and the expected behaviour of the agent."""
 
     user: Text
@@ -198,7 +198,7 @@ class CaseTurn(Declared):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Case(Declared):
+class Case(SuiteFields):
     """An expected behaviour in a conversation of scripted turns, of a simulated user, or of the one after the other."""
 
     id: Annotated[str, Value(_case_id, TEXT)]
@@ -337,7 +337,7 @@ _TOLERATED = Value(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Suite(Declared):
+class Suite(SuiteFields):
     """A suite file. Without `gates` the thresholds of the evaluators decide whether a run passes."""
 
     name: Text = field(metadata={"key": "suite"})

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NoReturn, TypeVar
 
-from .. import declared
+from .. import suite_fields
 from .yaml_document import Document, Path
 
 T = TypeVar("T")
@@ -24,7 +24,7 @@ class Node:
         raise self.document.error(problem, self.path)
 
     def object(self) -> dict[str, Any]:
-        return self.convert(declared.checked_object)
+        return self.convert(suite_fields.checked_object)
 
     def entries(self) -> dict[str, Node]:
         """The entries of an object, whatever their keys."""
@@ -63,14 +63,14 @@ class Node:
         return isinstance(self.value, str) and not self.value.strip()
 
     def items(self) -> list[Node]:
-        items = self.convert(declared.checked_list)
+        items = self.convert(suite_fields.checked_list)
         return [Node(self.document, item, (*self.path, index)) for index, item in enumerate(items)]
 
     def text(self) -> str:
-        return self.convert(declared.text)
+        return self.convert(suite_fields.text)
 
     def choice(self, accepted: tuple[str, ...]) -> str:
-        return self.convert(lambda value: declared.choice(value, accepted))
+        return self.convert(lambda value: suite_fields.choice(value, accepted))
 
     def convert(self, function: Callable[[Any], T]) -> T:
         """The result of `function` for the value; its ValueError becomes an error with this position."""

@@ -8,14 +8,14 @@ from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
-from ..declared import Declared, FieldError, at, kind
-from ..typed import adapter
+from ..suite_fields import FieldError, SuiteFields, at, kind
+from ..type_conversion import adapter
 from .files import ReadContext, read_text
 from .model import Case, Expectation, Suite
 from .node import Node
 from .yaml_document import Document, SuiteError, read_document
 
-D = TypeVar("D", bound=Declared)
+D = TypeVar("D", bound=SuiteFields)
 
 _EXPECTED = {"dict_type": "an object", "tuple_type": "a list"}
 """The expected value by the type of pydantic's error; our own readers raise all other errors."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from importlib.resources import files
 
-from ..declared import Schema
+from ..suite_fields import Schema
 
 
 def shipped_schema() -> str:

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from ..matching.equality import with_inner
-from ..typed import adapter
+from ..type_conversion import adapter
 from .model import Case, Suite
 from .yaml_writer import block, printable_line
 

@@ -16,7 +16,7 @@ import yaml
 from a2a_tool_capture.json_depth import READ, too_deep
 from a2a_tool_capture.json_values import not_json
 
-from ..declared import unique_keys
+from ..suite_fields import unique_keys
 
 MAX_BYTES = 5_000_000
 MAX_VALUES = 200_000

@@ -15,7 +15,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from ..declared import texts
 from ..matching.equality import equal_values
 from ..model import count_criterion, expected_output
 from ..registry import evaluator_class
@@ -23,6 +22,7 @@ from ..suite import Case, CaseTurn, EvaluatorSpec, Expectation, Suite
 from ..suite.case_ids import printable_id
 from ..suite.importing import Notes, expected_call, unique_ids, user_text
 from ..suite.node import Node
+from ..suite_fields import texts
 from .evaluator_files import NOT_IMPORTED, UiPathEvaluator, camel_case, evaluators_beside, read_evaluator
 
 _GUID = re.compile(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")

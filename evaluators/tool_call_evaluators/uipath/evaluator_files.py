@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from ..declared import boolean, texts
 from ..suite.files import read_source
 from ..suite.node import Node
+from ..suite_fields import boolean, texts
 
 _TYPES = {
     "uipath-tool-call-args": ("tool_call_args", ("strict", "subset")),

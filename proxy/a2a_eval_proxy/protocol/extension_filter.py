@@ -2,8 +2,8 @@
 
 The result is what the agent would have sent to a client that never asked. These are cut out of the text: the metadata
 key, the URI in `extensions`, the fields that held nothing else, and artifacts that exist for their tool calls alone.
-The rest is never re-encoded, so numbers, key order and white space stay the agent's. `a2a_tool_capture.places` lists
-where the extension may appear.
+The rest is never re-encoded, so numbers, key order and white space stay the agent's. Where the extension may appear:
+`a2a_tool_capture.extension_places`.
 """
 
 from __future__ import annotations

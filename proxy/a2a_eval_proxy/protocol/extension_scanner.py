@@ -6,7 +6,14 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
-from a2a_tool_capture import places
+from a2a_tool_capture.extension_places import (
+    ENTRY_LISTS,
+    EXTENSIONS,
+    METADATA,
+    exists_for_calls,
+    holds_nothing,
+    leads_on,
+)
 from a2a_tool_capture.spec import is_capture_uri
 
 from .json_elements import SPACE, Edit, Element, after_space, cut, read_array, read_object, read_value
@@ -18,7 +25,7 @@ ESCAPE = "\\u00"
 """How a serializer may begin the escape of an ASCII character: text with it may spell the marker in another way."""
 
 _USUAL = frozenset({"result", "task", "tasks", "artifactUpdate", "artifact_update", "artifact", "artifacts"})
-"""Of `places.HOLDERS`, those that usually have calls inside: they are not decoded whole first."""
+"""Of `HOLDERS`, those that usually have calls inside: they are not decoded whole first."""
 _NONE = sys.maxsize
 _TASK_IDS = frozenset({"id", "taskId", "task_id"})
 _MAX_DEPTH = 12
@@ -124,16 +131,16 @@ class _Holder:
             if scanner.next_name >= end:
                 return value, end
         opening = text[at]
-        if (key == places.METADATA and opening == "{") or (key == places.EXTENSIONS and opening == "["):
+        if (key == METADATA and opening == "{") or (key == EXTENSIONS and opening == "["):
             self._own_elements(at, value, end)
             return value, end
         if key == "result":
             return value, scanner.object(at, scanner.edits)
         if key == "artifact" and opening == "{":
             return value, self._artifact(at)
-        if key in places.ENTRY_LISTS and opening == "[":
+        if key in ENTRY_LISTS and opening == "[":
             return value, self._entries(key, at)
-        if places.leads_on(key, in_error=scanner.in_error):
+        if leads_on(key, in_error=scanner.in_error):
             within, scanner.in_error = scanner.in_error, scanner.in_error or key == "error"
             end = scanner.object_or_array(at, self.edits)
             scanner.in_error = within
@@ -164,7 +171,7 @@ class _Holder:
         end = scanner.object(at, own)
         if own or scanner.withheld:
             artifact = read_value(scanner.text, at)[0]
-            self.update = artifact, bool(own) and places.exists_for_calls(artifact)
+            self.update = artifact, bool(own) and exists_for_calls(artifact)
         self.edits += own
         return end
 
@@ -180,7 +187,7 @@ class _Holder:
             end = scanner.object(at, own)
             if own or len(scanner.edits) > decided:
                 entry = read_value(scanner.text, at)[0]
-                if places.exists_for_calls(entry):
+                if exists_for_calls(entry):
                     removed[at] = entry, own + scanner.edits[decided:]
                     del scanner.edits[decided:]
                     return None, end
@@ -211,7 +218,7 @@ class _Holder:
             kept = []
             for position, (_, end, key, _) in enumerate(members):
                 if end in self.emptied:
-                    if defaults and key != places.METADATA:
+                    if defaults and key != METADATA:
                         kept.append(position)
                     else:
                         removed.add(position)
@@ -236,7 +243,7 @@ class _Holder:
             # The last chunk tells the client that its artifact is complete.
             ends = not flags.isdisjoint(("lastChunk", "last_chunk"))
             scanner.dropped = exists_for_calls and not (appends and ends)
-        elif exists_for_calls or (appends and places.holds_nothing(artifact)):
+        elif exists_for_calls or (appends and holds_nothing(artifact)):
             scanner.dropped = True
         else:
             withheld.discard(artifact_id)
@@ -294,4 +301,4 @@ def _prints_defaults(entry: Any) -> bool:
 def _prints_defaults_last(entry: dict[str, Any]) -> bool:
     keys = list(entry)
     defaults = [place for place, key in enumerate(keys) if key in _DEFAULTS and entry[key] == ""]
-    return places.METADATA in keys and bool(defaults) and max(defaults) > keys.index(places.METADATA)
+    return METADATA in keys and bool(defaults) and max(defaults) > keys.index(METADATA)

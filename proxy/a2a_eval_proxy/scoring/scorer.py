@@ -31,7 +31,7 @@ WITHOUT_SUITE = Suite(name="", evaluators=(EvaluatorSpec("tool_error"),))
 _AT_ONCE, _TEXT_AT_ONCE = 20, 20_000
 """Evaluators times calls, of some 15 us each, and characters, for which the event loop has time."""
 
-_SPOILT = "the simulated user spoilt the conversation"
+_INVALIDATED = "the simulated user invalidated the conversation"
 _NO_CONTENT = "the turn was stored without its content (--no-content), so it cannot be evaluated"
 
 
@@ -116,8 +116,8 @@ class Scorer:
         if any(lacks_content(turn["user_text"]) for turn in turns):
             return self.conversation_errors(case_id, _NO_CONTENT)
         evaluators = self.evaluators(case_id)
-        if conversation.spoilt:
-            return _json(EvalResult.skipped(item.metric, _SPOILT) for item in evaluators.conversation)
+        if conversation.invalid:
+            return _json(EvalResult.skipped(item.metric, _INVALIDATED) for item in evaluators.conversation)
         try:
             seen = [self._seen(case, placed, evaluators.turn) for placed in conversation.turns]
             whole = case.conversation_case(seen)

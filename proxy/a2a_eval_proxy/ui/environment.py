@@ -19,7 +19,7 @@ from .turn_rows import turn_row
 
 SIGNS = {
     "passed": "✓", "failed": "✕", "errored": "!", "skipped": "–", "scored": "·", "unscored": "–",
-    "open": "…", "pending": "…", "incomplete": "…", "noted": "~", "spoilt": "!", "warning": "!", "not seen": "?",
+    "open": "…", "pending": "…", "incomplete": "…", "noted": "~", "invalid": "!", "warning": "!", "not seen": "?",
 }  # fmt: skip
 
 SOURCES = {

@@ -207,7 +207,7 @@ def test_many_of_one_kind_are_told_as_distinct_errors():
 def test_json_of_the_demo(demo):
     data = json.loads(json_report(demo))
     assert (data["run"], data["suite"], data["turns"], data["tool_calls"]) == ("nightly", "demo", 15, 22)
-    assert data["counts"] == {"passed": 9, "failed": 3, "spoilt": 0, "unscored": 0}
+    assert data["counts"] == {"passed": 9, "failed": 3, "invalid": 0, "unscored": 0}
     by_label = {item["label"]: item for item in data["conversations"]}
     (changed,) = by_label["partial-refund"]["turns"][0]["call_changes"]
     assert changed["kind"] == "changed"
@@ -328,7 +328,7 @@ def test_every_form_says_in_the_same_words_how_a_gate_treats_a_bad_result(gate, 
     )
     good, bad = (turn(f"{n}", "x", case="a", start=n, evaluations=[result("tool_error", float(n))]) for n in (1, 0))
     made = report([good, bad], suite)
-    assert made.counts == {"passed": 1, "failed": 1, "spoilt": 0, "unscored": 0}, "tolerated, but no success"
+    assert made.counts == {"passed": 1, "failed": 1, "invalid": 0, "unscored": 0}, "tolerated, but no success"
     assert made.noted_count == 1
     junit = checked(junit_xml(made))
     assert f"a #1: {words}" in junit.find("testcase/failure").get("message")

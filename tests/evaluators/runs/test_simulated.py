@@ -44,19 +44,19 @@ def test_a_shorter_conversation_is_no_worse() -> None:
         assert (case.status, case.failures, case.passed) == ("same", (), ((1, 1), (1, 1)))
 
 
-def test_a_spoilt_conversation_is_compared_with_none() -> None:
-    good, spoilt = conversation("Hello"), conversation("Hello", number=2, fault=USER_EMPTY, score=0.0)
-    (case,) = compare(good, [*good, *spoilt]).cases
+def test_an_invalid_conversation_is_compared_with_none() -> None:
+    good, invalid = conversation("Hello"), conversation("Hello", number=2, fault=USER_EMPTY, score=0.0)
+    (case,) = compare(good, [*good, *invalid]).cases
     assert (case.status, case.passed) == ("same", ((1, 1), (1, 1)))
-    (case,) = compare(good, spoilt).cases
+    (case,) = compare(good, invalid).cases
     assert case.status == "gone"
     (case,) = compare(good, conversation("Hello", fault=USER_NO_END, score=0.0)).cases
     assert case.status == "newly_failing"
 
 
-def test_a_spoilt_conversation_is_not_recorded() -> None:
+def test_an_invalid_conversation_is_not_recorded() -> None:
     text = record_suite([*conversation("Hello"), *conversation("Hi", number=2, fault=USER_EMPTY)])
-    assert "# Left out, conversations spoilt by the simulated user: 1.\n" in text
+    assert "# Left out, conversations invalidated by the simulated user: 1.\n" in text
     (case,) = parse_suite(text).cases
     assert [item.user for item in case.turns] == ["Hello"]
 

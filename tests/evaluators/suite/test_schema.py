@@ -25,13 +25,13 @@ from tool_call_evaluators import (
     parse_suite,
     registry,
 )
-from tool_call_evaluators.declared import Declared, Text, whole_number
 from tool_call_evaluators.gates import ARKSIM_GATES
 from tool_call_evaluators.importers import import_suite
 from tool_call_evaluators.suite.parsing import adapter
 from tool_call_evaluators.suite.schema import shipped_schema, suite_schema
 from tool_call_evaluators.suite.writing import suite_dict, suite_text
 from tool_call_evaluators.suite.yaml_document import read_document
+from tool_call_evaluators.suite_fields import SuiteFields, Text, whole_number
 
 ROOT = Path(__file__).parents[3]
 FIXTURES = Path(__file__).parents[1] / "fixtures"
@@ -189,7 +189,7 @@ def test_plugins_may_bring_evaluators_of_their_own(tmp_path):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Owned(Declared):
+class Owned(SuiteFields):
     name: Text
     """Who wrote it."""
     limit: Annotated[int, whole_number(1, 9)] | None = None

@@ -209,8 +209,8 @@ async def test_a_fault_spoils_the_conversation_and_is_not_the_agents(
     assert {"failed", "failed_turn", "missing_turn", "errored"}.isdisjoint(codes(result))
     (conversation,) = result.report.conversations
     assert [turn["user_text"] for turn in conversation.executed] == [lines[0]]  # the agent never got the other
-    assert result.report.status(conversation) == "spoilt"
-    assert result.report.counts == {"passed": 0, "failed": 0, "spoilt": 1, "unscored": 0}
+    assert result.report.status(conversation) == "invalid"
+    assert result.report.counts == {"passed": 0, "failed": 0, "invalid": 1, "unscored": 0}
     assert [item.status for item in conversation.results] == ["skipped"]
 
     told = json.loads(json_report(result.report))
@@ -224,7 +224,7 @@ async def test_a_fault_spoils_the_conversation_and_is_not_the_agents(
     assert root.find(f".//property[@name='{code}']").get("value") == "1"  # type: ignore[union-attr]
     assert root.find(".//testcase[@name='refund']/error").get("type") == "user_fault"  # type: ignore[union-attr]
     assert root.find(".//failure") is None
-    assert "1 spoilt by the simulated user" in markdown_summary(result.report)
+    assert "1 invalidated by the simulated user" in markdown_summary(result.report)
     assert "The simulated user was at fault in 1 conversation" in html_report(result.report)
 
 

@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any
 
 from ...behavior_failures import AGENT_BEHAVIOR_LABELS, FAILURE_METRICS
-from ...declared import FieldError, boolean, text, texts, whole_number
 from ...evaluator import EvaluatorBase
 from ...gates import ARKSIM_GATES, Gate, RunGates, by_metric
 from ...judge.settings import JudgeSettings
@@ -24,6 +23,7 @@ from ...suite.evaluator_spec import run_plugin
 from ...suite.files import ReadContext, code_path, read_source
 from ...suite.importing import Notes
 from ...suite.node import Node
+from ...suite_fields import FieldError, boolean, text, texts, whole_number
 from .scenarios import Scenarios, read_scenarios
 
 TURN_METRICS = ("faithfulness", "helpfulness", "coherence", "verbosity", "relevance")

@@ -13,17 +13,17 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from a2a_tool_capture.artifact_calls import read_tool_calls
 from a2a_tool_capture.models import Finding, ToolCall, ToolCallSource
-from a2a_tool_capture.payload import read_tool_calls
 from a2a_tool_capture.spec import METADATA_KEY
 
-from ...declared import unique_keys
 from ...suite import Case, CaseTurn, Simulation
 from ...suite.case_ids import printable_id
 from ...suite.files import read_bytes
 from ...suite.importing import unique_ids
 from ...suite.node import Node
 from ...suite.yaml_document import Document, SuiteError
+from ...suite_fields import unique_keys
 
 MAX_BYTES = 100_000_000
 _SCHEMA_VERSION, _SIMULATOR_VERSION = "v1.1", "v1"

@@ -4,12 +4,12 @@ const PAGE_SIZE = 50;
 const MOST_PRINTED = 200;
 const MOST_DOTS = 30;
 const MOST_HITS = 2000;
-const ROW_STATUS = ["failed", "spoilt", "noted", "unscored", "passed"];
+const ROW_STATUS = ["failed", "invalid", "noted", "unscored", "passed"];
 
 // Of what changed from the baseline, the class of a chip.
 const TONES = { worse: "", better: "good", changed: "noted", quiet: "tag" };
 
-const STATUSES = ["all", "failed", "passed", "noted", "spoilt", "unscored"];
+const STATUSES = ["all", "failed", "passed", "noted", "invalid", "unscored"];
 
 // A conversation that passed although a result in it did not has a sign and a filter of its own.
 const shownStatus = (item) => (item.notes ? "noted" : item.status);

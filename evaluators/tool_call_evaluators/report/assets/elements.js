@@ -13,7 +13,7 @@ function make(tag, attributes, ...children) {
 const unseen = (text) => make("span", { class: "unseen" }, text);
 
 // A word with a sign before it, so that colour is never all there is.
-const SIGNS = { passed: "✓", failed: "✕", errored: "!", skipped: "–", scored: "·", spoilt: "!", unscored: "–", noted: "~" };
+const SIGNS = { passed: "✓", failed: "✕", errored: "!", skipped: "–", scored: "·", invalid: "!", unscored: "–", noted: "~" };
 const sign = (status) => [make("span", { class: `sign ${status}`, "aria-hidden": "true" }, SIGNS[status] || "·"), unseen(status)];
 
 const counted = (count, noun) => `${count.toLocaleString("en")} ${noun}${count === 1 ? "" : "s"}`;

@@ -6,9 +6,9 @@ const cases = new Cases(section, data.conversations);
 const tools = section.querySelector(".tools");
 
 function statusButtons() {
-  const counts = { failed: 0, passed: 0, noted: 0, spoilt: 0, unscored: 0 };
+  const counts = { failed: 0, passed: 0, noted: 0, invalid: 0, unscored: 0 };
   for (const item of data.conversations) counts[shownStatus(item)] += 1;
-  const shown = [["all", "All", data.conversations.length], ["failed", "Failed", counts.failed], ["passed", "Passed", counts.passed], ["noted", "Below threshold", counts.noted], ["spoilt", "Spoilt by the user", counts.spoilt], ["unscored", "Not scored", counts.unscored]];
+  const shown = [["all", "All", data.conversations.length], ["failed", "Failed", counts.failed], ["passed", "Passed", counts.passed], ["noted", "Below threshold", counts.noted], ["invalid", "Spoilt by the user", counts.invalid], ["unscored", "Not scored", counts.unscored]];
   for (const [value, words, count] of shown) {
     if (!["all", "failed", "passed"].includes(value) && !count) continue;
     const button = make("input", { type: "radio", name: "status", value, checked: value === cases.status });

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any
 
-from a2a_tool_capture import METADATA_KEY, URI, places
+from a2a_tool_capture import METADATA_KEY, URI, extension_places
 from a2a_tool_capture.spec import is_capture_uri
 
 
@@ -44,7 +44,7 @@ class Occurrence:
 def occurrences_in(root: Any, where: str) -> Iterator[Occurrence]:
     """Yields every occurrence in a JSON value. Never raises.
 
-    Walks depth first, without recursion. `places` defines the roles; keys of the extension count everywhere.
+    Walks depth first, without recursion. `extension_places` defines the roles; keys of the extension count everywhere.
 
     `owner` is the artifact that holds the current metadata or extensions.
     """
@@ -59,11 +59,11 @@ def occurrences_in(root: Any, where: str) -> Iterator[Occurrence]:
                     yield Occurrence(_kind(key, role, owner), path + shown, key, item, owner)
                     continue
                 inner = _role(key, role)
-                if inner == places.EXTENSIONS and value.get("role") in ("user", "ROLE_USER"):
+                if inner == extension_places.EXTENSIONS and value.get("role") in ("user", "ROLE_USER"):
                     inner = _CONTENT  # the client's message, echoed
                 children.append((item, path + shown, inner, value if role == "artifact" else None))
         elif isinstance(value, list):
-            if role == places.EXTENSIONS:
+            if role == extension_places.EXTENSIONS:
                 listed = [uri for uri in value if is_capture_uri(uri)]
                 kind = Kind.LISTED_ELSEWHERE if owner is None else Kind.LISTED
                 yield from (Occurrence(kind, path, uri, value, owner) for uri in listed)
@@ -77,16 +77,16 @@ _CONTENT = "content"
 
 
 def _role(key: str, parent: str) -> str:
-    if parent in (_CONTENT, places.METADATA, places.EXTENSIONS):
+    if parent in (_CONTENT, extension_places.METADATA, extension_places.EXTENSIONS):
         return _CONTENT
-    if key in (places.METADATA, places.EXTENSIONS, "artifacts", "artifact", "error"):
+    if key in (extension_places.METADATA, extension_places.EXTENSIONS, "artifacts", "artifact", "error"):
         return key
     if key == "data" and parent != "error":
         return _CONTENT
-    return "error" if parent == "error" and places.leads_on(key, in_error=True) else ""
+    return "error" if parent == "error" and extension_places.leads_on(key, in_error=True) else ""
 
 
 def _kind(key: str, role: str, artifact: object) -> Kind:
-    if role != places.METADATA or artifact is None:
+    if role != extension_places.METADATA or artifact is None:
         return Kind.MISPLACED
     return Kind.CALLS if key == METADATA_KEY else Kind.OTHER_KEY

@@ -11,8 +11,8 @@ from itertools import islice
 from typing import Any
 
 from a2a_tool_capture import METADATA_KEY, URI
+from a2a_tool_capture.artifact_calls import listed_uris
 from a2a_tool_capture.canonical import canonical
-from a2a_tool_capture.payload import listed_uris
 from a2a_tool_capture.spec import NOT_RECORDED_KEY
 from jsonschema import Draft202012Validator
 

@@ -86,8 +86,8 @@ class RunView:
 
 def run_view(report: Report, link: Link, suite_file: str | None = None) -> RunView:
     """What pages show of the run. `suite_file` is the file of the report's suite."""
-    came = [item for item in report.conversations if item.came or item.spoilt]
-    missing = [item.label for item in report.conversations if not (item.came or item.spoilt)]
+    came = [item for item in report.conversations if item.came or item.invalid]
+    missing = [item.label for item in report.conversations if not (item.came or item.invalid)]
     statuses = [report.status(item) for item in came]
     status = _status(report)
     why = "Why it does not pass yet" if status == "incomplete" else "Why it failed"
@@ -119,7 +119,7 @@ def _status(report: Report) -> RunStatus:
     came = [
         replace(item, turns=tuple(turn for turn in item.turns if turn.turn is not None))
         for item in report.conversations
-        if item.came or item.spoilt
+        if item.came or item.invalid
     ]
     return "incomplete" if not came or run_verdict(report.suite, came).passed else "failed"
 

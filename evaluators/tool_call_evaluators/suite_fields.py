@@ -1,7 +1,8 @@
 """Declares the values of a suite file once: how each is read, what its JSON Schema is and how it is written.
 
-Dataclasses that derive from `Declared` name their fields' types from here. `TypeAdapter` of pydantic then reads, writes
-and describes them. Pydantic is imported when the first suite is read: it takes longer to import than this package.
+Dataclasses that derive from `SuiteFields` name the types of their fields from here. `TypeAdapter` of pydantic reads,
+writes and describes them. Pydantic is imported when the first suite is read: it takes longer to import than this
+package.
 """
 
 from __future__ import annotations
@@ -76,7 +77,7 @@ class Check:
         return {**handler(core), **self.schema}
 
 
-class Declared:
+class SuiteFields:
     """Base of dataclasses that are read from the keys of an object in a document.
 
     A key has the name of its field, or that in the field's metadata under `key`. A field whose type allows None is
