@@ -32,12 +32,14 @@ from .otlp.trace_service import Tracing
 from .privacy.policy import Privacy
 from .push.registry import WebhookRegistry
 from .scoring.case_book import CaseBook
+from .scoring.continuity import Continuity
 from .scoring.pipeline import Pipeline
 from .scoring.scorer import Scorer
+from .serving.local_serving import LocalServing
 from .serving.processes import ServingProcesses
 from .serving.replicas import Replicas
 from .serving.reports import ScoringReports
-from .serving.serving import LocalServing
+from .serving.turn_capture import CaptureRules
 from .settings import Settings
 from .store import Store, StoreError, TurnQuery, every_turn, marked_in_use, open_store
 from .telemetry.counters import Metrics
@@ -115,15 +117,25 @@ async def run_proxy(
         pipeline = Pipeline(store, cases, scorer, heard, metrics, tracing, privacy)
 
         # Traffic: what is captured of it, and the port for clients, which opens last.
-        webhooks = WebhookRegistry.of(settings, store, privacy.identifier)
+        webhooks = None
+        if settings.push_mode == "relay":
+            webhooks = WebhookRegistry(store, settings.upstream, privacy.identifier, settings.retain_days)
         visibility = CallVisibility(
             negotiate=settings.negotiate,
             dialects=bool(settings.dialects),
             logs=lambda: tracing is None or not tracing.heard,
         )
-        reports = ScoringReports(
-            settings, store, pipeline, heard, visibility, privacy, metrics, webhooks, keeps_open_turns=keeps_open_turns
+        continuity = Continuity(
+            store,
+            pipeline,
+            heard,
+            agent=settings.upstream,
+            timeouts=settings.turn_timeouts,
+            privacy=privacy,
+            keeps_open_turns=keeps_open_turns,
+            goes_on=None if webhooks is None else webhooks.keeps_open,
         )
+        reports = ScoringReports(CaptureRules.of(settings), pipeline, heard, visibility, continuity, metrics)
         replicas = None
         if store.shared and not privacy.changes_turns:  # what replicas exchange is not redacted
             replicas = Replicas(store.shared_tasks, reports, settings.upstream)
@@ -180,7 +192,7 @@ async def run_proxy(
         await _open(store, pipeline, stack)
         _run(_expire(proxy, tracing), stack)
         _run(_prune(store, settings.retain_days, settings.retain_mb), stack)
-        _run(reports.continuity.watch_over(), stack)
+        _run(continuity.watch_over(), stack)
         if webhooks is not None:
             _run(webhooks.watch(), stack)
         await serving.open(stack, telemetry.requests if telemetry is not None else None)

@@ -7,10 +7,9 @@ import math
 import secrets
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from contextlib import suppress
-from typing import Self, TypeVar
+from typing import TypeVar
 
 from ..clock import CLOCK
-from ..settings import Settings
 from ..store import StoreError
 from ..store.reads import StoreReads
 from ..store.shared_tasks import task_key
@@ -66,12 +65,6 @@ class WebhookRegistry:
         self._agent = agent
         self._identifier = identifier
         self._oldest_s = min(_LONGEST_S, math.inf if retain_days is None else retain_days * 86_400)
-
-    @classmethod
-    def of(cls, settings: Settings, store: StoreReads, identifier: Callable[[str], str]) -> Self | None:
-        """That of a proxy; None where it does not relay webhooks."""
-        relays = settings.push_mode == "relay"
-        return cls(store, settings.upstream, identifier, settings.retain_days) if relays else None
 
     async def register(self, wanted: Iterable[NewWebhook], *, asked: bool, task_id: str, now: float) -> list[Webhook]:
         """Keep webhooks. `asked`: their client requested the extension. Ids are "" where they are not known."""

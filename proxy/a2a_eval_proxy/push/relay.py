@@ -14,7 +14,6 @@ from ..capture.records import task_id_of
 from ..clock import CLOCK
 from ..net.http_client import RawHeaders
 from ..protocol.webhook_targets import PUBLIC, WebhookTargets
-from ..settings import Settings
 from ..store import StoreError
 from ..store.webhooks import Webhook
 from .capture import NotificationCapture, NotificationStream, shows_final_state
@@ -46,19 +45,31 @@ class NotRelayedError(Exception):
 class PushRelay:
     """Gives webhooks addresses of the proxy, and knows what arrives there. Belongs to one event loop."""
 
-    def __init__(self, settings: Settings, registry: WebhookRegistry, capture: NotificationCapture) -> None:
-        self.push_url = settings.push_url or ""
-        self._targets = WebhookTargets(settings.push_allow or (PUBLIC,))
-        self.addresses = RelayAddresses(self.push_url)
-        self._check_every_s = settings.turn_timeouts.look_for_ended_webhooks_s
+    def __init__(
+        self,
+        registry: WebhookRegistry,
+        capture: NotificationCapture,
+        *,
+        push_url: str,
+        targets: Collection[str],
+        retries: bool,
+        max_body_bytes: int,
+        check_every_s: float,
+    ) -> None:
+        """`targets`: what clients may register (`WebhookTargets`). `check_every_s`: time between two searches for
+        webhooks that have ended."""
+        self.push_url = push_url
+        self._targets = WebhookTargets(targets or (PUBLIC,))
+        self.addresses = RelayAddresses(push_url)
+        self._check_every_s = check_every_s
         self.registry = registry
         self.capture = capture
         self.sender = WebhookSender(self._targets)
         self.retry: RetryQueue | None = None
         """None: the agent gets the client's answer."""
-        if settings.push_retry:
+        if retries:
             self.retry = RetryQueue(registry.store, self.sender, CLOCK.now, self._given_up)
-        self._max_body_bytes = settings.max_body_bytes
+        self._max_body_bytes = max_body_bytes
         self._unanswered: Recent[str, SettingExchange] = Recent(_MAX_UNANSWERED)
         """By webhook: the exchange that set it, where no response has named its task; the latest ones."""
 

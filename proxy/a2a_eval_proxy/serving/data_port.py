@@ -103,7 +103,17 @@ class DataPort:
         )
         self._book = book
         notifications = NotificationCapture(book, notified, CLOCK.now)
-        self._push = None if webhooks is None else PushRelay(settings, webhooks, notifications)
+        self._push = None
+        if webhooks is not None:
+            self._push = PushRelay(
+                webhooks,
+                notifications,
+                push_url=settings.push_url or "",
+                targets=settings.push_allow,
+                retries=settings.push_retry,
+                max_body_bytes=settings.max_body_bytes,
+                check_every_s=settings.turn_timeouts.look_for_ended_webhooks_s,
+            )
         days = settings.retain_days
         max_age_s = MAX_AGE_S if days is None else min(MAX_AGE_S, days * 86_400)
         self._wire_log = WireLog(share(32, settings.processes), max_age_s) if privacy.covers_texts else None

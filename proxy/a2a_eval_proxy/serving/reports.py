@@ -8,17 +8,13 @@ from ..capture.live_turns import TurnChanges
 from ..capture.records import incomplete_because
 from ..capture.visibility import CallVisibility
 from ..clock import CLOCK
-from ..privacy.policy import Privacy
 from ..push.capture import NotifiedTasks
-from ..push.registry import WebhookRegistry
 from ..scoring.continuity import Continuity
 from ..scoring.pipeline import Pipeline
-from ..settings import Settings
-from ..store import Store
 from ..telemetry.counters import Metrics
 from ..telemetry.turn_listener import TurnListeners
 from ..turn import Turn
-from .turn_capture import TurnCapture
+from .turn_capture import CaptureRules, TurnCapture
 
 _ANSWER_S = 3.0
 """What the store has to answer questions about tasks when the proxy stops."""
@@ -34,35 +30,21 @@ class ScoringReports:
 
     def __init__(
         self,
-        settings: Settings,
-        store: Store,
+        rules: CaptureRules,
         pipeline: Pipeline,
         listeners: TurnListeners,
         visibility: CallVisibility,
-        privacy: Privacy,
+        continuity: Continuity,
         metrics: Metrics,
-        webhooks: WebhookRegistry | None,
-        *,
-        keeps_open_turns: bool,
     ) -> None:
-        """For `keeps_open_turns`, see `app.run_proxy`."""
         self._listeners = listeners
         self._pipeline = pipeline
         self._visibility = visibility
         self._announced: dict[str, Turn] = {}
         self.notified = NotifiedTasks()
-        self.continuity = Continuity(
-            store,
-            pipeline,
-            listeners,
-            agent=settings.upstream,
-            timeouts=settings.turn_timeouts,
-            privacy=privacy,
-            keeps_open_turns=keeps_open_turns,
-            goes_on=None if webhooks is None else webhooks.keeps_open,
-        )
-        self.capture = TurnCapture(settings, metrics, self, store=self.continuity, notified=self.notified)
-        self.continuity.book = self.capture.book
+        self.continuity = continuity
+        self.capture = TurnCapture(rules, metrics, self, store=continuity, notified=self.notified)
+        continuity.book = self.capture.book
 
     @property
     def open_turns(self) -> list[Turn]:

@@ -30,7 +30,7 @@ from ..turn import Turn
 from .data_port import DataPort
 from .link import ASK, Link, changes_to_message
 from .shared_opted_in_tasks import SHARED, SharedOptedInTasks
-from .turn_capture import TurnCapture
+from .turn_capture import CaptureRules, TurnCapture
 
 _COUNT_EVERY_S = 1.0
 
@@ -109,7 +109,7 @@ class ServingProcess:
         self._metrics = Metrics()
         self._opted_in = SharedOptedInTasks(link)
         reports = _LinkReports(link, self._metrics, all_calls=privacy.redactor.has_paths)
-        self._capture = TurnCapture(settings, self._metrics, reports)
+        self._capture = TurnCapture(CaptureRules.of(settings), self._metrics, reports)
         self._book = ForwardingBook(self._capture.book, reports.observed, secrets.token_hex(6))
         self._port: DataPort | None = None
         self._stop = asyncio.Event()
@@ -149,7 +149,8 @@ class ServingProcess:
         webhooks = None
         if settings.push_mode == "relay":
             tables = stack.enter_context(push_tables_at(settings.store))
-            webhooks = WebhookRegistry.of(settings, tables, self._privacy.identifier)
+            identifier = self._privacy.identifier
+            webhooks = WebhookRegistry(tables, settings.upstream, identifier, settings.retain_days)
         telemetry = start_telemetry(settings.upstream, self._privacy)
         if telemetry is not None:
             stack.push_async_callback(telemetry.close)

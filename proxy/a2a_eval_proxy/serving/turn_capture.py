@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Container
-from typing import Protocol
+from collections.abc import Collection, Container
+from typing import NamedTuple, Protocol
 
 from ..capture.live_turns import LiveTurns, TurnChanges
 from ..capture.lookups import TaskStore
@@ -37,12 +37,28 @@ class TurnReports(Protocol):
     def closed(self, turn: Turn) -> None: ...
 
 
+class CaptureRules(NamedTuple):
+    """What the settings say of turns while they are captured."""
+
+    silent_s: float
+    """See `TurnTimeouts`."""
+    require_artifact_uri: bool
+    dialects: Collection[str]
+    max_open_bytes: int
+    """Memory of open turns in one process."""
+
+    @classmethod
+    def of(cls, settings: Settings) -> CaptureRules:
+        open_bytes = share(8, settings.processes)
+        return cls(settings.turn_timeout, settings.require_artifact_uri, settings.dialects, open_bytes)
+
+
 class TurnCapture:
-    """A turn book with the settings of this proxy, whose turns are reported. Belongs to one event loop."""
+    """A turn book whose turns are reported. Belongs to one event loop."""
 
     def __init__(
         self,
-        settings: Settings,
+        rules: CaptureRules,
         metrics: Metrics,
         reports: TurnReports,
         *,
@@ -50,6 +66,7 @@ class TurnCapture:
         notified: Container[str] = (),
     ) -> None:
         """For `store` and `notified`, see `TurnBook`."""
+        self.rules = rules
         self._metrics = metrics
         self._reports = reports
         self._no_room = ProblemLog(logger, "open turns take too much memory: {count} turn(s) were closed as incomplete")
@@ -60,10 +77,10 @@ class TurnCapture:
             on_opened=reports.opened,
             on_evicted=self._evicted,
             store=store,
-            turn_timeout_s=settings.turn_timeout,
-            max_open_bytes=share(8, settings.processes),
-            require_artifact_uri=settings.require_artifact_uri,
-            dialects=settings.dialects,
+            turn_timeout_s=rules.silent_s,
+            max_open_bytes=rules.max_open_bytes,
+            require_artifact_uri=rules.require_artifact_uri,
+            dialects=rules.dialects,
             notified=notified,
         )
 

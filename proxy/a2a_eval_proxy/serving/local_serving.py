@@ -51,7 +51,7 @@ class LocalServing(DataPort):
         self._captures = [reports.capture]
         book: TurnBook | ForwardingBook = reports.capture.book
         if replicas is not None:
-            own = TurnCapture(settings, metrics, _Announcements(reports))
+            own = TurnCapture(reports.capture.rules, metrics, _Announcements(reports))
             self._captures.append(own)
             book = ForwardingBook(own.book, replicas.observed, replicas.proxy)
         super().__init__(settings, privacy, files, metrics, book, reports.notified, settings.push_listen, webhooks)
