@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from a2a_tool_capture.canonical import canonical
 from tool_call_evaluators.evaluator import EvaluatorBase, is_built_in
 from tool_call_evaluators.judge.cache import JudgeCache, judged_apart
 from tool_call_evaluators.metrics.evaluate_conversation import evaluate_conversation
@@ -13,9 +14,11 @@ from tool_call_evaluators.model import EvalCase, EvalResult
 from tool_call_evaluators.run import evaluate, evaluate_sync
 from tool_call_evaluators.runs.outcomes import ConversationTurn, follow
 from tool_call_evaluators.suite import Case, EvaluatorSpec, Suite
+from tool_call_evaluators.suite.writing import case_dict
 from tool_call_evaluators.turn_health import TURN_SUCCEEDED, failed_turn_result, turn_failure_of
 from tool_call_evaluators.visibility import visibility_in
 
+from ..memory import measured
 from ..privacy.content_removal import lacks_content
 from ..turn import Turn
 from .case_book import CaseBook
@@ -47,6 +50,8 @@ class Evaluators:
     conversation: Sequence[EvaluatorBase]
     is_async: bool
     is_cheap: bool
+    has_patterns: bool
+    """Whether one of those for turns has regular expressions of its own, or of the tools' schemas."""
 
 
 class Scorer:
@@ -58,6 +63,7 @@ class Scorer:
         self._judge_cache = judge_cache
         self._shared = self._build(None)
         self._own: dict[str, tuple[Case, Evaluators]] = {}
+        self._patterns: dict[str, tuple[Case, bool]] = {}
         self._without_case = Case(id="", turns=(), tools=self._suite.tools)
 
     def evaluators(self, case_id: str | None) -> Evaluators:
@@ -90,14 +96,30 @@ class Scorer:
         return _results(turn, case if isinstance(case, list) else evaluate_sync(case, evaluators))
 
     def score_at_once(self, turn: Turn, earlier: int) -> Results | None:
-        """As `score_now`, where the event loop has time for it: a fraction of a millisecond. Else None."""
+        """As `score_now`, where the event loop has time for it: a fraction of a millisecond. Else None.
+
+        A regular expression may take a second for the text of a hostile agent, so that none is matched here.
+        """
         evaluators = self.evaluators(turn.case_id)
-        work, text = len(evaluators.turn) * len(turn.tool_calls), len(turn.response_text)
+        if not evaluators.is_cheap or len(evaluators.turn) * len(turn.tool_calls) > _AT_ONCE:
+            return None
+        text = len(turn.response_text)
         for call in turn.tool_calls:
-            text += len(call.result or "")
-        if not evaluators.is_cheap or work > _AT_ONCE or text > _TEXT_AT_ONCE:
+            text += len(call.result or "") + (measured(call.arguments) if call.arguments else 0)
+        if text > _TEXT_AT_ONCE or self._matches_patterns(turn.case_id, evaluators):
             return None
         return self.score_now(turn, earlier)
+
+    def _matches_patterns(self, case_id: str | None, evaluators: Evaluators) -> bool:
+        """Whether an evaluator, or what the case expects, has regular expressions."""
+        case = self._cases.case(case_id) if case_id else None
+        if case is None:
+            return evaluators.has_patterns
+        known = self._patterns.get(case.id)
+        if known is None or known[0] is not case:  # a registered case may be replaced
+            found = evaluators.has_patterns or '"$regex"' in canonical(case_dict(case, self._suite))
+            known = self._patterns[case.id] = case, found
+        return known[1]
 
     async def score_conversation(self, turns: Sequence[TurnJson]) -> Results | None:
         """Results for the turns of one conversation and one case (or none), as a whole.
@@ -171,7 +193,11 @@ class Scorer:
         of_turns = built("turn")
         is_async = any(evaluator.is_async for evaluator in of_turns)
         own = all(is_built_in(type(evaluator)) for evaluator in of_turns)
-        return Evaluators(of_turns, built("conversation"), is_async, is_cheap=own and not is_async)
+        patterns = any(
+            item.name == "tool_call_validity" or getattr(item, "error_detector", None) or "$regex" in repr(item)
+            for item in of_turns
+        )
+        return Evaluators(of_turns, built("conversation"), is_async, own and not is_async, has_patterns=patterns)
 
     def _case_or_errors(
         self, turn: Turn, earlier: int, evaluators: Sequence[EvaluatorBase], history: Iterable[TurnJson]
@@ -210,7 +236,7 @@ class NoScorer(Scorer):
         return []
 
 
-_NO_EVALUATORS = Evaluators((), (), is_async=False, is_cheap=False)
+_NO_EVALUATORS = Evaluators((), (), is_async=False, is_cheap=False, has_patterns=False)
 
 
 def in_its_case(turn: TurnJson, moved: Mapping[str, str]) -> TurnJson:

@@ -93,12 +93,28 @@ async def test_without_a_suite_what_needs_no_expectation_is_scored() -> None:
         (turn(*["search"] * 11), False),
         (replace(turn("search"), response_text="x" * 30_000), False),
         (replace(turn(), tool_calls=[ToolCall("search", {}, result="x" * 30_000)]), False),
+        (replace(turn(), tool_calls=[ToolCall("search", {"of": ["x" * 1_000] * 3 + ["y" * 30_000]})]), False),
     ],
-    ids=["small", "many calls", "long text", "long result"],
+    ids=["small", "many calls", "long text", "long result", "long argument"],
 )
 def test_the_event_loop_scores_only_what_takes_next_to_no_time(one: Turn, at_once: bool) -> None:
     scorer = scorer_of(SUITE)  # which has two evaluators
     assert (scorer.score_at_once(one, 0) is not None) is at_once
+
+
+@pytest.mark.parametrize(
+    ("evaluator", "arguments"),
+    [
+        ("tool_trajectory", '{q: {$optional: {$regex: "(a+)+b"}}}'),
+        ("{tool_error: {error_detector: fail}}", "{}"),
+        ("tool_call_validity", "{}"),
+    ],
+)
+def test_the_event_loop_matches_no_regular_expressions(evaluator: str, arguments: str) -> None:
+    case = f"{{id: a, turns: [{{user: x, expect: {{tool_calls: [{{name: search, arguments: {arguments}}}]}}}}]}}"
+    scorer = scorer_of(f"suite: s\ntools: [{{name: search}}]\nevaluators: [{evaluator}]\ncases: [{case}]")
+    assert scorer.evaluators("a").is_cheap
+    assert scorer.score_at_once(turn("search", case_id="a", user_text="x"), 0) is None
 
 
 def test_what_the_evaluators_get_to_see() -> None:
