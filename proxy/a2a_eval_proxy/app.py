@@ -144,8 +144,12 @@ async def run_proxy(
             if serving_processes is None
             else ServingProcesses(settings, metrics, reports, serving_processes, replicas)
         )
+        otlp_url = None if otlp is None else otlp.url
+        agent = AgentWatch(settings, files, otlp_url)
+        stack.callback(agent.close)
         proxy = RunningProxy(
             settings=settings,
+            agent=agent,
             store=store,
             cases=cases,
             bus=bus,
@@ -163,15 +167,13 @@ async def run_proxy(
             serving=serving,
             events=events,
             scoring_times=scoring_times,
-            otlp_url=None if otlp is None else otlp.url,
+            otlp_url=otlp_url,
         )
         bus.on_live = proxy.watch_turns
         stack.push_async_callback(proxy.close_store)
 
         # The port of operators.
-        agent = AgentWatch(settings, files, proxy.otlp_url)
-        stack.callback(agent.close)
-        site = Site(proxy, agent, settings.admin_token, check=AgentCheck.of(settings))
+        site = Site(proxy, settings.admin_token, check=AgentCheck.of(settings))
         sources = [Source(COUNTED, lambda: metrics), Source(OPEN, lambda: proxy)]
         if telemetry is not None:
             telemetry.observe(*sources)
@@ -206,6 +208,7 @@ class RunningProxy(Control):
     """A proxy in this process. `run_proxy` makes one; all its parts share one event loop."""
 
     settings: Settings
+    agent: AgentWatch
     metrics: Metrics
     files: FileWatch
     tracing: Tracing | None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -20,7 +21,8 @@ from ..transcode import card_of
 CARD_ERRORS = (UpstreamError, ValueError, TimeoutError, RecursionError)
 """What `Upstream.fetch_card` raises."""
 _MAX_TEXT = 200
-_FRESH_S = 10.0
+_FRESH_S, _AGAIN_S = 10.0, 5.0
+"""When the card is read again; the second, where it could not be read."""
 _WAIT_S = 0.3
 
 
@@ -36,7 +38,14 @@ class AgentStatus:
     text: str
     repair: str = ""
     name: str = ""
+    """"" as long as no card was read."""
     bindings: str = ""
+
+    @property
+    def line(self) -> str:
+        """What `serve` says of the agent at its start."""
+        line = f"agent {self.name}: {self.bindings}; {self.text}" if self.name else self.text
+        return line if self.level == "ok" else f"warning: {line}"
 
 
 def unreachable(settings: Settings, error: Exception) -> AgentStatus:
@@ -95,7 +104,7 @@ def _short(text: str) -> str:
 
 
 class AgentWatch:
-    """Reads the agent's card when the status is requested, at most every ten seconds."""
+    """Reads the agent's card when the status is requested, at most every `_FRESH_S`."""
 
     def __init__(self, settings: Settings, files: FileWatch, otlp_url: str | None) -> None:
         self._settings = settings
@@ -108,11 +117,22 @@ class AgentWatch:
 
     async def status(self) -> AgentStatus:
         """The status as last read, or as it is now if the agent answers at once."""
-        if self._reading is None and time.monotonic() - self._read_at >= _FRESH_S:
+        fresh_s = _AGAIN_S if self._last.level == "error" else _FRESH_S
+        if self._reading is None and time.monotonic() - self._read_at >= fresh_s:
             self._reading = asyncio.get_running_loop().create_task(self._read())
         if self._reading is not None:
             await asyncio.wait({self._reading}, timeout=_WAIT_S)
         return self._last
+
+    async def report(self, write: Callable[[str], None]) -> None:
+        """Write the agent's line as soon as its card can be read, and before that, once, why it cannot."""
+        warned = False
+        while not (status := await self.status()).name:
+            if status.level == "error" and not warned:
+                write(status.line)
+                warned = True
+            await asyncio.sleep(_WAIT_S)
+        write(status.line)
 
     async def _read(self) -> None:
         try:

@@ -15,6 +15,7 @@ from ..scoring.suite_file import add_to_suite
 from ..store import Store
 from ..store.base import TurnJson
 from ..telemetry.event_bus import EventBus
+from .agent_status import AgentWatch
 from .timeline import Observed
 
 MAX_OPEN = 1_000
@@ -37,6 +38,8 @@ class Control:
     privacy: Privacy = NO_PRIVACY
     work: LongComputations = field(default_factory=LongComputations)
     """For what takes long: judging and comparing runs."""
+    agent: AgentWatch | None = None
+    """None without traffic."""
     allow_plugins: bool = False
     """Whether the suite may load code from outside its folder."""
 

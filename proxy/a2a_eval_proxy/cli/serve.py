@@ -53,7 +53,6 @@ async def _serve_until_stopped(settings: Settings, privacy: Privacy, role: Role 
     """Run a proxy, print one line when it is ready, and stop in order on the first signal; later ones are ignored."""
     from ..app import run_proxy
     from ..telemetry.logs import LOG_LINE, start_logging, without_secrets
-    from .agent_line import watch_agent
     from .turn_lines import LineWriter, TurnLines
 
     loop = asyncio.get_running_loop()
@@ -74,7 +73,7 @@ async def _serve_until_stopped(settings: Settings, privacy: Privacy, role: Role 
             f"{traces}{grpc}store {masked_url(settings.store)}, run {settings.run}"
         )
         click.echo(f"open {proxy.page_address()} in a browser to see turns live", err=True)
-        watch = loop.create_task(watch_agent(settings, proxy.otlp_url, partial(lines.write, str)))
+        watch = loop.create_task(proxy.agent.report(partial(lines.write, str)))
         await stop.wait()
         watch.cancel()
         if role is not None:

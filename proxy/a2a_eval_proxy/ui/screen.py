@@ -9,7 +9,6 @@ from typing import Any, TypeAlias
 from starlette.requests import Request
 from starlette.responses import Response
 
-from ..admin.agent_status import AgentWatch
 from ..admin.control import Control
 from .agent_check import AgentCheck
 from .links import Links
@@ -23,8 +22,6 @@ class View:
 
     control: Control
     request: Request
-    agent: AgentWatch | None
-    """None where there is no traffic, only a store."""
     figures: RecentFigures
     runs: JudgedRuns
     compared: ComparedRuns

@@ -14,7 +14,6 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
-from ..admin.agent_status import AgentWatch
 from ..admin.control import Control
 from ..admin.guard import PageAccess
 from ..store import StoreError
@@ -52,13 +51,11 @@ class Site:
     def __init__(
         self,
         control: Control,
-        agent: AgentWatch | None = None,
         token: str | None = None,
         screens: Sequence[Screen] = SCREENS,
         check: AgentCheck | None = None,
     ) -> None:
         self._control = control
-        self._agent = agent
         self._check = check
         work = control.work
         self._runs = JudgedRuns(control.store, work, lambda: control.suite, control.suite_file, control.run)
@@ -121,7 +118,6 @@ class Site:
         return View(
             self._control,
             request,
-            self._agent,
             self._figures,
             self._runs,
             self._compared,

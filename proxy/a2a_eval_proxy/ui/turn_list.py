@@ -47,7 +47,7 @@ async def _values(view: View) -> Mapping[str, Any]:
     open_turns = view.control.open_turns if run is None else sum(turn["run"] == run for turn in in_progress)
     found = page.items if cursor else [*_selected(in_progress, query), *page.items]
     return {
-        "agent": await view.agent.status() if view.agent else None,
+        "agent": await view.control.agent.status() if view.control.agent else None,
         "proxy_url": view.control.proxy_url,
         "is_live": cursor is None,
         "counters": await _counters(view, run, open_turns),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from a2a_eval_proxy.cli.agent_line import agent_line, unreachable_line
+from a2a_eval_proxy.admin.agent_status import status_of, unreachable
 from a2a_eval_proxy.net.http_client import UpstreamUnreachableError
 from a2a_eval_proxy.settings import Settings
 from a2a_tool_capture import URI
@@ -66,36 +66,36 @@ def settings(**given: Any) -> Settings:
     ],
 )
 def test_what_the_card_means(declares: bool, given: dict[str, Any], traces: str | None, expected: str) -> None:
-    line = agent_line(card(declares=declares), settings(**given), traces)
+    line = status_of(card(declares=declares), settings(**given), traces).line
     warns = "only" in expected or "not visible" in expected
     assert line == f"{'warning: ' if warns else ''}agent Shop: JSONRPC, HTTP+JSON{expected}"
 
 
 @pytest.mark.parametrize("odd", [None, [], {}, {"name": 3}, {"name": {}, "supportedInterfaces": "x"}])
 def test_an_odd_card_is_still_one_line(odd: Any) -> None:
-    line = agent_line(odd, settings(), None)
+    line = status_of(odd, settings(), None).line
     assert "no binding; does not declare tool-call-capture" in line
     assert "\n" not in line
 
 
 def test_a_card_of_the_older_version() -> None:
     old = {"name": "Old", "url": "http://a", "additionalInterfaces": [{"url": "http://a", "transport": "GRPC"}]}
-    assert "agent Old: GRPC, JSONRPC; does not" in agent_line(old, settings(), None)
+    assert "agent Old: GRPC, JSONRPC; does not" in status_of(old, settings(), None).line
 
 
 def test_a_name_cannot_steer_the_terminal() -> None:
-    line = agent_line(card(declares=True, name="\x1b]0;x\x07\nready\u202e" + "y" * 10_000), settings(), None)
+    line = status_of(card(declares=True, name="\x1b]0;x\x07\nready\u202e" + "y" * 10_000), settings(), None).line
     assert line.isprintable()
     assert len(line) < 500
 
 
 def test_why_there_is_no_card() -> None:
-    refused = unreachable_line(settings(), UpstreamUnreachableError("Connection refused"))
+    refused = unreachable(settings(), UpstreamUnreachableError("Connection refused")).line
     assert refused == (
         "warning: agent http://127.0.0.1:9999 is unreachable, and requests fail until it is up: "
         "connection refused; is the agent running?"
     )
-    assert "it does not respond" in unreachable_line(settings(), TimeoutError())
-    assert unreachable_line(settings(), ValueError("no agent card at http://a")).startswith(
+    assert "it does not respond" in unreachable(settings(), TimeoutError()).line
+    assert unreachable(settings(), ValueError("no agent card at http://a")).line.startswith(
         "warning: no agent card at http://a: clients find no card"
     )
