@@ -6,7 +6,13 @@ import asyncio
 from collections.abc import Awaitable, Callable, Hashable
 from typing import Any, TypeVar
 
+from a2a_tool_capture.recent import Recent
+
 T = TypeVar("T")
+
+
+_MOST_KEPT = 8
+"""Values in memory."""
 
 
 class LongComputations:
@@ -15,23 +21,33 @@ class LongComputations:
     def __init__(self) -> None:
         self._lock = asyncio.Lock()
         self._tasks: dict[Hashable, asyncio.Task[Any]] = {}
+        self._kept: Recent[Hashable, Any] = Recent(_MOST_KEPT)
 
-    async def run(self, key: Hashable, compute: Callable[[], Awaitable[T]], within_s: float | None = None) -> T | None:
+    async def run(
+        self, key: Hashable, compute: Callable[[], Awaitable[T]], within_s: float | None = None, *, keep: bool = False
+    ) -> T | None:
         """The value of `compute`, or None if it is not there `within_s` seconds; then it is computed further.
 
-        A computation with the same `key` that waits or runs is shared. Raises what `compute` raises.
+        A computation with the same `key` that waits or runs is shared. `keep`: so is its value, afterwards, one of the
+        last `_MOST_KEPT`. Raises what `compute` raises.
         """
+        if key in self._kept:
+            value: T = self._kept[key]
+            return value
         task = self._tasks.get(key)
         if task is None:
-            task = self._tasks[key] = asyncio.create_task(self._in_turn(key, compute))
+            task = self._tasks[key] = asyncio.create_task(self._in_turn(key, compute, keep))
             task.add_done_callback(seen)
         done, _ = await asyncio.wait({task}, timeout=within_s)
         return task.result() if done else None
 
-    async def _in_turn(self, key: Hashable, compute: Callable[[], Awaitable[T]]) -> T:
+    async def _in_turn(self, key: Hashable, compute: Callable[[], Awaitable[T]], keep: bool) -> T:
         try:
             async with self._lock:
-                return await compute()
+                value = await compute()
+            if keep:
+                self._kept[key] = value
+            return value
         finally:
             del self._tasks[key]
 

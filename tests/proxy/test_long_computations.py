@@ -54,3 +54,14 @@ async def test_a_request_that_does_not_wait_leaves_the_computation_running(caplo
     go.set()
     assert await work.run("a", slow) == 1
     assert caplog.text == ""
+
+
+async def test_a_value_that_is_kept_is_not_computed_again():
+    work, made = LongComputations(), []
+
+    async def compute() -> int:
+        made.append(1)
+        return len(made)
+
+    assert [await work.run("kept", compute, keep=True) for _ in range(2)] == [1, 1]
+    assert [await work.run("other", compute) for _ in range(2)] == [2, 3]

@@ -13,7 +13,7 @@ from ..admin.control import Control
 from .agent_check import AgentCheck
 from .links import Links
 from .recent_figures import RecentFigures
-from .runs.judged_runs import ComparedRuns, JudgedRuns
+from .runs.judged_runs import JudgedRuns
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +24,6 @@ class View:
     request: Request
     figures: RecentFigures
     runs: JudgedRuns
-    compared: ComparedRuns
     check: AgentCheck | None
     """None where there is no agent."""
     link: Links

@@ -23,7 +23,7 @@ from .environment import environment
 from .links import Links
 from .login import LOGIN_PATH, Login
 from .recent_figures import RecentFigures
-from .runs.judged_runs import ComparedRuns, JudgedRuns
+from .runs.judged_runs import JudgedRuns
 from .screen import Screen, ScreenFunction, View
 from .screens import SCREENS
 from .shared_fragments import SharedFragments
@@ -57,10 +57,8 @@ class Site:
     ) -> None:
         self._control = control
         self._check = check
-        work = control.work
-        self._runs = JudgedRuns(control.store, work, lambda: control.suite, control.suite_file, control.run)
+        self._runs = JudgedRuns(control.store, control.work, lambda: control.suite, control.suite_file, control.run)
         self._figures = RecentFigures(control.store)
-        self._compared = ComparedRuns(control.store, work)
         self._assets = AssetFiles()
         self._fragments: SharedFragments[Response] = SharedFragments()
         self._environment = environment(control.trace_url)
@@ -115,15 +113,7 @@ class Site:
         return page
 
     def _view(self, request: Request) -> View:
-        return View(
-            self._control,
-            request,
-            self._figures,
-            self._runs,
-            self._compared,
-            self._check,
-            Links.of(request),
-        )
+        return View(self._control, request, self._figures, self._runs, self._check, Links.of(request))
 
     def _render(
         self, request: Request, name: str, values: Mapping[str, Any], status: int = 200, fragments: str | None = None

@@ -1,4 +1,4 @@
-"""Runs judged and compared for the pages: off the event loop, one at a time, and kept until a run changes."""
+"""Runs judged for the pages: off the event loop, one at a time, and kept until a run changes."""
 
 from __future__ import annotations
 
@@ -7,20 +7,15 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from a2a_tool_capture.recent import Recent
-from markupsafe import Markup
-from tool_call_evaluators.report import comparison_body
 from tool_call_evaluators.suite import Suite
 
 from ...long_computations import LongComputations
-from ...runs.compare import compare_stored
 from ...runs.summary import MAX_TURNS, judged_run
 from ...store import RunSummary, Store
 from .run_view import Link, RunView, run_view
 
 MAX_KEPT = 100
 """Runs in memory."""
-MAX_COMPARISONS = 8
-"""Comparisons in memory."""
 MAX_AGE_S = 60.0
 """For so long a view serves for a run whose counts did not change: its scores may have."""
 _REST = 10
@@ -90,25 +85,3 @@ class JudgedRuns:
         view = await asyncio.to_thread(run_view, report, link, self._suite_file if report.suite else None)
         self._kept[key] = _Kept(run, suite, view, clock(), clock() - began)
         return view
-
-
-class ComparedRuns:
-    """Compares runs of a store, and keeps the last comparisons until one of their runs changes."""
-
-    def __init__(self, store: Store, work: LongComputations) -> None:
-        self._store = store
-        self._work = work
-        self._kept: Recent[tuple[RunSummary, RunSummary], Markup] = Recent(MAX_COMPARISONS)
-
-    async def body(self, before: RunSummary, after: RunSummary, within_s: float | None = None) -> Markup | None:
-        """The comparison as HTML; None if it takes longer than `within_s`. Raises StoreError."""
-        key = (before, after)
-        if key in self._kept:
-            return self._kept[key]
-        return await self._work.run(key, lambda: self._compared(before, after), within_s)
-
-    async def _compared(self, before: RunSummary, after: RunSummary) -> Markup:
-        comparison = await compare_stored(self._store, before.name, after.name)
-        body = Markup(comparison_body(comparison))  # noqa: S704  # every text in it is escaped
-        self._kept[before, after] = body
-        return body

@@ -8,10 +8,13 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from markupsafe import Markup
 from starlette.exceptions import HTTPException
+from tool_call_evaluators.report import comparison_body
 from tool_call_evaluators.report.model import seconds_between
 from tool_call_evaluators.report.wording import duration_text
 
+from ...runs.compare import compare_stored
 from ...runs.summary import MAX_TURNS
 from ...store import RunSummary
 from ..links import name_in
@@ -187,7 +190,12 @@ async def _two_runs(view: View) -> Values:
         problem = f"Runs of more than {MAX_TURNS:,} turns are compared by `a2a-eval-proxy compare`."
         return values | {"problem": problem, "waits": False}
     waits = None if "fragment" in query or "wait" in query else FIRST_PAINT_S
-    body = await view.compared.body(before, after, waits)
+
+    async def compared() -> Markup:
+        comparison = await compare_stored(view.control.store, before.name, after.name)
+        return Markup(comparison_body(comparison))  # noqa: S704  # every text in it is escaped
+
+    body = await view.control.work.run(("comparison page", before, after), compared, waits, keep=True)
     return values | {"body": body, "waits": body is None}
 
 

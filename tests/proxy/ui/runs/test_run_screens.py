@@ -118,7 +118,7 @@ def test_a_run_that_is_too_long_shows_its_counts(runs, monkeypatch):
 
 
 def test_two_runs_are_compared_with_the_differences_of_their_report(runs):
-    response = runs.get("/compare?a=shop-1&b=shop-2")
+    response = runs.get("/compare?a=shop-1&b=shop-2&wait=1")
     assert "<h1>shop-1 → shop-2</h1>" in response.text
     assert "newly failing: " in response.text
     assert '<option value="shop-1" selected>shop-1</option>' in response.text
@@ -133,7 +133,7 @@ def test_what_cannot_be_compared_is_explained(runs, monkeypatch):
     assert unknown.status_code == 404
     assert "<script>" not in unknown.text.replace('<script type="module"', "")
     monkeypatch.setattr(run_pages, "MAX_TURNS", 1)
-    assert "a2a-eval-proxy compare" in runs.get("/compare?a=shop-1&b=shop-2").text
+    assert "a2a-eval-proxy compare" in runs.get("/compare?a=shop-1&b=shop-2&wait=1").text
 
 
 def test_a_comparison_that_takes_time_is_fetched_later(runs, monkeypatch):
