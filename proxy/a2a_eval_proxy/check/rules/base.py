@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import cache
+from importlib.resources import files
 from itertools import islice
 from typing import Any, Generic, TypeVar
 
@@ -15,6 +17,9 @@ from ..probe.record import CardSeen, Interface, ProbeConversation, ProbeExchange
 
 TRAFFIC = "traffic"
 """The heading of the rules about messages and tool calls."""
+
+_PAGE = "rules.md"
+"""The texts of the rules, a page of the documentation: a table under each heading."""
 
 MAX_PROBLEMS = 20
 """Maximum number of problems kept for one rule on one interface: a fault repeats itself."""
@@ -91,8 +96,8 @@ class Rule(Generic[S]):
     """Yields the problems; may raise Unseen or Skipped."""
     why: str
     fix: str
-    severity: Severity = Severity.ERROR
-    about: str = TRAFFIC
+    severity: Severity
+    about: str
     """The heading of the table in which reports show it."""
 
     def judge(self, subject: S, interface: Interface | None = None) -> RuleResult:
@@ -107,6 +112,27 @@ class Rule(Generic[S]):
         if problems:
             status, reason = RuleStatus.FAILED if self.severity is Severity.ERROR else RuleStatus.WARNING, ""
         return RuleResult(self, interface, status, reason, tuple(problems))
+
+
+def rules(tests: Mapping[str, Callable[[S], Iterable[Problem]]]) -> tuple[Rule[S], ...]:
+    """A rule for each test, by its id, with the texts of the page. Raises KeyError for a rule that the page lacks."""
+    texts = _texts()
+    return tuple(Rule(id=rule_id, test=test, **texts[rule_id]) for rule_id, test in tests.items())
+
+
+@cache
+def _texts() -> dict[str, dict[str, Any]]:
+    """The fields of each rule in the page, by its id."""
+    found: dict[str, dict[str, Any]] = {}
+    about = ""
+    for line in files(__package__).joinpath(_PAGE).read_text("utf-8").splitlines():
+        if line.startswith("## "):
+            about = line[3:4].lower() + line[4:]
+        elif line.startswith("| `"):
+            rule_id, severity, title, why, fix = line.strip("| ").split(" | ")
+            texts = {"title": title, "why": why, "fix": fix, "severity": Severity(severity), "about": about}
+            found[rule_id.strip("`")] = texts
+    return found
 
 
 @dataclass(frozen=True, slots=True)

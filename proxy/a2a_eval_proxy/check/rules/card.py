@@ -5,18 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from a2a_tool_capture import URI, Severity
+from a2a_tool_capture import URI
 
 from ..probe.interfaces import declared_extensions, offered_interfaces
 from ..probe.record import CardSeen
 from ..signatures.result import SignatureStatus
-from .base import Problem, Rule, Skipped, Unseen, problem
-
-_DECLARE = (
-    "With a2a-sdk, replace DefaultRequestHandler by CapturingRequestHandler of a2a_tool_capture: it declares the "
-    "extension and reports the calls. To declare it only, call declare_tool_calls(card). Without a2a-sdk, add to "
-    "capabilities.extensions: " + f'{{"uri": "{URI}", "description": "...", "required": false}}.'
-)
+from .base import Problem, Rule, Skipped, Unseen, problem, rules
 
 
 def _declarations(card: dict[str, Any]) -> list[tuple[str, dict[str, Any]]]:
@@ -96,69 +90,23 @@ def _interfaces_usable(seen: CardSeen) -> Iterator[Problem]:
         raise Unseen("the card offers no interface that can be checked")
 
 
-CARD_RULES: tuple[Rule[CardSeen], ...] = (
-    Rule(
-        "card-declares",
-        "the card declares the extension",
-        _declared,
-        "Clients and proxies activate the extension only if the card declares it.",
-        _DECLARE,
-    ),
-    Rule(
-        "card-optional",
-        "the extension is optional for clients",
-        _field("required", "the card requires the extension of clients", lambda value: value in (False, None)),
-        "A required extension excludes every client that does not support it.",
-        "Set `required` to false in the declaration.",
-    ),
-    Rule(
-        "card-declared-once",
-        "the card declares the extension once",
-        _repeated,
-        "Some readers use the first declaration, others the last; both must read the same.",
-        "Remove the other declarations. declare_tool_calls(card) never adds a second one.",
-        Severity.WARNING,
-    ),
-    Rule(
-        "card-without-params",
-        "the declaration has no `params`",
-        _field("params", "the declaration has `params`; version 1 defines none", lambda value: value in ({}, None)),
-        "Version 1 defines no parameters, so clients ignore them.",
-        "Remove `params` from the declaration.",
-        Severity.WARNING,
-    ),
-    Rule(
-        "card-described",
-        "the declaration has a description",
-        _field(
+CARD_RULES: tuple[Rule[CardSeen], ...] = rules(
+    {
+        "card-declares": _declared,
+        "card-optional": _field(
+            "required", "the card requires the extension of clients", lambda value: value in (False, None)
+        ),
+        "card-declared-once": _repeated,
+        "card-without-params": _field(
+            "params", "the declaration has `params`; version 1 defines none", lambda value: value in ({}, None)
+        ),
+        "card-described": _field(
             "description",
             "the declaration has no description",
             lambda text: isinstance(text, str) and bool(text.strip()),
         ),
-        "The description states, for people who read the card, which data the agent reports.",
-        "Set `description` in the declaration, or use agent_extension(), which has one.",
-        Severity.WARNING,
-    ),
-    Rule(
-        "card-interfaces",
-        "all interfaces have absolute URLs",
-        _interfaces_usable,
-        "Clients know an interface only from the card; they cannot reach one without an absolute URL.",
-        "Give every interface an absolute http or https URL; gRPC interfaces HOST:PORT.",
-    ),
-    Rule(
-        "card-signature",
-        "the card's signature is valid",
-        _signature_valid,
-        "Clients that verify signatures refuse the card (A2A 1.0, section 8.4).",
-        "Sign the card as it is served, after the last change to it; with a2a-sdk, by create_agent_card_signer.",
-    ),
-    Rule(
-        "card-signature-covers",
-        "the signature covers the whole card",
-        _signature_covers_card,
-        "Anyone on the way can change a field that no signature covers, such as the URLs of A2A 0.3.",
-        "Leave fields of A2A 0.3 out of a signed card, or serve them in a card of their own.",
-        Severity.WARNING,
-    ),
+        "card-interfaces": _interfaces_usable,
+        "card-signature": _signature_valid,
+        "card-signature-covers": _signature_covers_card,
+    }
 )

@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from functools import partial
-
-from a2a_tool_capture import Severity
 
 from ..probe.record import GrpcError, GrpcSeen, GrpcTrial, ProbeExchange
 from ..probe.responses import entries, first_task_id, shows_end
-from .base import Problem, Rule, Skipped, Unseen, problem
+from .base import Problem, Rule, Skipped, Unseen, problem, rules
 from .selectors import NO_CALLS, NO_TASK, TOO_QUICK
 
 _DOMAIN = "a2a-protocol.org"
@@ -160,83 +157,17 @@ def _streams_may_be_cancelled(seen: GrpcSeen) -> Iterator[Problem]:
         yield problem(exchange, f"after the client cancelled a stream, its task cannot be read: {exchange.problem}")
 
 
-_SDK = "GrpcHandler of a2a-sdk does this."
-
-_rule = partial(Rule, about="gRPC")
-
-GRPC_RULES: tuple[Rule[GrpcSeen], ...] = (
-    _rule(
-        "grpc-service",
-        "the service of this version is served",
-        _served,
-        "A2A 1.0 is the gRPC service lf.a2a.v1.A2AService, A2A 0.3 is a2a.v1.A2AService; one port can serve both.",
-        "Register the service of every version that the card names for gRPC, or remove the interface from the card.",
-    ),
-    _rule(
-        "grpc-errors",
-        "requests that cannot work fail",
-        _errors_are_errors,
-        "Clients believe a call that ends with the status OK (A2A 1.0, section 3.3.2).",
-        f"End the call with the error of the operation: TaskNotFound, TaskNotCancelable, UnsupportedOperation. {_SDK}",
-    ),
-    _rule(
-        "grpc-status",
-        "errors have the right status",
-        _status_codes,
-        "Each A2A error has one gRPC status (A2A 1.0, section 5.4); proxies and clients decide by it whether to retry.",
-        f"Use the status of the table in section 5.4. {_SDK}",
-    ),
-    _rule(
-        "grpc-error-info",
-        "errors have an ErrorInfo",
-        _error_info,
-        "Clients recognize an A2A error by google.rpc.ErrorInfo in grpc-status-details-bin (A2A 1.0, section 10.6); "
-        "without it they see a generic error.",
-        f"Add a google.rpc.Status with an ErrorInfo to the trailing metadata. {_SDK}",
-    ),
-    _rule(
-        "grpc-extended-card",
-        "the extended card is served",
-        _extended_card,
-        "The card offers an extended card; over gRPC it is the only card.",
-        "Implement GetExtendedAgentCard (GetAgentCard in 0.3), or set capabilities.extendedAgentCard to false.",
-    ),
-    _rule(
-        "grpc-version",
-        "unknown versions are refused",
-        _versions,
-        "An agent refuses requests in a version that it does not support (A2A 1.0, sections 3.6.2 and 10.2).",
-        "Compare the metadata a2a-version with the versions that you serve; refuse others with VersionNotSupported. "
-        "GrpcHandler of a2a-sdk 1.x does not do this yet.",
-        Severity.WARNING,
-    ),
-    _rule(
-        "grpc-metadata",
-        "unknown metadata breaks nothing",
-        _metadata_harmless,
-        "Proxies and tracing libraries add metadata to calls.",
-        "Ignore metadata that you do not know.",
-    ),
-    _rule(
-        "grpc-extensions-repeated",
-        "extensions may be listed twice",
-        _repeated_extensions,
-        "A metadata key may be repeated; libraries split lists into several entries.",
-        "Read all entries of a2a-extensions (x-a2a-extensions in 0.3), and split each at commas. " + _SDK,
-        Severity.WARNING,
-    ),
-    _rule(
-        "grpc-subscribe",
-        "subscriptions begin with the Task",
-        _subscription_begins_with_task,
-        "A client that subscribes needs the state of the task so far (A2A 1.0, section 3.1.6).",
-        "Send the Task as the first message of SubscribeToTask.",
-    ),
-    _rule(
-        "grpc-cancelled-stream",
-        "a cancelled stream harms no task",
-        _streams_may_be_cancelled,
-        "A client that loses its connection reads the task later.",
-        "Do not remove the task when the call of its stream is cancelled.",
-    ),
+GRPC_RULES: tuple[Rule[GrpcSeen], ...] = rules(
+    {
+        "grpc-service": _served,
+        "grpc-errors": _errors_are_errors,
+        "grpc-status": _status_codes,
+        "grpc-error-info": _error_info,
+        "grpc-extended-card": _extended_card,
+        "grpc-version": _versions,
+        "grpc-metadata": _metadata_harmless,
+        "grpc-extensions-repeated": _repeated_extensions,
+        "grpc-subscribe": _subscription_begins_with_task,
+        "grpc-cancelled-stream": _streams_may_be_cancelled,
+    }
 )
