@@ -31,11 +31,7 @@ class GrpcAgent:
 
     async def address(self, negotiation: Negotiation) -> str | None:
         """HOST:PORT, once the agent's card is known; None where the card names none."""
-        now = asyncio.get_running_loop().time()
-        if negotiation.undecided(now):
-            await negotiation.wait_first(now)
-        elif negotiation.stale(now):
-            negotiation.refresh(now)
+        await negotiation.prepare(asyncio.get_running_loop().time())
         return self._address or negotiation.grpc_address
 
     async def begin(self, address: str, fields: Fields) -> AsyncStream:

@@ -14,7 +14,6 @@ from a2a_tool_capture.spec import strip_headers
 from a2a_tool_capture.wire import unknown_fields
 from google.protobuf.message import Message as ProtobufMessage
 
-from ..ids import new_trace_context, new_turn_id
 from ..net.grpc_wire import (
     GrpcMessage,
     GrpcStatus,
@@ -36,8 +35,7 @@ from ..protocol.operations import CARRIES_TASKS, A2ARequest, Operation
 from ..protocol.sse import SseEvent
 from ..relay.body_memory import SMALL_BYTES
 from ..relay.client_request import RelayContext
-from ..relay.opted_in_tasks import Request
-from ..relay.tap import Tap
+from ..relay.tap import CLIENT_LEFT, Tap
 from ..relay.webhook_request import RefusedWebhookError, webhooks_refused
 from .agent import GrpcAgent
 from .call_record import CallRecord
@@ -109,12 +107,10 @@ class RelayedCall:
         """Set where the call concerns webhooks, and these are relayed."""
         self._complete = False
         """Whether the agent has responded, and completely."""
-        self._has_begun = False
-        """Whether the client has the head of the response."""
         self._status: GrpcStatus | None = None
         """What the client gets at the end."""
-        self._given_up = ""
-        """Why the client was given up."""
+        self._gone_for = CLIENT_LEFT
+        """Why the client gets nothing more, where it does not."""
         self._untaken = 0
         """Bytes of the request that the agent has not taken."""
 
@@ -147,7 +143,8 @@ class RelayedCall:
             limit = self._relay.settings.max_body_bytes
             self._end(ending(GrpcStatus.RESOURCE_EXHAUSTED, f"a message exceeds {limit} bytes (max_body_bytes)"))
         except asyncio.CancelledError:
-            self._client_gone(self._given_up or "the client left before the answer was complete")
+            if self._tap is not None:
+                self._tap.client_gone(self._gone_for)
             if not self._client.is_over and self._status is None:
                 self._end(ending(GrpcStatus.UNAVAILABLE, "the proxy stops"))
             raise
@@ -193,7 +190,11 @@ class RelayedCall:
 
     async def _read(self, method: A2AMethod, message: GrpcMessage) -> bytes:
         """The frame for the agent. Raises RefusedWebhookError, or MessageTooLargeError."""
-        tap = self._tap = self._open_tap()
+        relay, head = self._relay, self._head
+        tap, traceparent = relay.open_tap(head, lambda: relay.caller(head, b"", self._peer))
+        self._tap = tap
+        if traceparent:
+            self._head = head.with_parent(traceparent)
         try:
             content = message.content(self._coding(self._head.forward), self._relay.settings.max_body_bytes)
             decoded_message = decoded(method.request_type, content)
@@ -227,26 +228,6 @@ class RelayedCall:
         self._webhooks = WebhookCall(relay.push, method, self._path.decode(), content, request, self._head.forward)
         await self._webhooks.prepare(tap)
         return GrpcMessage.of(content.SerializeToString()) if self._webhooks.changed else message
-
-    def _open_tap(self) -> Tap:
-        relay, head = self._relay, self._head
-        trace_context = head.trace_context
-        if trace_context is None:
-            trace_context = new_trace_context()
-            self._head = head = head.with_parent(f"00-{trace_context[0]}-{trace_context[1]}-01")
-        return Tap(
-            relay.book,
-            relay.opted_in,
-            relay.facts(head, trace_context),
-            new_turn_id,
-            relay.settings.max_body_bytes,
-            caller=self._caller,
-            wire_log=relay.wire_log,
-        )
-
-    def _caller(self) -> bytes | None:
-        request = Request(self._head.forward, b"", self._peer)
-        return self._relay.callers.key(request, self._relay.negotiation.api_keys)
 
     def _metadata(self) -> Fields:
         """For the agent."""
@@ -342,7 +323,6 @@ class RelayedCall:
             self._note_status(*status_of(fields))
             if self._tap is not None and not self._tap.requested:
                 fields = shown_error(fields)
-        self._has_begun = True
         self._client.send_headers(fields, end=event.ended)
 
     def _note_status(self, status: GrpcStatus, message: str) -> None:
@@ -374,19 +354,15 @@ class RelayedCall:
     def _end(self, trailers: Fields) -> None:
         """End the call with trailers of the proxy."""
         self._status = status_of(trailers)[0]
-        self._client.send_headers(trailers if self._has_begun else only_trailers(trailers), end=True)
+        self._client.send_headers(trailers if self._client.has_begun else only_trailers(trailers), end=True)
 
     def _give_up(self, status: GrpcStatus, reason: str) -> None:
         """The client reads nothing, or sends nothing: the call ends."""
-        self._given_up = reason
+        self._gone_for = reason
         self._client.drop_unsent()
         self._end(ending(status, reason))
         if self._client.on_reset is not None:
             self._client.on_reset()
-
-    def _client_gone(self, message: str) -> None:
-        if self._tap is not None:
-            self._tap.end(Finding("client_gone", message, Severity.WARNING))
 
     def _coding(self, fields: Fields) -> bytes:
         return dict(fields).get(b"grpc-encoding", b"identity")

@@ -12,6 +12,7 @@ from typing import Any
 
 from ..capture.exchange import ExchangeBook, RequestFacts
 from ..clock import CLOCK
+from ..ids import new_trace_context, new_turn_id
 from ..net.http_client import RawHeaders
 from ..net.server_exchange import WHOLE_RESPONSE
 from ..protocol import error_bodies
@@ -25,6 +26,7 @@ from .body_memory import SMALL_BYTES, BodyMemory
 from .card_relay import CardRelay
 from .negotiation import Negotiation
 from .opted_in_tasks import Callers, OptedInTasks, Request
+from .tap import Tap
 from .upstream import Upstream
 from .wire_log import WireLog
 
@@ -78,9 +80,17 @@ class RelayContext:
     """None where webhooks are not relayed."""
     loop: asyncio.AbstractEventLoop
 
-    def facts(self, head: ClientRequestHeaders, trace_context: tuple[str, str]) -> RequestFacts:
-        """What capture learns from the header of a request that begins now. `trace_context`: trace and parent span."""
-        return RequestFacts(
+    def open_tap(self, head: ClientRequestHeaders, caller: Callable[[], bytes | None]) -> tuple[Tap, str]:
+        """Report a request with this header, which begins now; also the `traceparent` that starts its trace.
+
+        "" where the client has started one. `caller`: see `Tap`.
+        """
+        traceparent = ""
+        trace_context = head.trace_context
+        if trace_context is None:
+            trace_context = new_trace_context()
+            traceparent = f"00-{trace_context[0]}-{trace_context[1]}-01"
+        facts = RequestFacts(
             run=head.run or self.settings.run,
             agent=self.settings.upstream,
             version=head.version,
@@ -91,6 +101,21 @@ class RelayContext:
             requested_by_header=head.requested,
             started_at=CLOCK.now(),
         )
+        tap = Tap(
+            self.book,
+            self.opted_in,
+            facts,
+            new_turn_id,
+            self.settings.max_body_bytes,
+            caller=caller,
+            request_coding=head.content_encoding,
+            wire_log=self.wire_log,
+        )
+        return tap, traceparent
+
+    def caller(self, head: ClientRequestHeaders, query: bytes, peer: str | None) -> bytes | None:
+        """The key of the caller (`Callers.key`), whose IP address is `peer`."""
+        return self.callers.key(Request(head.forward, query, peer), self.negotiation.api_keys)
 
 
 class ClientRequest:
@@ -123,10 +148,9 @@ class ClientRequest:
 
     @cached_property
     def caller(self) -> bytes | None:
-        """The key of the caller (`Callers.key`)."""
+        """See `RelayContext.caller`."""
         client = self.scope.get("client")
-        request = Request(self.head.forward, self.scope["query_string"], client[0] if client else None)
-        return self._context.callers.key(request, self._context.negotiation.api_keys)
+        return self._context.caller(self.head, self.scope["query_string"], client[0] if client else None)
 
     @property
     def public_url(self) -> str:

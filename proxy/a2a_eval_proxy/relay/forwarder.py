@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING
 from a2a_tool_capture import Finding, Severity
 
 from ..capture.exchange import ExchangeBook
-from ..ids import new_trace_context, new_turn_id
 from ..memory import share
 from ..net.client_watch import ClientWatch
 from ..net.http_client import RawHeaders, RequestHead, UpstreamError, UpstreamTimeoutError, UpstreamUnreachableError
@@ -30,7 +29,7 @@ from .client_request import BodyCopy, ClientRequest, Message, Reachability, Rece
 from .negotiation import Negotiation
 from .opted_in_tasks import Callers, OptedInTasks
 from .responses import ResponseRelay, UnreadableResponseError
-from .tap import Tap
+from .tap import CLIENT_LEFT, Tap
 from .upstream import Upstream
 from .webhook_request import HttpWebhookRequest, RefusedWebhookError, may_concern_webhooks, refuse_webhooks
 from .wire_log import WireLog
@@ -159,13 +158,10 @@ class _RequestRelay:
     async def _relay(self) -> None:
         """Relay the request, then its response; report both to capture."""
         client, context = self._client, self._context
-        negotiation = context.negotiation
-        now = time.monotonic()
-        if negotiation.undecided(now):
-            await negotiation.wait_first(now)
-        elif negotiation.stale(now):
-            negotiation.refresh(now)
-        tap = self._open_tap()
+        await context.negotiation.prepare(time.monotonic())
+        tap, traceparent = context.open_tap(client.head, lambda: client.caller)
+        if traceparent:
+            self._traceparent = b"traceparent: " + traceparent.encode()
         message = await client.receive()
         if message.get("more_body") and self._may_be_read(message["body"]):
             message = await self._collect_body(message)
@@ -188,7 +184,7 @@ class _RequestRelay:
         finally:
             watch.stop()
             if self._client_gone:
-                tap.end(Finding("client_gone", "the client left before the answer was complete", Severity.WARNING))
+                tap.client_gone(CLIENT_LEFT)
             tap.end()
             if self._webhooks is not None:  # the client may leave now
                 self._webhooks.finish(tap, complete=complete)
@@ -237,23 +233,6 @@ class _RequestRelay:
             self._webhooks = HttpWebhookRequest(push, client, request)
             await self._webhooks.prepare(tap)
         tap.remember_tasks()
-
-    def _open_tap(self) -> Tap:
-        context, client, head = self._context, self._client, self._client.head
-        trace_context = head.trace_context
-        if trace_context is None:
-            trace_context = new_trace_context()
-            self._traceparent = b"traceparent: 00-%b-%b-01" % (trace_context[0].encode(), trace_context[1].encode())
-        return Tap(
-            context.book,
-            context.opted_in,
-            context.facts(head, trace_context),
-            new_turn_id,
-            context.settings.max_body_bytes,
-            caller=lambda: client.caller,
-            request_coding=head.content_encoding,
-            wire_log=context.wire_log,
-        )
 
     def _may_be_read(self, beginning: bytes) -> bool:
         """Whether a body with this beginning has to be read: it may be an A2A request, a JSON object or compressed."""

@@ -82,6 +82,13 @@ class Negotiation:
         if waiting:
             self._first_wait_failed = True
 
+    async def prepare(self, now: float) -> None:
+        """Before a request: refresh the card if it is old; waits only for the very first one."""
+        if self.undecided(now):
+            await self.wait_first(now)
+        elif self.stale(now):
+            self.refresh(now)
+
     def stop_asking(self, reason: str) -> None:
         """Stop asking for the extension: the proxy cannot read how the agent responds."""
         if not self._stopped:

@@ -21,6 +21,8 @@ from ..protocol.sse import EventTooLargeError, SseEvent, SseSplitter, event_data
 from .opted_in_tasks import OptedInTasks
 from .wire_log import WireExchange, WireLog
 
+CLIENT_LEFT = "the client left before the answer was complete"
+
 logger = logging.getLogger(__name__)
 _reported: set[str] = set()
 _SEVERAL_TASKS = frozenset({Operation.LIST, Operation.BATCH})
@@ -333,6 +335,10 @@ class Tap:
                 self._wire.end(now, problem.code if problem is not None else "", rest)
         except Exception as error:  # noqa: BLE001  # capture's errors end here
             self._failed(error)
+
+    def client_gone(self, reason: str) -> None:
+        """Report the end of an exchange whose client has left (`CLIENT_LEFT`), or was given up."""
+        self.end(Finding("client_gone", reason, Severity.WARNING))
 
     def notified(self, task_id: str) -> None:
         """Report that a webhook which the request set was notified of this task."""
