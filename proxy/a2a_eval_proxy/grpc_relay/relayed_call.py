@@ -227,7 +227,7 @@ class RelayedCall:
             return message
         self._webhooks = WebhookCall(relay.push, method, self._path.decode(), content, request, self._head.forward)
         await self._webhooks.prepare(tap)
-        return GrpcMessage.of(content.SerializeToString()) if self._webhooks.changed else message
+        return GrpcMessage(content.SerializeToString()) if self._webhooks.changed else message
 
     def _metadata(self) -> Fields:
         """For the agent."""
@@ -292,8 +292,9 @@ class RelayedCall:
                 await self._show(event.content, end=event.ended)
             else:
                 for message in reader.feed(event.content):
-                    await self._show(await responses(message))
+                    await self._show_message(await responses(message))
                     self._held.leave(self._client)
+                    del message
                 if event.ended:
                     await self._show(reader.rest(), end=True)
                 elif reader.expected > SMALL_BYTES:
@@ -310,6 +311,15 @@ class RelayedCall:
         self._client.send_data(content, end=end)
         if self._client.unsent:
             await self._client.drained()
+
+    async def _show_message(self, message: GrpcMessage | None) -> None:
+        if message is None:
+            return
+        if len(message.payload) > SMALL_BYTES:
+            self._client.send_data(message.prefix)
+            await self._show(message.payload)  # without a copy
+        else:
+            await self._show(message.frame)
 
     def _pass_fields(self, event: Headers) -> None:
         """Send the client a header section of the agent."""
@@ -368,7 +378,7 @@ class RelayedCall:
         return dict(fields).get(b"grpc-encoding", b"identity")
 
     def _responses(self, head: Event) -> Any:
-        """An async function from a response message to the frame for the client, or b"", which reports to capture.
+        """An async function from a response message to that for the client, if any, which reports to capture.
 
         None where messages pass unread.
         """
@@ -387,17 +397,17 @@ class RelayedCall:
             return None
         coding, limit = self._coding(head.fields), self._relay.settings.max_body_bytes
 
-        async def shown(message: GrpcMessage) -> bytes:
+        async def shown(message: GrpcMessage) -> GrpcMessage | None:
             try:
                 content = message.content(coding, limit)
             except ValueError as error:
                 if tap is not None:
                     _unread(tap, error)
-                return message.frame
+                return message
             result = show(await self._with_own_urls(content))
             if result is content:
-                return message.frame
-            return b"" if result is None else GrpcMessage.of(result).frame
+                return message
+            return None if result is None else GrpcMessage(result)
 
         return shown
 
@@ -424,15 +434,14 @@ class RelayedCall:
 
     def _seen(self, method: A2AMethod, tap: Tap, cleaner: MessageFilter | None, data: bytes) -> bytes | None:
         """Raises RefusedCallError."""
+        if tap.unreadable is None:
+            _report(method, tap, data)
         try:
-            shown = data if cleaner is None else cleaner.shown(data)
+            return data if cleaner is None else cleaner.shown(data)  # after the report, which takes twice its size
         except ValueError as error:
             if self._asks:
                 raise self._unreadable(tap, error) from None
-            shown = data
-        if tap.unreadable is None:
-            _report(method, tap, data)
-        return shown
+            return data
 
     def _unreadable(self, tap: Tap, error: ValueError) -> RefusedCallError:
         """A message names the extension, which the proxy asked for, and cannot be read."""
@@ -455,6 +464,7 @@ def _report(method: A2AMethod, tap: Tap, data: bytes) -> None:
     except ValueError as error:
         _unread(tap, error)
         return
+    del message  # a large one is not held several times
     content = content or unknown_fields(data)
     body = orjson.dumps(content)
     if method.streams:

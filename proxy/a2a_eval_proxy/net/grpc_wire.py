@@ -7,7 +7,6 @@ import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import IntEnum
-from typing import Self
 from urllib.parse import quote, unquote
 
 from .header_compression import Fields
@@ -106,22 +105,23 @@ class MessageTooLargeError(Exception):
 class GrpcMessage:
     """A message as it was sent, which may be compressed."""
 
-    frame: bytes
-    """Its bytes on the wire."""
-
-    @classmethod
-    def of(cls, payload: bytes) -> Self:
-        """One that is not compressed."""
-        return cls(b"\0%b%b" % (len(payload).to_bytes(4, "big"), payload))
+    payload: bytes
+    """What its frame holds, which may be compressed."""
+    flags: int = 0
 
     @property
-    def payload(self) -> bytes:
-        """What the frame holds, which may be compressed."""
-        return self.frame[_PREFIX:]
+    def prefix(self) -> bytes:
+        """What comes before it in its frame."""
+        return bytes((self.flags,)) + len(self.payload).to_bytes(4, "big")
+
+    @property
+    def frame(self) -> bytes:
+        """Its bytes on the wire."""
+        return self.prefix + self.payload
 
     @property
     def is_compressed(self) -> bool:
-        return bool(self.frame[0] & _COMPRESSED)
+        return bool(self.flags & _COMPRESSED)
 
     def content(self, coding: bytes, limit: int) -> bytes:
         """What it holds. `coding`: the `grpc-encoding` of its call.
@@ -159,7 +159,8 @@ class MessageReader:
         self._held += data
         while len(self._held) >= (self.expected or _PREFIX):
             if self.expected:
-                yield GrpcMessage(self._taken(self.expected))
+                flags = self._held[0]
+                yield GrpcMessage(self._taken(_PREFIX, self.expected), flags)
                 continue
             length = int.from_bytes(self._held[1:_PREFIX], "big")
             if length > self._limit:
@@ -168,10 +169,10 @@ class MessageReader:
 
     def rest(self) -> bytes:
         """What has arrived after the last complete message; it is forgotten here."""
-        return self._taken(len(self._held))
+        return self._taken(0, len(self._held))
 
-    def _taken(self, size: int) -> bytes:
-        taken = bytes(memoryview(self._held)[:size])
-        del self._held[:size]
+    def _taken(self, start: int, end: int) -> bytes:
+        taken = bytes(memoryview(self._held)[start:end])
+        del self._held[:end]
         self.expected = 0
         return taken

@@ -57,7 +57,7 @@ class GrpcReceiver(StreamHandler):
             return
         self._intake.counts["grpc", "accepted"] += 1
         stream.send_headers([(b":status", b"200"), (b"content-type", b"application/grpc")], end=False)
-        stream.send_data(GrpcMessage.of(response.SerializeToString()).frame)
+        stream.send_data(GrpcMessage(response.SerializeToString()).frame)
         stream.send_headers(ending(GrpcStatus.OK, ""), end=True)
 
     def refusal(self, head: Headers, message: str) -> Fields:
