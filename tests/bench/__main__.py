@@ -45,7 +45,7 @@ PARTS = {
     "traces": (3, "spans received over OTLP, compared with decoding them"),
     "evaluators": (4, "turns scored per second, compared with the evaluators of other packages"),
     "workers": (4, "turns scored per second by one, two and four workers over PostgreSQL"),
-    "grpc": (1, "calls over gRPC, compared with direct ones"),
+    "grpc": (3, "calls over gRPC, compared with direct ones, and memory for clients that do not read"),
     "watching": (3, "what open pages cost the traffic"),
     "pages": (6, "pages in Chromium: how soon a call is shown, first paint over 10,000 turns, memory after an hour"),
 }

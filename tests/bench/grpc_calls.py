@@ -15,9 +15,10 @@ from typing import Any
 import grpc.aio
 from a2a.types import SendMessageRequest
 from support.processes import ChildProcess
+from support.raw_http2 import RawClient, framed
 
 from . import procfs
-from .part import BehaviourError, Measured, Part, Setting
+from .part import BehaviourError, Measured, Part, Plan, Setting
 from .report import DIRECT, Metric, Values, ms, per
 from .revision import checked_out, environment_of
 from .subjects.grpc_agent import EVENTS
@@ -27,9 +28,10 @@ METRICS = (
     Metric("grpc_p50_ms", "call p50, ms", "1 at a time"),
     Metric("grpc_us", "CPU per call, µs", "1 at a time"),
     Metric("grpc_event_us", "CPU per event, µs", f"streams of {EVENTS}, 1 at a time"),
+    Metric("grpc_unread_mb", "memory above idle, MB", "60 clients that read nothing of messages of 1 to 16 MiB"),
 )
+LARGEST_MIB = 16
 _AGENT = Path(__file__).parent / "subjects/grpc_agent.py"
-_MESSAGE = {"message_id": "m", "role": "ROLE_USER", "parts": [{"text": "hi"}]}
 _CALLS_PER_S = 200
 
 
@@ -62,6 +64,8 @@ def _measure(setting: Setting, trees: dict[str, Path | None]) -> Measured:
             for name, (address, pid) in targets.items():
                 setting.progress(f"round {number} of {setting.plan.rounds}: gRPC, {name}")
                 values[name] = _values(address, pid, calls)
+                if pid is not None:
+                    values[name]["grpc_unread_mb"] = _unread_bytes(setting.plan, address, pid) / 1e6
     return measured
 
 
@@ -93,6 +97,21 @@ def _values(address: str, pid: int | None, calls: int) -> Values:
     return values
 
 
+def _unread_bytes(plan: Plan, address: str, pid: int) -> int:
+    """What clients cost at the highest that ask for large messages and read nothing of them."""
+    idle = procfs.rss_bytes(pid)
+    procfs.forget_peak(pid)
+    with ExitStack() as stack:
+        for number in range(plan.unread_clients):
+            client = stack.enter_context(RawClient(address))
+            stream_id = client.begin(b"/lf.a2a.v1.A2AService/SendStreamingMessage", [(b"a2a-version", b"1.0")])
+            request = framed(_request(str(1 + number % LARGEST_MIB)))
+            client.h2.send_data(stream_id, request, end_stream=True)
+            client.flush()
+        time.sleep(plan.unread_s)
+        return procfs.peak_rss_bytes(pid) - idle
+
+
 async def _calls(address: str, calls: int) -> list[float]:
     """Seconds that each call took."""
     took = []
@@ -120,6 +139,7 @@ async def _streams(address: str, streams: int) -> int:
     return events
 
 
-def _request() -> bytes:
-    request: bytes = SendMessageRequest(message=_MESSAGE).SerializeToString()
+def _request(text: str = "hi") -> bytes:
+    message = {"message_id": "m", "role": "ROLE_USER", "parts": [{"text": text}]}
+    request: bytes = SendMessageRequest(message=message).SerializeToString()
     return request

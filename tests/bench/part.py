@@ -33,6 +33,8 @@ class Plan:
     stored: int = 10_000  # turns in the store that pages show
     hour_turns: int = 180_000  # 50 a second
     shown_streams: int = 8  # whose calls are on a page
+    unread_clients: int = 60  # that read nothing of what they asked for
+    unread_s: float = 20.0
 
     @classmethod
     def quick(cls) -> Plan:
@@ -52,6 +54,8 @@ class Plan:
             stored=1_000,
             hour_turns=3_000,
             shown_streams=2,
+            unread_clients=4,
+            unread_s=1.0,
         )
 
 

@@ -50,6 +50,16 @@ def rss_bytes(pid: int) -> int:
     return sum(_status_bytes(process, "VmRSS") for process in process_tree(pid))
 
 
+def forget_peak(pid: int) -> None:
+    """`peak_rss_bytes` begins again with what `pid` has now."""
+    Path(f"/proc/{pid}/clear_refs").write_text("5")
+
+
+def peak_rss_bytes(pid: int) -> int:
+    """The most resident memory (VmHWM) that `pid` has had."""
+    return _status_bytes(pid, "VmHWM")
+
+
 def _status_bytes(pid: int, field: str) -> int:
     for line in Path(f"/proc/{pid}/status").read_text().splitlines():
         if line.startswith(f"{field}:"):

@@ -169,6 +169,8 @@ TINY = Plan(
     stored=20,
     hour_turns=100,
     shown_streams=1,
+    unread_clients=2,
+    unread_s=0.2,
 )
 
 

@@ -1,4 +1,7 @@
-"""An agent over gRPC that answers every message with the same task: prints `listening on HOST:PORT`, until killed."""
+"""An agent over gRPC that answers every message with the same task: prints `listening on HOST:PORT`, until killed.
+
+A message whose text is a number is streamed an artifact of as many MiB, three times.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,7 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 import grpc.aio
-from a2a.types import SendMessageResponse, StreamResponse
+from a2a.types import SendMessageRequest, SendMessageResponse, StreamResponse
 from a2a_tool_capture import METADATA_KEY, URI
 from google.protobuf.json_format import ParseDict
 
@@ -38,13 +41,21 @@ async def answer(request: bytes, context: Any) -> bytes:
 
 
 async def stream(request: bytes, context: Any) -> AsyncIterator[bytes]:
+    text = SendMessageRequest.FromString(request).message.parts[0].text
+    if text.isdigit():
+        artifact = {**ARTIFACT, "artifactId": "large", "parts": [{"text": "x" * (int(text) << 20)}]}
+        update = {"taskId": f"t{text}", "contextId": "c", "artifact": artifact}
+        large = ParseDict({"artifactUpdate": update}, StreamResponse()).SerializeToString()
+        for _ in range(3):
+            yield large
+        return
     for _ in range(EVENTS - 1):
         yield EVENT
     yield ParseDict({"task": TASK}, StreamResponse()).SerializeToString()
 
 
 async def main() -> None:
-    server = grpc.aio.server()
+    server = grpc.aio.server(options=[("grpc.max_send_message_length", -1)])
     methods = {
         "SendMessage": grpc.unary_unary_rpc_method_handler(answer),
         "SendStreamingMessage": grpc.unary_stream_rpc_method_handler(stream),
