@@ -8,7 +8,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from ..grouping import grouped
+from ..runs.attempts import Attempts, AttemptsVerdict, pass_rates
 from .model import Report, duration, seconds_between
+from .wording import counted
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,16 +39,37 @@ def turn_seconds(report: Report) -> list[float]:
     return [seconds for turn in report.turns if (seconds := duration(turn)) is not None]
 
 
-def repeated_cases(report: Report) -> tuple[int, int, int]:
-    """Of the cases with several scored conversations: how many passed at least once (pass@k), how many always (pass^k),
-    and how many there are."""
-    verdicts: dict[str, list[bool]] = {}
-    for conversation in report.conversations:
-        status = report.status(conversation)
-        if conversation.case_id is not None and status in ("passed", "failed"):
-            verdicts.setdefault(conversation.case_id, []).append(status == "passed")
-    repeated = [passed for passed in verdicts.values() if len(passed) > 1]
-    return sum(map(any, repeated)), sum(map(all, repeated)), len(repeated)
+def attempts(report: Report) -> list[Attempts]:
+    """Of each case with several conversations: how many passed, failed, or show nothing about the agent."""
+    by_case = grouped((item.case_id, item) for item in report.conversations if item.case_id is not None)
+    found = []
+    for case_id, conversations in by_case.items():
+        if len(conversations) > 1:
+            scored = [item for item in conversations if item.came and not item.unreachable]
+            statuses = Counter(report.status(item) for item in scored)
+            passed, failed = statuses["passed"], statuses["failed"]
+            found.append(Attempts(case_id, passed, failed, len(conversations) - passed - failed))
+    return found
+
+
+def attempts_text(found: Sequence[Attempts]) -> str:
+    """The cases with several attempts in one line: how many always passed, and the rates; empty without any."""
+    if not found:
+        return ""
+    verdicts, rates = Counter(item.verdict for item in found), pass_rates(found)
+    words: dict[AttemptsVerdict, str] = {
+        "passed": "always passed",
+        "flaky": "flaky",
+        "failed": "always failed",
+        "unscored": "not scored",
+    }
+    parts = [f"{verdicts[verdict]:,} {word}" for verdict, word in words.items() if verdicts[verdict]]
+    if len(rates.at) > 1:
+        parts.append(f"pass@1 {rates.at[0]:.2f}, pass@{len(rates.at)} {rates.at[-1]:.2f}")
+        parts.append(f"pass^{len(rates.hat)} {rates.hat[-1]:.2f}")
+    if excluded := sum(item.excluded for item in found):
+        parts.append(f"{excluded:,} attempts excluded")
+    return f"{counted(len(found), 'repeated case')}: {', '.join(parts)}"
 
 
 def models_usage(report: Report) -> tuple[dict[str, Any], int]:

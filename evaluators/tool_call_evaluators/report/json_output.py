@@ -7,10 +7,11 @@ from typing import Any
 
 from ..matching.call_diff import CallChange
 from ..model import EvalResult
+from ..runs.attempts import pass_rates
 from ..runs.outcomes import ConversationTurn, RunConversation
 from ..simulation.record import UserRecord, fault_counts, user_usage
 from .causes import causes
-from .figures import models_usage
+from .figures import attempts, models_usage
 from .model import Report, duration
 from .wording import report_json
 
@@ -22,6 +23,7 @@ def json_report(report: Report) -> str:
     Turns are named by `turn_id`; their texts and calls are in the export of the run.
     """
     # the reasons, gates and conversations of each suite are among those of the run
+    repeated = attempts(report)
     parts = [{"suite": part.title, "passed": part.passed, "counts": part.counts} for part in report.parts]
     summary: dict[str, Any] = {
         "run": report.run,
@@ -44,6 +46,7 @@ def json_report(report: Report) -> str:
         },
         "unique_errors": list(report.unique_errors),
         "baseline": report.baseline.to_dict() if report.baseline else None,
+        "attempts": {"cases": [item.to_dict() for item in repeated], **pass_rates(repeated).to_dict()},
         "causes": [cause.to_dict() for cause in causes(report)],
     }
     # one conversation at a time: as objects, those of a long run take many times the memory of their text

@@ -7,9 +7,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from ..grouping import grouped
+from ..runs.attempts import pass_rates
 from .baseline import baseline_tile, change_title, metric_change
 from .causes import Cause, causes
-from .figures import models_usage, percentile, repeated_cases, tool_figures, turn_seconds
+from .figures import attempts, models_usage, percentile, tool_figures, turn_seconds
 from .focus import all_failures
 from .model import Report, seconds_between, verdict_sign
 from .templates import rendered
@@ -117,14 +118,16 @@ def _tiles(report: Report, links: SectionLinks) -> list[tuple[str, str, str, str
     aside = [f"{passed / judged:.0%}"] if judged else []
     aside += [f"{count:,} {words}" for count, words in left_out if count]
     seconds = turn_seconds(report)
-    once, always, repeated = repeated_cases(report)
     tiles = [("conversations passed", report.share_text, ", ".join(aside), "")]
     if report.baseline:
         tiles.append((*baseline_tile(report.baseline), "comparison.html" if links.focus else ""))
-    if repeated:
-        flaky = f", {once - always:,} flaky" if once > always else ""
-        least = f"{once:,} at least once{flaky}"
-        tiles.append(("repeated cases that always passed", f"{always:,} of {repeated:,}", least, ""))
+    if repeated := attempts(report):
+        verdicts, rates = Counter(item.verdict for item in repeated), pass_rates(repeated)
+        more = [f"{verdicts['flaky']:,} flaky"] if verdicts["flaky"] else []
+        if len(rates.at) > 1:
+            more += [f"pass@{len(rates.at)} {rates.at[-1]:.2f}, pass^{len(rates.hat)} {rates.hat[-1]:.2f}"]
+        always = f"{verdicts['passed']:,} of {len(repeated):,}"
+        tiles.append(("repeated cases that always passed", always, ", ".join(more), ""))
     tiles += [
         ("turn latency, median", duration_text(percentile(seconds, 0.5)), counted(len(seconds), "turn"), ""),
         ("turn latency, 95th percentile", duration_text(percentile(seconds, 0.95)), "", ""),

@@ -214,6 +214,9 @@ class RunOptions(SimulatedUserOptions, DrivenAgentOptions, PluginOption, ReportO
     run: str | None = _run(types.run_name("NAME"), "Name of the run. Default: the suite's name and the current time.")
     fail_fast: bool = _run(types.FLAG, "Begin no conversation after one that failed.")
     resume: bool = _run(types.FLAG, "Resume the run named by --run; completed conversations are skipped.")
+    repeat: int | None = _run(
+        types.REPETITIONS, "Attempts at each case, in place of the suite's `repetitions`; shows which are flaky."
+    )
     update: bool = _run(types.FLAG, "Then review, change by change, what the suites should expect; as `accept`.")
     yes: bool = _run(types.FLAG, "With --update, accept every change without asking.")
 

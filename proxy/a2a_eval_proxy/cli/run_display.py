@@ -20,6 +20,7 @@ from tool_call_evaluators.options import OptionError
 from tool_call_evaluators.report import Report, json_report
 from tool_call_evaluators.report.baseline import change_line
 from tool_call_evaluators.report.causes import Cause, causes
+from tool_call_evaluators.report.figures import attempts, attempts_text
 from tool_call_evaluators.report.wording import counted, printable
 from tool_call_evaluators.suite import Suite
 from tool_call_evaluators.suite.combined import combined
@@ -75,7 +76,7 @@ async def run_and_show(options: RunOptions) -> bool:
     from ..runs.drive import run_suite  # slow to import, and `evaluate` does not need it
 
     privacy = options.privacy()
-    plan = _start(options, privacy).selecting(options.selection)
+    plan = _start(options, privacy).selecting(options.selection).repeating(options.repeat)
     if options.baseline is not None:
         await check_run(options.store, options.baseline)
     parts = [_ready(file, suite, plan, options) for file, suite in plan.suites.items()]
@@ -146,6 +147,7 @@ def _repeating(options: RunOptions, name: str) -> list[str]:
         "--store": masked_url(options.store),
         "--report": options.report and str(options.report),
         "--baseline": options.baseline,
+        "--repeat": options.repeat and str(options.repeat),
     }
     chosen = [*(f"--case={case}" for case in options.case), *(f"--tag={tag}" for tag in options.tag)]
     settings = [word for flag, value in given.items() if value for word in (flag, value)]
@@ -289,6 +291,8 @@ def _show_tables(console: Console, report: Report, lines: int | None) -> None:
     if report.parts:
         console.print()
         console.print(suite_table(report.parts))
+    if text := attempts_text(attempts(report)):
+        console.print(f"\n{text}", soft_wrap=True, markup=False)
 
 
 def show_result(conclusion: RunResult, plan: RunPlan, options: RunOptions | EvaluateOptions) -> bool:

@@ -51,6 +51,16 @@ class RunPlan:
         suites = {file: chosen[suite.name] for file, suite in self.suites.items() if suite.name in chosen}
         return replace(self, suites=suites)
 
+    def repeating(self, times: int | None) -> RunPlan:
+        """This plan with that number of attempts at each case, if it is given."""
+        if times is None:
+            return self
+        suites = {
+            file: replace(suite, cases=tuple(case.held(times) for case in suite.cases))
+            for file, suite in self.suites.items()
+        }
+        return replace(self, suites=suites)
+
     def of_simulation(self, simulation: SimulationFile) -> RunPlan:
         """This plan for these conversations. Raises ConfigError for several suites."""
         if len(self.suites) > 1:

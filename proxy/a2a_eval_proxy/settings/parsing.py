@@ -309,6 +309,7 @@ COUNT = _number_type("N", "a positive whole number", lambda number: number >= 1,
 PORT = _number_type("PORT", "a whole number from 0 to 65535", lambda number: 0 <= number <= 65_535, _whole)
 PROCESSES = _number_type("N", "a whole number from 1 to 64", lambda number: 1 <= number <= 64, _whole)
 MEGABYTES = ValueType(COUNT.parse, "MB")
+REPETITIONS = _number_type("N", "a whole number from 1 to 1000", lambda number: 1 <= number <= 1000, _whole)
 CONCURRENCY = _number_type("N", "a whole number from 1 to 1000", lambda number: 1 <= number <= 1000, _whole)
 NAMES = ValueType(_names, "NAME,...", unset=())
 WEBHOOK_TARGETS = ValueType(_webhook_targets, "TARGET,...", unset=())
