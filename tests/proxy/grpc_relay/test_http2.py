@@ -13,6 +13,8 @@ import pytest
 from a2a.types import GetTaskRequest, Task
 from a2a_tool_capture import METADATA_KEY, URI
 from google.protobuf.json_format import ParseDict
+from h2.config import H2Configuration
+from h2.connection import H2Connection
 from h2.errors import ErrorCodes
 from h2.events import DataReceived, Event, PingAckReceived, StreamEnded
 from support.grpc_proxy import running_proxy
@@ -198,18 +200,22 @@ async def test_a_field_that_could_end_a_shared_connection_ends_its_call_alone(pr
         assert await channel.unary_unary(ECHO.decode())(b"x") == b"x"
 
 
-async def test_no_bytes_end_the_port(proxy):
+@pytest.mark.parametrize("port", ["gRPC port", "data port"])
+async def test_no_bytes_end_the_port(proxy, port):
+    address = proxy.grpc_address if port == "gRPC port" else proxy.url.removeprefix("http://")
     rng = random.Random(3)
     calls = PREFACE + b"\x00\x00\x00\x04\x01\x00\x00\x00\x00"
     samples = [rng.randbytes(65_536), calls + rng.randbytes(65_000), PREFACE[:20], b"PRI * HTTP/1.1\r\n\r\n"]
     samples += [calls + bytes([0, 0, 8, kind, rng.randrange(256), 0, 0, 0, 1]) + rng.randbytes(8) for kind in range(16)]
+    samples += [_damaged(ECHO, b"application/grpc", rng) for _ in range(50)]
+    samples += [_damaged(b"/", b"application/json", rng) for _ in range(50)]
 
     def send(data: bytes) -> None:
         """And close."""
         import socket
 
-        host, _, port = proxy.grpc_address.rpartition(":")
-        with socket.create_connection((host, int(port)), timeout=PATIENCE_S) as connection:
+        host, _, number = address.rpartition(":")
+        with socket.create_connection((host, int(number)), timeout=PATIENCE_S) as connection:
             try:
                 connection.sendall(data)
                 connection.shutdown(socket.SHUT_WR)
@@ -222,5 +228,19 @@ async def test_no_bytes_end_the_port(proxy):
         await asyncio.to_thread(send, data)
     async with httpx.AsyncClient(base_url=proxy.admin_url) as admin:
         assert (await admin.get("/readyz")).status_code == 200
-    async with grpc.aio.insecure_channel(proxy.grpc_address) as channel:
+    assert not proxy.metrics.client_errors["internal_error"]
+    async with grpc.aio.insecure_channel(address) as channel:
         assert await channel.unary_unary(ECHO.decode())(b"x") == b"x"
+
+
+def _damaged(path: bytes, kind: bytes, rng: random.Random) -> bytes:
+    """The bytes of a request, up to three of them others."""
+    client = H2Connection(H2Configuration(header_encoding=False))
+    client.initiate_connection()
+    head = [(b":method", b"POST"), (b":scheme", b"http"), (b":path", path), (b":authority", b"a")]
+    client.send_headers(1, [*head, (b"content-type", kind)])
+    client.send_data(1, framed(b"{}"), end_stream=True)
+    data = bytearray(client.data_to_send())
+    for _ in range(rng.randrange(1, 4)):
+        data[rng.randrange(24, len(data))] = rng.randrange(256)
+    return bytes(data)
