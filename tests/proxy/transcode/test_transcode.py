@@ -13,13 +13,19 @@ from a2a.client.transports.jsonrpc import JsonRpcTransport
 from a2a.client.transports.rest import RestTransport
 from a2a.compat.v0_3.jsonrpc_transport import CompatJsonRpcTransport
 from a2a.compat.v0_3.rest_transport import CompatRestTransport
-from a2a.types import AgentCard
+from a2a.types import AgentCard, GetTaskRequest
+from a2a_eval_proxy.grpc_relay.messages import METHODS
 from agents.scenario_agent import REST_PATH, RPC_PATH
 from agents.scenarios import SCENARIOS, URI
+from google.protobuf.json_format import ParseDict
+from h2.events import DataReceived, Event, StreamEnded
+from support.grpc_proxy import running_proxy
+from support.raw_http2 import RawConnection, framed, raw_agent
 from support.recordings import UUID
 from support.transcripts import WritingClient, everything
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
+GET_TASK = "/lf.a2a.v1.A2AService/GetTask"
 ASKING = ClientCallContext(service_parameters={"A2A-Extensions": URI})
 CARD = AgentCard(capabilities={"streaming": True, "push_notifications": True, "extended_agent_card": True})
 TRANSPORTS = {
@@ -184,3 +190,29 @@ async def same_answers(own: str, proxied: str, method: str, path: str, body: Any
 def seen(answer: httpx.Response) -> Any:
     """What of a response the agent decides."""
     return answer.status_code, answer.headers.get("content-type"), UUID.sub("ID", answer.text)
+
+
+async def test_what_a2a_1_1_adds_is_not_translated(tmp_path):
+    """A long poll is answered at once, and neither side gets generations, since a2a-sdk has none of it."""
+    requests: list[bytes] = []
+    task = ParseDict({"id": "t", "generation": "7"}, METHODS[GET_TASK].response_type()).SerializeToString()
+
+    def answer(connection: RawConnection, event: Event) -> None:
+        if isinstance(event, DataReceived) and connection.calls(GET_TASK.encode()):
+            requests.append(event.data)
+        elif isinstance(event, StreamEnded) and requests:
+            connection.answer(event.stream_id, framed(task))
+        elif isinstance(event, StreamEnded):  # about the card
+            connection.answer(event.stream_id, trailers=[(b"grpc-status", b"12")])
+
+    options = {"transcode": True, "negotiate": "never"}
+    params = {"id": "t", "currentGeneration": "5"}
+    async with (
+        raw_agent(answer) as (address, _),
+        running_proxy(f"grpc://{address}", tmp_path, **options) as proxy,
+        httpx.AsyncClient(base_url=proxy.url, headers={"A2A-Version": "1.0"}) as http,
+    ):
+        rest = await http.get("/tasks/t", params={"currentGeneration": 5})
+        rpc = await http.post("/", json={"jsonrpc": "2.0", "id": 1, "method": "GetTask", "params": params})
+    assert requests == [framed(GetTaskRequest(id="t").SerializeToString())] * 2
+    assert [rest.json(), rpc.json()["result"]] == [{"id": "t"}] * 2
