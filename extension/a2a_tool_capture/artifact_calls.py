@@ -33,18 +33,18 @@ class SeenCalls:
     """When calls were seen: at `now`, unless one of the calls `earlier` is the same by id and name, in order."""
 
     def __init__(self, now: float | None, earlier: Iterable[ToolCall] = ()) -> None:
-        self._now = now
-        self._earlier: dict[tuple[str, str], deque[ToolCall]] = {}
+        self.now = now
+        self.earlier: dict[tuple[str, str], deque[ToolCall]] = {}
         for call in earlier:
-            self._earlier.setdefault((call.id, call.name), deque()).append(call)
+            self.earlier.setdefault((call.id, call.name), deque()).append(call)
 
     def times(self, call_id: str, name: str, ended: bool) -> tuple[float | None, float | None]:
         """When a call was first seen, and when its result was."""
-        same = self._earlier.get((call_id, name)) if self._earlier else None
+        same = self.earlier.get((call_id, name))
         if not same:
-            return self._now, self._now if ended else None
+            return self.now, self.now if ended else None
         earlier = same.popleft()
-        return earlier.first_seen_at, (earlier.result_seen_at or self._now) if ended else None
+        return earlier.first_seen_at, (earlier.result_seen_at or self.now) if ended else None
 
     def marked(self, call: ToolCall) -> ToolCall:
         """The call with its times; those it has if it was not seen earlier."""
@@ -103,11 +103,11 @@ def read_tool_calls(
             )
             findings.append(Finding("uri_not_listed", message, where=where))
             continue
-        calls = [
-            call
-            for number, entry in enumerate(entries)
-            if (call := _read_entry(entry, where, number, findings, seen)) is not None
-        ]
+        calls = []
+        for number, entry in enumerate(entries):
+            call = _read_entry(entry, where, number, findings, seen)
+            if call is not None:
+                calls.append(call)
         return ToolCallReading(calls, findings)
     return ToolCallReading([], findings)
 
@@ -141,7 +141,11 @@ def _read_entry(entry: Any, where: str, number: int, findings: list[Finding], se
         ):
             arguments = arguments if flat else with_whole_numbers(arguments)
             call_id = call_id or ""
-            first, ended = seen.times(call_id, name, result is not None or error is not None)
+            has_ended = result is not None or error is not None
+            if seen.earlier:
+                first, ended = seen.times(call_id, name, has_ended)
+            else:
+                first, ended = seen.now, seen.now if has_ended else None
             source = ToolCallSource.A2A_PROTOCOL
             return ToolCall(name, arguments, call_id, result, error, source, first_seen_at=first, result_seen_at=ended)
     repaired = _repaired(entry, where, number, findings)

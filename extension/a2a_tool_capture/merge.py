@@ -9,12 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
+from operator import attrgetter
 from typing import Any
 
 from .artifact_calls import SeenCalls, misplaced_calls, not_recorded, read_tool_calls
 from .dialects import DialectReader
 from .generations import Generations
-from .merge_state import MergedArtifact, TurnStart, without_responses
+from .merge_state import FIRST_TURN, MergedArtifact, without_responses
 from .models import Finding, Severity, ToolCall
 from .reconciliation import reconcile
 from .same_call import contradicts, is_cumulative, new_calls, unite
@@ -31,6 +32,8 @@ MISSED_EVENTS = "missed_events"
 """The finding of a turn in which the generations of the task's updates jump (A2A 1.1)."""
 
 _UNREAD_EVENTS = frozenset({"malformed_event", "malformed_response", UNKNOWN_EVENT, MISSED_EVENTS})
+
+_ID = attrgetter("id")
 
 _RESTORED = "\x00restored"
 """The id of what stands for the artifacts of a turn of which only calls and text are known."""
@@ -68,7 +71,7 @@ class TaskMerger:
         self._message_text = ""
         self._text_chars = 0
         self._call_count = 0
-        self._turn = TurnStart()
+        self._turn = FIRST_TURN
         self._generations = Generations()
         self._shown: list[ToolCall] = []
         """Every call that was there before a snapshot that lacked one."""
@@ -125,7 +128,7 @@ class TaskMerger:
 
         Arguments of None mean unknown arguments: such a call is identified by its id, or by its name alone.
         """
-        self._turn.learn(calls, texts, MAX_CALLS)
+        self._turn = self._turn.with_earlier(calls, texts, MAX_CALLS)
 
     def restore(self, calls: Sequence[ToolCall], text: str) -> None:
         """Set what the current turn has so far. It stands until a Task object comes."""
@@ -181,11 +184,11 @@ class TaskMerger:
         Text parts of an artifact are concatenated (a chunk may end inside a word), artifacts joined by newlines.
         Artifacts unchanged since `begin_turn` do not count.
         """
-        texts = [
-            text
-            for artifact_id, artifact in self._artifacts.items()
-            if (text := "".join(artifact.text)) and text != self._turn.texts.get(artifact_id)
-        ]
+        texts = []
+        for artifact_id, artifact in self._artifacts.items():
+            text = "".join(artifact.text)
+            if text and text != self._turn.texts.get(artifact_id):
+                texts.append(text)
         if self._turn.responses:
             texts = without_responses(texts, self._turn.responses)
         return "\n".join(texts) or self._status_text or self._message_text
@@ -207,8 +210,7 @@ class TaskMerger:
             findings[self._finding("dropped_by_snapshot", message, f"task {self.task_id!r}")] = None
         if self._generations.missing or self._generations.shown:
             findings[self._missed_events()] = None
-        named = [(call.id, call.name) for call in known if call.id]
-        if len(set(named)) == len(named):
+        if len(set(map(_ID, known))) == len(known):
             return list(findings)
         seen = {(call.id, call.name) for call in self._turn.calls if call.id}
         for call in turn_tool_calls:
@@ -286,8 +288,9 @@ class TaskMerger:
         if "metadata" in task:
             self._report_misplaced(task, "a task")
         self._identify(task.get("id"), task.get("contextId"))
-        generation = generation_of(task)
-        self._generations.saw_task(generation)
+        generation = generation_of(task) if "generation" in task else 0
+        if generation or self._generations.latest:
+            self._generations.saw_task(generation)
         self._status(task.get("status"), task)
         before = self.tool_calls if self._artifacts else []
         streamed = bool(self._artifacts)
@@ -352,7 +355,7 @@ class TaskMerger:
             self._call_count -= len(replaced.calls)
         placed = MergedArtifact(begun=generation)
         calls = self._read(artifact_id, artifact)
-        if len({call.id for call in calls}) == len(calls) <= MAX_CALLS - self._call_count:
+        if len(set(map(_ID, calls))) == len(calls) <= MAX_CALLS - self._call_count:
             placed.calls = calls
             self._call_count += len(calls)
         else:

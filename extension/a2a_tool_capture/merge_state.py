@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from .models import ToolCall
@@ -58,12 +58,12 @@ class MergedArtifact:
         return earlier
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class TurnStart:
     """What was known when the current turn began."""
 
     calls: Sequence[ToolCall] = ()
-    texts: dict[str, str] = field(default_factory=dict)
+    texts: Mapping[str, str] = field(default_factory=dict)
     elsewhere: Sequence[ToolCall] = ()
     """Of `calls`, those of turns that this merger was not fed with."""
     responses: Sequence[str] = ()
@@ -76,11 +76,17 @@ class TurnStart:
         kept = [*elsewhere, *new_calls([call for call in gone if call.id], elsewhere)]
         return TurnStart([*calls, *kept][:max_calls], texts, elsewhere, self.responses)
 
-    def learn(self, calls: Sequence[ToolCall], texts: Sequence[str], max_calls: int) -> None:
-        """Add calls and response texts of earlier turns."""
-        self.calls = [*self.calls, *calls][:max_calls]
-        self.elsewhere = [*self.elsewhere, *calls][:max_calls]
-        self.responses = [*self.responses, *(text for text in texts if text)]
+    def with_earlier(self, calls: Sequence[ToolCall], texts: Sequence[str], max_calls: int) -> TurnStart:
+        """The same with calls and response texts of earlier turns."""
+        return TurnStart(
+            [*self.calls, *calls][:max_calls],
+            self.texts,
+            [*self.elsewhere, *calls][:max_calls],
+            [*self.responses, *(text for text in texts if text)],
+        )
+
+
+FIRST_TURN = TurnStart()
 
 
 def without_responses(texts: list[str], responses: Sequence[str]) -> list[str]:

@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, Protocol
 
 from a2a_tool_capture import Finding, Severity
@@ -27,12 +28,10 @@ from ..protocol.operations import (
     Operation,
     decode_json,
     encoded,
-    if_generation,
     is_generation_mismatch,
-    returns_at_once,
+    read_send,
     rpc_method,
     rpc_request,
-    sets_webhook,
     user_message,
 )
 from ..turn import Turn
@@ -51,6 +50,9 @@ _MISMATCHES = frozenset({409, 412})
 """Statuses of a message whose task has another generation: the draft of A2A 1.1 has had both."""
 
 _VERSION = re.compile(r"(\d{1,3}\.\d{1,3})(?:\.\d{1,5})?\Z", re.ASCII)
+
+_MAX_VERSIONS = 64
+"""Texts of clients that are remembered."""
 
 _LAST_WORD = re.compile(r"[^\s\"',;&<>(){}\[\]]{1,200}\Z")
 """The last word of a text that was cut: redaction could no longer recognize a secret in it."""
@@ -139,10 +141,7 @@ class Exchange:
             if request is None:
                 request = rpc_request(decoded)
             else:
-                request.message = user_message(decoded)
-                request.has_webhook = sets_webhook(decoded)
-                request.returns_at_once = returns_at_once(decoded)
-                request.if_generation = if_generation(decoded)
+                read_send(request, decoded)
         self.request = request
         if request is None:
             return
@@ -155,7 +154,8 @@ class Exchange:
 
     def request_body(self, rest: A2ARequest | None, body: bytes, now: float) -> None:
         """The request is complete and sent: see `read_request`. A message opens a turn."""
-        self.read_request(rest, body)
+        if not self._read:
+            self.read_request(rest, body)
         request = self.request
         if request is None:
             return
@@ -179,6 +179,7 @@ class Exchange:
         facts = self._facts
         metadata = message.get("metadata")
         case = metadata.get(CASE_METADATA_KEY) if isinstance(metadata, dict) else None
+        context_id, task_id = message.get("contextId"), message.get("taskId")
         turn = Turn(
             turn_id=self._new_id(),
             run=facts.run,
@@ -187,8 +188,8 @@ class Exchange:
             protocol_version="0.3" if request.legacy or not facts.version else major_minor(facts.version),
             started_at=facts.started_at,
             case_id=facts.case_id or (case if isinstance(case, str) and case else None),
-            conversation_id=_string(message.get("contextId")),
-            task_id=_string(message.get("taskId")),
+            conversation_id=context_id if isinstance(context_id, str) else "",
+            task_id=task_id if isinstance(task_id, str) else "",
             trace_id=facts.trace_id,
             parent_span_id=facts.parent_span_id,
             user_text=parts_text(message),
@@ -249,7 +250,7 @@ class Exchange:
 
     def answer(self, status: int, body: bytes, now: float, payload: Any = None) -> None:
         """The whole body of a response that is not a stream; `payload` is the decoded body, where the caller has it."""
-        if not self.concerns_turns:
+        if self._watcher is None and self._conditional is None:
             return
         if status >= 400:
             self.refused(f"HTTP status {status}{_error_message(body)}", now, mismatch=status in _MISMATCHES)
@@ -271,7 +272,8 @@ class Exchange:
 
     def end(self, now: float, *, problem: Finding | None = None, lost: bool = False) -> None:
         """The exchange ended. `lost`: the agent never answered, so that nothing can complete the turn."""
-        self._accepted(now)
+        if self._conditional is not None:
+            self._accepted(now)
         watcher = self._watcher
         if watcher is None:
             return
@@ -319,7 +321,9 @@ class Exchange:
         self._understood = self._understood or UNREAD_KEY not in event
         self._message_came = self._message_came or "message" in event
         self._state = state_of(event) or self._state
-        self._remember(self._book.feed(watcher, event, now, live=live, size=of_json(data)))
+        task_id = self._book.feed(watcher, event, now, live=live, size=of_json(data))
+        if task_id and task_id not in self.task_ids:
+            self.task_ids.append(task_id)
 
     def _take_list(self, payload: Any, request: A2ARequest, now: float, data: bytes) -> None:
         if request.binding.has_envelope and isinstance(payload, dict):
@@ -373,6 +377,7 @@ def _string(value: Any) -> str:
     return value if isinstance(value, str) else ""
 
 
+@lru_cache(_MAX_VERSIONS)
 def major_minor(version: str) -> str:
     """A protocol version without patch number; "unknown" for any other string, which clients choose freely."""
     known = _VERSION.match(version)

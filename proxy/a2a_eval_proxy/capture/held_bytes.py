@@ -33,10 +33,11 @@ class HeldBytes:
         self.total += size - self._sizes.get(holder, 0)
         self._sizes[holder] = size
 
-    def add(self, holder: Hashable, more: int) -> None:
-        """`holder` has `more` additional bytes, whatever the limit."""
+    def add(self, holder: Hashable, more: int) -> int:
+        """`holder` has `more` additional bytes, whatever the limit; returns how many it has."""
         self.total += more
-        self._sizes[holder] = self._sizes.get(holder, 0) + more
+        self._sizes[holder] = size = self._sizes.get(holder, 0) + more
+        return size
 
     def take(self, holder: Hashable, more: int) -> bool:
         """Give `holder` more bytes; returns False, and changes nothing, where that would exceed the limit."""

@@ -265,12 +265,13 @@ class TaskRecord:
         view.feed(event, now)
         if "task" in event and self.open is not None:
             self.open.gap = False
-            messages = messages_in(event)
-            if self.foreign_messages is None and messages:
-                self.foreign_messages = messages - len(self.captured)
-            if messages - (self.foreign_messages or 0) > len(self.captured):
-                self.miss(self.open.turn)
-        if mark is not None and not mark.is_before(self.status):
+            if self.foreign_messages is not None or view.state not in TERMINAL_STATES:  # else it was the only turn
+                messages = messages_in(event)
+                if self.foreign_messages is None and messages:
+                    self.foreign_messages = messages - len(self.captured)
+                if messages - (self.foreign_messages or 0) > len(self.captured):
+                    self.miss(self.open.turn)
+        if mark is not None and (self.status is NO_STATUS or not mark.is_before(self.status)):
             self.status = mark
 
     def notice(self, watcher: TaskWatcher, event: Mapping[str, Any], mark: StatusMark | None, now: float) -> None:
@@ -388,7 +389,8 @@ class TaskRecord:
                 return False
             if self.streams:
                 self.merger = deepcopy(self.merger)
-        self._separate()
+        if self.notified:
+            self._separate()
         self.merged(self.merger, event, mark, now)
         return True
 

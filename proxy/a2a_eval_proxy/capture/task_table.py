@@ -34,9 +34,9 @@ _HAVE_ANSWER = frozenset({TurnPhase.ANSWERED, TurnPhase.FINISHED_ELSEWHERE, Turn
 class TaskTable:
     """Records by task, and the bytes held by them, by views of their streams, and by events that wait for the store.
 
-    At most `max_bytes` and `max_tasks` are allowed: the caller evicts when `why_full` says why. What is received counts
-    with the most memory that it can take (`memory.of_json`). That is often too much, since views keep a part, or
-    replace earlier events: before something is given up for it, they are measured.
+    At most `max_bytes` and `max_tasks` are allowed: once `is_full`, the caller evicts if `why_full` says why. What is
+    received counts with the most memory that it can take (`memory.of_json`). That is often too much, since views keep a
+    part, or replace earlier events: before something is given up for it, they are measured.
     """
 
     def __init__(self, new_merger: Callable[[], TaskMerger], max_bytes: int, max_tasks: int) -> None:
@@ -47,6 +47,8 @@ class TaskTable:
         """By task id."""
         self.unnamed: dict[str, TaskRecord] = {}
         """Those of turns for which the agent has named no task yet, by turn id."""
+        self.is_full = False
+        """Whether more may be held than is allowed."""
 
     @property
     def records(self) -> list[TaskRecord]:
@@ -78,7 +80,7 @@ class TaskTable:
         watcher = TaskWatcher(merger)
         watcher.record = record = TaskRecord("", merger, now, OpenTurn(turn), watcher)
         self.unnamed[turn.turn_id] = record
-        self._held.put(record, _RECORD_BYTES + getsizeof(turn.user_text))
+        self.received(record, _RECORD_BYTES + getsizeof(turn.user_text))
         return watcher
 
     def forget(self, record: TaskRecord) -> None:
@@ -111,25 +113,26 @@ class TaskTable:
 
     def why_full(self) -> str:
         """Why something has to be given up; "" where there is room."""
-        if self._held.total > self._held.limit:
+        self.is_full = False
+        if self.bytes_full:
             self._measure()
-        if self._held.total > self._held.limit:
+        if self.bytes_full:
             return f"open turns take more than {self._held.limit / 1024**2:g} MiB"
         return f"more than {self._max_tasks} tasks are open" if len(self.named) > self._max_tasks else ""
 
-    def received(self, holder: TaskRecord | TaskWatcher, more: int) -> bool:
-        """`holder` was fed with what takes at most `more` bytes; returns whether that is too much."""
-        if self._held.of(holder):
-            self._held.add(holder, more)
-            holder.unmeasured += more
-        else:
+    def received(self, holder: TaskRecord | TaskWatcher, more: int) -> None:
+        """`holder` was fed with what takes at most `more` bytes."""
+        if self._held.add(holder, more) == more and isinstance(holder, TaskWatcher):
             self.hold(holder)  # a view that began as a copy
-        return self._held.total > self._held.limit
+        else:
+            holder.unmeasured += more
+        self.is_full = self.is_full or self._held.total > self._held.limit or len(self.named) > self._max_tasks
 
     def hold(self, holder: TaskRecord | TaskWatcher) -> None:
         """Measure `holder` as it is now."""
         self._held.put(holder, _RECORD_BYTES + measured(*holder.kept))
         holder.unmeasured = 0
+        self.is_full = True  # perhaps
 
     def _measure(self) -> None:
         """Measure what received most, where it may be that much less is held."""
@@ -144,6 +147,7 @@ class TaskTable:
     def hold_waiting(self, lookup: Lookup, more: int) -> None:
         """Count `more` bytes that wait for the store."""
         self._held.add(lookup, more)
+        self.is_full = True  # perhaps
 
     def drop(self, holder: TaskRecord | TaskWatcher | Lookup) -> None:
         self._held.drop(holder)

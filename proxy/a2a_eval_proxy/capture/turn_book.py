@@ -77,7 +77,8 @@ class TurnBook:
         self._on_evicted, self._notified = on_evicted, notified
         self._evicting = False
         self._new_merger = partial(TaskMerger, require_artifact_uri=require_artifact_uri, dialects=dialects)
-        self._reads_parts = bool(dialects)
+        self._keeps_text = not dialects
+        """Whether of a chunk without metadata only the text is kept."""
         self._tasks = TaskTable(self._new_merger, max_open_bytes, max_open)
         self.unread = tuple(mark for mark in DIALECT_MARKS if mark.dialect not in dialects)
         """Marks of dialects that are not read."""
@@ -131,7 +132,8 @@ class TurnBook:
         self._begin(watcher, TurnEvent.SENT if watcher.lookup is None else TurnEvent.STORE_ASKED, now)
         if watcher.lookup is not None:
             watcher.lookup.waiting.append(partial(self._begin, watcher, TurnEvent.STORE_ANSWERED, now))
-        self._make_room(now)
+        if self._tasks.is_full:
+            self._make_room(now)
         return watcher
 
     def _begin(self, watcher: TaskWatcher, event: TurnEvent, now: float) -> None:
@@ -195,8 +197,7 @@ class TurnBook:
         if record is not None and record.opener is watcher and record.open is not None:
             turn = record.open.turn
             turn.first_event_at = turn.first_event_at or max(now, turn.started_at)
-        bound = bool(task_id) and (record is None or not record.task_id)
-        if bound:
+        if task_id and (record is None or not record.task_id):
             record = self._bind(watcher, task_id, now)
         if record is None:
             return
@@ -236,7 +237,8 @@ class TurnBook:
         if self.live is not None:
             self.live.changed(record)
         holder = watcher if live and watcher.merger is not record.merger else record
-        if self._tasks.received(holder, size if self._reads_parts else kept_of(event, size)) or bound:
+        self._tasks.received(holder, kept_of(event, size) if self._keeps_text and "artifactUpdate" in event else size)
+        if self._tasks.is_full:
             self._make_room(now)
 
     def touch(self, watcher: TaskWatcher, now: float) -> None:
@@ -407,7 +409,7 @@ class TurnBook:
             watcher.record = self._tasks.named.get(task_id)
             return watcher.record
         open_turn = own.open
-        record = self._resume(task_id, watcher, open_turn, now)
+        record = self._resume(task_id, watcher, open_turn, now) if task_id in self._tasks.named else None
         if record is None:
             record = self._tasks.named[task_id] = own
             del self._tasks.unnamed[open_turn.turn.turn_id]

@@ -44,7 +44,7 @@ class CallVisibility:
 
     def judge(self, turn: Turn) -> None:
         """Complete `turn`."""
-        codes = {finding.code for finding in turn.findings}
+        codes = {finding.code for finding in turn.findings} if turn.findings else frozenset()
         declared = turn.capture.declared
         asks = self._negotiate == "always" or (self._negotiate == "declared" and declared)
         asked = NOT_ASKED not in codes and (asks or turn.capture.requested_by_client)

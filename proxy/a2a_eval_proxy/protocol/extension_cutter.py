@@ -13,6 +13,7 @@ from typing import Any
 import orjson
 from a2a_tool_capture.extension_places import EXTENSIONS, METADATA
 from a2a_tool_capture.spec import BASE_URI, is_capture_uri
+from a2a_tool_capture.wire import parts_text
 
 from .extension_scanner import ESCAPE, MARKER
 
@@ -100,11 +101,7 @@ def _names_in_artifacts(payload: Any) -> int:
             names = sum(map(is_capture_uri, metadata))
         if isinstance(extensions, list):
             names += sum(map(is_capture_uri, extensions))
-        if names and not _has_text(artifact.get("parts")):
+        if names and not (artifact.get("parts") and parts_text(artifact)):
             return -1
         total += names
     return total
-
-
-def _has_text(parts: Any) -> bool:
-    return isinstance(parts, list) and any(isinstance(part, dict) and bool(part.get("text")) for part in parts)

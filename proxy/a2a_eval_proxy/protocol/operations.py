@@ -160,10 +160,7 @@ def rpc_request(body: Any) -> A2ARequest | None:
         params = {}
     request = A2ARequest(_RPC_OPERATIONS.get(method, Operation.OTHER), Binding.JSONRPC, legacy="/" in method)
     if request.operation in (Operation.SEND, Operation.STREAM):
-        request.message = user_message(params)
-        request.has_webhook = sets_webhook(params)
-        request.returns_at_once = returns_at_once(params)
-        request.if_generation = if_generation(params)
+        read_send(request, params)
     elif concerns_webhooks:
         request.operation, request.has_webhook = Operation.PUSH_CONFIG, True
         request.task_id = _task_of_push_config(params)
@@ -202,39 +199,26 @@ def user_message(params: Any) -> dict[str, Any] | None:
     return camel_keys(message) if isinstance(message, dict) else None
 
 
-def sets_webhook(params: Any) -> bool:
-    """Whether a SendMessageRequest (JSON-RPC params or HTTP+JSON body) carries a push-notification configuration.
+def read_send(request: A2ARequest, params: Any) -> None:
+    """Complete a request with what its SendMessageRequest (JSON-RPC params or HTTP+JSON body) contains.
 
-    1.0 calls the field `taskPushNotificationConfig`; 0.3 `pushNotificationConfig`, its proto `pushNotification`.
-    Servers accept each in snake case too.
+    A push-notification configuration is the field `taskPushNotificationConfig` in 1.0, `pushNotificationConfig` in 0.3,
+    and `pushNotification` in its proto; servers accept each in snake case too. `returnImmediately` is `blocking: false`
+    in 0.3.
     """
+    request.message = user_message(params)
     configuration = params.get("configuration") if isinstance(params, dict) else None
     if not isinstance(configuration, dict):
-        return False
+        return
     for key, value in configuration.items():
         if isinstance(value, dict) and "pushnotification" in key.replace("_", "").lower():
-            return True
-    return False
-
-
-def returns_at_once(params: Any) -> bool:
-    """Whether a SendMessageRequest asks for an answer before the task has ended: `returnImmediately` in 1.0,
-    `blocking: false` in 0.3."""
-    configuration = params.get("configuration") if isinstance(params, dict) else None
-    if not isinstance(configuration, dict):
-        return False
-    return configuration.get("returnImmediately", configuration.get("return_immediately")) is True or (
-        configuration.get("blocking") is False
+            request.has_webhook = True
+    request.returns_at_once = (
+        configuration.get("returnImmediately", configuration.get("return_immediately")) is True
+        or configuration.get("blocking") is False
     )
-
-
-def if_generation(params: Any) -> int:
-    """The generation (A2A 1.1, `ifGenerationMatch`) that a SendMessageRequest requires of its task; 0: none."""
-    configuration = params.get("configuration") if isinstance(params, dict) else None
-    if not isinstance(configuration, dict):
-        return 0
     required = configuration.get("ifGenerationMatch", configuration.get("if_generation_match"))
-    return generation_of({"generation": required})
+    request.if_generation = generation_of({"generation": required}) if required is not None else 0
 
 
 def is_generation_mismatch(error: Any) -> bool:

@@ -144,6 +144,8 @@ class ClientRequest:
         """The body once it is complete, or the beginning of one too large to keep."""
         self.status: int | None = None
         """The status of the response, once its header is sent."""
+        self._holds = False
+        """Whether bytes are counted for it."""
         self._began = time.perf_counter()
 
     @cached_property
@@ -158,7 +160,8 @@ class ClientRequest:
 
     def close(self) -> None:
         """Count the response by its status ("none" where the client left before it) and time; release its bytes."""
-        self._context.bodies.drop(self)
+        if self._holds:
+            self._context.bodies.drop(self)
         metrics = self._context.metrics
         metrics.responses["none" if self.status is None else self.status] += 1
         metrics.request_s.add(time.perf_counter() - self._began)
@@ -171,14 +174,16 @@ class ClientRequest:
         if not bodies.has_room(more, size):
             return False
         bodies.add(self, more)
+        self._holds = True
         return True
 
     async def hold_response(self, size: int, *, waits: bool) -> bool:
         """Whether `size` bytes of the response may be held until `close`; with `waits`, as soon as they may."""
-        bodies = self._context.bodies
-        more = len(self.body) + size - bodies.of(self)
+        bodies, held = self._context.bodies, len(self.body) + size
+        self._holds = True
+        more = held - bodies.of(self)
         if more <= 0 or bodies.has_room(more, size):
-            bodies.add(self, more)
+            bodies.put(self, held)
         elif waits:
             await bodies.wait_for_room(self, more, size)
         else:
@@ -187,6 +192,7 @@ class ClientRequest:
 
     def hold_only_request(self) -> None:
         """Release the bytes held for anything but the request's body."""
+        self._holds = True
         self._context.bodies.put(self, len(self.body))
 
     def sent(self) -> None:

@@ -197,7 +197,7 @@ class _RequestRelay:
             client.body = message.pop("body")
             if self._context.settings.push_mode != "pass" and may_concern_webhooks(client):
                 await self._read_webhooks(tap)
-            self._asks = self._asks_extension(tap)
+            self._asks = self._context.negotiation.wants_extension and self._asks_extension(tap)
             # Read while the agent works: the callback runs as soon as the request is on its way.
             self._context.loop.call_soon(tap.request_body, client.rest, client.body, True)
         head = self._agent_head()
@@ -207,12 +207,13 @@ class _RequestRelay:
             self._upload(message, tap) if not whole else self._webhooks.body if self._webhooks else client.body,
             length=client.head.length,
             field=self._traceparent,
-            waits=whole and self._is_long_poll(tap),
+            waits=whole and self._context.settings.response_timeout is not None and self._is_long_poll(tap),
         )
         try:
             if self._spans is not None:
                 self._spans.answered(response.status)
-            tap.request_body(client.rest, client.body, True)
+            if not tap.request_reported:
+                tap.request_body(client.rest, client.body, True)
             if self._webhooks is None:
                 client.sent()
             elif self._webhooks.problem:
@@ -237,7 +238,7 @@ class _RequestRelay:
     def _may_be_read(self, beginning: bytes) -> bool:
         """Whether a body with this beginning has to be read: it may be an A2A request, a JSON object or compressed."""
         client, context = self._client, self._context
-        if not context.negotiation.wants_extension() and context.settings.push_mode == "pass":
+        if not context.negotiation.wants_extension and context.settings.push_mode == "pass":
             return False
         return client.method == "POST" and (beginning.lstrip()[:1] == b"{" or bool(client.head.content_encoding))
 
@@ -264,15 +265,11 @@ class _RequestRelay:
 
         Not in a request for a range: the range may be part of the tool calls, without the key that names them.
         """
-        client, negotiation = self._client, self._context.negotiation
-        if client.head.has_range or not negotiation.wants_extension():
-            return False
-        return negotiation.asks(tap.read_request(client.rest, client.body))
+        client = self._client
+        return not client.head.has_range and self._context.negotiation.asks(tap.read_request(client.rest, client.body))
 
     def _is_long_poll(self, tap: Tap) -> bool:
         """Whether the request, whose body is whole, is one that `response_timeout` is not meant for."""
-        if self._context.settings.response_timeout is None:
-            return False
         request = tap.read_request(self._client.rest, self._client.body)
         return request is not None and request.is_long_poll
 

@@ -43,6 +43,8 @@ class Negotiation:
         self._refreshing: asyncio.Task[None] | None = None
         self._first_wait_failed = False
         self._stopped = False
+        self.wants_extension = mode == "always"
+        """Whether the agent is asked for the extension where a request allows it."""
         self.declared = False
         """Whether the last card declared a version of the extension."""
         self.known = False
@@ -55,6 +57,8 @@ class Negotiation:
     def learn(self, card: Any, now: float) -> None:
         """Take over a card that passed, or was fetched. `now` is monotonic seconds."""
         self.declared = bool(declared_uris(card))
+        if self._mode == "declared":
+            self.wants_extension = self.declared and not self._stopped
         self.known = True
         self.api_keys = declared_api_keys(card)
         self.grpc_address = self._grpc_address(card)
@@ -84,6 +88,8 @@ class Negotiation:
 
     async def prepare(self, now: float) -> None:
         """Before a request: refresh the card if it is old; waits only for the very first one."""
+        if self.known and now < self._known_until:
+            return
         if self.undecided(now):
             await self.wait_first(now)
         elif self.stale(now):
@@ -92,13 +98,8 @@ class Negotiation:
     def stop_asking(self, reason: str) -> None:
         """Stop asking for the extension: the proxy cannot read how the agent responds."""
         if not self._stopped:
-            self._stopped = True
+            self._stopped, self.wants_extension = True, False
             logger.error("the agent is not asked for tool calls any more, until the proxy is started again: %s", reason)
-
-    def wants_extension(self) -> bool:
-        if self._stopped:
-            return False
-        return self._mode == "always" or (self._mode == "declared" and self.declared)
 
     def asks(self, request: A2ARequest | None) -> bool:
         """Whether the proxy asks the agent for the extension in `request` (None: a request that it could not read).
@@ -106,7 +107,7 @@ class Negotiation:
         Only where the proxy reads and filters what the agent sends: its response, and the notifications of a webhook
         that the request sets (`has_webhook`: past the proxy, where tool calls would arrive unfiltered).
         """
-        if request is None or not self.wants_extension() or request.has_webhook:
+        if request is None or not self.wants_extension or request.has_webhook:
             return False
         return request.operation in CARRIES_TASKS or request.operation is Operation.PUSH_CONFIG
 

@@ -123,7 +123,7 @@ class ResponseRelay:
             await self._relay_push_config(self._webhooks)
         elif not ((request is not None and request.operation in _READ) or self._may_be_a2a(media_type, is_stream)):
             await self._relay_body()
-        elif not tap.decodes(_content_encoding(response)):
+        elif b"content-encoding" in response.fields and not tap.decodes(_content_encoding(response)):
             if self._asked:
                 self._context.negotiation.stop_asking(tap.unreadable.message if tap.unreadable else "")
                 raise UnreadableResponseError("its content coding cannot be decoded")
@@ -132,7 +132,7 @@ class ResponseRelay:
             await self._relay_body(observed=True)
         elif is_stream:
             await self._filter_stream(self._send_events_of)
-        elif self._is_framed_as_whole(media_type) or response.complete:
+        elif b"content-length" in response.fields or self._is_framed_as_whole(media_type) or response.complete:
             await self._filter_whole()
         else:
             await self._filter_stream(self._send_json_of)
@@ -346,7 +346,7 @@ class ResponseRelay:
             await self._relay_body(body)
             return
         received = tap.decoded(body)
-        clean = decoded = await self._restored(received)
+        clean = decoded = received if self._context.push is None else await self._restored(received)
         payload = extension_filter.decoded_once(decoded)
         if tap.unreadable is None:
             clean = self._stripped(decoded, payload)

@@ -61,8 +61,11 @@ class Tap:
         self._splitter: SseSplitter | None = None
         self._json: JsonSplitter | None = None
         self._decoder: Decoder | None = None
-        self._request_reported = False
+        self.request_reported = False
+        """Whether `request_body` was called."""
         self._request_seen = False
+        self._remembers = True
+        """Whether tasks of this exchange may have to be remembered for later requests."""
         self._unread_request: bytes | None = None
         """The body, or its beginning, where it is not to be parsed."""
         self._ended = False
@@ -134,9 +137,10 @@ class Tap:
                 return None
             self._exchange.read_request(rest, body)
             request = self._exchange.request
-            if request is not None and self.has_foreign_webhook:
+            if request is not None and (named := request.named_task) and self._opted_in.has_webhook(named):
                 request.has_webhook = True
-            if not relays_webhooks:
+            self._remembers = self._exchange.requested or (request is not None and request.has_webhook)
+            if self._remembers and not relays_webhooks:
                 self.remember_tasks()
         except Exception as error:  # noqa: BLE001  # capture's errors end here
             self._failed(error)
@@ -149,10 +153,11 @@ class Tap:
 
     def request_body(self, rest: A2ARequest | None, body: bytes, complete: bool) -> None:
         """Report the request, whose `body` is complete, or the beginning of one too large to keep. Counts once."""
-        if self._request_reported:
+        if self.request_reported:
             return
-        self._request_reported = True
-        self.read_request(rest, body, complete)
+        self.request_reported = True
+        if not self._request_seen:
+            self.read_request(rest, body, complete)
         try:
             now = self._sent_at or CLOCK.now()
             if self._unread_request is None:
@@ -298,12 +303,13 @@ class Tap:
 
     def response(self, status: int, body: bytes, payload: Any = None) -> None:
         """`payload` is the decoded body, where the caller has it."""
-        if is_dense(body):
+        if payload is None and is_dense(body):
             self.stop_reading("body_too_large", "the response has too many values; it was passed on unread")
             return
         try:
             self._exchange.answer(status, body, self._arrived_at or CLOCK.now(), payload)
-            self.remember_tasks()
+            if self._remembers:
+                self.remember_tasks()
         except Exception as error:  # noqa: BLE001  # capture's errors end here
             self._failed(error)
 

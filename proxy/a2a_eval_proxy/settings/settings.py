@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from functools import partial
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import urlsplit
 
@@ -351,7 +351,7 @@ class Settings(TraceUrlOption, PluginOption, StoreOption, PrivacyOptions, Retent
     def turn_timeouts(self) -> TurnTimeouts:
         return TurnTimeouts(self.turn_timeout)
 
-    @property
+    @cached_property
     def push_mode(self) -> str:
         """`relay`, `pass` or `refuse`."""
         return self.push or ("relay" if self.push_url else "pass")

@@ -7,13 +7,14 @@ from typing import Any
 
 import pytest
 from a2a_eval_proxy.protocol.operations import (
+    A2ARequest,
     Binding,
     Operation,
     decode_json,
+    read_send,
     rest_request,
     rpc_method,
     rpc_request,
-    sets_webhook,
     user_message,
 )
 from hypothesis import given
@@ -304,4 +305,6 @@ def test_a_message_that_comes_with_a_webhook(field: str) -> None:
     ],
 )
 def test_a_message_without_a_webhook(params: Any) -> None:
-    assert not sets_webhook(params)
+    request = A2ARequest(Operation.SEND, Binding.HTTP_JSON)
+    read_send(request, params)
+    assert not request.has_webhook

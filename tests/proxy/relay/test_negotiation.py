@@ -44,7 +44,7 @@ class Agent:
 async def test_when_the_extension_is_wanted(mode: str, card: Any, wanted: bool) -> None:
     negotiation = Negotiation(mode, Agent(card).fetch)
     await negotiation.wait_first(0.0)
-    assert negotiation.wants_extension() is wanted
+    assert negotiation.wants_extension is wanted
     assert negotiation.known
 
 
@@ -68,7 +68,7 @@ async def test_without_a_card_nothing_is_known(problem: Exception) -> None:
     negotiation = Negotiation("declared", Agent(problem).fetch)
     await negotiation.wait_first(0.0)
     assert not negotiation.known
-    assert not negotiation.wants_extension()
+    assert not negotiation.wants_extension
 
 
 async def test_the_first_request_waits_but_not_for_ever() -> None:
@@ -79,7 +79,7 @@ async def test_the_first_request_waits_but_not_for_ever() -> None:
     assert not negotiation.known
     agent.answers.set()
     await negotiation.refresh(0.0)
-    assert negotiation.wants_extension()
+    assert negotiation.wants_extension
     await negotiation.close()
 
 
@@ -93,7 +93,7 @@ async def test_a_request_right_after_the_start_waits_for_the_card_that_is_on_its
     await asyncio.sleep(0)
     agent.answers.set()
     await waiting
-    assert negotiation.wants_extension()
+    assert negotiation.wants_extension
     assert not negotiation.undecided(0.2)
     assert agent.asked == 1
 
@@ -135,17 +135,17 @@ async def test_knowledge_grows_stale() -> None:
     negotiation.learn(DECLARING, 100.0)
     assert not negotiation.stale(129.0)
     assert negotiation.stale(130.0)
-    assert negotiation.wants_extension()  # until something else is known
+    assert negotiation.wants_extension  # until something else is known
 
 
 async def test_a_card_that_changes_changes_what_is_wanted() -> None:
     agent = Agent(DECLARING)
     negotiation = Negotiation("declared", agent.fetch)
     await negotiation.refresh(0.0)
-    assert negotiation.wants_extension()
+    assert negotiation.wants_extension
     agent.card = {}
     await negotiation.refresh(100.0)
-    assert not negotiation.wants_extension()
+    assert not negotiation.wants_extension
 
 
 async def test_an_agent_that_is_down_is_asked_once_a_second() -> None:
@@ -162,7 +162,7 @@ async def test_what_was_known_outlives_an_agent_that_is_down() -> None:
     await negotiation.refresh(0.0)
     agent.card = UpstreamUnreachableError("down")
     await negotiation.refresh(100.0)
-    assert negotiation.wants_extension()
+    assert negotiation.wants_extension
 
 
 async def test_closing_ends_a_fetch() -> None:
