@@ -57,6 +57,16 @@ def one_line(text: str, limit: int) -> str:
     return cut(" ".join(text[: 4 * limit].split()), limit)
 
 
+def moment_text(time: str | None) -> str:
+    """`2026-11-22 09:00:00` of an RFC 3339 time; a dash for None."""
+    return "–" if time is None else time[:19].replace("T", " ")
+
+
+def state_text(state: str | None) -> str:
+    """`input required` of a task's state; "" for None."""
+    return (state or "").removeprefix("TASK_STATE_").lower().replace("_", " ")
+
+
 def score_text(score: float | None) -> str:
     """Two decimals; a dash for None."""
     return "–" if score is None else f"{score:.2f}"

@@ -13,7 +13,7 @@ import click
 
 from .command import command, wide_console
 from .options import ConvertOptions, EvaluatorsOptions, SchemaOptions
-from .output import JsonOutput, echo_document
+from .output import JsonOutput, put_document, refuse_existing
 
 if TYPE_CHECKING:
     from tool_call_evaluators.evaluator import EvaluatorBase
@@ -37,11 +37,12 @@ def evaluators(options: EvaluatorsOptions) -> None:
     if options.name is not None:
         click.echo("\n".join(explained(evaluator_class(options.name))))
         return
+    from rich.table import Column
+
     from ..runs.tables import PlainTable
 
-    table = PlainTable()
-    for heading in ("evaluator", "scores each", "judge", "what it measures"):
-        table.add_column(heading, no_wrap=heading != "what it measures")
+    names = (Column(heading, no_wrap=True) for heading in ("evaluator", "scores each", "judge"))
+    table = PlainTable(*names, Column("what it measures"))
     for name in evaluator_names():
         cls = evaluator_class(name)
         table.add_row(name, cls.scope, "yes" if issubclass(cls, JudgedEvaluator) else "", _summary(cls))
@@ -76,20 +77,13 @@ def convert(options: ConvertOptions) -> None:
     from tool_call_evaluators.importers import import_suite
     from tool_call_evaluators.suite.writing import suite_text
 
-    from ..files import write_out
-
-    out = options.out
-    if out is not None and out.exists():
-        raise click.UsageError(f"--out: {out} already exists; choose another file (existing files are kept)")
+    refuse_existing(options.out)
     imported = import_suite(options.file, options.format, allow_plugins=options.allow_plugins)
     notes = [f"Not imported: {note}" for note in imported.notes]
     text = suite_text(imported.suite, [f"From {Path(options.file).name} ({imported.format}).", *notes])
-    if out is None:
-        echo_document(text)
-    else:
-        write_out(out, text)
+    put_document(text, options.out)
     cases = len(imported.suite.cases)
-    summary = f"converted {cases} case{'' if cases == 1 else 's'}" + (f" to {out}" if out else "")
+    summary = f"converted {cases} case{'' if cases == 1 else 's'}" + (f" to {options.out}" if options.out else "")
     click.echo("\n".join([*notes, summary]), err=True)
 
 

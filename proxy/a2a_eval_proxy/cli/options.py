@@ -44,7 +44,11 @@ _FAIL_ON = _run(
     types.some_of("CHANGE,...", ["regression", "newly-failing", "undecided"]),
     "Exit with 1 if the later run is worse, newly fails a case, or if there are not enough runs to decide.",
 )
+_output = partial(option, types.one_of("text", "json"), "Output format.", "text")
+_new_file = partial(option, types.OUTPUT_FILE, "File to write; must not exist. Default: standard output.")
+_suites = partial(option, types.SUITE_FILES, "Suite files or folders.", required=True, positional=True, repeatable=True)
 _IMPORTED = ("arksim", "google-adk", "uipath", "dokimos")
+_suite_format = partial(_run, types.one_of("suite", *_IMPORTED), "Suite file format; detected by default.")
 
 
 class StoredRunOptions(StoreOption):
@@ -85,7 +89,7 @@ class ReportOptions(SelectionOptions):
         alias="--output-dir",
     )
     scenario_file_path: str | None = _run(types.FILE, "Scenarios (JSON) instead of those of an ArkSim configuration.")
-    format: str | None = _run(types.one_of("suite", *_IMPORTED), "Suite file format; detected by default.")
+    format: str | None = _suite_format()
     no_judge_cache: bool = _run(types.FLAG, "Neither use nor store cached judge answers.")
     baseline: str | None = _run(
         types.run_name("NAME"), "Run of the store to compare with: the report shows what changed from it."
@@ -147,13 +151,9 @@ class SimulatedUserOptions(Options):
 
     def simulated_user(self) -> dict[str, Any]:
         """What takes precedence over the suite's `simulated_user` block. Raises ConfigError for an unreadable file."""
-        given = {
-            "model": self.simulated_user_model,
-            "base_url": self.simulated_user_base_url,
-            "temperature": self.simulated_user_temperature,
-            "seed": self.simulated_user_seed,
-            "prompt": _text_of(self.simulated_user_prompt),
-        }
+        names = ("model", "base_url", "temperature", "seed")
+        given = {name: getattr(self, f"simulated_user_{name}") for name in names}
+        given["prompt"] = _text_of(self.simulated_user_prompt)
         return {name: value for name, value in given.items() if value is not None}
 
 
@@ -205,9 +205,7 @@ class DrivenAgentOptions(AgentClientOptions):
 
 
 class RunOptions(SimulatedUserOptions, DrivenAgentOptions, PluginOption, ReportOptions, PrivacyOptions, StoreOption):
-    suite: tuple[str, ...] = option(
-        types.SUITE_FILES, "Suite files or folders.", required=True, positional=True, repeatable=True
-    )
+    suite: tuple[str, ...] = _suites()
     concurrency: int | None = _agent(
         types.CONCURRENCY, "Conversations to run concurrently. Default: from the suite, or 4."
     )
@@ -237,7 +235,7 @@ class SendOptions(DrivenAgentOptions):
     agent: str = _agent(types.AGENT, "URL of the agent, or as for `run`.", required=True)
     conversation: str | None = option(types.NAME, "Id of the conversation (contextId) to continue.")
     task: str | None = option(types.NAME, "Id of the task that waits for this message.")
-    output: str = option(types.one_of("text", "json"), "Output format.", "text")
+    output: str = _output()
 
 
 class InitOptions(DrivenAgentOptions):
@@ -246,10 +244,8 @@ class InitOptions(DrivenAgentOptions):
 
 
 class ValidateOptions(DrivenAgentOptions, PluginOption):
-    suite: tuple[str, ...] = option(
-        types.SUITE_FILES, "Suite files or folders.", required=True, positional=True, repeatable=True
-    )
-    format: str | None = option(types.one_of("suite", *_IMPORTED), "Suite file format; detected by default.")
+    suite: tuple[str, ...] = _suites()
+    format: str | None = _suite_format()
 
 
 class EvaluateOptions(TraceUrlOption, PluginOption, ReportOptions, RedactionOptions, StoredRunOptions):
@@ -311,11 +307,11 @@ class SchemaOptions(Options):
 class ConvertOptions(PluginOption):
     file: str = option(types.FILE, "File of ArkSim, google-adk, UiPath or Dokimos.", required=True, positional=True)
     format: str | None = option(types.one_of(*_IMPORTED), "Format of FILE; detected by default.")
-    out: Path | None = option(types.OUTPUT_FILE, "File to write; must not exist. Default: standard output.")
+    out: Path | None = _new_file()
 
 
 class RunsOptions(StoreOption):
-    output: str = option(types.one_of("text", "json"), "Output format.", "text")
+    output: str = _output()
 
 
 class PruneOptions(StoreOption, RetentionOptions):
@@ -328,7 +324,7 @@ class PruneOptions(StoreOption, RetentionOptions):
 
 class ShowOptions(StoreOption):
     name: str = option(types.STORED_NAME, "Name of a run, or id of a turn.", required=True, positional=True)
-    output: str = option(types.one_of("text", "json"), "Output format.", "text")
+    output: str = _output()
 
 
 class UiOptions(TraceUrlOption, PluginOption, StoreOption):
@@ -370,7 +366,7 @@ class McpOptions(PluginOption, StoreOption):
 class RecordOptions(StoredRunOptions):
     suite: str | None = option(types.FILE, "Suite to keep, except for the calls that it expects.")
     update: bool = option(types.FLAG, "Change the calls in the file of --suite; comments and format stay.")
-    out: Path | None = option(types.OUTPUT_FILE, "File to write; must not exist. Default: standard output.")
+    out: Path | None = _new_file()
 
     def __post_init__(self) -> None:
         if self.update and (self.suite is None or self.out is not None):

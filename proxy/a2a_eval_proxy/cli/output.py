@@ -8,7 +8,12 @@ import re
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, redirect_stderr, redirect_stdout
+from pathlib import Path
 from typing import Any, TextIO
+
+import click
+
+from ..files import write_out
 
 _ASCII_SIGNS = {
     "→": "->", "–": "-", "−": "-", "—": "-", "…": "...", "✓": "+", "✕": "x", "·": "-", "•": "*", "▲": "+", "▼": "-",
@@ -109,3 +114,17 @@ def echo_document(text: str) -> None:
     stream.flush()
     stream.buffer.write(text.encode("utf-8", "replace"))
     stream.buffer.flush()
+
+
+def refuse_existing(out: Path | None) -> None:
+    """Raise UsageError for a file that already exists."""
+    if out is not None and out.exists():
+        raise click.UsageError(f"--out: {out} already exists; choose another file (existing files are kept)")
+
+
+def put_document(text: str, out: Path | None) -> None:
+    """Write a suite to a file, or to standard output. Raises OSError."""
+    if out is None:
+        echo_document(text)
+    else:
+        write_out(out, text)

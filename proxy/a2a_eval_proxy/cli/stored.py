@@ -10,7 +10,7 @@ import click
 
 from .command import command, run_async, wide_console
 from .options import CompareOptions, ExportOptions, PruneOptions, RecordOptions, RunsOptions, ShowOptions
-from .output import JsonOutput, echo_document, echo_json
+from .output import JsonOutput, echo_document, echo_json, put_document, refuse_existing
 
 
 @command(ExportOptions)
@@ -126,10 +126,8 @@ def record(options: RecordOptions) -> None:
     """
     from tool_call_evaluators import load_suite
 
-    from ..files import write_out
     from ..runs.record import record_run, update_suite
 
-    out = options.out
     if options.update and options.suite is not None:
         changed, left_out = run_async(update_suite(options.store, options.run, Path(options.suite)))
         other = f"{changed} turn{'s expect' if changed != 1 else ' expects'} other calls now"
@@ -138,16 +136,12 @@ def record(options: RecordOptions) -> None:
             "\n".join([*(f"stays: {sentence}" for sentence in left_out), f"{options.suite}: {other}{undo}"]), err=True
         )
         return
-    if out is not None and out.exists():
-        raise click.UsageError(f"--out: {out} already exists; choose another file (existing files are kept)")
+    refuse_existing(options.out)
     known = None if options.suite is None else load_suite(options.suite)
     recording = run_async(record_run(options.store, options.run, known))
-    if out is None:
-        echo_document(recording.text)
-    else:
-        write_out(out, recording.text)
+    put_document(recording.text, options.out)
     summary = f"recorded {recording.cases} case{'s' if recording.cases > 1 else ''}"
-    click.echo("\n".join([*recording.left_out, summary + (f" to {out}" if out else "")]), err=True)
+    click.echo("\n".join([*recording.left_out, summary + (f" to {options.out}" if options.out else "")]), err=True)
 
 
 @command(PruneOptions)

@@ -10,7 +10,7 @@ from typing import Any
 from a2a_tool_capture import TaskMerger, ToolCall
 from a2a_tool_capture.dialects import DIALECT_NOT_READ
 from a2a_tool_capture.models import CapturedTurn
-from tool_call_evaluators.report.wording import call_text, counted, cut, duration_text, printable
+from tool_call_evaluators.report.wording import call_text, counted, cut, duration_text, printable, state_text
 from tool_call_evaluators.visibility import visibility_of
 
 from .drive import AgentOptions, agent_client
@@ -53,7 +53,7 @@ class MessageTranscript:
         """What is still missing, and a line about the turn as a whole."""
         rest = self.update(list(turn.tool_calls), turn.text) + self.line_end()
         seconds = (turn.ended_at - turn.started_at).total_seconds()
-        state = (turn.state or "answered").removeprefix("TASK_STATE_").lower().replace("_", " ")
+        state = state_text(turn.state) or "answered"
         lines = [f"{state}, {counted(len(turn.tool_calls), 'tool call')}, {duration_text(seconds)}"]
         if not turn.tool_calls and not turn.declared:
             lines.append("no tool calls can be seen: the agent's card does not declare the tool-call-capture extension")

@@ -7,9 +7,9 @@ from dataclasses import asdict
 from typing import Any
 
 from rich.markup import escape
-from rich.table import Table
+from rich.table import Column, Table
 from tool_call_evaluators.report.model import seconds_between
-from tool_call_evaluators.report.wording import call_text, counted, duration_text, printable
+from tool_call_evaluators.report.wording import call_text, counted, duration_text, moment_text, printable, state_text
 
 from ..store import Store, TurnQuery
 from ..store.base import RunSummary, TurnJson
@@ -59,13 +59,14 @@ async def _run(store: Store, name: str) -> StoredRun:
 
 def runs_table(runs: Sequence[RunSummary]) -> Table:
     """One row a run: when it began, its turns, and its results (not turns) by status. Names stay whole."""
-    table = PlainTable()
-    table.add_column("run", no_wrap=True, min_width=max(len(plain(run.name)) for run in runs))
-    table.add_column("began (UTC)", no_wrap=True)
-    table.add_column("turns", justify="right")
-    table.add_column("results")
+    table = PlainTable(
+        Column("run", no_wrap=True, min_width=max(len(plain(run.name)) for run in runs)),
+        Column("began (UTC)", no_wrap=True),
+        Column("turns", justify="right"),
+        Column("results"),
+    )
     for run in runs:
-        table.add_row(escape(plain(run.name)), _moment(run.started_at)[:_MINUTES], str(run.turns), _results(run))
+        table.add_row(escape(plain(run.name)), moment_text(run.started_at)[:_MINUTES], str(run.turns), _results(run))
     return table
 
 
@@ -84,9 +85,9 @@ def turn_text(turn: TurnJson) -> str:
 def _turn_lines(turn: TurnJson) -> Iterator[str]:
     case = f"case {turn['case_id']}" if turn["case_id"] else "no case"
     yield f"turn {turn['turn_id']}, {case}, run {turn['run']}, conversation {turn['conversation_id'] or '–'}"
-    state = (turn["state"] or "no state").removeprefix("TASK_STATE_").lower().replace("_", " ")
+    state = state_text(turn["state"]) or "no state"
     duration = duration_text(seconds_between(turn["started_at"], turn["ended_at"]))
-    yield f"{_moment(turn['started_at'])} UTC, {duration}, {turn['binding']} {turn['protocol_version']}, {state}"
+    yield f"{moment_text(turn['started_at'])} UTC, {duration}, {turn['binding']} {turn['protocol_version']}, {state}"
     yield ""
     yield f"user: {_text(turn['user_text'])}"
     for call in turn["tool_calls"]:
@@ -118,7 +119,3 @@ def run_heading(run: StoredRun) -> str:
 
 def _text(text: str) -> str:
     return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}… (--output json shows all)"
-
-
-def _moment(time: str | None) -> str:
-    return "–" if time is None else time[:19].replace("T", " ")

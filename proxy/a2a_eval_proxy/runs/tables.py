@@ -10,7 +10,7 @@ from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderR
 from rich.markup import escape
 from rich.padding import Padding
 from rich.segment import Segment
-from rich.table import Table
+from rich.table import Column, Table
 from tool_call_evaluators.gates import USER_REASONS
 from tool_call_evaluators.grouping import grouped
 from tool_call_evaluators.model import Status
@@ -42,8 +42,10 @@ _LONGEST_LABEL, _LONGEST_CALL, _LONGEST_TEXT = 60, 120, 500
 class PlainTable(Table):
     """A table without rules, and without blanks at the ends of its lines."""
 
-    def __init__(self) -> None:
-        super().__init__(box=None, pad_edge=False, header_style="bold")
+    def __init__(self, *headings: str | Column) -> None:
+        """A heading alone is that of a column whose long words are broken."""
+        columns = [Column(one, overflow="fold") if isinstance(one, str) else one for one in headings]
+        super().__init__(*columns, box=None, pad_edge=False, header_style="bold")
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         for line in Segment.split_lines(super().__rich_console__(console, options)):  # type: ignore[arg-type]
@@ -66,10 +68,11 @@ def turn_table(turns: Sequence[TurnJson], report: Report | None = None) -> Table
     The verdicts are those of `report`, which may tolerate bad results; without it the turns' own.
     """
     failed, notes = (None, {}) if report is None else (failed_turns(report), _notes(report))
-    table = PlainTable()
-    table.add_column("case", overflow="fold", min_width=4)
-    table.add_column("tool calls", overflow="fold", min_width=12)
-    table.add_column("verdict", no_wrap=True, min_width=8)
+    table = PlainTable(
+        Column("case", overflow="fold", min_width=4),
+        Column("tool calls", overflow="fold", min_width=12),
+        Column("verdict", no_wrap=True, min_width=8),
+    )
     verdicts = [_verdict(turn, failed, notes) for turn in turns]
     remarks = [_remarks(turn, verdict, notes) for turn, verdict in zip(turns, verdicts, strict=True)]
     remarks = [said or _why(turn, failed) for turn, said in zip(turns, remarks, strict=True)]
@@ -130,10 +133,7 @@ def score_table(metrics: Iterable[Mapping[str, Any]]) -> Table:
     What was skipped or errored has a column where there is any."""
     rows = list(metrics)
     shown = ["passed", "failed", *(key for key in ("skipped", "errored") if any(row[key] for row in rows))]
-    table = PlainTable()
-    table.add_column("score", overflow="fold")
-    for name in ("mean", *shown):
-        table.add_column(name, justify="right")
+    table = PlainTable("score", *(Column(name, justify="right") for name in ("mean", *shown)))
     for row in rows:
         counts = (f"[red]{row[key]}[/red]" if row[key] and key in _BAD else str(row[key]) for key in shown)
         table.add_row(escape(row["metric"]), "-" if row["mean"] is None else f"{row['mean']:.2f}", *counts)
@@ -181,9 +181,7 @@ def _why(turn: TurnJson, failed: Mapping[str, str] | None) -> list[str]:
 
 def gate_table(gates: Iterable[Mapping[str, Any]]) -> Table:
     """One row a gate, of `Verdict.to_dict()["gates"]`: whether it is met, and the actual value."""
-    table = PlainTable()
-    table.add_column("gate", overflow="fold")
-    table.add_column("actual", justify="right")
+    table = PlainTable("gate", Column("actual", justify="right"))
     for check in gates:
         style = {True: "green", False: "red", None: "yellow"}[check["passed"]]
         name = f"[{style}]{gate_sign(check)}[/{style}] {escape(plain(gate_name(check)))}"
@@ -193,9 +191,7 @@ def gate_table(gates: Iterable[Mapping[str, Any]]) -> Table:
 
 def suite_table(parts: Iterable[Report]) -> Table:
     """One row for each suite of several: its verdict, and how many of its conversations passed."""
-    table = PlainTable()
-    for name in ("suite", "verdict", "conversations passed"):
-        table.add_column(name, overflow="fold")
+    table = PlainTable("suite", "verdict", "conversations passed")
     for part in parts:
         verdict = "[green]passed[/green]" if part.passed else "[red]failed[/red]"
         table.add_row(escape(plain(part.title)), verdict, part.share_text)

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from ipaddress import ip_address
 from pathlib import Path
 from typing import Any
-from urllib.parse import unquote, urlsplit
+from urllib.parse import SplitResult, unquote, urlsplit
 
 from a2a_tool_capture.dialects import DIALECTS
 
@@ -62,12 +62,8 @@ def parse_url(value: Any) -> str:
     A user name is refused: URLs are logged, stored and shown to clients.
     """
     text = parse_text(value)
-    try:
-        parts = urlsplit(text)
-        valid = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
-    except ValueError:
-        valid = False
-    if not valid or "?" in text or "#" in text or any(char.isspace() for char in text):
+    parts = _split_url(text)
+    if parts is None or parts.port == 0 or "?" in text or "#" in text or any(char.isspace() for char in text):
         raise ValueError("expected a URL such as http://127.0.0.1:9999, without query")
     if "@" in parts.netloc:
         raise ValueError("expected a URL without user name and password (send these in a header)")
@@ -77,18 +73,21 @@ def parse_url(value: Any) -> str:
 def parse_trace_url(value: Any) -> str:
     """An http or https URL with `{trace_id}` after its host. Every other character is kept."""
     text = parse_text(value)
-    try:
-        parts = urlsplit(text)
-        valid = parts.scheme in ("http", "https") and bool(parts.hostname)
-    except ValueError:
-        valid = False
-    if not valid or "{" in parts.netloc or "@" in parts.netloc or TRACE_ID not in text or not _is_one_word(text):
+    parts = _split_url(text)
+    is_one_word = text.isprintable() and not any(char.isspace() for char in text)
+    if parts is None or "{" in parts.netloc or "@" in parts.netloc or TRACE_ID not in text or not is_one_word:
         raise ValueError(f"expected a URL such as http://jaeger:16686/trace/{TRACE_ID}, without user name")
     return text
 
 
-def _is_one_word(text: str) -> bool:
-    return text.isprintable() and not any(char.isspace() for char in text)
+def _split_url(text: str) -> SplitResult | None:
+    """The parts of an http or https URL; None for any other text."""
+    try:
+        parts = urlsplit(text)
+        _ = parts.port  # raises ValueError for what is no number
+    except ValueError:
+        return None
+    return parts if parts.scheme in ("http", "https") and parts.hostname else None
 
 
 def parse_agent_url(value: Any) -> str:

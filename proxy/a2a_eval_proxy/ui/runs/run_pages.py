@@ -12,7 +12,7 @@ from markupsafe import Markup
 from starlette.exceptions import HTTPException
 from tool_call_evaluators.report import comparison_body
 from tool_call_evaluators.report.model import seconds_between
-from tool_call_evaluators.report.wording import duration_text
+from tool_call_evaluators.report.wording import duration_text, moment_text
 
 from ...runs.compare import compare_stored
 from ...runs.summary import MAX_TURNS
@@ -71,12 +71,9 @@ class Trend:
 
 
 def run_row(run: RunSummary, view: RunView | None, *, lags: bool = False) -> RunRow:
-    return RunRow(run, view, lags, moment(run.started_at), duration_text(seconds_between(run.started_at, run.ended_at)))
-
-
-def moment(time: str | None) -> str:
-    """`2026-11-22 09:00:00` of an RFC 3339 time; a dash for None."""
-    return "–" if time is None else time[:19].replace("T", " ")
+    return RunRow(
+        run, view, lags, moment_text(run.started_at), duration_text(seconds_between(run.started_at, run.ended_at))
+    )
 
 
 def trends(rows: Iterable[RunRow]) -> list[Trend]:
@@ -170,7 +167,7 @@ async def _one_run(view: View) -> Values:
         "row": row,
         "judged": judged,
         "too_long": MAX_TURNS if run.turns > MAX_TURNS else None,
-        "ended": moment(run.ended_at),
+        "ended": moment_text(run.ended_at),
     }
 
 
