@@ -53,8 +53,6 @@ from .tool_definition import ToolDefinition
 from .type_conversion import arguments_as, result_as, result_json
 from .verdict import MetricSummary, Verdict, gate
 
-AwaitedEvaluator, ComputedEvaluator = AsyncEvaluator, SyncEvaluator  # their former names
-
 __all__ = [
     "AgentBehaviorFailure",
     "AgentDefaults",

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from html import escape
-from string import Template
 
 from ..runs.changes import Comparison
 from ..texts import json_excerpt
@@ -22,9 +20,8 @@ from .compared import (
     score_cells,
     score_changes,
 )
-from .html import asset, content_hash
+from .html import standalone_page
 from .templates import rendered
-from .wording import printable
 
 MARKS = {
     "same": ("=", "unchanged"),
@@ -39,13 +36,7 @@ MAX_VALUE = 2_000
 
 def comparison_html(comparison: Comparison) -> str:
     """The whole page. Its policy allows its own style and nothing else; all texts are escaped."""
-    style = asset("report.css")
-    return Template(asset("comparison.html")).substitute(
-        policy=f"default-src 'none'; style-src {content_hash(style)}; base-uri 'none'; form-action 'none'",
-        title=escape(printable(headline(comparison))),
-        style=style,
-        body=comparison_body(comparison),
-    )
+    return standalone_page("page.html", headline(comparison), comparison_body(comparison))
 
 
 def comparison_body(comparison: Comparison) -> str:

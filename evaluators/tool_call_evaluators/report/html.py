@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import hashlib
 from base64 import b64encode
-from html import escape
 from importlib.resources import files
-from string import Template
+
+from markupsafe import Markup
 
 from .model import Report
 from .overview import overview
 from .page import page_data
-from .wording import printable
+from .templates import rendered
 
 SCRIPTS = ("elements.js", "calls.js", "timings.js", "conversation.js", "cases.js", "matrix.js", "page.js")
 """In order of dependency."""
@@ -19,21 +19,25 @@ SCRIPTS = ("elements.js", "calls.js", "timings.js", "conversation.js", "cases.js
 
 def html_report(report: Report) -> str:
     """The whole page. The policy allows its script and style by hash only; all data is escaped or JSON."""
-    style = asset("report.css")
-    script = '"use strict";\n(() => {\n' + "\n".join(map(asset, SCRIPTS)) + "\n})();\n"
-    title = f"{'Passed' if report.passed else 'Failed'}: {', '.join(dict.fromkeys((report.title, report.run)))}"
-    return Template(asset("report.html")).substitute(
-        policy=f"default-src 'none'; script-src {content_hash(script)}; style-src {content_hash(style)}; "
-        "base-uri 'none'; form-action 'none'",
-        title=escape(printable(title)),
-        style=style,
-        overview=overview(report),
-        baseline=escape(printable(report.baseline.before if report.baseline else "")),
-        trace_url=escape(printable(report.trace_url)),
-        agent=escape(printable(report.agents[0] if len(report.agents) == 1 else "")),
-        data=page_data(report),
-        script=script,
+    return standalone_page(
+        "report.html",
+        f"{'Passed' if report.passed else 'Failed'}: {', '.join(dict.fromkeys((report.title, report.run)))}",
+        overview(report),
+        '"use strict";\n(() => {\n' + "\n".join(map(asset, SCRIPTS)) + "\n})();\n",
+        baseline=report.baseline.before if report.baseline else "",
+        trace_url=report.trace_url,
+        agent=report.agents[0] if len(report.agents) == 1 else "",
+        data=Markup(page_data(report)),  # noqa: S704  # JSON that is safe inside a script element
     )
+
+
+def standalone_page(template: str, title: str, content: str, script: str = "", **values: str) -> str:
+    """A page with this content, which is HTML. Its policy allows the report's style and `script`, and nothing else."""
+    style = asset("report.css")
+    allowed = ["default-src 'none'", *([f"script-src {_hash(script)}"] if script else []), f"style-src {_hash(style)}"]
+    policy = "; ".join([*allowed, "base-uri 'none'", "form-action 'none'"])
+    ours = {"policy": policy, "style": style, "content": content, "script": script}
+    return rendered(template, title=title, **{name: Markup(text) for name, text in ours.items()}, **values)  # noqa: S704
 
 
 def asset(name: str) -> str:
@@ -41,6 +45,6 @@ def asset(name: str) -> str:
     return files(__package__).joinpath("assets", name).read_text("utf-8")
 
 
-def content_hash(text: str) -> str:
+def _hash(text: str) -> str:
     """The source expression of a content security policy that allows `text`."""
     return f"'sha256-{b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"

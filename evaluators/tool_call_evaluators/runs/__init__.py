@@ -6,14 +6,13 @@ exported here are public.
 """
 
 from .comparison import compare
-from .outcomes import failures, follow, judge, remaining, run_verdict
+from .outcomes import failures, follow, remaining, run_verdict
 from .recording import record_suite
 
 __all__ = [
     "compare",
     "failures",
     "follow",
-    "judge",
     "record_suite",
     "remaining",
     "run_verdict",

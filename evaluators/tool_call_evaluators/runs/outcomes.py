@@ -238,10 +238,6 @@ def run_verdict(suite: Suite, conversations: Iterable[RunConversation], *, allow
     )
 
 
-judge = run_verdict
-"""Former name of `run_verdict`."""
-
-
 def failures(conversations: Iterable[RunConversation]) -> list[BehaviorFailure]:
     """All failures of turns, whatever the gates, in order; turns from 1.
 
