@@ -15,15 +15,10 @@ NAMES = [name for name in evaluator_names() if is_built_in(evaluator_class(name)
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_everything_in_it_is_used(name: str) -> None:
+def test_an_agent_that_meets_it_passes_and_everything_in_it_is_used(name: str) -> None:
     suite = parse_suite(example_text(name))
     assert name in suite.metrics
     assert unused_expectations(suite) == []
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_an_agent_that_meets_it_passes(name: str) -> None:
-    suite = parse_suite(example_text(name))
     computed = [item for item in suite.build_evaluators("turn") if not item.is_async and item.name != "external"]
     results = evaluate_sync(suite.cases[0].eval_case(0, tool_calls=CALLS, response_text=ANSWER), computed)
     assert [result.status for result in results] == ["passed"] * len(computed)

@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from copy import deepcopy
 from typing import Any
 
-import pytest
 import yaml
 from hypothesis import given
 from hypothesis import strategies as st
@@ -78,10 +77,10 @@ def test_the_suite_itself_can_be_read() -> None:
     assert parse_suite(yaml.dump(SUITE, Dumper=yaml.CSafeDumper)).cases
 
 
-@pytest.mark.parametrize("path", list(places(SUITE)), ids=lambda path: ".".join(map(str, path)) or "whole")
-def test_an_odd_value_anywhere(path: tuple[Any, ...]) -> None:
-    for value in ODD:
-        read(with_value(path, value))
+def test_an_odd_value_anywhere() -> None:
+    for path in places(SUITE):
+        for value in ODD:
+            read(with_value(path, value))
 
 
 JSON = st.recursive(
