@@ -145,7 +145,7 @@ async def run_proxy(
             else ServingProcesses(settings, metrics, reports, serving_processes, replicas)
         )
         otlp_url = None if otlp is None else otlp.url
-        agent = AgentWatch(settings, files, otlp_url)
+        agent = AgentWatch(settings, files, otlp_url or settings.otlp_grpc)
         stack.callback(agent.close)
         proxy = RunningProxy(
             settings=settings,

@@ -15,7 +15,7 @@ from ..net.file_watcher import FileWatch
 from ..net.http_client import UpstreamError
 from ..protocol.agent_card import bindings_of, declared_uris
 from ..relay.upstream import Upstream
-from ..settings import Settings
+from ..settings.settings import AgentSettings
 from ..transcode import card_of
 
 CARD_ERRORS = (UpstreamError, ValueError, TimeoutError, RecursionError)
@@ -48,7 +48,7 @@ class AgentStatus:
         return line if self.level == "ok" else f"warning: {line}"
 
 
-def unreachable(settings: Settings, error: Exception) -> AgentStatus:
+def unreachable(settings: AgentSettings, error: Exception) -> AgentStatus:
     """The status of an agent whose card cannot be read."""
     if isinstance(error, UpstreamError | TimeoutError):
         why = _short(connection_problem(error, settings.upstream) if str(error) else "it does not respond")
@@ -60,11 +60,11 @@ def unreachable(settings: Settings, error: Exception) -> AgentStatus:
     return AgentStatus(settings.upstream, "error", text, repair)
 
 
-def status_of(card: Any, settings: Settings, otlp_url: str | None) -> AgentStatus:
-    """The status of an agent with this card. `otlp_url` is where the proxy receives traces, if it does."""
+def status_of(card: Any, settings: AgentSettings, traces: str | None) -> AgentStatus:
+    """The status of an agent with this card. `traces` is where the proxy receives traces, if it does."""
     fields = card if isinstance(card, dict) else {}
     declared = bool(declared_uris(card))
-    level, text, repair = _seen(declared, settings, otlp_url)
+    level, text, repair = _seen(declared, settings, traces)
     return AgentStatus(
         settings.upstream,
         level,
@@ -80,7 +80,7 @@ _ASK = "Set --negotiate declared"
 _TRACE = "have the agent send OpenTelemetry traces to the proxy (--otlp)"
 
 
-def _seen(declared: bool, settings: Settings, otlp_url: str | None) -> tuple[Literal["ok", "warning"], str, str]:
+def _seen(declared: bool, settings: AgentSettings, traces: str | None) -> tuple[Literal["ok", "warning"], str, str]:
     seen = "declares tool-call-capture" if declared else "does not declare tool-call-capture"
     if declared and settings.negotiate != "never":
         return "ok", f"{seen}: its tool calls are captured", ""
@@ -90,8 +90,8 @@ def _seen(declared: bool, settings: Settings, otlp_url: str | None) -> tuple[Lit
     if declared:
         seen += ", but is not asked for tool calls (negotiate: never)"
     elsewhere = [f"from messages ({', '.join(settings.dialects)})"] if settings.dialects else []
-    if otlp_url or settings.otlp_grpc:
-        elsewhere.append(f"from traces that it sends to {otlp_url or settings.otlp_grpc}")
+    if traces:
+        elsewhere.append(f"from traces that it sends to {traces}")
     if settings.dialects:
         return "ok", f"{seen}: its tool calls are captured {' and '.join(elsewhere)}", ""
     if elsewhere:
@@ -106,9 +106,9 @@ def _short(text: str) -> str:
 class AgentWatch:
     """Reads the agent's card when the status is requested, at most every `_FRESH_S`."""
 
-    def __init__(self, settings: Settings, files: FileWatch, otlp_url: str | None) -> None:
+    def __init__(self, settings: AgentSettings, files: FileWatch, traces: str | None) -> None:
         self._settings = settings
-        self._otlp_url = otlp_url
+        self._traces = traces
         self._upstream = Upstream(settings, files)
         self._fetch_card = card_of(settings, self._upstream)
         self._last = AgentStatus(settings.upstream, "ok", "its card is being read")
@@ -137,7 +137,7 @@ class AgentWatch:
     async def _read(self) -> None:
         try:
             card = await self._fetch_card()
-            self._last = status_of(card, self._settings, self._otlp_url)
+            self._last = status_of(card, self._settings, self._traces)
         except CARD_ERRORS as error:
             self._last = unreachable(self._settings, error)
         finally:

@@ -11,13 +11,13 @@ from ..net.http2_client import Http2Client
 from ..net.http2_connection import AsyncStream
 from ..net.tls import HTTP_2, TlsFiles
 from ..relay.negotiation import Negotiation
-from ..settings import Settings
+from ..settings.settings import AgentSettings
 
 
 class GrpcAgent:
     """The agent at `grpc_upstream`, or else at the address in its card."""
 
-    def __init__(self, settings: Settings, files: FileWatch) -> None:
+    def __init__(self, settings: AgentSettings, files: FileWatch) -> None:
         """Reads the files of TLS. Raises ConfigError."""
         self._address = settings.grpc_upstream
         self._http = Http2Client(connect_timeout_s=settings.connect_timeout, max_header_bytes=settings.max_header_bytes)

@@ -13,7 +13,7 @@ from ..net.http2_frames import ErrorCodes
 from ..net.http2_server import Ends, StreamHandler
 from ..net.http2_streams import Headers, regular, size_of
 from ..relay.client_request import RelayContext
-from ..settings import Settings
+from ..settings.settings import AgentSettings
 from .agent import GrpcAgent
 from .call_record import CallRecord
 from .held_messages import HeldMessages
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 class GrpcPort(StreamHandler):
     """What answers the calls of clients."""
 
-    def __init__(self, settings: Settings, files: FileWatch) -> None:
+    def __init__(self, settings: AgentSettings, files: FileWatch) -> None:
         """Reads the files of TLS. Raises ConfigError."""
         self.agent = GrpcAgent(settings, files)
 

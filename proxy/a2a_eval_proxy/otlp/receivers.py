@@ -10,8 +10,7 @@ from ..errors import ListenError
 from ..net.http2_server import Http2Connection
 from ..net.http_server import HttpServer
 from ..net.ports import Ports
-from ..settings import Settings
-from ..settings.settings import DEFAULT_OTLP
+from ..settings.settings import DEFAULT_OTLP, TraceSettings
 from ..telemetry.counters import Metrics
 from .trace_service import Tracing
 
@@ -22,7 +21,7 @@ _FORWARD_CLOSE_S = 5.0
 
 
 async def receive_traces(
-    ports: Ports, settings: Settings, tracing: Tracing | None, metrics: Metrics
+    ports: Ports, settings: TraceSettings, tracing: Tracing | None, metrics: Metrics
 ) -> HttpServer | None:
     """Start the OTLP receivers; returns the one for HTTP.
 

@@ -15,7 +15,7 @@ from ..net.file_watcher import FileWatch
 from ..net.http_client import HttpClient, RawHeaders, Response, UpstreamError
 from ..net.tls import TlsFiles
 from ..protocol.content_coding import decoded_whole
-from ..settings import Settings
+from ..settings.settings import AgentSettings
 
 CARD_TIMEOUT_S = 5.0
 MAX_CARD_BYTES = 4 * 1024 * 1024
@@ -29,7 +29,7 @@ def decoded_card(response: Response, body: bytes) -> bytes:
 class Upstream:
     """Requests to the agent at `settings.upstream`."""
 
-    def __init__(self, settings: Settings, files: FileWatch) -> None:
+    def __init__(self, settings: AgentSettings, files: FileWatch) -> None:
         """Certificates and secrets are read from files, and again when `files` finds them replaced.
 
         Raises ConfigError where they cannot be used.

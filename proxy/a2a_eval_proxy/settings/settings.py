@@ -127,15 +127,14 @@ class RetentionOptions(Options):
     )
 
 
-class Settings(TraceUrlOption, PluginOption, StoreOption, PrivacyOptions, RetentionOptions):
-    """The settings of `serve`. Field names are the keys of the config file; flags and variables follow."""
+class AgentSettings(Options):
+    """Who the agent is, how it is reached, and what it is asked for."""
 
     upstream: str = _agent(
         types.UPSTREAM,
         "URL of the agent; grpc://HOST:PORT or grpcs://HOST:PORT for one that has only gRPC.",
         required=True,
     )
-    listen: str = _agent(types.ADDRESS, "Address to listen on for clients.", "127.0.0.1:8080")
     grpc: str | None = _agent(types.ADDRESS, "Address to listen on for clients that speak gRPC.")
     transcode: bool = _agent(
         types.FLAG,
@@ -144,9 +143,6 @@ class Settings(TraceUrlOption, PluginOption, StoreOption, PrivacyOptions, Retent
     transcode_card: str | None = _agent(
         types.FILE,
         "Agent card (JSON or YAML) for --transcode, if the agent has no extended card. Every field is optional.",
-    )
-    public_url: str | None = _agent(
-        types.URL, "URL at which clients reach the proxy. Default: derived from each request."
     )
     card_path: str | None = _agent(types.URL_PATH, "Path of the agent card, if not under /.well-known/.")
     negotiate: str = _agent(
@@ -160,6 +156,68 @@ class Settings(TraceUrlOption, PluginOption, StoreOption, PrivacyOptions, Retent
     dialects: tuple[str, ...] = _agent(
         types.DIALECT_NAMES, f"Also read framework-specific tool-call formats: {', '.join(DIALECTS)}."
     )
+    upstream_ca: str | None = _tls(
+        types.FILE, "Authorities (PEM) to trust for the agent's certificate, instead of the system's."
+    )
+    upstream_cert: str | None = _tls(types.FILE, "Certificate chain (PEM) to present to the agent.")
+    upstream_key: str | None = _tls(types.FILE, "Private key (PEM) of --upstream-cert.")
+    upstream_key_password: str | None = _tls(types.TEXT, "Password of --upstream-key, if encrypted.", secret=True)
+    upstream_header: tuple[tuple[str, str], ...] = _tls(
+        types.UPSTREAM_HEADERS,
+        "Header to send to the agent, replacing the client's. ${VARIABLE} and ${file:PATH} are expanded. Repeatable.",
+        secret=True,
+        references=True,
+        repeatable=True,
+    )
+    connect_timeout: float = _limit(types.SECONDS, "Maximum time to connect to the agent.", 10.0)
+    response_timeout: float | None = _limit(
+        types.SECONDS, "Maximum time without data from the agent, except for long polls. Default: no limit."
+    )
+    processes: int = _limit(
+        types.PROCESSES, "Number of processes that serve clients. With more than 1, another one stores and scores.", 1
+    )
+    max_connections: int = _limit(types.COUNT, "Maximum number of open connections to the agent.", 10_000)
+    max_body_bytes: int = _limit(
+        types.COUNT,
+        "Maximum size of a body or event to capture; larger ones are relayed unread.",
+        32 * 1024 * 1024,
+    )
+    max_header_bytes: int = _limit(
+        types.COUNT, "Maximum size of a header block, from clients and from the agent.", DEFAULT_MAX_HEADER_BYTES
+    )
+
+    @property
+    def upstream_is_secure(self) -> bool:
+        """Whether the agent uses TLS."""
+        return self.upstream.startswith(("https:", "grpcs:"))
+
+    @property
+    def grpc_upstream(self) -> str | None:
+        """HOST:PORT of an agent that has only gRPC; None for any other."""
+        scheme, _, address = self.upstream.partition("://")
+        return address if scheme in ("grpc", "grpcs") else None
+
+    @property
+    def adds_credentials(self) -> bool:
+        """Whether the proxy adds credentials of its own to requests for the agent."""
+        return bool(self.upstream_header or self.upstream_cert)
+
+    @property
+    def card_paths(self) -> tuple[str, ...]:
+        """Paths to try for the agent card, in order."""
+        return (self.card_path,) if self.card_path else tuple(sorted(WELL_KNOWN_PATHS))
+
+    def is_card_path(self, path: str) -> bool:
+        """Whether a request for `path` is for an agent card: `card_path`, or a well-known one below any path.
+
+        An upstream may serve several agents; a card that is not rewritten leads clients past the proxy.
+        """
+        return path == self.card_path or path.endswith(tuple(WELL_KNOWN_PATHS))
+
+
+class PushSettings(Options):
+    """What happens to webhooks."""
+
     push: str | None = _agent(
         types.one_of("relay", "pass", "refuse"),
         "What to do with the webhooks that clients register: relay the agent's notifications, let them pass the proxy, "
@@ -178,9 +236,16 @@ class Settings(TraceUrlOption, PluginOption, StoreOption, PrivacyOptions, Retent
         types.SWITCH,
         "Store notifications before they are sent, and repeat them until their webhooks take them, for up to a day.",
     )
-    suite: str | None = _run(types.FILE, "Suite file with cases and evaluators, or a folder of them.")
-    run: str = _run(types.NAME, "Name of the run. Default: serve- and the current time.", lambda: new_run_name("serve"))
-    evaluate: bool = _run(types.SWITCH, "Score turns. Unscored turns stay pending for `worker` or `evaluate`.", True)
+
+    @cached_property
+    def push_mode(self) -> str:
+        """`relay`, `pass` or `refuse`."""
+        return self.push or ("relay" if self.push_url else "pass")
+
+
+class TraceSettings(Options):
+    """Where traces are received, and how long a turn waits for them."""
+
     otlp: str | None = _traces(
         types.ADDRESS_OR_OFF,
         "Address to receive OpenTelemetry traces on (OTLP/HTTP).",
@@ -199,6 +264,54 @@ class Settings(TraceUrlOption, PluginOption, StoreOption, PrivacyOptions, Retent
     conversation_attributes: tuple[str, ...] = _traces(
         types.NAMES, "Span attributes that hold the A2A contextId, in addition to the standard ones."
     )
+
+
+class ClientSettings(Options):
+    """Where clients connect, and within which limits."""
+
+    listen: str = _agent(types.ADDRESS, "Address to listen on for clients.", "127.0.0.1:8080")
+    public_url: str | None = _agent(
+        types.URL, "URL at which clients reach the proxy. Default: derived from each request."
+    )
+    tls_cert: str | None = _tls(
+        types.FILE, "Certificate chain (PEM) for serving clients over HTTPS. Reloaded when the file changes."
+    )
+    tls_key: str | None = _tls(types.FILE, "Private key (PEM) of --tls-cert.")
+    tls_key_password: str | None = _tls(types.TEXT, "Password of --tls-key, if encrypted.", secret=True)
+    tls_client_ca: str | None = _tls(types.FILE, "Accept only clients with a certificate from these authorities (PEM).")
+    client_header_timeout: float = _limit(
+        types.SECONDS, "Maximum time for a client to send the header of a request.", 60.0
+    )
+    client_body_timeout: float = _limit(
+        types.SECONDS, "Maximum time without data from a client that is sending a request body.", 60.0
+    )
+    client_send_timeout: float = _limit(
+        types.SECONDS, "Maximum time for which a client may read nothing of a response that is ready.", 60.0
+    )
+    max_client_connections: int = _limit(
+        types.COUNT, "Maximum number of open client connections; fewer if the limit on open files requires it.", 10_000
+    )
+
+
+class Settings(
+    TraceUrlOption,
+    PluginOption,
+    StoreOption,
+    PrivacyOptions,
+    RetentionOptions,
+    TraceSettings,
+    PushSettings,
+    ClientSettings,
+    AgentSettings,
+):
+    """The settings of `serve`. Field names are the keys of the config file; flags and variables follow.
+
+    A room gets the part that it needs, as the class that declares it, or single values.
+    """
+
+    suite: str | None = _run(types.FILE, "Suite file with cases and evaluators, or a folder of them.")
+    run: str = _run(types.NAME, "Name of the run. Default: serve- and the current time.", lambda: new_run_name("serve"))
+    evaluate: bool = _run(types.SWITCH, "Score turns. Unscored turns stay pending for `worker` or `evaluate`.", True)
     admin: str = _admin(types.ADDRESS, "Address of the admin API and the metrics.", "127.0.0.1:8081")
     admin_token: str | None = _admin(
         types.TEXT, "Bearer token of the admin API. Required unless its address is on loopback.", secret=True
@@ -210,68 +323,21 @@ class Settings(TraceUrlOption, PluginOption, StoreOption, PrivacyOptions, Retent
         types.one_of("debug", "info", "warning", "error"), "Minimum level of messages logged to stderr.", "info"
     )
     quiet: bool = _admin(types.FLAG, "Do not print a line for each turn.")
-    tls_cert: str | None = _tls(
-        types.FILE, "Certificate chain (PEM) for serving clients over HTTPS. Reloaded when the file changes."
-    )
-    tls_key: str | None = _tls(types.FILE, "Private key (PEM) of --tls-cert.")
-    tls_key_password: str | None = _tls(types.TEXT, "Password of --tls-key, if encrypted.", secret=True)
-    tls_client_ca: str | None = _tls(types.FILE, "Accept only clients with a certificate from these authorities (PEM).")
     push_tls_cert: str | None = _tls(
         types.FILE, "Certificate chain (PEM) for HTTPS on --push-listen. Reloaded when the file changes."
     )
     push_tls_key: str | None = _tls(types.FILE, "Private key (PEM) of --push-tls-cert.")
     push_tls_key_password: str | None = _tls(types.TEXT, "Password of --push-tls-key, if encrypted.", secret=True)
-    upstream_ca: str | None = _tls(
-        types.FILE, "Authorities (PEM) to trust for the agent's certificate, instead of the system's."
-    )
-    upstream_cert: str | None = _tls(types.FILE, "Certificate chain (PEM) to present to the agent.")
-    upstream_key: str | None = _tls(types.FILE, "Private key (PEM) of --upstream-cert.")
-    upstream_key_password: str | None = _tls(types.TEXT, "Password of --upstream-key, if encrypted.", secret=True)
-    upstream_header: tuple[tuple[str, str], ...] = _tls(
-        types.UPSTREAM_HEADERS,
-        "Header to send to the agent, replacing the client's. ${VARIABLE} and ${file:PATH} are expanded. Repeatable.",
-        secret=True,
-        references=True,
-        repeatable=True,
-    )
     turn_timeout: float = _limit(
         types.SECONDS,
         "Time without activity after which a turn is closed as incomplete, even if its request is still open.",
         300.0,
-    )
-    connect_timeout: float = _limit(types.SECONDS, "Maximum time to connect to the agent.", 10.0)
-    response_timeout: float | None = _limit(
-        types.SECONDS, "Maximum time without data from the agent, except for long polls. Default: no limit."
     )
     drain_delay: float = _limit(
         types.SECONDS_OR_0, "Time after SIGTERM to keep accepting requests, while /readyz returns 503.", 0.0
     )
     shutdown_timeout: float = _limit(
         types.SECONDS, "Maximum time to finish open responses after --drain-delay, and again to score turns.", 20.0
-    )
-    client_header_timeout: float = _limit(
-        types.SECONDS, "Maximum time for a client to send the header of a request.", 60.0
-    )
-    client_body_timeout: float = _limit(
-        types.SECONDS, "Maximum time without data from a client that is sending a request body.", 60.0
-    )
-    client_send_timeout: float = _limit(
-        types.SECONDS, "Maximum time for which a client may read nothing of a response that is ready.", 60.0
-    )
-    processes: int = _limit(
-        types.PROCESSES, "Number of processes that serve clients. With more than 1, another one stores and scores.", 1
-    )
-    max_client_connections: int = _limit(
-        types.COUNT, "Maximum number of open client connections; fewer if the limit on open files requires it.", 10_000
-    )
-    max_connections: int = _limit(types.COUNT, "Maximum number of open connections to the agent.", 10_000)
-    max_body_bytes: int = _limit(
-        types.COUNT,
-        "Maximum size of a body or event to capture; larger ones are relayed unread.",
-        32 * 1024 * 1024,
-    )
-    max_header_bytes: int = _limit(
-        types.COUNT, "Maximum size of a header block, from clients and from the agent.", DEFAULT_MAX_HEADER_BYTES
     )
 
     def __post_init__(self) -> None:
@@ -351,45 +417,12 @@ class Settings(TraceUrlOption, PluginOption, StoreOption, PrivacyOptions, Retent
     def turn_timeouts(self) -> TurnTimeouts:
         return TurnTimeouts(self.turn_timeout)
 
-    @cached_property
-    def push_mode(self) -> str:
-        """`relay`, `pass` or `refuse`."""
-        return self.push or ("relay" if self.push_url else "pass")
-
-    @property
-    def upstream_is_secure(self) -> bool:
-        """Whether the agent uses TLS."""
-        return self.upstream.startswith(("https:", "grpcs:"))
-
-    @property
-    def grpc_upstream(self) -> str | None:
-        """HOST:PORT of an agent that has only gRPC; None for any other."""
-        scheme, _, address = self.upstream.partition("://")
-        return address if scheme in ("grpc", "grpcs") else None
-
     @property
     def host_names(self) -> tuple[str, ...]:
         """The configured host names of the proxy."""
         listening = (split_address(address)[0] for address in (self.listen, self.admin))
         public = urlsplit(self.public_url).hostname if self.public_url else None
         return (*self.allow_hosts, *listening, *([public] if public else []))
-
-    @property
-    def adds_credentials(self) -> bool:
-        """Whether the proxy adds credentials of its own to requests for the agent."""
-        return bool(self.upstream_header or self.upstream_cert)
-
-    @property
-    def card_paths(self) -> tuple[str, ...]:
-        """Paths to try for the agent card, in order."""
-        return (self.card_path,) if self.card_path else tuple(sorted(WELL_KNOWN_PATHS))
-
-    def is_card_path(self, path: str) -> bool:
-        """Whether a request for `path` is for an agent card: `card_path`, or a well-known one below any path.
-
-        An upstream may serve several agents; a card that is not rewritten leads clients past the proxy.
-        """
-        return path == self.card_path or path.endswith(tuple(WELL_KNOWN_PATHS))
 
 
 def check_pair(setting: str, cert: str | None, key: str | None) -> None:

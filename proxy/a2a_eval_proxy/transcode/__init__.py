@@ -13,10 +13,10 @@ from typing import Any
 
 from ..net.file_watcher import FileWatch
 from ..relay.upstream import Upstream
-from ..settings import Settings
+from ..settings.settings import AgentSettings
 
 
-def card_of(settings: Settings, upstream: Upstream) -> Callable[[], Awaitable[Any]]:
+def card_of(settings: AgentSettings, upstream: Upstream) -> Callable[[], Awaitable[Any]]:
     """A function that fetches the agent's card: over HTTP, or of an agent that has only gRPC the extended card, or
     else the card of the settings if the proxy transcodes.
 

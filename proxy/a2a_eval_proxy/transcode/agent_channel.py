@@ -12,7 +12,7 @@ from ..grpc_relay.messages import METHODS, as_json, decoded
 from ..net.file_watcher import FileWatch
 from ..net.http_client import UpstreamError
 from ..relay.upstream import CARD_TIMEOUT_S, Upstream
-from ..settings import Settings
+from ..settings.settings import AgentSettings
 from .channel_tls import ChannelTls
 from .metadata import from_headers
 
@@ -25,7 +25,7 @@ _OPTIONS = (
 _CARD_METHODS = (("/lf.a2a.v1.A2AService/GetExtendedAgentCard", "1.0"), ("/a2a.v1.A2AService/GetAgentCard", "0.3"))
 
 
-def sizes(settings: Settings) -> tuple[tuple[str, int], ...]:
+def sizes(settings: AgentSettings) -> tuple[tuple[str, int], ...]:
     """Options for the size of messages, metadata and windows, in both directions."""
     body, header = settings.max_body_bytes, settings.max_header_bytes
     return (
@@ -40,7 +40,7 @@ def sizes(settings: Settings) -> tuple[tuple[str, int], ...]:
 class AgentChannel:
     """The channel to the agent; another one once the agent's card names another address, or a certificate changed."""
 
-    def __init__(self, settings: Settings, files: FileWatch) -> None:
+    def __init__(self, settings: AgentSettings, files: FileWatch) -> None:
         """Raises ConfigError."""
         self._options = (*sizes(settings), *_OPTIONS)
         self._tls = ChannelTls(settings, files) if settings.upstream_is_secure else None
@@ -65,7 +65,7 @@ class AgentChannel:
             await self._channel.close()
 
 
-async def fetch_card(settings: Settings, upstream: Upstream) -> Any:
+async def fetch_card(settings: AgentSettings, upstream: Upstream) -> Any:
     """The extended card of an agent that has only gRPC, as JSON.
 
     Raises UpstreamError (no response), TimeoutError, or ValueError (no card).

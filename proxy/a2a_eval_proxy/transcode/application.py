@@ -27,7 +27,7 @@ from ..protocol import error_bodies
 from ..protocol.agent_card import WELL_KNOWN_PATHS
 from ..protocol.error_bodies import LocalResponse
 from ..protocol.operations import Binding
-from ..settings import Settings
+from ..settings.settings import AgentSettings
 from .agent_channel import AgentChannel
 from .card import ConfiguredCard
 from .handler import EXCHANGE, AgentOverGrpc, TranscodedExchange
@@ -53,7 +53,7 @@ _MAX_VALUES = 100_000
 class Transcoder:
     """An ASGI application."""
 
-    def __init__(self, settings: Settings, files: FileWatch) -> None:
+    def __init__(self, settings: AgentSettings, files: FileWatch) -> None:
         """Raises ConfigError for certificates, or a card, that cannot be used."""
         self._settings = settings
         self._held = HeldBytes(max(share(8, settings.processes), 2 * settings.max_body_bytes))

@@ -13,7 +13,7 @@ from google.protobuf.json_format import MessageToDict, ParseDict, ParseError
 from ..errors import ConfigError
 from ..net.file_watcher import FileWatch
 from ..protocol.operations import Binding
-from ..settings import Settings
+from ..settings.settings import AgentSettings
 
 logger = logging.getLogger(__name__)
 _FIELDS = {name for field in AgentCard.DESCRIPTOR.fields for name in (field.name, field.json_name)}
@@ -24,7 +24,7 @@ class ConfiguredCard:
 
     card: AgentCard
 
-    def __init__(self, settings: Settings, files: FileWatch) -> None:
+    def __init__(self, settings: AgentSettings, files: FileWatch) -> None:
         """Reads the file, and again when `files` finds it replaced. Raises ConfigError."""
         self._address = settings.grpc_upstream or ""
         self._path = settings.transcode_card
@@ -67,7 +67,7 @@ def _defaults(name: str, address: str) -> dict[str, Any]:
     }
 
 
-def offered(card: AgentCard, settings: Settings) -> AgentCard:
+def offered(card: AgentCard, settings: AgentSettings) -> AgentCard:
     """The agent's card with the interfaces that the proxy offers in place of its own, under the URL of the agent: the
     relay replaces that with its own, as in every card. A signature would not verify any more."""
     address = settings.grpc_upstream

@@ -11,13 +11,13 @@ import grpc
 from ..errors import ConfigError
 from ..net.file_watcher import FileWatch
 from ..net.tls import TlsFiles
-from ..settings import Settings
+from ..settings.settings import AgentSettings
 
 
 class ChannelTls:
     """TLS to the agent, for `upstream_ca`, `upstream_cert` and `upstream_key`."""
 
-    def __init__(self, settings: Settings, files: FileWatch) -> None:
+    def __init__(self, settings: AgentSettings, files: FileWatch) -> None:
         """Raises ConfigError."""
         self._tls = TlsFiles.of(settings, "upstream", ca_setting="upstream_ca")
         if self._tls.key_password is not None:

@@ -12,7 +12,7 @@ from ..net.file_watcher import FileWatch
 from ..net.http1_connection import Http1Connection
 from ..net.http_client import HttpClient, RequestHead, Response
 from ..net.http_connection import Body
-from ..settings import Settings
+from ..settings.settings import AgentSettings
 from .application import FAILURES, Transcoder
 from .metadata import FAILURE
 
@@ -23,7 +23,7 @@ _MORE_HEADER_BYTES = 8192
 class TranscodingClient(HttpClient):
     """Requests to the transcoder; for all of `Upstream`, as if the agent had HTTP."""
 
-    def __init__(self, settings: Settings, files: FileWatch) -> None:
+    def __init__(self, settings: AgentSettings, files: FileWatch) -> None:
         """Raises ConfigError for certificates, or a card, that cannot be used."""
         max_header_bytes = settings.max_header_bytes + _MORE_HEADER_BYTES
         super().__init__("", 0, max_connections=settings.max_connections, max_header_bytes=max_header_bytes)

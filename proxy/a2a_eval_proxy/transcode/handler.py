@@ -26,7 +26,7 @@ from google.rpc.error_details_pb2 import ErrorInfo
 from ..grpc_relay.message_filter import may_hold_extension, replace_unreadable_calls
 from ..grpc_relay.messages import SDK_METHODS, check_values, decoded
 from ..net.http_client import UpstreamError, UpstreamTimeoutError
-from ..settings import Settings
+from ..settings.settings import AgentSettings
 from .card import ConfiguredCard, offered
 from .metadata import to_headers
 from .statuses import RefusedCall, problem_of
@@ -109,7 +109,7 @@ class _ChannelOfExchange:
 class AgentOverGrpc(RequestHandler):
     """Calls the agent's service of A2A 1.0, or that of 0.3 where it has only this one."""
 
-    def __init__(self, channel: Callable[[], grpc.aio.Channel], settings: Settings, card: ConfiguredCard) -> None:
+    def __init__(self, channel: Callable[[], grpc.aio.Channel], settings: AgentSettings, card: ConfiguredCard) -> None:
         """`channel` returns the current channel to the agent; `card` is that of an agent without extended card."""
         self._channel = channel
         self._settings = settings

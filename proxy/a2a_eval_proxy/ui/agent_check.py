@@ -13,7 +13,7 @@ from markupsafe import Markup
 
 from ..errors import ConfigError
 from ..net.tls import TlsFiles
-from ..settings import Settings
+from ..settings.settings import AgentSettings
 from ..threads import LoopThread
 from .environment import environment
 
@@ -46,7 +46,7 @@ class AgentCheck:
         self._running: asyncio.Task[None] | None = None
 
     @classmethod
-    def of(cls, settings: Settings) -> AgentCheck:
+    def of(cls, settings: AgentSettings) -> AgentCheck:
         """The check of the agent that a proxy with these settings serves."""
 
         def tls() -> ssl.SSLContext | None:
