@@ -9,6 +9,7 @@ from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from itertools import islice
 from typing import Any, NamedTuple
 
@@ -122,8 +123,8 @@ EVERYTHING = EventFilter()
 class _Demand:
     """Whether any listener wants something, or has wanted it a short time ago."""
 
-    def __init__(self, linger_s: float, on_change: Callable[[bool], None] = lambda wanted: None) -> None:
-        self.wanted = False
+    def __init__(self, linger_s: float, on_change: Callable[[bool], None]) -> None:
+        self._wanted = False
         self._linger_s = linger_s
         self._on_change = on_change
         self._listeners = 0
@@ -148,8 +149,8 @@ class _Demand:
         if self._leaving is not None:
             self._leaving.cancel()
             self._leaving = None
-        if self.wanted != wanted:
-            self.wanted = wanted
+        if self._wanted != wanted:
+            self._wanted = wanted
             self._on_change(wanted)
 
 
@@ -179,7 +180,11 @@ class EventBus:
         self._listeners: set[Listener] = set()
         self._recording = _Demand(linger_s, self._recording_changed)
         self._live = _Demand(linger_s, self._live_changed)
-        self._data = _Demand(linger_s)
+        self._data = _Demand(linger_s, partial(setattr, self, "wants_data"))
+        self.recording = self.live = False
+        """Whether events, and events during a turn, are recorded. Plain: each turn asks several times."""
+        self.wants_data = False
+        """Whether a listener reads the data of events."""
         self._live_since = 0
         """The number of the last event before events during turns were recorded without a gap."""
         self._live_per_window = self._live_left = live_per_window
@@ -194,19 +199,6 @@ class EventBus:
         """Called when `live` changes: whether events during a turn are recorded."""
         self.on_recording: Callable[[bool], None] = lambda recording: None
         """Called when `recording` changes: whether events are recorded."""
-
-    @property
-    def recording(self) -> bool:
-        return self._recording.wanted
-
-    @property
-    def live(self) -> bool:
-        return self._live.wanted
-
-    @property
-    def wants_data(self) -> bool:
-        """Whether a listener reads the data of events."""
-        return self._data.wanted
 
     @property
     def last_id(self) -> str:
@@ -279,10 +271,12 @@ class EventBus:
     def _recording_changed(self, recording: bool) -> None:
         if not recording and not self.closed:
             self._log.forget()
+        self.recording = recording
         self.on_recording(recording)
 
     def _live_changed(self, live: bool) -> None:
         self._live_since = self._log.last
+        self.live = live
         self.on_live(live)
 
     def _number(self, event_id: str) -> int:
