@@ -160,7 +160,7 @@ LAYERS = {
         "agent_trace | behavior_failures | evaluator | judge | matching | outcome | visibility",
         "turn_health",
         "model | suite_fields | type_conversion",
-        "bands | grouping | options | texts | tool_definition",
+        "grouping | options | texts | tool_definition",
     ],
     EXTENSION: [
         "connector",

@@ -70,7 +70,7 @@ def canonical_options(cls: type, given: Mapping[str, Any]) -> dict[str, Any]:
             one, other = sorted((meant[option], name), key=option.__eq__)
             raise OptionError(f"options {one} and {other} are the same; give one of them", name)
         meant[option] = name
-    return {option: _in_our_words(given[name], _hints(cls)[option]) for option, name in meant.items()}
+    return {option: _canonical_word(given[name], _hints(cls)[option]) for option, name in meant.items()}
 
 
 def spellings_of(cls: type) -> Mapping[str, str]:
@@ -78,7 +78,7 @@ def spellings_of(cls: type) -> Mapping[str, str]:
     return {name: option for base in reversed(cls.__mro__) for name, option in vars(base).get("spellings", {}).items()}
 
 
-def _in_our_words(value: Any, hint: Any) -> Any:
+def _canonical_word(value: Any, hint: Any) -> Any:
     """`value`, or the word among the choices of `hint` that it spells in another case."""
     if not isinstance(value, str) or value in (choices := _choices(hint)):
         return value

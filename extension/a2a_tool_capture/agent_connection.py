@@ -27,7 +27,7 @@ from a2a.utils.errors import A2AError
 from google.protobuf.json_format import Error as ProtoJsonError
 from google.protobuf.json_format import MessageToDict, SerializeToJsonError
 
-from .client_tls import channel_credentials
+from .client_tls import SECURE_SCHEMES, grpc_channel
 from .errors import (
     AgentError,
     AgentUnreachableError,
@@ -49,7 +49,6 @@ that meets the closing is lost."""
 _GATEWAY_STATUSES = (502, 503, 504)
 _GRPC = "GRPC"
 _GRPC_MISSING = "gRPC needs grpcio: pip install 'a2a-tool-capture[grpc]'"
-_SECURE = ("https://", "grpcs://")
 
 
 class AgentConnection:
@@ -135,20 +134,15 @@ class AgentConnection:
 
     def _channel(self, url: str) -> Any:
         """A grpc.aio.Channel to HOST:PORT, which may have a scheme. Raises ConfigurationError, also without grpcio."""
-        try:
-            import grpc.aio
-        except ImportError:
-            raise ConfigurationError(_GRPC_MISSING) from None
-        target = url.rpartition("://")[2]
         options = [
             ("grpc.max_receive_message_length", -1),
             ("grpc.enable_http_proxy", 0),
             ("grpc.min_reconnect_backoff_ms", round(self._connect_timeout_s * 1000)),  # the time to connect
         ]
-        if url.startswith(_SECURE) or self._url.startswith(_SECURE):
-            channel = grpc.aio.secure_channel(target, channel_credentials(self._tls), options)
-        else:
-            channel = grpc.aio.insecure_channel(target, options)
+        try:
+            channel = grpc_channel(url, self._tls, options, secure=self._url.startswith(SECURE_SCHEMES))
+        except ImportError:
+            raise ConfigurationError(_GRPC_MISSING) from None
         self._channels.append(channel)
         return channel
 

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import os
 import ssl
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from .errors import ConfigurationError
+
+SECURE_SCHEMES = ("https://", "grpcs://")
 
 _ENCRYPTED = b"ENCRYPTED"
 """In the header of an encrypted private key in PEM, whether of PKCS 8 or older."""
@@ -22,6 +25,21 @@ class ClientTls(ssl.SSLContext):
     def load_cert_chain(self, certfile: Any, keyfile: Any = None, password: Any = None) -> None:
         super().load_cert_chain(certfile, keyfile, password)
         self.presented = Path(os.fsdecode(certfile)), Path(os.fsdecode(keyfile or certfile))
+
+
+def grpc_channel(
+    url: str, tls: ssl.SSLContext | None, options: Sequence[tuple[str, int]], *, secure: bool = False
+) -> Any:
+    """A grpc.aio.Channel to HOST:PORT, which may have a scheme: encrypted for https and grpcs, else if `secure`.
+
+    Requires grpcio. Raises ConfigurationError as `channel_credentials` does.
+    """
+    import grpc.aio
+
+    target = url.rpartition("://")[2].rstrip("/")
+    if secure or url.startswith(SECURE_SCHEMES):
+        return grpc.aio.secure_channel(target, channel_credentials(tls), options)
+    return grpc.aio.insecure_channel(target, options)
 
 
 def channel_credentials(tls: ssl.SSLContext | None) -> Any:

@@ -9,7 +9,6 @@ from dataclasses import dataclass, fields, replace
 from statistics import median
 from typing import Any, ClassVar, TypeVar
 
-from ..bands import band
 from ..evaluator import AsyncEvaluator, EvaluatorBase, Measurement
 from ..judge.cache import CachingJudge, JudgeCache
 from ..judge.errors import JudgeNotConfiguredError
@@ -91,6 +90,17 @@ class JudgedEvaluator(JudgeableEvaluator, AsyncEvaluator):
         """The answers to the question. Raises JudgeError."""
         (given,) = await self.ask_each([data], schema, criteria)
         return given
+
+
+GRADES = (1.0, 5.0)
+_BANDS = {4.0: "Excellent", 3.0: "Good", 2.0: "Needs Improvement"}
+
+
+def band(score: float | None, scale: tuple[float, float]) -> str | None:
+    """arksim's name for a grade or a mean of grades; None on a scale other than 1 to 5, or without a score."""
+    if score is None or scale != GRADES:
+        return None
+    return next((name for least, name in _BANDS.items() if score >= least), "Poor")
 
 
 @dataclass(frozen=True, kw_only=True)

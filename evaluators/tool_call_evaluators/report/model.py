@@ -11,12 +11,11 @@ from typing import Any, Literal, TypeAlias
 
 from a2a_tool_capture.models import ToolCall
 
-from ..bands import band
 from ..behavior_failures import unique_errors as grouped_errors
 from ..gates import USER_REASONS
 from ..grouping import grouped
 from ..judge.usage import Usage
-from ..judged.base import judge_usage
+from ..judged.base import band, judge_usage
 from ..matching.arguments import ArgumentMatcher, Matcher
 from ..matching.call_diff import CallChange, ChangeKind, diff_calls
 from ..model import CALLS_UNSEEN, EvalResult, ExpectedCall, Status

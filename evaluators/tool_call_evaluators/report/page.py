@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import fields
 from typing import Any
 
-from ..bands import band
+from ..judged.base import band
 from ..matching.call_diff import CallChange
 from ..model import EvalResult
 from ..runs.outcomes import ConversationTurn, RunConversation

@@ -6,8 +6,8 @@ import re
 
 import pytest
 from tool_call_evaluators import Coherence, EvalCase, Faithfulness, Helpfulness, Relevance, Status, Verbosity
-from tool_call_evaluators.bands import band
 from tool_call_evaluators.judge import PreparedJudge, load_prompt
+from tool_call_evaluators.judged.base import band
 
 ALL = [Helpfulness, Coherence, Relevance, Verbosity, Faithfulness]
 CASE = EvalCase(

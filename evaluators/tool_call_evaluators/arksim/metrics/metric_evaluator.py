@@ -13,14 +13,13 @@ from functools import cache, cached_property
 from statistics import median
 from typing import Any, ClassVar
 
-from ...bands import band
 from ...evaluator import AsyncEvaluator, Measurement, SkipEvaluation
 from ...judge.errors import JudgeError
 from ...judge.panel import Poll, dissent, judge_details, spread, votes_of
 from ...judge.prompt import Prompt
 from ...judge.question import Answer
 from ...judge.usage import total
-from ...judged.base import JudgeableEvaluator
+from ...judged.base import JudgeableEvaluator, band
 from ...model import EvalCase, UnseenCalls
 from ...options import OptionError
 from ...registry import register

@@ -11,15 +11,13 @@ from typing import Any
 
 import grpc
 import grpc.aio
-from a2a_tool_capture.client_tls import channel_credentials
+from a2a_tool_capture.client_tls import grpc_channel
 from a2a_tool_capture.errors import ConfigurationError
 from google.protobuf.json_format import ParseDict
 
 from ...grpc_relay.messages import METHODS, A2AMethod, as_json, decoded
 from .answer import GrpcEnd, WireAnswer, WireMessage, metadata_fields
 from .record import ProbeRequest
-
-_SECURE = ("https://", "grpcs://")
 
 
 class GrpcChannels:
@@ -70,12 +68,7 @@ class GrpcChannels:
     def _channel_to(self, address: str) -> grpc.aio.Channel:
         """The channel to HOST:PORT, with a scheme or without. Raises ConfigurationError."""
         if address not in self._channels:
-            target = address.rpartition("://")[2].rstrip("/")
-            if self._secure or address.startswith(_SECURE):
-                channel = grpc.aio.secure_channel(target, channel_credentials(self._tls), self._options)
-            else:
-                channel = grpc.aio.insecure_channel(target, self._options)
-            self._channels[address] = channel
+            self._channels[address] = grpc_channel(address, self._tls, self._options, secure=self._secure)
         return self._channels[address]
 
 
