@@ -1,8 +1,8 @@
-"""The fuzzer of the byte path, gRPC and the push relay: `make fuzz`, or `make fuzz ARGS="--minutes 30 --seed 7"`.
+"""The fuzzer of all ports: `make fuzz`, or `make fuzz ARGS="--minutes 30 --seed 7"`.
 
-Rounds of many clients against a hostile agent, with the proxy as a process between them: over HTTP, over gRPC, and
-every second time with webhooks. Prints the seed, a line for each round, and for a finding what both sides did. Exit
-code 0 without a finding, 1 with one.
+Rounds of many clients with the proxy as a process between them and their agent, by turns of these kinds: `hostile`
+peers over HTTP; `differential` exchanges, each also without the proxy; `octets` at every port; `push` notifications.
+Prints the seed, a line for each round, and for a finding what both sides did. The exit code is 1 where there is one.
 """
 
 from __future__ import annotations
@@ -13,14 +13,16 @@ import itertools
 import secrets
 import sys
 import time
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Literal
 
 from support.proxy import COMMAND
 
 from . import plants
-from .grpc_rounds import GrpcRound, run_grpc_round
+from .differential.rounds import DifferentialRound, run_differential_round
+from .octets.rounds import OctetsRound, run_octets_round
+from .octets.seeds import PORTS
 from .plan import BEHAVIOURS, Round, round_of
 from .plants import PLANTS
 from .push_plan import PushRound, push_round_of
@@ -29,10 +31,15 @@ from .rounds import PATIENCE_S, Result, run_round
 
 _SEEDS = 1_000_000
 _PLANT_FOUND_WITHIN_S = 120
-Kind = Literal["http", "grpc", "push"]
-AnyRound = Round | GrpcRound | PushRound
-_WHAT = {GrpcRound: "calls over gRPC at once", PushRound: "webhooks at once"}
-_FLAGS = {GrpcRound: " --grpc", PushRound: " --push"}
+_KINDS = {
+    "hostile": "clients",
+    "differential": "clients, directly and through the proxy",
+    "octets": "connections to ports at once",
+    "push": "webhooks at once",
+}
+"""The kinds of rounds, and who takes part."""
+
+AnyRound = Round | DifferentialRound | OctetsRound | PushRound
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -48,38 +55,45 @@ async def _fuzz(options: argparse.Namespace, seed: int) -> int:
     print(f"seed {seed}, {options.minutes:g} minutes, {options.proxy}", flush=True)
     started = time.monotonic()
     exchanges = found = 0
+    ends: Counter[str] = Counter()
     index = options.round or 0
     while True:
         for kind in _kinds(options, index):
             plan, result = await _play(options, seed, index, [options.proxy], kind)
             exchanges += result.exchanges
             found += bool(result.findings)
-            print(_line(plan, result), flush=True)
+            ends.update({f"{kind}: {end}": count for end, count in result.ends.items()})
+            print(_line(kind, plan, result), flush=True)
             if result.findings:
-                print(told(plan, result, time.monotonic() - started), flush=True)
+                print(told(kind, plan, result, time.monotonic() - started), flush=True)
         index += 1
         over = time.monotonic() - started > options.minutes * 60 or options.round is not None
         if over or (result.findings and not options.keep_going):
             break
+    print(", ".join(f"{count} {end}" for end, count in sorted(ends.items())))
     print(f"{exchanges} exchanges in {time.monotonic() - started:.0f} s, rounds with findings: {found}")
     return 1 if found else 0
 
 
-def _kinds(options: argparse.Namespace, index: int) -> tuple[Kind, ...]:
+def _kinds(options: argparse.Namespace, index: int) -> Sequence[str]:
     """The rounds of this number."""
-    if options.push or options.grpc:
-        return ("push",) if options.push else ("grpc",)
+    if options.kind:
+        return options.kind  # type: ignore[no-any-return]
     if options.only or options.round is not None:
-        return ("http",)
-    return ("http", "grpc", "push") if index % 2 else ("http", "grpc")
+        return ("hostile",)
+    return ("hostile", "differential", "push" if index % 2 else "octets")
 
 
 async def _play(
-    options: argparse.Namespace, seed: int, index: int, command: Sequence[str | Path], kind: Kind
+    options: argparse.Namespace, seed: int, index: int, command: Sequence[str | Path], kind: str
 ) -> tuple[AnyRound, Result]:
-    if kind == "grpc":
-        calls = GrpcRound(seed, index)
-        return calls, await run_grpc_round(calls, command)
+    if kind == "differential":
+        # every third proxy does not ask
+        exchanges = DifferentialRound(seed, index, connections=options.connections, negotiates=index % 3 != 2)
+        return exchanges, await run_differential_round(exchanges, command)
+    if kind == "octets":
+        octets = OctetsRound(seed, index, tuple(options.ports))
+        return octets, await run_octets_round(octets, command)
     if kind == "push":
         webhooks = push_round_of(seed, index, webhooks=options.connections)
         return webhooks, await run_push_round(webhooks, command)
@@ -92,7 +106,7 @@ async def _find_plants(names: list[str], seed: int, options: argparse.Namespace)
     hidden = 0
     for name in names:
         command = [sys.executable, Path(plants.__file__), name]
-        kind: Kind = "push" if PLANTS[name].is_of_push else "grpc" if PLANTS[name].is_of_grpc else "http"
+        kind = PLANTS[name].kind
         started = time.monotonic()
         for index in itertools.count():
             plan, result = await _play(options, seed, index, command, kind)
@@ -109,17 +123,16 @@ async def _find_plants(names: list[str], seed: int, options: argparse.Namespace)
     return 1 if hidden else 0
 
 
-def _line(plan: AnyRound, result: Result) -> str:
+def _line(kind: str, plan: AnyRound, result: Result) -> str:
     ends = ", ".join(f"{count} {end}" for end, count in sorted(result.ends.items()))
     timed = ", timed" if plan.timed else ""
     peak = result.peak_rss >> 20
-    what = _WHAT.get(type(plan), "clients")
-    return f"round {plan.index}: {plan.clients} {what}{timed}, {result.seconds:.1f} s, peak {peak} MB: {ends}"
+    return f"round {plan.index}: {plan.clients} {_KINDS[kind]}{timed}, {result.seconds:.1f} s, peak {peak} MB: {ends}"
 
 
-def told(plan: AnyRound, result: Result, seconds: float) -> str:
+def told(kind: str, plan: AnyRound, result: Result, seconds: float) -> str:
     """The findings of a round, how to play it again, and what both sides of the exchanges did."""
-    again = f"--seed {plan.seed} --round {plan.index}{_FLAGS.get(type(plan), '')}"
+    again = f"--seed {plan.seed} --round {plan.index} --kind {kind}"
     lines = [f"FOUND after {seconds:.0f} s: to play the round again, {again}"]
     for finding in result.findings[:5]:
         lines.append(f"{finding.fault}: {finding.message}")
@@ -136,8 +149,10 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--round", type=int, help="only this round of the seed")
     parser.add_argument("--connections", type=int, default=120, help="client connections in a round")
     parser.add_argument("--only", nargs="*", default=[], choices=BEHAVIOURS, metavar="BEHAVIOUR", help="only these")
-    parser.add_argument("--grpc", action="store_true", help="only rounds over gRPC")
-    parser.add_argument("--push", action="store_true", help="only rounds of the push relay")
+    parser.add_argument("--kind", nargs="*", choices=_KINDS, metavar="KIND", help="only rounds of these kinds")
+    parser.add_argument(
+        "--ports", nargs="*", default=PORTS, choices=PORTS, metavar="PORT", help="of `octets`; default all"
+    )
     parser.add_argument("--keep-going", action="store_true", help="go on after a finding")
     parser.add_argument("--patience", type=float, default=PATIENCE_S, help="seconds without a byte that are a hang")
     parser.add_argument(

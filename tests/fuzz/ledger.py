@@ -31,6 +31,8 @@ class Fault(StrEnum):
     """An exchange without an end."""
     GRPC = "gRPC"
     """A call over gRPC that is not what its plan says, or has no end."""
+    DIFFERENT = "different"
+    """What a side sees through the proxy is not what it sees without."""
     PROCESS = "process"
     """What the process shows from outside: memory, descriptors, log, health."""
 

@@ -36,15 +36,8 @@ class Plant:
     what: str
     edits: tuple[Edit, ...]
 
-    @property
-    def is_of_grpc(self) -> bool:
-        """Whether rounds over gRPC find it."""
-        return any(edit.module.startswith("grpc_relay.") for edit in self.edits)
-
-    @property
-    def is_of_push(self) -> bool:
-        """Whether rounds of the push relay find it."""
-        return any(edit.module.startswith("push.") or edit.module == "store.webhooks" for edit in self.edits)
+    kind: str = "hostile"
+    """The rounds that find it."""
 
 
 _FRAMING_FROM_HEADERS = Edit(
@@ -192,6 +185,7 @@ PLANTS = {
                 "        self._client.send_headers(fields, end=event.ended)\n",
             ),
         ),
+        kind="differential",
     ),
     "grpc-crosses-messages": Plant(
         "a client gets the message that another one was to get",
@@ -205,6 +199,7 @@ PLANTS = {
 """,
             ),
         ),
+        kind="differential",
     ),
     "grpc-shows-calls": Plant(
         "clients that did not ask for tool calls see them",
@@ -215,6 +210,7 @@ PLANTS = {
                 "cleaner = None",
             ),
         ),
+        kind="differential",
     ),
     "grpc-forgets-to-cancel": Plant(
         "a client that leaves does not cancel the call of the agent",
@@ -225,6 +221,7 @@ PLANTS = {
                 "                pass\n",
             ),
         ),
+        kind="differential",
     ),
     "grpc-changes-status": Plant(
         "the agent's status reaches the client as UNKNOWN",
@@ -236,6 +233,220 @@ PLANTS = {
                 "        self._client.send_headers(fields, end=event.ended)\n",
             ),
         ),
+        kind="differential",
+    ),
+    "last-event-unfiltered": Plant(
+        "the last event of a stream, which lacks its blank line, keeps its tool calls",
+        (
+            Edit(
+                "relay.responses",
+                "                await self._send_events([SseEvent(tap.rest, tap.data_of_rest())])",
+                "                await self._client.write(tap.rest)",
+            ),
+        ),
+        kind="differential",
+    ),
+    "one-cookie": Plant(
+        "of several Set-Cookie one is left",
+        (
+            Edit(
+                "relay.responses",
+                '        if b"location" in response.fields:',
+                """
+        kept = dict((name.lower(), value) for name, value in headers)
+        headers = [item for item in headers if item[0].lower() != b"set-cookie" or item[1] == kept[b"set-cookie"]]
+        if b"location" in response.fields:""",
+            ),
+        ),
+        kind="differential",
+    ),
+    "no-deadline": Plant(
+        "the deadline of a call does not reach the agent",
+        (
+            Edit(
+                "grpc_relay.relayed_call",
+                "        fields = self._relay.upstream.with_configured(headers)\n",
+                "        fields = self._relay.upstream.with_configured(headers)\n"
+                '        fields = [item for item in fields if item[0] != b"grpc-timeout"]\n',
+            ),
+        ),
+        kind="differential",
+    ),
+    "one-credential": Plant(
+        "callers are told apart by one of their credentials",
+        (Edit("relay.opted_in_tasks", "        if not shown:\n", "        del shown[1:]\n        if not shown:\n"),),
+        kind="differential",
+    ),
+    "joined-fields": Plant(
+        "fields of a request that repeat are joined",
+        (
+            Edit(
+                "relay.forwarder",
+                _FORWARDED_HEADERS,
+                """
+        joined: dict[bytes, bytes] = {}
+        for name, value in headers:
+            joined[name] = joined[name] + b", " + value if name in joined else value
+        return self._context.upstream.headers([*joined.items()])
+""",
+            ),
+        ),
+        kind="differential",
+    ),
+    "lost-question-mark": Plant(
+        "an empty query loses its question mark",
+        (
+            Edit(
+                "net.http1_requests",
+                'raw_path + b"?" if url.endswith(b"?") else raw_path',
+                "raw_path",
+            ),
+        ),
+        kind="differential",
+    ),
+    "comments-wait": Plant(
+        "comment lines wait for the event that follows",
+        (
+            Edit(
+                "relay.responses",
+                "        if tap.rest_size and (comments := tap.comments()):",
+                '        if False and (comments := b""):',
+            ),
+        ),
+        kind="differential",
+    ),
+    "unknown-types-wait": Plant(
+        "a body of a media type that the proxy does not know waits for its end",
+        (
+            Edit(
+                "relay.responses",
+                """        while chunk := await read():
+            self._tap.arrived(chunk)
+            await client.write(self._checked(chunk))
+""",
+                """        planted = []
+        while chunk := await read():
+            self._tap.arrived(chunk)
+            planted.append(self._checked(chunk))
+        for chunk in planted:
+            await client.write(chunk)
+        for chunk in planted:
+""",
+            ),
+        ),
+        kind="differential",
+    ),
+    "upload-waits": Plant(
+        "a body that comes in pieces waits for its end",
+        (
+            Edit(
+                "relay.forwarder",
+                '        return client.method == "POST" and (beginning',
+                "        return True or (beginning",
+            ),
+        ),
+        kind="differential",
+    ),
+    "cut-looks-whole": Plant(
+        "a response that the agent cuts off ends for the client as if it were whole",
+        (
+            Edit(
+                "net.http_messages",
+                "        if not self._until_close and not self.complete:\n            raise UpstreamCutError",
+                "        if not self._until_close and not self.complete and not self.status:\n"
+                "            raise UpstreamCutError",
+            ),
+        ),
+        kind="differential",
+    ),
+    "trailers-in-one": Plant(
+        "metadata at the end of a call loses what repeats",
+        (
+            Edit(
+                "grpc_relay.relayed_call",
+                "        self._client.send_headers(fields, end=event.ended)\n",
+                "        self._client.send_headers(list(dict(fields).items()), end=event.ended)\n",
+            ),
+        ),
+        kind="differential",
+    ),
+    "one-reset-code": Plant(
+        "the code with which an agent resets a call is always the same",
+        (
+            Edit(
+                "grpc_relay.relayed_call",
+                "        self._client.reset(event.code)\n",
+                "        self._client.reset(ErrorCodes.INTERNAL_ERROR)\n",
+            ),
+        ),
+        kind="differential",
+    ),
+    "padding-is-lost": Plant(
+        "padding of frames is not counted where windows are opened again",
+        (
+            Edit(
+                "net.http2_streams",
+                "            stream.received(Data(content, size, ended))",
+                "            stream.received(Data(content, min(size, len(content) // 2), ended))",
+            ),
+        ),
+        kind="differential",
+    ),
+    "messages-wait": Plant(
+        "a message of a stream waits for the next one",
+        (
+            Edit(
+                "grpc_relay.relayed_call",
+                "        self._client.send_data(content, end=end)\n",
+                """
+        before, self.planted = getattr(self, "planted", b""), content
+        self._client.send_data(before + content if end else before, end=end)
+""",
+            ),
+        ),
+        kind="differential",
+    ),
+    "half-close-is-lost": Plant(
+        "the agent does not learn that a client has said all",
+        (
+            Edit(
+                "grpc_relay.relayed_call",
+                "            agent.send_data(event.content, end=event.ended)\n",
+                "            agent.send_data(event.content, end=False)\n",
+            ),
+        ),
+        kind="differential",
+    ),
+    "frame-ends-listener": Plant(
+        "a frame of HTTP/2 ends its port, and /readyz does not know",
+        (
+            Edit(
+                "net.http2_connection",
+                "            self.streams.feed(data, self._loop.time())\n",
+                """            self.streams.feed(data, self._loop.time())
+            if b"\\xff\\xff\\xff\\xff" in data:
+                import gc
+                from a2a_eval_proxy.net.ports import Ports
+
+                for ports in [item for item in gc.get_objects() if isinstance(item, Ports)]:
+                    ports.give_up()
+                for server in [item for item in gc.get_objects() if type(item).__name__ == "Server"]:
+                    server.close()
+""",
+            ),
+        ),
+        kind="octets",
+    ),
+    "unwatched-exception": Plant(
+        "a request of which a length is no number ends in an exception of the proxy",
+        (
+            Edit(
+                "net.http1_requests",
+                "                self._left = int(value)",
+                "                self._left = {str(n).encode(): n for n in range(60_000)}[value]",
+            ),
+        ),
+        kind="octets",
     ),
     "unasked-is-overlooked": Plant(
         "a connection on which the agent said more than it was asked is used again",
@@ -265,14 +476,17 @@ PLANTS = {
             answer = await self._relay.sender.send(url, method""",
             ),
         ),
+        kind="push",
     ),
     "push-shows-calls": Plant(
         "who did not ask is notified of tool calls",
         (Edit("push.listener", "    if webhook.asked:", "    if True:"),),
+        kind="push",
     ),
     "push-overlooks-encoded-calls": Plant(
         "tool calls are removed from notifications without content coding alone",
         (Edit("push.notifications", "decoded = decoded_whole(encoding, body, max_bytes)", "decoded = body"),),
+        kind="push",
     ),
     "push-sends-again": Plant(
         "what a client answers with 503 is sent again",
@@ -287,6 +501,7 @@ PLANTS = {
 """,
             ),
         ),
+        kind="push",
     ),
     "push-forgets-who-left": Plant(
         "what an agent that leaves has sent is dropped",
@@ -297,10 +512,12 @@ PLANTS = {
                 "        await asyncio.sleep(0.05)\n        first = await receive()",
             ),
         ),
+        kind="push",
     ),
     "push-two-at-a-time": Plant(
         "notifications of a webhook are sent concurrently",
         (Edit("push.listener", "        async with turn:", "        if True:"),),
+        kind="push",
     ),
     "push-keeps-deleted": Plant(
         "a deleted configuration is notified further",
@@ -311,10 +528,12 @@ PLANTS = {
                 "DELETE FROM webhooks WHERE task_key = :task_key AND url",
             ),
         ),
+        kind="push",
     ),
     "push-shows-the-address": Plant(
         "a client sees the proxy's address where the agent repeats it",
         (Edit("push.relay", "return self.addresses.restored(body, urls) if urls else body", "return body"),),
+        kind="push",
     ),
     "push-keeps-bytes": Plant(
         "memory grows with each notification",
@@ -327,6 +546,7 @@ PLANTS = {
         turn = self._turns.setdefault(""",
             ),
         ),
+        kind="push",
     ),
 }
 """The faults by name."""

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import secrets
+from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from fuzz.__main__ import told
+from fuzz.differential.rounds import DifferentialRound, run_differential_round
+from fuzz.octets.rounds import OctetsRound, run_octets_round
 from fuzz.plan import BEHAVIOURS, round_of
 from fuzz.push_plan import push_round_of
 from fuzz.push_rounds import run_push_round
-from fuzz.rounds import run_round
+from fuzz.rounds import Result, run_round
 from support.patience import PATIENCE_S
 from support.proxy import COMMAND
 
@@ -32,6 +36,22 @@ async def test_nothing_crosses_and_nothing_hangs() -> None:
     webhooks = push_round_of(secrets.randbelow(1_000_000), 0, webhooks=_CONNECTIONS)
     rounds = [run_round(plan, [COMMAND], patience_s=PATIENCE_S) for plan in at_once]
     results = await asyncio.gather(*rounds, run_push_round(webhooks, [COMMAND]))
-    outcomes = zip([*plans, webhooks], results, strict=True)
-    found = [told(plan, result, result.seconds) for plan, result in outcomes if result.findings]
+    _hold(["hostile"] * len(plans) + ["push"], [*plans, webhooks], results)
+
+
+@pytest.mark.parametrize("negotiates", [True, False], ids=["asks", "never asks"])
+async def test_the_proxy_changes_only_what_the_profile_lists(negotiates: bool) -> None:
+    plan = DifferentialRound(secrets.randbelow(1_000_000), 0, connections=_CONNECTIONS, negotiates=negotiates)
+    result = await run_differential_round(plan, [COMMAND], patience_s=2 * PATIENCE_S)
+    _hold(["differential"], [plan], [result])
+
+
+async def test_no_bytes_end_a_listener() -> None:
+    plan = OctetsRound(secrets.randbelow(1_000_000), 0, connections=60)
+    _hold(["octets"], [plan], [await run_octets_round(plan, [COMMAND])])
+
+
+def _hold(kinds: Sequence[str], plans: Sequence[Any], results: Sequence[Result]) -> None:
+    outcomes = zip(kinds, plans, results, strict=True)
+    found = [told(kind, plan, result, result.seconds) for kind, plan, result in outcomes if result.findings]
     assert not found, "\n".join(found)

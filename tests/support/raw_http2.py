@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager, suppress
 from typing import Any
 
 from h2.config import H2Configuration
-from h2.connection import H2Connection
+from h2.connection import ConnectionInputs, H2Connection, H2ConnectionStateMachine
 from h2.events import (
     DataReceived,
     Event,
@@ -41,12 +41,29 @@ def deliver(address: str, data: bytes, until: bytes = b"") -> bytes:
     return answer
 
 
-def _connection(*, client_side: bool, settings: dict[int, int] | None = None) -> H2Connection:
+class _Going(H2ConnectionStateMachine):
+    """Lets open streams go on after a GOAWAY (RFC 9113, section 6.8)."""
+
+    def process_input(self, input_: ConnectionInputs) -> list[Any]:
+        return [] if input_ is ConnectionInputs.RECV_GOAWAY else super().process_input(input_)
+
+
+class _H2(H2Connection):
+    def __init__(self, config: H2Configuration) -> None:
+        super().__init__(config)
+        self.state_machine = _Going()
+
+    def clear_outbound_data_buffer(self) -> None:
+        """Called at a GOAWAY; open streams need what is in it."""
+
+
+def unchecked_connection(*, client_side: bool, settings: dict[int, int] | None = None) -> H2Connection:
     checks = dict.fromkeys(
         ("validate_outbound_headers", "normalize_outbound_headers", "validate_inbound_headers"), False
     )
-    connection = H2Connection(H2Configuration(client_side=client_side, header_encoding=False, **checks))
+    connection = _H2(H2Configuration(client_side=client_side, header_encoding=False, **checks))
     connection.local_settings = Settings(client=client_side, initial_values=settings)
+    connection.max_inbound_frame_size = connection.local_settings.max_frame_size
     connection.initiate_connection()
     return connection
 
@@ -57,7 +74,7 @@ class RawClient:
     def __init__(self, address: str) -> None:
         host, _, port = address.rpartition(":")
         self._socket = socket.create_connection((host, int(port)), timeout=PATIENCE_S)
-        self.h2 = _connection(client_side=True)
+        self.h2 = unchecked_connection(client_side=True)
 
     def __enter__(self) -> RawClient:
         return self
@@ -74,7 +91,11 @@ class RawClient:
         return stream_id
 
     def flush(self) -> None:
-        self._socket.sendall(self.h2.data_to_send())
+        self.send(b"")
+
+    def send(self, frames: bytes) -> None:
+        """Send what h2 has to say, and frames of which it knows nothing, in one piece."""
+        self._socket.sendall(self.h2.data_to_send() + frames)
 
     def events(self) -> list[Event]:
         """What arrives next, at least one. Raises ConnectionError at the end of the connection."""
@@ -125,7 +146,7 @@ class RawConnection(asyncio.Protocol):
 
     def __init__(self, handle: Handler, settings: dict[int, int]) -> None:
         self._handle = handle
-        self.h2 = _connection(client_side=False, settings=settings)
+        self.h2 = unchecked_connection(client_side=False, settings=settings)
         self.requests: dict[int, Fields] = {}
         """The heads of the calls, by their streams."""
 

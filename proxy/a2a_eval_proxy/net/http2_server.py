@@ -98,7 +98,7 @@ class Http2Connection(ClientConnection):
             return
         head = stream.arrived.popleft()
         tasks, most = self.clients.tasks, self.limits.max_connections
-        if self._streams.is_going:
+        if self._hurried:  # a client that is going may have sent its last requests in the same piece
             stream.reset(ErrorCodes.REFUSED_STREAM)
         elif not isinstance(head, Headers) or not are_valid(head.fields):
             stream.reset(ErrorCodes.PROTOCOL_ERROR)

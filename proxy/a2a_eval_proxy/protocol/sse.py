@@ -8,7 +8,7 @@ from typing import NamedTuple
 # A blank line: two line ends in a row, each CRLF, LF or CR (HTML standard, section 9.2.6). A sender that
 # ended the line before with CRLF sends the LF of this CR too, which may not have arrived yet.
 _BLANK_LINE = re.compile(rb"\r(?:\n(?:\r\n|\n|\r(?!\n|\Z))|\r\n?)|\n(?<!\r\n)(?:\n|\r\n?)")
-_COMMENTS = re.compile(rb"(?:(?::[^\r\n]*)?(?:\r\n|\n|\r(?!\n|\Z)))+")
+_COMMENTS = re.compile(rb"(?:\xef\xbb\xbf)?(?:(?::[^\r\n]*)?(?:\r\n|\n|\r(?!\n|\Z)))+")
 """Whole comment lines and blank lines, which may pass before the event that they begin."""
 _BOM = b"\xef\xbb\xbf"
 """A byte-order mark, which may begin a stream (section 9.2.5)."""
@@ -70,11 +70,15 @@ class SseSplitter:
 
     def comments(self) -> bytes:
         """Take the comment lines at the beginning of the unfinished event: they need not wait for it."""
-        found = _COMMENTS.match(self._rest)
-        if found is None:
-            return b""
-        self._rest = self._rest[found.end() :]
-        return found[0]
+        found = comment_lines(self._rest)
+        self._rest = self._rest[len(found) :]
+        return found
+
+
+def comment_lines(raw: bytes) -> bytes:
+    """The comment lines and blank lines at the beginning of an event."""
+    found = _COMMENTS.match(raw)
+    return b"" if found is None else found[0]
 
 
 def event_data(raw: bytes) -> bytes:
@@ -97,13 +101,15 @@ def with_data(raw: bytes, data: bytes) -> bytes:
     text = raw.removeprefix(_BOM)
     out = [raw[: len(raw) - len(text)]]
     lines = data.split(b"\n")
-    written = False
+    written = 0
     for match in _LINE.finditer(text):
         line, end = match.groups()
         if not line.startswith(b"data:"):
             out.append(line + end)
         elif not written:
             prefix = b"data: " if line.startswith(b"data: ") else b"data:"
-            out += [prefix + part + end for part in lines]
-            written = True
+            out += [(b"data: " if part[:1] == b" " else prefix) + part + end for part in lines]
+            written = len(out)
+        elif not end:  # the stream ends here
+            out[written - 1] = out[written - 1].rstrip(b"\r\n")
     return b"".join(out)

@@ -15,7 +15,7 @@ from ..protocol.error_bodies import LocalResponse
 from ..protocol.headers import DIGESTS, response_headers
 from ..protocol.json_stream import JsonPart
 from ..protocol.operations import CARRIES_TASKS, A2ARequest, Operation
-from ..protocol.sse import SseEvent, with_data
+from ..protocol.sse import SseEvent, comment_lines, with_data
 from ..store import StoreError
 from .body_memory import SMALL_BYTES
 from .client_request import BODILESS, BodyCopy, ClientRequest, RelayContext
@@ -328,7 +328,7 @@ class ResponseRelay:
             self._tap.withheld("unreadable_event", f"an event was not passed on: {error}")
             return b""
         if clean is None:
-            return b""
+            return comment_lines(event.raw)
         return event.raw if clean is event.data else with_data(event.raw, clean)
 
     async def _filter_whole(self) -> None:

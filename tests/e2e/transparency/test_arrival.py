@@ -27,6 +27,13 @@ def task(number: int, *, calls: bool) -> bytes:
 
 SENT, CLEAN = task(1, calls=True), task(1, calls=False)
 EVENT, CLEAN_EVENT = b"data: " + SENT + b"\n\n", b"data: " + CLEAN + b"\n\n"
+CALLS = {"artifactId": "c", "parts": [], "metadata": {f"{URI}/tool_calls": [{"name": "search"}]}, "extensions": [URI]}
+CALLS_ALONE = (
+    b"data: %b\n\n"
+    % json.dumps(
+        {"jsonrpc": "2.0", "id": 1, "result": {"artifactUpdate": {"taskId": "t1", "contextId": "c", "artifact": CALLS}}}
+    ).encode()
+)
 
 Steps = list[tuple[bytes, bytes]]
 """What the agent sends, and what the client then has of it before the agent sends the next."""
@@ -34,6 +41,10 @@ Steps = list[tuple[bytes, bytes]]
 KINDS: dict[str, tuple[bytes, Steps]] = {
     "events": (b"text/event-stream", [(EVENT, CLEAN_EVENT)] * 3),
     "comment lines": (b"text/event-stream", [(b": a\n", b": a\n"), (b": b\n\n", b": b\n\n"), (EVENT, CLEAN_EVENT)]),
+    "comment lines of an event that is removed": (
+        b"text/event-stream",
+        [(b": a\n\n\n: b\n" + CALLS_ALONE, b": a\n\n\n: b\n"), (EVENT, CLEAN_EVENT)],
+    ),
     "blanks before JSON": (b"application/json", [(b" ", b" "), (b"\n ", b"\n "), (SENT, CLEAN)]),
     "JSON in pieces": (b"application/json", [(SENT[:90], b""), (SENT[90:], CLEAN), (b"\n", b"\n")]),
     "lines of JSON": (b"application/x-ndjson", [(SENT + b"\n", CLEAN + b"\n")] * 3),

@@ -16,7 +16,7 @@ from google.protobuf.json_format import ParseDict
 from h2.config import H2Configuration
 from h2.connection import H2Connection
 from h2.errors import ErrorCodes
-from h2.events import DataReceived, Event, PingAckReceived, StreamEnded
+from h2.events import DataReceived, Event, PingAckReceived, StreamEnded, StreamReset
 from support.grpc_proxy import running_proxy
 from support.patience import PATIENCE_S
 from support.raw_http2 import PREFACE, RawClient, RawConnection, framed, raw_agent, raw_answer
@@ -110,6 +110,20 @@ async def test_after_a_goaway_open_calls_continue_and_others_go_elsewhere(tmp_pa
             connection.flush()
             assert (b"grpc-status", b"0") in (await first)["trailers"]
         assert [agent.calls(ECHO) for agent in agents if agent.calls(ECHO)] == [1, 1]
+
+
+async def test_a_client_may_say_that_it_goes_with_its_last_call(tmp_path):
+    going = b"\x00\x00\x08\x07\x00\x00\x00\x00\x00" + bytes(8)
+
+    def last_call(address: str) -> list[Any]:
+        with RawClient(address) as client:
+            stream_id = client.begin(ECHO, end=True)
+            client.send(going)
+            return client.until(stream_id, StreamEnded, StreamReset)
+
+    async with raw_agent(echoing) as (address, _), running_proxy(f"grpc://{address}", tmp_path) as proxy:
+        seen = await asyncio.to_thread(last_call, proxy.grpc_address)
+    assert isinstance(seen[-1], StreamEnded)
 
 
 async def test_a_cut_connection_of_the_agent_is_unavailable(tmp_path):

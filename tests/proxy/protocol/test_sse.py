@@ -123,6 +123,14 @@ def test_comment_lines_do_not_wait_for_an_event(end: bytes) -> None:
     ]
 
 
+def test_comment_lines_follow_a_byte_order_mark_at_once() -> None:
+    splitter = SseSplitter(LIMIT)
+    splitter.feed(b"\xef\xbb\xbf")
+    assert splitter.comments() == b""
+    splitter.feed(b": one\nda")
+    assert splitter.comments() == b"\xef\xbb\xbf: one\n"
+
+
 def test_lines_of_an_event_are_no_comments() -> None:
     splitter = SseSplitter(LIMIT)
     splitter.feed(b"id: 1\n: of the event\n")
@@ -205,6 +213,7 @@ def test_data_of_an_event(raw: bytes, data: bytes) -> None:
         (b"id: 1\r\ndata: x\r\n: note\r\n\r\n", b"id: 1\r\ndata: NEW\r\n: note\r\n\r\n"),
         (b"data: 1\ndata: 2\nid: 3\n\n", b"data: NEW\nid: 3\n\n"),
         (b"data: x", b"data: NEW"),
+        (b"data: 1\r\ndata: 2", b"data: NEW"),
         (b"\xef\xbb\xbfdata: x\r\n\r\n", b"\xef\xbb\xbfdata: NEW\r\n\r\n"),
     ],
 )
@@ -214,6 +223,11 @@ def test_replacing_data_keeps_the_rest(raw: bytes, replaced: bytes) -> None:
 
 def test_data_of_several_lines() -> None:
     assert with_data(b"data: x\r\n\r\n", b"1\n2") == b"data: 1\r\ndata: 2\r\n\r\n"
+
+
+def test_a_blank_at_the_beginning_of_a_line_of_data_stays() -> None:
+    """The first blank behind the colon is the field's."""
+    assert with_data(b"data:{\ndata:}\n\n", b"{\n }") == b"data:{\ndata:  }\n\n"
 
 
 events_with_data = st.builds(

@@ -1,0 +1,205 @@
+"""One round of bytes at the ports of a proxy process: whatever comes, each listens on, and /readyz tells the truth."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import time
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from random import Random
+from tempfile import TemporaryDirectory
+
+import httpx
+from support.ports import held_ports
+from support.proxy import Proxy
+
+from ..ledger import Fault, Ledger
+from ..rounds import ProxyProcess, Result
+from ..sockets import Line
+from .seeds import HTTP2_PORTS, PORTS, stream
+
+_AT_ONCE = 4
+"""Connections to each port."""
+_READ_S = 0.2
+"""For so long a client waits for an answer that may never come."""
+_LOOK_AFTER = 50
+"""Connections to a port, before it and /readyz are looked at."""
+_LISTENS_WITHIN_S = 60.0
+_ENDED = re.compile(r"^.*(?:ended unexpectedly|does not start).*$", re.MULTILINE)
+_PROBE = {
+    "data": b"TRACE / HTTP/1.1",
+    "otlp": b"POST /v1/traces HTTP/1.1\r\ncontent-type: application/x-protobuf\r\ncontent-length: 0",
+    "push": b"POST /push/none HTTP/1.1\r\ncontent-length: 0",
+    "admin": b"GET /healthz HTTP/1.1",
+}
+_EXPECTED = {"data": b"HTTP/1.1 405 ", "otlp": b"HTTP/1.1 200 ", "push": b"HTTP/1.1 404 ", "admin": b"HTTP/1.1 200 "}
+_PING = b"\x00\x00\x08\x06\x00\x00\x00\x00\x00still on"
+_PONG = b"\x00\x00\x08\x06\x01\x00\x00\x00\x00still on"
+_PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + b"\x00\x00\x00\x04\x00\x00\x00\x00\x00"
+_ANSWER = b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 2\r\n\r\n{}"
+
+
+@dataclass(frozen=True)
+class OctetsRound:
+    """What each connection sends, seed and number of the round determine."""
+
+    seed: int
+    index: int
+    ports: tuple[str, ...] = PORTS
+    connections: int = 400
+    """To each port."""
+    timed: bool = False
+
+    @property
+    def clients(self) -> int:
+        return _AT_ONCE * len(self.ports)
+
+
+async def run_octets_round(plan: OctetsRound, command: Sequence[str | Path]) -> Result:
+    """Plays the round against a proxy started with `command`. `ends` counts how connections ended, by port."""
+    started = time.monotonic()
+    ledger = Ledger()
+    with TemporaryDirectory() as folder, held_ports(2) as (otlp_grpc, push):
+        agent = await asyncio.start_server(_Agent(Random(f"{plan.seed}/{plan.index}/agent")).serve, "127.0.0.1", 0)
+        upstream = f"http://127.0.0.1:{agent.sockets[0].getsockname()[1]}"
+        ways = ("--grpc", "127.0.0.1:0", "--otlp-grpc", f"127.0.0.1:{otlp_grpc}")
+        webhooks = ("--push-url", f"http://127.0.0.1:{push}/push", "--push-listen", f"127.0.0.1:{push}")
+        limits = ("--turn-timeout", "2", "--log-level", "warning", "--no-evaluate", "--negotiate", "always")
+        proxy = Proxy(upstream, Path(folder) / "turns.db", *ways, *webhooks, *limits, telemetry=True, command=command)
+        await asyncio.to_thread(proxy.__enter__)
+        try:
+            numbers = {
+                "data": _number(proxy.url),
+                "otlp": _number(proxy.otlp_url or ""),
+                "admin": _number(proxy.admin_url),
+                "grpc": _number(f"http://{proxy.grpc_address}"),
+                "otlp-grpc": otlp_grpc,
+                "push": push,
+            }
+            game = _Game(plan, ledger, proxy, numbers)
+            watch = ProxyProcess(proxy)
+            watching = asyncio.create_task(watch.memory(ledger))
+            await asyncio.gather(*(game.attack(port) for port in plan.ports))
+            watching.cancel()
+            if not ledger.findings:
+                await watch.calm(ledger)
+            watch.read_log(ledger)
+            if ended := _ENDED.search(proxy.stderr()):
+                ledger.report(Fault.PROCESS, f"a listener ended: {ended[0]}")
+        finally:
+            await asyncio.to_thread(proxy.__exit__, None, None, None)
+            agent.close()
+    count = len(plan.ports) * plan.connections
+    return Result(ledger.findings, time.monotonic() - started, count, game.ends, watch.peak)
+
+
+def _number(url: str) -> int:
+    return httpx.URL(url).port or 0
+
+
+class _Game:
+    def __init__(self, plan: OctetsRound, ledger: Ledger, proxy: Proxy, numbers: dict[str, int]) -> None:
+        self._plan = plan
+        self._ledger = ledger
+        self._proxy = proxy
+        self._numbers = numbers
+        self.ends: Counter[str] = Counter()
+
+    async def attack(self, port: str) -> None:
+        """All connections to one port, looking after it now and then."""
+        for first in range(0, self._plan.connections, _LOOK_AFTER):
+            batch = range(first, min(first + _LOOK_AFTER, self._plan.connections))
+            queue = iter(batch)
+            try:
+                await asyncio.gather(*(self._send(port, queue) for _ in range(_AT_ONCE)))
+            except ConnectionRefusedError:
+                pass  # told by what follows
+            await self._look(port, batch)
+            if self._ledger.findings:
+                return
+
+    async def _send(self, port: str, queue: Iterator[int]) -> None:
+        for number in queue:
+            dice = Random(f"{self._plan.seed}/{self._plan.index}/octets/{port}/{number}")
+            data = stream(dice, port)
+            line = await Line.connect(self._numbers[port])
+            end = "closed by the client"
+            try:
+                async with asyncio.timeout(_READ_S):
+                    at = dice.randrange(len(data) + 1) if dice.random() < 0.3 else len(data)
+                    await line.send(data[:at])
+                    await asyncio.sleep(0)
+                    await line.send(data[at:])
+                    if dice.random() < 0.7:
+                        line.half_close()
+                    while await line.receive():
+                        pass
+                    end = "closed by the proxy"
+            except TimeoutError:
+                pass
+            except OSError:
+                end = "reset"
+            finally:
+                line.close(reset=dice.random() < 0.3)
+            self.ends[f"{port} {end}"] += 1
+
+    async def _look(self, port: str, batch: range) -> None:
+        """Reports a port on which nobody listens, and that /readyz has not said so."""
+        ready = await asyncio.to_thread(self._proxy.readiness)
+        try:
+            async with asyncio.timeout(_LISTENS_WITHIN_S):
+                problem = await self._problem(port)
+        except (OSError, TimeoutError) as error:
+            problem = repr(error)
+        again = f"connections {batch.start} to {batch.stop - 1} of seed {self._plan.seed}, round {self._plan.index}"
+        if problem:
+            said = "/readyz lies" if ready == 200 else f"/readyz says {ready}"
+            self._ledger.report(Fault.PROCESS, f"after {again} to the port {port}: {problem}; {said}")
+        elif ready != 200:
+            self._ledger.report(Fault.PROCESS, f"after {again} to the port {port}: /readyz says {ready}")
+
+    async def _problem(self, port: str) -> str:
+        """What is wrong with the answer to a request; "" if nothing is. Raises OSError."""
+        line = await Line.connect(self._numbers[port])
+        answer = b""
+        try:
+            if port in HTTP2_PORTS:
+                await line.send(_PREFACE + _PING)
+                while _PONG not in answer and (data := await line.receive()):
+                    answer += data
+                return "" if _PONG in answer else f"a ping is answered with {answer[:200]!r}"
+            await line.send(_PROBE[port] + b"\r\nhost: 127.0.0.1\r\nconnection: close\r\n\r\n")
+            while data := await line.receive():
+                answer += data
+            return "" if answer.startswith(_EXPECTED[port]) else f"a request is answered with {answer[:200]!r}"
+        finally:
+            line.close()
+
+
+class _Agent:
+    """Answers something, or bytes that are no answer."""
+
+    def __init__(self, dice: Random) -> None:
+        self._dice = dice
+
+    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            while await reader.read(65_536):
+                match self._dice.randrange(4):
+                    case 0:
+                        writer.write(self._dice.randbytes(self._dice.choice((1, 100, 65_536))))
+                        break
+                    case 1:
+                        at = self._dice.randrange(len(_ANSWER))
+                        writer.write(_ANSWER[:at] + self._dice.randbytes(3) + _ANSWER[at + 3 :])
+                        break
+                    case _:
+                        writer.write(_ANSWER)
+                await writer.drain()
+        except OSError:
+            pass  # the proxy has left
+        finally:
+            writer.close()
