@@ -127,7 +127,7 @@ LAYERS = {
         "demo | testing",
         "app | worker",
         "ui",
-        "admin | check | serving",
+        "admin | check | doctor | serving",
         "runs",
         "scoring",
         "transcode",

@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from types import TracebackType
 from typing import Any, Self
 
-from a2a.client import Client
+from a2a.client import Client, ClientCallContext
 from a2a.helpers import new_text_message
 from a2a.types import AgentCard, GetTaskRequest, Role, SendMessageRequest, StreamResponse, SubscribeToTaskRequest
 from a2a.utils.errors import TaskNotFoundError
@@ -146,21 +146,22 @@ class CaptureClient:
         context_id: str | None = None,
         task_id: str | None = None,
         metadata: Mapping[str, Any] | None = None,
+        traceparent: str = "",
         observe: Callable[[TaskMerger], object] = lambda merger: None,
     ) -> CapturedTurn:
         """Send one user message and wait until the agent has finished the turn or waits for input.
 
-        `metadata` is the message's. `observe` is called after each event with what was received so far. If a stream is
-        aborted or the task is still working, the rest is fetched with GetTask and subscription; the message itself is
-        sent only once. Raises AgentUnreachableError, AgentError or TurnTimeoutError, whose `turn` holds what was
-        captured before.
+        `metadata` is the message's, `traceparent` the W3C header of all requests of the turn. `observe` is called after
+        each event with what was received so far. If a stream is aborted or the task is still working, the rest is
+        fetched with GetTask and subscription; the message itself is sent only once. Raises AgentUnreachableError,
+        AgentError or TurnTimeoutError, whose `turn` holds what was captured before.
         """
         message = new_text_message(text, context_id=context_id, task_id=task_id, role=Role.ROLE_USER)
         if metadata:
             message.metadata.update(metadata)
         merger = self._open_tasks.get(task_id or "") or TaskMerger(dialects=self._dialects)
         merger.begin_turn()
-        progress = _Progress(merger, observe, self._unread)
+        progress = _Progress(merger, observe, self._unread, traceparent)
         try:
             async with asyncio.timeout(self._timeout_s):
                 await self._run(SendMessageRequest(message=message), progress)
@@ -197,9 +198,7 @@ class CaptureClient:
 
     async def _run(self, request: SendMessageRequest, progress: _Progress) -> None:
         try:
-            await self._read(
-                self._client.send_message(request, context=self._connection.context(self._interface)), progress
-            )
+            await self._read(self._client.send_message(request, context=self._context(progress)), progress)
         except AgentUnreachableError:
             if progress.first_event_at is None or not progress.task_id:
                 raise
@@ -208,6 +207,9 @@ class CaptureClient:
             lost = False
         if not progress.done:
             await self._catch_up(progress, lost)
+
+    def _context(self, progress: _Progress) -> ClientCallContext:
+        return self._connection.context(self._interface, progress.traceparent)
 
     async def _read(self, events: AsyncIterator[StreamResponse], progress: _Progress) -> None:
         """Feed `events` to `progress` until they end, or until the task has settled and no more events arrive."""
@@ -240,7 +242,7 @@ class CaptureClient:
             try:
                 with mapped_errors(self._interface.url):
                     request = GetTaskRequest(id=progress.task_id)
-                    task = await self._client.get_task(request, context=self._connection.context(self._interface))
+                    task = await self._client.get_task(request, context=self._context(progress))
                     event = self._connection.event(task, self._interface)
                 progress.feed(event)
                 if "task" not in event:
@@ -267,9 +269,7 @@ class CaptureClient:
         """Follow the task's events. Returns False if the agent rejects it, for example because the task has ended."""
         request = SubscribeToTaskRequest(id=progress.task_id)
         try:
-            await self._read(
-                self._client.subscribe(request, context=self._connection.context(self._interface)), progress
-            )
+            await self._read(self._client.subscribe(request, context=self._context(progress)), progress)
         except AgentError:
             return False
         return True
@@ -289,10 +289,14 @@ class CaptureConversation:
         self.context_id: str | None = None
         """The conversation's id; None until the agent assigns one."""
 
-    async def send(self, text: str, *, metadata: Mapping[str, Any] | None = None) -> CapturedTurn:
+    async def send(
+        self, text: str, *, metadata: Mapping[str, Any] | None = None, traceparent: str = ""
+    ) -> CapturedTurn:
         """Send the next user message; see `CaptureClient.send`."""
         try:
-            turn = await self._client.send(text, context_id=self.context_id, task_id=self._task_id, metadata=metadata)
+            turn = await self._client.send(
+                text, context_id=self.context_id, task_id=self._task_id, metadata=metadata, traceparent=traceparent
+            )
         except CaptureError as error:
             if error.turn is not None:
                 self.context_id = error.turn.context_id or self.context_id
@@ -306,9 +310,14 @@ class _Progress:
     """Progress of one turn."""
 
     def __init__(
-        self, merger: TaskMerger, observe: Callable[[TaskMerger], object], marks: Sequence[DialectMark] = ()
+        self,
+        merger: TaskMerger,
+        observe: Callable[[TaskMerger], object],
+        marks: Sequence[DialectMark] = (),
+        traceparent: str = "",
     ) -> None:
         self.merger = merger
+        self.traceparent = traceparent
         self._marks = marks
         self.unread: dict[Finding, None] = {}
         """What says that the answer has parts of dialects that are not read."""

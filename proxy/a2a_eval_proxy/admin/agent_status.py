@@ -75,7 +75,7 @@ def status_of(card: Any, settings: AgentSettings, traces: str | None) -> AgentSt
     )
 
 
-_DECLARE = "Declare the extension in the agent (a2a-tool-capture)"
+_DECLARE = "Declare the extension in the agent (`a2a-eval-proxy doctor URL` prints the lines)"
 _ASK = "Set --negotiate declared"
 _TRACE = "have the agent send OpenTelemetry traces to the proxy (--otlp)"
 

@@ -17,6 +17,7 @@ from .accept import accept
 from .catalogue import convert, evaluators, schema
 from .check import check
 from .demo import demo
+from .doctor import doctor
 from .init import init
 from .mcp import mcp
 from .output import guarded_output
@@ -45,7 +46,7 @@ def cli() -> None:
     """
 
 
-_RUNNING = (init, serve, run, send, check, worker, mcp, demo)
+_RUNNING = (init, doctor, serve, run, send, check, worker, mcp, demo)
 _STORED = (evaluate, runs, show, ui, compare, accept, export, record, prune)
 _SUITES = (validate, evaluators, schema, convert)
 

@@ -5,11 +5,17 @@ from __future__ import annotations
 import shlex
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from .command import command, run_async
 from .options import InitOptions
+from .receiving import receiving
+
+if TYPE_CHECKING:
+    from ..runs.drive import AgentOptions
+    from ..runs.init import FirstSuite
 
 
 @command(InitOptions)
@@ -26,7 +32,7 @@ def init(options: InitOptions) -> None:
 
     from ..files import write_out
     from ..privacy.policy import NO_PRIVACY
-    from ..runs.init import CONFIG, SUITE, files, first_suite
+    from ..runs.init import CONFIG, SUITE, files
     from ..runs.report_files import PAGE
     from ..telemetry.logs import start_logging
 
@@ -40,7 +46,7 @@ def init(options: InitOptions) -> None:
     if url is None:
         raise click.UsageError("--agent is required: give --agent URL, or set A2A_EVAL_PROXY_AGENT")
     agent = options.agent_options(url=url)
-    suite = run_async(first_suite(agent, options.message))
+    suite = run_async(_first_suite(options, agent))
     click.echo(printable(suite.summary))
     for name, text in files(suite, agent.url).items():
         path = folder / name
@@ -51,11 +57,18 @@ def init(options: InitOptions) -> None:
         write_out(path, text)
         click.echo(f"wrote {path}")
     if suite.unseen:
-        how = f"Declare it (see `a2a-eval-proxy check {agent.url}`), or send the agent's traces to `serve`"
+        how = f"`a2a-eval-proxy doctor {agent.url}` says which lines show them; the suite scores the response alone"
         click.echo(f"warning: no tool calls can be seen: {suite.unseen}. {how}", err=True)
     where = Path(SUITE) if folder == Path() else folder / SUITE
     command = shlex.join(["a2a-eval-proxy", "run", str(where), "--config", str(folder / CONFIG)])
     click.echo(f"\nnext: {command}\nthen open {Path('report', PAGE)}")
+
+
+async def _first_suite(options: InitOptions, agent: AgentOptions) -> FirstSuite:
+    from ..runs.init import first_suite
+
+    async with receiving(options) as tracing:
+        return await first_suite(agent, options.message, tracing)
 
 
 def _agent_url(text: str) -> str:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from a2a_tool_capture.dialects import DIALECTS
 from a2a_tool_capture.wire import BINDINGS
 
+from ..doctor.frameworks import FRAMEWORKS
 from ..errors import ConfigError
 from ..settings import parsing as types
 from ..settings.options import OptionGroup, Options, option
@@ -204,7 +205,24 @@ class DrivenAgentOptions(AgentClientOptions):
         return AgentOptions.merged(suite or AgentDefaults(), given, self.dialects, self.tls())
 
 
-class RunOptions(SimulatedUserOptions, DrivenAgentOptions, PluginOption, ReportOptions, PrivacyOptions, StoreOption):
+class ReceivedTracesOptions(Options):
+    """Whether a command that drives an agent receives its traces."""
+
+    otlp: str | None = _agent(
+        types.ADDRESS, "Receive the agent's traces here (OTLP/HTTP), such as 127.0.0.1:4318, and merge them into turns."
+    )
+    trace_wait: float = _agent(types.SECONDS, "With --otlp: time to wait for the spans of a turn after its end.", 6.0)
+
+
+class RunOptions(
+    ReceivedTracesOptions,
+    SimulatedUserOptions,
+    DrivenAgentOptions,
+    PluginOption,
+    ReportOptions,
+    PrivacyOptions,
+    StoreOption,
+):
     suite: tuple[str, ...] = _suites()
     concurrency: int | None = _agent(
         types.CONCURRENCY, "Conversations to run concurrently. Default: from the suite, or 4."
@@ -238,9 +256,18 @@ class SendOptions(DrivenAgentOptions):
     output: str = _output()
 
 
-class InitOptions(DrivenAgentOptions):
+class InitOptions(ReceivedTracesOptions, DrivenAgentOptions):
     dir: Path = option(types.OUTPUT_DIRECTORY, "Directory for the files; created if it does not exist.", Path())
     message: str | None = option(types.TEXT, "Message to send. Default: the first example in the agent card.")
+
+
+class DoctorOptions(ReceivedTracesOptions, DrivenAgentOptions):
+    agent: str = option(types.AGENT, "URL of the agent.", required=True, positional=True)
+    message: str | None = option(types.TEXT, "Message that makes the agent call a tool. Default: as for `init`.")
+    framework: str | None = option(
+        types.one_of(*(framework.page for framework in FRAMEWORKS)), "The agent's framework. Default: as recognised."
+    )
+    otlp: str | None = _agent(types.ADDRESS, "Where to receive the agent's traces (OTLP/HTTP).", "127.0.0.1:4318")
 
 
 class ValidateOptions(DrivenAgentOptions, PluginOption):

@@ -60,8 +60,10 @@ from .command import wide_console
 from .options import EvaluateOptions, RunOptions
 from .output import JsonOutput, unguarded
 from .progress import shown_progress
+from .receiving import receiving
 
 if TYPE_CHECKING:
+    from ..otlp.trace_service import Tracing
     from ..runs.drive import AgentOptions
 
 _MOST_LINES = 45
@@ -72,7 +74,12 @@ _MOST_CAUSES = 30
 
 
 async def run_and_show(options: RunOptions) -> bool:
-    """Run the suite; returns whether it passed. Raises as `import_suite` and `run_suite` do."""
+    """Run the suite; returns whether it passed. Raises as `import_suite`, `run_suite` and `receiving` do."""
+    async with receiving(options, silent=options.quiet) as tracing:
+        return await _run_and_show(options, tracing)
+
+
+async def _run_and_show(options: RunOptions, tracing: Tracing | None) -> bool:
     from ..runs.drive import run_suite  # slow to import, and `evaluate` does not need it
 
     privacy = options.privacy()
@@ -99,6 +106,7 @@ async def run_and_show(options: RunOptions) -> bool:
                 privacy=privacy,
                 partial=bool(options.selection),
                 watch=progress,
+                tracing=tracing,
             )
     except asyncio.CancelledError:  # Ctrl-C
         begun = options.resume or progress.store.writes

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
 
 from a2a_tool_capture.secret_references import resolve_header
 
@@ -18,6 +20,25 @@ logger = logging.getLogger(__name__)
 
 _MAX_OTLP_BYTES = 32 * 1024 * 1024
 _FORWARD_CLOSE_S = 5.0
+
+
+@asynccontextmanager
+async def tracing_at(address: str, wait_s: float) -> AsyncIterator[tuple[Tracing, str]]:
+    """Receive traces over HTTP at HOST:PORT for the time of the block: their sink, and the URL for exporters.
+
+    A turn waits `wait_s` for its spans. Raises ListenError for an address that is in use.
+    """
+    from .http_receiver import HttpReceiver
+    from .intake import Intake
+
+    async with AsyncExitStack() as stack:
+        metrics = Metrics()
+        tracing = Tracing(metrics, wait_s=wait_s, expected=True)
+        stack.callback(tracing.close)
+        intake = Intake(tracing, max_bytes=_MAX_OTLP_BYTES, forward=None, counts=metrics.otlp_requests)
+        ports = Ports(stack)
+        server = await ports.open(lambda: HttpServer(HttpReceiver(intake), address, shutdown_timeout_s=1.0), "--otlp")
+        yield tracing, server.url
 
 
 async def receive_traces(

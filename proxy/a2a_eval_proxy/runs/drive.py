@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 import logging
+import secrets
 import ssl
 import uuid
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
@@ -24,11 +25,13 @@ from tool_call_evaluators.turn_health import AGENT_UNREACHABLE
 
 from ..capture.exchange import major_minor
 from ..capture.visibility import CallVisibility
+from ..clock import CLOCK
 from ..connectors.chat_agent import ChatOptions
 from ..connectors.connect import connected
 from ..connectors.server import ServedAgent
 from ..errors import UNREACHABLE, ConfigError
 from ..ids import new_turn_id
+from ..otlp.trace_service import Tracing
 from ..privacy.policy import NO_PRIVACY, Privacy
 from ..scoring.pipeline import Pipeline
 from ..settings.store_url import masked_url
@@ -126,6 +129,7 @@ async def run_suite(
     privacy: Privacy = NO_PRIVACY,
     partial: bool = False,
     watch: RunWatch | None = None,
+    tracing: Tracing | None = None,
 ) -> RunResult:
     """Hold every conversation of the suite with the agent, score the turns, and judge the run.
 
@@ -133,7 +137,8 @@ async def run_suite(
     conversations that an earlier process completed are skipped; an interrupted one, and one in which the agent could
     not be reached any more, is discarded and run again. With `replay_user`, simulated users write what they wrote in
     that run; no model is asked. `watch` counts the turns and may stop the run. Memory does not grow with the run; for
-    `texts` and `partial`, see `load_and_judge_run`. `privacy` applies to everything but what is sent to the agent.
+    `texts` and `partial`, see `load_and_judge_run`. Turns wait for their spans in `tracing`. `privacy` applies to
+    everything but what is sent to the agent.
 
     Raises AgentUnreachableError or CaptureError if the agent's card cannot be read, NothingRanError if there was no
     turn at all, StoreError for the store, ConfigError for a `run` that exists (with `resume`: that does not), and for a
@@ -150,7 +155,7 @@ async def run_suite(
     try:
         watch.store = store.health
         await _check_name(run, store, location, resume=resume)
-        async with scoring(store, whole, privacy, listener=watch) as (pipeline, scorer):
+        async with scoring(store, whole, privacy, listener=watch, tracing=tracing) as (pipeline, scorer):
             await pipeline.resume(run)
             left = await _left(parts, privacy.suite(whole), store, run)
             watch.plan(
@@ -159,7 +164,7 @@ async def run_suite(
             users = [await users_of(part, own, store, replay_user) for part, _, own in left]
             lost: list[str] = []
             for each, its_users in zip(left, users, strict=True):
-                lost += await _drive(*each, store, pipeline, run, its_users, privacy, watch)
+                lost += await _drive(*each, store, pipeline, run, its_users, privacy, watch, tracing)
             await pipeline.drained()
             await store.drained()  # of the records of conversations without turns
         result = await load_and_judge_run(store, scorer, expected, run, texts=texts, partial=partial)
@@ -236,6 +241,7 @@ async def _drive(
     users: SimulatedUsers,
     privacy: Privacy,
     watch: RunWatch,
+    tracing: Tracing | None,
 ) -> list[str]:
     """Why the agent could not be reached, for each conversation that broke off so before its first turn."""
     if watch.stops:
@@ -243,7 +249,7 @@ async def _drive(
     async with agent_client(agent) as (client, server):
         visibility = CallVisibility(negotiate="always", dialects=bool(agent.dialects), logs=lambda: False)
         name = server.name if server else client.url
-        driver = _Driver(client, store, pipeline, run, users, privacy, visibility, name, server, watch)
+        driver = _Driver(client, store, pipeline, run, users, privacy, visibility, name, server, watch, tracing)
         conversations = ((case, number) for case in suite.cases for number in todo.get(case.id, ()))
         await driver.drive(conversations, agent.concurrency)
     if not driver.taken and driver.problem:
@@ -272,6 +278,7 @@ class _Driver:
     """Of the agent, in turns and reports."""
     _server: ServedAgent | None
     _watch: RunWatch
+    _tracing: Tracing | None
     stopped_at: str = ""
     """The first case that is not run because another one failed."""
     taken: int = 0
@@ -343,23 +350,38 @@ class _Driver:
 
     async def _say(self, conversation: CaptureConversation, text: str, case: Case) -> tuple[Turn | None, bool]:
         """The turn that a message led to, if any; and whether the conversation cannot continue."""
+        turn = self._begun(conversation, case)
+        traceparent = f"00-{turn.trace_id}-{turn.parent_span_id}-01" if self._tracing else ""
+        if self._tracing:
+            self._tracing.opened(turn)
         try:
-            captured = await conversation.send(text)
+            return await self._send(conversation, text, turn, traceparent)
+        finally:
+            if self._tracing:
+                self._tracing.ended(turn)
+
+    async def _send(
+        self, conversation: CaptureConversation, text: str, turn: Turn, traceparent: str
+    ) -> tuple[Turn | None, bool]:
+        """As `_say`; `turn` gets what was captured."""
+        try:
+            captured = await conversation.send(text, traceparent=traceparent)
         except CaptureError as error:
             self._note(str(error), error if isinstance(error, AgentError) else None)
             unreachable = isinstance(error, AgentUnreachableError)
             if error.turn is None or (unreachable and error.turn.first_event_at is None):
                 self.lost += [self._privacy.text(str(error))] if unreachable else []
                 return None, True
-            turn = self._turn(error.turn, case)
+            _fill(turn, error.turn)
             code = AGENT_UNREACHABLE if unreachable else "agent_error"
             turn.findings.append(Finding(code, str(error), Severity.ERROR))
             return turn, True
         except Exception as error:  # error boundary: a bug of ours costs one conversation, whose turns are missing then
-            logger.error("case %s: its conversation broke off", case.id, exc_info=error)
-            self._note(f"case {case.id}: {error!r}", error)
+            logger.error("case %s: its conversation broke off", turn.case_id, exc_info=error)
+            self._note(f"case {turn.case_id}: {error!r}", error)
             return None, True
-        return self._turn(captured, case), False
+        _fill(turn, captured)
+        return turn, False
 
     def _note(self, problem: str, quoting: Exception | None = None, of: str | None = None) -> None:
         """Keep the first problem; with `quoting`, the description may contain words `of` the agent or this one."""
@@ -369,27 +391,38 @@ class _Driver:
             problem = f"{of or self._name}: {type(quoting).__name__}, whose words are not to be seen"
         self.problem = self._privacy.text(problem)
 
-    def _turn(self, captured: CapturedTurn, case: Case) -> Turn:
-        turn = Turn(
+    def _begun(self, conversation: CaptureConversation, case: Case) -> Turn:
+        """A turn before its message is sent."""
+        traced = self._tracing is not None
+        return Turn(
             turn_id=new_turn_id(),
             run=self._run,
             agent=self._name,
-            binding=captured.binding,
-            protocol_version=major_minor(captured.protocol_version),
-            started_at=captured.started_at.timestamp(),
+            binding="",
+            protocol_version="",
+            started_at=CLOCK.now(),
             case_id=case.id,
-            conversation_id=captured.context_id,
-            task_id=captured.task_id,
-            state=captured.state,
-            status="pending",
-            user_text=captured.user_text,
-            response_text=captured.text,
-            first_event_at=captured.first_event_at.timestamp() if captured.first_event_at else None,
-            ended_at=captured.ended_at.timestamp(),
-            tool_calls=list(captured.tool_calls),
-            findings=list(captured.findings),
+            conversation_id=conversation.context_id or "",
+            trace_id=secrets.token_hex(16) if traced else "",
+            parent_span_id=secrets.token_hex(8) if traced else "",
         )
-        turn.capture.declared = captured.declared
-        turn.capture.requested_by_client = True
-        turn.capture.protocol_only = len(turn.tool_calls)
-        return turn
+
+
+def _fill(turn: Turn, captured: CapturedTurn) -> None:
+    """Write what the client captured into the turn, which waits to be scored."""
+    turn.binding = captured.binding
+    turn.protocol_version = major_minor(captured.protocol_version)
+    turn.started_at = captured.started_at.timestamp()
+    turn.conversation_id = captured.context_id
+    turn.task_id = captured.task_id
+    turn.state = captured.state
+    turn.status = "pending"
+    turn.user_text = captured.user_text
+    turn.response_text = captured.text
+    turn.first_event_at = captured.first_event_at.timestamp() if captured.first_event_at else None
+    turn.ended_at = captured.ended_at.timestamp()
+    turn.tool_calls = list(captured.tool_calls)
+    turn.findings = list(captured.findings)
+    turn.capture.declared = captured.declared
+    turn.capture.requested_by_client = True
+    turn.capture.protocol_only = len(turn.tool_calls)

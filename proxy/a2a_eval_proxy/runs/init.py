@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from a2a_tool_capture.client import CaptureClient
+from google.protobuf.json_format import MessageToDict
 from tool_call_evaluators.report.wording import call_text, counted
 from tool_call_evaluators.runs.recording import record_suite
 from tool_call_evaluators.suite import Case, CaseTurn, Suite, parse_suite
@@ -14,9 +15,11 @@ from tool_call_evaluators.suite.case_ids import slug
 from tool_call_evaluators.suite.schema import shipped_schema
 from tool_call_evaluators.suite.writing import EDITOR_LINE, SCHEMA_FILE
 from tool_call_evaluators.suite.yaml_writer import block, flow
+from tool_call_evaluators.visibility import visibility_in
 
 from ..connectors.reference import read_reference
 from ..files import ScratchFolder
+from ..otlp.trace_service import Tracing
 from .drive import AgentOptions, run_suite
 
 SUITE, CONFIG, CI = "suite.yaml", "a2a-eval-proxy.yaml", ".github/workflows/agent.yml"
@@ -38,6 +41,13 @@ _MORE = """\
   #   turns:
   #     - user: Please refund 14.50 EUR of order ORD-1002.
   #       expect: {tool_calls: [{name: issue_refund, arguments: {order_id: ORD-1002, amount_eur: 14.5}}]}
+"""
+
+_UNSEEN = """\
+# The agent's tool calls cannot be seen; `a2a-eval-proxy doctor URL` says which lines show them. Then score them:
+# evaluators: [tool_trajectory, tool_error], and delete `tolerate`.
+evaluators: [{contains: {search_text: Traceback, negated: true}}]
+tolerate: [calls_unseen]
 """
 
 _CONFIG = """\
@@ -88,22 +98,29 @@ class FirstSuite:
     unseen: str
 
 
-async def first_suite(agent: AgentOptions, message: str | None = None) -> FirstSuite:
+@dataclass(frozen=True, slots=True)
+class FirstMessage:
+    """The agent's card as JSON, the message, the suite with it as its one case, and the turns in JSON."""
+
+    card: dict[str, Any]
+    text: str
+    asked: Suite
+    turns: list[dict[str, Any]]
+
+
+async def first_suite(agent: AgentOptions, message: str | None = None, tracing: Tracing | None = None) -> FirstSuite:
     """Send one message to the agent, `message` or the first example of its card, and record what it does.
 
-    Raises AgentUnreachableError, AgentError, TurnTimeoutError, ConfigError, NothingRanError.
+    `tracing` receives the agent's traces. Without a source that shows tool calls, the suite scores the response alone,
+    so that it passes. Raises AgentUnreachableError, AgentError, TurnTimeoutError, ConfigError, NothingRanError.
     """
-    name, examples, declared = await _card(agent)
-    text = message or next(iter(examples), _GREETING)
-    asked = Suite(name=slug(name) or "agent", cases=(Case(id=slug(text) or "case", turns=(CaseTurn(user=text),)),))
-    with ScratchFolder() as folder:
-        result = await run_suite(asked, agent, str(Path(folder, "turns.db")), "init")
-    turns = result.report.turns
+    first = await send_first(agent, message, tracing)
+    asked, text, turns = first.asked, first.text, first.turns
     recorded = record_suite(turns, asked.name)
     calls = [call_text(call) for turn in turns for call in turn["tool_calls"]]
     summary = f"sent {text!r}: {counted(len(calls), 'tool call')}" + (f": {', '.join(calls)}" if calls else "")
-    unseen = "" if calls or declared else "the agent's card does not declare the tool-call-capture extension"
-    return FirstSuite(_suite_text(recorded, agent.url, asked), summary, unseen)
+    unseen = next((seen.message for seen in map(visibility_in, turns) if seen.unknown), "")
+    return FirstSuite(_suite_text(recorded, agent.url, asked, unseen=bool(unseen)), summary, unseen)
 
 
 def files(suite: FirstSuite, url: str) -> dict[str, str]:
@@ -112,22 +129,36 @@ def files(suite: FirstSuite, url: str) -> dict[str, str]:
     return texts | {SCHEMA_FILE: shipped_schema()}
 
 
-async def _card(agent: AgentOptions) -> tuple[str, Sequence[str], bool]:
-    """The name of the agent, example messages, and whether it declares the extension."""
+async def send_first(agent: AgentOptions, message: str | None, tracing: Tracing | None) -> FirstMessage:
+    """Send one message to the agent, `message` or the first example of its card. Raises as `first_suite`."""
+    card = await _card(agent)
+    examples = [example for skill in card.get("skills", ()) for example in skill.get("examples", ()) if example.strip()]
+    text = message or next(iter(examples), _GREETING)
+    name = slug(str(card.get("name", ""))) or "agent"
+    asked = Suite(name=name, cases=(Case(id=slug(text) or "case", turns=(CaseTurn(user=text),)),))
+    with ScratchFolder() as folder:
+        result = await run_suite(asked, agent, str(Path(folder, "turns.db")), "init", tracing=tracing)
+    return FirstMessage(card, text, asked, [dict(turn) for turn in result.report.turns])
+
+
+async def _card(agent: AgentOptions) -> dict[str, Any]:
+    """The agent's card, as JSON; with the name alone for an agent that does not speak A2A."""
     if (reference := read_reference(agent.url)) is not None:
-        return str(reference), (), True
+        return {"name": str(reference)}
     async with CaptureClient(agent.url, headers=agent.headers, tls=agent.tls, binding=agent.binding) as client:
-        examples = [example for skill in client.card.skills for example in skill.examples if example.strip()]
-        return client.card.name, examples, client.declared
+        return dict(MessageToDict(client.card))
 
 
-def _suite_text(recorded: str, url: str, asked: Suite) -> str:
+def _suite_text(recorded: str, url: str, asked: Suite, *, unseen: bool) -> str:
     """The recorded suite with comments and the agent; without a recorded case, the message with nothing expected."""
     body = [line for line in recorded.splitlines() if not line.startswith("#")]
     if not parse_suite(recorded).cases:
         (case,) = asked.cases
         body += ["", "cases:", f"  - id: {flow(case.id)}", "    turns:", f"      - user: {flow(case.turns[0].user)}"]
         body.append("        # expect: {tool_calls: [{name: NAME, arguments: {KEY: VALUE}}]}")
+    if unseen:
+        first = next(index for index, line in enumerate(body) if line.startswith("evaluators:"))
+        body[first : first + 1] = _UNSEEN.splitlines()
     first = next(index for index, line in enumerate(body) if line.startswith("suite:")) + 1
     body[first:first] = block({"agent": {"url": url}})
     return _HEAD + "\n".join(body).rstrip() + "\n\n" + _MORE

@@ -20,6 +20,7 @@ from tool_call_evaluators.suite import Suite
 from tool_call_evaluators.suite.combined import combined
 from tool_call_evaluators.verdict import Verdict
 
+from ..otlp.trace_service import Tracing
 from ..privacy.policy import NO_PRIVACY, Privacy
 from ..scoring.case_book import CaseBook
 from ..scoring.executor import ScoringExecutor
@@ -75,11 +76,13 @@ async def scoring(
     privacy: Privacy,
     executor: ScoringExecutor | None = None,
     listener: TurnListener | None = None,
+    tracing: Tracing | None = None,
 ) -> AsyncIterator[tuple[Pipeline, Scorer]]:
     """A pipeline that scores turns of `store` by `suite` until the end of the block, and its scorer."""
     cases = CaseBook(suite, privacy=privacy)
     scorer = Scorer(cases, suite, privacy.judge_cache(store.judge_cache))
-    pipeline = Pipeline(store, cases, scorer, listener or TurnListener(), Metrics(), privacy=privacy, executor=executor)
+    listener = listener or TurnListener()
+    pipeline = Pipeline(store, cases, scorer, listener, Metrics(), tracing, privacy, executor)
     try:
         yield pipeline, scorer
     finally:

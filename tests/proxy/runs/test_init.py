@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 import yaml
-from a2a_eval_proxy.runs.drive import AgentOptions
+from a2a_eval_proxy.runs.drive import AgentOptions, run_suite
 from a2a_eval_proxy.runs.init import CI, CONFIG, SUITE, FirstSuite, files, first_suite
 from agents.scenario_agent import AgentOptions as ScenarioOptions
 from agents.scenario_agent import scenario_agent
@@ -38,12 +38,15 @@ async def test_what_the_agent_does_is_expected() -> None:
     assert unused_expectations(read) == []
 
 
-async def test_an_agent_that_shows_no_calls_has_a_case_to_complete() -> None:
+async def test_an_agent_that_shows_no_calls_has_a_suite_that_passes_and_a_case_to_complete(tmp_path: Path) -> None:
     with scenario_agent(ScenarioOptions(declared=False)) as agent:
         suite = await first_suite(AgentOptions(agent.url), "message me")
     assert "does not declare" in suite.unseen
     (case,) = parse_suite(suite.text).cases
     assert (case.turns[0].user, case.turns[0].expect.tool_calls) == ("message me", None)
+    with scenario_agent(ScenarioOptions(declared=False)) as agent:
+        passing = await run_suite(parse_suite(suite.text), AgentOptions(agent.url), str(tmp_path / "turns.db"), "first")
+    assert passing.verdict.passed, passing.verdict.reasons
     completed = parse_suite(suite.text.replace("# expect", "expect", 1))
     assert [call.name for call in completed.cases[0].turns[0].expect.tool_calls or ()] == ["NAME"]
 

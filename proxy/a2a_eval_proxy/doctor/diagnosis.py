@@ -1,0 +1,101 @@
+"""The sentences of `doctor`: what one message shows of an agent's tool calls, and what would show more."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from tool_call_evaluators.report.wording import call_text, counted, printable
+from tool_call_evaluators.visibility import Calls, visibility_in
+
+from .frameworks import FRAMEWORKS, PAGES, Framework, recognised
+
+TRACE_PACKAGES = (
+    "opentelemetry-distro",
+    "opentelemetry-exporter-otlp-proto-http",
+    "opentelemetry-instrumentation-starlette",
+)
+"""What traces need with every framework: they are made, sent, and continue the trace of the request."""
+
+
+@dataclass(frozen=True, slots=True)
+class Diagnosis:
+    """`lines` for the user; `all_seen`: calls were made, and all are known with arguments and results."""
+
+    lines: list[str]
+    all_seen: bool
+
+
+def diagnose(
+    url: str,
+    card: Any,
+    message: str,
+    turn: dict[str, Any],
+    scopes: Sequence[str],
+    traces: str,
+    framework: Framework | None = None,
+) -> Diagnosis:
+    """What `message` showed: its `turn` as JSON, the scope of each of its spans, and the variables for its `traces`.
+
+    `framework` is what the user names; None: the one that is recognised.
+    """
+    seen, calls = visibility_in(turn), turn["tool_calls"]
+    bare = [call["name"] for call in calls if call["arguments"] is None or call["result"] == call["error"]]
+    marks = [
+        one.mark for one in FRAMEWORKS if one.mark and any(one.mark in item["message"] for item in turn["findings"])
+    ]
+    lines = [f"sent {message!r}: {counted(len(calls), 'tool call')}", *(f"  {call_text(call)}" for call in calls)]
+    lines += _ways(turn, scopes)
+    found = (framework, "") if framework else recognised(card, scopes, marks)
+    if found:
+        lines.append(f"framework  {found[0].name}" + (f", by {found[1]}" if found[1] else ""))
+    else:
+        names = ", ".join(one.page for one in FRAMEWORKS)
+        lines.append(f"framework  not recognised: name it with --framework ({names}), or see {PAGES}/README.md")
+    if seen.calls is Calls.NONE_MADE:
+        lines += ["", "the agent made no tool call; send a message that needs one: --message TEXT"]
+    elif seen.calls is Calls.UNKNOWN:
+        lines += ["", f"tool calls are not all seen: {seen.message}"]
+    elif bare:
+        lines += ["", f"arguments or results are not seen: {', '.join(bare)}; the traces leave content out"]
+    else:
+        return Diagnosis([printable(line) for line in [*lines, "", "all seen"]], all_seen=True)
+    if found and seen.calls is not Calls.NONE_MADE:
+        lines += _next(found[0], traces, content_only=bool(bare) and seen.calls is Calls.SEEN)
+    lines += ["", f"then again: a2a-eval-proxy doctor {url}"]
+    return Diagnosis([printable(line) for line in lines], all_seen=False)
+
+
+def _ways(turn: dict[str, Any], scopes: Sequence[str]) -> list[str]:
+    """A line for each way by which calls can be seen."""
+    capture, sources = turn["capture"], turn["capture"]["sources"]
+    both = capture["matched_by_id"] + capture["matched_by_signature"]
+    by_traces = both + capture["trace_only"]
+    dialects = [source for source in ("adk", "kagent") if sources.get(source)]
+    by_extension = both + capture["protocol_only"] - sum(sources[one] for one in dialects)
+    declared = "declared on the agent card" if capture["declared"] else "not declared on the agent card"
+    spans = f"{counted(len(scopes), 'span')} of {', '.join(sorted(set(scopes)))}" if scopes else "none received"
+    lines = [
+        f"extension  {declared}: {counted(by_extension, 'call')}",
+        f"traces     {spans}: {counted(by_traces, 'call')}",
+    ]
+    return [*lines, *(f"dialect    {one}: {counted(sources[one], 'call')}" for one in dialects)]
+
+
+def _next(framework: Framework, traces: str, *, content_only: bool) -> list[str]:
+    """The lines that show the calls; `content_only`: names are seen, so that a switch is all that is missing."""
+    lines = ["", f"what shows them, line by line in {PAGES}/{framework.page}.md:"]
+    if framework.dialects:
+        lines += ["", f"without a line, from its messages: --dialects {framework.dialects} (run, serve, doctor)"]
+    if framework.extension and not content_only:
+        lines += ["", f"in the agent, by the extension: pip install {framework.install}"]
+        lines += [f"    {line}" for line in framework.extension]
+        lines += [f"    ({framework.remark})"] if framework.remark else []
+    if framework.extension:
+        packages = " ".join([*TRACE_PACKAGES, *filter(None, [framework.instrumentation])])
+        command = " ".join(filter(None, [traces, framework.variables, "opentelemetry-instrument python agent.py"]))
+        lines += ["", f"or by traces: pip install {packages}"]
+        lines += [f"    {line}" for line in framework.code]
+        lines += [f"    {command}"]
+    return lines

@@ -1,0 +1,107 @@
+"""`doctor`: what it says of agents that show their calls, or do not, and that its lines are those of the pages."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pytest
+from a2a_eval_proxy.cli import main
+from a2a_eval_proxy.doctor.diagnosis import TRACE_PACKAGES, diagnose
+from a2a_eval_proxy.doctor.frameworks import FRAMEWORKS, Framework, recognised
+from agents.scenario_agent import AgentOptions, scenario_agent
+from support.linked import EXTENSION
+from support.turn_samples import turn
+
+RUNNING = "receiving traces; the agent needs OTEL_EXPORTER_OTLP_ENDPOINT=http://127.0.0.1:"
+
+
+def doctor(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:
+    """The exit code of the command, what it printed, and what it said on stderr."""
+    with pytest.MonkeyPatch.context() as context:
+        context.setattr("sys.argv", ["a2a-eval-proxy", "doctor", *arguments, "--otlp", "127.0.0.1:0"])
+        with pytest.raises(SystemExit) as ended:
+            main()
+    return int(ended.value.code or 0), *capsys.readouterr()
+
+
+def test_an_agent_that_declares_the_extension_needs_nothing(capsys: pytest.CaptureFixture[str]) -> None:
+    with scenario_agent() as agent:
+        code, out, err = doctor(capsys, agent.url, "--message", "chunks please", "--trace-wait", "0.1")
+    assert err.startswith(RUNNING)
+    assert "extension  declared on the agent card: 2 calls\ntraces     none received: 0 calls\n" in out
+    assert (code, out.splitlines()[-1]) == (0, "all seen")
+
+
+def test_an_agent_that_shows_nothing_gets_the_lines_of_its_framework(capsys: pytest.CaptureFixture[str]) -> None:
+    with scenario_agent(AgentOptions(declared=False)) as agent:
+        asked = [agent.url, "--message", "message me", "--trace-wait", "0.1"]
+        unknown = doctor(capsys, *asked)
+        named = doctor(capsys, *asked, "--framework", "crewai")
+    assert unknown[0] == named[0] == 1
+    assert "extension  not declared on the agent card: 0 calls" in unknown[1]
+    assert "framework  not recognised: name it with --framework (kagent, google-adk, langchain" in unknown[1]
+    assert "tool calls are not all seen: the agent's card does not declare" in named[1]
+    assert "    @recorder.tool\n" in named[1]
+    assert "openinference-instrumentation-crewai\n" in named[1]
+    assert named[1].endswith(f"then again: a2a-eval-proxy doctor {agent.url}\n")
+
+
+def lines_of(found: dict[str, Any], *scopes: str, card: object = None) -> str:
+    diagnosis = diagnose("http://agent", card or {}, "hello", found, scopes, "OTEL_X=1")
+    assert not diagnosis.all_seen
+    return "\n".join(diagnosis.lines)
+
+
+def test_calls_without_content_need_a_switch_alone() -> None:
+    call = {"id": "1", "name": "look_up", "arguments": None, "result": None, "error": None}
+    shown = lines_of(turn("1", calls=[{**call, "source": "otel_trace"}]), "gcp.vertex.agent")
+    assert "arguments or results are not seen: look_up" in shown
+    assert "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT=SPAN_ONLY" in shown
+    assert "by the extension" not in shown
+
+
+def test_no_call_is_said_where_it_is_known() -> None:
+    shown = lines_of(turn("1") | {"calls": "none_made", "calls_evidence": "spans"}, "strands.telemetry.tracer")
+    assert "made no tool call; send a message that needs one" in shown
+    assert "framework  Strands Agents" in shown
+
+
+@pytest.mark.parametrize(
+    ("card", "scopes", "marks", "page"),
+    [
+        ({}, ["opentelemetry.instrumentation.starlette", "gcp.vertex.agent"], [], "google-adk"),
+        ({}, [], ["adk_type"], "google-adk"),
+        ({"description": "An ADK Agent"}, [], [], "google-adk"),
+        ({}, ["fasta2a.worker", "pydantic-ai"], [], "pydantic-ai"),
+        ({"description": "An AI agent exposed as an A2A agent."}, [], [], "pydantic-ai"),
+        ({"defaultInputModes": ["application/vnd.ag2.history+json"]}, [], [], "ag2"),
+        ({}, ["opentelemetry.instrumentation.ag2"], [], "ag2"),
+        ({}, ["openinference.instrumentation.openai_agents"], [], "openai-agents"),
+        ({}, ["openinference.instrumentation.llama_index"], [], "llama-index"),
+        ({}, ["agent_framework"], [], "agent-framework"),
+        ({"description": "Uses LangGraph"}, ["openinference.instrumentation.crewai"], [], "crewai"),
+    ],
+)
+def test_a_framework_is_recognised(card: Any, scopes: list[str], marks: list[str], page: str) -> None:
+    found = recognised(card, scopes, marks)
+    assert found is not None
+    assert found[0].page == page
+
+
+def test_an_agent_of_no_framework_is_none() -> None:
+    assert recognised({"name": "Orders", "description": "Knows orders"}, ["a2a-python-sdk"], []) is None
+
+
+@pytest.mark.parametrize("framework", FRAMEWORKS, ids=lambda framework: framework.page)
+def test_the_lines_are_those_of_the_page(framework: Framework) -> None:
+    text = (EXTENSION / f"docs/frameworks/{framework.page}.md").read_text("utf-8")
+    added = {line.lstrip("+").strip() for line in text.splitlines() if line.startswith("+")}
+    assert set(framework.extension) <= added
+    every = {line.lstrip("+ ").strip() for line in text.splitlines()}
+    assert set(framework.code) <= every
+    words = re.split(r"[\s\\]+", text)
+    needed = [framework.install, framework.instrumentation, *framework.variables.split()]
+    needed += TRACE_PACKAGES if framework.extension else []
+    assert set(filter(None, needed)) <= set(words)
+    assert f"--dialects {framework.dialects}" in text or not framework.dialects
