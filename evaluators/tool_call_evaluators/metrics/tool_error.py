@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, ClassVar
 
 from a2a_tool_capture.models import ToolCall
@@ -53,9 +54,9 @@ class ToolError(SyncEvaluator):
         failed: list[dict[str, Any]] = []
         problems: list[str] = []
         for index, call in enumerate(calls):
-            if outcome_unknown(call):
+            if call.result is None and outcome_unknown(call):
                 unknown.append(index + 1)
-            elif why := self._why_failed(call):
+            elif why := why_failed(call.error, call.result) or (self._detects and self._detected(call)):
                 failed.append({"position": index + 1, "name": call.name, "reason": why})
                 problems.append(f"{call_name(index, calls)}: {why}")
         judged = len(calls) - len(unknown)
@@ -68,10 +69,12 @@ class ToolError(SyncEvaluator):
             judged - len(failed), judged, "call", "succeeded", problems, details | without_calls(case)
         )
 
-    def _why_failed(self, call: ToolCall) -> str:
-        """Why `call` counts as failed; empty if it succeeded."""
-        if why := why_failed(call.error, call.result):
-            return why
+    @cached_property
+    def _detects(self) -> bool:
+        return self.error_detector is not None or self.is_error is not None
+
+    def _detected(self, call: ToolCall) -> str:
+        """Why `call` counts as failed by the options; empty if it does not."""
         detector = self.error_detector
         if isinstance(detector, str) and found_in(detector, call.result or ""):
             return f"the result matches {detector!r}"

@@ -15,7 +15,7 @@ from a2a_tool_capture.recent import RecentKeys
 from tool_call_evaluators.report.wording import duration_text, one_line, printable, score_text
 from tool_call_evaluators.turn_health import TURN_SUCCEEDED, turn_failure_of
 
-from ..telemetry.turn_listener import TurnListener
+from ..telemetry.turn_listener import ScoredTurn, TurnListener
 from ..turn import Turn
 
 P = ParamSpec("P")
@@ -24,8 +24,8 @@ _STDERR = 2
 _LONGEST_NAME = 60
 _MOST_NAMES = 10
 _EVERY_S = 0.1
-_MOST_LINES = 100
-"""Lines of a batch. People cannot read a thousand a second, and each line costs as much as a call of an evaluator."""
+_MOST_LINES = 20
+"""Lines of a batch. People cannot read two hundred a second, and each line costs as much as a call of an evaluator."""
 _MOST_REMEMBERED = 1_000
 _MOST_WAITING = 100
 """Batches of lines, each of `_EVERY_S`: a reader of stderr may pause for ten seconds before lines are left out."""
@@ -44,16 +44,17 @@ class TurnLines(TurnListener):
         self._not_visible = RecentKeys[str](_MOST_REMEMBERED)
         """Ids of turns whose lines say so."""
 
-    def closed(self, turn: Turn) -> None:
-        if not self._scores:
+    def closed(self, turns: Sequence[Turn]) -> None:
+        for turn in () if self._scores else turns:
             self._lines.write(turn_line, turn, "stored")
 
-    def scored(self, turn: Turn, results: Sequence[Mapping[str, Any]], again: bool) -> None:
-        if not again:
-            self._lines.write(self._first_line, turn, results)
-        elif turn.turn_id in self._not_visible and turn.visibility.unknown is None:
-            self._not_visible.discard(turn.turn_id)
-            self._lines.write(_line_again, turn, results)
+    def scored(self, scored: Sequence[ScoredTurn]) -> None:
+        for turn, results, again in scored:
+            if not again:
+                self._lines.write(self._first_line, turn, results)
+            elif turn.turn_id in self._not_visible and turn.visibility.unknown is None:
+                self._not_visible.discard(turn.turn_id)
+                self._lines.write(_line_again, turn, results)
 
     def _first_line(self, turn: Turn, results: Sequence[Mapping[str, Any]]) -> str:
         if turn.visibility.unknown is not None:
@@ -91,11 +92,18 @@ def _verdict(turn: Turn, results: Sequence[Mapping[str, Any]]) -> str:
     failure = turn_failure_of(turn.state, turn.response_text, turn.findings)
     if failure is not None:
         return f"failed ({failure.code})"
-    own = [result for result in results if result["evaluator"] != TURN_SUCCEEDED]
-    for status in ("errored", "failed"):
-        if found := [_result(result) for result in own if result["status"] == status]:
-            return f"{status} ({', '.join(found)})"
-    return "passed" if any(result["status"] != "skipped" for result in own) else "unscored"
+    found: dict[str, list[str]] = {"errored": [], "failed": []}
+    verdict = "unscored"
+    for result in results:
+        status = result["status"]
+        if result["evaluator"] != TURN_SUCCEEDED and status != "skipped":
+            verdict = "passed"
+            if status in found:
+                found[status].append(_result(result))
+    for status, named in found.items():
+        if named:
+            return f"{status} ({', '.join(named)})"
+    return verdict
 
 
 def _result(result: Mapping[str, Any]) -> str:
@@ -110,7 +118,7 @@ def _name(text: str) -> str:
 class LineWriter:
     """Writes lines to a file descriptor, from a thread: a reader that reads nothing must not stop the traffic.
 
-    `clean` is applied to each line. Of more than 1,000 lines a second, and where the reader falls far behind, the rest
+    `clean` is applied to each line. Of more than 200 lines a second, and where the reader falls far behind, the rest
     is left out, and their number is written.
     """
 

@@ -17,7 +17,7 @@ import time
 from collections import deque
 from collections.abc import Awaitable, Callable
 
-from .http_connection import Body, Connection, HttpExchange, Response, tls_problem
+from .http_connection import Body, Connection, HttpExchange, tls_problem
 from .http_messages import (
     RawHeaders,
     RequestHead,
@@ -29,9 +29,9 @@ from .http_messages import (
 
 __all__ = [
     "HttpClient",
+    "HttpExchange",
     "RawHeaders",
     "RequestHead",
-    "Response",
     "UpstreamCutError",
     "UpstreamError",
     "UpstreamTimeoutError",
@@ -91,7 +91,7 @@ class HttpClient:
 
     def request(
         self, method: bytes, target: bytes, headers: RawHeaders, body: Body = b"", *, length: int | None = None
-    ) -> Awaitable[Response]:
+    ) -> Awaitable[HttpExchange]:
         """As `send`, with a head of these parts. `headers` must name the host."""
         return self.send(RequestHead(method, target, headers), body, length=length)
 
@@ -103,7 +103,7 @@ class HttpClient:
         length: int | None = None,
         field: bytes = b"",
         waits: bool = False,
-    ) -> Response:
+    ) -> HttpExchange:
         """Send a request; returns when the response's header has arrived.
 
         `field` is one more line of the head. `waits`: the response may take any time.
@@ -118,7 +118,8 @@ class HttpClient:
             connection = connection or await self._connect()
             exchange = HttpExchange(connection, head, None if waits else self._response_timeout_s, self._release)
             try:
-                return await exchange.send(field, body, length)
+                await exchange.send(field, body, length)
+                return exchange
             except UpstreamCutError:
                 if not connection.used or not may_repeat:
                     raise

@@ -141,9 +141,9 @@ class Connection(asyncio.Protocol):
 
 
 class HttpExchange:
-    """One request and its response, on a connection it owns until `release`.
+    """One request and its response, on a connection it owns until `close`.
 
-    `release` takes the connection out of the exchange in one step. After that, the exchange still returns the data
+    `close` takes the connection out of the exchange in one step. After that, the exchange still returns the data
     that arrived before, and has no connection.
     """
 
@@ -161,6 +161,11 @@ class HttpExchange:
         self._connection: Connection | None = connection
         self._parser = connection.parser
         self._parser.begin(head.method)
+        self.status = 0
+        self.headers: RawHeaders = []
+        """Of the response, as received, with the hop-by-hop fields."""
+        self.fields: dict[bytes, bytes] = {}
+        """The last value of each header field, by its name in lower case."""
         self._head = head
         self._timeout_s = timeout_s
         self._release = release
@@ -173,8 +178,8 @@ class HttpExchange:
         self._progress_at = 0.0
         self.write_paused = False
 
-    async def send(self, field: bytes, body: Body, length: int | None) -> Response:
-        """Send the request; returns the response once its header has arrived. Raises UpstreamError."""
+    async def send(self, field: bytes, body: Body, length: int | None) -> None:
+        """Send the request; returns once the header of the response has arrived. Raises UpstreamError."""
         head = self._head
         try:
             if isinstance(body, bytes):
@@ -195,16 +200,19 @@ class HttpExchange:
                     raise self._error
                 await self._wait()
         except BaseException:
-            self.release()
+            self.close()
             raise
-        return Response(self, parser)
+        self.status, self.headers, self.fields = parser.status, parser.headers, parser.fields
 
     async def read(self) -> bytes:
-        """See `Response.read`."""
+        """The next bytes of the body, at least one; b"" at its end.
+
+        Raises UpstreamCutError where the agent aborts the response, UpstreamTimeoutError where it sends nothing.
+        """
         parser = self._parser
         while not parser.buffered:
             if parser.complete:
-                self.release()
+                self.close()
                 return b""
             if self._error is not None:
                 raise self._error
@@ -216,22 +224,23 @@ class HttpExchange:
 
     @property
     def complete(self) -> bool:
-        """See `Response.complete`."""
+        """Whether the rest of the body has arrived completely."""
         return self._parser.complete
 
     def whole(self) -> bytes | None:
-        """See `Response.whole`."""
+        """The rest of the body if it has arrived completely; else None, and nothing is read."""
         parser = self._parser
         if not parser.complete:
             return None
         data = parser.take()
         if self._connection is not None:
             self._connection.resume()
-        self.release()
+        self.close()
         return data
 
-    def release(self) -> None:
-        """Release the connection to the pool if the exchange is complete in both directions, else close it."""
+    def close(self) -> None:
+        """Release the connection to the pool if the exchange is complete in both directions, else close it: the rest of
+        the body is discarded."""
         connection, self._connection = self._connection, None
         if connection is None:
             return
@@ -365,40 +374,6 @@ class HttpExchange:
         # With TLS 1.3 a refusal comes after the handshake, and from Python's servers it is a mere close.
         secure = connection.transport.get_extra_info("sslcontext") is not None
         return ", right after the TLS handshake; does it want a client certificate?" if secure else ""
-
-
-class Response:
-    """A response whose header has arrived. Its body is read once, piece by piece."""
-
-    __slots__ = ("_exchange", "fields", "headers", "status")
-
-    def __init__(self, exchange: HttpExchange, parser: ResponseParser) -> None:
-        self.status = parser.status
-        self.headers: RawHeaders = parser.headers
-        """As received, with the hop-by-hop fields."""
-        self.fields = parser.fields
-        """The last value of each header field, by its name in lower case."""
-        self._exchange = exchange
-
-    @property
-    def complete(self) -> bool:
-        """Whether the rest of the body has arrived completely."""
-        return self._exchange.complete
-
-    def read(self) -> Awaitable[bytes]:
-        """The next bytes of the body, at least one; b"" at its end.
-
-        Raises UpstreamCutError where the agent aborts the response, UpstreamTimeoutError where it sends nothing.
-        """
-        return self._exchange.read()
-
-    def whole(self) -> bytes | None:
-        """The rest of the body if it has arrived completely; else None, and nothing is read."""
-        return self._exchange.whole()
-
-    def close(self) -> None:
-        """Discard the rest of the body; the connection stays open only if nothing is left."""
-        self._exchange.release()
 
 
 def tls_problem(error: ssl.SSLError) -> str:

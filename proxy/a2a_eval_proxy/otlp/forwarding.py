@@ -16,7 +16,7 @@ from a2a_tool_capture import __version__
 from tool_call_evaluators.judge.retry import asked_wait, backoff
 
 from ..memory import share
-from ..net.http_client import HttpClient, RawHeaders, Response, UpstreamError
+from ..net.http_client import HttpClient, HttpExchange, RawHeaders, UpstreamError
 from ..telemetry.counters import ForwardCounts
 
 logger = logging.getLogger(__name__)
@@ -189,7 +189,7 @@ class OtlpForwarder:
             logger.warning("%s: %s", self._shown, problem)
 
 
-async def _drain(response: Response) -> None:
+async def _drain(response: HttpExchange) -> None:
     left = _READ_BYTES
     try:
         while left > 0 and (chunk := await response.read()):

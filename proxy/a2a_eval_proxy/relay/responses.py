@@ -9,7 +9,7 @@ from typing import Any
 
 from a2a_tool_capture.spec import strip_headers
 
-from ..net.http_client import RawHeaders, Response, UpstreamError
+from ..net.http_client import HttpExchange, RawHeaders, UpstreamError
 from ..protocol import extension_filter
 from ..protocol.error_bodies import LocalResponse
 from ..protocol.headers import DIGESTS, response_headers
@@ -80,7 +80,7 @@ class ResponseRelay:
         context: RelayContext,
         client: ClientRequest,
         tap: Tap,
-        response: Response,
+        response: HttpExchange,
         *,
         asked: bool,
         webhooks: HttpWebhookRequest | None,
@@ -463,7 +463,7 @@ class ResponseRelay:
         return headers
 
 
-def _content_encoding(response: Response) -> str:
+def _content_encoding(response: HttpExchange) -> str:
     if b"content-encoding" not in response.fields:
         return ""
     values = [value for name, value in response.headers if name.lower() == b"content-encoding"]

@@ -8,8 +8,7 @@ from typing import Any
 from tool_call_evaluators.turn_health import turn_failure_of
 
 from ..store import ScoredConversation, StoreHealth
-from ..telemetry.turn_listener import TurnListener
-from ..turn import Turn
+from ..telemetry.turn_listener import ScoredTurn, TurnListener
 
 
 class RunWatch(TurnListener):
@@ -36,11 +35,12 @@ class RunWatch(TurnListener):
     def stops(self) -> bool:
         return self.fail_fast and self.failed
 
-    def scored(self, turn: Turn, results: Sequence[Mapping[str, Any]], again: bool) -> None:
-        failed = _any_failed(results) or turn_failure_of(turn.state, "", turn.findings) is not None
-        self.failed |= failed
-        self.failed_turns += failed
-        self.passed_turns += not failed
+    def scored(self, scored: Sequence[ScoredTurn]) -> None:
+        for turn, results, _ in scored:
+            failed = _any_failed(results) or turn_failure_of(turn.state, "", turn.findings) is not None
+            self.failed |= failed
+            self.failed_turns += failed
+            self.passed_turns += not failed
 
     def conversation_scored(self, scored: ScoredConversation) -> None:
         self.failed |= _any_failed(scored.evaluations)

@@ -36,7 +36,12 @@ class JobQueue:
     """
 
     def __init__(
-        self, store: Store, *, readable: bool, on_read: Callable[[Turn], None], on_gone: Callable[[StoredJob], None]
+        self,
+        store: Store,
+        *,
+        readable: bool,
+        on_read: Callable[[Sequence[Turn]], None],
+        on_gone: Callable[[StoredJob], None],
     ) -> None:
         self._store = store
         self._readable = readable
@@ -89,7 +94,7 @@ class JobQueue:
             self._on_gone(job)
             return None
         turn = Turn.from_dict(item)
-        self._on_read(turn)
+        self._on_read([turn])
         return Job(turn, turn, turn, job.earlier, conversation=job.conversation)
 
 

@@ -24,7 +24,7 @@ from ..store.base import StoreUnreachableError
 from ..store.store import once_readable
 from ..telemetry.counters import Metrics
 from ..telemetry.problem_log import ProblemLog
-from ..telemetry.turn_listener import TurnListener
+from ..telemetry.turn_listener import ScoredTurn, TurnListener
 from ..traces.trace_records import Evidence
 from ..turn import Turn
 from .case_book import CaseBook, TurnPositions
@@ -244,7 +244,7 @@ class Pipeline:
         """Add closed turns to the store."""
         live = [job for job, _ in batch]
         stored = [job.stored for job in live]
-        results = {job.turn_id: found for job, found in batch if found is not None}
+        results = {job.turn.turn_id: found for job, found in batch if found is not None}
         jobs: Sequence[Job | StoredJob] = live
         held = set() if self._scores else {turn.turn_id for turn in stored if self._spans.awaited(turn)}
         size = 0
@@ -279,19 +279,20 @@ class Pipeline:
     ) -> None:
         """The store has `count` turns. `held` are those that others score when their traces are merged."""
         self._unreadable_bytes -= size
-        for turn in announced:
-            self._listener.closed(turn)
+        self._listener.closed(announced)
+        scored: list[ScoredTurn] = []
         ready: list[Job | StoredJob] = []
         done: list[ConversationKey | None] = []
         for job in jobs:
-            if isinstance(job, Job) and (found := results.get(job.turn_id)) is not None:
-                self._scored(job, job.stored, found, None)
+            if isinstance(job, Job) and (found := results.get(job.turn.turn_id)) is not None:
+                scored.append(self._scored(job, job.stored, found, None))
                 done.append(job.conversation)
             elif not self._scores and job.turn_id not in held:
                 self._spans.scored(job, None)
                 done.append(job.conversation)
             elif not self._spans.wait(job, resting := self._jobs.at_rest(job)):
                 ready.append(resting)
+        self._listener.scored(scored)
         if ready:
             self._jobs.put(ready)
         self._done(done)
@@ -316,11 +317,13 @@ class Pipeline:
             turns = [self._privacy.stored(turn) for turn, _ in outcome]
             self._store.settle(turns, partial(self._loop.call_soon_threadsafe, self._count_down, len(turns)))
             return
-        scored = []
+        scored: list[Scored] = []
+        reported: list[ScoredTurn] = []
         for job, seen, (turn, results) in zip(jobs, evidence, outcome, strict=True):
             merged = None if turn is job.redacted and not job.bound else self._privacy.stored(turn)
-            self._scored(job, merged or job.stored, results, seen)
+            reported.append(self._scored(job, merged or job.stored, results, seen))
             scored.append(Scored(turn.turn_id, _with_kept(job.kept, results), merged))
+        self._listener.scored(reported)
         conversations, left = [job.conversation for job in jobs], [job.left for job in jobs if job.left is not None]
         self._store.finish(scored, partial(self._loop.call_soon_threadsafe, self._done, conversations, left))
 
@@ -336,8 +339,8 @@ class Pipeline:
             return []
         return [self._privacy.stored_turn(item) for item in earlier if not lacks_content(item["user_text"])]
 
-    def _scored(self, job: Job, turn: Turn, results: Results, used: Evidence | None) -> None:
-        """A turn has its results, with the evidence `used`."""
+    def _scored(self, job: Job, turn: Turn, results: Results, used: Evidence | None) -> ScoredTurn:
+        """A turn has its results, with the evidence `used`; returns what listeners get."""
         metrics = self._metrics
         if not job.late:
             for call in turn.tool_calls:
@@ -346,9 +349,9 @@ class Pipeline:
             counted = _codes(found for found in job.turn.findings if job.late or found.code != NO_CAPTURE)
             metrics.findings += _codes(turn.findings) - counted
         metrics.count_results(results)
-        self._listener.scored(turn, results, job.late)
         if not job.bound:  # spans are merged into the turn as it was captured
             self._spans.scored(job, used)
+        return turn, results, job.late
 
     def _done(self, conversations: Sequence[ConversationKey | None], left: Sequence[ConversationKey] = ()) -> None:
         """Turns of these conversations, one each, are scored and stored; they were in those that they `left`."""
@@ -362,7 +365,8 @@ class Pipeline:
         """`ended`: no further turn of its conversation is going to come."""
         redacted = views.redacted
         conversation = self._conversations.key(redacted, ended=ended)
-        return Job(*views, self._positions.next(redacted), conversation=conversation)
+        earlier = self._positions.next(redacted) if redacted.case_id else 0
+        return Job(*views, earlier, conversation=conversation)
 
     def _set_out(self, jobs: Sequence[Job | StoredJob]) -> None:
         """Turns that were counted are going to be scored."""

@@ -91,7 +91,9 @@ class Scorer:
 
     def score_now(self, turn: Turn, earlier: int) -> Results:
         """As `score`, where no evaluator of turns `is_async`."""
-        evaluators = self.evaluators(turn.case_id).turn
+        return self._score_now(turn, earlier, self.evaluators(turn.case_id).turn)
+
+    def _score_now(self, turn: Turn, earlier: int, evaluators: Sequence[EvaluatorBase]) -> Results:
         case = self._case_or_errors(turn, earlier, evaluators, ())
         return _results(turn, case if isinstance(case, list) else evaluate_sync(case, evaluators))
 
@@ -108,7 +110,7 @@ class Scorer:
             text += len(call.result or "") + (measured(call.arguments) if call.arguments else 0)
         if text > _TEXT_AT_ONCE or self._matches_patterns(turn.case_id, evaluators):
             return None
-        return self.score_now(turn, earlier)
+        return self._score_now(turn, earlier, evaluators.turn)
 
     def _matches_patterns(self, case_id: str | None, evaluators: Evaluators) -> bool:
         """Whether an evaluator, or what the case expects, has regular expressions."""
@@ -257,7 +259,7 @@ def _past(turn: TurnJson) -> EvalCase:
 def _results(turn: Turn, results: Sequence[EvalResult]) -> Results:
     """JSON forms; those of a turn that failed begin with the result that says so."""
     failure = turn_failure_of(turn.state, turn.response_text, turn.findings)
-    return _json(results if failure is None else [failed_turn_result(failure), *results])
+    return [result.to_dict() for result in (results if failure is None else [failed_turn_result(failure), *results])]
 
 
 def _json(results: Iterable[EvalResult]) -> Results:

@@ -151,7 +151,7 @@ def utf8_text(text: str) -> str:
 
 def stored_text(text: str) -> str:
     """`text` as columns have it: as `utf8_text`, and without U+0000, which PostgreSQL does not store."""
-    return utf8_text(text).replace("\x00", "\ufffd")
+    return text if text.isascii() and "\x00" not in text else utf8_text(text).replace("\x00", "\ufffd")
 
 
 def _plain(value: Any) -> Any:

@@ -15,7 +15,7 @@ from ..clock import CLOCK
 from ..store import ScoredConversation
 from ..turn import Turn
 from .common import report
-from .turn_listener import TurnListener
+from .turn_listener import ScoredTurn, TurnListener
 
 EVENT = "gen_ai.evaluation.result"
 
@@ -40,8 +40,12 @@ class EvaluationTelemetry(TurnListener):
         results = "From the end of a turn to its results, waiting for traces included"
         self._durations = histogram("evaluation.duration", "s", results, _DELAYS_S)
 
-    def scored(self, turn: Turn, results: Sequence[Mapping[str, Any]], again: bool) -> None:
-        """Report the results (JSON form) of a turn. `again`: they replace those of before. Never raises."""
+    def scored(self, scored: Sequence[ScoredTurn]) -> None:
+        """Report the results of turns. Never raises."""
+        for turn, results, again in scored:
+            self._report_turn(turn, results, again)
+
+    def _report_turn(self, turn: Turn, results: Sequence[Mapping[str, Any]], again: bool) -> None:
         try:
             if turn.ended_at is not None and not again:
                 self._turn_durations.record(max(0.0, turn.ended_at - turn.started_at))

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 from a2a_tool_capture.recent import Recent
 
 from ..clock import CLOCK
-from ..turn import Turn
-from .turn_listener import TurnListener
+from .turn_listener import ScoredTurn, TurnListener
 
 _MOST = 10_000
 """Turns that are remembered."""
@@ -21,9 +19,11 @@ class ScoringTimes(TurnListener):
     def __init__(self) -> None:
         self._times: Recent[str, float] = Recent(_MOST)
 
-    def scored(self, turn: Turn, results: Sequence[Mapping[str, Any]], again: bool) -> None:
-        if not again:
-            self._times[turn.turn_id] = CLOCK.now()
+    def scored(self, scored: Sequence[ScoredTurn]) -> None:
+        now = CLOCK.now()
+        for turn, _, again in scored:
+            if not again:
+                self._times[turn.turn_id] = now
 
     def of(self, turn_id: str) -> float | None:
         """None for a turn that was scored elsewhere, or too long ago."""

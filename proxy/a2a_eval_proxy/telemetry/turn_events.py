@@ -15,7 +15,7 @@ from ..privacy.policy import NO_PRIVACY, Privacy
 from ..store import ScoredConversation
 from ..turn import Turn, call_times
 from .event_bus import EventBus
-from .turn_listener import TurnListener
+from .turn_listener import ScoredTurn, TurnListener
 
 _MOST_WAITING = 1_000
 """Maximum number of reports that wait to be redacted; with more, events are lost, and listeners are informed."""
@@ -77,13 +77,15 @@ class TurnEvents(TurnListener):
     def ended(self, turn: Turn) -> None:
         self._cases.pop(turn.turn_id, None)
 
-    def closed(self, turn: Turn) -> None:
-        if self._bus.recording and not self._counted(turn, turn.case_id, ["turn.closed"]):
-            self._publish(lambda: [("turn.closed", {**turn.to_dict(), "evaluations": []})])
+    def closed(self, turns: Sequence[Turn]) -> None:
+        for turn in turns if self._bus.recording else ():
+            if not self._counted(turn, turn.case_id, ["turn.closed"]):
+                self._publish(partial(_with_results, "turn.closed", turn, {"evaluations": []}))
 
-    def scored(self, turn: Turn, results: Sequence[Mapping[str, Any]], again: bool) -> None:
-        if self._bus.recording and not self._counted(turn, turn.case_id, ["turn.done"]):
-            self._publish(lambda: [("turn.done", {**turn.to_dict(), "status": "done", "evaluations": results})])
+    def scored(self, scored: Sequence[ScoredTurn]) -> None:
+        for turn, results, _ in scored if self._bus.recording else ():
+            if not self._counted(turn, turn.case_id, ["turn.done"]):
+                self._publish(partial(_with_results, "turn.done", turn, {"status": "done", "evaluations": results}))
 
     def conversation_scored(self, scored: ScoredConversation) -> None:
         if self._bus.recording:
@@ -150,3 +152,7 @@ class TurnEvents(TurnListener):
 
     def _shown(self, turn: Turn) -> Turn:
         return self._privacy.stored(self._privacy.redacted(turn))
+
+
+def _with_results(name: str, turn: Turn, more: Mapping[str, Any]) -> list[NamedData]:
+    return [(name, {**turn.to_dict(), **more})]

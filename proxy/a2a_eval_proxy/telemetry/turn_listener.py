@@ -9,6 +9,9 @@ from ..capture.live_turns import TurnChanges
 from ..store import ScoredConversation
 from ..turn import Turn
 
+ScoredTurn = tuple[Turn, Sequence[Mapping[str, Any]], bool]
+"""A turn, its results (JSON form), and whether they replace earlier ones."""
+
 
 class TurnListener:
     """Receives turns on the event loop. Its methods neither wait nor raise; these do nothing."""
@@ -22,11 +25,11 @@ class TurnListener:
     def ended(self, turn: Turn) -> None:
         """The agent is done with a turn, or the proxy waits no longer; it is not in the store as closed yet."""
 
-    def closed(self, turn: Turn) -> None:
-        """A closed turn is in the store, and not scored yet."""
+    def closed(self, turns: Sequence[Turn]) -> None:
+        """Closed turns are in the store, and not scored yet."""
 
-    def scored(self, turn: Turn, results: Sequence[Mapping[str, Any]], again: bool) -> None:
-        """A turn has results (JSON form). `again`: they replace earlier ones."""
+    def scored(self, scored: Sequence[ScoredTurn]) -> None:
+        """Turns have results."""
 
     def conversation_scored(self, scored: ScoredConversation) -> None:
         """A conversation has results as a whole."""
@@ -57,13 +60,13 @@ class TurnListeners(TurnListener):
         for ended in self._receivers["ended"]:
             ended(turn)
 
-    def closed(self, turn: Turn) -> None:
+    def closed(self, turns: Sequence[Turn]) -> None:
         for closed in self._receivers["closed"]:
-            closed(turn)
+            closed(turns)
 
-    def scored(self, turn: Turn, results: Sequence[Mapping[str, Any]], again: bool) -> None:
-        for scored in self._receivers["scored"]:
-            scored(turn, results, again)
+    def scored(self, scored: Sequence[ScoredTurn]) -> None:
+        for receive in self._receivers["scored"]:
+            receive(scored)
 
     def conversation_scored(self, scored: ScoredConversation) -> None:
         for conversation_scored in self._receivers["conversation_scored"]:

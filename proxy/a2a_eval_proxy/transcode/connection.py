@@ -10,7 +10,7 @@ from urllib.parse import unquote
 from ..net.client_limits import ClientLimits, Clients
 from ..net.file_watcher import FileWatch
 from ..net.http1_connection import Http1Connection
-from ..net.http_client import HttpClient, RequestHead, Response
+from ..net.http_client import HttpClient, HttpExchange, RequestHead
 from ..net.http_connection import Body
 from ..settings.settings import AgentSettings
 from .application import FAILURES, Transcoder
@@ -38,7 +38,7 @@ class TranscodingClient(HttpClient):
 
     async def send(
         self, head: RequestHead, body: Body = b"", *, length: int | None = None, field: bytes = b"", waits: bool = False
-    ) -> Response:
+    ) -> HttpExchange:
         """As its base. Raises UpstreamError also where the agent did not respond to the call over gRPC."""
         response = await super().send(head, body, length=length, field=field, waits=waits)
         failure = response.fields.get(FAILURE)

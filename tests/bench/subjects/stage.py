@@ -25,6 +25,7 @@ class Blind:
     """In place of a `Tap`: is given the exchange, and reads nothing of it."""
 
     request = requested = unreadable = None
+    request_reported = True
 
     def __init__(self, *arguments: Any, **options: Any) -> None: ...
 
@@ -34,9 +35,9 @@ class Blind:
 
 
 def forward_only() -> None:
-    from a2a_eval_proxy.relay import forwarder, responses
+    from a2a_eval_proxy.relay import client_request, responses
 
-    forwarder.Tap = Blind
+    client_request.Tap = Blind
     responses.ResponseRelay.relay = lambda self: self._relay_body()
 
 

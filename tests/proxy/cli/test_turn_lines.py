@@ -41,10 +41,10 @@ def lines_of(one: Turn, *results: dict[str, Any], scores: bool = True) -> list[s
     """What is printed when the turn is stored, scored, and scored again."""
     shown = Shown()
     listener = TurnLines(shown, scores=scores)
-    listener.closed(one)
+    listener.closed([one])
     if scores:
-        listener.scored(one, results, False)
-        listener.scored(one, results, True)
+        listener.scored([(one, results, False)])
+        listener.scored([(one, results, True)])
     return shown.without_times()
 
 
@@ -79,8 +79,8 @@ def test_calls_that_arrive_after_such_a_line_have_one_of_their_own() -> None:
     listener = TurnLines(shown, scores=True)
     unseen, arrived = turn(), turn("lookup")
     for scored, status, again in ((unseen, "skipped", False), (unseen, "skipped", True), (arrived, "passed", True)):
-        listener.scored(scored, [result("tool_error", None if status == "skipped" else 1.0)], again)
-    listener.scored(arrived, [result("tool_error", 1.0)], True)
+        listener.scored([(scored, [result("tool_error", None if status == "skipped" else 1.0)], again)])
+    listener.scored([(arrived, [result("tool_error", 1.0)], True)])
     assert shown.without_times() == [
         "order-status  tool calls not visible  unscored  166 ms",
         "order-status  lookup  passed, now that its spans came  166 ms",
@@ -110,20 +110,20 @@ def pipe() -> Iterator[tuple[int, int]]:
 async def test_lines_are_cleaned_and_written_in_order(pipe: tuple[int, int]) -> None:
     reader, writer = pipe
     lines = LineWriter(lambda line: line.replace("secret", "***"), writer)
-    for number in range(100):
+    for number in range(20):
         lines.write(str, f"{number} secret")
     lines.close()
-    assert os.read(reader, 10_000).decode().splitlines() == [f"{number} ***" for number in range(100)]
+    assert os.read(reader, 10_000).decode().splitlines() == [f"{number} ***" for number in range(20)]
 
 
 async def test_of_too_many_lines_the_number_is_written(pipe: tuple[int, int]) -> None:
     reader, writer = pipe
     lines = LineWriter(str, writer)
-    for number in range(130):
+    for number in range(50):
         lines.write(str, f"{number}")
     lines.close()
     *whole, omitted = os.read(reader, 10_000).decode().splitlines()
-    assert whole == [f"{number}" for number in range(100)]
+    assert whole == [f"{number}" for number in range(20)]
     assert omitted == "30 turns are not shown: there were too many for the reader of stderr"
 
 
@@ -135,10 +135,10 @@ async def test_a_line_that_is_left_out_is_not_made(pipe: tuple[int, int]) -> Non
         return str(number)
 
     lines = LineWriter(str, pipe[1])
-    for number in range(130):
+    for number in range(50):
         lines.write(line, number)
     lines.close()
-    assert made == list(range(100))
+    assert made == list(range(20))
 
 
 async def test_lines_are_written_without_waiting_for_the_end(pipe: tuple[int, int]) -> None:
