@@ -284,10 +284,19 @@ def _is_json(text: str) -> bool:
 
 def _parsed(text: str) -> _Node:
     """The document as a tree. The text has been read before: it is valid and within bounds."""
-    parsed = json_as_yaml(text) if _is_json(text) else text
+    is_json = _is_json(text)
+    parsed = json_as_yaml(text) if is_json else text
     events = iter(yaml.parse(parsed, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader)))
     next(events), next(events)  # the start of the stream and of the document
+    if is_json:
+        events = (_with_json_value(event, text) for event in events)
     return _node(parsed, next(events), events, {}, in_flow=False)
+
+
+def _with_json_value(event: Any, text: str) -> Any:
+    if getattr(event, "style", None) == '"':
+        event.value = json.loads(text[event.start_mark.index : event.end_mark.index])
+    return event
 
 
 def _node(text: str, event: Any, events: Iterator[Any], anchors: dict[str, _Node], *, in_flow: bool) -> _Node:

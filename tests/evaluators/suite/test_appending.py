@@ -109,9 +109,10 @@ def test_what_is_no_suite_is_refused(text: str) -> None:
         with_case(text, CASE)
 
 
-def test_a_form_without_a_place_is_refused_with_what_to_do() -> None:
-    with pytest.raises(SuiteError, match="copy the case into it by hand"):
-        with_case("suite: a\nother: &o []\ncases: *o\n", CASE)
+def test_a_list_of_cases_that_is_an_alias_gets_the_case_alone() -> None:
+    after = read_document(with_case("suite: a\nother: &o []\ncases: *o\n", CASE)).value
+    assert after["other"] == []
+    assert [case["id"] for case in after["cases"]] == ["new"]
 
 
 def test_a_case_alone_fits_below_cases() -> None:

@@ -138,6 +138,11 @@ def test_equal_values_change_nothing() -> None:
     assert with_values(SUITE, {calls(0): [LOOK_UP | {"arguments": {"n": 1.0, "id": "ORD-1"}}, REFUND]}) == SUITE
 
 
+def test_escaped_characters_of_json_stay_escaped() -> None:
+    before = json.dumps({"suite": "a", "tools": ["\U0001f600", "x"], "n": 1})
+    assert with_values(before, {("n",): 2, ("tools", 1): "y"}) == before.replace('"x"', '"y"').replace(": 1", ": 2")
+
+
 def test_json_stays_json() -> None:
     before = json.dumps(read_document(SUITE).value, indent=2)
     after = with_values(before, {(*calls(0), 0, "arguments", "id"): "ORD-9"})
