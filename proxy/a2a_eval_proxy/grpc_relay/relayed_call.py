@@ -103,6 +103,8 @@ class RelayedCall:
         self._head = record.head
         self._tap: Tap | None = None
         self._asks = False
+        self._metadata: Fields | None = None
+        """That for the agent, once it is known."""
         self._webhooks: WebhookCall | None = None
         """Set where the call concerns webhooks, and these are relayed."""
         self._complete = False
@@ -209,7 +211,8 @@ class RelayedCall:
         tap.remember_tasks()
         self._asks = self._relay.negotiation.asks(request)
         if self._relay.wire_log is not None:
-            tap.sent(self._wire_head(), b"")
+            self._metadata = self._agent_metadata()
+            tap.sent(self._wire_head(self._metadata), b"")
         tap.request_body(request, body, True)
         if self._webhooks is not None and self._webhooks.problem:
             tap.withheld("push_not_relayed", self._webhooks.problem)
@@ -229,8 +232,7 @@ class RelayedCall:
         await self._webhooks.prepare(tap)
         return GrpcMessage(content.SerializeToString()) if self._webhooks.changed else message
 
-    def _metadata(self) -> Fields:
-        """For the agent."""
+    def _agent_metadata(self) -> Fields:
         headers = negotiated(self._head) if self._asks else self._head.forward
         if self._tap is not None:
             headers = offering_readable(headers)
@@ -240,11 +242,12 @@ class RelayedCall:
     def _agent_fields(self, head: Fields) -> Fields:
         """The header section for the agent, but for its address."""
         trailers = [_TRAILERS] if _TRAILERS in head else []
-        return [(b":method", dict(head)[b":method"]), (b":path", self._path), *trailers, *self._metadata()]
+        metadata = self._agent_metadata() if self._metadata is None else self._metadata
+        return [(b":method", dict(head)[b":method"]), (b":path", self._path), *trailers, *metadata]
 
-    def _wire_head(self) -> RequestHead:
+    def _wire_head(self, metadata: Fields) -> RequestHead:
         """The call as an HTTP request, for the wire log, without binary metadata."""
-        texts = [(name, value) for name, value in self._metadata() if not name.endswith(b"-bin")]
+        texts = [(name, value) for name, value in metadata if not name.endswith(b"-bin")]
         return RequestHead(b"POST", self._path, texts)
 
     def _sent_at_once(self, agent: AsyncStream) -> bool:

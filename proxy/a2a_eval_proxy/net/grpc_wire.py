@@ -94,7 +94,7 @@ def offering_readable(fields: Fields) -> Fields:
 
 def _readable(offers: bytes) -> bytes:
     names = [name.strip() for name in offers.split(b",")]
-    return b",".join(name for name in names if name in _WINDOWS or name == b"identity")
+    return b",".join([name for name in names if name in _WINDOWS or name == b"identity"])
 
 
 class MessageTooLargeError(Exception):

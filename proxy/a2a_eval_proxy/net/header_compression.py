@@ -57,9 +57,11 @@ def encoded(fields: Fields) -> bytes:
             pieces.append(whole)
             continue
         name, value = field
-        pieces.append(_NAMES.get(name) or b"\x10%b%b" % (_integer(len(name), 0x7F), name))
-        size = len(value)
-        pieces += (_SIZES[size] if size < len(_SIZES) else _integer(size, 0x7F), value)
+        known = _NAMES.get(name)
+        pieces.append(b"\x10" if known is None else known)
+        for text in (name, value) if known is None else (value,):
+            size = len(text)
+            pieces += (_SIZES[size] if size < len(_SIZES) else _integer(size, 0x7F), text)
     return b"".join(pieces)
 
 
@@ -87,7 +89,7 @@ class HeaderDecoder:
             first = block[at]
             if first & 0x80:
                 index, at = (first & 0x7F, at + 1) if first < 0xFF else _read_integer(block, at, 0x7F)
-                field = self._entry(index)
+                field = _STATIC[index - 1] if 0 < index <= len(_STATIC) else self._entry(index)
             elif first & 0xE0 == 0x20:
                 size, at = _read_integer(block, at, 0x1F)
                 if fields or size > _TABLE_BYTES:
