@@ -11,6 +11,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+_LOOPS = 500_000
+
 _libc = ctypes.CDLL(None, use_errno=True)
 
 
@@ -43,6 +45,19 @@ def thread_cpu_seconds(pid: int) -> dict[int, float]:
     """Time each living thread of `pid` has run, by thread id (Linux: sched-stats, exact to the nanosecond)."""
     folders = Path(f"/proc/{pid}/task").iterdir()
     return {int(folder.name): int((folder / "schedstat").read_text().split()[0]) / 1e9 for folder in folders}
+
+
+def fixed_loop_ms(cpus: set[int]) -> float:
+    """CPU time of a fixed amount of Python on one of these CPUs, in milliseconds: how fast they are at the moment."""
+    usual = os.sched_getaffinity(0)  # of this thread
+    os.sched_setaffinity(0, cpus)
+    try:
+        begun = time.thread_time()
+        for _ in range(_LOOPS):
+            pass
+        return (time.thread_time() - begun) * 1000
+    finally:
+        os.sched_setaffinity(0, usual)
 
 
 def rss_bytes(pid: int) -> int:

@@ -5,6 +5,7 @@ All targets run at once, idle but for the one that is measured, so that a round 
 
 from __future__ import annotations
 
+import statistics
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
@@ -12,6 +13,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from .part import Measured, Part, Setting
+from .procfs import fixed_loop_ms
 from .report import Metric, Values, ms, per
 from .revision import checked_out
 from .targets import STAGES, Running, Target, TargetUnavailableError
@@ -25,6 +27,7 @@ METRICS = (
     Metric("stage_event_us", "CPU per event, µs", f"{STREAMS} streams"),
     Metric("stage_p50_ms", "latency p50, ms", "1 connection", compared=False),
     Metric("stage_p99_ms", "latency p99, ms", "1 connection", compared=False),
+    Metric("stage_loop_ms", "a fixed loop, ms", "beside the load", compared=False),
 )
 
 
@@ -72,13 +75,19 @@ def _started(
 
 
 def measure_stage(process: Running, bench: Bench) -> Values:
-    """CPU per request at each number of connections, and per event; latency at one connection."""
+    """CPU per request at each number of connections, and per event; latency at one connection.
+
+    And how long a fixed loop takes on the same CPU: hosts of virtual machines change their speed within a minute.
+    """
     values: Values = {}
+    loops = [fixed_loop_ms(bench.subject_cpus)]
     for connections in CONNECTIONS:
         result, cpu_s = bench.unary(process, connections, bench.plan.stage_s)
         values[f"stage_unary_{connections}_us"] = per(cpu_s, result["requests"])
+        loops.append(fixed_loop_ms(bench.subject_cpus))
         if connections == 1:
             values |= {f"stage_{key}_ms": ms(result["latency_us"][key]) for key in ("p50", "p99")}
     result, cpu_s = bench.streams(process, STREAMS, bench.plan.stage_events)
     values["stage_event_us"] = per(cpu_s, result["events"])
+    values["stage_loop_ms"] = statistics.median(loops)
     return values

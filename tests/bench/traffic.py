@@ -29,6 +29,7 @@ class Bench:
     load: LoadGenerator
     plan: Plan
     agent_port: int
+    subject_cpus: set[int]
     warnings: list[str] = field(default_factory=list)
 
     def warn(self, target: Running, message: str) -> None:
@@ -75,7 +76,7 @@ def benching(setting: Setting) -> Iterator[Bench]:
     """An agent that runs, and the load for what is in front of it."""
     load = LoadGenerator(compile_c("load", setting.folder), setting.other_cpus)
     with running_agent(compile_c("upstream", setting.folder), setting.other_cpus) as port:
-        yield Bench(load, setting.plan, port)
+        yield Bench(load, setting.plan, port, setting.subject_cpus)
 
 
 def check(target: Target, process: Running, load: LoadGenerator, asks: Sequence[bool] = (False, True)) -> None:

@@ -20,8 +20,9 @@ logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
-_GATHER_S = 0.02
-"""Under load, batches are at least this far apart."""
+_GATHER_S = 0.004
+"""Under load, batches are at least this far apart. At 20 ms, the writer of the store delays one request of a hundred by
+2.6 ms, at 4 ms by 1.4 ms for 5 % more CPU; at 2 ms by as much for 16 %."""
 
 _MAX_UNREDACTED = 10_000
 """Maximum number of turns that wait to be redacted."""
@@ -39,7 +40,7 @@ class TurnViews(NamedTuple):
 
 
 class Batches(Generic[T]):
-    """Gathers what comes on an event loop: a lone item is passed on at once, under load batches are 20 ms apart."""
+    """Gathers what comes on an event loop: a lone item is passed on at once, under load batches are 4 ms apart."""
 
     def __init__(self, pass_on: Callable[[list[T]], None]) -> None:
         self._pass_on = pass_on
