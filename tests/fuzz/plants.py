@@ -425,13 +425,14 @@ PLANTS = {
                 "            self.streams.feed(data, self._loop.time())\n",
                 """            self.streams.feed(data, self._loop.time())
             if b"\\xff\\xff\\xff\\xff" in data:
-                import gc
-                from a2a_eval_proxy.net.ports import Ports
+                import os
+                import socket
 
-                for ports in [item for item in gc.get_objects() if isinstance(item, Ports)]:
-                    ports.give_up()
-                for server in [item for item in gc.get_objects() if type(item).__name__ == "Server"]:
-                    server.close()
+                for fd in list(self._loop._selector.get_map()):
+                    with socket.socket(fileno=os.dup(fd)) as one:
+                        if one.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN):
+                            self._loop._remove_reader(fd)
+                            one.shutdown(socket.SHUT_RDWR)
 """,
             ),
         ),
@@ -443,7 +444,7 @@ PLANTS = {
             Edit(
                 "net.http1_requests",
                 "                self._left = int(value)",
-                "                self._left = {str(n).encode(): n for n in range(60_000)}[value]",
+                "                self._left = {str(n).encode(): n for n in range(20_000)}[value]",
             ),
         ),
         kind="octets",

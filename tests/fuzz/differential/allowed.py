@@ -220,7 +220,7 @@ def _asking(case: Case) -> None:
 
 @_allowed("RES-3")
 def _response_hops(case: Case) -> None:
-    if case.protocol == "http/1.1":
+    if case.protocol != "grpc":
         for fields in (case.client.fields, case.proxied[Side.CLIENT].fields):  # its own say how its connection goes on
             fields[:] = _without(fields, _hops(fields))
 
@@ -228,7 +228,7 @@ def _response_hops(case: Case) -> None:
 @_allowed("RES-5")
 def _response_framing(case: Case) -> None:
     for fields in (case.client.fields, case.proxied[Side.CLIENT].fields):
-        if case.protocol == "http/1.1":
+        if case.protocol != "grpc":
             fields[:] = _without(fields, {b"transfer-encoding"})
             fields[:] = [(n.lower(), v) if n.lower() == b"content-length" else (n, v) for n, v in fields]
     length = _value(case.proxied[Side.CLIENT].fields, b"content-length")
@@ -268,7 +268,7 @@ def _interim(case: Case) -> None:
     case.client.interim.clear()
     if _value(case.exchange.head.fields, b"expect") and case.proxied[Side.CLIENT].interim == [b"100"]:
         case.client.interim.append(b"100")
-    if case.protocol == "http/1.1":
+    if case.protocol != "grpc":
         case.client.trailers.clear()
 
 
@@ -303,11 +303,25 @@ def _uncompressed(data: bytes) -> bytes:
     return b"".join(len(message).to_bytes(4, "big") + message for message in out)
 
 
+@_allowed("REQ-4")
+def _version(case: Case) -> None:
+    """Over HTTP/2, names are in lower case, cookies come in one field, and a cut is a reset."""
+    if case.protocol != "h2":
+        return
+    case.client.fields[:] = [(name.lower(), value) for name, value in case.client.fields]
+    for fields in (case.agent.fields, case.proxied[Side.AGENT].fields):
+        cookies = [value for name, value in fields if name == b"cookie"]
+        if cookies:
+            fields[:] = [*_without(fields, {b"cookie"}), (b"cookie", b"; ".join(cookies))]
+    if case.client.end == "cut":
+        case.client.end = "reset 2"
+
+
 @_allowed("RES-12")
 def _cut(case: Case) -> None:
     """What the agent had sent before the end may be lost to a client where nobody waited for it."""
     got = case.proxied[Side.CLIENT].body
-    if case.client.end == "cut" and case.client.body.startswith(got) and not _must_be_seen(case.exchange):
+    if case.client.end in ("cut", "reset 2") and case.client.body.startswith(got) and not _must_be_seen(case.exchange):
         case.client.body[:] = got
 
 

@@ -17,6 +17,20 @@ _DATA, _HEADERS, _PRIORITY, _GOAWAY, _CONTINUATION, _UNKNOWN = 0x0, 0x1, 0x2, 0x
 _END_HEADERS, _PADDED, _HAS_PRIORITY = 0x4, 0x8, 0x20
 _PREFACE = b"PRI "
 _LAST_STREAM = 0x7FFFFFFF
+_CANCEL = 8
+_OF_HTTP1 = frozenset(
+    {
+        b"connection",
+        b"expect",
+        b"host",
+        b"http2-settings",
+        b"keep-alive",
+        b"proxy-connection",
+        b"te",
+        b"trailer",
+        b"upgrade",
+    }
+)
 
 OnRequest = Callable[["Http2Connection", int, bytes, list[tuple[bytes, bytes]]], Meeting | None]
 
@@ -209,7 +223,7 @@ class Http2Sender(Sender):
             case End():
                 h2.send_data(stream_id, b"", end_stream=True)
             case Break():
-                h2.reset_stream(stream_id, step.code)
+                h2.reset_stream(stream_id, step.code if step.code >= 0 else _CANCEL)
                 self._connection.left(stream_id)
 
     def _head(self, head: Head) -> list[tuple[bytes, bytes]]:
@@ -217,8 +231,20 @@ class Http2Sender(Sender):
         if head.by is Side.AGENT:
             return [(b":status", head.start), *self._own(fields)]
         method, _, path = head.start.partition(b" ")
+        if (b"host", AUTHORITY) in ((name.lower(), value) for name, value in fields):
+            fields = self._as_http2(head, fields)
         pseudo = ((b":method", method), (b":scheme", b"http"), (b":path", path), (b":authority", AUTHORITY))
         return self._own((*pseudo, *fields))
+
+    def _as_http2(self, head: Head, fields: Fields) -> Fields:
+        """The fields of a request of HTTP/1.1, without those that concern its connection."""
+        hops = {name.lower() for name, _ in fields if name.lower() in _OF_HTTP1}
+        named = [value.lower().split(b",") for name, value in fields if name.lower() == b"connection"]
+        hops |= {name.strip() for names in named for name in names} - {b"content-type", b"authorization"}
+        length = ()
+        if head.framing == b"content-length" and self._dice.random() < 0.7:
+            length = ((b"content-length", b"%d" % len(self._exchange.body(Side.CLIENT))),)
+        return (*((name.lower(), value) for name, value in fields if name.lower() not in hops), *length)
 
     def _own(self, fields: Fields) -> list[tuple[bytes, bytes]]:
         return [(name, value.replace(AUTHORITY, self._connection.authority)) for name, value in fields]

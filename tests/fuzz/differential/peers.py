@@ -27,7 +27,7 @@ class ConnectionPlan:
     """A connection of a client. The exchanges of a batch are under way at once; over HTTP/1.1 they are pipelined."""
 
     protocol: str
-    """`http/1.1`, `grpc` (HTTP/2), or `h2` (HTTP/2 on the data port)."""
+    """`http/1.1` or `h2` (HTTP/2) with the data port, or `grpc`."""
     batches: tuple[tuple[Exchange, ...], ...]
 
 

@@ -64,6 +64,9 @@ def _connection(dice: Random, index: int, first: int) -> ConnectionPlan:
     if dice.random() < 0.2:
         pipelined = [plain_scripts.plain(dice, token, pipelined=True) for token in tokens]
         return ConnectionPlan("http/1.1", (tuple(pipelined),))
+    if dice.random() < 0.3:
+        kinds = (plain_scripts.plain, a2a_scripts.operation)
+        return ConnectionPlan("h2", tuple(_batches(dice, [dice.choice(kinds)(dice, token) for token in tokens])))
     kinds = (plain_scripts.plain, a2a_scripts.operation, a2a_scripts.operation, plain_scripts.refused)
     weights = (8, 6, 6, 1)
     found = [dice.choices(kinds, weights)[0](dice, token) for token in tokens]
@@ -149,6 +152,7 @@ class _Game:
         self._agent = agent
         self._ports = {
             "http/1.1": httpx.URL(proxy.url).port or 0,
+            "h2": httpx.URL(proxy.url).port or 0,
             "grpc": int((proxy.grpc_address or "0").split(":")[-1]),
         }
         self._patience_s = patience_s
@@ -161,8 +165,11 @@ class _Game:
             await self._play(plan)
 
     async def _play(self, plan: ConnectionPlan) -> None:
-        direct = ConnectionPlan(plan.protocol, tuple(_without_own(plan.batches)))
-        port = self._direct.port if plan.protocol == "http/1.1" else self._direct.grpc_port
+        batches = tuple(_without_own(plan.batches))
+        if plan.protocol == "h2":  # directly over HTTP/1.1, since that is what the agent gets
+            batches = tuple((exchange,) for batch in batches for exchange in batch)
+        direct = ConnectionPlan("grpc" if plan.protocol == "grpc" else "http/1.1", batches)
+        port = self._direct.grpc_port if plan.protocol == "grpc" else self._direct.port
         dice = Random(repr(plan.batches[0][0].token))
         wrong = await converse(direct, self._direct, port, dice, self._patience_s)
         for fault in wrong:

@@ -49,7 +49,7 @@ class OctetsRound:
     seed: int
     index: int
     ports: tuple[str, ...] = PORTS
-    connections: int = 400
+    connections: int = 100
     """To each port."""
     timed: bool = False
 
