@@ -165,6 +165,7 @@ async def run_proxy(
             pipeline=pipeline,
             reports=reports,
             serving=serving,
+            replicas=replicas,
             events=events,
             scoring_times=scoring_times,
             otlp_url=otlp_url,
@@ -197,6 +198,9 @@ async def run_proxy(
         _run(continuity.watch_over(), stack)
         if webhooks is not None:
             _run(webhooks.watch(), stack)
+        if replicas is not None:
+            await replicas.start()
+            _run(replicas.run(serving.ask_for_marks), stack)
         await serving.open(stack, telemetry.requests if telemetry is not None else None)
         stack.callback(proxy.not_ready_any_more)
         proxy.ready()
@@ -215,6 +219,7 @@ class RunningProxy(Control):
     pipeline: Pipeline
     reports: ScoringReports
     serving: LocalServing | ServingProcesses
+    replicas: Replicas | None
     events: TurnEvents
     scoring_times: ScoringTimes
     otlp_url: str | None
@@ -263,6 +268,8 @@ class RunningProxy(Control):
         try:
             async with asyncio.timeout(timeout_s):
                 await self.serving.settled()
+                if self.replicas is not None:
+                    await self.replicas.settled()
                 await self.reports.settled()
                 await self.pipeline.drained()
         except TimeoutError:
@@ -327,7 +334,8 @@ class RunningProxy(Control):
         """No more requests come: close the open turns that no other process continues, score the closed ones."""
         timeout_s = self.settings.shutdown_timeout
         self._finish_by = asyncio.get_running_loop().time() + timeout_s
-        await self.serving.close()
+        if self.replicas is not None:
+            await self.replicas.close()
         await self.reports.close_turns(timeout_s)
         await self.flush(timeout_s)
         await self.reports.close()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from contextlib import AsyncExitStack
 from typing import TYPE_CHECKING
 
@@ -47,7 +46,6 @@ class LocalServing(DataPort):
         replicas: Replicas | None,
     ) -> None:
         """`webhooks` None: they are not relayed. `replicas` None: no other proxy sees the same tasks."""
-        self._replicas = replicas
         self._captures = [reports.capture]
         book: TurnBook | ForwardingBook = reports.capture.book
         if replicas is not None:
@@ -61,10 +59,12 @@ class LocalServing(DataPort):
         for capture in self._captures:
             capture.watch(live)
 
+    def ask_for_marks(self) -> None:
+        """See `Replicas.run`: this process has no others."""
+
     async def open(self, stack: AsyncExitStack, requests: RequestTelemetry | None) -> None:
-        if self._replicas is not None:
-            await self._replicas.start()
-            stack.callback(asyncio.get_running_loop().create_task(self._replicas.run()).cancel)
+        if self._captures[-1].book is not self._book:
+            stack.callback(self._forward_all)
         await super().open(stack, requests)
 
     async def latest_open(self, most: int, turn_id: str | None = None) -> list[Turn]:
@@ -73,14 +73,10 @@ class LocalServing(DataPort):
         return [turn for capture in self._captures for turn in capture.book.latest_open(most, turn_id)]
 
     async def settled(self) -> None:
-        """Returns when what was captured so far has reached the turn book."""
-        if self._replicas is not None:
-            await self._captures[-1].answered_closed()
-            await self._replicas.settled()
+        """Returns when what was captured so far has reached the turn book, or the replicas."""
+        await self._captures[-1].answered_closed()
 
-    async def close(self) -> None:
-        """No more requests come: what was captured reaches the turn book."""
-        if self._replicas is not None:
-            self._book.close_all(CLOCK.now())
-            self._captures[-1].close()
-            await self._replicas.close()
+    def _forward_all(self) -> None:
+        """No more requests come: what was captured reaches the replicas."""
+        self._book.close_all(CLOCK.now())
+        self._captures[-1].close()

@@ -5,9 +5,8 @@ from __future__ import annotations
 import asyncio
 import logging
 import socket
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Container, Sequence
 from contextlib import AsyncExitStack
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from ..capture.observations import ObservedTurns, decoded, turn_from_message
@@ -73,7 +72,6 @@ class ServingProcesses:
         self._settings = settings
         self._metrics = metrics
         self._reports = reports
-        self._replicas = replicas
         self._observed = replicas or ObservedTurns(reports.capture.book, CLOCK.of_steady)
         self._links_to_come = links
         self._peers: set[_Peer] = set()
@@ -102,9 +100,6 @@ class ServingProcesses:
         loop.add_reader(self._links_to_come, self._accept)
         stack.callback(loop.remove_reader, self._links_to_come)
         stack.callback(loop.create_task(self._expire()).cancel)
-        if self._replicas is not None:
-            await self._replicas.start()
-            stack.callback(loop.create_task(self._replicas.run(partial(self._ask_for_marks, all_of_them=True))).cancel)
         stack.push_async_callback(self._stop)
         try:
             async with asyncio.timeout(_START_S):
@@ -139,12 +134,6 @@ class ServingProcesses:
         await asyncio.gather(*(peer.link.ask("settled") for peer in self._peers))
         while self._observed.waiting:  # noqa: ASYNC110  # for at most `_MAX_WAIT_S`
             await asyncio.sleep(_EXPIRE_EVERY_S / 10)
-        if self._replicas is not None:
-            await self._replicas.settled()
-
-    async def close(self) -> None:
-        if self._replicas is not None:
-            await self._replicas.close()
 
     async def _expire(self) -> None:
         book = self._reports.capture.book
@@ -153,7 +142,7 @@ class ServingProcesses:
             CLOCK.align(busy=bool(self._reports.open_turns))
             for peer in self._peers:
                 self._observed.mark(peer.source, CLOCK.steady(CLOCK.now()) - _MAX_WAIT_S)
-            self._ask_for_marks()
+            self.ask_for_marks(self._observed.behind())
             book.expire(CLOCK.now())
 
     async def _until(self, condition: Callable[[], bool]) -> None:
@@ -224,11 +213,11 @@ class ServingProcesses:
                     peer.own.discard(observation["turn"]["turn_id"])
                 self._observed.mark(peer.source, message["at"])
                 self._observed.put(message["at"], observation)
-                self._ask_for_marks()
+                self.ask_for_marks(self._observed.behind())
             case "mark":
                 peer.asked = False
                 self._observed.mark(peer.source, message["at"])
-                self._ask_for_marks()
+                self.ask_for_marks(self._observed.behind())
             case "opened":
                 turn = turn_from_message(message["turn"])
                 peer.own.add(turn.turn_id)
@@ -260,11 +249,10 @@ class ServingProcesses:
             case "bye":
                 peer.said_bye = True
 
-    def _ask_for_marks(self, *, all_of_them: bool = False) -> None:
-        """Have processes say how far they have reported: those that the next observation waits for, or all."""
-        behind = self._observed.behind()
+    def ask_for_marks(self, sources: Container[str] | None = None) -> None:
+        """Have the processes with these sources, or all, say how far they have reported."""
         for peer in self._peers:
-            if (all_of_them or peer.source in behind) and not peer.asked:
+            if (sources is None or peer.source in sources) and not peer.asked:
                 peer.asked = True
                 peer.link.send("mark")
 

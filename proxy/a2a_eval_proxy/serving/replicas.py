@@ -159,7 +159,7 @@ class Replicas(ObservedTurns):
                 for _ in range(_COMPARISONS):
                     await self._beat(_now())
 
-    async def run(self, ask_for_marks: Callable[[], None] = lambda: None) -> None:
+    async def run(self, ask_for_marks: Callable[[], None]) -> None:
         """Exchange observations with other proxies. Ends by being cancelled.
 
         `ask_for_marks` has the other sources of this proxy `mark` how far they have reported: it reports no more.

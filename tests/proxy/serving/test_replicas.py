@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import socket
 from collections import Counter
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, closing
 from typing import Any, cast
 
@@ -50,9 +50,9 @@ class Proxy:
         self.replicas = Replicas(store.shared_tasks, self, "agent")  # type: ignore[arg-type]  # the part that it needs
         self.sees = ForwardingBook(TurnBook(self.closed.append), self.replicas.observed, self.replicas.proxy)
 
-    async def started(self) -> Proxy:
+    async def started(self, ask_for_marks: Callable[[], None] = lambda: None) -> Proxy:
         await self.replicas.start()
-        self._running = asyncio.create_task(self.replicas.run())
+        self._running = asyncio.create_task(self.replicas.run(ask_for_marks))
         return self
 
     def lost(self, turn_id: str) -> None: ...
@@ -231,9 +231,10 @@ class HeldBack:
         self._link.send("hello", pid=1, source=self.sees.source, at=CLOCK.steady(CLOCK.now()) - 2)
         self._link.send("ready")
         settings, reports = Settings(upstream="http://agent"), cast("ScoringReports", proxy)
-        await ServingProcesses(settings, Metrics(), reports, stack.enter_context(links), proxy.replicas).open(
-            stack, None
-        )
+        serving = ServingProcesses(settings, Metrics(), reports, stack.enter_context(links), proxy.replicas)
+        await proxy.started(serving.ask_for_marks)
+        stack.push_async_callback(proxy.killed)
+        await serving.open(stack, None)
         stack.push_async_callback(self._link.close)
 
     def catches_up(self) -> None:
