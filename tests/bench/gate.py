@@ -12,7 +12,7 @@ import random
 from dataclasses import dataclass
 from functools import cache
 
-from tool_call_evaluators.runs.regression import Falls, Measure, Sides, find_falls
+from tool_call_evaluators.runs.regression import Drops, Measure, Sides, find_drops
 
 
 @dataclass(frozen=True)
@@ -60,22 +60,22 @@ SETTINGS = (
 )
 
 
-def fired(falls: Falls) -> bool:
+def fired(drops: Drops) -> bool:
     """Whether the comparison says that the second run got worse."""
-    return bool(falls.fell or falls.fell_single)
+    return bool(drops.dropped or drops.dropped_single)
 
 
 @cache
 def false_alarms(setting: Setting, comparisons: int) -> float:
     """The share of comparisons of an unchanged agent that say: worse."""
     chance = random.Random(str(setting))
-    return sum(fired(find_falls(setting.sample(chance))) for _ in range(comparisons)) / comparisons
+    return sum(fired(find_drops(setting.sample(chance))) for _ in range(comparisons)) / comparisons
 
 
 def seen(setting: Setting, after: float, comparisons: int) -> float:
-    """The share of comparisons that see the pass rate fall to `after`."""
+    """The share of comparisons that see the pass rate drop to `after`."""
     chance = random.Random(f"{setting} {after}")
-    return sum(fired(find_falls(setting.sample(chance, after))) for _ in range(comparisons)) / comparisons
+    return sum(fired(find_drops(setting.sample(chance, after))) for _ in range(comparisons)) / comparisons
 
 
 def main() -> None:

@@ -10,7 +10,7 @@ from a2a_tool_capture.models import ToolCall
 from ..matching.arguments import Difference
 from ..matching.call_diff import CallChange
 from ..runs.changes import CaseChange, Comparison, ScoreChange, TurnChange
-from ..runs.regression import FALSE_ALARMS, LEAST_CASES, Sight
+from ..runs.regression import FALSE_ALARMS, LEAST_CASES, Sensitivity
 from ..texts import json_excerpt
 from .wording import call_text, counted, escaped, printable, report_json, score_text
 
@@ -59,7 +59,7 @@ def comparison_text(comparison: Comparison, paint: Paint = lambda text, tone: te
     lines += [painted(line, tone) for line, tone in notices(comparison)] + [""]
     if scores := score_changes(comparison):
         rows: list[tuple[str, ...]] = [SCORE_HEAD, *map(score_cells, scores)]
-        tones: list[Tone | None] = ["quiet", *("worse" if score.fell else None for score in scores)]
+        tones: list[Tone | None] = ["quiet", *("worse" if score.dropped else None for score in scores)]
         widths = [max(len(row[column]) for row in rows) for column in range(len(SCORE_HEAD))]
         for row, tone in zip(rows, tones, strict=True):
             numbers = [cell.rjust(width) for cell, width in zip(row[1:], widths[1:], strict=True)]
@@ -113,8 +113,8 @@ def notices(comparison: Comparison) -> list[_Line]:
     lines: list[_Line] = [(f"not compared: {item.metric}: {item.reason}", "changed") for item in comparison.not_judged]
     if not comparison.comparable:
         lines.append((_INCOMPARABLE, "worse"))
-    if fell := [score.metric for score in score_changes(comparison) if score.fell]:
-        lines.append((f"dropped significantly over all cases: {', '.join(fell)}", "worse"))
+    if dropped := [score.metric for score in score_changes(comparison) if score.dropped]:
+        lines.append((f"dropped significantly over all cases: {', '.join(dropped)}", "worse"))
     decision = comparison.decision
     if decision.is_deterministic:
         lines.append((_DETERMINISTIC, None))
@@ -124,38 +124,39 @@ def notices(comparison: Comparison) -> list[_Line]:
         lines.append(
             (f"To decide, run each case {decision.repetitions} times in both runs (`repetitions`).", "changed")
         )
-    if comparison.sight.cases and not decision.is_deterministic:
-        lines += [(line, "quiet" if _sees(comparison.sight) else "changed") for line in _sight_lines(comparison.sight)]
+    if comparison.sensitivity.cases and not decision.is_deterministic:
+        tone: Tone = "quiet" if _detects_any(comparison.sensitivity) else "changed"
+        lines += [(line, tone) for line in _sensitivity_lines(comparison.sensitivity)]
     return lines
 
 
-def _sees(sight: Sight) -> bool:
-    return sight.seen_from is not None or sight.single_case is not None
+def _detects_any(sensitivity: Sensitivity) -> bool:
+    return sensitivity.detected_rate is not None or sensitivity.single_case is not None
 
 
-def _sight_lines(sight: Sight) -> list[str]:
-    each = "1 conversation" if sight.repetitions == 1 else f"{sight.repetitions:.3g} conversations"
-    each = f"{counted(sight.cases, 'case')}, {each} of each in both runs"
+def _sensitivity_lines(sensitivity: Sensitivity) -> list[str]:
+    each = "1 conversation" if sensitivity.repetitions == 1 else f"{sensitivity.repetitions:.3g} conversations"
+    each = f"{counted(sensitivity.cases, 'case')}, {each} of each in both runs"
     lines = [f"Based on {each}; an unchanged agent counts as regressed in at most {FALSE_ALARMS:.0%} of comparisons."]
-    if sight.pass_rate and sight.seen_from is not None:
-        fall = f"from {sight.pass_rate:.0%} to about {sight.seen_from:.0%}"
+    if sensitivity.pass_rate and sensitivity.detected_rate is not None:
+        drop = f"from {sensitivity.pass_rate:.0%} to about {sensitivity.detected_rate:.0%}"
         lines.append(
-            f"A drop of the pass rate {fall} is detected in 4 of 5 comparisons; smaller drops are mostly missed."
+            f"A drop of the pass rate {drop} is detected in 4 of 5 comparisons; smaller drops are mostly missed."
         )
-    elif sight.cases < LEAST_CASES:
+    elif sensitivity.cases < LEAST_CASES:
         lines.append(f"Too few cases to distinguish a drop from chance: at least {LEAST_CASES} are needed.")
     else:
         lines.append("No drop of the pass rate is detected in 4 of 5 comparisons: add cases or repetitions.")
-    if sight.single_case is not None:
-        passes, total = sight.single_case
+    if sensitivity.single_case is not None:
+        passes, total = sensitivity.single_case
         lines.append(f"A case that passed {total} of {total} times counts as regressed at {passes} of {total}.")
-    if not _sees(sight):
+    if not _detects_any(sensitivity):
         lines.append("This comparison cannot distinguish a regression from chance.")
     return lines
 
 
 def score_changes(comparison: Comparison) -> tuple[ScoreChange, ...]:
-    return (comparison.pass_rate, *comparison.scores) if comparison.sight.cases else comparison.scores
+    return (comparison.pass_rate, *comparison.scores) if comparison.sensitivity.cases else comparison.scores
 
 
 def changed_cases(comparison: Comparison) -> list[CaseChange]:
@@ -181,7 +182,7 @@ def case_lines(case: CaseChange, *, calls: bool = True) -> list[_Line]:
         for change in turn.changes if calls else ():
             lines += [(f"turn {turn.turn}: {line}", tone) for line, tone in _change_lines(change, turn)]
         lines += [(line, "quiet") for line in _shares(turn)]
-    lines += [(_score_line(score), "worse" if score.fell else None) for score in case.scores]
+    lines += [(_score_line(score), "worse" if score.dropped else None) for score in case.scores]
     return lines
 
 
@@ -226,7 +227,7 @@ def _score_line(score: ScoreChange) -> str:
     text = f"{metric}: {before} → {after}"
     text += f", 95 % interval {interval}" if interval != "–" else ""
     text += f", p = {p_value}" if p_value != "–" else ""
-    return text + (", significant" if score.fell else "")
+    return text + (", significant" if score.dropped else "")
 
 
 def score_cells(score: ScoreChange) -> tuple[str, ...]:

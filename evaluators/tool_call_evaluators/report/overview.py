@@ -14,7 +14,7 @@ from .figures import attempts, models_usage, percentile, tool_figures, turn_seco
 from .focus import all_failures
 from .model import Report, seconds_between, verdict_sign
 from .templates import rendered
-from .wording import cost_text, counted, cut, duration_text, gate_name, gate_sign, gate_word, tokens_text
+from .wording import cost_text, counted, cut, duration_text, gate_name, gate_sign, gate_word, moment_text, tokens_text
 
 BINS = 10
 MAX_LINKS = 12
@@ -100,7 +100,7 @@ def _facts(report: Report) -> list[tuple[str, str]]:
     return [
         ("run", report.run),
         ("agent", ", ".join(report.agents) or "–"),
-        ("started", _moment(report.started_at)),
+        ("started", moment_text(report.started_at) + (" UTC" if report.started_at else "")),
         ("took", duration_text(seconds_between(report.started_at, report.ended_at))),
         ("conversations", f"{len(report.conversations):,}"),
         ("turns", f"{len(report.turns):,}"),
@@ -137,10 +137,6 @@ def _tiles(report: Report, links: SectionLinks) -> list[tuple[str, str, str, str
         of_turns = f"{stated:,} of {counted(len(report.turns), 'turn')}{cost_text(usage)}"
         tiles.append(("tokens of models, input + output", tokens_text(usage), of_turns, ""))
     return tiles
-
-
-def _moment(time: str | None) -> str:
-    return "–" if time is None else time.partition(".")[0].replace("T", " ") + " UTC"
 
 
 def _why(report: Report, found: Sequence[Cause], links: SectionLinks) -> list[tuple[str, Targets]]:

@@ -12,7 +12,7 @@ from a2a_tool_capture.models import ToolCall
 from ..matching.call_diff import CallChange
 from .comparability import NotJudged
 from .decision import Decision
-from .regression import Sight
+from .regression import Sensitivity
 
 RATE = "pass rate"
 """The metric name of `Comparison.pass_rate`, the share of conversations that pass."""
@@ -32,7 +32,7 @@ class ScoreChange:
     """A metric before and after: the means (None if not measured) and the numbers of scores.
 
     `interval` (95 %, bootstrap) and `p_value` (one-sided probability of such a drop by chance) describe the change;
-    None with too few scores or for a metric that is not compared. `fell`: the drop is significant, corrected for all
+    None with too few scores or for a metric that is not compared. `dropped`: the drop is significant, corrected for all
     tests of the comparison.
     """
 
@@ -42,7 +42,7 @@ class ScoreChange:
     counts: tuple[int, int]
     interval: tuple[float, float] | None = None
     p_value: float | None = None
-    fell: bool = False
+    dropped: bool = False
 
     @property
     def delta(self) -> float | None:
@@ -89,7 +89,7 @@ class Comparison:
     """Two runs. `cases` are in the order of the run before; `scores` are over all cases that both runs have.
 
     `pass_rate`: the share of conversations that pass by the compared metrics. `not_judged`: the metrics that are not
-    compared because the runs measured them differently. `sight`: how large a drop the comparison detects.
+    compared because the runs measured them differently. `sensitivity`: how large a drop the comparison detects.
     """
 
     before: str
@@ -98,7 +98,7 @@ class Comparison:
     scores: tuple[ScoreChange, ...]
     pass_rate: ScoreChange
     not_judged: tuple[NotJudged, ...]
-    sight: Sight
+    sensitivity: Sensitivity
     decision: Decision
     comparable: bool = True
     """False if the runs have metrics but share none that can be compared."""
@@ -133,7 +133,7 @@ class Comparison:
             "decision": asdict(self.decision),
             "comparable": self.comparable,
             "not_judged": [asdict(entry) for entry in self.not_judged],
-            "sight": asdict(self.sight),
+            "sensitivity": asdict(self.sensitivity),
             "counts": self.counts,
             "pass_rate": _score_dict(self.pass_rate),
             "scores": [_score_dict(score) for score in self.scores],

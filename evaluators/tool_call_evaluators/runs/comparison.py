@@ -24,8 +24,8 @@ from .changes import RATE, CaseChange, CaseStatus, Comparison, ScoreChange, Turn
 from .comparability import metrics_of, not_judged
 from .decision import ATTEMPTS, MARGIN, decide
 from .outcomes import ConversationResults, ConversationTurn, RunConversation, TurnJson, follow
-from .regression import Falls, Measure, Sides, find_falls
-from .significance import FallTest, mean_interval
+from .regression import Drops, Measure, Sides, find_drops
+from .significance import DropTest, mean_interval
 
 
 def compare(
@@ -60,12 +60,12 @@ def compare(
     cases = {case: (_Side(left.get(case, ()), ignored), _Side(right.get(case, ()), ignored)) for case in left | right}
     both = {case: sides for case, sides in cases.items() if sides[0].came and sides[1].came}
     measures = {case: _measures(*sides) for case, sides in both.items()}
-    falls = find_falls(measures)
+    drops = find_drops(measures)
     metrics = metrics_of(*results)
-    changes = tuple(_case_change(case, *sides, falls) for case, sides in cases.items())
+    changes = tuple(_case_change(case, *sides, drops) for case, sides in cases.items())
     decision = decide(
         measures,
-        falls,
+        drops,
         missing=any(change.status == "gone" for change in changes),
         newly_failing=sum(change.status == "newly_failing" for change in changes),
         deterministic=bool(both) and all(side.is_alike for sides in both.values() for side in sides),
@@ -74,10 +74,10 @@ def compare(
     return Comparison(
         *names,
         changes,
-        tuple(_overall(both.values(), falls, ignored)),
-        _pass_rate(both.values(), falls),
+        tuple(_overall(both.values(), drops, ignored)),
+        _pass_rate(both.values(), drops),
         aside,
-        falls.sight,
+        drops.sensitivity,
         decision,
         not metrics or bool(metrics - ignored),
     )
@@ -181,7 +181,7 @@ def _measures(before: _Side, after: _Side) -> dict[Measure, Sides]:
     return {None: (before.passes, after.passes), **scores}
 
 
-def _case_change(case: str, before: _Side, after: _Side, falls: Falls) -> CaseChange:
+def _case_change(case: str, before: _Side, after: _Side, drops: Drops) -> CaseChange:
     passed = before.passed, after.passed
     if not before.came or not after.came:
         return CaseChange(case, "gone" if before.came else "new" if after.came else "same", passed)
@@ -190,17 +190,17 @@ def _case_change(case: str, before: _Side, after: _Side, falls: Falls) -> CaseCh
         "same",
         passed,
         tuple(_turn_changes(before.turns, after.turns)),
-        tuple(_case_scores(case, before, after, falls)),
+        tuple(_case_scores(case, before, after, drops)),
         tuple(name for name in after.failures if name not in before.failures),
         tuple(name for name in before.failures if name not in after.failures),
     )
-    return replace(change, status=_status(change, (case, None) in falls.fell_single))
+    return replace(change, status=_status(change, (case, None) in drops.dropped_single))
 
 
-def _status(change: CaseChange, fell: bool) -> CaseStatus:
+def _status(change: CaseChange, dropped: bool) -> CaseStatus:
     (good, total), (good_now, total_now) = change.passed
     rate, rate_now = good / total, good_now / total_now
-    if fell or any(score.fell for score in change.scores):
+    if dropped or any(score.dropped for score in change.scores):
         return "worse"
     if rate == 1 > rate_now:
         return "newly_failing"
@@ -235,32 +235,32 @@ def _typical(turns: Sequence[ConversationTurn]) -> tuple[list[ToolCall], tuple[i
     return variants[keys.index(key)], (count, len(variants))
 
 
-def _case_scores(case: str, before: _Side, after: _Side, falls: Falls) -> Iterable[ScoreChange]:
+def _case_scores(case: str, before: _Side, after: _Side, drops: Drops) -> Iterable[ScoreChange]:
     """The compared metrics whose means differ."""
     for metric in before.scores | after.scores:
         old, new = before.scores.get(metric, []), after.scores.get(metric, [])
         if metric not in before.ignored and _mean(old) != _mean(new):
-            tested = falls.single.get((case, metric)) if min(len(old), len(new)) > 1 else None
+            tested = drops.single.get((case, metric)) if min(len(old), len(new)) > 1 else None
             interval = mean_interval(new, old, f"{case} {metric}")
-            yield _score_change(metric, old, new, interval, tested, (case, metric) in falls.fell_single)
+            yield _score_change(metric, old, new, interval, tested, (case, metric) in drops.dropped_single)
 
 
-def _overall(both: Collection[tuple[_Side, _Side]], falls: Falls, ignored: frozenset[str]) -> Iterable[ScoreChange]:
+def _overall(both: Collection[tuple[_Side, _Side]], drops: Drops, ignored: frozenset[str]) -> Iterable[ScoreChange]:
     """Every metric over the cases of both runs: a pair of means for each case."""
     for metric in dict.fromkeys(metric for pair in both for side in pair for metric in side.scores):
         pairs = [tuple(_mean(side.scores.get(metric, ())) for side in pair) for pair in both]
         old, new = ([mean for mean in means if mean is not None] for means in zip(*pairs, strict=True))
         differences = [after - before for before, after in pairs if before is not None and after is not None]
         interval = None if metric in ignored else mean_interval(differences, None, metric)
-        yield _score_change(metric, old, new, interval, falls.overall.get(metric), metric in falls.fell)
+        yield _score_change(metric, old, new, interval, drops.overall.get(metric), metric in drops.dropped)
 
 
-def _pass_rate(both: Collection[tuple[_Side, _Side]], falls: Falls) -> ScoreChange:
+def _pass_rate(both: Collection[tuple[_Side, _Side]], drops: Drops) -> ScoreChange:
     """The mean over the cases of the share of their conversations that pass."""
     old, new = ([fmean(pair[index].passes) for pair in both] for index in (0, 1))
     differences = [after - before for before, after in zip(old, new, strict=True)]
     interval = mean_interval(differences, None, RATE)
-    return _score_change(RATE, old, new, interval, falls.overall.get(None), None in falls.fell)
+    return _score_change(RATE, old, new, interval, drops.overall.get(None), None in drops.dropped)
 
 
 def _score_change(
@@ -268,11 +268,11 @@ def _score_change(
     old: Sequence[float],
     new: Sequence[float],
     interval: tuple[float, float] | None,
-    tested: FallTest | None,
-    fell: bool,
+    tested: DropTest | None,
+    dropped: bool,
 ) -> ScoreChange:
     p_value = None if tested is None or tested.least == 1 else tested.p_value  # 1: nothing varies
-    return ScoreChange(metric, _mean(old), _mean(new), (len(old), len(new)), interval, p_value, fell)
+    return ScoreChange(metric, _mean(old), _mean(new), (len(old), len(new)), interval, p_value, dropped)
 
 
 def _mean(values: Sequence[float]) -> float | None:

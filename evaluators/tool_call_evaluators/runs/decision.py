@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from statistics import NormalDist, fmean, stdev
 from typing import Literal
 
-from .regression import FALSE_ALARMS, POWER, Falls, Measure, Sides, find_falls, power
+from .regression import FALSE_ALARMS, POWER, Drops, Measure, Sides, find_drops, power
 
 Answer = Literal["worse", "better", "equivalent", "undecided"]
 
@@ -34,7 +34,7 @@ class Decision:
 
 def decide(
     cases: Mapping[str, Mapping[Measure, Sides]],
-    falls: Falls,
+    drops: Drops,
     *,
     missing: bool,
     newly_failing: int,
@@ -49,14 +49,14 @@ def decide(
     """
     rates = [measures[None] for measures in cases.values() if None in measures and all(measures[None])]
     means = [(fmean(before), fmean(after)) for before, after in rates]
-    if missing or falls.fell or falls.fell_single or (deterministic and newly_failing):
+    if missing or drops.dropped or drops.dropped_single or (deterministic and newly_failing):
         return Decision("worse", is_deterministic=deterministic)
     if deterministic and means:
         risen = any(after > before for before, after in means)
         return Decision("better" if risen else "equivalent", is_deterministic=True)
     mirrored = {case: {name: (new, old) for name, (old, new) in found.items()} for case, found in cases.items()}
-    rises = find_falls(mirrored)
-    if rises.fell or rises.fell_single:
+    rises = find_drops(mirrored)
+    if rises.dropped or rises.dropped_single:
         return Decision("better")
     if means and _largest_difference([after - before for before, after in means]) <= margin:
         return Decision("equivalent")

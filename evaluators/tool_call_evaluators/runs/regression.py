@@ -7,7 +7,7 @@ repetitions and metrics. Three families of tests share that level:
   means for each case. Repetitions of a case need not be independent of one another for that.
 - each single case, its passes and its scores: `permutation` over its repetitions, which are assumed independent.
 
-Within a family `surely_fell` corrects for the number of tests.
+Within a family `significant_drops` corrects for the number of tests.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from statistics import NormalDist, fmean, mode
 from typing import TypeAlias, TypeVar
 
 from ..grouping import grouped
-from .significance import FallTest, permutation, sign_flip, signed_units, surely_fell, testable_at
+from .significance import DropTest, permutation, sign_flip, signed_units, significant_drops, testable_at
 
 FALSE_ALARMS = 0.05
 SINGLE_CASES = 0.01
@@ -38,11 +38,11 @@ Key = TypeVar("Key")
 
 
 @dataclass(frozen=True, slots=True)
-class Sight:
+class Sensitivity:
     """The drops that a comparison detects.
 
     `cases`: the number of cases of both runs; `repetitions`: the mean per case, of the run with fewer. `pass_rate` and
-    `seen_from`: the pass rate before, and the highest one after that is seen as a fall in at least `POWER` of
+    `detected_rate`: the pass rate before, and the highest one after that is seen as a drop in at least `POWER` of
     comparisons; None if none is. `single_case`: the largest number of passes, and the number of repetitions, with which
     a case that always passed counts as regressed; None if no case can.
     """
@@ -50,29 +50,29 @@ class Sight:
     cases: int
     repetitions: float
     pass_rate: float | None
-    seen_from: float | None
+    detected_rate: float | None
     single_case: tuple[int, int] | None
 
 
 @dataclass(frozen=True, slots=True)
-class Falls:
+class Drops:
     """The tests of a comparison, by measure and by case and measure, and which of them report a drop."""
 
-    overall: Mapping[Measure, FallTest]
-    single: Mapping[tuple[str, Measure], FallTest]
-    fell: frozenset[Measure]
-    fell_single: frozenset[tuple[str, Measure]]
-    sight: Sight
+    overall: Mapping[Measure, DropTest]
+    single: Mapping[tuple[str, Measure], DropTest]
+    dropped: frozenset[Measure]
+    dropped_single: frozenset[tuple[str, Measure]]
+    sensitivity: Sensitivity
 
 
-def find_falls(cases: Mapping[str, Mapping[Measure, Sides]]) -> Falls:
+def find_drops(cases: Mapping[str, Mapping[Measure, Sides]]) -> Drops:
     """Test every measure over all cases, and in each case with scores on both sides.
 
     Over all cases, the same number of repetitions of a case counts on both sides, the first ones: means of different
     numbers of scores are not exchangeable between the runs.
     """
     differences: dict[Measure, dict[str, float]] = {}
-    single: dict[tuple[str, Measure], FallTest] = {}
+    single: dict[tuple[str, Measure], DropTest] = {}
     tested, outline = cache(permutation), cache(_outline)  # many cases have the same scores
     for case, measures in cases.items():
         for measure, (before, after) in measures.items():
@@ -87,16 +87,16 @@ def find_falls(cases: Mapping[str, Mapping[Measure, Sides]]) -> Falls:
     single_level = SINGLE_CASES if len(cases) >= LEAST_CASES else FALSE_ALARMS
     testable = len(testable_at(alone, single_level))
     overall_level = FALSE_ALARMS - single_level if testable else FALSE_ALARMS
-    fell, level = _overall_falls(differences, overall, overall_level)
-    fell_single = {key for index in surely_fell(alone, single_level) if testable for key in groups[index]}
-    sight = _sight(cases, level, single_level / max(1, testable))
-    return Falls(overall, single, frozenset(fell), frozenset(fell_single), sight)
+    dropped, level = _overall_drops(differences, overall, overall_level)
+    dropped_single = {key for index in significant_drops(alone, single_level) if testable for key in groups[index]}
+    sensitivity = _sensitivity(cases, level, single_level / max(1, testable))
+    return Drops(overall, single, frozenset(dropped), frozenset(dropped_single), sensitivity)
 
 
-def _overall_falls(
-    differences: Mapping[Measure, Mapping[str, float]], tests: Mapping[Measure, FallTest], level: float
+def _overall_drops(
+    differences: Mapping[Measure, Mapping[str, float]], tests: Mapping[Measure, DropTest], level: float
 ) -> tuple[set[Measure], float]:
-    """Which measures fell over all cases, and the level of the test of the pass rate.
+    """Which measures dropped over all cases, and the level of the test of the pass rate.
 
     The pass rate and all other measures have half of `level` each; one has all of `level` if the other cannot reject.
     """
@@ -109,11 +109,11 @@ def _overall_falls(
         rate_level, other_level = level, 0.0
     elif not testable_at([tests[group[0]] for group in rates], level / 2):
         rate_level, other_level = 0.0, level
-    fell: set[Measure] = set()
+    dropped: set[Measure] = set()
     for family, share in ((rates, rate_level), (others, other_level)):
-        for index in surely_fell([tests[group[0]] for group in family], share) if share else ():
-            fell.update(family[index])
-    return fell, rate_level or level / 2
+        for index in significant_drops([tests[group[0]] for group in family], share) if share else ():
+            dropped.update(family[index])
+    return dropped, rate_level or level / 2
 
 
 def _directions(differences: Mapping[str, float]) -> Hashable:
@@ -129,16 +129,16 @@ def _outline(before: Sequence[float], after: Sequence[float]) -> tuple[Hashable,
     return tuple(tuple((score - low) / span for score in side) for side in (before, after))
 
 
-def _sight(cases: Mapping[str, Mapping[Measure, Sides]], level: float, single_level: float) -> Sight:
+def _sensitivity(cases: Mapping[str, Mapping[Measure, Sides]], level: float, single_level: float) -> Sensitivity:
     sides = [measures[None] for measures in cases.values() if None in measures]
     shared = [min(len(before), len(after)) for before, after in sides]
     if not any(shared):
-        return Sight(len(cases), 0.0, None, None, None)
+        return Sensitivity(len(cases), 0.0, None, None, None)
     rate = fmean(fmean(before) for before, after in sides if before and after)
     repetitions = len(shared) / sum(1 / count for count in shared if count)
     steps = (rate - step / 100 for step in range(1, math.floor(rate * 100 + 1e-6) + 1))
     seen = (lower for lower in steps if power(rate, lower, len(shared), repetitions, level) >= POWER)
-    return Sight(len(shared), repetitions, rate, next(seen, None), _single_case(mode(shared), single_level))
+    return Sensitivity(len(shared), repetitions, rate, next(seen, None), _single_case(mode(shared), single_level))
 
 
 def power(rate: float, lower: float, cases: int, repetitions: float, level: float) -> float:
@@ -146,10 +146,10 @@ def power(rate: float, lower: float, cases: int, repetitions: float, level: floa
     `sign_flip`, for equal pass rates of all cases. If these differ, the share is larger."""
     if cases < LEAST_CASES:
         return 0.0
-    fall = rate - lower
+    drop = rate - lower
     spread = (rate * (1 - rate) + lower * (1 - lower)) / repetitions
-    limit = -NormalDist().inv_cdf(level) * math.sqrt(spread + fall**2)
-    distance = math.sqrt(cases) * fall - limit - 0.5 / (repetitions * math.sqrt(cases))  # scores come in steps
+    limit = -NormalDist().inv_cdf(level) * math.sqrt(spread + drop**2)
+    distance = math.sqrt(cases) * drop - limit - 0.5 / (repetitions * math.sqrt(cases))  # scores come in steps
     return NormalDist().cdf(distance / math.sqrt(spread)) if spread else float(distance > 0)
 
 

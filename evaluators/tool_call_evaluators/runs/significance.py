@@ -6,7 +6,8 @@ Everything is deterministic and needs no numerical library. The methods:
   scores of 0 and 1 it is McNemar's exact test.
 - `permutation`: the permutation test of two groups (E. J. G. Pitman, 1937). For scores of 0 and 1 it is Fisher's exact
   test.
-- `surely_fell`: S. Holm's step-down correction (1979) among the tests that could reject at all (R. E. Tarone, 1990).
+- `significant_drops`: S. Holm's step-down correction (1979) among the tests that could reject at all (R. E. Tarone,
+  1990).
 
 Both tests count every rearrangement of the scores. They hold for any distribution of scores, near 1 too, and for any
 number of them: scores are only rounded to a grid of `UNITS` steps, which is the same for every rearrangement.
@@ -35,7 +36,7 @@ _NOISE = 1e-9
 
 
 @dataclass(frozen=True, slots=True)
-class FallTest:
+class DropTest:
     """`p_value`: the probability of such a drop for an unchanged agent. `least`: the smallest p-value possible with the
     same scores, whichever run they belong to."""
 
@@ -43,11 +44,11 @@ class FallTest:
     least: float
 
 
-UNTESTABLE = FallTest(1.0, 1.0)
+UNTESTABLE = DropTest(1.0, 1.0)
 
 
-def sign_flip(differences: Sequence[float]) -> FallTest:
-    """One-sided test that the mean of `differences` (after minus before, one for each case) fell below 0.
+def sign_flip(differences: Sequence[float]) -> DropTest:
+    """One-sided test that the mean of `differences` (after minus before, one for each case) is below 0.
 
     For an unchanged agent, both signs of a difference are equally likely. Zeros have no effect.
     """
@@ -58,16 +59,16 @@ def sign_flip(differences: Sequence[float]) -> FallTest:
     risen = sum(step for step in steps if step > 0)
     if len(sizes) > MAX_EXACT:
         distance = (2 * risen - sum(sizes) + 1) / math.sqrt(sum(size**2 for size in sizes))
-        return FallTest(NormalDist().cdf(distance), 0.0)
+        return DropTest(NormalDist().cdf(distance), 0.0)
     width = len(sizes) + 1
     mask = (1 << (risen + 1) * width) - 1
     ways = 1  # a polynomial: its coefficient n, in `width` bits, counts the sets of differences that sum up to n
     for size in sizes:
         ways = (ways + (ways << size * width)) & mask
-    return FallTest(_coefficients(ways, width) / 2 ** len(sizes), 0.5 ** len(sizes))
+    return DropTest(_coefficients(ways, width) / 2 ** len(sizes), 0.5 ** len(sizes))
 
 
-def permutation(before: Sequence[float], after: Sequence[float]) -> FallTest:
+def permutation(before: Sequence[float], after: Sequence[float]) -> DropTest:
     """One-sided test that `after` has a lower mean than `before`: unpaired scores.
 
     For an unchanged agent, each score is equally likely in either run.
@@ -87,15 +88,15 @@ def permutation(before: Sequence[float], after: Sequence[float]) -> FallTest:
         ones, zeros = units.count(UNITS), units.count(0)
         as_low = range(observed // UNITS + 1)
         ways = sum(math.comb(ones, count) * math.comb(zeros, taken - count) for count in as_low if count <= taken)
-        return FallTest(ways / arrangements, least)
+        return DropTest(ways / arrangements, least)
     if len(units) > MAX_EXACT:
         mean = fmean(units)
         variance = sum((unit - mean) ** 2 for unit in units) / (len(units) - 1) * taken * (1 - taken / len(units))
-        return FallTest(NormalDist().cdf((observed + 0.5 - taken * mean) / math.sqrt(variance)), least)
-    return FallTest(_lower_sums(units, taken, observed) / arrangements, least)
+        return DropTest(NormalDist().cdf((observed + 0.5 - taken * mean) / math.sqrt(variance)), least)
+    return DropTest(_lower_sums(units, taken, observed) / arrangements, least)
 
 
-def surely_fell(tests: Sequence[FallTest], level: float) -> set[int]:
+def significant_drops(tests: Sequence[DropTest], level: float) -> set[int]:
     """The positions of the tests that reject, with a probability of at most `level` for any false rejection."""
     testable = testable_at(tests, level)
     rejected: set[int] = set()
@@ -106,7 +107,7 @@ def surely_fell(tests: Sequence[FallTest], level: float) -> set[int]:
     return rejected
 
 
-def testable_at(tests: Sequence[FallTest], level: float) -> list[int]:
+def testable_at(tests: Sequence[DropTest], level: float) -> list[int]:
     """The positions of the tests that can reject at all at `level`, corrected for their number."""
     least = sorted(test.least for test in tests)
     count = 1

@@ -93,7 +93,7 @@ _CHANGE = {
 }  # fmt: skip
 _SCORE = record(
     metric=TEXT, before=nullable(NUMBER), after=nullable(NUMBER), delta=nullable(NUMBER), counts=listed(COUNT),
-    interval=nullable(listed(NUMBER)), p_value=nullable(NUMBER), fell=BOOLEAN,
+    interval=nullable(listed(NUMBER)), p_value=nullable(NUMBER), dropped=BOOLEAN,
 )  # fmt: skip
 
 SCHEMAS: dict[str, Schema] = {
@@ -166,7 +166,7 @@ SCHEMAS: dict[str, Schema] = {
     "Comparison": record(
         before=TEXT, after=TEXT, regressed=BOOLEAN, comparable=BOOLEAN,
         decision=record(answer=choice(get_args(Answer)), repetitions=nullable(COUNT), is_deterministic=BOOLEAN),
-        not_judged=listed(record(metric=TEXT, reason=TEXT)), sight=OPEN,
+        not_judged=listed(record(metric=TEXT, reason=TEXT)), sensitivity=OPEN,
         counts={"type": "object", "additionalProperties": COUNT}, pass_rate=_SCORE, scores=listed(_SCORE),
         cases=listed(record(
             case=TEXT, status=choice(get_args(CaseStatus)), regressed=BOOLEAN,

@@ -176,10 +176,10 @@ def test_scores_of_repetitions_come_with_their_uncertainty():
     low, high = score.interval
     assert low < -0.25 < high < 0
     assert score.p_value == pytest.approx(1 / comb(8, 4))
-    assert score.fell
+    assert score.dropped
     assert (case.status, case.regressed) == ("worse", True)
     (case,) = compare(runs([0.9] * 2), runs([0.6] * 2)).cases
-    assert not case.scores[0].fell  # one of 6 arrangements
+    assert not case.scores[0].dropped  # one of 6 arrangements
     (case,) = compare(runs([0.9]), runs([0.6])).cases
     assert (case.scores[0].interval, case.scores[0].p_value, case.regressed) == (None, None, False)
 
@@ -197,7 +197,7 @@ def test_a_score_that_falls_a_little_everywhere_is_seen_over_all_cases():
     comparison = compare(before, after)
     assert not any(case.regressed for case in comparison.cases)
     (score,) = comparison.scores
-    assert score.fell
+    assert score.dropped
     assert score.p_value == pytest.approx(1 / 2**10)
     assert comparison.regressed
     assert not compare(after, before).regressed
@@ -221,7 +221,7 @@ def test_a_metric_that_one_run_did_not_measure():
         ("tool_error", 1.0, None),
         ("judge", None, 1.0),
     }
-    assert all(score.delta is None and not score.fell for score in comparison.scores)
+    assert all(score.delta is None and not score.dropped for score in comparison.scores)
     assert statuses(comparison) == {"a": "same"}
     assert "tool_error       1.00      –       –              –  –" in comparison_text(comparison)
 

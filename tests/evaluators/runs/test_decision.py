@@ -12,7 +12,7 @@ from bench.gate import Setting
 from support.turn_samples import call, result, turn
 from tool_call_evaluators.runs.comparison import compare
 from tool_call_evaluators.runs.decision import MARGIN, Answer, decide
-from tool_call_evaluators.runs.regression import find_falls
+from tool_call_evaluators.runs.regression import find_drops
 
 COMPARISONS = 200
 MOST_WRONG = 20 / COMPARISONS
@@ -25,8 +25,8 @@ def answers(setting: Setting, after: float | None = None, margin: float = MARGIN
     for _ in range(COMPARISONS):
         cases = setting.sample(chance, after)
         newly = sum(min(before) == 1 > min(now) for measures in cases.values() for before, now in [measures[None]])
-        falls = find_falls(cases)
-        decision = decide(cases, falls, missing=False, newly_failing=newly, deterministic=False, margin=margin)
+        drops = find_drops(cases)
+        decision = decide(cases, drops, missing=False, newly_failing=newly, deterministic=False, margin=margin)
         found[decision.answer] += 1
     return found
 

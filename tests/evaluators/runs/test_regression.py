@@ -9,7 +9,7 @@ import pytest
 from bench.gate import SETTINGS, Setting, false_alarms, seen
 from support.turn_samples import result, turn
 from tool_call_evaluators.runs.comparison import compare
-from tool_call_evaluators.runs.regression import FALSE_ALARMS, find_falls
+from tool_call_evaluators.runs.regression import FALSE_ALARMS, find_drops
 
 COMPARISONS = 120
 alarms_of = functools.cache(false_alarms)
@@ -38,29 +38,29 @@ def test_falls_that_are_seen(cases, repetitions, after, least):
 
 
 @pytest.mark.parametrize(("cases", "repetitions", "rate"), [(20, 1, 1.0), (20, 3, 0.9), (50, 1, 0.95), (100, 5, 0.9)])
-def test_the_fall_that_is_said_to_be_seen_is_seen(cases, repetitions, rate):
+def test_the_drop_that_is_said_to_be_detected_is_detected(cases, repetitions, rate):
     setting = Setting(cases, repetitions, rate)
-    sight = find_falls(setting.sample(random.Random(1))).sight
-    share = seen(Setting(cases, repetitions, sight.pass_rate), sight.seen_from, 200)
+    sensitivity = find_drops(setting.sample(random.Random(1))).sensitivity
+    share = seen(Setting(cases, repetitions, sensitivity.pass_rate), sensitivity.detected_rate, 200)
     assert 0.7 <= share <= 0.97
 
 
-def test_few_cases_can_show_no_fall_together():
+def test_few_cases_can_show_no_drop_together():
     cases = {str(n): {None: ([1.0], [0.0])} for n in range(4)}
-    falls = find_falls(cases)
-    assert not falls.fell
-    assert falls.sight.seen_from is None
-    assert find_falls(cases | {"4": {None: ([1.0], [0.0])}}).fell == {None}
+    drops = find_drops(cases)
+    assert not drops.dropped
+    assert drops.sensitivity.detected_rate is None
+    assert find_drops(cases | {"4": {None: ([1.0], [0.0])}}).dropped == {None}
 
 
 def test_repetitions_that_only_one_run_has_are_no_evidence():
     """Ten repetitions before and one after: half of the differences are rare and large, the others frequent and
     small, so that neither sign is as likely as the other."""
-    chance, fell = random.Random(7), 0
+    chance, dropped = random.Random(7), 0
     for _ in range(COMPARISONS):
         sides = (([float(chance.random() < 0.9) for _ in range(10)], [float(chance.random() < 0.9)]) for _ in range(20))
-        fell += bool(find_falls({str(n): {None: pair} for n, pair in enumerate(sides)}).fell)
-    assert fell / COMPARISONS <= 13 / COMPARISONS
+        dropped += bool(find_drops({str(n): {None: pair} for n, pair in enumerate(sides)}).dropped)
+    assert dropped / COMPARISONS <= 13 / COMPARISONS
 
 
 def run(chance: random.Random, rate: float):

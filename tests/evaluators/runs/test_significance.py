@@ -9,7 +9,7 @@ from statistics import NormalDist
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tool_call_evaluators.runs.significance import FallTest, permutation, sign_flip, surely_fell
+from tool_call_evaluators.runs.significance import DropTest, permutation, sign_flip, significant_drops
 
 GRID = st.integers(-6, 6).map(lambda step: step / 6)
 SCORES = st.lists(st.integers(0, 4).map(lambda step: step / 4), min_size=1, max_size=5)
@@ -51,7 +51,7 @@ def test_permutation_counts_every_arrangement(before, after):
     sums = [sum(chosen) for chosen in combinations([*before, *after], len(after))]
     test = permutation(before, after)
     if len({*before, *after}) == 1:
-        assert test == FallTest(1.0, 1.0)
+        assert test == DropTest(1.0, 1.0)
         return
     span = max(*before, *after) - min(*before, *after)
     if (span * 4) % 3:  # thirds of a span are exact on the grid of the test as well, but not in these floats
@@ -75,12 +75,12 @@ def test_many_scores_are_tested_by_an_approximation_that_agrees():
 
 
 def test_what_cannot_reject_needs_no_correction():
-    sure, hopeless = FallTest(0.04, 0.001), FallTest(1.0, 1.0)
-    assert surely_fell([sure] + [hopeless] * 100, 0.05) == {0}
-    assert surely_fell([sure, FallTest(0.9, 0.001)], 0.05) == set()
+    sure, hopeless = DropTest(0.04, 0.001), DropTest(1.0, 1.0)
+    assert significant_drops([sure] + [hopeless] * 100, 0.05) == {0}
+    assert significant_drops([sure, DropTest(0.9, 0.001)], 0.05) == set()
 
 
 def test_holm_steps_down():
-    tests = [FallTest(p_value, 0.0) for p_value in (0.024, 0.01, 0.04, 0.9)]
-    assert surely_fell(tests, 0.05) == {1}
-    assert surely_fell([FallTest(p_value, 0.0) for p_value in (0.012, 0.016, 0.02, 0.05)], 0.05) == {0, 1, 2, 3}
+    tests = [DropTest(p_value, 0.0) for p_value in (0.024, 0.01, 0.04, 0.9)]
+    assert significant_drops(tests, 0.05) == {1}
+    assert significant_drops([DropTest(p_value, 0.0) for p_value in (0.012, 0.016, 0.02, 0.05)], 0.05) == {0, 1, 2, 3}
