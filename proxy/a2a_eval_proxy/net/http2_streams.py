@@ -535,7 +535,7 @@ class Http2Streams:
 
     def pump(self, stream: Http2Stream) -> None:
         """Send what the windows let through of one stream."""
-        while not self.is_paused and self._send(stream):
+        while not (self.is_paused and stream.unsent) and self._send(stream):  # the end alone need not wait
             continue
         if stream.unsent:
             self._blocked[stream] = None

@@ -378,6 +378,19 @@ def test_what_comes_late_for_a_stream_that_is_over_is_ignored():
     assert not theirs.arrived
 
 
+def test_the_end_of_a_body_is_sent_while_bodies_wait():
+    """Nothing of that stream waits, so nothing else would send it later."""
+    ends = Ends()
+    mine, theirs = ends.opened()
+    other, _ = ends.opened()
+    ends.client.is_paused = True
+    other.send_data(b"waits")
+    mine.send_data(b"", end=True)
+    ends.turn()
+    assert [*theirs.arrived] == [Data(b"", 0, ended=True)]
+    assert other.unsent == 5
+
+
 def test_a_response_begins_after_those_that_only_inform():
     ends = Ends()
     mine, theirs = ends.opened()
