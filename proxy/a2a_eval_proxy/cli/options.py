@@ -205,13 +205,19 @@ class DrivenAgentOptions(AgentClientOptions):
         return AgentOptions.merged(suite or AgentDefaults(), given, self.dialects, self.tls())
 
 
+_TRACE_WAIT_S = 16.0
+"""Exporters send every 5 s, and one that met no receiver, since the command had not begun, tries a batch for 10 s."""
+
+
 class ReceivedTracesOptions(Options):
     """Whether a command that drives an agent receives its traces."""
 
     otlp: str | None = _agent(
         types.ADDRESS, "Receive the agent's traces here (OTLP/HTTP), such as 127.0.0.1:4318, and merge them into turns."
     )
-    trace_wait: float = _agent(types.SECONDS, "With --otlp: time to wait for the spans of a turn after its end.", 6.0)
+    trace_wait: float = _agent(
+        types.SECONDS, "With --otlp: time to wait for the spans of a turn after its end.", _TRACE_WAIT_S
+    )
 
 
 class RunOptions(

@@ -9,7 +9,7 @@ from typing import Any
 from tool_call_evaluators.report.wording import call_text, counted, printable
 from tool_call_evaluators.visibility import Calls, visibility_in
 
-from .frameworks import FRAMEWORKS, PAGES, Framework, recognised
+from .frameworks import A2A_SDK, FRAMEWORKS, PAGES, Framework, recognised
 
 TRACE_PACKAGES = (
     "opentelemetry-distro",
@@ -61,8 +61,8 @@ def diagnose(
         lines += ["", f"arguments or results are not seen: {', '.join(bare)}; the traces leave content out"]
     else:
         return Diagnosis([printable(line) for line in [*lines, "", "all seen"]], all_seen=True)
-    if found and seen.calls is not Calls.NONE_MADE:
-        lines += _next(found[0], traces, content_only=bool(bare) and seen.calls is Calls.SEEN)
+    if seen.calls is not Calls.NONE_MADE:
+        lines += _next(found[0] if found else A2A_SDK, traces, content_only=bool(bare) and seen.calls is Calls.SEEN)
     lines += ["", f"then again: a2a-eval-proxy doctor {url}"]
     return Diagnosis([printable(line) for line in lines], all_seen=False)
 
@@ -92,7 +92,9 @@ def _next(framework: Framework, traces: str, *, content_only: bool) -> list[str]
         lines += ["", f"in the agent, by the extension: pip install {framework.install}"]
         lines += [f"    {line}" for line in framework.extension]
         lines += [f"    ({framework.remark})"] if framework.remark else []
-    if framework.extension:
+    if framework is A2A_SDK:
+        lines += ["", f"traces, and agents in other languages: the page of your framework, in {PAGES}/README.md"]
+    elif framework.extension:
         packages = " ".join([*TRACE_PACKAGES, *filter(None, [framework.instrumentation])])
         command = " ".join(filter(None, [traces, framework.variables, "opentelemetry-instrument python agent.py"]))
         lines += ["", f"or by traces: pip install {packages}"]

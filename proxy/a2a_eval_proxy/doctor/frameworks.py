@@ -49,6 +49,20 @@ def _decorated(**facts: Any) -> Framework:
     return Framework(install="'./extension[a2a-sdk]'", remark=_SERVER, **facts)
 
 
+A2A_SDK = Framework(
+    name="a2a-sdk",
+    page="a2a-sdk",
+    install="'./extension[a2a-sdk]'",
+    extension=(
+        "from a2a_tool_capture import CapturingRequestHandler",
+        "from a2a_tool_capture import ToolCallRecorder",
+        "recorder = ToolCallRecorder()",
+        "@recorder.tool",
+        "handler = CapturingRequestHandler(agent, InMemoryTaskStore(), card, recorder=recorder)",
+    ),
+)
+"""For Python agents of any framework that is not recognised."""
+
 FRAMEWORKS = (
     Framework(
         name="kagent",

@@ -10,6 +10,7 @@ import asyncio
 import json
 import os
 import socket
+import subprocess
 import uuid
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
@@ -19,11 +20,13 @@ from typing import Any
 
 import httpx
 import pytest
+from a2a_eval_proxy.doctor.frameworks import FRAMEWORKS, PAGES
 from agents.serving import ServerThread
 from e2e.frameworks import pages, scripted_model
 from e2e.frameworks.scripted_model import ANSWER, QUESTION, script
 from e2e.frameworks.serving import until_served
 from support.patience import PATIENCE_S
+from support.prefork import COMMAND
 from support.processes import ChildProcess
 from support.provision import resolved_python
 from support.proxy import Proxy, Turn
@@ -36,6 +39,7 @@ RESULTS = {"look_up": lambda order, city: {"order": order, "status": "shipped"},
 
 GetPython = Callable[[str], Path]
 GetTurns = Callable[..., list[Turn]]
+GetDoctor = Callable[[str, str], tuple[int, str]]
 
 
 @pytest.fixture(scope="module")
@@ -172,6 +176,24 @@ def turns_of(python_of: GetPython, model_url: str, tmp_path_factory: pytest.Temp
     return get
 
 
+@pytest.fixture(scope="module")
+def doctor_of(python_of: GetPython, model_url: str, tmp_path_factory: pytest.TempPathFactory) -> GetDoctor:
+    """The exit code of `doctor` with the agent of a page, without traces, and what it says."""
+
+    def get(name: str, mark: str) -> tuple[int, str]:
+        page, folder = pages.read(name), tmp_path_factory.mktemp(name)
+        with served(page, python_of(name), folder, model_url, mark, traced=False) as proxy:
+            question = QUESTION.format(order="ORD-1001", city="Oslo")
+            options = ["--message", question, "--otlp", "127.0.0.1:0", "--trace-wait", "1"]
+            if name in {framework.page for framework in FRAMEWORKS}:
+                options += ["--framework", name]
+            command = [COMMAND, "doctor", proxy.url, *options]
+            done = subprocess.run(command, capture_output=True, text=True, check=False)
+        return done.returncode, done.stdout
+
+    return get
+
+
 def seen(turns: list[Turn]) -> list[list[tuple[Any, ...]]]:
     return [calls_of(turn) for turn in turns]
 
@@ -201,6 +223,15 @@ class TestPage:
     def test_without_these_lines_calls_are_unknown(self, name: str, turns_of: GetTurns) -> None:
         turns = turns_of(name, "-", traced=False)
         assert [turn["calls"] for turn in turns] == ["unknown", "unknown"]
+
+    def test_doctor_names_the_lines_and_then_sees_all(self, name: str, doctor_of: GetDoctor) -> None:
+        code, said = doctor_of(name, "-")
+        assert code == 1
+        lines = {line.strip() for line in said.splitlines()}
+        assert f"what shows them, line by line in {PAGES}/{name.removesuffix('-0.3')}.md:" in lines
+        assert "from a2a_tool_capture import" in said
+        code, said = doctor_of(name, "+")
+        assert (code, said.splitlines()[-1]) == (0, "all seen")
 
 
 DISABLED = "from agents import set_tracing_disabled\n\nset_tracing_disabled(True)\n"

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from a2a_eval_proxy.cli import main
 from a2a_eval_proxy.doctor.diagnosis import TRACE_PACKAGES, diagnose
-from a2a_eval_proxy.doctor.frameworks import FRAMEWORKS, Framework, recognised
+from a2a_eval_proxy.doctor.frameworks import A2A_SDK, FRAMEWORKS, Framework, recognised
 from agents.scenario_agent import AgentOptions, scenario_agent
 from support.linked import EXTENSION
 from support.turn_samples import turn
@@ -41,6 +41,7 @@ def test_an_agent_that_shows_nothing_gets_the_lines_of_its_framework(capsys: pyt
     assert unknown[0] == named[0] == 1
     assert "extension  not declared on the agent card: 0 calls" in unknown[1]
     assert "framework  not recognised: name it with --framework (kagent, google-adk, langchain" in unknown[1]
+    assert "    handler = CapturingRequestHandler(agent, InMemoryTaskStore(), card, recorder=recorder)\n" in unknown[1]
     assert "tool calls are not all seen: the agent's card does not declare" in named[1]
     assert "    @recorder.tool\n" in named[1]
     assert "openinference-instrumentation-crewai\n" in named[1]
@@ -93,7 +94,7 @@ def test_an_agent_of_no_framework_is_none() -> None:
     assert recognised({"name": "Orders", "description": "Knows orders"}, ["a2a-python-sdk"], []) is None
 
 
-@pytest.mark.parametrize("framework", FRAMEWORKS, ids=lambda framework: framework.page)
+@pytest.mark.parametrize("framework", [A2A_SDK, *FRAMEWORKS], ids=lambda framework: framework.page)
 def test_the_lines_are_those_of_the_page(framework: Framework) -> None:
     text = (EXTENSION / f"docs/frameworks/{framework.page}.md").read_text("utf-8")
     added = {line.lstrip("+").strip() for line in text.splitlines() if line.startswith("+")}
@@ -102,6 +103,6 @@ def test_the_lines_are_those_of_the_page(framework: Framework) -> None:
     assert set(framework.code) <= every
     words = re.split(r"[\s\\]+", text)
     needed = [framework.install, framework.instrumentation, *framework.variables.split()]
-    needed += TRACE_PACKAGES if framework.extension else []
+    needed += TRACE_PACKAGES if framework.extension and framework is not A2A_SDK else []
     assert set(filter(None, needed)) <= set(words)
     assert f"--dialects {framework.dialects}" in text or not framework.dialects
