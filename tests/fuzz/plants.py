@@ -428,11 +428,15 @@ PLANTS = {
                 import os
                 import socket
 
-                for fd in list(self._loop._selector.get_map()):
-                    with socket.socket(fileno=os.dup(fd)) as one:
-                        if one.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN):
-                            self._loop._remove_reader(fd)
-                            one.shutdown(socket.SHUT_RDWR)
+                port = self._transport.get_extra_info("sockname")[1]
+                for fd in os.listdir("/proc/self/fd"):
+                    try:
+                        one = socket.socket(fileno=os.dup(int(fd)))
+                    except OSError:
+                        continue
+                    if one.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN) and one.getsockname()[1] == port:
+                        one.shutdown(socket.SHUT_RDWR)
+                    one.close()
 """,
             ),
         ),

@@ -8,10 +8,10 @@ from typing import NamedTuple
 # A blank line: two line ends in a row, each CRLF, LF or CR (HTML standard, section 9.2.6). A sender that
 # ended the line before with CRLF sends the LF of this CR too, which may not have arrived yet.
 _BLANK_LINE = re.compile(rb"\r(?:\n(?:\r\n|\n|\r(?!\n|\Z))|\r\n?)|\n(?<!\r\n)(?:\n|\r\n?)")
-_COMMENTS = re.compile(rb"(?:\xef\xbb\xbf)?(?:(?::[^\r\n]*)?(?:\r\n|\n|\r(?!\n|\Z)))+")
-"""Whole comment lines and blank lines, which may pass before the event that they begin."""
 _BOM = b"\xef\xbb\xbf"
 """A byte-order mark, which may begin a stream (section 9.2.5)."""
+_COMMENTS = re.compile(rb"(?:%b)?(?:(?::[^\r\n]*)?(?:\r\n|\n|\r(?!\n|\Z)))*" % _BOM)
+"""A byte-order mark, whole comment lines and blank lines, which may pass before the event that they begin."""
 _LINE = re.compile(rb"([^\r\n]*)(\r\n|\n|\r|$)")
 
 
@@ -76,9 +76,9 @@ class SseSplitter:
 
 
 def comment_lines(raw: bytes) -> bytes:
-    """The comment lines and blank lines at the beginning of an event."""
+    """The byte-order mark, comment lines and blank lines at the beginning of an event."""
     found = _COMMENTS.match(raw)
-    return b"" if found is None else found[0]
+    return found[0] if found is not None else b""
 
 
 def event_data(raw: bytes) -> bytes:

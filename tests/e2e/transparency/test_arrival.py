@@ -27,6 +27,7 @@ def task(number: int, *, calls: bool) -> bytes:
 
 SENT, CLEAN = task(1, calls=True), task(1, calls=False)
 EVENT, CLEAN_EVENT = b"data: " + SENT + b"\n\n", b"data: " + CLEAN + b"\n\n"
+BOM = b"\xef\xbb\xbf"
 CALLS = {"artifactId": "c", "parts": [], "metadata": {f"{URI}/tool_calls": [{"name": "search"}]}, "extensions": [URI]}
 CALLS_ALONE = (
     b"data: %b\n\n"
@@ -43,7 +44,7 @@ KINDS: dict[str, tuple[bytes, Steps]] = {
     "comment lines": (b"text/event-stream", [(b": a\n", b": a\n"), (b": b\n\n", b": b\n\n"), (EVENT, CLEAN_EVENT)]),
     "comment lines of an event that is removed": (
         b"text/event-stream",
-        [(b": a\n\n\n: b\n" + CALLS_ALONE, b": a\n\n\n: b\n"), (EVENT, CLEAN_EVENT)],
+        [(BOM + b": a\n\n\n: b\n" + CALLS_ALONE, BOM + b": a\n\n\n: b\n"), (EVENT, CLEAN_EVENT)],
     ),
     "blanks before JSON": (b"application/json", [(b" ", b" "), (b"\n ", b"\n "), (SENT, CLEAN)]),
     "JSON in pieces": (b"application/json", [(SENT[:90], b""), (SENT[90:], CLEAN), (b"\n", b"\n")]),

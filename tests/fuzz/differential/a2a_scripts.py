@@ -295,7 +295,7 @@ def _artifact(dice: Random, name: str, *, calls: bool) -> dict[str, Any]:
 def _events(dice: Random, name: str, shape: str, *, legacy: bool, calls: bool) -> tuple[list[Unit], bytes]:
     """Server-sent events in all their forms."""
     end = dice.choice((b"\n", b"\n", b"\r\n", b"\r"))
-    units = [Unit(b"\xef\xbb\xbf", b"\xef\xbb\xbf", seen=False)] if dice.random() < 0.1 else []
+    units = [Unit.same(b"\xef\xbb\xbf")] if dice.random() < 0.1 else []
     begun = end != b"\r"  # a CR may be the first half of a line end
     units += [Unit(end, end, seen=begun)] if dice.random() < 0.1 else []
     count = dice.choice((1, 3, 8))

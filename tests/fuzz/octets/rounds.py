@@ -148,7 +148,10 @@ class _Game:
 
     async def _look(self, port: str, batch: range) -> None:
         """Reports a port on which nobody listens, and that /readyz has not said so."""
-        ready = await asyncio.to_thread(self._proxy.readiness)
+        try:
+            ready = await asyncio.to_thread(self._proxy.readiness)
+        except httpx.HTTPError:
+            ready = 0
         try:
             async with asyncio.timeout(_LISTENS_WITHIN_S):
                 problem = await self._problem(port)

@@ -123,12 +123,11 @@ def test_comment_lines_do_not_wait_for_an_event(end: bytes) -> None:
     ]
 
 
-def test_comment_lines_follow_a_byte_order_mark_at_once() -> None:
+@pytest.mark.parametrize("before", [b"\xef\xbb\xbf", b"\xef\xbb\xbf: one\n", b"\xef\xbb\xbf\n"])
+def test_a_byte_order_mark_waits_for_no_event(before: bytes) -> None:
     splitter = SseSplitter(LIMIT)
-    splitter.feed(b"\xef\xbb\xbf")
-    assert splitter.comments() == b""
-    splitter.feed(b": one\nda")
-    assert splitter.comments() == b"\xef\xbb\xbf: one\n"
+    splitter.feed(before + b"da")
+    assert (splitter.comments(), splitter.rest) == (before, b"da")
 
 
 def test_lines_of_an_event_are_no_comments() -> None:
