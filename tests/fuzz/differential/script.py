@@ -152,7 +152,7 @@ class Meeting:
         self.agent: asyncio.Task[None] | None = None
         """What the agent does about it."""
         self.is_answered = False
-        """Whether the agent has said all that it says."""
+        """Whether the agent has said all that it says, but perhaps for the end."""
         self.moves = 0
         """How often a side has seen something."""
         self._waiting: list[asyncio.Future[None]] = []
@@ -212,15 +212,16 @@ class Sender(ABC):
 async def perform(side: Side, meeting: Meeting, sender: Sender, *, requested: bool) -> None:
     """Take the steps of one side, each in its turn. `requested`: the client itself asks for tool calls."""
     sizes = dict.fromkeys(Side, 0)
-    for step in meeting.exchange.steps:
+    steps = meeting.exchange.steps
+    for index, step in enumerate(steps):
         if step.by is side:
             sender.add(step)
+        if step.by is side is Side.AGENT and all(isinstance(later, End) for later in steps[index + 1 :]):
+            meeting.is_answered = True  # before it is sent: the proxy may be done with its connection at once
         if isinstance(step, Data):
             sizes[step.by] += len(step.variant(requested))
         if not step.seen and (step.by is side or not isinstance(step, End)):
             continue
-        if step.by is side is Side.AGENT and isinstance(step, End | Break):
-            meeting.is_answered = True
         await sender.flush()
         ends = isinstance(step, Break)
         await meeting.until(lambda: meeting.has(step, sizes[step.by]) or (meeting.is_over and not ends))  # noqa: B023

@@ -63,8 +63,9 @@ async def run_octets_round(plan: OctetsRound, command: Sequence[str | Path]) -> 
     started = time.monotonic()
     ledger = Ledger()
     with TemporaryDirectory() as folder, held_ports(2) as (otlp_grpc, push):
-        agent = await asyncio.start_server(_Agent(Random(f"{plan.seed}/{plan.index}/agent")).serve, "127.0.0.1", 0)
-        upstream = f"http://127.0.0.1:{agent.sockets[0].getsockname()[1]}"
+        agent = _Agent(Random(f"{plan.seed}/{plan.index}/agent"))
+        server = await asyncio.start_server(agent.serve, "127.0.0.1", 0)
+        upstream = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
         ways = ("--grpc", "127.0.0.1:0", "--otlp-grpc", f"127.0.0.1:{otlp_grpc}")
         webhooks = ("--push-url", f"http://127.0.0.1:{push}/push", "--push-listen", f"127.0.0.1:{push}")
         limits = ("--turn-timeout", "2", "--log-level", "warning", "--no-evaluate", "--negotiate", "always")
@@ -84,6 +85,8 @@ async def run_octets_round(plan: OctetsRound, command: Sequence[str | Path]) -> 
             watching = asyncio.create_task(watch.memory(ledger))
             await asyncio.gather(*(game.attack(port) for port in plan.ports))
             watching.cancel()
+            server.close()
+            agent.hang_up()
             if not ledger.findings:
                 await watch.calm(ledger)
             watch.read_log(ledger)
@@ -91,7 +94,7 @@ async def run_octets_round(plan: OctetsRound, command: Sequence[str | Path]) -> 
                 ledger.report(Fault.PROCESS, f"a listener ended: {ended[0]}")
         finally:
             await asyncio.to_thread(proxy.__exit__, None, None, None)
-            agent.close()
+            server.close()
     count = len(plan.ports) * plan.connections
     return Result(ledger.findings, time.monotonic() - started, count, game.ends, watch.peak)
 
@@ -187,8 +190,14 @@ class _Agent:
 
     def __init__(self, dice: Random) -> None:
         self._dice = dice
+        self._writers: set[asyncio.StreamWriter] = set()
+
+    def hang_up(self) -> None:
+        for writer in self._writers:
+            writer.close()
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._writers.add(writer)
         try:
             while await reader.read(65_536):
                 match self._dice.randrange(4):
@@ -205,4 +214,5 @@ class _Agent:
         except OSError:
             pass  # the proxy has left
         finally:
+            self._writers.discard(writer)
             writer.close()
