@@ -32,12 +32,21 @@ format: $(STAMP) ## let ruff fix and format
 types: $(STAMP) ## mypy --strict on the three packages
 	$(BIN)/mypy
 
-test: $(STAMP) ## the whole test suite, with real clients over loopback
-	@tests/system-packages
-	$(BIN)/python -m pytest -n 4 --dist loadfile --no-loadscope-reorder $(ARGS)
+# ROOM=capture: the folders and files of tests that have this name
+ROOM_TESTS = $(if $(ROOM),$(or $(shell find tests -path tests/golden -prune -o \( -name '$(ROOM)' -type d -o -name 'test_$(ROOM).py' \) -print),$(error no tests of a room '$(ROOM)')))
+
+test: $(STAMP) ## the whole test suite, with real clients over loopback; ROOM=capture for a part
+	$(if $(ROOM),,@tests/system-packages)
+	$(BIN)/python -m pytest -n 4 --dist loadfile --no-loadscope-reorder $(ROOM_TESTS) $(ARGS)
+
+CORE := tests/extension tests/evaluators $(addprefix tests/proxy/,protocol capture traces privacy settings)
+
+quick: lint types ## under a minute: lint, types, tests of the pure core without those that need more than Python
+	$(BIN)/python -m pytest -q -n 2 --dist loadfile --no-loadscope-reorder --hypothesis-profile quick \
+		-m 'not (slow or installs or browser or database or frameworks)' $(CORE) $(ARGS)
 
 frameworks: $(STAMP) ## the pages of frameworks, each installed with its newest versions; ARGS="-k crewai" for one
-	$(BIN)/python -m pytest -m installs tests/e2e/peers/test_framework_pages.py $(ARGS)
+	$(BIN)/python -m pytest -m frameworks tests/e2e/peers/test_framework_pages.py $(ARGS)
 
 references: $(STAMP) ## write evaluators/docs/references.md from the markers of the tests
 	PYTHONPATH=tests$${PYTHONPATH:+:$$PYTHONPATH} $(BIN)/python -m references.table
@@ -74,4 +83,4 @@ pictures: $(STAMP) ## write the pictures in the documents again
 clean: ## remove what the targets above made
 	rm -rf $(VENV) .envs artifacts dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
 
-.PHONY: help install lint format types test frameworks references schema validate bench fuzz soak turns demo docs pictures clean
+.PHONY: help install lint format types test quick frameworks references schema validate bench fuzz soak turns demo docs pictures clean

@@ -18,8 +18,11 @@ from support.postgres_server import PostgresServer, running_postgres, why_not
 from support.ssl_context import share_ssl_context
 
 # Whether a property holds does not depend on how busy the machine is.
-settings.register_profile("suite", deadline=None, suppress_health_check=[HealthCheck.too_slow])
-settings.load_profile("suite")
+for _profile, _examples in (("quick", 10), ("suite", 100), ("thorough", 2000)):
+    settings.register_profile(
+        _profile, deadline=None, suppress_health_check=[HealthCheck.too_slow], max_examples=_examples
+    )
+settings.load_profile("suite")  # another one by --hypothesis-profile
 
 # Hundreds of processes import the same modules: without bytecode on disk, each would compile them again.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
@@ -101,7 +104,15 @@ def pytest_collect_directory(path: Path, parent: pytest.Collector) -> pytest.Dir
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Files with slow tests first: a process that got one last would work on while the others have nothing left."""
+    """Files with slow tests first: a process that got one last would work on while the others have nothing left.
+
+    Tests that ask for PostgreSQL, by the name of a fixture or of a parameter, have the marker `database`.
+    """
+    for item in items:
+        parameters = getattr(getattr(item, "callspec", None), "params", {}).values()
+        names = (*getattr(item, "fixturenames", ()), *(value for value in parameters if isinstance(value, str)))
+        if any("postgres" in name for name in names):
+            item.add_marker("database")
     slow = {item.path for item in items if item.get_closest_marker("slow")}
     items.sort(key=lambda item: (item.path not in slow, item.path))
 
@@ -115,7 +126,10 @@ def port() -> Iterator[int]:
 
 @pytest.fixture(scope="session")
 def postgres() -> Iterator[PostgresServer]:
-    """A PostgreSQL server for all tests of this process."""
+    """A PostgreSQL server for all tests of this process, each of which has the marker `database`."""
+    from support.running import require_marker  # a plugin: pytest imports it first
+
+    require_marker("database")
     if reason := why_not():
         pytest.skip(reason)
     with running_postgres() as server:

@@ -10,6 +10,8 @@ from bench.part import BehaviourError
 from bench.scoring import MODES, RULES, SCORERS, SIZES, check_scores, reversed_turns, score, varied_turns
 from support.provision import provided_python
 
+pytestmark = pytest.mark.installs
+
 OURS, *PEERS = SCORERS
 
 

@@ -41,7 +41,7 @@ from support.postgres_server import PostgresServer
 from support.prefork import Forked
 from support.provision import provided_python
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.installs, pytest.mark.slow]
 
 
 ALL_CPUS = os.sched_getaffinity(0)

@@ -22,6 +22,8 @@ from a2a_eval_proxy.telemetry.prometheus import BacklogWatch, process_registry
 from deployment.rendering import DEPLOY
 from prometheus_client import generate_latest
 
+pytestmark = pytest.mark.installs
+
 RULES = DEPLOY / "kustomize/components/alerts/prometheus-rule.yaml"
 DASHBOARD = DEPLOY / "helm/a2a-eval-proxy/files/dashboard.json"
 SERIES = Path(__file__).with_name("alerts.yaml")

@@ -50,7 +50,7 @@ cases:
             - {name: issue_refund, arguments: {order_id: ORD-1002, amount_eur: 14.50}}
 """
 
-pytestmark = pytest.mark.timeout(600)  # the first has the package installed
+pytestmark = [pytest.mark.installs, pytest.mark.timeout(600)]  # the first has the package installed
 
 
 def agent(port: int = 0) -> ChildProcess:

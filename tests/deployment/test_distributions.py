@@ -24,6 +24,8 @@ from support.checking import check
 from support.processes import ChildProcess
 from support.provision import python_environment
 
+pytestmark = pytest.mark.installs
+
 VERSION = a2a_tool_capture.__version__
 EXTENSION = REPOSITORY / "extension"
 PIN = Requirement(f"a2a-tool-capture=={VERSION}")

@@ -7,6 +7,7 @@ import subprocess
 import tomllib
 
 import a2a_eval_proxy
+import pytest
 from deployment.containers import DEPLOY, REPOSITORY
 from deployment.rendering import python_of_tools
 from packaging.requirements import Requirement
@@ -16,6 +17,7 @@ DOCKERFILE = DEPLOY / "Dockerfile"
 LOCKED_EXTRAS = ("grpc", "postgres")
 
 
+@pytest.mark.installs
 def test_hadolint_has_nothing_against_it() -> None:
     program = python_of_tools().with_name("hadolint")
     told = subprocess.run([program, DOCKERFILE], capture_output=True, text=True, check=False)

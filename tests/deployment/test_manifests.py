@@ -30,6 +30,8 @@ from deployment.rendering import (
 )
 from tool_call_evaluators.suite import parse_suite
 
+pytestmark = pytest.mark.installs
+
 NATIVE, CLASSIC, GATEWAY, SHARED = "sidecar-native", "sidecar-classic", "gateway", "shared-store"
 VERSIONS = {
     NATIVE: ("1.29", "1.33", "1.37"),

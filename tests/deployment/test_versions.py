@@ -26,7 +26,11 @@ from support.proxy import Proxy
 EXTRAS = "grpc", "postgres", "pytest", "signing"
 IMPORTED = "psycopg", "procrastinate", "jwt", "rfc8785", "a2a_eval_proxy.pytest_plugin"
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]  # where nothing is cached, packages are downloaded
+pytestmark = [
+    pytest.mark.installs,
+    pytest.mark.slow,
+    pytest.mark.timeout(300),
+]  # where nothing is cached, packages are downloaded
 
 
 def required() -> list[Requirement]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import sys
 from collections.abc import Iterator
@@ -22,6 +23,19 @@ from support.recordings import RECORDED_AT, Recording
 
 CLIENTS = Path(__file__).parent / "clients"
 ADK_AGENT = Path(__file__).parents[1] / "agents" / "adk_agent.py"
+
+
+INSTALLED = "v0.3", "adk-", "python-0.3", "javascript-", "arksim"
+"""How the names of agents and clients begin that have an environment of their own."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Tests of such agents and clients have the marker `installs`."""
+    for item in items:
+        if item.path.is_relative_to(Path(__file__).parent) and (spec := getattr(item, "callspec", None)):
+            names = [name for value in spec.params.values() for name in re.split("/|->", str(value))]
+            if any(name.startswith(INSTALLED) for name in names):
+                item.add_marker("installs")
 
 
 @pytest.fixture(scope="session")

@@ -94,18 +94,19 @@ def test_an_id_that_is_used_again_is_of_another_call() -> None:
 # ── recorded ────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-@pytest.mark.parametrize(("name", "scenario", "way"), RECORDINGS, ids=str)
-def test_recorded_traffic_of_google_adk(name: str, scenario: str, way: str) -> None:
-    merger = TaskMerger(dialects=["adk"])
-    for expected, events in zip(EXPECTED[scenario], events_of(name, way), strict=True):
-        merger.begin_turn()
-        for event in events:
-            merger.feed(event)
-        assert [told(call) for call in merger.turn_tool_calls] == expected
-        assert merger.findings == []
-    assert {call.source for call in merger.tool_calls} == {ToolCallSource.ADK}
-    ids = [call.id for call in merger.tool_calls if call.id]
-    assert len(set(ids)) == len(ids) == (0 if scenario == "code" else len(merger.tool_calls))
+def test_recorded_traffic_of_google_adk(subtests: pytest.Subtests) -> None:
+    for name, scenario, way in RECORDINGS:
+        with subtests.test(f"{name} {scenario} {way}"):
+            merger = TaskMerger(dialects=["adk"])
+            for expected, events in zip(EXPECTED[scenario], events_of(name, way), strict=True):
+                merger.begin_turn()
+                for event in events:
+                    merger.feed(event)
+                assert [told(call) for call in merger.turn_tool_calls] == expected
+                assert merger.findings == []
+            assert {call.source for call in merger.tool_calls} == {ToolCallSource.ADK}
+            ids = [call.id for call in merger.tool_calls if call.id]
+            assert len(set(ids)) == len(ids) == (0 if scenario == "code" else len(merger.tool_calls))
 
 
 def test_a_confirmed_call_has_the_result_of_its_last_response() -> None:
@@ -113,20 +114,22 @@ def test_a_confirmed_call_has_the_result_of_its_last_response() -> None:
     assert [told(call) for call in merger.tool_calls] == [("refund", {"order": "A-1"}, "refunded A-1", None)]
 
 
-@pytest.mark.parametrize(("name", "scenario", "way"), RECORDINGS, ids=str)
-def test_nothing_is_read_unless_it_is_asked_for(name: str, scenario: str, way: str) -> None:
-    for events in events_of(name, way):
-        assert merged(*events, dialects=()).tool_calls == []
-        assert merged(*events, dialects=("kagent",)).tool_calls == []
+def test_nothing_is_read_unless_it_is_asked_for(subtests: pytest.Subtests) -> None:
+    for name, scenario, way in RECORDINGS:
+        with subtests.test(f"{name} {scenario} {way}"):
+            for events in events_of(name, way):
+                assert merged(*events, dialects=()).tool_calls == []
+                assert merged(*events, dialects=("kagent",)).tool_calls == []
 
 
-@pytest.mark.parametrize("name", sorted({name for name, *_ in RECORDINGS}))
-def test_a_snapshot_after_the_stream_adds_nothing(name: str) -> None:
-    streamed, answered = events_of(name, "stream")[0], events_of(name, "send")[0]
-    ids = {event["task"]["id"] for event in answered}
-    again = json.loads(json.dumps(answered).replace(ids.pop(), streamed[0]["task"]["id"]))
-    once, twice = merged(*streamed), merged(*answered, *again)
-    assert [told(call) for call in twice.tool_calls] == [told(call) for call in once.tool_calls]
+def test_a_snapshot_after_the_stream_adds_nothing(subtests: pytest.Subtests) -> None:
+    for name in sorted({name for name, *_ in RECORDINGS}):
+        with subtests.test(name):
+            streamed, answered = events_of(name, "stream")[0], events_of(name, "send")[0]
+            ids = {event["task"]["id"] for event in answered}
+            again = json.loads(json.dumps(answered).replace(ids.pop(), streamed[0]["task"]["id"]))
+            once, twice = merged(*streamed), merged(*answered, *again)
+            assert [told(call) for call in twice.tool_calls] == [told(call) for call in once.tool_calls]
 
 
 # ── made up ─────────────────────────────────────────────────────────────────────────────────────────────────

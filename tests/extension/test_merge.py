@@ -473,23 +473,25 @@ def as_golden(calls: list[ToolCall]) -> list[dict[str, Any]]:
     return [{"id": c.id, "name": c.name, "arguments": c.arguments, "result": c.result} for c in calls]
 
 
-@pytest.mark.parametrize(("name", "scenario"), recordings("stream"))
-def test_recorded_streams_say_the_same_in_every_variant(name: str, scenario: str) -> None:
-    merger = merged(*events(name))
-    expected = expected_turn(scenario)
-    assert as_golden(merger.tool_calls) == expected["tool_calls"]
-    assert (merger.response_text, merger.state) == (expected["response_text"], expected["state"])
-    assert merger.findings == []
+def test_recorded_streams_say_the_same_in_every_variant(subtests: pytest.Subtests) -> None:
+    for name, scenario in recordings("stream"):
+        with subtests.test(f"{name} {scenario}"):
+            merger = merged(*events(name))
+            expected = expected_turn(scenario)
+            assert as_golden(merger.tool_calls) == expected["tool_calls"]
+            assert (merger.response_text, merger.state) == (expected["response_text"], expected["state"])
+            assert merger.findings == []
 
 
-@pytest.mark.parametrize(("name", "scenario"), recordings("send"))
-def test_recorded_answers_say_the_same_in_every_variant(name: str, scenario: str) -> None:
-    merger = merged(*events(name))
-    expected = expected_turn(scenario)
-    stored = expected.get("stored", {"tool_calls": expected["tool_calls"], "findings": []})
-    assert as_golden(merger.tool_calls) == stored["tool_calls"]
-    assert (merger.response_text, merger.state) == (expected["response_text"], expected["state"])
-    assert codes(merger) == stored["findings"]
+def test_recorded_answers_say_the_same_in_every_variant(subtests: pytest.Subtests) -> None:
+    for name, scenario in recordings("send"):
+        with subtests.test(f"{name} {scenario}"):
+            merger = merged(*events(name))
+            expected = expected_turn(scenario)
+            stored = expected.get("stored", {"tool_calls": expected["tool_calls"], "findings": []})
+            assert as_golden(merger.tool_calls) == stored["tool_calls"]
+            assert (merger.response_text, merger.state) == (expected["response_text"], expected["state"])
+            assert codes(merger) == stored["findings"]
 
 
 def test_there_are_recordings_of_every_variant() -> None:

@@ -12,6 +12,8 @@ from typing import Any
 
 import pytest
 
+from .running import require_marker
+
 FLAGS = (
     "--headless",
     "--no-sandbox",
@@ -27,6 +29,7 @@ FLAGS = (
 
 def require_chromium() -> tuple[str, str]:
     """The paths of Chromium and its driver. Skips the test where they are not installed; fails it in CI."""
+    require_marker("browser")
     browser = shutil.which("chromium") or shutil.which("google-chrome")
     driver = shutil.which("chromedriver")
     try:

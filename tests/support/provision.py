@@ -52,6 +52,8 @@ def resolved_python(folder: Path, requirements: Iterable[str], base: str = sys.e
     """The interpreter of a new environment of `base` in `folder`, with the newest versions that the requirements allow
     and with what these require. Skips the test if it cannot be made."""
 
+    running.require_marker("installs")
+
     def provide() -> Path:
         try:
             _install(folder, base, *requirements)
@@ -140,6 +142,7 @@ def kubernetes_tools() -> Path:
 
 
 def _provide(name: str, pins: list[Path], build: Callable[[Path], None]) -> Path:
+    running.require_marker("installs")
     home = _home(name, pins)
     if home.exists():
         return home

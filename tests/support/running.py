@@ -1,8 +1,8 @@
-"""The test that runs in this process, and its time limit (pytest-timeout)."""
+"""The test that runs in this process, its markers and its time limit (pytest-timeout)."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -10,6 +10,25 @@ import pytest
 
 _timer: dict[str, Any] = {}
 """What the running test's timer was set with, as long as it has one."""
+
+
+_items: list[pytest.Item] = []
+"""The running test. A program that imports tests, such as the bench, has none."""
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
+    _items.append(item)
+    try:
+        return (yield)
+    finally:
+        _items.pop()
+
+
+def require_marker(name: str) -> None:
+    """Fail the running test unless it has the marker: `-m "not ..."` must leave out all that needs it."""
+    if _items and not _items[-1].get_closest_marker(name):
+        pytest.fail(f"{_items[-1].nodeid} needs the marker {name!r}")
 
 
 @pytest.hookimpl(tryfirst=True)

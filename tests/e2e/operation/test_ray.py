@@ -62,7 +62,11 @@ DEADLY = "suite: deadly\nplugins: [plugin.py]\nevaluators: [deadly]\ncases: []\n
 
 Command = Callable[..., "subprocess.CompletedProcess[str]"]
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]  # Ray takes a minute to start beside other load
+pytestmark = [
+    pytest.mark.installs,
+    pytest.mark.slow,
+    pytest.mark.timeout(600),
+]  # Ray takes a minute to start beside other load
 
 
 @pytest.fixture

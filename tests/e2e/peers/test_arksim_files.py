@@ -20,6 +20,8 @@ from support.prefork import run
 from support.provision import python_environment, source_of
 from tool_call_evaluators.arksim.files.simulation import SimulatedConversation, SimulatedTurn, simulation_text
 
+pytestmark = pytest.mark.installs
+
 READER = Path(__file__).parents[1] / "clients/arksim_files.py"
 EXAMPLE = Path(__file__).parents[2] / "evaluators/fixtures/arksim/customer-service"
 GOOD, BAD = "It is shipped.", "It is lost, the moon took it."

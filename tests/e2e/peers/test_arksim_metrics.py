@@ -177,6 +177,7 @@ def answered(request: dict[str, Any]) -> Reply:
 @pytest.mark.statement(86, 98)
 @pytest.mark.usefixtures("_registry_as_it_was")
 @pytest.mark.parametrize(("example", "count"), [("bank-insurance", 7), ("customer-service", 4), ("e-commerce", 3)])
+@pytest.mark.installs
 async def test_the_metrics_of_arksims_examples_run_as_they_are(example: str, count: int) -> None:
     names = load_plugin(source_of("arksim") / f"examples/{example}/custom_metrics.py")
     assert len(names) == count

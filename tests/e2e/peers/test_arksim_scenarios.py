@@ -20,6 +20,8 @@ from tool_call_evaluators.importers import import_suite
 from tool_call_evaluators.suite import Suite
 from tool_call_evaluators.suite.writing import suite_text
 
+pytestmark = pytest.mark.installs
+
 EXAMPLES = (
     *("bank-insurance", "customer-service", "e-commerce", "openclaw"),
     *("integrations/dify", "integrations/rasa", "integrations/google-adk"),

@@ -20,6 +20,8 @@ from support.linked import beside_the_extension, brought_by
 from support.processes import ChildProcess
 from support.provision import python_environment
 
+pytestmark = pytest.mark.installs
+
 SERVER = Requirement("uvicorn")
 """With which authors serve their application."""
 MOST_CHANGED_LINES = 5

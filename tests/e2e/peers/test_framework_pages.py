@@ -31,7 +31,7 @@ from support.processes import ChildProcess
 from support.provision import resolved_python
 from support.proxy import Proxy, Turn
 
-pytestmark = [pytest.mark.installs, pytest.mark.slow, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.frameworks, pytest.mark.installs, pytest.mark.slow, pytest.mark.timeout(600)]
 
 QUESTIONS = [("ORD-1001", "Oslo"), ("ORD-1002", "Lima")]
 """The first is sent with a unary operation, the second in a stream, in one conversation."""

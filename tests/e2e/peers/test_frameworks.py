@@ -26,6 +26,8 @@ from support.processes import ChildProcess
 from support.provision import python_environment
 from support.proxy import Proxy, Turn
 
+pytestmark = pytest.mark.installs
+
 PROGRAMS = Path(__file__).parents[1] / "frameworks"
 EXTENSION = Path(__file__).parents[3] / "extension"
 

@@ -17,7 +17,7 @@ from support.patience import PATIENCE_S
 from support.provision import PINS, node_environment
 from support.recordings import UUID
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.installs, pytest.mark.slow]
 SCRIPT = Path(__file__).parents[1] / "clients/grpc.mjs"
 
 

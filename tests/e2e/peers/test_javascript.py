@@ -23,7 +23,7 @@ from support.patience import PATIENCE_S
 from support.processes import ChildProcess
 from support.provision import PINS, node_environment
 
-pytestmark = pytest.mark.skipif(shutil.which("node") is None, reason="no node")
+pytestmark = [pytest.mark.installs, pytest.mark.skipif(shutil.which("node") is None, reason="no node")]
 
 PACKAGE = EXTENSION / "js"
 PAGE = (PAGES / "javascript.md").read_text("utf-8")

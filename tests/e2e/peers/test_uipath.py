@@ -13,6 +13,8 @@ from opentelemetry.sdk.trace import ReadableSpan
 from support.provision import UnavailableError, python_with
 from tool_call_evaluators import uipath
 
+pytestmark = pytest.mark.installs
+
 TESTS = Path(__file__).parents[2]
 CASES = 400
 VALUES = [1, 2, "a", "b", None, 0, -1, 1.5, "", [1], {"y": 1}]

@@ -24,14 +24,17 @@ WITHOUT_EXTENSION = [name for name in UNCHANGED if URI.encode() not in Recording
 STREAMS = [name for name in UNCHANGED if Recording.load(name).streams]
 
 
-def play(replay: ReplayAgent, url: str, recording: Recording, headers: Headers) -> tuple[RawResponse, Received]:
+Played = tuple[RawResponse, Received]
+
+
+def play(replay: ReplayAgent, url: str, recording: Recording, headers: Headers) -> Played:
     replay.prepare(recording.answer())
     response = exchange(url, recording.request_line, headers, recording.request_body)
     (request,) = replay.received
     return response, request
 
 
-def assert_same(proxied: tuple[RawResponse, Received], direct: tuple[RawResponse, Received]) -> None:
+def assert_same(proxied: Played, direct: Played) -> None:
     assert_same_response(proxied[0], direct[0])
     assert_same_request(proxied[1], direct[1])
 
@@ -56,47 +59,53 @@ def assert_same_request(proxied: Received, direct: Received) -> None:
     )
 
 
-@pytest.mark.parametrize("name", UNCHANGED)
-def test_recorded_traffic_of_a_client_that_asked(name: str, replay: ReplayAgent, replay_proxy_url: str) -> None:
-    recording = Recording.load(name).renewed()
-    headers = recording.request_headers(asking=True)
+def test_recorded_traffic_of_a_client_that_asked(
+    replay: ReplayAgent, replay_proxy_url: str, subtests: pytest.Subtests
+) -> None:
+    for name in UNCHANGED:
+        with subtests.test(name):
+            recording = Recording.load(name).renewed()
+            direct, proxied = both(replay, replay_proxy_url, recording, asking=True)
+            assert direct[0].body == recording.response_body
+            assert_same(proxied, direct)
 
-    direct = play(replay, replay.url, recording, headers)
-    proxied = play(replay, replay_proxy_url, recording, headers)
 
-    assert direct[0].body == recording.response_body
-    assert_same(proxied, direct)
+def test_recorded_traffic_without_the_extension(
+    replay: ReplayAgent, replay_proxy_url: str, subtests: pytest.Subtests
+) -> None:
+    for name in WITHOUT_EXTENSION:
+        with subtests.test(name):
+            direct, proxied = both(replay, replay_proxy_url, Recording.load(name).renewed(), asking=False)
+            assert_same(proxied, direct)
 
 
-@pytest.mark.parametrize("name", WITHOUT_EXTENSION)
-def test_recorded_traffic_without_the_extension(name: str, replay: ReplayAgent, replay_proxy_url: str) -> None:
-    recording = Recording.load(name).renewed()
-    headers = recording.request_headers(asking=False)
-
-    direct = play(replay, replay.url, recording, headers)
-    proxied = play(replay, replay_proxy_url, recording, headers)
-
-    assert_same(proxied, direct)
+def both(replay: ReplayAgent, proxy: str, recording: Recording, *, asking: bool) -> tuple[Played, Played]:
+    """What the recording is directly, and through the proxy."""
+    headers = recording.request_headers(asking=asking)
+    return play(replay, replay.url, recording, headers), play(replay, proxy, recording, headers)
 
 
 @pytest.mark.parametrize("asking", [True, False])
-@pytest.mark.parametrize("name", STREAMS)
-def test_events_arrive_one_by_one(name: str, asking: bool, replay: ReplayAgent, replay_proxy_url: str) -> None:
+def test_events_arrive_one_by_one(
+    asking: bool, replay: ReplayAgent, replay_proxy_url: str, subtests: pytest.Subtests
+) -> None:
     """The agent sends an event only after the client has the one before: whoever holds one back stalls here."""
-    recording = Recording.load(name).renewed()
-    replay.prepare(recording.answer(paced=True))
-    headers = recording.request_headers(asking=asking)
-    with RawConnection(replay_proxy_url) as connection:
-        connection.send(recording.request_line, headers, recording.request_body)
-        response = connection.read_head()
-        pieces = connection.pieces()
-        for number, chunk in enumerate(recording.chunks, start=1):
-            while response.body.count(b"\r\n\r\n") < number:
-                next(pieces)
-            assert not asking or response.body.endswith(chunk)
-            replay.release()
-        assert list(pieces) == []
-        assert response.complete
+    for name in STREAMS:
+        with subtests.test(name):
+            recording = Recording.load(name).renewed()
+            replay.prepare(recording.answer(paced=True))
+            headers = recording.request_headers(asking=asking)
+            with RawConnection(replay_proxy_url) as connection:
+                connection.send(recording.request_line, headers, recording.request_body)
+                response = connection.read_head()
+                pieces = connection.pieces()
+                for number, chunk in enumerate(recording.chunks, start=1):
+                    while response.body.count(b"\r\n\r\n") < number:
+                        next(pieces)
+                    assert not asking or response.body.endswith(chunk)
+                    replay.release()
+                assert list(pieces) == []
+                assert response.complete
 
 
 @pytest.mark.parametrize(

@@ -153,6 +153,7 @@ def legacy_agent() -> Iterator[str]:
         yield process.wait_for(r"listening on (\S+)")[1]
 
 
+@pytest.mark.installs
 @pytest.mark.parametrize("stream", [False, True])
 @pytest.mark.parametrize("verb", ["plain", "chunks", "silent", "snapshot", "ask", "empty"])
 def test_an_agent_of_the_0_3_sdk(verb: str, stream: bool, legacy_agent: str, proxy_of: GetProxy) -> None:

@@ -172,6 +172,7 @@ print(json.dumps(out))
 """
 
 
+@pytest.mark.installs
 def test_another_provider_is_asked_through_its_own_library():
     """any-llm and Anthropic's library are real; only the server is a stand-in."""
     python = python_environment("any-llm")

@@ -91,6 +91,7 @@ def result(evaluator, case):
     return evaluator.evaluate(case).to_dict()
 
 
+@pytest.mark.slow
 @settings(max_examples=300, deadline=None)
 @given(st.sampled_from(EVALUATORS), trajectories())
 @example(ToolTrajectory(), ([ToolCall("a", {"n": 1})], [ToolCall("a", {"n": True})]))

@@ -20,7 +20,7 @@ from tool_call_evaluators.report import Report, html_report
 from tool_call_evaluators.runs.comparison import compare
 from tool_call_evaluators.runs.outcomes import follow, run_verdict
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.browser, pytest.mark.slow]
 
 ROOT = Path(__file__).parents[3]
 ARTIFACTS = ROOT / "artifacts" / "report"

@@ -13,6 +13,8 @@ from support.turn_samples import call, result, turn
 from tool_call_evaluators.report import comparison_body, comparison_html
 from tool_call_evaluators.runs import compare
 
+pytestmark = pytest.mark.browser
+
 ARTIFACTS = Path(__file__).parents[3] / "artifacts" / "report"
 MARKUP = "</style></main><script>document.title='owned'</script><img src=x onerror=alert(1)>"
 

@@ -289,6 +289,7 @@ def test_turns_are_cut_to_what_a_report_shows():
     assert shortened_turn(usual) == usual
 
 
+@pytest.mark.slow
 def test_a_hundred_megabytes_of_texts_are_less_than_30():
     turns = list(many_turns(2_500, 16_000))
     assert sum(len(json.dumps(turn)) for turn in turns) > 100_000_000

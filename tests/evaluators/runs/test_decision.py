@@ -48,6 +48,7 @@ def test_an_agent_that_changed_by_the_margin_is_rarely_called_equivalent(setting
     assert answers(setting, after)["equivalent"] <= MOST_WRONG * COMPARISONS
 
 
+@pytest.mark.slow
 def test_many_equal_cases_are_equivalent_and_few_tell_nothing() -> None:
     assert answers(Setting(100, 1, 1.0))["equivalent"] == COMPARISONS
     assert answers(Setting(10, 1, 1.0))["undecided"] == COMPARISONS

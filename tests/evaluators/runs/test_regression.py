@@ -17,6 +17,7 @@ QUICK = [setting for setting in SETTINGS if setting.metrics <= 10]
 """The others take longer; the table of evaluators/docs/runs.md has them."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("setting", QUICK, ids=str)
 def test_an_unchanged_agent_is_rarely_called_worse(setting: Setting):
     """At most 5 % of all; of 120 comparisons more than 13 have a probability of 0.2 % at 5 %."""
@@ -76,6 +77,7 @@ def run(chance: random.Random, rate: float):
     return turns
 
 
+@pytest.mark.slow
 def test_comparisons_of_whole_runs():
     chance = random.Random(3)
     alarms = sum(compare(run(chance, 0.9), run(chance, 0.9)).regressed for _ in range(8))

@@ -64,6 +64,7 @@ def test_the_unit_of_a_score_does_not_matter(differences, factor):
     assert sign_flip(differences) == sign_flip([difference * factor for difference in differences])
 
 
+@pytest.mark.slow
 def test_many_scores_are_tested_by_an_approximation_that_agrees():
     fallen = [-1.0] * 170 + [1.0] * 130
     exact, approximate = sign_flip(fallen).p_value, sign_flip([*fallen, -1e-3]).p_value

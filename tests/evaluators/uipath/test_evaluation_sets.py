@@ -15,6 +15,8 @@ from tool_call_evaluators import EvalCase, Status, evaluate_sync, parse_suite
 from tool_call_evaluators.importers import import_suite
 from tool_call_evaluators.suite.writing import suite_text
 
+pytestmark = pytest.mark.installs
+
 SETS = 27
 """The number of evaluation sets in the packages."""
 

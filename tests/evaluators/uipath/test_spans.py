@@ -63,6 +63,7 @@ def test_spans_as_uipath_exports_them():
     assert (second.error, second.started_at) == (None, datetime(2025, 10, 17, 10, 2, 13, tzinfo=UTC))
 
 
+@pytest.mark.installs
 def test_a_trace_of_uipaths_own_tests():
     text = (source_of("uipath-langchain") / "testcases/company-research-agent/expected_raw.json").read_text("utf-8")
     spans = [json.loads(span) for span in re.split(r"(?<=\n})\n", text) if span]  # objects, one after the other

@@ -16,6 +16,8 @@ from support.patience import PATIENCE_S
 from support.processes import ChildProcess
 from support.provision import python_environment
 
+pytestmark = pytest.mark.installs
+
 EXTENSION = Path(__file__).parents[3] / "extension"
 
 CALLS = {

@@ -105,6 +105,7 @@ def resident() -> int:
     return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 @pytest.mark.parametrize("attack", ATTACKS)
 def test_an_agent_cannot_make_the_proxy_keep_more_than_the_limit(attack: str) -> None:

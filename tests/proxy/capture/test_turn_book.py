@@ -1380,6 +1380,7 @@ steps = st.lists(
 )
 
 
+@pytest.mark.slow
 @settings(max_examples=300)
 @given(steps, st.sampled_from([1, 50_000]))
 def test_every_turn_is_closed_exactly_once(script: list[tuple[str, Any, int]], max_open: int) -> None:

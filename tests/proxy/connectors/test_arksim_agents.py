@@ -17,6 +17,8 @@ import pytest
 from support.prefork import run
 from support.provision import python_environment
 
+pytestmark = pytest.mark.installs
+
 AGENT = '''
 from __future__ import annotations
 

@@ -125,6 +125,7 @@ def test_spans_are_in_order_and_within_the_text(text: str) -> None:
             end = span[1]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "piece",
     [

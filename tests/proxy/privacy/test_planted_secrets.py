@@ -265,6 +265,7 @@ def privacy(rules: Any, key: str | None = "key", **options: Any) -> Privacy:
 # ── nothing gets out ────────────────────────────────────────────────────────────────────────────────────────
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     secret=st.sampled_from(SECRETS),

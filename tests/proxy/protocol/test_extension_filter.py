@@ -87,10 +87,11 @@ def test_answers_about_tasks_that_were_asked_for_elsewhere(name: str) -> None:
     assert URI.encode() not in guard(recorded)
 
 
-@pytest.mark.parametrize("name", [name for name in names() if URI.encode() not in Recording.load(name).response_body])
-def test_a_body_without_the_extension_is_the_same_object(name: str) -> None:
-    recorded = Recording.load(name).response_body
-    assert guard(recorded) is recorded
+def test_a_body_without_the_extension_is_the_same_object(subtests: pytest.Subtests) -> None:
+    for name in [name for name in names() if URI.encode() not in Recording.load(name).response_body]:
+        with subtests.test(name):
+            recorded = Recording.load(name).response_body
+            assert guard(recorded) is recorded
 
 
 # ── where it is taken out ───────────────────────────────────────────────────────────────────────────────────

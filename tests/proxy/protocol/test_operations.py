@@ -43,27 +43,29 @@ def recorded_operation(name: str) -> Operation:
 # ── recorded requests ───────────────────────────────────────────────────────────────────────────────────────
 
 
-@pytest.mark.parametrize("name", names("jsonrpc-v*"))
-def test_recorded_json_rpc_requests(name: str) -> None:
-    body = Recording.load(name).request_body
-    request = rpc_request(json.loads(body))
-    assert request is not None
-    assert (request.operation, request.binding) == (recorded_operation(name), Binding.JSONRPC)
-    assert (request.message is not None) == (request.operation in (Operation.SEND, Operation.STREAM))
-    assert bool(request.task_id) == (request.operation in OF_A_TASK)
-    beginning = rpc_method(body)
-    known = request.operation is not Operation.PUSH_CONFIG
-    assert (beginning and beginning.operation) == (request.operation if known else None)
+def test_recorded_json_rpc_requests(subtests: pytest.Subtests) -> None:
+    for name in names("jsonrpc-v*"):
+        with subtests.test(name):
+            body = Recording.load(name).request_body
+            request = rpc_request(json.loads(body))
+            assert request is not None
+            assert (request.operation, request.binding) == (recorded_operation(name), Binding.JSONRPC)
+            assert (request.message is not None) == (request.operation in (Operation.SEND, Operation.STREAM))
+            assert bool(request.task_id) == (request.operation in OF_A_TASK)
+            beginning = rpc_method(body)
+            known = request.operation is not Operation.PUSH_CONFIG
+            assert (beginning and beginning.operation) == (request.operation if known else None)
 
 
-@pytest.mark.parametrize("name", names("rest-v*"))
-def test_recorded_rest_requests(name: str) -> None:
-    method, target, _ = Recording.load(name).request_line.split(" ")
-    path, _, query = target.partition("?")
-    request = rest_request(method, path, query.encode())
-    assert request is not None
-    assert (request.operation, request.binding) == (recorded_operation(name), Binding.HTTP_JSON)
-    assert bool(request.task_id) == (request.operation in OF_A_TASK)
+def test_recorded_rest_requests(subtests: pytest.Subtests) -> None:
+    for name in names("rest-v*"):
+        with subtests.test(name):
+            method, target, _ = Recording.load(name).request_line.split(" ")
+            path, _, query = target.partition("?")
+            request = rest_request(method, path, query.encode())
+            assert request is not None
+            assert (request.operation, request.binding) == (recorded_operation(name), Binding.HTTP_JSON)
+            assert bool(request.task_id) == (request.operation in OF_A_TASK)
 
 
 # ── HTTP+JSON ───────────────────────────────────────────────────────────────────────────────────────────────

@@ -67,15 +67,16 @@ def test_events_end_with_a_blank_line(end: bytes) -> None:
     assert rest == b"data: 3" + end
 
 
-@pytest.mark.parametrize("name", STREAMS)
-def test_recorded_streams(name: str) -> None:
-    recording = Recording.load(name)
-    body = recording.response_body
-    events, rest = split([body])
-    assert [event.raw for event in events] == recording.chunks
-    assert rest == b""
-    assert split(one_byte_at_a_time(body)) == (events, b"")
-    assert split(recording.chunks) == (events, b"")
+def test_recorded_streams(subtests: pytest.Subtests) -> None:
+    for name in STREAMS:
+        with subtests.test(name):
+            recording = Recording.load(name)
+            body = recording.response_body
+            events, rest = split([body])
+            assert [event.raw for event in events] == recording.chunks
+            assert rest == b""
+            assert split(one_byte_at_a_time(body)) == (events, b"")
+            assert split(recording.chunks) == (events, b"")
 
 
 @given(uniform_streams, places)

@@ -20,6 +20,8 @@ from support.checking import check
 from support.processes import ChildProcess
 from support.provision import node_environment, python_environment
 
+pytestmark = pytest.mark.installs
+
 EXTENSION = Path(__file__).parents[3] / "extension"
 AGENTS = Path(__file__).parents[2] / "agents"
 ROUTES = [

@@ -18,7 +18,7 @@ from support.turn_samples import call, finding, result, turn
 
 from .conftest import Shown, artifact, shown_proxy, status, task
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.browser, pytest.mark.slow]
 
 ROOT = Path(__file__).parents[3]
 ARTIFACTS = ROOT / "artifacts" / "pages"

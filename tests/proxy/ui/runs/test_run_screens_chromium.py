@@ -26,7 +26,7 @@ from ..test_chromium import (  # noqa: F401  # some are fixtures
     texts,
 )
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.browser, pytest.mark.slow]
 
 FAULT = next(name for name, fault in FAULTS.items() if fault.breaks)
 
