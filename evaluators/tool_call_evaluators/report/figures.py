@@ -45,7 +45,7 @@ def attempts(report: Report) -> list[Attempts]:
     found = []
     for case_id, conversations in by_case.items():
         if len(conversations) > 1:
-            scored = [item for item in conversations if item.came and not item.unreachable]
+            scored = [item for item in conversations if item.executed and not item.unreachable]
             statuses = Counter(report.status(item) for item in scored)
             passed, failed = statuses["passed"], statuses["failed"]
             found.append(Attempts(case_id, passed, failed, len(conversations) - passed - failed))

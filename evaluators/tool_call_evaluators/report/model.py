@@ -232,7 +232,7 @@ class Report:
     def notes(self, conversation: RunConversation) -> list[str]:
         """How the verdict treats what failed in a conversation that no reason names, in the words of `note`; each
         once."""
-        named = bool(self.reasons_of(conversation)) or conversation.invalid or not conversation.came
+        named = bool(self.reasons_of(conversation)) or conversation.invalid or not conversation.executed
         return [] if named else self._notes_by_label[conversation.label]
 
     @cached_property

@@ -77,7 +77,7 @@ def _heading(report: Report, conversation: RunConversation) -> dict[str, Any]:
 
 def conversation_data(report: Report, conversation: RunConversation, short: Shortener) -> dict[str, Any]:
     """The data of one conversation with its turns. Empty values are missing."""
-    start = conversation.executed[0]["started_at"] if conversation.came else None
+    start = conversation.executed[0]["started_at"] if conversation.executed else None
     case = conversation.case
     goal = case.user_goal or (case.simulate.goal if case.simulate else None) if case else None
     return (

@@ -71,7 +71,7 @@ def acceptance(
     left_out: dict[str, None] = {}
     by_case: dict[str, list[RunConversation]] = {}
     for conversation in follow(turns, suite, results):
-        if conversation.case is not None and conversation.came:
+        if conversation.case is not None and conversation.executed:
             by_case.setdefault(conversation.case.id, []).append(conversation)
     for index, case in enumerate(suite.cases):
         conversations = by_case.get(case.id, ())

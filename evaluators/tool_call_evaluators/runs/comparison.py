@@ -58,7 +58,7 @@ def compare(
     aside = not_judged(results[0], results[1], names)
     ignored = frozenset(entry.metric for entry in aside)
     cases = {case: (_Side(left.get(case, ()), ignored), _Side(right.get(case, ()), ignored)) for case in left | right}
-    both = {case: sides for case, sides in cases.items() if sides[0].came and sides[1].came}
+    both = {case: sides for case, sides in cases.items() if sides[0].executed and sides[1].executed}
     measures = {case: _measures(*sides) for case, sides in both.items()}
     drops = find_drops(measures)
     metrics = metrics_of(*results)
@@ -89,7 +89,7 @@ class _Side:
     def __init__(self, conversations: Sequence[RunConversation], ignored: frozenset[str]) -> None:
         self.conversations = conversations
         self.ignored = ignored
-        self.came = any(item.came for item in conversations)
+        self.executed = any(item.executed for item in conversations)
 
     @cached_property
     def passes(self) -> list[float]:
@@ -183,8 +183,8 @@ def _measures(before: _Side, after: _Side) -> dict[Measure, Sides]:
 
 def _case_change(case: str, before: _Side, after: _Side, drops: Drops) -> CaseChange:
     passed = before.passed, after.passed
-    if not before.came or not after.came:
-        return CaseChange(case, "gone" if before.came else "new" if after.came else "same", passed)
+    if not before.executed or not after.executed:
+        return CaseChange(case, "gone" if before.executed else "new" if after.executed else "same", passed)
     change = CaseChange(
         case,
         "same",

@@ -91,10 +91,6 @@ class RunConversation:
         return [turn.turn for turn in self.turns if turn.turn is not None]
 
     @property
-    def came(self) -> bool:
-        return bool(self.executed)
-
-    @property
     def all_results(self) -> list[EvalResult]:
         """The results of its turns, then its own."""
         return [result for turn in self.turns for result in turn.results] + list(self.results)
@@ -110,7 +106,9 @@ class RunConversation:
         answered."""
         if self.user is not None and self.user.interrupted:
             return False
-        return self.came and all(turn.turn is not None and turn.turn["status"] != "open" for turn in self.turns)
+        return bool(self.executed) and all(
+            turn.turn is not None and turn.turn["status"] != "open" for turn in self.turns
+        )
 
     @property
     def unreachable(self) -> str | None:

@@ -127,7 +127,7 @@ async def write_simulation(path: Path, report: Report, scenarios: Scenarios, loc
         conversations = [
             replace(await _conversation(item, scenarios, store, report.run), prompt=prompt)
             for item in report.conversations
-            if item.came
+            if item.executed
         ]
     path.parent.mkdir(parents=True, exist_ok=True)
     write_file(path, simulation_text(simulation_id(report.run), rfc3339(datetime.now(UTC)), conversations))

@@ -65,7 +65,7 @@ def _parts(
     found = []
     for run, of_run in grouped((turn["run"], turn) for turn in turns).items():
         report = judge_turns(suite, of_run, {name: results.get(run, [])}, run).report
-        found += [_part(report, item) for item in report.conversations if item.came]
+        found += [_part(report, item) for item in report.conversations if item.executed]
     return found
 
 

@@ -37,7 +37,7 @@ def test_what_never_came_is_there_as_missing():
         ("status #2", [(0, None)]),
         ("refund", [(0, None), (1, None)]),
     ]
-    assert not follow([], SUITE)[0].came
+    assert not follow([], SUITE)[0].executed
 
 
 def test_turns_are_put_where_they_belong_whatever_their_order():

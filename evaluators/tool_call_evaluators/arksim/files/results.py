@@ -48,7 +48,7 @@ class ArksimResults:
             "evaluator_version": EVALUATOR_VERSION,
             "evaluation_id": self.evaluation_id,
             "simulation_id": self.simulation_id,
-            "conversations": [self._conversation(item) for item in self.report.conversations if item.came],
+            "conversations": [self._conversation(item) for item in self.report.conversations if item.executed],
             "unique_errors": self._errors,
             "error_scenario_mappings": self._mappings,
         }
@@ -72,7 +72,7 @@ class ArksimResults:
 
     @cached_property
     def _by_label(self) -> dict[str, RunConversation]:
-        return {conversation.label: conversation for conversation in self.report.conversations if conversation.came}
+        return {conversation.label: conversation for conversation in self.report.conversations if conversation.executed}
 
     @cached_property
     def _errors(self) -> list[dict[str, Any]]:

@@ -86,12 +86,12 @@ class RunView:
 
 def run_view(report: Report, link: Link, suite_file: str | None = None) -> RunView:
     """What pages show of the run. `suite_file` is the file of the report's suite."""
-    came = [item for item in report.conversations if item.came or item.invalid]
-    missing = [item.label for item in report.conversations if not (item.came or item.invalid)]
-    statuses = [report.status(item) for item in came]
+    executed = [item for item in report.conversations if item.executed or item.invalid]
+    missing = [item.label for item in report.conversations if not (item.executed or item.invalid)]
+    statuses = [report.status(item) for item in executed]
     status = _status(report)
     why = "Why it does not pass yet" if status == "incomplete" else "Why it failed"
-    failures_first = sorted(came, key=lambda item: (report.status(item) != "failed", bool(report.notes(item))))
+    failures_first = sorted(executed, key=lambda item: (report.status(item) != "failed", bool(report.notes(item))))
     return RunView(
         status=status,
         title=report.title,
@@ -103,8 +103,8 @@ def run_view(report: Report, link: Link, suite_file: str | None = None) -> RunVi
         missing=len(missing),
         missing_labels=tuple(missing[:MAX_MISSING]),
         cases=tuple(_row(report, item, link) for item in failures_first[:MAX_CASES]),
-        more_cases=max(0, len(came) - MAX_CASES),
-        case_ids=frozenset(item.case_id for item in came if item.case_id is not None),
+        more_cases=max(0, len(executed) - MAX_CASES),
+        case_ids=frozenset(item.case_id for item in executed if item.case_id is not None),
         agents=tuple(report.agents),
         sections=Markup(sections(report, _links(report, link), why)),  # noqa: S704  # every text in it is escaped
         again=None if suite_file is None else _command(report, suite_file),
@@ -116,12 +116,12 @@ def _status(report: Report) -> RunStatus:
         return "passed"
     if report.suite is None or all(turn.turn is not None for item in report.conversations for turn in item.turns):
         return "failed"
-    came = [
+    executed = [
         replace(item, turns=tuple(turn for turn in item.turns if turn.turn is not None))
         for item in report.conversations
-        if item.came or item.invalid
+        if item.executed or item.invalid
     ]
-    return "incomplete" if not came or run_verdict(report.suite, came).passed else "failed"
+    return "incomplete" if not executed or run_verdict(report.suite, executed).passed else "failed"
 
 
 def _row(report: Report, conversation: RunConversation, link: Link) -> CaseRow:
@@ -151,7 +151,7 @@ def _why(report: Report, conversation: RunConversation) -> str:
 
 def _address(run: str, conversation: RunConversation, link: Link) -> str | None:
     """The page of the conversation, or of its turn if it has no id."""
-    if not conversation.came:
+    if not conversation.executed:
         return None
     if conversation.conversation_id:
         return named(link, "conversations", conversation.conversation_id, run=run)
@@ -160,11 +160,11 @@ def _address(run: str, conversation: RunConversation, link: Link) -> str | None:
 
 def _links(report: Report, link: Link) -> SectionLinks:
     kinds = dict(_kinds(report))
-    came = {item.label for item in report.conversations if item.came}
-    came |= {item.conversation_id for item in report.conversations if item.came}
+    executed = {item.label for item in report.conversations if item.executed}
+    executed |= {item.conversation_id for item in report.conversations if item.executed}
 
     def of_cause(cause: Cause) -> str | None:
-        if not any(name in came and turn for name, turn in cause.places):
+        if not any(name in executed and turn for name, turn in cause.places):
             return None  # no turn, or no turn of its own, has it
         found = {kinds[label] for label in cause.labels if label in kinds}
         evaluators, statuses = ({kind[place] for kind in found} for place in (0, 1))
@@ -195,8 +195,8 @@ def _kinds(report: Report) -> Iterator[tuple[str, tuple[str, str]]]:
 
 
 def _command(report: Report, suite_file: str) -> str:
-    came = (item for item in report.conversations if item.case_id is not None and item.case and item.came)
-    failed = {str(item.case_id) for item in came if report.status(item) == "failed"}
+    executed = (item for item in report.conversations if item.case_id is not None and item.case and item.executed)
+    failed = {str(item.case_id) for item in executed if report.status(item) == "failed"}
     selected = sorted(failed) if len(failed) <= MAX_SELECTED else []
     agent = ["--agent", report.agents[0]] if len(report.agents) == 1 else []
     cases = [part for case_id in selected for part in ("--case", case_id)]
