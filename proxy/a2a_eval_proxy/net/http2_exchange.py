@@ -17,6 +17,7 @@ from .http2_server import Ends, StreamHandler
 from .http2_streams import Data, Headers, Reset, are_valid
 from .repeated_head import KEPT
 from .server_exchange import WHOLE_RESPONSE, Application, ClientExchange, Message
+from .staged_close import CLOSE_WITHIN_S, MAX_DISCARDED
 
 _PSEUDO = frozenset({b":method", b":scheme", b":path", b":authority"})
 _OF_HTTP_1 = frozenset({b"connection", b"keep-alive", b"proxy-connection", b"transfer-encoding", b"upgrade"})
@@ -94,6 +95,8 @@ class StreamExchange(ClientExchange):
         self._expects_continue = (b"expect", b"100-continue") in scope["headers"]
         scope["extensions"] = {ON_GONE: self.set_on_gone, KEPT: {}}
         await self.run(application, scope)
+        if not (self._ended or self.gone):
+            await self._discard()
 
     def has_begun(self) -> bool:
         return self._begun
@@ -125,6 +128,21 @@ class StreamExchange(ClientExchange):
     def _leave(self) -> None:
         """The client gets nothing more: what waits for it continues."""
         self._stream.received(Reset(ErrorCodes.CANCEL))
+
+    async def _discard(self) -> None:
+        """Read the rest of the request, for clients that read no response before they have sent all."""
+        stream, left = self._stream, MAX_DISCARDED
+        stream.on_silent = None
+        try:
+            async with asyncio.timeout(CLOSE_WITHIN_S):
+                while left > 0 and not self._ended:
+                    event = await stream.next()
+                    if isinstance(event, Data):
+                        stream.taken(event.size)
+                        left -= event.size
+                    self._ended = not isinstance(event, Data) or event.ended
+        except TimeoutError:
+            pass  # the stream is reset
 
     # ── ASGI ────────────────────────────────────────────────────────────────────────────────────────────
 

@@ -11,13 +11,13 @@ from .client_limits import ClientLimits
 _QUIET_S = 5.0
 """After the last response, the connection closes once the client sends nothing for this time."""
 
-_CLOSE_WITHIN_S = 30.0
+CLOSE_WITHIN_S = 30.0
 """A client that still sends after this time is disconnected."""
 
 _HURRIED_S = 1.0
 """In place of both times where the server stops or has too many connections."""
 
-_MAX_DISCARDED = 32 * 1024 * 1024
+MAX_DISCARDED = 32 * 1024 * 1024
 """Bytes that a client may send after the last response."""
 
 _TLS_CLOSE_RETRIES = 30
@@ -30,7 +30,7 @@ class StagedClose(asyncio.Protocol):
     """The protocol of a connection after its last response.
 
     It waits until all is written, shuts the sending side down, and discards received data until the client closes: at
-    most for `_CLOSE_WITHIN_S` and `_MAX_DISCARDED`, and only while data arrives within `_QUIET_S`. A socket that is
+    most for `CLOSE_WITHIN_S` and `MAX_DISCARDED`, and only while data arrives within `_QUIET_S`. A socket that is
     closed while it holds bytes of the client resets the connection, and the client loses what it has not read yet.
     """
 
@@ -44,7 +44,7 @@ class StagedClose(asyncio.Protocol):
         self._limits = limits
         self._hurried = hurried
         self._tls = is_tls(transport)
-        self._left = _MAX_DISCARDED
+        self._left = MAX_DISCARDED
         self._received = False
         self._close_at = 0.0
         self._timer: asyncio.TimerHandle | None = None
@@ -69,7 +69,7 @@ class StagedClose(asyncio.Protocol):
         if self._hurried:
             self._wait(_HURRIED_S, _HURRIED_S)
         else:
-            self._wait(_HURRIED_S if self._tls else _QUIET_S, _CLOSE_WITHIN_S)
+            self._wait(_HURRIED_S if self._tls else _QUIET_S, CLOSE_WITHIN_S)
 
     def _wait(self, quiet_s: float, within_s: float) -> None:
         self._close_at = self._loop.time() + within_s

@@ -187,6 +187,28 @@ async def test_a_body_arrives_in_parts_and_then_waits_for_the_client():
     ]
 
 
+async def test_a_response_before_the_end_of_its_request_takes_nothing_from_the_client():
+    """Clients such as httpx send all, and then read: a reset would end them."""
+
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        await send({"type": WHOLE_RESPONSE, "status": 413, "headers": [], "body": b"too large"})
+
+    def talk(client: RawClient) -> list[Any]:
+        get(client, 1, method=b"POST", end=False)
+        events = client.until(1, StreamEnded)
+        for _ in range(100):
+            while client.h2.local_flow_control_window(1) < 10_000:
+                events += client.events()
+            client.h2.send_data(1, b"x" * 10_000)
+            client.flush()
+        client.h2.send_data(1, b"", end_stream=True)
+        get(client, 3)
+        return events + client.until(3, StreamEnded)
+
+    async with serving(app) as server:
+        assert not [event for event in await raw(server, talk) if isinstance(event, StreamReset)]
+
+
 async def test_an_application_waits_for_a_client_that_does_not_read():
     sent = 0
 

@@ -106,7 +106,7 @@ async def test_a_header_without_a_body_comes_before_the_close() -> None:
 
 
 async def test_a_client_that_goes_on_sending_is_cut_off(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(staged_close, "_CLOSE_WITHIN_S", 0.0)
+    monkeypatch.setattr(staged_close, "CLOSE_WITHIN_S", 0.0)
     monkeypatch.setattr(staged_close, "_QUIET_S", 1.0)
 
     pace = threading.Event()
