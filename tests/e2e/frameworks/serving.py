@@ -8,10 +8,13 @@ import httpx
 from support.patience import PATIENCE_S
 from support.processes import ChildProcess
 
+START_S = 5 * PATIENCE_S
+"""For the imports of a framework, some of which take a minute of a busy machine."""
+
 
 def until_served(url: str, agent: ChildProcess) -> None:
     """Returns when the agent's card can be read. Raises AssertionError, with stderr, if the process ends before."""
-    deadline = time.monotonic() + 2 * PATIENCE_S
+    deadline = time.monotonic() + START_S
     while True:
         try:
             httpx.get(f"{url}/.well-known/agent-card.json", trust_env=False).raise_for_status()
