@@ -16,7 +16,6 @@ from .values import (
     Answered,
     Close,
     HalfClose,
-    Kind,
     Pause,
     ReadBody,
     Request,
@@ -57,18 +56,14 @@ class _Message:
 
 def answered(dice: Random, token: bytes, request: Request, behaviours: list[str], *, timed: bool) -> Answer:
     """The answer to one request. Only where the proxy is `timed` may the agent never answer."""
-    kind = Kind.RAW
-    if request.target.startswith(b"/.well-known/"):
-        kind = Kind.CARD
-    elif request.target.startswith(b"/?"):
-        kind = Kind.EVENTS
-    message = _message(dice, token, request, kind, behaviours)
+    is_card = request.target.startswith(b"/.well-known/")
+    message = _message(dice, token, request, is_card, behaviours)
     before, delivers = _before(dice, request, behaviours)
     steps = [*before, *_interim(dice, behaviours)]
     broken = "cut" in behaviours or ("stalls" in behaviours and timed)
     if broken:
         steps += _broken(dice, message, timed=timed)
-        return Answer(message.status, message.body, tuple(steps), delivers=False, kind=kind)
+        return Answer(message.status, message.body, tuple(steps), delivers=False, is_card=is_card)
     steps += _spoken(dice, message, request, behaviours)
     ending, harmless = _ending(dice, token, message, behaviours)
     if ending and isinstance(ending[0], Send) and isinstance(steps[-1], Send):
@@ -78,15 +73,15 @@ def answered(dice: Random, token: bytes, request: Request, behaviours: list[str]
     at = next((index for index, step in enumerate(ending) if isinstance(step, Unasked | Close | HalfClose)), 0)
     steps += [*ending[:at], Answered(), *ending[at:]]
     delivers = delivers and harmless and "odd-status" not in behaviours and "trailers" not in behaviours
-    return Answer(message.status, message.body, tuple(steps), delivers, kind)
+    return Answer(message.status, message.body, tuple(steps), delivers, is_card)
 
 
 # ── what is said ────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _message(dice: Random, token: bytes, request: Request, kind: Kind, behaviours: list[str]) -> _Message:
-    media_type, body = _content(dice, token, kind, behaviours)
-    status = dice.choice((200, 200, 200, 201, 404, 500)) if kind is Kind.RAW else 200
+def _message(dice: Random, token: bytes, request: Request, is_card: bool, behaviours: list[str]) -> _Message:
+    media_type, body = _content(dice, token, is_card, behaviours)
+    status = dice.choice((200, 200, 200, 201, 404, 500)) if not is_card else 200
     fields = [(ANSWER_HEADER, token), (b"content-type", media_type)]
     if "unread" in behaviours:
         status = dice.choice((401, 307, 404))
@@ -121,11 +116,9 @@ def _message(dice: Random, token: bytes, request: Request, kind: Kind, behaviour
     return _Message(status, b"\r\n".join([*lines, b"", b""]), payload, body, framed, keeps)
 
 
-def _content(dice: Random, token: bytes, kind: Kind, behaviours: list[str]) -> tuple[bytes, bytes]:
-    if kind is Kind.CARD:
+def _content(dice: Random, token: bytes, is_card: bool, behaviours: list[str]) -> tuple[bytes, bytes]:
+    if is_card:
         return b"application/json", json.dumps(card(token.decode())).encode()
-    if kind is Kind.EVENTS:
-        return b"text/event-stream", _events(token.decode(), dice.randrange(1, 5))
     size = dice.choice((0, 1, 50, 3_000, 60_000))
     if "huge" in behaviours:
         about_full = dice.randrange(*_BUFFERS)
@@ -149,24 +142,6 @@ def card(name: str) -> dict[str, object]:
         "skills": [],
         "supportedInterfaces": [],
     }
-
-
-def _events(token: str, count: int) -> bytes:
-    """A stream of artifacts that carry calls beside their text, and the end of the task."""
-    lines = []
-    for number in range(count):
-        calls = [{"id": f"{number}", "name": "look_up", "arguments": {"of": token}, "result": "found"}]
-        artifact = {
-            "artifactId": f"{token}-{number}",
-            "parts": [{"text": f"{token} {number}"}],
-            "extensions": [URI],
-            "metadata": {f"{URI}/tool_calls": calls},
-        }
-        update = {"taskId": token, "contextId": token, "artifact": artifact, "lastChunk": True}
-        lines.append({"jsonrpc": "2.0", "id": 1, "result": {"artifactUpdate": update}})
-    status = {"taskId": token, "contextId": token, "status": {"state": "TASK_STATE_COMPLETED"}}
-    lines.append({"jsonrpc": "2.0", "id": 1, "result": {"statusUpdate": status}})
-    return b"".join(b"data: %b\n\n" % json.dumps(line).encode() for line in lines)
 
 
 def _chunked(dice: Random, body: bytes, *, trailers: bool) -> bytes:

@@ -5,7 +5,6 @@ Each shape is a function of the dice, the token and what it may use; the table `
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from random import Random
@@ -226,14 +225,6 @@ def _expecting(dice: Random, token: bytes) -> Said:
     return replace(said, hops=((b"expect", b"100-continue"),))
 
 
-def _rpc(dice: Random, token: bytes) -> Said:
-    """A stream of A2A, asked for by a client that does not know the extension."""
-    message = {"messageId": token.decode(), "role": "ROLE_USER", "parts": [{"text": token.decode()}]}
-    call = {"jsonrpc": "2.0", "id": 1, "method": "SendStreamingMessage", "params": {"message": message}}
-    headers = (*_headers(dice, token), (b"content-type", b"application/json"), (b"a2a-version", b"1.0"))
-    return Said(b"POST", b"/?%b" % token, headers, json.dumps(call).encode())
-
-
 def _repeated(dice: Random, token: bytes) -> Said:
     """One of few headers, the same for many exchanges, as an SDK sends them; only the body differs."""
     fields = [(b"content-type", b"application/json")]
@@ -258,7 +249,6 @@ SHAPES: dict[str, Shape] = {
     "bodiless": _bodiless,
     "http-1.0": _old,
     "expect": _expecting,
-    "rpc": _rpc,
 }
 """What a request may be besides plain."""
 

@@ -153,6 +153,7 @@ PLANTS = {
                 "_send_head(_DESCRIBE_BODY if encoded else frozenset())",
             ),
         ),
+        kind="differential",
     ),
     "released-twice": Plant(
         "who has given a connection back closes it under its next owner",

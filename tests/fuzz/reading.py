@@ -13,7 +13,7 @@ from typing import Any
 import h11
 
 from .ledger import AgentConnection, Arrival, End, Fault, Ledger
-from .values import ANSWER_HEADER, REPEATED, TOKEN, TOKEN_HEADER, Exchange, Fate, Kind, tokens_in
+from .values import ANSWER_HEADER, REPEATED, TOKEN, TOKEN_HEADER, Exchange, Fate, tokens_in
 
 _MAX_HEAD = 4 * 1024 * 1024
 _DEFAULT_FIELDS = frozenset({b"x-fuzz-token", b"content-type", b"authorization"})
@@ -323,7 +323,7 @@ class AnswerReader:
         self._body_size += len(data)
         if self._other:
             return
-        if self._named() is None or exchange.answer.kind is not Kind.RAW:
+        if self._named() is None or exchange.answer.is_card:
             self._body.append(data)
         elif not self._differs and data != exchange.answer.body[start : self._body_size]:
             self._differs = True
@@ -342,8 +342,8 @@ class AnswerReader:
         if self._named() is None:
             self._see_refusal(exchange)
             return
-        if exchange.answer.kind is not Kind.RAW:
-            self._compare_json(exchange)
+        if exchange.answer.is_card:
+            self._compare_card(exchange)
         elif self._body_size < len(exchange.answer.body) and exchange.request.method != b"HEAD":
             message = (
                 f"the answer to {exchange.name} ends as if whole after {self._body_size} of {len(exchange.answer.body)}"
@@ -365,16 +365,13 @@ class AnswerReader:
             self.closing = True
         self._over(End.REFUSED)
 
-    def _compare_json(self, exchange: Exchange) -> None:
+    def _compare_card(self, exchange: Exchange) -> None:
         body = b"".join(self._body)
         foreign = tokens_in(body) - {exchange.token}
         if foreign:
             message = f"the answer to {exchange.name} holds bytes of another: {body[:200]!r}"
             self._ledger.report(Fault.CROSSED, message, exchange.token, *foreign)
-        elif exchange.answer.kind is Kind.EVENTS and b"tool-call-capture" in body:
-            message = f"the answer to {exchange.name} shows the extension: {body[:300]!r}"
-            self._ledger.report(Fault.ALTERED, message, exchange.token)
-        elif _essence(exchange.answer.kind, body) != _essence(exchange.answer.kind, exchange.answer.body):
+        elif _name_in(body) != _name_in(exchange.answer.body):
             message = f"the answer to {exchange.name} is another: {body[:300]!r}"
             self._ledger.report(Fault.ALTERED, message, exchange.token)
 
@@ -383,25 +380,12 @@ _METHODS = frozenset({b"GET", b"POST", b"PUT", b"HEAD", b"DELET", b"OPTIO"})
 _WELL_KNOWN = re.compile(rb"/\.well-known/")
 
 
-def _essence(kind: Kind, body: bytes) -> Any:
-    """What must be the same of an answer that the proxy may write anew; None where it cannot be read."""
+def _name_in(card: bytes) -> Any:
+    """None where it cannot be read."""
     try:
-        if kind is Kind.CARD:
-            return json.loads(body)["name"]
-        lines = [line.removeprefix(b"data:") for line in body.split(b"\n") if line.startswith(b"data:")]
-        return [_texts(json.loads(line)) for line in lines]
+        return json.loads(card)["name"]
     except (ValueError, KeyError, TypeError):
         return None
-
-
-def _texts(value: Any) -> list[str]:
-    """All texts of a JSON value, outside metadata and lists of extensions."""
-    if isinstance(value, dict):
-        inner = [item for key, item in value.items() if key not in ("metadata", "extensions")]
-        return [text for item in inner for text in _texts(item)]
-    if isinstance(value, list):
-        return [text for item in value for text in _texts(item)]
-    return [value] if isinstance(value, str) else []
 
 
 def _unique(tokens: list[bytes]) -> list[bytes]:

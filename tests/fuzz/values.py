@@ -160,17 +160,6 @@ class Request:
         return any(isinstance(step, Close | Reset | HalfClose) for step in self.steps)
 
 
-class Kind(StrEnum):
-    """How an answer is compared with what the agent sent."""
-
-    RAW = "raw"
-    """Byte for byte."""
-    CARD = "card"
-    """As JSON whose name is the token: the proxy puts its own URLs in."""
-    EVENTS = "events"
-    """As JSON events without the extension, which the proxy takes out."""
-
-
 @dataclass(frozen=True)
 class Answer:
     status: int
@@ -179,7 +168,8 @@ class Answer:
     steps: tuple[Step, ...]
     delivers: bool = True
     """Whether a client that stays gets all of it, the request having been read."""
-    kind: Kind = Kind.RAW
+    is_card: bool = False
+    """Whether it is compared as JSON whose name is the token: the proxy puts its own URLs in. Others: byte for byte."""
 
 
 @dataclass(frozen=True)
