@@ -242,7 +242,7 @@ async def converse(plan: ConnectionPlan, agent: Agent, port: int, dice: Random, 
             wrong += [f"hangs: {_progress(meeting)}" for meeting in meetings if meeting.is_open]
             break
         if isinstance(connection, _Client):
-            if connection.excess:
+            if connection.excess and not batch[-1].leaves:
                 wrong.append(f"{batch[-1].script()}\nbytes behind the last response: {connection.excess[:200]!r}")
             if connection.closing:
                 connection.transport.abort()
