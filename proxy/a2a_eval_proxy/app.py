@@ -91,7 +91,6 @@ async def run_proxy(
     async with AsyncExitStack() as stack:
         metrics, bus, files = Metrics(), EventBus(), FileWatch()
         ports, names = Ports(stack), HostNames(settings.host_names)
-        shared_file = stack.enter_context(marked_in_use(settings.store))
 
         # Telemetry: the agent's, and the proxy's own, which may be sent to its own receiver.
         tracing = None
@@ -171,6 +170,7 @@ async def run_proxy(
             otlp_url=otlp_url,
         )
         bus.on_live = proxy.watch_turns
+        shared_file = stack.enter_context(marked_in_use(settings.store))  # writes: no setting is wrong any more
         stack.push_async_callback(proxy.close_store)
 
         # The port of operators.
