@@ -34,6 +34,6 @@ def store_turns(path: Path, turns: Iterable[dict[str, Any]], run: str | None = N
 
 def _add(store: Any, turns: list[dict[str, Any]]) -> None:
     committed = threading.Event()
-    evaluations = {turn["turn_id"]: turn["evaluations"] for turn in turns}
+    evaluations = {turn["turn_id"]: turn["evaluations"] for turn in turns if turn["status"] != "open"}
     assert store.add([Turn.from_dict(turn) for turn in turns], committed.set, evaluations)
     assert committed.wait(PATIENCE_S)

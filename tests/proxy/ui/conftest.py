@@ -49,12 +49,12 @@ class Shown:
         return self.loop.run(address())
 
     def store(self, *turns: dict[str, Any]) -> None:
-        """Adds turns in their JSON form, done, to the store."""
+        """Adds turns in their JSON form, done unless they are open, to the store."""
 
         async def add() -> None:
             committed = asyncio.Event()
             loop = asyncio.get_running_loop()
-            results = {turn["turn_id"]: turn["evaluations"] for turn in turns}
+            results = {turn["turn_id"]: turn["evaluations"] for turn in turns if turn["status"] != "open"}
             made = [Turn.from_dict(turn) for turn in turns]
             assert self.proxy.store.add(made, lambda: loop.call_soon_threadsafe(committed.set), results)
             await committed.wait()

@@ -28,7 +28,8 @@ class Followed:
 
     async def add(self, *names: str, scored: bool = True) -> None:
         turns = [Turn.from_dict(turn(name, run="r", start=n, status="pending")) for n, name in enumerate(names)]
-        self.writing.add(turns, lambda: None, (lambda turn_id: [result("tool_error", 1.0)]) if scored else None)
+        results = {one.turn_id: [result("tool_error", 1.0)] for one in turns if scored}
+        self.writing.add(turns, lambda: None, results)
         await self.writing.drained()
 
     async def finish(self, name: str) -> None:
