@@ -26,8 +26,10 @@ def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object
 
 
 def require_marker(name: str) -> None:
-    """Fail the running test unless it has the marker: `-m "not ..."` must leave out all that needs it."""
-    if _items and not _items[-1].get_closest_marker(name):
+    """Fail the running test if it is to run without what the marker stands for: `-m "not ..."` must leave it out."""
+    if not _items or _items[-1].get_closest_marker(name):
+        return
+    if f"not {name}" in _items[-1].config.option.markexpr:
         pytest.fail(f"{_items[-1].nodeid} needs the marker {name!r}")
 
 

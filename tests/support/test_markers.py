@@ -1,10 +1,15 @@
-"""Markers tell the truth: what a test needs without having the marker for it is refused, also where it is there."""
+"""Where a marker is deselected, a test that needs what it stands for is refused, also where that is there."""
 
 from __future__ import annotations
 
 import pytest
 from support.chromium import require_chromium
 from support.provision import python_environment
+
+
+@pytest.fixture(autouse=True)
+def deselected(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(request.config.option, "markexpr", "not installs and not browser and not database")
 
 
 def test_what_installs_needs_its_marker() -> None:
