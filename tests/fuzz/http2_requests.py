@@ -1,4 +1,4 @@
-"""Random requests over HTTP/2, many on a connection, to an agent that does what each says; what differs is a fault.
+"""Random requests over HTTP/2, many at a time, to an agent that does what each says; what differs is a fault.
 
 A request names its plan, so what its client must see is known: nothing of another request, nothing more, nothing less.
 """
@@ -18,7 +18,8 @@ from h2.exceptions import ProtocolError
 
 HANG_S = 60.0
 AT_ONCE = 60
-CONNECTIONS = 4
+CONNECTIONS = AT_ONCE
+"""One request at a time on each: httpcore waits for ever where another of its requests reads the window for it."""
 SIZES = (0, 1, 100, 5_000, 70_000, 400_000)
 
 
@@ -129,8 +130,11 @@ async def fuzz_agent() -> AsyncIterator[str]:
         server.close()
 
 
-async def faults(seed: int, requests: int, url: str, *, http2: bool = True) -> list[str]:
-    """Send so many requests through the proxy at `url`, many at a time; what was not as their plans say."""
+async def faults(seed: int, requests: int, url: str, *, http2: bool = True, hang_s: float = HANG_S) -> list[str]:
+    """Send so many requests through the proxy at `url`, many at a time; what was not as their plans say.
+
+    `hang_s`: after that time a request has no end.
+    """
     numbers = iter(range(seed * 1_000_000, seed * 1_000_000 + requests))
     found: list[str] = []
 
@@ -138,7 +142,7 @@ async def faults(seed: int, requests: int, url: str, *, http2: bool = True) -> l
         for number in numbers:
             plan = Plan.of(number)
             try:
-                async with asyncio.timeout(HANG_S):
+                async with asyncio.timeout(hang_s):
                     problem = await _problem(client, url, plan)
             except TimeoutError:
                 problem = "has no end"

@@ -38,7 +38,11 @@ async def test_nothing_crosses_leaks_hangs_or_differs(proxy):
 
 
 def ends_what_is_cut(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(StreamExchange, "_cut", lambda self: self._stream.send_data(b"", end=True))
+    def cut(self: StreamExchange) -> None:
+        self._stream.send_data(b"", end=True)
+        self._leave()
+
+    monkeypatch.setattr(StreamExchange, "_cut", cut)
 
 
 def loses_a_byte(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -76,4 +80,4 @@ def drops_cookies(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("plant", [ends_what_is_cut, loses_a_byte, crosses_bodies, drops_cookies])
 async def test_a_planted_fault_is_found(proxy, monkeypatch, plant: Callable[[pytest.MonkeyPatch], None]):
     plant(monkeypatch)
-    assert await faults(2, REQUESTS, proxy.url)
+    assert await faults(2, REQUESTS, proxy.url, hang_s=5)

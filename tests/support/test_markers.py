@@ -22,12 +22,6 @@ def test_what_opens_a_browser_needs_its_marker() -> None:
         require_chromium()
 
 
-def test_who_asks_for_postgres_has_the_marker(request: pytest.FixtureRequest) -> None:
-    assert not request.node.get_closest_marker("database")
-    with pytest.raises(pytest.fail.Exception, match="needs the marker 'database'"):
-        request.getfixturevalue("postgres")
-
-
 @pytest.mark.parametrize("where", ["postgres"])
 def test_a_parameter_counts_as_asking(where: str, request: pytest.FixtureRequest) -> None:
     assert request.node.get_closest_marker("database")
