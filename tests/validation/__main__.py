@@ -10,7 +10,7 @@ from pathlib import Path
 
 from tool_call_evaluators.grouping import grouped
 
-from .agreement import BFCL, BFCL_AS_WRITTEN, TAU, TAU_ALL, TAU_WRITES, Agreement, agreement, pass_hat, wilson
+from .agreement import BFCL, BFCL_AS_WRITTEN, TAU, TAU_ALL, TAU_WRITES, Agreement, agreement, mean_pass_hat, wilson
 from .sources import DATA, Judged, bfcl, tau
 
 PAGE = Path(__file__).parents[2] / "evaluators/docs/validation.md"
@@ -107,7 +107,7 @@ def _of_tau(trials: list[Judged]) -> Iterator[str]:
     yield f"no call shows. Fails with a reward: {listed[1]}: other reads led to the same writes.\n"
     outcomes = list(grouped((item.name, item.right) for item in trials).values())
     fewest = min(map(len, outcomes))
-    rates = ", ".join(f"pass^{k} {pass_hat(outcomes, k):.2f}" for k in range(1, min(4, fewest) + 1))
+    rates = ", ".join(f"pass^{k} {mean_pass_hat(outcomes, k):.2f}" for k in range(1, min(4, fewest) + 1))
     yield f"\nThe rewards of these tasks: {rates}.\n"
 
 

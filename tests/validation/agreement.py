@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from math import comb
 from statistics import NormalDist, fmean
 
 from tool_call_evaluators import ToolTrajectory, evaluate_sync
 from tool_call_evaluators.evaluator import EvaluatorBase
+from tool_call_evaluators.runs.attempts import pass_hat
 
 from .sources import Judged
 
@@ -82,6 +82,6 @@ def wilson(found: int, total: int) -> tuple[float, float]:
     return middle - half, middle + half
 
 
-def pass_hat(outcomes: Iterable[Sequence[bool]], k: int) -> float:
-    """pass^k: the mean over tasks of C(passes, k) / C(trials, k) (S. Yao et al., tau-bench, 2024)."""
-    return fmean(comb(sum(trials), k) / comb(len(trials), k) for trials in outcomes)
+def mean_pass_hat(outcomes: Iterable[Sequence[bool]], k: int) -> float:
+    """The mean of pass^k over tasks that have k trials or more each."""
+    return fmean(pass_hat(sum(trials), len(trials), k) or 0.0 for trials in outcomes)

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from validation.__main__ import PAGE, page
-from validation.agreement import BFCL, TAU, agreement, pass_hat, wilson
+from validation.agreement import BFCL, TAU, agreement, mean_pass_hat, wilson
 from validation.sources import Judged, accepted, bfcl, tau
 
 
@@ -70,4 +70,4 @@ def test_a_file_of_tau_bench_is_read(tmp_path: Path) -> None:
 
 def test_statistics() -> None:
     assert wilson(45, 50) == pytest.approx((0.78640, 0.95652), abs=1e-5)
-    assert pass_hat([[True, True, False, False], [True] * 4], 2) == pytest.approx((1 / 6 + 1) / 2)
+    assert mean_pass_hat([[True, True, False, False], [True] * 4], 2) == pytest.approx((1 / 6 + 1) / 2)
