@@ -12,7 +12,7 @@ from typing import Any, ParamSpec
 
 from a2a_tool_capture import ToolCall
 from a2a_tool_capture.recent import RecentKeys
-from tool_call_evaluators.report.wording import duration_text, one_line, printable, score_text
+from tool_call_evaluators.report.wording import counted, duration_text, one_line, printable, score_text
 from tool_call_evaluators.turn_health import TURN_SUCCEEDED, turn_failure_of
 
 from ..telemetry.turn_listener import ScoredTurn, TurnListener
@@ -156,7 +156,7 @@ class LineWriter:
         if not lines:
             return
         if self._omitted:
-            lines.append(f"{self._omitted} turns are not shown: there were too many for the reader of stderr")
+            lines.append(f"{counted(self._omitted, 'line')} not shown: too many for the reader of stderr")
         try:
             self._batches.put_nowait(lines)
             self._omitted = 0

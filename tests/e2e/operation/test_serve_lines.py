@@ -19,6 +19,7 @@ from support.proxy import Proxy
 
 TURN = re.compile(r"^\d\d:\d\d:\d\d  (\S+)  (.+)  (\w+)(?: \(.+\))?  (?:\d+ ms|\d+\.\d s)$", re.MULTILINE)
 ENDED = "stopping: waiting"
+TURNS = 15  # not too many to be shown, however close together they end
 
 
 @pytest.fixture(scope="module")
@@ -47,10 +48,10 @@ def printed(proxy: Proxy) -> str:
 def test_each_turn_is_printed_once(agent: str, tmp_path: Path, processes: str) -> None:
     with Proxy(agent, tmp_path / "turns.db", "--processes", processes) as proxy:
         with ThreadPoolExecutor(8) as threads:
-            list(threads.map(lambda number: say(proxy, f"case-{number}"), range(40)))
+            list(threads.map(lambda number: say(proxy, f"case-{number}"), range(TURNS)))
         text = printed(proxy)
     turns = TURN.findall(text)
-    assert sorted(case for case, _, _ in turns) == sorted(f"case-{number}" for number in range(40))
+    assert sorted(case for case, _, _ in turns) == sorted(f"case-{number}" for number in range(TURNS))
     assert {verdict for _, _, verdict in turns} == {"passed"}
     assert text.count("declares tool-call-capture: its tool calls are captured\n") == 1
     assert "another proxy" not in text

@@ -124,7 +124,7 @@ async def test_of_too_many_lines_the_number_is_written(pipe: tuple[int, int]) ->
     lines.close()
     *whole, omitted = os.read(reader, 10_000).decode().splitlines()
     assert whole == [f"{number}" for number in range(20)]
-    assert omitted == "30 turns are not shown: there were too many for the reader of stderr"
+    assert omitted == "30 lines not shown: too many for the reader of stderr"
 
 
 async def test_a_line_that_is_left_out_is_not_made(pipe: tuple[int, int]) -> None:
@@ -167,7 +167,7 @@ async def test_a_reader_that_reads_nothing_stops_nobody_and_hears_how_many_lines
     *whole, last, omitted = read.decode().splitlines()
     assert last == "one more"
     assert set(whole) == {"x" * 100_000}
-    assert omitted == f"{20 - len(whole)} turns are not shown: there were too many for the reader of stderr"
+    assert omitted == f"{20 - len(whole)} lines not shown: too many for the reader of stderr"
 
 
 def read_until(descriptor: int, end: bytes) -> bytes:
