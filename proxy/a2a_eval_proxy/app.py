@@ -103,15 +103,16 @@ async def run_proxy(
             )
         otlp = await receive_traces(ports, settings, tracing, metrics)
         telemetry = start_telemetry(settings.upstream, privacy)
+        requests = evaluations = None
         if telemetry is not None:
             stack.push_async_callback(telemetry.close)
+            requests, evaluations = telemetry.requests, telemetry.evaluations
 
         # Turns: where they are stored, who hears of them, how they are scored.
         store = open_store(settings.store, for_workers=not settings.evaluate, patient=True)
         cases = CaseBook(suite, privacy=privacy)
         events, scoring_times = TurnEvents(bus, privacy, cases.case_of), ScoringTimes()
-        own = [tracing, None if telemetry is None else telemetry.evaluations]
-        heard = TurnListeners(*listeners, events, scoring_times, *filter(None, own))
+        heard = TurnListeners(*listeners, events, scoring_times, *filter(None, (tracing, evaluations)))
         scorer = Scorer(cases, suite, privacy.judge_cache(store.judge_cache)) if settings.evaluate else None
         pipeline = Pipeline(store, cases, scorer, heard, metrics, tracing, privacy)
 
@@ -139,7 +140,7 @@ async def run_proxy(
         if store.shared and not privacy.changes_turns:  # what replicas exchange is not redacted
             replicas = Replicas(store.shared_tasks, reports, settings.upstream)
         serving = (
-            LocalServing(settings, privacy, files, metrics, reports, webhooks, replicas)
+            LocalServing(settings, privacy, names, files, metrics, requests, reports, webhooks, replicas)
             if serving_processes is None
             else ServingProcesses(settings, metrics, reports, serving_processes, replicas)
         )
@@ -152,19 +153,13 @@ async def run_proxy(
             store=store,
             cases=cases,
             bus=bus,
-            suite=suite,
             suite_file=imported.file if imported else None,
-            run=settings.run,
             trace_url=settings.trace_url,
             privacy=privacy,
-            allow_plugins=settings.allow_plugins,
-            metrics=metrics,
-            files=files,
             tracing=tracing,
             pipeline=pipeline,
             reports=reports,
             serving=serving,
-            replicas=replicas,
             events=events,
             scoring_times=scoring_times,
             otlp_url=otlp_url,
@@ -198,10 +193,7 @@ async def run_proxy(
         _run(continuity.watch_over(), stack)
         if webhooks is not None:
             _run(webhooks.watch(), stack)
-        if replicas is not None:
-            await replicas.start()
-            _run(replicas.run(serving.ask_for_marks), stack)
-        await serving.open(stack, telemetry.requests if telemetry is not None else None)
+        await serving.open(stack)
         stack.callback(proxy.not_ready_any_more)
         proxy.ready()
         yield proxy
@@ -213,13 +205,10 @@ class RunningProxy(Control):
 
     settings: Settings
     agent: AgentWatch
-    metrics: Metrics
-    files: FileWatch
     tracing: Tracing | None
     pipeline: Pipeline
     reports: ScoringReports
     serving: LocalServing | ServingProcesses
-    replicas: Replicas | None
     events: TurnEvents
     scoring_times: ScoringTimes
     otlp_url: str | None
@@ -238,6 +227,16 @@ class RunningProxy(Control):
     def url(self) -> str:
         """Where clients connect."""
         return self.serving.url
+
+    @property
+    def run(self) -> str:
+        """See `Control`."""
+        return self.settings.run
+
+    @property
+    def allow_plugins(self) -> bool:
+        """See `Control`."""
+        return self.settings.allow_plugins
 
     @property
     def proxy_url(self) -> str:
@@ -268,8 +267,6 @@ class RunningProxy(Control):
         try:
             async with asyncio.timeout(timeout_s):
                 await self.serving.settled()
-                if self.replicas is not None:
-                    await self.replicas.settled()
                 await self.reports.settled()
                 await self.pipeline.drained()
         except TimeoutError:
@@ -334,8 +331,6 @@ class RunningProxy(Control):
         """No more requests come: close the open turns that no other process continues, score the closed ones."""
         timeout_s = self.settings.shutdown_timeout
         self._finish_by = asyncio.get_running_loop().time() + timeout_s
-        if self.replicas is not None:
-            await self.replicas.close()
         await self.reports.close_turns(timeout_s)
         await self.flush(timeout_s)
         await self.reports.close()

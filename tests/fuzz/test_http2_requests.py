@@ -32,9 +32,9 @@ async def test_nothing_crosses_leaks_hangs_or_differs(proxy):
     seed = int.from_bytes(os.urandom(3))
     assert await faults(seed, REQUESTS, proxy.url) == [], f"seed {seed}"
     async with asyncio.timeout(60):  # requests of clients that left end a little later
-        while proxy.metrics.requests > proxy.metrics.responses.total():
+        while proxy.serving.metrics.requests > proxy.serving.metrics.responses.total():
             await asyncio.sleep(0.01)
-    assert not proxy.metrics.client_errors
+    assert not proxy.serving.metrics.client_errors
 
 
 def ends_what_is_cut(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -29,10 +29,7 @@ class Control:
     store: Store
     cases: CaseBook
     bus: EventBus = field(default_factory=EventBus)
-    suite: Suite | None
     suite_file: str | None
-    run: str | None = None
-    """The run of new turns; None without traffic."""
     trace_url: str | None
     """Where people see traces, with `{trace_id}`."""
     privacy: Privacy = NO_PRIVACY
@@ -40,8 +37,21 @@ class Control:
     """For what takes long: judging and comparing runs."""
     agent: AgentWatch | None = None
     """None without traffic."""
-    allow_plugins: bool = False
-    """Whether the suite may load code from outside its folder."""
+
+    @property
+    def suite(self) -> Suite | None:
+        """With the cases added so far."""
+        return self.cases.suite
+
+    @property
+    def run(self) -> str | None:
+        """The run of new turns; None without traffic."""
+        return None
+
+    @property
+    def allow_plugins(self) -> bool:
+        """Whether the suite may load code from outside its folder."""
+        return False
 
     @property
     def proxy_url(self) -> str | None:
@@ -83,9 +93,7 @@ class Control:
 
     async def add_case(self, case: Case, comments: Sequence[str]) -> None:
         """Append it to the suite file and to the suite. Raises SuiteError or SuiteFileError."""
-        self.suite = await add_to_suite(
-            self.suite, self.suite_file, self.cases, case, comments, allow_plugins=self.allow_plugins
-        )
+        await add_to_suite(self.suite_file, self.cases, case, comments, allow_plugins=self.allow_plugins)
 
     def problems(self) -> list[str]:
         """Why the proxy is not ready; [] when it is."""

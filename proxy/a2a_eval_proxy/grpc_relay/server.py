@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ..net.client_limits import ClientLimits
-from ..net.file_watcher import FileWatch
 from ..net.grpc_wire import GrpcStatus, ending, only_trailers
 from ..net.header_compression import Fields
 from ..net.http2_connection import AsyncStream
@@ -13,7 +12,6 @@ from ..net.http2_frames import ErrorCodes
 from ..net.http2_server import Ends, StreamHandler
 from ..net.http2_streams import Headers, regular, size_of
 from ..relay.client_request import RelayContext
-from ..settings.settings import AgentSettings
 from .agent import GrpcAgent
 from .call_record import CallRecord
 from .held_messages import HeldMessages
@@ -26,15 +24,13 @@ if TYPE_CHECKING:
 class GrpcPort(StreamHandler):
     """What answers the calls of clients."""
 
-    def __init__(self, settings: AgentSettings, files: FileWatch) -> None:
-        """Reads the files of TLS. Raises ConfigError."""
-        self.agent = GrpcAgent(settings, files)
-
-    def begin(self, relay: RelayContext, requests: RequestTelemetry | None, limits: ClientLimits) -> None:
-        """Calls may come. `limits`: those of the port."""
+    def __init__(
+        self, relay: RelayContext, agent: GrpcAgent, requests: RequestTelemetry | None, limits: ClientLimits
+    ) -> None:
+        self.agent = agent
+        self.limits = limits
         self._relay = relay
         self._telemetry = None if requests is None else requests.of_calls()
-        self._limits = limits
         self._held = HeldMessages(relay.bodies, limits)
 
     async def answer(self, stream: AsyncStream, head: Headers, ends: Ends) -> None:
@@ -43,9 +39,9 @@ class GrpcPort(StreamHandler):
         if not path or not pseudo.get(b":method"):
             stream.reset(ErrorCodes.PROTOCOL_ERROR)
             return
-        most = self._limits.max_header_bytes
+        most = self.limits.max_header_bytes
         if size_of(head.fields) > most:
-            self._limits.broken("header_too_large")
+            self.limits.broken("header_too_large")
             stream.send_headers(self.refusal(head, f"the header exceeds {most} bytes (max_header_bytes)"), end=True)
             return
         client: tuple[str, int] = ends["client"] or ("", 0)

@@ -11,6 +11,7 @@ from typing import Self
 from a2a_tool_capture.client_tls import ClientTls
 
 from ..errors import ConfigError
+from .file_watcher import FileWatch
 
 HTTP_1 = ("http/1.1",)
 HTTP_2 = ("h2",)
@@ -119,19 +120,20 @@ class TlsFiles:
             raise ConfigError(f"{self.ca_setting}: {path} holds certificates that cannot be used ({why})") from None
 
 
-class ServerTls:
-    """The TLS of a listening port; its certificates may be replaced while connections are open."""
+def server_tls(files: TlsFiles, watch: FileWatch, name: str) -> ssl.SSLContext | None:
+    """What to open a port with; None for plain text, where there is no certificate. Raises ConfigError.
 
-    def __init__(self, files: TlsFiles) -> None:
-        """Raises ConfigError."""
-        self._files = files
-        self.context = _InForce(ssl.PROTOCOL_TLS_SERVER)
-        """The context to open the port with: every new connection uses the current certificates."""
-        self.load()
+    New connections use what `watch` finds in the files; `name` is that of `FileWatch.add`.
+    """
+    if files.cert is None:
+        return None
+    context = _InForce(ssl.PROTOCOL_TLS_SERVER)
 
-    def load(self) -> None:
-        """Use the present files for new connections. Raises ConfigError; nothing changes then."""
-        self.context.current = self._files.server_context()
+    def load() -> None:
+        context.current = files.server_context()
+
+    watch.add(name, files.paths, load)
+    return context
 
 
 class _InForce(ssl.SSLContext):

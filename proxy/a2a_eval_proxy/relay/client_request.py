@@ -20,7 +20,7 @@ from ..protocol.error_bodies import A2AProblem
 from ..protocol.headers import ClientRequestHeaders, public_url
 from ..protocol.operations import Binding, rest_request
 from ..push.relay import PushRelay
-from ..settings import Settings
+from ..settings.settings import TrafficSettings
 from ..telemetry.counters import Metrics
 from .body_memory import SMALL_BYTES, BodyMemory
 from .card_relay import CardRelay
@@ -65,7 +65,7 @@ class Reachability:
 class RelayContext:
     """What all requests of a forwarder share."""
 
-    settings: Settings
+    settings: TrafficSettings
     upstream: Upstream
     book: ExchangeBook
     negotiation: Negotiation

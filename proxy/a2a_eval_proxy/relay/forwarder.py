@@ -13,26 +13,16 @@ from typing import TYPE_CHECKING
 
 from a2a_tool_capture import Finding, Severity
 
-from ..capture.exchange import ExchangeBook
-from ..memory import share
 from ..net.client_watch import ClientWatch
 from ..net.http_client import RawHeaders, RequestHead, UpstreamError, UpstreamTimeoutError, UpstreamUnreachableError
 from ..net.repeated_head import KEPT
 from ..protocol.headers import negotiated, read_request
 from ..protocol.operations import Operation
-from ..push.relay import PushRelay
-from ..settings import Settings
-from ..telemetry.counters import Metrics
-from .body_memory import BodyMemory
-from .card_relay import CONDITIONS, CardRelay
-from .client_request import BodyCopy, ClientRequest, Message, Reachability, Receive, RelayContext, Scope, Send
-from .negotiation import Negotiation
-from .opted_in_tasks import Callers, OptedInTasks
+from .card_relay import CONDITIONS
+from .client_request import BodyCopy, ClientRequest, Message, Receive, RelayContext, Scope, Send
 from .responses import ResponseRelay, UnreadableResponseError
 from .tap import CLIENT_LEFT, Tap
-from .upstream import Upstream
 from .webhook_request import HttpWebhookRequest, RefusedWebhookError, may_concern_webhooks, refuse_webhooks
-from .wire_log import WireLog
 
 if TYPE_CHECKING:
     from ..telemetry.requests import RequestSpans, RequestTelemetry
@@ -44,42 +34,9 @@ _TRACE_CONTEXT = frozenset({b"traceparent", b"tracestate"})
 class Forwarder:
     """The ASGI application of the data port."""
 
-    def __init__(
-        self,
-        settings: Settings,
-        upstream: Upstream,
-        book: ExchangeBook,
-        negotiation: Negotiation,
-        metrics: Metrics,
-        telemetry: RequestTelemetry | None = None,
-        opted_in: OptedInTasks | None = None,
-        callers: Callers | None = None,
-        wire_log: WireLog | None = None,
-        push: PushRelay | None = None,
-    ) -> None:
-        """`opted_in` and `callers`: those that other processes share. `wire_log` None: no bytes are kept. `push` None:
-        webhooks are not relayed."""
+    def __init__(self, context: RelayContext, telemetry: RequestTelemetry | None) -> None:
+        self._context = context
         self._telemetry = telemetry
-        self.context = RelayContext(
-            settings,
-            upstream,
-            book,
-            negotiation,
-            metrics,
-            cards=CardRelay(
-                upstream,
-                negotiation,
-                public_url_is_fixed=settings.public_url is not None,
-                refuses_push=settings.push_mode == "refuse",
-            ),
-            opted_in=opted_in or OptedInTasks(),
-            callers=callers or Callers(),
-            bodies=BodyMemory(max(share(8, settings.processes), 2 * settings.max_body_bytes)),
-            reachability=Reachability(settings.upstream),
-            wire_log=wire_log,
-            push=push,
-            loop=asyncio.get_running_loop(),
-        )
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -93,8 +50,8 @@ class Forwarder:
             send = spans.watching(send)
             if spans.traceparent:
                 head, kept = head.with_parent(spans.traceparent), {}
-        client = ClientRequest(self.context, scope, head, kept, receive, send)
-        relay = _RequestRelay(self.context, client, spans)
+        client = ClientRequest(self._context, scope, head, kept, receive, send)
+        relay = _RequestRelay(self._context, client, spans)
         try:
             if spans is None:
                 await relay.handle()

@@ -11,7 +11,7 @@ from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
-from tool_call_evaluators.suite import Case, Suite, SuiteError, parse_suite
+from tool_call_evaluators.suite import Case, SuiteError, parse_suite
 from tool_call_evaluators.suite.appending import with_case
 from tool_call_evaluators.suite.combined import CombinedSuite
 from tool_call_evaluators.suite.files import read_text
@@ -26,26 +26,19 @@ class SuiteFileError(Exception):
 
 
 async def add_to_suite(
-    suite: Suite | None,
-    file: str | None,
-    cases: CaseBook,
-    case: Case,
-    comments: Sequence[str],
-    *,
-    allow_plugins: bool = False,
-) -> Suite:
-    """Append the case to the `file` of the suite, then to the suite in `cases`; returns the suite.
+    file: str | None, cases: CaseBook, case: Case, comments: Sequence[str], *, allow_plugins: bool = False
+) -> None:
+    """Append the case to the `file` of the suite, then to the suite in `cases`.
 
     Raises SuiteError, also without a suite or a file, and SuiteFileError.
     """
+    suite = cases.suite
     if suite is None or file is None:
         raise SuiteError("no suite file was given (--suite)", "suite")
     if isinstance(suite, CombinedSuite):
         raise SuiteError("is a folder of several suites; copy the case into one of its files", file)
     await asyncio.to_thread(append_case, Path(file), case, comments, allow_plugins=allow_plugins)
-    extended = replace(suite, cases=(*suite.cases, replace(case, tools=suite.tools)))
-    cases.extend(extended)
-    return extended
+    cases.extend(replace(suite, cases=(*suite.cases, replace(case, tools=suite.tools))))
 
 
 def append_case(path: Path, case: Case, comments: Sequence[str] = (), *, allow_plugins: bool = False) -> None:

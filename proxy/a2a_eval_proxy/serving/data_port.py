@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 import ssl
 from collections.abc import Callable, Sequence
 from contextlib import AsyncExitStack
 from functools import partial
 from typing import TYPE_CHECKING, Any
-from urllib.parse import urlsplit
 
 from ..capture.forwarding import ForwardingBook
 from ..capture.turn_book import TurnBook
 from ..clock import CLOCK
 from ..errors import GrpcMissingError
+from ..grpc_relay.agent import GrpcAgent
 from ..grpc_relay.server import GrpcPort
 from ..memory import share
 from ..net.browser_guard import BrowserGuard, HostNames
@@ -26,35 +25,33 @@ from ..net.http2_connection import AsyncStream
 from ..net.http2_exchange import HttpStreams
 from ..net.http2_server import Ends, Http2Connection, StreamHandler
 from ..net.http2_streams import Headers
-from ..net.http_client import RequestHead
 from ..net.http_server import Address, HttpServer, reachable
 from ..net.negotiated_connection import NegotiatedConnection
 from ..net.ports import Ports
-from ..net.tls import HTTP, HTTP_1, HTTP_2, ServerTls, TlsFiles
+from ..net.tls import HTTP, HTTP_2, TlsFiles, server_tls
 from ..privacy.policy import Privacy
 from ..protocol import error_bodies
 from ..protocol.agent_card import grpc_address
 from ..protocol.operations import Binding
 from ..push.capture import NotificationCapture, NotifiedTasks
-from ..push.listener import NotificationRecord, PushListener
 from ..push.registry import WebhookRegistry
-from ..push.relay import PushRelay
-from ..relay.client_request import RelayContext
+from ..relay.body_memory import BodyMemory
+from ..relay.card_relay import CardRelay
+from ..relay.client_request import Reachability, RelayContext
 from ..relay.forwarder import Forwarder
 from ..relay.negotiation import Negotiation
 from ..relay.opted_in_tasks import Callers, OptedInTasks
 from ..relay.upstream import Upstream
 from ..relay.wire_json import exchange_json
-from ..relay.wire_log import MAX_AGE_S, WireExchange, WireLog
-from ..settings import Settings
+from ..relay.wire_log import MAX_AGE_S, WireLog
+from ..settings.settings import TrafficSettings
 from ..telemetry.counters import Metrics
 from ..transcode import card_of
+from .push_port import PushPort
 
 if TYPE_CHECKING:
     from ..telemetry.requests import RequestTelemetry
     from ..transcode.connection import TranscodingClient
-
-logger = logging.getLogger(__name__)
 
 _EXPIRE_EVERY_S = 0.5
 
@@ -67,10 +64,12 @@ class DataPort:
 
     def __init__(
         self,
-        settings: Settings,
+        settings: TrafficSettings,
         privacy: Privacy,
+        names: HostNames,
         files: FileWatch,
         metrics: Metrics,
+        requests: RequestTelemetry | None,
         book: TurnBook | ForwardingBook,
         notified: NotifiedTasks,
         push: Address | None,
@@ -87,45 +86,55 @@ class DataPort:
 
         Reads the files of TLS. Raises ConfigError, or GrpcMissingError.
         """
-        self._push_address = push
+        self.files = files
+        self.metrics = metrics
+        self._settings = settings
+        self._names = names
+        self._requests = requests
         self._shared = shared
         self._on_problems = on_problems
-        self._opted_in = opted_in
-        self._callers = callers
-        self._settings = settings
-        self._files = files
-        self._metrics = metrics
-        self._upstream = Upstream(settings, files)
-        self.negotiation = Negotiation(
-            settings.negotiate,
-            card_of(settings, self._upstream),
-            grpc_address=lambda card: grpc_address(card, settings.upstream, settings.grpc),
-        )
         self._book = book
-        notifications = NotificationCapture(book, notified, CLOCK.now)
-        self._push = None
-        if webhooks is not None:
-            self._push = PushRelay(
-                webhooks,
-                notifications,
-                push_url=settings.push_url or "",
-                targets=settings.push_allow,
-                retries=settings.push_retry,
-                max_body_bytes=settings.max_body_bytes,
-                check_every_s=settings.turn_timeouts.look_for_ended_webhooks_s,
-            )
         days = settings.retain_days
         max_age_s = MAX_AGE_S if days is None else min(MAX_AGE_S, days * 86_400)
         self._wire_log = WireLog(share(32, settings.processes), max_age_s) if privacy.covers_texts else None
-        self._tls = self._server_tls("tls", "tls_client_ca", "TLS for clients", HTTP)
-        self._push_tls = self._server_tls("push_tls", "", "TLS for notifications")
-        self._grpc = None
-        if settings.grpc is not None:
-            self._grpc = GrpcPort(settings, files)
-            self._grpc_tls = self._server_tls("tls", "tls_client_ca", "TLS for clients over gRPC", HTTP_2)
+        self._push = None
+        if webhooks is not None:
+            notifications = NotificationCapture(book, notified, CLOCK.now)
+            self._push = PushPort(settings, files, webhooks, notifications, push, self._wire_log)
+        upstream = Upstream(settings, files)
         self._transcoding = None
         if settings.transcode:
-            self._transcoding = self._upstream.http = _transcoding_client()(settings, files)
+            self._transcoding = upstream.http = _transcoding_client()(settings, files)
+        self._negotiation = Negotiation(
+            settings.negotiate,
+            card_of(settings, upstream),
+            grpc_address=lambda card: grpc_address(card, settings.upstream, settings.grpc),
+        )
+        self._relay = RelayContext(
+            settings,
+            upstream,
+            book,
+            self._negotiation,
+            metrics,
+            cards=CardRelay(
+                upstream,
+                self._negotiation,
+                public_url_is_fixed=settings.public_url is not None,
+                refuses_push=settings.push_mode == "refuse",
+            ),
+            opted_in=opted_in or OptedInTasks(),
+            callers=callers or Callers(),
+            bodies=BodyMemory(max(share(8, settings.processes), 2 * settings.max_body_bytes)),
+            reachability=Reachability(settings.upstream),
+            wire_log=self._wire_log,
+            push=None if self._push is None else self._push.relay,
+            loop=asyncio.get_running_loop(),
+        )
+        self._tls = self._client_tls("TLS for clients", HTTP)
+        self._grpc = None
+        if settings.grpc is not None:
+            self._grpc = GrpcPort(self._relay, GrpcAgent(settings, files), requests, self._limits())
+            self._grpc_tls = self._client_tls("TLS for clients over gRPC", HTTP_2)
         self._server: HttpServer
         self._grpc_server: HttpServer | None = None
         self._ports: Ports
@@ -151,39 +160,28 @@ class DataPort:
         log = self._wire_log
         return [] if log is None else [exchange_json(one) for one in log.of_turn(turn_id, tasks, began, ended)]
 
-    async def open(self, stack: AsyncExitStack, requests: RequestTelemetry | None) -> None:
+    async def open(self, stack: AsyncExitStack) -> None:
         """Listen. Raises ListenError."""
-        settings, loop = self._settings, asyncio.get_running_loop()
+        settings, loop, cards = self._settings, asyncio.get_running_loop(), self._relay.cards
         if self._transcoding is not None:
             stack.push_async_callback(self._transcoding.disconnect)
-        stack.callback(self._upstream.http.close)
-        stack.push_async_callback(self.negotiation.close)
+        stack.callback(self._relay.upstream.http.close)
+        stack.push_async_callback(self._negotiation.close)
         self._ports = Ports(stack, self._on_problems)
         if self._push is not None:
-            await self._open_push(stack, self._push)
-        self.negotiation.refresh(loop.time())
+            await self._push.open(self._ports, self._limits())
+        self._negotiation.refresh(loop.time())
         stack.callback(loop.create_task(self._expire()).cancel)
-        self._files.start()
-        stack.push_async_callback(self._files.close)
-        forwarder = Forwarder(
-            settings,
-            self._upstream,
-            self._book,
-            self.negotiation,
-            self._metrics,
-            requests,
-            self._opted_in,
-            self._callers,
-            self._wire_log,
-            self._push,
-        )
+        self.files.start()
+        stack.push_async_callback(self.files.close)
         grpc = None
         if self._grpc is not None:
-            grpc = self._grpc_server = await self._open_grpc(stack, self._grpc, forwarder.context, requests)
+            grpc = self._grpc_server = await self._open_grpc(stack, self._grpc)
             self.grpc_address = grpc.address
-            forwarder.context.cards.grpc_port = int(grpc.address.rpartition(":")[2])
-        names = HostNames(settings.host_names)
-        data: Any = BrowserGuard(forwarder, names) if settings.adds_credentials else forwarder
+            cards.grpc_port = int(grpc.address.rpartition(":")[2])
+        data: Any = Forwarder(self._relay, self._requests)
+        if settings.adds_credentials:
+            data = BrowserGuard(data, self._names)
         if settings.grpc_upstream and not settings.transcode:
             data = _HttpRefusal(settings.upstream, self.grpc_address or "")
         limits = self._limits()
@@ -202,66 +200,23 @@ class DataPort:
         )
         stack.callback(self._ports.give_up)
         if grpc is not None:
-            forwarder.context.cards.url = reachable(self.url)
+            cards.url = reachable(self.url)
             stack.callback(grpc.close)  # both ports wait for open responses at the same time
 
-    async def _open_grpc(
-        self, stack: AsyncExitStack, port: GrpcPort, relay: RelayContext, requests: RequestTelemetry | None
-    ) -> HttpServer:
+    async def _open_grpc(self, stack: AsyncExitStack, port: GrpcPort) -> HttpServer:
         stack.callback(port.agent.close)
-        limits = self._limits()
-        port.begin(relay, requests, limits)
         return await self._ports.open(
             lambda: HttpServer(
                 port,
                 self._settings.grpc or "",
                 shutdown_timeout_s=self._settings.shutdown_timeout,
-                limits=limits,
+                limits=port.limits,
                 tls=self._grpc_tls,
                 shared=self._shared,
                 speaks=Http2Connection,
             ),
             "--grpc",
         )
-
-    async def _open_push(self, stack: AsyncExitStack, relay: PushRelay) -> None:
-        """Relay webhooks, and receive the agent's notifications if there is an address for them."""
-        settings, address = self._settings, self._push_address
-        stack.push_async_callback(relay.registry.close)
-        stack.callback(asyncio.get_running_loop().create_task(relay.watch()).cancel)
-        if address is None:
-            return
-        listener = PushListener(relay, settings.max_body_bytes, self._keep_notification)
-        stack.callback(listener.close)
-        if relay.retry is not None:
-            stack.push_async_callback(relay.retry.close)
-            stack.callback(asyncio.get_running_loop().create_task(relay.retry.watch()).cancel)
-        server = await self._ports.open(
-            lambda: HttpServer(
-                listener,
-                address,
-                shutdown_timeout_s=settings.shutdown_timeout,
-                limits=self._limits(),
-                tls=self._push_tls,
-            ),
-            "--push-listen",
-        )
-        logger.info("webhooks: notifications of the agent are received on %s", server.url)
-
-    def _keep_notification(self, record: NotificationRecord) -> None:
-        """Keep a notification for the wire of its turn."""
-        log = self._wire_log
-        if log is None or not record.task_id or not log.admits(record.arrived_at):
-            return
-        path = f"{urlsplit(self._settings.push_url or '').path}/***"  # the rest is a secret
-        head = RequestHead(record.method.encode(), path.encode(), record.headers)
-        wire = WireExchange(log, record.arrived_at, head, b"")
-        wire.is_notification, wire.named_task = True, record.task_id
-        wire.keep(record.body, complete=True)
-        if record.answer is not None:
-            wire.status, wire.headers, wire.response_at = record.answer.status, record.answer.headers, CLOCK.now()
-            wire.part(record.answer.body, CLOCK.now())
-        wire.end(CLOCK.now(), record.problem, b"")
 
     def _limits(self) -> ClientLimits:
         settings = self._settings
@@ -273,19 +228,11 @@ class DataPort:
             max_connections=connections_possible(
                 settings.max_client_connections, *([FILES_WHEN_TRANSCODING] if settings.transcode else [])
             ),
-            broken_limits=self._metrics.client_errors,
+            broken_limits=self.metrics.client_errors,
         )
 
-    def _server_tls(
-        self, setting: str, ca_setting: str, name: str, alpn: tuple[str, ...] = HTTP_1
-    ) -> ssl.SSLContext | None:
-        """What a port is opened with, from the settings of `TlsFiles`; None: plain text."""
-        files = TlsFiles.of(self._settings, setting, ca_setting=ca_setting, alpn=alpn)
-        if files.cert is None:
-            return None
-        tls = ServerTls(files)
-        self._files.add(name, files.paths, tls.load)
-        return tls.context
+    def _client_tls(self, name: str, alpn: tuple[str, ...]) -> ssl.SSLContext | None:
+        return server_tls(TlsFiles.of(self._settings, "tls", ca_setting="tls_client_ca", alpn=alpn), self.files, name)
 
     async def _expire(self) -> None:
         while True:

@@ -7,21 +7,18 @@ import logging
 import socket
 from collections.abc import Callable, Container, Sequence
 from contextlib import AsyncExitStack
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ..capture.observations import ObservedTurns, decoded, turn_from_message
 from ..clock import CLOCK
 from ..errors import BAD_INPUT, ConfigError, ListenError
-from ..settings import Settings
+from ..settings.settings import TrafficSettings
 from ..telemetry.counters import Metrics, add_counts
 from ..turn import Turn
 from .link import Link, changes_from_message
 from .replicas import Replicas
 from .reports import ScoringReports
 from .shared_opted_in_tasks import SHARED, SharedOptedInTasks
-
-if TYPE_CHECKING:
-    from ..telemetry.requests import RequestTelemetry
 
 logger = logging.getLogger(__name__)
 
@@ -61,7 +58,7 @@ class ServingProcesses:
 
     def __init__(
         self,
-        settings: Settings,
+        settings: TrafficSettings,
         metrics: Metrics,
         reports: ScoringReports,
         links: socket.socket,
@@ -72,6 +69,7 @@ class ServingProcesses:
         self._settings = settings
         self._metrics = metrics
         self._reports = reports
+        self._replicas = replicas
         self._observed = replicas or ObservedTurns(reports.capture.book, CLOCK.of_steady)
         self._links_to_come = links
         self._peers: set[_Peer] = set()
@@ -95,8 +93,10 @@ class ServingProcesses:
         for peer in self._peers:
             peer.link.send("watch", live=live)
 
-    async def open(self, stack: AsyncExitStack, requests: RequestTelemetry | None) -> None:
+    async def open(self, stack: AsyncExitStack) -> None:
         loop = asyncio.get_running_loop()
+        if self._replicas is not None:
+            await self._replicas.open(stack, self._ask_for_marks)
         loop.add_reader(self._links_to_come, self._accept)
         stack.callback(loop.remove_reader, self._links_to_come)
         stack.callback(loop.create_task(self._expire()).cancel)
@@ -134,6 +134,8 @@ class ServingProcesses:
         await asyncio.gather(*(peer.link.ask("settled") for peer in self._peers))
         while self._observed.waiting:  # noqa: ASYNC110  # for at most `_MAX_WAIT_S`
             await asyncio.sleep(_EXPIRE_EVERY_S / 10)
+        if self._replicas is not None:
+            await self._replicas.settled()
 
     async def _expire(self) -> None:
         book = self._reports.capture.book
@@ -142,7 +144,7 @@ class ServingProcesses:
             CLOCK.align(busy=bool(self._reports.open_turns))
             for peer in self._peers:
                 self._observed.mark(peer.source, CLOCK.steady(CLOCK.now()) - _MAX_WAIT_S)
-            self.ask_for_marks(self._observed.behind())
+            self._ask_for_marks(self._observed.behind())
             book.expire(CLOCK.now())
 
     async def _until(self, condition: Callable[[], bool]) -> None:
@@ -213,11 +215,11 @@ class ServingProcesses:
                     peer.own.discard(observation["turn"]["turn_id"])
                 self._observed.mark(peer.source, message["at"])
                 self._observed.put(message["at"], observation)
-                self.ask_for_marks(self._observed.behind())
+                self._ask_for_marks(self._observed.behind())
             case "mark":
                 peer.asked = False
                 self._observed.mark(peer.source, message["at"])
-                self.ask_for_marks(self._observed.behind())
+                self._ask_for_marks(self._observed.behind())
             case "opened":
                 turn = turn_from_message(message["turn"])
                 peer.own.add(turn.turn_id)
@@ -249,7 +251,7 @@ class ServingProcesses:
             case "bye":
                 peer.said_bye = True
 
-    def ask_for_marks(self, sources: Container[str] | None = None) -> None:
+    def _ask_for_marks(self, sources: Container[str] | None = None) -> None:
         """Have the processes with these sources, or all, say how far they have reported."""
         for peer in self._peers:
             if (sources is None or peer.source in sources) and not peer.asked:

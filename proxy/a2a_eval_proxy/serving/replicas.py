@@ -6,7 +6,7 @@ import asyncio
 import logging
 import secrets
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass
 
 from a2a_tool_capture import Finding, Severity
@@ -151,6 +151,12 @@ class Replicas(ObservedTurns):
         until = _now()
         while self._unsent or self._unowned() or self.reported_until() < until:  # noqa: ASYNC110  # `run` works on it
             await asyncio.sleep(_PAUSE_S)
+
+    async def open(self, stack: AsyncExitStack, ask_for_marks: Callable[[], None] = lambda: None) -> None:
+        """`start`, and `run` until the end of the stack, which is to `close` when nothing more is observed here."""
+        await self.start()
+        stack.push_async_callback(self.close)
+        stack.callback(asyncio.create_task(self.run(ask_for_marks)).cancel)
 
     async def start(self) -> None:
         """Compare the clocks; without the store that happens later."""

@@ -17,6 +17,7 @@ from ..capture.forwarding import ForwardingBook
 from ..capture.live_turns import TurnChanges
 from ..capture.observations import Observation, encoded, turn_to_message
 from ..clock import CLOCK
+from ..net.browser_guard import HostNames
 from ..net.file_watcher import FileWatch
 from ..privacy.policy import Privacy
 from ..push.capture import NotifiedTasks
@@ -157,8 +158,10 @@ class ServingProcess:
         self._port = DataPort(
             share,
             self._privacy,
+            HostNames(settings.host_names),
             FileWatch(),
             self._metrics,
+            None if telemetry is None else telemetry.requests,
             self._book,
             _ForwardedNotifiedTasks(self._link),
             self._push,
@@ -168,7 +171,7 @@ class ServingProcess:
             shared=True,
             on_problems=lambda problems: self._link.send("problems", problems=problems),
         )
-        await self._port.open(stack, telemetry.requests if telemetry is not None else None)
+        await self._port.open(stack)
 
     async def _obey(self) -> None:
         """Take the messages of the main process."""

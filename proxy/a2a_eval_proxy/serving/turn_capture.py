@@ -11,7 +11,7 @@ from ..capture.live_turns import LiveTurns, TurnChanges
 from ..capture.lookups import TaskStore
 from ..capture.turn_book import TurnBook
 from ..memory import share
-from ..settings import Settings
+from ..settings.settings import TrafficSettings
 from ..telemetry.counters import Metrics
 from ..telemetry.problem_log import ProblemLog
 from ..turn import Turn
@@ -48,7 +48,7 @@ class CaptureRules(NamedTuple):
     """Memory of open turns in one process."""
 
     @classmethod
-    def of(cls, settings: Settings) -> CaptureRules:
+    def of(cls, settings: TrafficSettings) -> CaptureRules:
         open_bytes = share(8, settings.processes)
         return cls(settings.turn_timeout, settings.require_artifact_uri, settings.dialects, open_bytes)
 

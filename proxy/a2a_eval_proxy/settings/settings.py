@@ -236,6 +236,11 @@ class PushSettings(Options):
         types.SWITCH,
         "Store notifications before they are sent, and repeat them until their webhooks take them, for up to a day.",
     )
+    push_tls_cert: str | None = _tls(
+        types.FILE, "Certificate chain (PEM) for HTTPS on --push-listen. Reloaded when the file changes."
+    )
+    push_tls_key: str | None = _tls(types.FILE, "Private key (PEM) of --push-tls-cert.")
+    push_tls_key_password: str | None = _tls(types.TEXT, "Password of --push-tls-key, if encrypted.", secret=True)
 
     @cached_property
     def push_mode(self) -> str:
@@ -293,16 +298,31 @@ class ClientSettings(Options):
     )
 
 
+class TrafficSettings(RetentionOptions, PushSettings, ClientSettings, AgentSettings):
+    """What a process needs that serves clients: these parts, and values that hold for all its traffic."""
+
+    run: str = _run(types.NAME, "Name of the run. Default: serve- and the current time.", lambda: new_run_name("serve"))
+    turn_timeout: float = _limit(
+        types.SECONDS,
+        "Time without activity after which a turn is closed as incomplete, even if its request is still open.",
+        300.0,
+    )
+    shutdown_timeout: float = _limit(
+        types.SECONDS, "Maximum time to finish open responses after --drain-delay, and again to score turns.", 20.0
+    )
+
+    @property
+    def turn_timeouts(self) -> TurnTimeouts:
+        return TurnTimeouts(self.turn_timeout)
+
+
 class Settings(
     TraceUrlOption,
     PluginOption,
     StoreOption,
     PrivacyOptions,
-    RetentionOptions,
     TraceSettings,
-    PushSettings,
-    ClientSettings,
-    AgentSettings,
+    TrafficSettings,
 ):
     """The settings of `serve`. Field names are the keys of the config file; flags and variables follow.
 
@@ -310,7 +330,6 @@ class Settings(
     """
 
     suite: str | None = _run(types.FILE, "Suite file with cases and evaluators, or a folder of them.")
-    run: str = _run(types.NAME, "Name of the run. Default: serve- and the current time.", lambda: new_run_name("serve"))
     evaluate: bool = _run(types.SWITCH, "Score turns. Unscored turns stay pending for `worker` or `evaluate`.", True)
     admin: str = _admin(types.ADDRESS, "Address of the admin API and the metrics.", "127.0.0.1:8081")
     admin_token: str | None = _admin(
@@ -323,21 +342,8 @@ class Settings(
         types.one_of("debug", "info", "warning", "error"), "Minimum level of messages logged to stderr.", "info"
     )
     quiet: bool = _admin(types.FLAG, "Do not print a line for each turn.")
-    push_tls_cert: str | None = _tls(
-        types.FILE, "Certificate chain (PEM) for HTTPS on --push-listen. Reloaded when the file changes."
-    )
-    push_tls_key: str | None = _tls(types.FILE, "Private key (PEM) of --push-tls-cert.")
-    push_tls_key_password: str | None = _tls(types.TEXT, "Password of --push-tls-key, if encrypted.", secret=True)
-    turn_timeout: float = _limit(
-        types.SECONDS,
-        "Time without activity after which a turn is closed as incomplete, even if its request is still open.",
-        300.0,
-    )
     drain_delay: float = _limit(
         types.SECONDS_OR_0, "Time after SIGTERM to keep accepting requests, while /readyz returns 503.", 0.0
-    )
-    shutdown_timeout: float = _limit(
-        types.SECONDS, "Maximum time to finish open responses after --drain-delay, and again to score turns.", 20.0
     )
 
     def __post_init__(self) -> None:
@@ -412,10 +418,6 @@ class Settings(
             raise ConfigError(
                 "push_retry: stores notifications as they are; leave it out, or leave out no_content and redact"
             )
-
-    @property
-    def turn_timeouts(self) -> TurnTimeouts:
-        return TurnTimeouts(self.turn_timeout)
 
     @property
     def host_names(self) -> tuple[str, ...]:

@@ -133,8 +133,7 @@ async def store_pages(
     token = secrets.token_urlsafe(24)
     async with AsyncExitStack() as stack:
         store = await stack.enter_async_context(open_existing_store(location))
-        cases = CaseBook(suite)
-        control = Control(store=store, cases=cases, suite=suite, suite_file=suite_file, trace_url=trace_url)
+        control = Control(store=store, cases=CaseBook(suite), suite_file=suite_file, trace_url=trace_url)
         screens = [screen for screen in SCREENS if screen is not check_page.SCREEN]
         site = Site(control, token=token, screens=screens)
         app = admin_app(control, CollectorRegistry(), token, HostNames(), site.routes, site.access)

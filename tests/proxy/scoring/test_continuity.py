@@ -267,7 +267,7 @@ async def test_a_turn_is_closed_by_one_replica(agent: str, store: str) -> None:
         book_of(first).expire(10**10)
         await first.flush(PATIENCE_S)
         assert codes(await first.turns()) == [[]]
-        assert first.metrics.turns_closed + second.metrics.turns_closed == 1
+        assert first.serving.metrics.turns_closed + second.serving.metrics.turns_closed == 1
 
 
 @ON_POSTGRES
@@ -320,7 +320,7 @@ async def test_a_turn_that_nobody_goes_on_with_is_closed_by_one(agent: str, stor
         for proxy in (one, two):
             await proxy.flush(PATIENCE_S)
         assert codes(turns) == [["incomplete"]]
-        assert one.metrics.turns_closed + two.metrics.turns_closed == 1
+        assert one.serving.metrics.turns_closed + two.serving.metrics.turns_closed == 1
 
 
 async def test_evaluate_does_not_score_what_is_open(agent: str, store: str) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import socket
 from collections import Counter
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, closing
 from typing import Any, cast
 
@@ -50,9 +50,9 @@ class Proxy:
         self.replicas = Replicas(store.shared_tasks, self, "agent")  # type: ignore[arg-type]  # the part that it needs
         self.sees = ForwardingBook(TurnBook(self.closed.append), self.replicas.observed, self.replicas.proxy)
 
-    async def started(self, ask_for_marks: Callable[[], None] = lambda: None) -> Proxy:
+    async def started(self) -> Proxy:
         await self.replicas.start()
-        self._running = asyncio.create_task(self.replicas.run(ask_for_marks))
+        self._running = asyncio.create_task(self.replicas.run(lambda: None))
         return self
 
     def lost(self, turn_id: str) -> None: ...
@@ -232,9 +232,7 @@ class HeldBack:
         self._link.send("ready")
         settings, reports = Settings(upstream="http://agent"), cast("ScoringReports", proxy)
         serving = ServingProcesses(settings, Metrics(), reports, stack.enter_context(links), proxy.replicas)
-        await proxy.started(serving.ask_for_marks)
-        stack.push_async_callback(proxy.killed)
-        await serving.open(stack, None)
+        await serving.open(stack)
         stack.push_async_callback(self._link.close)
 
     def catches_up(self) -> None:

@@ -293,7 +293,7 @@ async def test_what_an_earlier_process_left_is_scored_when_the_store_comes(
     async with traffic(path) as it:
         assert it.proxy.store.health.problem
         away.rename(path)
-        await it.until(lambda: it.proxy.metrics.turns_scored == 3)
+        await it.until(lambda: it.proxy.serving.metrics.turns_scored == 3)
         assert await it.runs() == [(3, 0)]
 
 

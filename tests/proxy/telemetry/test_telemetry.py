@@ -449,7 +449,7 @@ async def test_what_we_export_to_ourselves_is_no_evidence(agent, tmp_path, monke
             await collector.wait_for(lambda: bool(collector.spans and collector.events))
         await say(client, "artifact please", traceparent=TRACEPARENT)
         await proxy.flush(PATIENCE_S)
-        assert proxy.metrics.spans == 0
+        assert proxy.serving.metrics.spans == 0
         assert not proxy.tracing.heard
         turns = await proxy.turns()
     assert [turn["findings"] for turn in turns] == [[], []]

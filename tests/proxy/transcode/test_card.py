@@ -108,7 +108,7 @@ async def test_an_agent_without_a_card_gets_one_from_the_settings(tmp_path):
             settings = Settings(upstream=upstream, transcode=True, transcode_card=str(file))
             assert (await card_of(settings, Upstream(settings, FileWatch()))())["name"] == "Weather"
             file.write_text('{"name": "Sun"}')
-            proxy.files.check()
+            proxy.serving.files.check()
             assert (await get(proxy.url)).json()["name"] == "Sun"
     assert (plain["name"], plain["version"], plain["capabilities"]) == (agent.address, "unknown", {"streaming": True})
     assert plain["skills"][0]["tags"]

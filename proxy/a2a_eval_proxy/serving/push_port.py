@@ -1,0 +1,86 @@
+"""The port on which the agent's notifications arrive, and what relays the webhooks that they are for."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from urllib.parse import urlsplit
+
+from ..clock import CLOCK
+from ..net.client_limits import ClientLimits
+from ..net.file_watcher import FileWatch
+from ..net.http_client import RequestHead
+from ..net.http_server import Address, HttpServer
+from ..net.ports import Ports
+from ..net.tls import TlsFiles, server_tls
+from ..push.capture import NotificationCapture
+from ..push.listener import NotificationRecord, PushListener
+from ..push.registry import WebhookRegistry
+from ..push.relay import PushRelay
+from ..relay.wire_log import WireExchange, WireLog
+from ..settings.settings import TrafficSettings
+
+logger = logging.getLogger(__name__)
+
+
+class PushPort:
+    """Relays webhooks; `open` listens for notifications."""
+
+    def __init__(
+        self,
+        settings: TrafficSettings,
+        files: FileWatch,
+        webhooks: WebhookRegistry,
+        notifications: NotificationCapture,
+        address: Address | None,
+        wire_log: WireLog | None,
+    ) -> None:
+        """`address` None: notifications are received in another process. Reads the files of TLS; raises ConfigError."""
+        self._settings = settings
+        self._address = address
+        self._wire_log = wire_log
+        self._tls = server_tls(TlsFiles.of(settings, "push_tls"), files, "TLS for notifications")
+        self.relay = PushRelay(
+            webhooks,
+            notifications,
+            push_url=settings.push_url or "",
+            targets=settings.push_allow,
+            retries=settings.push_retry,
+            max_body_bytes=settings.max_body_bytes,
+            check_every_s=settings.turn_timeouts.look_for_ended_webhooks_s,
+        )
+
+    async def open(self, ports: Ports, limits: ClientLimits) -> None:
+        """Relay webhooks until the stack of `ports` ends, and receive notifications. Raises ListenError."""
+        settings, address, relay, stack = self._settings, self._address, self.relay, ports.stack
+        stack.push_async_callback(relay.registry.close)
+        stack.callback(asyncio.get_running_loop().create_task(relay.watch()).cancel)
+        if address is None:
+            return
+        listener = PushListener(relay, settings.max_body_bytes, self._keep)
+        stack.callback(listener.close)
+        if relay.retry is not None:
+            stack.push_async_callback(relay.retry.close)
+            stack.callback(asyncio.get_running_loop().create_task(relay.retry.watch()).cancel)
+        server = await ports.open(
+            lambda: HttpServer(
+                listener, address, shutdown_timeout_s=settings.shutdown_timeout, limits=limits, tls=self._tls
+            ),
+            "--push-listen",
+        )
+        logger.info("webhooks: notifications of the agent are received on %s", server.url)
+
+    def _keep(self, record: NotificationRecord) -> None:
+        """Keep a notification for the wire of its turn."""
+        log = self._wire_log
+        if log is None or not record.task_id or not log.admits(record.arrived_at):
+            return
+        path = f"{urlsplit(self.relay.push_url).path}/***"  # the rest is a secret
+        head = RequestHead(record.method.encode(), path.encode(), record.headers)
+        wire = WireExchange(log, record.arrived_at, head, b"")
+        wire.is_notification, wire.named_task = True, record.task_id
+        wire.keep(record.body, complete=True)
+        if record.answer is not None:
+            wire.status, wire.headers, wire.response_at = record.answer.status, record.answer.headers, CLOCK.now()
+            wire.part(record.answer.body, CLOCK.now())
+        wire.end(CLOCK.now(), record.problem, b"")
