@@ -12,7 +12,7 @@ from .canonical import EXACT, with_whole_numbers
 from .json_depth import READ, too_deep
 from .json_values import read_json
 from .models import Finding, Severity, ToolCall, ToolCallSource
-from .spec import KNOWN_VERSIONS, NOT_RECORDED_KEY, ExtensionVersion
+from .spec import ARGUMENTS_UNKNOWN, KNOWN_VERSIONS, NOT_RECORDED_KEY, ExtensionVersion
 
 _ABSENT: Any = object()
 _TEXTS = frozenset({str, type(None)})
@@ -183,9 +183,10 @@ def _repaired(entry: Any, where: str, number: int, findings: list[Finding]) -> T
         # structured results and errors are usual, a structured id is not
         found("repaired_entry", f"'id' was {_kind(call_id)}, taken as its JSON text", Severity.INFO)
         call_id = _encode(call_id)
+    unknown = arguments is None and entry.get(ARGUMENTS_UNKNOWN) is True
     return ToolCall(
         name=entry["name"],
-        arguments=with_whole_numbers(arguments or {}),
+        arguments=None if unknown else with_whole_numbers(arguments or {}),
         id=call_id or "",
         result=result if result is None or isinstance(result, str) else _encode(result),
         error=error if error is None or isinstance(error, str) else _encode(error),

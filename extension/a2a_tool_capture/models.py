@@ -33,9 +33,10 @@ class Severity(StrEnum):
 class ToolCall:
     """One call of a tool.
 
-    `arguments` is an object; None if they are unknown, because a trace omits them. `id` is "" if the agent assigns
-    none. `result` and `error` are None if absent. Times are aware UTC datetimes, None if unknown. `metadata` is JSON
-    data of the program that made the call, such as its latency: it is never read from the wire nor written to it.
+    `arguments` is an object; None if they are unknown, because a trace omits them or the agent says so. `id` is "" if
+    the agent assigns none. `result` and `error` are None if absent. Times are aware UTC datetimes, None if unknown.
+    `metadata` is JSON data of the program that made the call, such as its latency: it is never read from the wire nor
+    written to it.
 
     `first_seen_at` and `result_seen_at` are the times at which a `TaskMerger` saw the call and its result or error, in
     seconds since the epoch; None if unknown. The JSON form does not have them, and they are not compared.

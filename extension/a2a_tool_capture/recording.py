@@ -12,7 +12,7 @@ from typing import Any
 
 from .json_values import describe, plain_arguments, plain_text
 from .models import ToolCall, ToolCallSource
-from .spec import METADATA_KEY, NOT_RECORDED_KEY
+from .spec import ARGUMENTS_UNKNOWN, METADATA_KEY, NOT_RECORDED_KEY
 
 _log = logging.getLogger(__name__)
 
@@ -181,9 +181,11 @@ def _start(call: ToolCall) -> float:
 
 
 def wire_entry(call: ToolCall) -> dict[str, Any]:
-    """A recorded call as an entry of version 1; unknown members are omitted."""
+    """A recorded call as an entry of version 1: says so if arguments are unknown, omits an unknown result."""
     entry: dict[str, Any] = {"id": call.id, "name": call.name}
-    if call.arguments is not None:
+    if call.arguments is None:
+        entry[ARGUMENTS_UNKNOWN] = True
+    else:
         entry["arguments"] = dict(call.arguments)
     if call.result is not None:
         entry["result"] = call.result

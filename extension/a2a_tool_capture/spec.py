@@ -50,6 +50,9 @@ METADATA_KEY = V1.metadata_key
 NOT_RECORDED_KEY = f"{URI}/not_recorded"
 """Key of metadata that lists in sentences why calls of the request may be missing, besides `METADATA_KEY`."""
 
+ARGUMENTS_UNKNOWN = "arguments_unknown"
+"""Key of an entry without `arguments`: true if the agent does not know them. Without it, the call has none."""
+
 
 class A2AToolCaptureExtension:
     """The same constants under arksim's name."""

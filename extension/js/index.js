@@ -19,7 +19,7 @@ class Recording {
   begin(name, args, id) {
     const call = { id: id || `call-${randomUUID()}`, name, ended: false };
     const known = args === undefined ? undefined : plain(args);
-    if (known !== undefined) call.arguments = known;
+    Object.assign(call, known === undefined ? { arguments_unknown: true } : { arguments: known });
     this.calls.push(call);
     return call;
   }

@@ -65,6 +65,25 @@ def test_missing_and_null_arguments_are_none_at_all(entry: Any) -> None:
     assert reading.findings == []
 
 
+@pytest.mark.parametrize("given", [{}, {"arguments": None}])
+def test_arguments_are_unknown_where_the_agent_says_so(given: Any) -> None:
+    reading = read({"name": "a", **given, "arguments_unknown": True})
+    assert reading.tool_calls[0].arguments is None
+    assert reading.findings == []
+
+
+@pytest.mark.parametrize("mark", [False, None, "true", 1, {}])
+def test_only_true_says_that_arguments_are_unknown(mark: Any) -> None:
+    assert read({"name": "a", "arguments_unknown": mark}).tool_calls[0].arguments == {}
+
+
+@pytest.mark.parametrize("arguments", [{}, {"q": "x"}, '{"q": "x"}'])
+def test_arguments_that_are_there_are_known_whatever_else_the_entry_says(arguments: Any) -> None:
+    plain = read({"name": "a", "arguments": arguments})
+    assert read({"name": "a", "arguments": arguments, "arguments_unknown": True}) == plain
+    assert plain.tool_calls[0].arguments is not None
+
+
 def test_arguments_as_text_of_an_object_are_that_object() -> None:
     reading = read({"name": "a", "arguments": ' {"q": "x", "n": {"m": 1}} '})
     assert reading.tool_calls[0].arguments == {"q": "x", "n": {"m": 1}}

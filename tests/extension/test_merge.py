@@ -104,6 +104,26 @@ def test_what_is_announced_first_keeps_what_the_later_report_leaves_out() -> Non
     assert merger.tool_calls[0].to_dict().items() >= {"result": "r", "error": "e", "arguments": {"eur": 1}}.items()
 
 
+@pytest.mark.parametrize("first", ["known", "unknown"])
+def test_arguments_that_were_known_once_stay_known(first: str) -> None:
+    told = {"known": {"arguments": {"eur": 1}}, "unknown": {"arguments_unknown": True}}
+    second = {"known": "unknown", "unknown": "known"}[first]
+    merger = merged(
+        update(artifact("a", call("pay", "1", **told[first]))),
+        chunk("a", call("pay", "1", **told[second], result="paid")),
+    )
+    assert [(item.arguments, item.result) for item in merger.tool_calls] == [({"eur": 1}, "paid")]
+
+
+@pytest.mark.parametrize("again", [{"arguments_unknown": True}, {}])
+def test_unknown_arguments_stay_unknown_when_the_call_is_reported_again(again: dict[str, Any]) -> None:
+    merger = merged(
+        update(artifact("a", call("pay", "1", arguments_unknown=True))),
+        chunk("a", call("pay", "1", **again, result="r")),
+    )
+    assert [(item.arguments, item.result) for item in merger.tool_calls] == [(None, "r")]
+
+
 def test_the_end_of_a_call_wins_over_its_announcement() -> None:
     merger = merged(
         update(artifact("a", call("pay", "1", arguments={"eur": 1}))),

@@ -83,7 +83,7 @@ def test_a_call_step_by_step(recorder: ToolCallRecorder, recording: CallRecordin
     assert (first, second) == ("call-1", "theirs")
     assert wire(recording) == [
         {"id": "call-1", "name": "search", "arguments": {"q": "kettle"}},
-        {"id": "theirs", "name": "pay"},
+        {"id": "theirs", "name": "pay", "arguments_unknown": True},
     ]
     recorder.failed(second, PermissionError("card declined"))
     recorder.finished(first, {"found": 1})
@@ -305,7 +305,10 @@ def test_what_cannot_be_recorded_is_logged_and_never_raised(
 def test_arguments_as_models_hand_them_out(recording: CallRecording, given_arguments: Any, arguments: Any) -> None:
     recording.record("search", given_arguments)
     assert recording.tool_calls[0].arguments == arguments
-    assert ("arguments" in wire(recording)[0]) == (arguments is not None)
+    entry = wire(recording)[0]
+    assert ("arguments" in entry, entry.get("arguments_unknown")) == (
+        (True, None) if arguments is not None else (False, True)
+    )
 
 
 class Detached(Mapping[str, Any]):
@@ -361,7 +364,7 @@ def test_arguments_that_cannot_be_read_are_unknown(recording: CallRecording) -> 
     recording.record("look_up", Detached())
     recording.record("look_up", {"account": Detached()})
     assert wire(recording) == [
-        {"id": "call-1", "name": "look_up"},
+        {"id": "call-1", "name": "look_up", "arguments_unknown": True},
         {"id": "call-2", "name": "look_up", "arguments": {"account": "<Detached>"}},
     ]
 
@@ -502,10 +505,10 @@ awkward = st.one_of(
     )
 )
 def test_whatever_tools_take_and_give_reaches_a_reader(calls: list[tuple[str, Any, Any, Any]]) -> None:
-    """Valid by the schema, and alive after protobuf, its JSON and its bytes."""
+    """Valid by the schema, and alive after protobuf, its JSON and its bytes. What is unknown stays unknown."""
     recording = CallRecording()
     for name, argument, result, error in calls:
-        recording.record(name, {"it": argument}, result=result, error=error)
+        recording.record(name, argument if argument in (None, {}) else {"it": argument}, result=result, error=error)
     SCHEMA.validate(recording.metadata()[METADATA_KEY])
 
     reading = read_tool_calls(over_the_wire(recording))

@@ -53,7 +53,7 @@ class Difference:
         if self.problem == "unexpected":
             return f"{where} was not expected (got {json_excerpt(self.actual)})"
         if self.problem == "unknown" and self.part == "arguments":
-            return f"{where} are unknown: the trace does not contain them"
+            return f"{where} are unknown"
         if self.problem == "unknown":
             return f"{where} is not known: none was reported (expected {excerpt(readable(self.expected))})"
         return f"{where}: expected {excerpt(readable(self.expected))}, got {json_excerpt(self.actual)}"

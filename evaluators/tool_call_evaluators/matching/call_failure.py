@@ -17,8 +17,10 @@ def has_failed(call: Mapping[str, Any]) -> bool:
 
 
 def outcome_unknown(call: ToolCall) -> bool:
-    """Whether only a trace shows the call, and neither its result nor an error: it need not have them."""
-    return call.result is None and call.error is None and call.source is ToolCallSource.OTEL_TRACE
+    """Whether neither result nor error is seen, and need not be: in a trace, and where only the name of a call is."""
+    if call.result is not None or call.error is not None:
+        return False
+    return call.source is ToolCallSource.OTEL_TRACE or call.arguments is None
 
 
 def why_failed(error: str | None, result: str | None) -> str:

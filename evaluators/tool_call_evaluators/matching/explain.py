@@ -73,7 +73,7 @@ class Pairing:
                 differences = call_differences(self.expected[left], call, self.matcher)
                 if differences and all(difference.problem == "unknown" for difference in differences):
                     part = differences[0].part
-                    raise CallsUnseenError(f"the {part} of {call_name(right, self.actual)}: not in its trace")
+                    raise CallsUnseenError(f"the {part} of {call_name(right, self.actual)}: not seen")
 
     def details(self) -> dict[str, Any]:
         """`matched`, `missing`, `extra` and `near_misses` as JSON data with positions from 1."""
@@ -100,7 +100,7 @@ class Pairing:
 
         `missing`: whether expected calls without a near miss are a problem. `extra`: whether extra calls without one
         are. `several`: one expected call may have several pairs. Raises CallsUnseenError if a call without a pair may
-        be an expected one, but for content that its trace lacks.
+        be an expected one, but for content that is not seen.
         """
         self._refuse_unknown(several)
         out, named = [], set[int]()

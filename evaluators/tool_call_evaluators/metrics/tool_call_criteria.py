@@ -146,7 +146,7 @@ class ToolCallOutput(CriteriaEvaluator):
         missing = {name for left, (name, _) in enumerate(expected) if left not in returned_at}
         for index, call in enumerate(made):
             if call.name in missing and outcome_unknown(call):
-                raise CallsUnseenError(f"the result of {call_name(index, made)}: not in its trace")
+                raise CallsUnseenError(f"the result of {call_name(index, made)}: not seen")
         matched = len(pairs)
         score = graded(matched, len(expected), len(case.tool_calls), strict=self.strict)
         returned = f"{matched} of {counted(len(expected), 'expected output')} returned{unless_all(score, matched)}"

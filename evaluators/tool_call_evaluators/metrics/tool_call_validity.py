@@ -41,8 +41,8 @@ class ToolCallValidity(SyncEvaluator):
     semantics (draft 2020-12 unless `$schema` says otherwise; 1.0 is an integer); and if the definition, or
     this evaluator's `strict`, is strict, every argument is in the schema.
 
-    Calls with unknown arguments (missing in the trace) are judged by their name alone and, if the name is defined, do
-    not count; skipped if no call counts. Without definitions: skipped. An invalid schema in a definition is an error,
+    Calls with unknown arguments are judged by their name alone and, if the name is defined, do not count; skipped if
+    no call counts. Without definitions: skipped. An invalid schema in a definition is an error,
     not an invalid call.
     Details: `invalid`, a list of `{position, name, errors}`, and `unknown`, positions that do not count.
     """

@@ -25,7 +25,7 @@ from .comparing import MatchingEvaluator
 class ToolEfficiency(MatchingEvaluator):
     """Distinct calls / calls; 1 without calls. Two calls are the same in name and, by `matcher`, arguments.
 
-    Skipped if a call has unknown arguments (missing in the trace) and its tool was called more than once. A repeat may
+    Skipped if a call has unknown arguments and its tool was called more than once. A repeat may
     be right (polling, a retry): set the threshold accordingly. Details: `repeats`, a list of `{position, name, of}`
     with the position of the call that is repeated; and `loops`, runs of the same call without another between,
     `{name, from, to}`.
@@ -62,7 +62,7 @@ class ToolEfficiency(MatchingEvaluator):
             rule = rule_for(matcher, call.name)
             ignored = isinstance(rule, ArgumentMatcher) and rule.mode == "ignore"
             if call.arguments is None and made[call.name] > 1 and not ignored:
-                raise CallsUnseenError(f"the arguments of {call_name(index, calls)}: not in its trace")
+                raise CallsUnseenError(f"the arguments of {call_name(index, calls)}: not seen")
         return match_table([ExpectedCall(call.name, quoted(call.arguments or {})) for call in calls], calls, matcher)
 
 

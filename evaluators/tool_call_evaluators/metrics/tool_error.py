@@ -24,7 +24,7 @@ from .case_parts import without_calls
 class ToolError(SyncEvaluator):
     """The fraction of calls that succeeded; 1 without calls.
 
-    Calls whose trace has neither result nor error do not count; if no call counts: skipped.
+    Calls whose outcome is not seen, as in traces without content, do not count; if no call counts: skipped.
 
     A call failed if it has an error that is not blank; or its result is null or blank; or its result is
     a JSON object whose top-level `error` is present and not null, or whose `isError` is true, as in a result of an MCP
@@ -61,7 +61,7 @@ class ToolError(SyncEvaluator):
                 problems.append(f"{call_name(index, calls)}: {why}")
         judged = len(calls) - len(unknown)
         if unknown and not judged:
-            raise CallsUnseenError("the results of the calls: not in their traces")
+            raise CallsUnseenError("the results of the calls: not seen")
         details: dict[str, Any] = {"failed": failed}
         if unknown:
             details["unknown"] = unknown

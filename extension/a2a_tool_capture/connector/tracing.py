@@ -27,7 +27,8 @@ def extract_tool_calls(result: Any) -> list[ToolCall]:
     for item in result.new_items:
         if item.type == "tool_call_item" and _field(item.raw_item, "type") == "function_call":
             call_id, name, arguments = (_field(item.raw_item, key) for key in ("call_id", "name", "arguments"))
-            recording.started(name, arguments or {}, id=call_id, source=ToolCallSource.OPENAI_AGENTS)
+            given = {} if arguments == "" else arguments  # some models write no arguments so
+            recording.started(name, given, id=call_id, source=ToolCallSource.OPENAI_AGENTS)
     known = {call.id for call in recording.tool_calls}
     for call_id, output in _outputs(result.new_items):
         if call_id in known:

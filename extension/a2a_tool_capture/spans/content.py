@@ -68,9 +68,10 @@ def mcp_arguments(value: Any) -> Arguments:
     if wrapped is None:
         return UNKNOWN
     request = wrapped.get("params") if isinstance(wrapped.get("params"), dict) else wrapped
-    if not isinstance(request, dict) or "arguments" not in request:
+    if not isinstance(request, dict) or ("arguments" not in request and wrapped.get("method") != "tools/call"):
         return Arguments(wrapped)
-    return Arguments({} if request["arguments"] is None else parse_object(request["arguments"]))
+    arguments = request.get("arguments")  # optional (MCP 2025-06-18, CallToolRequest)
+    return Arguments({} if arguments is None else parse_object(arguments))
 
 
 def undeclared_parameters(value: Any) -> Arguments:

@@ -56,7 +56,7 @@ test("arguments that JSON cannot hold are unknown, and cost the call nothing", a
     cyclic.self = cyclic;
     recorder.tool("look", () => 1n)(cyclic);
   });
-  assert.deepEqual(calls, [{ name: "look", result: '"1"' }]);
+  assert.deepEqual(calls, [{ name: "look", arguments_unknown: true, result: '"1"' }]);
 });
 
 test("a request that does not activate the extension records nothing", async () => {

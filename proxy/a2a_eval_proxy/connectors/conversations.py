@@ -117,17 +117,17 @@ def _answer(value: Any, agent: str) -> AgentAnswer:
         raise AnswerError(f"{agent}.execute returned a {type(value).__name__}; {expected}")
     recording, ids = CallRecording(), set[str]()
     for index, call in enumerate(_field(value, "tool_calls") or ()):
-        name, arguments, call_id = _field(call, "name"), _field(call, "arguments"), _field(call, "id") or ""
+        name, arguments, call_id = _field(call, "name"), _field(call, "arguments", {}), _field(call, "id") or ""
         if not isinstance(name, str) or not name or not isinstance(arguments, Mapping | None):
             raise AnswerError(f"{agent}.execute: tool_calls[{index}] needs a name, and arguments that are an object")
         outcome = {key: _field(call, key) for key in ("result", "error")}
-        recording.record(name, arguments or {}, id="" if call_id in ids else call_id, **outcome)
+        recording.record(name, arguments, id="" if call_id in ids else call_id, **outcome)
         ids.add(call_id)
     return AgentAnswer(content, recording.tool_calls)
 
 
-def _field(value: Any, name: str) -> Any:
-    return value.get(name) if isinstance(value, Mapping) else getattr(value, name, None)
+def _field(value: Any, name: str, absent: Any = None) -> Any:
+    return value.get(name, absent) if isinstance(value, Mapping) else getattr(value, name, absent)
 
 
 async def called(function: Callable[[], Any]) -> Any:

@@ -6,8 +6,10 @@ import asyncio
 import subprocess
 import sys
 import textwrap
+from dataclasses import replace
 
 import pytest
+from a2a_tool_capture.models import ToolCall
 from judges.fake_api import says, served
 from tool_call_evaluators import (
     EvalCase,
@@ -92,6 +94,14 @@ class Bare(QualitativeMetric):
         return Lazy(name="Bare", value=f"{given.profile}|{given.knowledge}|{[call.name for call in given.tool_calls]}")
 
 
+class Asked(QualitativeMetric):
+    def __init__(self) -> None:
+        super().__init__(name="Asked", description="Arguments.")
+
+    def evaluate(self, score_input: ScoreInput) -> QualResult:
+        return QualResult(name=self.name, value=str([call.arguments for call in score_input.tool_calls]))
+
+
 class _Hidden(QualitativeMetric):
     def evaluate(self, score_input):
         raise AssertionError
@@ -101,7 +111,7 @@ class Unfinished(QuantitativeMetric):
     pass
 '''
 
-METRICS = ("Bare", "clarity", "needs_assessment", "prohibited_statements")
+METRICS = ("Asked", "Bare", "clarity", "needs_assessment", "prohibited_statements")
 
 TURN = EvalCase(
     user_text="What do I get?",
@@ -148,7 +158,7 @@ def test_every_public_metric_of_a_file_is_an_evaluator(file):
 @pytest.mark.statement(89, 90, 91, 93, 97)
 def test_scope_and_range_are_those_that_the_metric_declares(file):
     load_plugin(file)
-    assert [evaluator_class(name).scope for name in METRICS] == ["turn", "turn", "conversation", "turn"]
+    assert [evaluator_class(name).scope for name in METRICS] == ["turn", "turn", "turn", "conversation", "turn"]
     assert evaluator_class("clarity").scale == (0, 5)
     assert evaluator_class("needs_assessment").scale == (1, 5)
 
@@ -221,6 +231,16 @@ async def test_calls_that_are_unknown_are_not_shown_as_none(file):
     assert (blind.status, blind.label, blind.reason) == (Status.SKIPPED, "calls_unseen", "the calls are unknown")
     judge = PreparedJudge([{"label": "clean", "reason": ""}])
     assert (await score("prohibited_statements", unseen, judge=judge)).label == "clean", "it reads no calls"
+
+
+async def test_arguments_that_are_unknown_are_not_shown_as_none(file):
+    load_plugin(file)
+    call = ToolCall("lookup_fund", None, "c1", "found")
+    assert (await score("Bare", replace(TURN, tool_calls=[call]))).label.endswith("['lookup_fund']"), "it reads names"
+    blind = await score("Asked", replace(TURN, tool_calls=[ToolCall("lookup_fund", {"fund": 1}), call]))
+    assert (blind.status, blind.label) == (Status.SKIPPED, "calls_unseen")
+    assert blind.reason == "the arguments of lookup_fund: not seen"
+    assert (await score("Asked", replace(TURN, tool_calls=[ToolCall("lookup_fund")]))).label == "[{}]"
 
 
 async def test_without_a_judge_only_what_asks_one_is_errored(file, monkeypatch):

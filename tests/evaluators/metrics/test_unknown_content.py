@@ -1,7 +1,8 @@
-"""Traces without content: arguments and results are unknown. What is not known is skipped, never failed."""
+"""Traces and agents without content: arguments and results are unknown. What is not known is skipped, never failed."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -18,6 +19,7 @@ OTHER = {"name": "refund", "arguments": {}}
 ANY = {"name": "lookup", "arguments": None}
 
 
+@pytest.mark.parametrize("source", [TRACE, ToolCallSource.A2A_PROTOCOL], ids=str)
 @pytest.mark.parametrize(
     ("name", "calls", "expected", "options", "status"),
     [
@@ -60,11 +62,13 @@ ANY = {"name": "lookup", "arguments": None}
     ],
 )
 def test_what_is_not_known_is_skipped(
-    name: str, calls: list[ToolCall], expected: list[Any], options: dict[str, Any], status: str
+    name: str, calls: list[ToolCall], expected: list[Any], options: dict[str, Any], status: str, source: ToolCallSource
 ) -> None:
+    """Whoever says that the content of `NAMED` is unknown."""
+    calls = [replace(NAMED, source=source) if call is NAMED else call for call in calls]
     case = EvalCase(tool_calls=calls, expected_tool_calls=expected, tools=[{"name": "lookup"}])
     result = get_evaluator(name, **options).evaluate(case)
     assert result.status == status, result.reason
     if status == "skipped" and name != "tool_call_validity":
         assert result.label == "calls_unseen"
-        assert "not in" in result.reason
+        assert result.reason.endswith("not seen")

@@ -219,7 +219,7 @@ CASES = {
     "running": ["search {'q': 'kettle'} -> KETTLE"],
     "executor": [KETTLE],
     "late": [KETTLE],
-    "silent": [KETTLE, "never ends {} -> None"],
+    "silent": [KETTLE, "never ends None -> None"],
     "two": [KETTLE, CUP],
     "interleaved": [KETTLE, CUP, KETTLE, CUP, "pay {'amount': 9.5} -> declined"],
     "snapshot": [KETTLE],

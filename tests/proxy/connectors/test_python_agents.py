@@ -152,6 +152,11 @@ async def test_a_function_runs_in_a_thread_and_keeps_its_instance(agent_file: Ca
         ("{'content': 'ok', 'tool_calls': [{'name': 'a', 'error': 'no'}]}", [("a", {}, None, "no")]),
         ("AgentResponse('ok', [ToolCall('a', {'x': 1}, result={'y': [2]})])", [("a", {"x": 1}, '{"y": [2]}', None)]),
         ("AgentResponse('ok', [ToolCall('a', {}, 'i'), ToolCall('a', {}, 'i')])", [("a", {}, None, None)] * 2),
+        (
+            "AgentResponse('ok', [ToolCall('a', None, result='r'), ToolCall('b')])",
+            [("a", None, "r", None), ("b", {}, None, None)],
+        ),
+        ("{'content': 'ok', 'tool_calls': [{'name': 'a', 'arguments': None}]}", [("a", None, None, None)]),
         ("AgentResponse('ok')", []),
         ("'ok'", []),
         ("'ok' + chr(0xD800)", []),

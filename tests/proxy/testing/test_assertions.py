@@ -149,7 +149,7 @@ def test_calls_that_are_unknown_are_never_as_expected() -> None:
 def test_arguments_that_a_trace_does_not_have_are_unknown() -> None:
     made = turn("t", calls=[{**LOOKUP, "arguments": None, "source": "otel_trace"}])
     assert_tool_calls(made, [{"name": "lookup", "arguments": None}])
-    assert failure(made, expected(LOOKUP))[0] == "the arguments of call 1 (lookup): not in its trace"
+    assert failure(made, expected(LOOKUP))[0] == "the arguments of call 1 (lookup): not seen"
 
 
 def test_control_characters_of_an_agent_do_not_reach_the_terminal() -> None:

@@ -13,6 +13,8 @@ from functools import cache, cached_property
 from statistics import median
 from typing import Any, ClassVar
 
+from a2a_tool_capture.models import ToolCall
+
 from ...evaluator import AsyncEvaluator, Measurement, SkipEvaluation
 from ...judge.errors import JudgeError
 from ...judge.panel import Poll, dissent, judge_details, spread, votes_of
@@ -24,7 +26,7 @@ from ...model import EvalCase, UnseenCalls
 from ...options import OptionError
 from ...registry import register
 from .judge_llm import JudgeLLM
-from .metric_types import ChatMessage, ObservedCall, ScoreInput
+from .metric_types import CallOfUnknownArguments, ChatMessage, ObservedCall, ScoreInput
 
 FAILURE_THRESHOLD = 0.6
 """A score below this share of the top of its range is a failure (arksim's rule)."""
@@ -160,17 +162,19 @@ def score_input(case: EvalCase, scope: str) -> ScoreInput:
         knowledge=case.knowledge or "",
         user_goal=case.user_goal or "",
         profile=case.profile or "",
-        tool_calls=[
-            ObservedCall(
-                id=call.id, name=call.name, arguments=dict(call.arguments or {}), result=call.result, error=call.error
-            )
-            for call in case.captured_calls
-        ],
+        tool_calls=[*map(_observed, case.captured_calls)],
     )
     if case.calls_unseen is not None:
         unseen: Any = UnseenCalls(case.captured_calls, case.calls_unseen)
         given.tool_calls = unseen  # a metric that reads none runs
     return given
+
+
+def _observed(call: ToolCall) -> ObservedCall:
+    if call.arguments is None:
+        return CallOfUnknownArguments(id=call.id, name=call.name, result=call.result, error=call.error)
+    arguments = dict(call.arguments)
+    return ObservedCall(id=call.id, name=call.name, arguments=arguments, result=call.result, error=call.error)
 
 
 def _messages(turns: Iterable[EvalCase]) -> list[ChatMessage]:

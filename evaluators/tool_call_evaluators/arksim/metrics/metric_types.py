@@ -8,6 +8,8 @@ from typing import Any, Generic, Literal, Protocol, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from ...model import CallsUnseenError
+
 MetricScope = Literal["turn", "conversation"]
 V = TypeVar("V", float, str)
 
@@ -41,6 +43,18 @@ class ObservedCall(BaseModel):
     result: str | None = None
     error: str | None = None
     source: str | None = None
+
+
+class CallOfUnknownArguments(ObservedCall):
+    """Its arguments are not seen: a metric that reads them is skipped."""
+
+    def model_post_init(self, _: Any) -> None:
+        del self.__dict__["arguments"]  # not `{}`, which would say that there are none
+
+    def __getattr__(self, name: str) -> Any:
+        if name == "arguments":
+            raise CallsUnseenError(f"the arguments of {self.name}: not seen")
+        raise AttributeError(name)
 
 
 class ScoreInput(BaseModel):
