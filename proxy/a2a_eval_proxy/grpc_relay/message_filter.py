@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
-from typing import Any, NamedTuple
+from typing import Any
 
 from a2a_tool_capture import extension_places
 from a2a_tool_capture.spec import is_capture_uri
@@ -112,38 +112,39 @@ class MessageFilter:
     def _cut(self, part: _Part, *, within_kept: bool) -> bytes | None:
         """A message without the extension; None: it has none."""
         kept = self._kept(part, within_kept=within_kept)
-        own = self._entries_for_calls(part, kept=kept)
+        naming = part.naming_extension()
+        held = {field: part.inside(field) for known, field in naming if known.holds}
+        own = self._entries_for_calls(part, held, kept=kept) if held else ()
         pieces, done = [], part.start
-        for field in part.fields():
-            known = part.outline.fields.get(field.number)
-            if known is None or not part.names_extension(field):
-                continue
-            if field.start in own:
+        for known, field in naming:
+            if field in own:
                 changed: bytes | None = b""
             elif known.name == extension_places.EXTENSIONS:
                 changed = b"" if not kept and is_capture_uri(part.decoded(field)) else None
             elif known.is_metadata:
                 changed = None if kept else _framed(part, field, _without_calls(part.inside(field)))
             elif known.holds:
-                changed = _framed(part, field, self._cut(part.inside(field), within_kept=kept), keep_empty=True)
+                changed = _framed(part, field, self._cut(held[field], within_kept=kept), keep_empty=True)
             else:
                 changed = None
             if changed is not None:
-                pieces += [part.data[done : field.start], changed]
-                done = field.end
+                _, start, _, end = field
+                pieces += [part.data[done:start], changed]
+                done = end
         return b"".join([*pieces, part.data[done : part.end]]) if pieces else None
 
-    def _entries_for_calls(self, part: _Part, *, kept: bool) -> set[int]:
-        """Where the entries of lists begin that exist for their calls alone, and go."""
-        found: set[int] = set()
+    def _entries_for_calls(self, part: _Part, held: dict[_WireField, _Part], *, kept: bool) -> set[_WireField]:
+        """The entries of lists that exist for their calls alone, and go. `held`: messages that name the extension."""
+        found: set[_WireField] = set()
         for number, known in part.outline.entry_lists.items():
-            entries = [field for field in part.fields() if field.number == number and field.content >= 0]
-            own = [field for field in entries if part.names_extension(field) and self._is_own(part.inside(field), kept)]
+            own = {field: entry for field, entry in held.items() if field[0] == number and self._is_own(entry, kept)}
+            if not own:
+                continue
             # A message must have parts.
-            if own and (len(own) < len(entries) or known.name in ("artifacts", "history")):
-                found.update(field.start for field in own)
+            if known.name in ("artifacts", "history") or len(own) < [field[0] for field in part.fields].count(number):
+                found.update(own)
                 if known.name == "artifacts":
-                    self._withheld.update(part.inside(field).text("artifact_id") for field in own)
+                    self._withheld.update(entry.text("artifact_id") for entry in own.values())
         return found
 
     def _is_own(self, entry: _Part, kept: bool) -> bool:
@@ -153,13 +154,8 @@ class MessageFilter:
 # ── the wire format ─────────────────────────────────────────────────────────────────────────────────────────
 
 
-class _WireField(NamedTuple):
-    """A field: where it starts and ends, and where its content does, if it has a length (else -1)."""
-
-    number: int
-    start: int
-    content: int
-    end: int
+_WireField = tuple[int, int, int, int]
+"""A field: its number, where it starts, where its content does, if it has a length (else -1), and where it ends."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,82 +209,87 @@ class _Part:
     """A message within the bytes of another one."""
 
     def __init__(self, data: bytes, start: int, end: int, outline: _Outline) -> None:
+        """Raises ValueError."""
         self.data = data
         self.start = start
         self.end = end
         self.outline = outline
-        self._fields: list[_WireField] | None = None
+        self.fields = _fields(data, start, end)
 
-    def fields(self) -> list[_WireField]:
-        """Raises ValueError."""
-        if self._fields is None:
-            self._fields = _fields(self.data, self.start, self.end)
-        return self._fields
-
-    def names_extension(self, field: _WireField) -> bool:
-        return field.content >= 0 and self.data.find(_MARKER, field.content, field.end) >= 0
+    def naming_extension(self) -> list[tuple[_KnownField, _WireField]]:
+        """The known fields whose content names the extension."""
+        known, find = self.outline.fields, self.data.find
+        return [
+            (known[field[0]], field)
+            for field in self.fields
+            if field[0] in known and field[2] >= 0 and find(_MARKER, field[2], field[3]) >= 0
+        ]
 
     def inside(self, field: _WireField) -> _Part:
-        """The message in a field."""
-        kind = self.outline.fields[field.number].kind
+        """The message in a field. Raises ValueError."""
+        number, _, content, end = field
+        kind = self.outline.fields[number].kind
         assert kind is not None  # noqa: S101
-        return _Part(self.data, field.content, field.end, _outline_of(kind))
+        return _Part(self.data, content, end, _outline_of(kind))
 
     def decoded(self, field: _WireField) -> str:
-        return self.data[field.content : field.end].decode("utf-8", "replace")
+        return self.data[field[2] : field[3]].decode("utf-8", "replace")
 
     def _last(self, name: str) -> _WireField | None:
         """The last field of this name, which is the one that counts."""
         number = self.outline.numbers.get(name)
-        for field in reversed(self.fields()):
-            if field.number == number:
+        for field in reversed(self.fields):
+            if field[0] == number:
                 return field
         return None
 
     def text(self, name: str) -> str:
         """A text, or ""."""
         field = self._last(name)
-        return "" if field is None or field.content < 0 else self.decoded(field)
+        return "" if field is None or field[2] < 0 else self.decoded(field)
 
     def flag(self, name: str) -> bool:
         field = self._last(name)
-        return field is not None and any(self.data[field.end - 1 : field.end])
+        return field is not None and self.data[field[3] - 1] != 0
 
     def member(self, name: str) -> _Part | None:
-        """A message."""
+        """A message. Raises ValueError."""
         field = self._last(name)
-        return None if field is None or field.content < 0 else self.inside(field)
+        return None if field is None or field[2] < 0 else self.inside(field)
 
     def without(self, name: str) -> bytes:
         """Its bytes without a field."""
-        number = self.outline.numbers[name]
-        return b"".join([self.data[one.start : one.end] for one in self.fields() if one.number != number])
+        removed = self.outline.numbers[name]
+        return b"".join([self.data[start:end] for number, start, _, end in self.fields if number != removed])
 
     def with_member(self, name: str, content: bytes) -> bytes:
         """Its bytes with another message in place of one."""
         replaced = self._last(name)
         assert replaced is not None  # noqa: S101
         framed = _framed(self, replaced, content, keep_empty=True)
-        return b"".join([self.data[self.start : replaced.start], framed or b"", self.data[replaced.end : self.end]])
+        return b"".join([self.data[self.start : replaced[1]], framed or b"", self.data[replaced[3] : self.end]])
 
     def content(self) -> dict[str, Any]:
-        """Its JSON as far as `places` reads it: content that is not empty may be True, and what follows it missing."""
+        """Its JSON as far as `places` reads it: content that is not empty may be True, and what follows it missing.
+
+        Raises ValueError.
+        """
         content: dict[str, Any] = {}
-        full: set[str] = set()
-        for field in self.fields():
-            known = self.outline.fields.get(field.number)
-            if known is None or known.name in full:
+        for field in self.fields:
+            known = self.outline.fields.get(field[0])
+            if known is None or (field[2] < 0 and (known.kind is not None or known.is_text)):
                 continue
+            size = field[3] - field[2]
             value: Any = True
             if known.is_metadata:
                 value = dict(_metadata(self.inside(field)))
             elif known.kind is not None and known.is_repeated:
                 value = self.inside(field).content()
-                if not extension_places.holds_nothing(value):  # then nothing else of the list matters
-                    full.add(known.name)
-            elif known.kind is not None and field.end - field.content < _NUMBER_BYTES:
-                value = _small(known.kind, self.data[field.content : field.end])
-            elif known.is_text:
+                if not extension_places.holds_nothing(value):
+                    return {known.name: [value]}  # then nothing else matters
+            elif known.kind is not None and size < _NUMBER_BYTES:
+                value = _small(known.kind, self.data[field[2] : field[3]])
+            elif known.name == extension_places.EXTENSIONS or (known.is_text and not size):
                 value = self.decoded(field)
             if known.is_repeated:
                 content.setdefault(known.name, []).append(value)
@@ -307,38 +308,38 @@ def _small(kind: Descriptor, data: bytes) -> Any:
 
 
 def _metadata(struct: _Part) -> Iterator[tuple[str, list[bool]]]:
-    """The names in metadata, and whether they have a list that is not empty."""
-    for entry in struct.fields():
-        if entry.number == 1 and entry.content >= 0:
+    """The names in metadata, and whether they have a list that is not empty. Raises ValueError."""
+    for entry in struct.fields:
+        if entry[0] == 1 and entry[2] >= 0:
             pair = struct.inside(entry)
             value = pair.member("value")
             calls = None if value is None else value.member("list_value")
-            yield pair.text("key"), [True] * (calls is not None and bool(calls.fields()))
+            yield pair.text("key"), [True] * (calls is not None and bool(calls.fields))
 
 
 def _without_calls(struct: _Part) -> bytes | None:
-    """Metadata without the extension; None: it has none."""
+    """Metadata without the extension; None: it has none. Raises ValueError."""
     kept = [
-        field
-        for field in struct.fields()
-        if field.number != 1 or field.content < 0 or not is_capture_uri(struct.inside(field).text("key"))
+        struct.data[field[1] : field[3]]
+        for field in struct.fields
+        if field[0] != 1 or field[2] < 0 or not is_capture_uri(struct.inside(field).text("key"))
     ]
-    if len(kept) == len(struct.fields()):
-        return None
-    return b"".join([struct.data[field.start : field.end] for field in kept])
+    return None if len(kept) == len(struct.fields) else b"".join(kept)
 
 
 def _framed(part: _Part, field: _WireField, content: bytes | None, *, keep_empty: bool = False) -> bytes | None:
     """A field with another content; None: it stays as it is. An empty one goes unless `keep_empty`."""
     if content is None or not (content or keep_empty):
         return content
-    _, at = _varint(part.data, field.start, field.end)
+    start = at = field[1]
+    while part.data[at] > 0x7F:
+        at += 1
     size, length = bytearray(), len(content)
     while length > 0x7F:
         size.append(length & 0x7F | 0x80)
         length >>= 7
     size.append(length)
-    return part.data[field.start : at] + bytes(size) + content
+    return part.data[start : at + 1] + bytes(size) + content
 
 
 def _fields(data: bytes, start: int, end: int) -> list[_WireField]:
@@ -354,7 +355,7 @@ def _fields(data: bytes, start: int, end: int) -> list[_WireField]:
             stop = _skipped(data, at, end, key)
         if stop > end or not key >> 3:
             raise ValueError("not a message: a field is longer than what holds it, or has no number")
-        found.append(_WireField(key >> 3, start, content, stop))
+        found.append((key >> 3, start, content, stop))
         start = stop
     return found
 

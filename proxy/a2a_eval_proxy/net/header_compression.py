@@ -24,8 +24,11 @@ _TABLE_BYTES = 4096
 _ENTRY_BYTES = 32
 """What an entry takes besides its name and value."""
 
-_STATIC: tuple[tuple[bytes, bytes], ...] = HeaderTable.STATIC_TABLE
-"""Entry 1 comes first."""
+_STATIC: dict[int, tuple[bytes, bytes]] = dict(enumerate(HeaderTable.STATIC_TABLE, 1))
+"""The entries of the protocol by their numbers."""
+
+_OWN = len(_STATIC) + 1
+"""The number of the latest entry of a peer's own table; earlier ones follow."""
 
 
 def _integer(value: int, mask: int, first: int = 0) -> bytes:
@@ -41,9 +44,9 @@ def _integer(value: int, mask: int, first: int = 0) -> bytes:
     return bytes(content)
 
 
-_WHOLE = {field: bytes([0x80 | index]) for index, field in enumerate(_STATIC, 1)}
+_WHOLE = {field: bytes([0x80 | index]) for index, field in _STATIC.items()}
 _NAMES: dict[bytes, bytes] = {}
-for _index, (_name, _) in enumerate(_STATIC, 1):
+for _index, (_name, _) in _STATIC.items():
     _NAMES.setdefault(_name, _integer(_index, 0x0F, 0x10))
 _SIZES = [_integer(size, 0x7F) for size in range(256)]
 
@@ -77,48 +80,40 @@ class HeaderDecoder:
 
     def decode(self, block: bytes) -> Fields:
         """The fields of a section. Raises ValueError, after which no other section can be read."""
-        try:
-            return self._decode(block)
-        except IndexError:
-            raise ValueError("a header section is cut off, or names an entry that there is not") from None
-
-    def _decode(self, block: bytes) -> Fields:
         fields: Fields = []
-        at, end, left = 0, len(block), self._max_bytes
-        while at < end:
-            first = block[at]
-            if first & 0x80:
-                index, at = (first & 0x7F, at + 1) if first < 0xFF else _read_integer(block, at, 0x7F)
-                field = _STATIC[index - 1] if 0 < index <= len(_STATIC) else self._entry(index)
-            elif first & 0xE0 == 0x20:
-                size, at = _read_integer(block, at, 0x1F)
-                if fields or size > _TABLE_BYTES:
-                    raise ValueError("the size of the header table changes within a section, or is too large")
-                self._most_bytes = size
-                self._shrink()
-                continue
-            else:
-                index, at = _read_integer(block, at, 0x3F if first & 0x40 else 0x0F)
-                if index:
-                    name = self._entry(index)[0]
-                else:
-                    name, at = _read_text(block, at)
-                value, at = _read_text(block, at)
-                field = name, value
-                if first & 0x40:
-                    self._table.appendleft(field)
-                    self._table_bytes += len(name) + len(value) + _ENTRY_BYTES
+        at, end, left, table = 0, len(block), self._max_bytes, self._table
+        try:
+            while at < end:
+                first = block[at]
+                if first & 0x80:
+                    index, at = (first & 0x7F, at + 1) if first < 0xFF else _read_integer(block, at, 0x7F)
+                    field = table[index - _OWN] if index >= _OWN else _STATIC[index]
+                elif first & 0xE0 == 0x20:
+                    size, at = _read_integer(block, at, 0x1F)
+                    if fields or size > _TABLE_BYTES:
+                        raise ValueError("the size of the header table changes within a section, or is too large")
+                    self._most_bytes = size
                     self._shrink()
-            fields.append(field)
-            left -= len(field[0]) + len(field[1]) + _ENTRY_BYTES
-            if left < 0:
-                raise ValueError(f"a header section has more than {self._max_bytes} bytes")
+                    continue
+                else:
+                    index, at = _read_integer(block, at, 0x3F if first & 0x40 else 0x0F)
+                    if index:
+                        name = (table[index - _OWN] if index >= _OWN else _STATIC[index])[0]
+                    else:
+                        name, at = _read_text(block, at)
+                    value, at = _read_text(block, at)
+                    field = name, value
+                    if first & 0x40:
+                        table.appendleft(field)
+                        self._table_bytes += len(name) + len(value) + _ENTRY_BYTES
+                        self._shrink()
+                fields.append(field)
+                left -= len(field[0]) + len(field[1]) + _ENTRY_BYTES
+                if left < 0:
+                    raise ValueError(f"a header section has more than {self._max_bytes} bytes")
+        except LookupError:
+            raise ValueError("a header section is cut off, or names an entry that there is not") from None
         return fields
-
-    def _entry(self, index: int) -> tuple[bytes, bytes]:
-        if not index:
-            raise IndexError
-        return _STATIC[index - 1] if index <= len(_STATIC) else self._table[index - len(_STATIC) - 1]
 
     def _shrink(self) -> None:
         while self._table_bytes > self._most_bytes:

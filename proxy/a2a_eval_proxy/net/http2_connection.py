@@ -53,16 +53,18 @@ class AsyncStream(Http2Stream):
 
     def received(self, event: Event) -> None:
         self.arrived.append(event)
-        _wake(self._arrival)
+        if self._arrival is not None:
+            _wake(self._arrival)
         if type(event) is Reset and self.on_reset is not None:
             self.on_reset()
 
     def progressed(self) -> None:
-        _wake(self._progress)
+        if self._progress is not None:
+            _wake(self._progress)
 
 
-def _wake(waiter: asyncio.Future[None] | None) -> None:
-    if waiter is not None and not waiter.done():
+def _wake(waiter: asyncio.Future[None]) -> None:
+    if not waiter.done():
         waiter.set_result(None)
 
 

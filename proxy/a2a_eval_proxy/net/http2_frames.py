@@ -5,7 +5,6 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterator
 from enum import IntEnum
-from typing import NamedTuple
 
 PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 """What a client sends first."""
@@ -65,13 +64,8 @@ class Http2Error(Exception):
         self.code = code
 
 
-class Frame(NamedTuple):
-    """A frame that has arrived. `kind` may be one that the protocol does not have."""
-
-    kind: int
-    flags: int
-    stream_id: int
-    payload: bytes
+Frame = tuple[int, int, int, bytes]
+"""A frame that has arrived: its kind, which may be one that the protocol does not have, flags, stream and payload."""
 
 
 def frame_head(kind: int, flags: int, stream_id: int, size: int) -> bytes:
@@ -97,13 +91,13 @@ def read_settings(payload: bytes) -> Iterator[tuple[int, int]]:
 
 def unpadded(frame: Frame) -> bytes:
     """The content of a DATA or HEADERS frame, without padding and priority. Raises Http2Error."""
-    payload, flags = frame.payload, frame.flags
+    kind, flags, _, payload = frame
     if not flags & (PADDED | HAS_PRIORITY):
         return payload
     start, end = 0, len(payload)
     if flags & PADDED:
         start, end = 1, end - (payload[0] if payload else 1)
-    if flags & HAS_PRIORITY and frame.kind == HEADERS:
+    if flags & HAS_PRIORITY and kind == HEADERS:
         start += 5
     if start > end:
         raise Http2Error("a frame is shorter than its padding")
@@ -133,7 +127,7 @@ class FrameReader:
                 return
             data = bytes(self._held)
             self._held.clear()
-        at, end = self._after_preface(data), len(data)
+        at, end = self._after_preface(data) if self._preface else 0, len(data)
         self._needed = _HEAD_BYTES
         while not self._preface and at + _HEAD_BYTES <= end:
             size, low, kind, flags, stream_id = _HEAD.unpack_from(data, at)
@@ -144,7 +138,7 @@ class FrameReader:
             if stop > end:
                 self._needed = _HEAD_BYTES + size
                 break
-            yield Frame(kind, flags, stream_id & LARGEST_WINDOW, data[at + _HEAD_BYTES : stop])
+            yield kind, flags, stream_id & LARGEST_WINDOW, data[at + _HEAD_BYTES : stop]
             at = stop
         self._held += data[at:]
 

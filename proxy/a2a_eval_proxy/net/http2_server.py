@@ -79,18 +79,15 @@ class Http2Connection(ClientConnection):
             self._http.feed(data)
             if self._streams.unfinished != self._header:
                 self._header, self._header_since = self._streams.unfinished, self._received_at
-            for stream in self._opened():
+            opened: list[Any] = self._streams.opened
+            for stream in opened:
                 self._begin(stream)
+            opened.clear()
         except Http2Error as error:
             self._refuse("bad_request", str(error))
         except Exception:
             logger.exception("a request could not be read; its connection ends")
             self._refuse("internal_error", "")
-
-    def _opened(self) -> list[Any]:
-        opened = [*self._streams.opened]
-        self._streams.opened.clear()
-        return opened
 
     def _begin(self, stream: AsyncStream) -> None:
         """Have a request answered, unless it was reset with what it came with."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections import deque
 from collections.abc import Callable
+from itertools import chain
 from typing import NamedTuple
 
 from . import http2_frames as frames
@@ -39,7 +40,9 @@ _MAX_CUT, _CUT_PER_S = 200, 10.0
 _SMALL = 1024
 """Parts of a body below this size wait as one: each takes a hundred bytes besides, and a window may hold 65,535."""
 
-_NAMES = re.compile(rb"(?:[!#$%&'*+\-.^_`|~0-9a-z]+\n)*")
+_NAME = re.compile(rb":.*|[!#$%&'*+\-.^_`|~0-9a-z]+", re.DOTALL)
+"""Of a field, or of anything that is to be a pseudo-header."""
+
 _NO_VALUE = re.compile(rb"[\0\r\n]")
 
 
@@ -73,11 +76,10 @@ class Http2Stream:
 
     __slots__ = (
         "_connection",
-        "_ends",
-        "_trailers",
         "_untold",
         "_waiting",
         "arrived",
+        "ends",
         "has_begun",
         "has_ended",
         "has_head",
@@ -87,6 +89,7 @@ class Http2Stream:
         "peer_has_ended",
         "receivable",
         "sent",
+        "trailers",
         "unsent",
         "window",
     )
@@ -101,7 +104,7 @@ class Http2Stream:
         self.sent = 0
         """Bytes that its windows have let through."""
         self.is_over = False
-        """Whether it was reset, by either side, or its connection has ended."""
+        """Whether both sides have sent all, it was reset, by either side, or its connection has ended."""
         self.has_begun = False
         """Whether this side has sent the head."""
         self.has_ended = self.peer_has_ended = False
@@ -114,15 +117,17 @@ class Http2Stream:
         """How many bytes the peer takes."""
         self.receivable = WINDOW_BYTES
         """How many bytes the peer may send."""
+        self.trailers: Fields | None = None
+        """What follows the bytes that wait."""
+        self.ends = False
+        """Whether nothing follows what was sent last."""
         self._waiting: deque[memoryview] = deque()
-        self._trailers: Fields | None = None
-        self._ends = False
         self._untold = 0
 
     def send_headers(self, fields: Fields, *, end: bool) -> None:
         """Send a header section: the head, or trailers, which follow what waits."""
         if self.unsent:
-            self._trailers, self._ends = fields, end
+            self.trailers, self.ends = fields, end
         elif not (self.is_over or self.has_ended):
             self._connection.write_headers(self, fields, end=end)
 
@@ -130,7 +135,7 @@ class Http2Stream:
         """Send part of a body, as far as the peer's windows let it; the rest waits."""
         if self.is_over or self.has_ended:
             return
-        self._ends = end
+        self.ends = end
         if content:
             self.unsent += len(content)
             self._waiting.append(memoryview(content))
@@ -151,8 +156,10 @@ class Http2Stream:
 
     def drop_unsent(self) -> None:
         """Forget what waits to be sent."""
-        self._waiting.clear()
-        self._trailers, self._ends, self.unsent = None, False, 0
+        if self.unsent:
+            self._waiting.clear()
+            self.trailers, self.ends, self.unsent = None, False, 0
+            self.progressed()
 
     # ── for the connection ──────────────────────────────────────────────────────────────────────────────
 
@@ -160,7 +167,6 @@ class Http2Stream:
         """Nothing is sent any more."""
         self.is_over = True
         self.drop_unsent()
-        self.progressed()
 
     def received(self, event: Event) -> None:
         """Something has arrived."""
@@ -172,7 +178,7 @@ class Http2Stream:
     def next_piece(self, size: int) -> tuple[memoryview | bytes, bool]:
         """At most `size` of the bytes that wait, and whether they end the stream."""
         if not self._waiting:
-            return b"", self._ends
+            return b"", self.ends
         piece = self._waiting[0]
         if len(piece) > size:
             self._waiting[0], piece = piece[size:], piece[:size]
@@ -180,12 +186,7 @@ class Http2Stream:
             self._waiting.popleft()
         self.unsent -= len(piece)
         self.sent += len(piece)
-        return piece, self._ends and not self._waiting and self._trailers is None
-
-    def take_trailers(self) -> tuple[Fields | None, bool]:
-        """The trailers that follow what waited, and whether they end the stream."""
-        trailers, self._trailers = self._trailers, None
-        return trailers, self._ends
+        return piece, self.ends and not self._waiting and self.trailers is None
 
 
 class Http2Streams:
@@ -199,7 +200,7 @@ class Http2Streams:
         new_stream: Callable[[Http2Streams, int], Http2Stream],
         on_output: Callable[[], None],
     ) -> None:
-        """`on_output` is called when there may be something in `output`."""
+        """`on_output` is called when there is something in `output`, and once more when the peer is going."""
         self._is_client = is_client
         self._new_stream = new_stream
         self._on_output = on_output
@@ -300,10 +301,10 @@ class Http2Streams:
         self._cut = max(0.0, self._cut - elapsed * _CUT_PER_S)
         try:
             for frame in self._reader.feed(data):
-                kind = frame.kind
+                kind, _, _, payload = frame
                 if self._section and kind != frames.CONTINUATION:
                     raise Http2Error("a header section is interrupted")
-                self._idle += -_IDLE_PER_FRAME if frame.payload and kind < frames.PRIORITY else 1
+                self._idle += -_IDLE_PER_FRAME if payload and kind < frames.PRIORITY else 1
                 if kind < len(_HANDLERS):
                     _HANDLERS[kind](self, frame)
                 self._whole += not self._section
@@ -315,39 +316,42 @@ class Http2Streams:
             self.go_away(error.code)
             raise
 
-    def _addressed(self, frame: Frame) -> Http2Stream | None:
-        """The stream that a frame is for; None: one that is closed. Raises Http2Error."""
-        stream = self.streams.get(frame.stream_id)
-        if stream is None and (frame.stream_id > self._last_id or not frame.stream_id & 1):
-            raise Http2Error(f"a frame of kind {frame.kind} is for a stream that is not open yet")
-        return stream
+    def _check_closed(self, frame: Frame) -> None:
+        """Raises Http2Error for a frame whose stream is not open, unless it was."""
+        kind, _, stream_id, _ = frame
+        if stream_id > self._last_id or not stream_id & 1:
+            raise Http2Error(f"a frame of kind {kind} is for a stream that is not open yet")
 
     def _headers(self, frame: Frame) -> None:
         """HEADERS or CONTINUATION."""
         section = self._section
-        if frame.kind == frames.CONTINUATION and (not section or frame.stream_id != section[0].stream_id):
+        kind, flags, stream_id, _ = frame
+        if kind == frames.CONTINUATION and (not section or stream_id != section[0][2]):
             raise Http2Error("a frame continues no header section")
-        if section or not frame.flags & frames.END_HEADERS:
+        if section or not flags & frames.END_HEADERS:
             section.append(frame)
-            if not frame.flags & frames.END_HEADERS:
-                size = sum(len(part.payload) for part in section)
+            if not flags & frames.END_HEADERS:
+                size = sum(len(part[3]) for part in section)
                 if size > self._max_section or len(section) > _MAX_CONTINUATIONS:
                     raise Http2Error("a header section is too long", ErrorCodes.ENHANCE_YOUR_CALM)
                 return
             frame, self._section = section[0], []
-            block = b"".join([frames.unpadded(frame), *[part.payload for part in section[1:]]])
+            flags = frame[1]
+            block = b"".join([frames.unpadded(frame), *[part[3] for part in section[1:]]])
         else:
             block = frames.unpadded(frame)
         try:
             fields = self._decoder.decode(block)
         except ValueError as error:
             raise Http2Error(str(error), ErrorCodes.COMPRESSION_ERROR) from None
-        if not self._is_client and frame.stream_id > self._last_id and frame.stream_id & 1:
-            self._last_id = frame.stream_id
-            self.opened.append(self._begun(frame.stream_id))
-        stream = self._addressed(frame)
-        if stream is not None:
-            self._section_arrived(stream, fields, ended=bool(frame.flags & frames.END_STREAM))
+        if not self._is_client and stream_id > self._last_id and stream_id & 1:
+            self._last_id = stream_id
+            self.opened.append(self._begun(stream_id))
+        stream = self.streams.get(stream_id)
+        if stream is None:
+            self._check_closed(frame)
+        else:
+            self._section_arrived(stream, fields, ended=bool(flags & frames.END_STREAM))
 
     def _section_arrived(self, stream: Http2Stream, fields: Fields, *, ended: bool) -> None:
         if stream.has_head:
@@ -369,11 +373,15 @@ class Http2Streams:
             return
         stream.received(Headers(fields, ended))
         if ended:
-            self._peer_has_ended(stream)
+            stream.peer_has_ended = True
+            self._close_if_over(stream)
 
     def _data(self, frame: Frame) -> None:
-        stream = self._addressed(frame)
-        size = len(frame.payload)
+        _, flags, stream_id, payload = frame
+        stream = self.streams.get(stream_id)
+        if stream is None:
+            self._check_closed(frame)
+        size = len(payload)
         self._receivable -= size
         if self._receivable < 0:
             raise Http2Error("the peer sends more than the window of the connection", ErrorCodes.FLOW_CONTROL_ERROR)
@@ -384,7 +392,7 @@ class Http2Streams:
             self._untold = 0
         if stream is None:
             return
-        content, ended = frames.unpadded(frame), bool(frame.flags & frames.END_STREAM)
+        content, ended = frames.unpadded(frame), bool(flags & frames.END_STREAM)
         stream.receivable -= size
         if stream.missing is not None:
             stream.missing -= len(content)
@@ -403,12 +411,13 @@ class Http2Streams:
             else:
                 stream.received(Data(content, size, ended))
             if ended:
-                self._peer_has_ended(stream)
+                stream.peer_has_ended = True
+                self._close_if_over(stream)
 
-    def _peer_has_ended(self, stream: Http2Stream) -> None:
-        """The peer has sent everything."""
-        stream.peer_has_ended = True
-        if stream.has_ended:
+    def _close_if_over(self, stream: Http2Stream) -> None:
+        """One side has sent everything."""
+        if stream.has_ended and stream.peer_has_ended:
+            stream.is_over = True
             self.streams.pop(stream.id, None)
 
     def _broken(self, stream: Http2Stream, code: ErrorCodes) -> None:
@@ -418,9 +427,11 @@ class Http2Streams:
         self._ended(stream, Reset(code))
 
     def _reset(self, frame: Frame) -> None:
-        stream = self._addressed(frame)
+        stream = self.streams.get(frame[2])
         code = _number(frame)
-        if stream is not None:
+        if stream is None:
+            self._check_closed(frame)
+        else:
             self._cut += not stream.has_begun
             self._ended(stream, Reset(code))
 
@@ -432,14 +443,16 @@ class Http2Streams:
 
     def _window_update(self, frame: Frame) -> None:
         size = _number(frame) & frames.LARGEST_WINDOW
-        if not frame.stream_id:
+        stream_id = frame[2]
+        if not stream_id:
             self._window += size
             if not size or self._window > frames.LARGEST_WINDOW:
                 raise Http2Error("the window of the connection is too large", ErrorCodes.FLOW_CONTROL_ERROR)
             self.pump_all()
             return
-        stream = self._addressed(frame)
+        stream = self.streams.get(stream_id)
         if stream is None:
+            self._check_closed(frame)
             return
         stream.window += size
         if not size or stream.window > frames.LARGEST_WINDOW:
@@ -449,9 +462,10 @@ class Http2Streams:
 
     def _settings(self, frame: Frame) -> None:
         _of_connection(frame)
-        if frame.flags & frames.ACK:
+        _, flags, _, payload = frame
+        if flags & frames.ACK:
             return
-        for code, value in frames.read_settings(frame.payload):
+        for code, value in frames.read_settings(payload):
             if code == SettingCodes.INITIAL_WINDOW_SIZE:
                 if value > frames.LARGEST_WINDOW:
                     raise Http2Error("the initial window is too large", ErrorCodes.FLOW_CONTROL_ERROR)
@@ -470,14 +484,15 @@ class Http2Streams:
 
     def _ping(self, frame: Frame) -> None:
         _of_connection(frame, 8)
-        if not frame.flags & frames.ACK:
-            self._write(frames.PING, frames.ACK, 0, frame.payload)
+        _, flags, _, payload = frame
+        if not flags & frames.ACK:
+            self._write(frames.PING, frames.ACK, 0, payload)
 
     def _going(self, frame: Frame) -> None:
         """The peer takes no further stream: the client may repeat those that it has not taken."""
         _of_connection(frame)
         self.is_going = True
-        last = int.from_bytes(frame.payload[:4], "big") & frames.LARGEST_WINDOW
+        last = int.from_bytes(frame[3][:4], "big") & frames.LARGEST_WINDOW
         if self._is_client:
             for stream in [*self.streams.values()]:
                 if stream.id > last:
@@ -493,9 +508,10 @@ class Http2Streams:
     # ── what streams send ───────────────────────────────────────────────────────────────────────────────
 
     def _write(self, kind: int, flags: int, stream_id: int, payload: bytes | memoryview) -> None:
-        self._output.append(frame_head(kind, flags, stream_id, len(payload)))
-        self._output.append(payload)
-        self._on_output()
+        is_first = not self._output
+        self._output += frame_head(kind, flags, stream_id, len(payload)), payload
+        if is_first:
+            self._on_output()
 
     def write_headers(self, stream: Http2Stream, fields: Fields, *, end: bool) -> None:
         self._cut -= not stream.has_begun
@@ -509,12 +525,8 @@ class Http2Streams:
             kind, flags, block = frames.CONTINUATION, 0, block[most:]
         self._write(kind, flags | frames.END_HEADERS, stream.id, block)
         if end:
-            self._sent_all(stream)
-
-    def _sent_all(self, stream: Http2Stream) -> None:
-        stream.has_ended = True
-        if stream.peer_has_ended:
-            self.streams.pop(stream.id, None)
+            stream.has_ended = True
+            self._close_if_over(stream)
 
     def write_reset(self, stream: Http2Stream, code: int) -> None:
         if self.streams.pop(stream.id, None) is not None:
@@ -553,13 +565,15 @@ class Http2Streams:
             self._write(frames.DATA, frames.END_STREAM if ends else 0, stream.id, piece)
         if stream.unsent:
             return True
-        self._blocked.pop(stream, None)
-        trailers, end = stream.take_trailers()
-        if trailers is not None:
-            self.write_headers(stream, trailers, end=end)
+        if stream.trailers is not None:
+            trailers, stream.trailers = stream.trailers, None
+            self.write_headers(stream, trailers, end=stream.ends)
         elif ends:
-            self._sent_all(stream)
-        stream.progressed()
+            stream.has_ended = True
+            self._close_if_over(stream)
+        if stream in self._blocked:
+            del self._blocked[stream]
+            stream.progressed()
         return False
 
 
@@ -580,17 +594,19 @@ _HANDLERS: tuple[Callable[[Http2Streams, Frame], None], ...] = (
 
 def _number(frame: Frame) -> int:
     """Raises Http2Error."""
-    if len(frame.payload) != 4:
-        raise Http2Error(f"a frame of kind {frame.kind} has another size", ErrorCodes.FRAME_SIZE_ERROR)
-    return int.from_bytes(frame.payload, "big")
+    kind, _, _, payload = frame
+    if len(payload) != 4:
+        raise Http2Error(f"a frame of kind {kind} has another size", ErrorCodes.FRAME_SIZE_ERROR)
+    return int.from_bytes(payload, "big")
 
 
 def _of_connection(frame: Frame, size: int | None = None) -> None:
     """Raises Http2Error for a frame that is for a stream, or that has not this size."""
-    if frame.stream_id:
-        raise Http2Error(f"a frame of kind {frame.kind} is for a stream")
-    if size is not None and len(frame.payload) != size:
-        raise Http2Error(f"a frame of kind {frame.kind} has another size", ErrorCodes.FRAME_SIZE_ERROR)
+    kind, _, stream_id, payload = frame
+    if stream_id:
+        raise Http2Error(f"a frame of kind {kind} is for a stream")
+    if size is not None and len(payload) != size:
+        raise Http2Error(f"a frame of kind {kind} has another size", ErrorCodes.FRAME_SIZE_ERROR)
 
 
 def regular(fields: Fields) -> Fields:
@@ -600,10 +616,10 @@ def regular(fields: Fields) -> Fields:
 
 def size_of(fields: Fields) -> int:
     """The size of a header section (RFC 9113, section 6.5.2)."""
-    return sum([len(name) + len(value) + 32 for name, value in fields])
+    return sum(map(len, chain.from_iterable(fields))) + 32 * len(fields)
 
 
 def are_valid(fields: Fields) -> bool:
     """Whether a recipient may take the fields (RFC 9113, section 8.2.1): it may end its whole connection otherwise."""
-    names = b"".join([name + b"\n" for name, _ in fields if name[:1] != b":"])
-    return _NAMES.fullmatch(names) is not None and not _NO_VALUE.search(b"".join([value for _, value in fields]))
+    names, values = zip(*fields, strict=True) if fields else ((), ())
+    return all(map(_NAME.fullmatch, names)) and not _NO_VALUE.search(b"".join(values))

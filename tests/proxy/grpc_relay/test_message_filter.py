@@ -218,6 +218,14 @@ def test_what_is_no_message_is_an_error_only_where_it_names_the_extension(junk):
         MessageFilter(Task, None).shown(junk + URI.encode())
 
 
+@pytest.mark.parametrize("odd", [b"\x30\x01", b"\x25abcd", b"\x2d\x01\x01\x01\x01"])
+def test_a_field_of_another_wire_type_is_an_unknown_one(odd):
+    """In an artifact that exists for its calls: parts as a number, a description and metadata as four bytes."""
+    artifact = ParseDict({"artifactId": "a", "metadata": {KEY: [{"name": "x"}]}}, Artifact()).SerializeToString() + odd
+    task = Task(id="t").SerializeToString() + b"\x22" + bytes([len(artifact)]) + artifact
+    assert MessageFilter(Task, None).shown(task) == Task(id="t").SerializeToString()
+
+
 def test_groups_are_skipped():
     group = b"\xfb\x3f\x0a\x01x\x08\x96\x01\x13\x14\xfc\x3f"  # with another group in it
     task = Task(id="t", metadata={KEY: []}).SerializeToString()

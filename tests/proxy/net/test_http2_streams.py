@@ -218,7 +218,8 @@ def _junk(rng: random.Random) -> bytes:
 
 
 @pytest.mark.parametrize(
-    "field", [(b"A", b"x"), (b"a b", b"x"), (b"", b"x"), (b"a:b", b"x"), (b"a", b"x\ny"), (b"a", b"\0")]
+    "field",
+    [(b"A", b"x"), (b"a b", b"x"), (b"a\nb", b"x"), (b"", b"x"), (b"a:b", b"x"), (b"a", b"x\ny"), (b"a", b"\0")],
 )
 def test_fields_that_end_the_connections_of_others(field):
     assert not are_valid([*HEAD, field])
