@@ -1,7 +1,8 @@
 """Agent cards: interface URLs that point at the agent are rewritten to the proxy. Pure.
 
 1.0 cards have `supportedInterfaces[].url`; 0.3 cards `url` with `preferredTransport` and `additionalInterfaces[].url`;
-compatible agents serve both in one card. gRPC interfaces are scheme-less `host:port`.
+compatible agents serve both in one card. gRPC interfaces are `host:port`, or URLs with a scheme, as the specification
+has them (A2A 1.0, section 4.4.6; 0.3, section 5.5.5).
 """
 
 from __future__ import annotations
@@ -22,6 +23,8 @@ _INTERFACES = {"supportedInterfaces": "protocolBinding", "additionalInterfaces":
 
 _LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1", "0.0.0.0"})  # noqa: S104  how agents name themselves in cards
 _PORTS = {"http": 80, "https": 443}
+_GRPC_SCHEMES = (("http", "https"), ("grpc", "grpcs"))
+"""Without TLS and with it. Some clients (grpc-dotnet) connect to URLs alone, others (grpcio) to `host:port` alone."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +83,8 @@ def rewrite(
 ) -> RewrittenCard:
     """The card as clients of the proxy should see it. Never raises; fields of the wrong type are left as they are.
 
-    `grpc` is HOST:PORT where the proxy takes gRPC; it replaces the address of a gRPC interface on the upstream's host.
+    `grpc` is HOST:PORT where the proxy takes gRPC; it replaces the address of a gRPC interface on the upstream's host,
+    with a scheme where that has one: the one with TLS if `public` is https.
     URLs under `upstream` become URLs under `public`, paths, tenants and queries kept. An interface that the proxy
     cannot carry (another host, another binding) is removed, with a finding: clients that used it would bypass the
     proxy. A card whose other interfaces name `public` already is unchanged, signatures included, with a finding for
@@ -227,7 +231,7 @@ class _Rewriter:
             return url
         if binding.upper() == Binding.GRPC and self.grpc is not None:
             if _on_host(_authority(url), self.upstream_url):
-                return self.grpc
+                return _grpc_like(url, self.grpc, tls=self.public.startswith("https:"))
             reason = "it is not on the host of the upstream URL"
         elif binding.upper() in HTTP_BINDINGS:
             rest = self.upstream.rest_of(url) if self.upstream else None
@@ -245,8 +249,16 @@ class _Rewriter:
 
     def _is_public(self, url: str, binding: str) -> bool:
         if binding == Binding.GRPC:
-            return url == self.grpc
+            return url.rpartition("://")[2] == self.grpc
         return binding in HTTP_BINDINGS and self.public_base is not None and self.public_base.rest_of(url) is not None
+
+
+def _grpc_like(url: str, address: str, *, tls: bool) -> str:
+    """HOST:PORT in the form of `url`, which is the form that the agent's clients can read."""
+    for plain, secure in _GRPC_SCHEMES:
+        if url.lower().startswith((f"{plain}://", f"{secure}://")):
+            return f"{secure if tls else plain}://{address}"
+    return address
 
 
 def _names_url(entry: Any) -> bool:

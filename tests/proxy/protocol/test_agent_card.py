@@ -398,20 +398,32 @@ GRPC = "proxy.example.com:50051"
 
 
 @pytest.mark.parametrize(
-    "url",
-    ["agent.example.com:9001", "AGENT.example.com:1", "http://agent.example.com:9001", "grpc://agent.example.com:9001"],
+    ("url", "seen"),
+    [
+        ("agent.example.com:9001", GRPC),
+        ("AGENT.example.com:1", GRPC),
+        ("http://agent.example.com:9001", f"https://{GRPC}"),
+        ("HTTPS://agent.example.com:9001/a2a/grpc", f"https://{GRPC}"),
+        ("grpc://agent.example.com:9001", f"grpcs://{GRPC}"),
+        ("tcp://agent.example.com:9001", GRPC),
+    ],
 )
-def test_grpc_interfaces_on_the_host_of_the_agent_name_the_proxys_port(url: str) -> None:
+def test_grpc_interfaces_on_the_host_of_the_agent_name_the_proxys_port(url: str, seen: str) -> None:
     done = rewrite(card(("GRPC", url), ("JSONRPC", f"{UPSTREAM}/rpc")), UPSTREAM, PUBLIC, GRPC)
-    assert urls(done.card) == [GRPC, f"{PUBLIC}/rpc"]
+    assert urls(done.card) == [seen, f"{PUBLIC}/rpc"]
     assert not done.findings
     assert rewrite(done.card, UPSTREAM, PUBLIC, GRPC) == type(done)(done.card, changed=False)
     legacy = legacy_card(url, ("JSONRPC", f"{UPSTREAM}/rpc"), preferredTransport="GRPC")
-    assert urls(rewrite(legacy, UPSTREAM, PUBLIC, GRPC).card) == [f"{PUBLIC}/rpc", GRPC]
+    assert urls(rewrite(legacy, UPSTREAM, PUBLIC, GRPC).card) == [f"{PUBLIC}/rpc", seen]
     additional = legacy_card(f"{UPSTREAM}/rpc", ("GRPC", url))
-    assert urls(rewrite(additional, UPSTREAM, PUBLIC, GRPC).card) == [GRPC, f"{PUBLIC}/rpc"]
-    port = url.rpartition(":")[2]
-    assert grpc_address(legacy, UPSTREAM) == f"agent.example.com:{port}"
+    assert urls(rewrite(additional, UPSTREAM, PUBLIC, GRPC).card) == [seen, f"{PUBLIC}/rpc"]
+    assert grpc_address(legacy, UPSTREAM) == f"agent.example.com:{1 if url.endswith(':1') else 9001}"
+
+
+@pytest.mark.parametrize("scheme", ["http", "https", "grpc", "grpcs"])
+def test_a_grpc_interface_without_tls_has_the_scheme_of_one_without(scheme: str) -> None:
+    done = rewrite(card(("GRPC", f"{scheme}://agent.example.com:9001")), UPSTREAM, "http://proxy.example.com", GRPC)
+    assert urls(done.card) == [f"{scheme.removesuffix('s')}://{GRPC}"]
 
 
 @pytest.mark.parametrize(
@@ -425,8 +437,9 @@ def test_other_grpc_interfaces_are_left_out(url: str) -> None:
     assert grpc_address(content, UPSTREAM) is None
 
 
-def test_a_card_that_names_the_proxys_grpc_port_is_left_alone() -> None:
-    content = card(("GRPC", GRPC), ("JSONRPC", PUBLIC), signatures=[{"signature": "x"}])
+@pytest.mark.parametrize("url", [GRPC, f"https://{GRPC}", f"http://{GRPC}"])
+def test_a_card_that_names_the_proxys_grpc_port_is_left_alone(url: str) -> None:
+    content = card(("GRPC", url), ("JSONRPC", PUBLIC), signatures=[{"signature": "x"}])
     assert rewrite(content, UPSTREAM, PUBLIC, GRPC).card is content
 
 
