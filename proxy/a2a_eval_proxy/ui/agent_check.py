@@ -15,7 +15,7 @@ from ..errors import ConfigError
 from ..net.tls import TlsFiles
 from ..settings.settings import AgentSettings
 from ..threads import LoopThread
-from .environment import environment
+from .rendering import environment
 
 logger = logging.getLogger(__name__)
 

@@ -20,10 +20,9 @@ from ..runs.run_result import judge_turns
 from ..scoring.scorer import WITHOUT_SUITE
 from ..store import TurnQuery
 from ..store.base import TurnJson
-from .links import name_in
+from .rendering import name_in, turn_row
 from .screen import Screen, Values, View
 from .turn_page import call_rows, fitting
-from .turn_rows import turn_row
 
 MAX_TURNS = 200
 TEXT_LIMITS = (20_000, 4_000, 1_000)

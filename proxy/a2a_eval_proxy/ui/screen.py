@@ -2,18 +2,41 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
+from a2a_tool_capture.recent import Recent
 from starlette.requests import Request
 from starlette.responses import Response
 
 from ..admin.control import Control
+from ..store import Store
+from ..store.turn_summary import TurnFigures
 from .agent_check import AgentCheck
-from .links import Links
-from .recent_figures import RecentFigures
-from .runs.judged_runs import JudgedRuns
+from .judged_runs import JudgedRuns
+from .rendering import Links
+
+_FRESH_S = 1.0
+_MAX_RUNS = 16
+
+
+class RecentFigures:
+    """Reads figures from a store, each at most once a second."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._kept: Recent[str | None, tuple[float, TurnFigures]] = Recent(_MAX_RUNS)
+
+    async def of(self, run: str | None) -> TurnFigures:
+        """The figures of a run, or of all runs. Raises StoreError."""
+        kept = self._kept.get(run)
+        if kept is not None and time.monotonic() - kept[0] < _FRESH_S:
+            return kept[1]
+        figures = await self._store.figures(run)
+        self._kept[run] = time.monotonic(), figures
+        return figures
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+import hmac
+import secrets
+import time
+from collections.abc import Awaitable, Callable, Hashable, Mapping, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 from jinja2 import Template
 from starlette.exceptions import HTTPException
@@ -16,17 +19,118 @@ from starlette.types import Receive, Scope, Send
 
 from ..admin.control import Control
 from ..admin.guard import PageAccess
+from ..admin.request_body import form_of
+from ..long_computations import seen
+from ..net.browser_guard import Headers
+from ..net.page_sessions import IDLE_S, PageSessions
 from ..store import StoreError
+from . import check_page, conversation, run_pages, turn_list, turn_page, wire_page
 from .agent_check import AgentCheck
-from .asset_files import AssetFiles
-from .environment import environment
-from .links import Links
-from .login import LOGIN_PATH, Login
-from .recent_figures import RecentFigures
-from .runs.judged_runs import JudgedRuns
-from .screen import Screen, ScreenFunction, View
-from .screens import SCREENS
-from .shared_fragments import SharedFragments
+from .judged_runs import JudgedRuns
+from .rendering import AssetFiles, Links, environment
+from .screen import RecentFigures, Screen, ScreenFunction, View
+
+T = TypeVar("T")
+
+REST_S = 0.08
+"""Least time from the begin of fragments to that of the next ones of their address: what a page itself waits."""
+
+
+class SharedFragments(Generic[T]):
+    """Begins to make the fragments of an address every `REST_S` at most. Single event loop."""
+
+    def __init__(self) -> None:
+        self._next: dict[Hashable, asyncio.Task[T]] = {}
+        """By address: those that are not begun yet."""
+        self._free_at: dict[Hashable, float] = {}
+        """By address: when the next may be begun, on the clock of the event loop."""
+
+    async def of(self, address: Hashable, make: Callable[[], Awaitable[T]]) -> T:
+        """What `make` of this or of a concurrent request returns. It is begun after this call: no news is missed.
+
+        Raises what it raises.
+        """
+        task = self._next.get(address)
+        if task is None:
+            task = self._next[address] = asyncio.create_task(self._make(address, make))
+            task.add_done_callback(seen)
+        return await asyncio.shield(task)
+
+    async def _make(self, address: Hashable, make: Callable[[], Awaitable[T]]) -> T:
+        now = asyncio.get_running_loop().time
+        await asyncio.sleep(self._free_at.get(address, 0.0) - now())
+        del self._next[address]
+        self._free_at = {other: at for other, at in self._free_at.items() if at > now()} | {address: now() + REST_S}
+        return await make()
+
+
+LOGIN_PATH = "/login"
+_MAX_FORM_BYTES = 10_000
+
+
+class Login:
+    """Opens sessions and recognizes them.
+
+    The name of the cookie is the process's own: cookies are shared by all ports of a host.
+    """
+
+    def __init__(self, token: str) -> None:
+        self._token = token
+        self._sessions = PageSessions()
+        self._cookie = f"a2a-eval-proxy-{secrets.token_hex(4)}"
+
+    def new_code(self) -> str:
+        """A code for a login link, which works once within 15 minutes."""
+        code = secrets.token_urlsafe(24)
+        self._sessions.add_code(code, time.monotonic())
+        return code
+
+    def has_session(self, headers: Headers) -> bool:
+        """Whether the cookie in these headers is that of an open session."""
+        return any(self._sessions.use(session, time.monotonic()) for session in self._sessions_in(headers))
+
+    def log_out(self, headers: Headers) -> None:
+        """End the session of these headers, if any."""
+        for session in self._sessions_in(headers):
+            self._sessions.close(session)
+
+    def _sessions_in(self, headers: Headers) -> list[str]:
+        """The values of the cookie; a browser sends one, or none."""
+        pairs = (pair for name, value in headers if name == b"cookie" for pair in value.decode("latin-1").split(";"))
+        return [value for key, _, value in (pair.strip().partition("=") for pair in pairs) if key == self._cookie]
+
+    def by_code(self, code: str) -> Response | None:
+        """Redirects to the pages with a new session; None for a code that is used, expired or wrong."""
+        session = secrets.token_urlsafe(24)
+        return self._into(session) if self._sessions.redeem(code, session, time.monotonic()) else None
+
+    async def by_token(self, request: Request) -> Response | None:
+        """The same for a form with the admin token."""
+        given = (await form_of(request, _MAX_FORM_BYTES)).get("token", "")
+        if not hmac.compare_digest(given.strip().encode("utf-8", "replace"), self._token.encode()):
+            return None
+        session = secrets.token_urlsafe(24)
+        self._sessions.open(session, time.monotonic())
+        return self._into(session)
+
+    def _into(self, session: str) -> Response:
+        response = RedirectResponse("./", 303)
+        # No path: that of the login, which includes the prefix of a proxy in front.
+        response.set_cookie(self._cookie, session, max_age=int(IDLE_S), path=None, httponly=True, samesite="strict")
+        return response
+
+
+SCREENS = (
+    turn_list.SCREEN,
+    turn_page.SCREEN,
+    conversation.SCREEN,
+    *run_pages.SCREENS,
+    run_pages.SCREEN,
+    check_page.SCREEN,
+    *turn_page.SCREENS,
+    wire_page.SCREEN,
+)
+
 
 _ASSETS = "/assets/"
 PAGE_HEADERS = {

@@ -27,8 +27,7 @@ from ..store import Store, StoreError, TurnQuery
 from ..store.base import TurnJson
 from ..telemetry.event_bus import EventBus
 from . import check_page
-from .screens import SCREENS
-from .site import Site
+from .site import SCREENS, Site
 
 EVERY_S = 1.0
 NEWEST = 100

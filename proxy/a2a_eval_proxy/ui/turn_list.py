@@ -14,7 +14,7 @@ from ..admin.turns_api import FILTERS, turn_query
 from ..store import TurnQuery
 from ..store.base import TurnJson
 from ..store.encoding import json_text
-from .finding_meanings import MEANINGS
+from .rendering import MEANINGS
 from .screen import Screen, View
 
 _PAGE = 50

@@ -1,4 +1,5 @@
-"""One turn in full: texts, actual calls next to expected ones, scores, findings, how it was captured."""
+"""One turn in full: texts, calls next to expected ones, scores, findings, timeline; and what people do with it:
+annotate it, copy or append the case that it makes, bind it to a case."""
 
 from __future__ import annotations
 
@@ -8,21 +9,23 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from starlette.exceptions import HTTPException
+from starlette.responses import RedirectResponse, Response
 from tool_call_evaluators.report.model import seconds_between
 from tool_call_evaluators.report.page import turn_data
 from tool_call_evaluators.report.shorten import Shortener
 from tool_call_evaluators.report.wording import EXPECTATION_WORDS, counted, duration_text
+from tool_call_evaluators.suite.appending import case_text
+from tool_call_evaluators.suite.combined import CombinedSuite
 
-from ..admin.annotations_api import MAX_NOTE, MAX_WHO
+from ..admin.annotations_api import MAX_NOTE, MAX_WHO, annotate, remove_annotation
+from ..admin.request_body import form_of
 from ..admin.timeline import Observed, timeline
+from ..admin.turn_cases_api import append_case, bind_case, recorded_case, repeats
 from ..admin.wire_api import timeline_of
 from ..scoring.turn_in_case import turn_in_case
 from ..store.base import TurnJson
-from .finding_meanings import MEANINGS
-from .links import named
-from .screen import Screen, View
-from .turn_rows import turn_row
-from .work.waterfall import waterfall
+from .rendering import MEANINGS, named, turn_row
+from .screen import Screen, Values, View
 
 CHANGES = {
     "same": ("=", "as expected"),
@@ -173,3 +176,78 @@ def _captured(capture: Mapping[str, Any]) -> list[str]:
 
 
 SCREEN = Screen("/turns/{turn_id}", "turn.html", _values, fragments=("turn", "work"))
+
+
+_KIND_WORDS = {"exchange": "exchange", "tool_call": "call", "span": "span"}
+_LEAST_WIDTH = 0.4
+"""Of a bar, in hundredths of the whole."""
+
+
+def waterfall(timeline: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """The items of a timeline (`admin.timeline`), each with its bar.
+
+    `begin` and `width` of the bar are hundredths of the whole; `mark` is a moment in it, or None.
+    """
+    whole = timeline["duration_s"] or 1.0
+    rows = []
+    for item in timeline["items"]:
+        start, end, first_byte = item["start_s"], item["end_s"], item.get("first_byte_s")
+        seconds = None if end is None else end - start
+        begin = min(100 * start / whole, 100 - _LEAST_WIDTH)
+        notes = [f"first byte after {1000 * (first_byte - start):.0f} ms"] if first_byte is not None else []
+        notes += ["seen in the response"] if item.get("first_seen") else []
+        rows.append(
+            {
+                **item,
+                "word": _KIND_WORDS.get(item["kind"], ""),
+                "seconds": seconds,
+                "begin": round(begin, 2),
+                "width": round(max(_LEAST_WIDTH, min(100 - begin, 100 * (seconds or 0.0) / whole)), 2),
+                "mark": None if first_byte is None else round(100 * first_byte / whole, 2),
+                "note": ", ".join(notes),
+                "failed": item.get("failed", False),
+            }
+        )
+    return rows
+
+
+async def _to_turn(view: View) -> Response:
+    return RedirectResponse(view.link("turns", view.request.path_params["turn_id"]), 303)
+
+
+async def _annotate(view: View) -> Response:
+    turn_id, form = view.request.path_params["turn_id"], await form_of(view.request)
+    if "delete" in form:
+        await remove_annotation(view.control, turn_id, form["delete"])
+    else:
+        await annotate(view.control, turn_id, form)
+    return RedirectResponse(view.link("turns", turn_id) + "#annotations", 303)
+
+
+async def _case_values(view: View) -> Values:
+    turn_id = view.request.path_params["turn_id"]
+    one_file = not isinstance(view.control.suite, CombinedSuite)
+    values = {"turn_id": turn_id, "suite_file": view.control.suite_file if one_file else None}
+    try:
+        case, comments = await recorded_case(view.control, turn_id)
+    except HTTPException as error:
+        if error.status_code != 409:
+            raise
+        return {**values, "problem": error.detail, "text": "", "case_id": "", "repeats": ""}
+    text, repeated = case_text(case, comments), repeats(view.control, case)
+    return {**values, "problem": None, "text": text, "case_id": case.id, "repeats": repeated}
+
+
+async def _use_case(view: View) -> Response:
+    turn_id, form = view.request.path_params["turn_id"], await form_of(view.request)
+    if form.pop("action", "") == "bind":
+        await bind_case(view.control, turn_id, form)
+        return RedirectResponse(view.link("turns", turn_id), 303)
+    await append_case(view.control, {**form, "turn_id": turn_id})
+    return RedirectResponse(view.link("cases"), 303)
+
+
+SCREENS = (
+    Screen("/turns/{turn_id}/annotations", "error.html", _to_turn, action=_annotate),
+    Screen("/turns/{turn_id}/case", "turn_case.html", _case_values, action=_use_case),
+)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 
 import pytest
-from a2a_eval_proxy.ui import shared_fragments
-from a2a_eval_proxy.ui.shared_fragments import SharedFragments
+from a2a_eval_proxy.ui import site
+from a2a_eval_proxy.ui.site import SharedFragments
 
 
 class Made:
@@ -36,7 +36,7 @@ async def begun(made: Made, number: int) -> None:
 
 
 async def test_requests_that_wait_share_and_each_gets_the_news_of_its_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(shared_fragments, "REST_S", 0.0)
+    monkeypatch.setattr(site, "REST_S", 0.0)
     made = Made()
     first = [asyncio.create_task(made.page()) for _ in range(3)]
     await begun(made, 1)
@@ -50,7 +50,7 @@ async def test_requests_that_wait_share_and_each_gets_the_news_of_its_time(monke
 
 
 async def test_an_address_rests_and_others_do_not_wait(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(shared_fragments, "REST_S", 3600.0)
+    monkeypatch.setattr(site, "REST_S", 3600.0)
     made = Made()
     made.go.set()
     assert await made.page() == "none"
@@ -66,7 +66,7 @@ async def test_an_address_rests_and_others_do_not_wait(monkeypatch: pytest.Monke
 async def test_an_error_reaches_all_and_a_page_that_leaves_takes_nothing_from_others(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(shared_fragments, "REST_S", 0.0)
+    monkeypatch.setattr(site, "REST_S", 0.0)
     made = Made()
     made.news = "bad"
     pages = [asyncio.create_task(made.page()) for _ in range(3)]

@@ -5,9 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from a2a_eval_proxy.ui.asset_files import AssetFiles
-from a2a_eval_proxy.ui.environment import SOURCES
-from a2a_eval_proxy.ui.finding_meanings import MEANINGS
+from a2a_eval_proxy.ui.rendering import MEANINGS, SOURCES, AssetFiles
 from a2a_eval_proxy.ui.turn_page import CHANGES
 from tool_call_evaluators.report.html import asset
 

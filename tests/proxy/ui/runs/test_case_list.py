@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from a2a_eval_proxy.ui.runs import case_list
+from a2a_eval_proxy.ui import run_pages
 from support.turn_samples import result, turn
 
 from ..conftest import Shown, shown_proxy
@@ -59,7 +59,7 @@ def test_cases_have_their_expectations_their_last_verdict_and_a_link_to_their_tu
 
 
 def test_verdicts_that_take_time_are_fetched_later(shop, monkeypatch):
-    monkeypatch.setattr(case_list, "MAX_RUNS", 0)
+    monkeypatch.setattr(run_pages, "MAX_RUNS", 0)
     assert "failed</a>" not in shop.admin.get("/cases").text
     monkeypatch.undo()
     assert "failed</a> in" in shop.admin.get("/cases?fragment=cases").text

@@ -12,8 +12,8 @@ from a2a_eval_proxy.long_computations import LongComputations
 from a2a_eval_proxy.runs import summary as run_summary
 from a2a_eval_proxy.runs.stored_turns import open_existing_store
 from a2a_eval_proxy.store import RunSummary, Store
-from a2a_eval_proxy.ui.runs import judged_runs
-from a2a_eval_proxy.ui.runs.judged_runs import JudgedRuns
+from a2a_eval_proxy.ui import judged_runs
+from a2a_eval_proxy.ui.judged_runs import JudgedRuns
 from support.stored_runs import store_turns
 from support.turn_samples import result, turn
 from tool_call_evaluators import parse_suite

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from a2a_eval_proxy.store import RunSummary
-from a2a_eval_proxy.ui.runs.run_pages import MAX_BARS, RunRow, Trend, run_row, trends
-from a2a_eval_proxy.ui.runs.run_view import RunView
+from a2a_eval_proxy.ui.judged_runs import RunView
+from a2a_eval_proxy.ui.run_pages import MAX_BARS, RunRow, Trend, run_row, trends
 from markupsafe import Markup
 from support.turn_samples import at
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from a2a_eval_proxy.ui.work.waterfall import waterfall
+from a2a_eval_proxy.ui.turn_page import waterfall
 from hypothesis import given
 from hypothesis import strategies as st
 

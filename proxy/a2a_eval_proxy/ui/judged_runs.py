@@ -1,12 +1,18 @@
-"""What a page shows of a run: its verdict, its cases, those that have not come yet, and the report's sections."""
+"""Runs judged for the pages when they are asked for: off the event loop, one at a time, kept until a run changes.
+
+What is kept of a run is a small *view*: its verdict, its cases, those that have not come yet, the report's sections.
+Judging a long run takes seconds, in which pages show the counts of the store.
+"""
 
 from __future__ import annotations
 
+import asyncio
 import shlex
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias
 
+from a2a_tool_capture.recent import Recent
 from markupsafe import Markup
 from tool_call_evaluators.grouping import grouped
 from tool_call_evaluators.model import Status
@@ -16,8 +22,12 @@ from tool_call_evaluators.report.model import seconds_between
 from tool_call_evaluators.report.overview import SectionLinks, sections
 from tool_call_evaluators.report.wording import cut, duration_text
 from tool_call_evaluators.runs.outcomes import RunConversation, run_verdict
+from tool_call_evaluators.suite import Suite
 
-from ..links import named
+from ..long_computations import LongComputations
+from ..runs.summary import MAX_TURNS, judged_run
+from ..store import RunSummary, Store
+from .rendering import named
 
 Link: TypeAlias = Callable[..., str]
 """Makes the URL of a page from the segments of its path and its query; see `links`."""
@@ -211,3 +221,76 @@ def last_rows(views: Mapping[str, RunView]) -> dict[str, tuple[str, CaseRow]]:
             if case_id is not None:
                 rows.setdefault(case_id, (name, found[0]))  # failures come first
     return rows
+
+
+MAX_KEPT = 100
+"""Runs in memory."""
+MAX_AGE_S = 60.0
+"""For so long a view serves for a run whose counts did not change: its scores may have."""
+_REST = 10
+"""A run that changes is judged again after a multiple of what its last judgement took."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Kept:
+    summary: RunSummary
+    suite: Suite | None
+    view: RunView
+    at: float
+    took_s: float
+
+
+class JudgedRuns:
+    """Judges runs of a store by the `suite` of that time; see `judged_run`.
+
+    `suite_file` is its file, `current` the run that traffic belongs to now.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        work: LongComputations,
+        suite: Callable[[], Suite | None] = lambda: None,
+        suite_file: str | None = None,
+        current: str | None = None,
+    ) -> None:
+        self._store = store
+        self._suite = suite
+        self._suite_file = suite_file
+        self._current = current
+        self._kept: Recent[tuple[str, str], _Kept] = Recent(MAX_KEPT)
+        self._work = work
+
+    def lags(self, run: RunSummary, link: Link) -> bool:
+        """Whether the run has changed since it was judged, or is still to be judged."""
+        kept = self._kept.get((run.name, link("")))
+        return run.turns <= MAX_TURNS and (kept is None or kept.summary != run or kept.suite is not self._suite())
+
+    async def view(self, run: RunSummary, link: Link, within_s: float | None = None) -> RunView | None:
+        """The run judged now, or a little earlier if it changes all the time; links in it are those of `link`.
+
+        None beyond MAX_TURNS, and if it takes longer than `within_s`. Raises StoreError.
+        """
+        if run.turns > MAX_TURNS:
+            return None
+        key = (run.name, link(""))
+        if kept := self._fresh(key, run):
+            self._kept.move_to_end(key)
+            return kept.view
+        return await self._work.run(("view", *key), lambda: self._judged(key, run, link), within_s)
+
+    def _fresh(self, key: tuple[str, str], run: RunSummary) -> _Kept | None:
+        kept = self._kept.get(key)
+        if kept is None or kept.suite is not self._suite():
+            return None
+        age_s = asyncio.get_running_loop().time() - kept.at
+        limit_s = MAX_AGE_S if kept.summary == run else _REST * kept.took_s
+        return kept if age_s < limit_s else None
+
+    async def _judged(self, key: tuple[str, str], run: RunSummary, link: Link) -> RunView:
+        clock, suite = asyncio.get_running_loop().time, self._suite()
+        began = clock()
+        report = (await judged_run(self._store, suite, run, current=run.name == self._current)).report
+        view = await asyncio.to_thread(run_view, report, link, self._suite_file if report.suite else None)
+        self._kept[key] = _Kept(run, suite, view, clock(), clock() - began)
+        return view

@@ -1,25 +1,28 @@
-"""The screens of runs: all of them, newest first, with the trends of their suites; one; and two compared."""
+"""The screens of runs: all of them, with the trends of their suites; one; two compared; and the cases in force."""
 
 from __future__ import annotations
 
 import asyncio
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any
 
 from markupsafe import Markup
 from starlette.exceptions import HTTPException
+from tool_call_evaluators.matching.placeholders import readable
+from tool_call_evaluators.model import ExpectedCall
 from tool_call_evaluators.report import comparison_body
 from tool_call_evaluators.report.model import seconds_between
-from tool_call_evaluators.report.wording import duration_text, moment_text
+from tool_call_evaluators.report.wording import EXPECTATION_WORDS, cut, duration_text, moment_text
+from tool_call_evaluators.suite import Expectation
 
-from ...runs.compare import compare_stored
-from ...runs.summary import MAX_TURNS
-from ...store import RunSummary
-from ..links import name_in
-from ..screen import Screen, Values, View
-from .run_view import RunView
+from ..runs.compare import compare_stored
+from ..runs.summary import MAX_TURNS
+from ..store import RunSummary
+from .judged_runs import RunView, last_rows
+from .rendering import name_in
+from .screen import Screen, Values, View
 
 MAX_BARS = 20
 """Runs of a trend."""
@@ -201,3 +204,63 @@ SCREENS = (
     Screen("/runs/{name:path}", "run.html", _one_run, fragments=("run",)),
     Screen("/compare", "compare.html", _two_runs, fragments=("comparison",)),
 )
+
+
+MAX_RUNS = 5
+"""The newest runs are searched for the last conversations of cases."""
+MAX_CASES = 500
+MAX_TEXT = 2_000
+"""Characters of an expected value."""
+MAX_CALLS = 100
+"""Expected calls of a turn."""
+
+
+async def _all_cases(view: View) -> Values:
+    listed = view.control.cases.listed()
+    store = view.control.store
+    names = await store.run_names(MAX_RUNS) if listed else []
+    newest = [run for name in names for run in await store.runs(name)]
+    rows = await judged(view, newest, FRAGMENT_S if "fragment" in view.request.query_params else FIRST_PAINT_S)
+    return {
+        "suite": view.control.suite,
+        "suite_file": view.control.suite_file,
+        "cases": listed[:MAX_CASES],
+        "more": max(0, len(listed) - MAX_CASES),
+        "last": last_rows({row.run.name: row.view for row in rows if row.view}),
+        "expected": expectations,
+        "waits": any(row.lags for row in rows),
+    }
+
+
+def expectations(expect: Expectation) -> dict[str, tuple[str, ...]]:
+    """What is expected, in the order of a suite file and in the words of the report: values, each on a line."""
+    given = ((item.name, getattr(expect, item.name)) for item in fields(Expectation))
+    return {EXPECTATION_WORDS[name]: _lines(name, value) for name, value in given if value is not None}
+
+
+def _lines(name: str, value: Any) -> tuple[str, ...]:
+    if name == "tool_calls":
+        more = len(value) - MAX_CALLS
+        calls = [expected_call(call) for call in value[:MAX_CALLS]] or ["no call"]
+        return (*calls, *([f"… and {more:,} more"] if more > 0 else []))
+    match name:
+        case "tool_calls_order":
+            text = " → ".join(value)
+        case "tool_calls_count":
+            text = ", ".join(f"{tool} {criterion[0]} {criterion[1]}" for tool, criterion in value.items())
+        case "tool_outputs":
+            return tuple(cut(f"{output.name}: {output.output}", MAX_TEXT) for output in value[:MAX_CALLS])
+        case _:
+            text = value if isinstance(value, str) else readable(value)
+    return (cut(text, MAX_TEXT),)
+
+
+def expected_call(call: ExpectedCall) -> str:
+    """`refund(order_id=/ORD-[0-9]+/, amount=≈ 14.5)`; `refund(any arguments), succeeded: true`."""
+    arguments = [f"{key}={readable(value)}" for key, value in (call.arguments or {}).items()]
+    given = "any arguments" if call.arguments is None else ", ".join(arguments)
+    outcome = [f", {part}: {readable(value)}" for part, value in call.outcome.items()]
+    return cut(f"{call.name}({given}){''.join(outcome)}", MAX_TEXT)
+
+
+SCREEN = Screen("/cases", "cases.html", _all_cases, nav="Cases", fragments=("cases",))

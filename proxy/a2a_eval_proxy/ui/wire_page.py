@@ -13,10 +13,10 @@ from urllib.parse import urlsplit
 from starlette.exceptions import HTTPException
 from tool_call_evaluators.report.wording import printable
 
-from ...admin.wire_api import wire_of
-from ...protocol.sse import event_data
-from ...relay.wire_json import MASKED
-from ..screen import Screen, Values, View
+from ..admin.wire_api import wire_of
+from ..protocol.sse import event_data
+from ..relay.wire_json import MASKED
+from .screen import Screen, Values, View
 
 _LEFT_OUT = frozenset(
     {"host", "content-length", "transfer-encoding", "connection", "accept-encoding", "user-agent", "traceparent"}

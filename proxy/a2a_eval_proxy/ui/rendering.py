@@ -1,0 +1,214 @@
+"""What pages are rendered with: rows of turns, URLs, the Jinja environment, meanings of findings, assets."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from hashlib import sha256
+from importlib.resources import files
+from typing import Any
+from urllib.parse import quote, urlencode
+
+from a2a_tool_capture.canonical import with_whole_numbers
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from starlette.requests import Request
+from tool_call_evaluators.matching.placeholders import readable
+from tool_call_evaluators.report.html import asset as report_asset
+from tool_call_evaluators.report.model import seconds_between
+from tool_call_evaluators.report.templates import shown
+from tool_call_evaluators.report.wording import counted, cut, duration_text, one_line, score_text
+from tool_call_evaluators.visibility import Calls
+
+from ..settings.parsing import TRACE_ID
+from ..store.base import TurnJson
+from ..store.turn_summary import turn_summary
+
+_MAX_TEXT = 60
+_MAX_CHIPS = 6
+
+
+def turn_row(turn: TurnJson) -> dict[str, Any]:
+    """A turn in short (`store.turn_summary`, which `turn` may be), and what its row shows.
+
+    `verdict` is that of the results, or the status of a turn without results yet: `open`, `pending`. `seconds` is None
+    while a turn is open. `tools` have the name of a called tool, and whether the call `failed`; `more` is the number of
+    the other calls; `unseen` says that there may be unknown ones. `annotated` is how people assessed the turn, in
+    words; "" without annotations.
+    """
+    summary = turn if "verdict" in turn else turn_summary(turn)
+    calls = summary["tool_calls"][:_MAX_CHIPS]
+    is_done = summary["status"] == "done"
+    return {
+        **summary,
+        "verdict": summary["verdict"] if is_done else summary["status"],
+        "text": one_line(summary["user_text"], _MAX_TEXT),
+        "tools": [{"name": one_line(call["name"], _MAX_TEXT), "failed": call["error"]} for call in calls],
+        "more": summary["tool_call_count"] - len(calls),
+        "unseen": is_done and summary["calls"] == Calls.UNKNOWN,
+        "seconds": seconds_between(summary["started_at"], summary["ended_at"]),
+        "annotated": _annotated(summary.get("assessments", ())),
+    }
+
+
+def _annotated(assessments: Sequence[str]) -> str:
+    counts = Counter(assessments)
+    return ", ".join(f"{counts[kind]} {kind}" for kind in ("right", "wrong") if counts[kind])
+
+
+class Links:
+    """Makes URLs that lead from the page at `raw_path` (as in the request line) to others."""
+
+    @classmethod
+    def of(cls, request: Request) -> Links:
+        """URLs on the page that this request asks for."""
+        return cls(request.scope.get("raw_path") or request.scope["path"].encode())
+
+    def __init__(self, raw_path: bytes) -> None:
+        self.up = "../" * (raw_path.partition(b"?")[0].count(b"/") - 1)
+
+    def __call__(self, *segments: str, **query: str | None) -> str:
+        """`turns/01a1`, `./?run=nightly`: a path from the root of the pages, with a query; None is left out."""
+        path = self.up + "/".join(quote(segment, safe="") for segment in segments)
+        given = urlencode({name: value for name, value in query.items() if value is not None}, errors="replace")
+        return (path or "./") + (f"?{given}" if given else "")
+
+
+def named(link: Callable[..., str], segment: str, name: str, **query: str | None) -> str:
+    """The page below `segment` that a text of an agent or user names; the inverse is `name_in`.
+
+    The name is in the path, or in the query if it consists of dots: browsers resolve these in a path.
+    """
+    return link(segment, name, **query) if name.strip(".") else link(segment, "", name=name, **query)
+
+
+def name_in(request: Request) -> str:
+    """The name in the URL of a page, on a route that ends with `{name:path}`."""
+    name: str = request.path_params["name"] or request.query_params.get("name", "")
+    return name
+
+
+SIGNS = {
+    "passed": "✓", "failed": "✕", "errored": "!", "skipped": "–", "scored": "·", "unscored": "–",
+    "open": "…", "pending": "…", "incomplete": "…", "noted": "~", "invalid": "!", "warning": "!", "not seen": "?",
+}  # fmt: skip
+
+SOURCES = {
+    "a2a_protocol": "A2A",
+    "otel_trace": "OpenTelemetry",
+    "openai_agents": "OpenAI Agents SDK",
+    "a2e": "A2E",
+    "adk": "google-adk",
+}
+_ROUNDED = re.compile(r"\d{16}|\d[eE]")
+
+
+class Absent(StrictUndefined):
+    """A missing value is false, since data of the report has no empty values; any other use is an error."""
+
+    def __bool__(self) -> bool:  # type: ignore[override]  # the other one never returns
+        return False
+
+
+def environment(trace_url: str | None = None) -> Environment:
+    """Templates of this package, which escape and neutralize every value. `trace_url`: see `TraceUrlOption`."""
+    made = Environment(
+        loader=PackageLoader(__package__ or "", "templates"),
+        autoescape=True,
+        undefined=Absent,
+        finalize=shown,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    made.filters |= {
+        "counted": counted,
+        "cut": cut,
+        "duration": duration_text,
+        "json": json_line,
+        "line": one_line,
+        "pretty": pretty,
+        "readable": readable,
+        "score": score_text,
+        "sentence": sentence,
+        "trace_address": trace_address,
+        "source_name": lambda source: SOURCES.get(source, source),
+    }
+    made.globals |= {"signs": SIGNS, "named": named, "row_of": turn_row, "trace_url": trace_url}
+    return made
+
+
+def trace_address(trace_id: str, trace_url: str) -> str:
+    return trace_url.replace(TRACE_ID, quote(trace_id, safe=""))
+
+
+def pretty(value: Any) -> str:
+    """JSON on several lines, from data or from text. Any other text, and numbers that would be rounded, as they are."""
+    try:
+        if isinstance(value, str):
+            if _ROUNDED.search(value):
+                return value
+            value = with_whole_numbers(json.loads(value))
+        return json.dumps(value, ensure_ascii=False, indent=2, default=str)
+    except (ValueError, RecursionError):
+        return str(value)
+
+
+def json_line(value: Any) -> str:
+    """JSON on one line."""
+    return json.dumps(value, ensure_ascii=False, default=str)
+
+
+def sentence(text: str) -> str:
+    """`text` with a capital letter and a full stop."""
+    return text[:1].upper() + text[1:] + ("" if text.endswith((".", "?", "!")) else ".")
+
+
+def _meanings(page: str) -> dict[str, str]:
+    """The rows of the table by code. Several codes share a row; links become their text."""
+    text = re.sub(r"\[(.+?)\]\(.+?\)", r"\1", page.replace("`", ""))
+    rows = re.findall(r"^\| ([a-z_, ]+) \| (.+) \|$", text, re.MULTILINE)
+    return {code: meaning for codes, meaning in rows if codes != "code" for code in codes.split(", ")}
+
+
+MEANINGS = _meanings(files(__package__).joinpath("findings.md").read_text("utf-8"))
+
+
+STYLE, SCRIPT, ICON = "page.css", "main.js", "icon.svg"
+_MORE_STYLES = ("screens.css", "work.css")
+_TYPES = {"css": "text/css", "js": "text/javascript", "svg": "image/svg+xml"}
+_IMPORT = re.compile(r'(from "\./)([\w-]+\.js)(")')
+
+
+@dataclass(frozen=True, slots=True)
+class AssetFile:
+    content: bytes
+    media_type: str
+
+
+class AssetFiles:
+    """The files by the names in their URLs, such as `page.0123456789ab.css`.
+
+    The style contains that of the report. Scripts import each other by these names.
+    """
+
+    def __init__(self) -> None:
+        self._sources = {path.name: path.read_text("utf-8") for path in files(__package__).joinpath("assets").iterdir()}
+        self._sources[STYLE] = "".join(
+            [report_asset("report.css"), self._sources[STYLE], *map(self._sources.pop, _MORE_STYLES)]
+        )
+        self.names: dict[str, str] = {}
+        """Their names in URLs, by file name."""
+        self.by_name: dict[str, AssetFile] = {}
+        for name in self._sources:
+            self._add(name)
+
+    def _add(self, name: str) -> str:
+        """The name in the URL; the files that it imports come first, since its content names them."""
+        if name not in self.names:
+            content = _IMPORT.sub(lambda found: found[1] + self._add(found[2]) + found[3], self._sources[name]).encode()
+            stem, _, kind = name.rpartition(".")
+            self.names[name] = f"{stem}.{sha256(content).hexdigest()[:12]}.{kind}"
+            self.by_name[self.names[name]] = AssetFile(content, _TYPES[kind])
+        return self.names[name]
