@@ -42,14 +42,12 @@ from .serving.reports import ScoringReports
 from .serving.turn_capture import CaptureRules
 from .settings import Settings
 from .store import Store, StoreError, TurnQuery, every_turn, marked_in_use, open_store
-from .telemetry.counters import Metrics
+from .telemetry.counters import COUNTED, OPEN, STORE, Metrics, Source
 from .telemetry.event_bus import EventBus
-from .telemetry.instruments import COUNTED, OPEN, STORE, Source
 from .telemetry.prometheus import BacklogWatch, process_registry
-from .telemetry.scoring_times import ScoringTimes
 from .telemetry.start import start_telemetry
 from .telemetry.turn_events import TurnEvents
-from .telemetry.turn_listener import TurnListener, TurnListeners
+from .telemetry.turn_listener import ScoringTimes, TurnListener, TurnListeners
 from .ui.agent_check import AgentCheck
 from .ui.site import Site
 

@@ -16,8 +16,7 @@ import pytest
 import yaml
 from a2a_eval_proxy.store import StoreHealth
 from a2a_eval_proxy.store.postgres.work import Backlog
-from a2a_eval_proxy.telemetry.counters import Metrics
-from a2a_eval_proxy.telemetry.instruments import COUNTED, OPEN, STORE, Source
+from a2a_eval_proxy.telemetry.counters import COUNTED, OPEN, STORE, Metrics, Source
 from a2a_eval_proxy.telemetry.prometheus import BacklogWatch, process_registry
 from deployment.rendering import DEPLOY
 from prometheus_client import generate_latest

@@ -13,8 +13,8 @@ from starlette.responses import JSONResponse, Response
 
 from ..ids import new_turn_id
 from ..privacy.policy import Privacy
-from ..store.annotations import MOST_OF_A_TURN, Annotation
 from ..store.base import TurnJson
+from ..store.reads import MOST_OF_A_TURN, Annotation
 from .api_operation import ApiAnswer, ApiOperation, ApiParameter, Given
 from .control import Control
 from .request_body import json_object

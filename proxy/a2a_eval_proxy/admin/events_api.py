@@ -10,7 +10,7 @@ from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
 from ..store.encoding import json_bytes
-from ..store.turn_summary import turn_summary
+from ..store.reads import turn_summary
 from ..telemetry.event_bus import TYPES, Event, EventBus, EventFilter
 from .api_operation import ApiAnswer, ApiOperation, ApiParameter, Given, choice
 from .control import Control

@@ -17,7 +17,7 @@ from ..scoring.turn_in_case import turn_in_case
 from ..store import Page, Store, TurnQuery
 from ..store.base import STATUSES, TurnJson
 from ..store.turn_filter import VERDICTS, TurnFilter
-from ..telemetry.event_data import shortened
+from ..telemetry.event_bus import shortened
 from .api_operation import ApiAnswer, ApiOperation, ApiParameter, Given, Schema, choice, json_response
 from .control import Control
 from .schemas import named, page_of

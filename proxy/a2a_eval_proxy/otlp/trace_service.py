@@ -15,8 +15,8 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 
 from ..clock import CLOCK
 from ..memory import share
-from ..telemetry.common import SCOPE
 from ..telemetry.counters import Metrics
+from ..telemetry.problem_log import SCOPE
 from ..telemetry.turn_listener import TurnListener
 from ..traces.trace_book import TraceBook
 from ..traces.trace_records import Evidence

@@ -102,7 +102,7 @@ def judge_cache_at(location: str) -> JudgeCache:
     """The judge cache of a store that another process has open."""
     if is_postgres(location):
         from .postgres.database import Database
-        from .postgres.judge_cache import PostgresJudgeCache
+        from .postgres.store import PostgresJudgeCache
 
         return PostgresJudgeCache(Database(location))
     return SqliteJudgeCache(file_path(location))

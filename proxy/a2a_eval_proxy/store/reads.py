@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
+from dataclasses import asdict, dataclass
 from datetime import datetime
 from typing import Any, Literal, TypeVar
 
+from tool_call_evaluators.visibility import visibility_in
+
 from ..turn import Turn, rfc3339_at
-from .annotations import DELETE, INSERT, Annotation
 from .base import (
     MAX_EXAMINED,
     MAX_PAGE_BYTES,
@@ -25,9 +27,114 @@ from .base import (
 from .encoding import json_text, stored_text
 from .schema import OUTCOMES
 from .shared_tasks import SharedTasks
-from .turn_filter import ANY_TURN, TurnFilter
-from .turn_summary import ERRORED, FAILED, MAX_COUNTED, TurnFigures, turn_figures, turn_summary
+from .turn_filter import ANY_TURN, TurnFilter, turn_verdict
 from .webhooks import DeliveryTable, WebhookTable
+
+_TEXT, _NAME = 200, 100
+"""Characters of texts and of names."""
+_MOST_CALLS = 50
+
+_KEPT = (
+    "turn_id", "run", "case_id", "conversation_id", "task_id", "state", "status",
+    "started_at", "first_event_at", "ended_at",
+)  # fmt: skip
+
+
+def turn_summary(turn: TurnJson) -> TurnJson:
+    """Ids, times, state, verdict, the beginnings of the texts, the called tools, what is known of calls, the codes of
+    findings, and how people assessed the turn and its results, if they did."""
+    calls = turn["tool_calls"]
+    summary = {
+        **{name: turn[name] for name in _KEPT},
+        "user_text": _cut(turn["user_text"], _TEXT),
+        "response_text": _cut(turn["response_text"], _TEXT),
+        "tool_calls": [
+            {"name": _cut(call["name"], _NAME), "error": bool(call["error"])} for call in calls[:_MOST_CALLS]
+        ],
+        "tool_call_count": len(calls),
+        "calls": visibility_in(turn).calls.value,
+        "findings": list(dict.fromkeys(finding["code"] for finding in turn["findings"])),
+        "verdict": turn_verdict(turn["evaluations"]),
+    }
+    if annotations := turn.get("annotations"):
+        summary["assessments"] = [annotation["assessment"] for annotation in annotations]
+    return summary
+
+
+def _cut(text: str, limit: int) -> str:
+    return text if len(text) <= limit else f"{text[: limit - 1]}…"
+
+
+MAX_COUNTED = 1_000
+"""The newest turns that `calls` and the following figures count: they cost the same in a store of any size."""
+
+ERRORED, FAILED = 1, 2
+
+FigureRow = tuple[str, int, int | None, float | None]
+"""Of a turn: status, number of calls, the worst of `ERRORED` and `FAILED` among its results, seconds."""
+
+
+@dataclass(frozen=True, slots=True)
+class TurnFigures:
+    """`turns` is the number of all turns of the query; `failed` and `errored` count turns. `seconds` is sorted."""
+
+    turns: int
+    counted: int
+    calls: int
+    failed: int
+    errored: int
+    seconds: tuple[float, ...]
+
+
+def turn_figures(turns: int, rows: Iterable[FigureRow]) -> TurnFigures:
+    """The figures of `rows`, at most `MAX_COUNTED`, of `turns` turns."""
+    counted = list(rows)
+    worst = [row[2] for row in counted]
+    seconds = sorted(round(row[3], 3) for row in counted if row[3] is not None)
+    calls = sum(row[1] for row in counted)
+    return TurnFigures(turns, len(counted), calls, worst.count(FAILED), worst.count(ERRORED), tuple(seconds))
+
+
+MOST_OF_A_TURN = 20
+"""Annotations of one turn."""
+
+
+@dataclass(frozen=True, slots=True)
+class Annotation:
+    """A person's assessment, "right" or "wrong", of a turn, or of the result of one `evaluator`.
+
+    `score`, `passed` and `version` are those of that result when it was assessed. Times are RFC 3339. Ids ascend with
+    time.
+    """
+
+    annotation_id: str
+    turn_id: str
+    assessment: str
+    note: str
+    who: str
+    at: str
+    evaluator: str | None = None
+    score: float | None = None
+    passed: bool | None = None
+    version: str | None = None
+
+    def to_dict(self) -> dict[str, Any]:
+        """The JSON form, as in the `annotations` of a turn."""
+        return asdict(self)
+
+
+INSERT = (
+    "INSERT INTO annotations (annotation_id, turn_id, body)"  # noqa: S608  # fixed texts
+    " SELECT CAST(:annotation_id AS TEXT), turn_id, CAST(:body AS TEXT) FROM turns WHERE turn_id = :turn_id"
+    f" AND (SELECT count(*) FROM annotations WHERE annotations.turn_id = turns.turn_id) < {MOST_OF_A_TURN}"
+)
+DELETE = "DELETE FROM annotations WHERE annotation_id = :annotation_id AND turn_id = :turn_id"
+
+
+def of_turn(join: str) -> str:
+    """Selects the annotations of a turn as a JSON list; `join` is the aggregate that concatenates texts."""
+    return f"(SELECT '[' || {join}(a.body, ',') || ']' FROM annotations AS a WHERE a.turn_id = turns.turn_id)"  # noqa: S608  # fixed texts
+
 
 T = TypeVar("T")
 

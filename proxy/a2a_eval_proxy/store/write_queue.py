@@ -24,8 +24,20 @@ from .base import (
     StoreHealth,
     StoreUnreachableError,
 )
-from .encoding import encoded_conversation, encoded_scored, encoded_turn
-from .write_items import Add, Discard, Finish, FinishConversations, Item, Mark, Prune, Settle, nothing
+from .encoding import (
+    Add,
+    Discard,
+    Finish,
+    FinishConversations,
+    Item,
+    Mark,
+    Prune,
+    Settle,
+    encoded_conversation,
+    encoded_scored,
+    encoded_turn,
+    nothing,
+)
 
 logger = logging.getLogger(__name__)
 

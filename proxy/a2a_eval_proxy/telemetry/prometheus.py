@@ -15,8 +15,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Histo
 from prometheus_client.registry import Collector
 
 from ..store import StoreError
-from .counters import BOUNDS_S, Durations
-from .instruments import BACKLOG, Instrument, Source
+from .counters import BACKLOG, BOUNDS_S, Durations, Instrument, Source
 
 if TYPE_CHECKING:
     from ..store.postgres.work import Backlog

@@ -7,7 +7,7 @@ import os
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from .common import report
+from .problem_log import report
 
 if TYPE_CHECKING:
     from ..privacy.policy import Privacy

@@ -24,7 +24,7 @@ from tool_call_evaluators.visibility import Calls
 
 from ..settings.parsing import TRACE_ID
 from ..store.base import TurnJson
-from ..store.turn_summary import turn_summary
+from ..store.reads import turn_summary
 
 _MAX_TEXT = 60
 _MAX_CHIPS = 6

@@ -13,7 +13,7 @@ from starlette.responses import Response
 
 from ..admin.control import Control
 from ..store import Store
-from ..store.turn_summary import TurnFigures
+from ..store.reads import TurnFigures
 from .agent_check import AgentCheck
 from .judged_runs import JudgedRuns
 from .rendering import Links

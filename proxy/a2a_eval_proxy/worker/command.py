@@ -20,8 +20,7 @@ from ..net.ports import Ports
 from ..privacy.policy import Privacy
 from ..settings.store_url import masked_url
 from ..store.postgres.store import PostgresStore
-from ..telemetry.counters import Metrics
-from ..telemetry.instruments import SCORED, Source
+from ..telemetry.counters import SCORED, Metrics, Source
 from ..telemetry.logs import LOG_LINE, start_logging
 from ..telemetry.prometheus import BacklogWatch, process_registry
 from .job_engine import AWAY, Engine, EngineOptions, one_line

@@ -14,8 +14,8 @@ from procrastinate.jobs import Job, Status
 from procrastinate.worker import Worker
 
 from ..store import StoreError
-from ..store.postgres.jobs import QUEUE, TASK
 from ..store.postgres.work import WorkStore
+from ..store.postgres.writes import QUEUE, TASK
 
 logger = logging.getLogger(__name__)
 

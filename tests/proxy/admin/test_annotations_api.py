@@ -13,7 +13,7 @@ import pytest
 import pytest_asyncio
 from a2a_eval_proxy.privacy.redactor import detector_rule
 from a2a_eval_proxy.runs.stored_turns import write_turns
-from a2a_eval_proxy.store.annotations import MOST_OF_A_TURN
+from a2a_eval_proxy.store.reads import MOST_OF_A_TURN
 from support.proxied import Proxied, proxied
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")

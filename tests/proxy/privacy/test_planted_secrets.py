@@ -30,8 +30,8 @@ from a2a_eval_proxy.scoring.pipeline import Pipeline
 from a2a_eval_proxy.scoring.scorer import Scorer
 from a2a_eval_proxy.store import SqliteStore, TurnQuery
 from a2a_eval_proxy.telemetry.counters import Metrics
-from a2a_eval_proxy.telemetry.evaluations import EvaluationTelemetry
 from a2a_eval_proxy.telemetry.event_bus import EventBus, Listener
+from a2a_eval_proxy.telemetry.provider import EvaluationTelemetry
 from a2a_eval_proxy.telemetry.turn_events import TurnEvents
 from a2a_eval_proxy.telemetry.turn_listener import TurnListeners
 from a2a_eval_proxy.turn import Turn

@@ -22,10 +22,9 @@ from a2a_eval_proxy.scoring.job_queue import JobQueue, ScoredJobs
 from a2a_eval_proxy.scoring.pipeline import Pipeline
 from a2a_eval_proxy.scoring.scorer import Scorer
 from a2a_eval_proxy.scoring.turn_memory import memory_of
-from a2a_eval_proxy.store import Scored, SqliteStore, TurnQuery, write_items, write_queue
+from a2a_eval_proxy.store import Scored, SqliteStore, TurnQuery, encoding, write_queue
 from a2a_eval_proxy.store.base import Evaluations
-from a2a_eval_proxy.store.encoding import EncodedTurn, encoded_turn
-from a2a_eval_proxy.store.write_items import Mark
+from a2a_eval_proxy.store.encoding import EncodedTurn, Mark, encoded_turn
 from a2a_eval_proxy.telemetry.counters import Metrics
 from a2a_eval_proxy.telemetry.turn_listener import TurnListener
 from a2a_eval_proxy.turn import Turn
@@ -106,7 +105,7 @@ async def test_turns_are_encoded_by_the_writing_thread_as_long_as_it_keeps_up(
         threads.append(threading.current_thread().name)
         return encoded_turn(one, evaluations)
 
-    monkeypatch.setattr(write_items, "encoded_turn", encoded)
+    monkeypatch.setattr(encoding, "encoded_turn", encoded)
     for number in range(3):
         store.add([turn(number)], lambda: None)
         await store.drained()

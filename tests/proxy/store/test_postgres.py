@@ -32,9 +32,10 @@ from a2a_eval_proxy.store import (
 )
 from a2a_eval_proxy.store.encoding import encoded_turn
 from a2a_eval_proxy.store.postgres import database as postgres_database
-from a2a_eval_proxy.store.postgres import opening, retention
+from a2a_eval_proxy.store.postgres import store as postgres_store
+from a2a_eval_proxy.store.postgres import writes
 from a2a_eval_proxy.store.postgres.database import Database, named
-from a2a_eval_proxy.store.postgres.opening import JOB_ENGINE
+from a2a_eval_proxy.store.postgres.store import JOB_ENGINE
 from a2a_eval_proxy.store.schema import FIRST_VERSION
 from support.kept import Kept, result, turn
 from support.patience import PATIENCE_S
@@ -124,7 +125,7 @@ async def test_pending_turns_are_queued_with_their_transaction(kept: Kept, url: 
 
 
 async def test_a_large_history_goes_in_several_transactions(kept: Kept, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(retention, "MOST_AT_ONCE", 2)
+    monkeypatch.setattr(writes, "MOST_AT_ONCE", 2)
     await kept.add(*(turn(number) for number in range(7)))
     kept.store.prune(datetime.fromtimestamp(turn(5).started_at, UTC), None)
     await kept.store.drained()
@@ -257,7 +258,7 @@ async def test_a_store_of_an_unknown_version_is_refused_and_stays_as_it_is(url: 
 def test_a_store_of_an_earlier_version_is_upgraded(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     open_store(url).close()
     step = {FIRST_VERSION + 1: ("ALTER TABLE turns ADD COLUMN mood text",)}
-    monkeypatch.setattr(opening, "POSTGRES", replace(opening.POSTGRES, migrations=step))
+    monkeypatch.setattr(postgres_store, "POSTGRES", replace(postgres_store.POSTGRES, migrations=step))
     open_store(url).close()
     open_store(url).close()
     assert rows(url, "SELECT version_num FROM a2a_eval_proxy_version") == [(f"{FIRST_VERSION + 1:04}",)]

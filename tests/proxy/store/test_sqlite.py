@@ -19,8 +19,8 @@ from typing import Any
 
 import pytest
 from a2a_eval_proxy.store import Scored, SqliteStore, StoreError, marked_in_use, open_store, write_queue
-from a2a_eval_proxy.store.annotations import Annotation
 from a2a_eval_proxy.store.encoding import encoded_turn, json_text
+from a2a_eval_proxy.store.reads import Annotation
 from a2a_eval_proxy.store.schema import OUTCOMES, POSTGRES, SQLITE
 from a2a_eval_proxy.store.sqlite.store import CopiedSqliteStore
 from support.kept import Kept, result, turn

@@ -24,7 +24,7 @@ from a2a_eval_proxy.store import (
     TurnQuery,
     open_store,
 )
-from a2a_eval_proxy.store.annotations import MOST_OF_A_TURN, Annotation
+from a2a_eval_proxy.store.reads import MOST_OF_A_TURN, Annotation
 from a2a_eval_proxy.turn import Turn
 from a2a_tool_capture import Finding, ToolCall, ToolCallSource
 from hypothesis import HealthCheck, given, settings

@@ -23,7 +23,8 @@ from a2a_eval_proxy.runs.drive import AgentOptions, run_suite
 from a2a_eval_proxy.runs.run_watch import RunWatch
 from a2a_eval_proxy.settings import Settings
 from a2a_eval_proxy.store import SqliteStore, StoreError, StoreFileError, open_store, write_queue
-from a2a_eval_proxy.store.postgres import database, opening
+from a2a_eval_proxy.store.postgres import database
+from a2a_eval_proxy.store.postgres import store as postgres_store
 from a2a_eval_proxy.store.sqlite.file import identity, moved_aside
 from agents.scenario_agent import scenario_agent
 from support.kept import Kept, turn
@@ -504,7 +505,7 @@ async def test_a_database_that_never_answers_does_not_hold_up_the_end(
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A listening socket that accepts and says nothing."""
-    for module in (database, opening):
+    for module in (database, postgres_store):
         monkeypatch.setattr(module, "CONNECT_TIMEOUT_S", 100)
     with socket.create_server(("127.0.0.1", 0)) as silent:
         url = f"postgresql://u@127.0.0.1:{silent.getsockname()[1]}/d"

@@ -14,8 +14,8 @@ import psycopg
 import pytest
 from a2a_eval_proxy.store import Scored, SqliteStore, Store, TurnQuery, open_store, reads
 from a2a_eval_proxy.store.encoding import encoded_turn, stored_text
+from a2a_eval_proxy.store.reads import turn_summary
 from a2a_eval_proxy.store.turn_filter import VERDICTS, TurnFilter, turn_verdict
-from a2a_eval_proxy.store.turn_summary import turn_summary
 from a2a_tool_capture import Finding, ToolCall
 from hypothesis import given
 from hypothesis import strategies as st

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from a2a_eval_proxy.store.encoding import json_bytes
-from a2a_eval_proxy.telemetry.event_data import shortened
+from a2a_eval_proxy.telemetry.event_bus import shortened
 from a2a_eval_proxy.turn import Turn
 from a2a_tool_capture import ToolCall
 from hypothesis import given, settings

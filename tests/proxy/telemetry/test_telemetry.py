@@ -19,8 +19,8 @@ from a2a_eval_proxy.otlp.intake import Intake
 from a2a_eval_proxy.privacy.redactor import parse_rules
 from a2a_eval_proxy.settings import Settings
 from a2a_eval_proxy.telemetry import provider
-from a2a_eval_proxy.telemetry.common import SCOPE
-from a2a_eval_proxy.telemetry.evaluations import result_attributes
+from a2a_eval_proxy.telemetry.problem_log import SCOPE
+from a2a_eval_proxy.telemetry.provider import result_attributes
 from a2a_eval_proxy.telemetry.start import wanted_signals
 from agents.scenario_agent import scenario_agent
 from opentelemetry import _logs, metrics, trace

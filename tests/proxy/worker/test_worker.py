@@ -15,8 +15,8 @@ from a2a_eval_proxy.privacy.policy import privacy_of
 from a2a_eval_proxy.privacy.redactor import parse_rules
 from a2a_eval_proxy.scoring.case_book import CaseBook
 from a2a_eval_proxy.store import Scored, TurnQuery
-from a2a_eval_proxy.store.postgres.jobs import queue_abandoned
 from a2a_eval_proxy.store.postgres.store import PostgresStore
+from a2a_eval_proxy.store.postgres.writes import queue_abandoned
 from a2a_eval_proxy.turn import Turn
 from a2a_eval_proxy.worker.command import log_lost_task
 from a2a_eval_proxy.worker.job_engine import Engine, EngineOptions

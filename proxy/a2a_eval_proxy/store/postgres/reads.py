@@ -6,12 +6,11 @@ import asyncio
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
-from ..annotations import of_turn
 from ..base import MAX_PAGE_BYTES, TurnJson
-from ..reads import BEYOND, Order, Rows, StoreReads, TurnPage, turn_json
+from ..reads import BEYOND, Order, Rows, StoreReads, TurnPage, of_turn, turn_json
 from ..schema import PREFIX
 from .database import Database, named
-from .retention import TOO_MUCH
+from .writes import TOO_MUCH
 
 T = TypeVar("T")
 

@@ -1,17 +1,25 @@
-"""Turns in a PostgreSQL database: written by the store's thread in groups, each in one transaction."""
+"""Turns in a PostgreSQL database: opened by any number of processes together, written in groups, each in one
+transaction."""
 
 from __future__ import annotations
 
+import json
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
+from typing import Any
 
-from ..base import StoreError
-from ..encoding import EncodedConversation
-from ..store import Store
-from ..write_items import (
+import psycopg
+from procrastinate.schema import SchemaManager
+from psycopg.conninfo import conninfo_to_dict
+from tool_call_evaluators.judge.cache import JudgeCacheError
+
+from ...settings.store_url import check_postgres, masked_url
+from ..base import StoreError, StoreUnreachableError
+from ..encoding import (
     Add,
     Discard,
+    EncodedConversation,
     Finish,
     FinishConversations,
     Item,
@@ -20,23 +28,108 @@ from ..write_items import (
     Settle,
     latest_results,
 )
+from ..schema import POSTGRES
+from ..store import Store
 from ..write_queue import QueuedWrites
-from .database import TROUBLE, Connection, Database, reason, refused
-from .judge_cache import PostgresJudgeCache
-from .opening import check_url, prepare
+from .database import CONNECT_TIMEOUT_S, TROUBLE, Connection, Database, named, passes, reason, refused
 from .reads import PostgresReads
-from .retention import prune, vacuum
 from .work import WorkStore
 from .writes import (
     Rows,
     conversation_columns,
     delete_turns,
     insert_turns,
+    prune,
     put_conversations,
     put_results,
     result_columns,
     settle_turns,
+    vacuum,
 )
+
+_GET = named("SELECT entry FROM judge_answers WHERE key = :key")
+_PUT = named(
+    "INSERT INTO judge_answers (key, entry) VALUES (:key, :entry)"
+    " ON CONFLICT (key) DO UPDATE SET entry = excluded.entry, kept_at = now()"
+)
+
+
+class PostgresJudgeCache:
+    """See `JudgeCache`. Usable from any event loop."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def get(self, key: str) -> Mapping[str, Any] | None:
+        try:
+            rows = await self._database.rows(_GET, {"key": key})
+        except StoreError as error:
+            raise JudgeCacheError(str(error)) from error
+        return json.loads(rows[0][0]) if rows else None
+
+    async def put(self, key: str, entry: Mapping[str, Any]) -> None:
+        try:  # JSON in ASCII, which PostgreSQL takes whatever it says
+            await self._database.change(_PUT, {"key": key, "entry": json.dumps(entry)})
+        except StoreError as error:
+            raise JudgeCacheError(str(error)) from error
+
+
+VERSION_TABLE = "a2a_eval_proxy_version"
+
+JOB_ENGINE = "03.04.00_50_post_add_retry_failed_job_procedure.sql"
+"""The last migration of procrastinate, the job engine, that its tables have. Later ones become a version of ours."""
+
+_CREATING = 0x6132_6165_7661_6C02
+"""Advisory lock of who creates or upgrades the tables."""
+
+
+def check_url(url: str) -> None:
+    """Raises StoreError for what is no URL of a database."""
+    try:
+        check_postgres(url)
+        conninfo_to_dict(url)
+    except (ValueError, psycopg.ProgrammingError) as error:
+        raise StoreError(f"store {masked_url(url)}: {reason(error)}") from None
+
+
+def prepare(url: str, *, must_exist: bool = False) -> None:
+    """Make the tables of a store, or bring them to this version, in one transaction. What is there stays.
+
+    Raises StoreUnreachableError where the database does not let us in, or cannot make them now; StoreError where it
+    (`must_exist`) holds no store, holds one of an unknown version, or something else under the names of our tables.
+    """
+    name = f"store {masked_url(url)}"
+    try:
+        with psycopg.connect(url, connect_timeout=CONNECT_TIMEOUT_S) as connection:
+            connection.execute("SELECT pg_advisory_xact_lock(%s)", (_CREATING,))
+            _create_tables(connection, must_exist=must_exist)
+    except StoreError as error:
+        raise StoreError(f"{name}: {error}") from error
+    except (psycopg.OperationalError, OSError) as error:
+        raise StoreUnreachableError(f"{name}: cannot connect: {reason(error)}") from error
+    except psycopg.Error as error:
+        problem = f"{name}: its tables cannot be created: {reason(error)}"
+        if passes(error):
+            raise StoreUnreachableError(problem) from error
+        raise StoreError(f"{problem}; give a database of its own") from error
+
+
+def _create_tables(connection: psycopg.Connection[Any], *, must_exist: bool) -> None:
+    (exists,) = connection.execute("SELECT to_regclass(%s) IS NOT NULL", (VERSION_TABLE,)).fetchone() or (False,)
+    if exists:
+        (version,) = connection.execute(f"SELECT version_num FROM {VERSION_TABLE}").fetchone() or ("0",)  # noqa: S608
+        statements = POSTGRES.upgrade(int(version))
+    elif must_exist:
+        raise StoreError("the database holds no store; has anything been captured into it?")
+    else:
+        connection.execute(f"CREATE TABLE {VERSION_TABLE} (version_num varchar(32) PRIMARY KEY)")
+        connection.execute(f"INSERT INTO {VERSION_TABLE} VALUES ('')")  # noqa: S608  # fixed texts
+        statements = [*POSTGRES.statements(), SchemaManager.get_schema()]
+    for statement in statements:
+        connection.execute(statement.encode())
+    if statements:
+        connection.execute(f"UPDATE {VERSION_TABLE} SET version_num = '{POSTGRES.version:04}'")  # noqa: S608
+
 
 logger = logging.getLogger(__name__)
 

@@ -9,12 +9,12 @@ from ..base import ConversationKey, Scored, ScoredConversation, TurnJson
 from ..encoding import encoded_conversation, encoded_scored, stored_key, stored_text
 from ..reads import turn_json
 from .database import Database, named
-from .jobs import queue_abandoned
 from .writes import (
     conversation_columns,
     conversation_digest,
     put_first_results,
     put_newer_conversations,
+    queue_abandoned,
     result_columns,
 )
 

@@ -1,8 +1,13 @@
-"""The statements that write a PostgreSQL store; each takes any number of rows and runs in its caller's transaction."""
+"""The statements that write a PostgreSQL store, and delete what is old.
+
+Those that write take any number of rows and run in their caller's transaction. Jobs for workers, in the tables of
+procrastinate, are queued in the transaction that adds their turns.
+"""
 
 from __future__ import annotations
 
 import hashlib
+import json
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -10,7 +15,55 @@ from ..base import ConversationKey
 from ..encoding import EncodedConversation, EncodedScored
 from ..schema import OUTCOMES, POSTGRES
 from .database import Connection, named
-from .jobs import queue_jobs
+
+QUEUE = "a2a-eval-proxy"
+TASK = "score_turns"
+
+_TURNS_PER_JOB = 50
+"""A job costs the database more than a turn does; but all of a job's turns wait for the slowest of them."""
+
+_DEFER = named(
+    "SELECT unnest(procrastinate_defer_jobs_v1("
+    "ARRAY[ROW(:queue, :task, 0, NULL, NULL, CAST(:arguments AS jsonb), NULL)::procrastinate_job_to_defer_v1]))"
+)
+
+ABANDONED_S = 600
+"""Seconds after which a pending turn that has no job counts as left by the proxy that was to score it."""
+
+_ABANDONED = named(
+    "SELECT turn_id FROM turns WHERE status = 'pending' AND CASE"
+    " WHEN job_id IS NULL THEN stored_at < now() - make_interval(secs => :seconds)"
+    " ELSE NOT EXISTS (SELECT FROM procrastinate_jobs AS job WHERE job.id = job_id) END"
+    " ORDER BY seq LIMIT 1000 FOR UPDATE SKIP LOCKED"
+)
+_ASSIGN = named("UPDATE turns SET job_id = :job WHERE turn_id = ANY(:ids)")
+
+
+async def queue_jobs(connection: Connection, turn_ids: Sequence[str]) -> dict[str, int]:
+    """Queue these turns to be scored; returns the job of each."""
+    jobs: dict[str, int] = {}
+    for start in range(0, len(turn_ids), _TURNS_PER_JOB):
+        ids = list(turn_ids[start : start + _TURNS_PER_JOB])
+        arguments = {"queue": QUEUE, "task": TASK, "arguments": json.dumps({"turn_ids": ids})}
+        ((job,),) = await (await connection.execute(_DEFER, arguments)).fetchall()
+        for turn_id in ids:
+            jobs[turn_id] = job
+    return jobs
+
+
+async def queue_abandoned(connection: Connection, after_s: float = ABANDONED_S) -> int:
+    """Queue pending turns that no process is going to score; returns how many.
+
+    Those are turns whose job is gone, and turns without one that a proxy was to score itself and has not for
+    `after_s`. A job that failed for good stays, and so do its turns.
+    """
+    async with connection.transaction():
+        found = await (await connection.execute(_ABANDONED, {"seconds": after_s})).fetchall()
+        jobs = await queue_jobs(connection, [turn_id for (turn_id,) in found])
+        for job in dict.fromkeys(jobs.values()):
+            await connection.execute(_ASSIGN, {"job": job, "ids": [turn for turn, its in jobs.items() if its == job]})
+    return len(jobs)
+
 
 Rows = list[dict[str, Any]]
 """Rows by column."""
@@ -153,3 +206,53 @@ async def delete_turns(connection: Connection, turn_ids: list[str]) -> None:
     if turn_ids:
         await connection.execute(_DISCARD_CONVERSATIONS, {"ids": turn_ids})
         await connection.execute(_DISCARD, {"ids": turn_ids})
+
+
+MOST_AT_ONCE = 500_000
+"""Turns deleted in one transaction: seconds, so that it ends before a statement has to."""
+
+_TOO_OLD = named(
+    "DELETE FROM turns WHERE seq IN (SELECT seq FROM turns WHERE coalesce(ended_at, started_at) < :before"
+    " ORDER BY seq LIMIT :most)"
+)
+TOO_MUCH = (
+    "seq <= (SELECT max(seq) FROM (SELECT seq,"
+    " sum(pg_column_size(body) + pg_column_size(evaluations)) OVER (ORDER BY seq DESC) AS taken FROM turns) AS newest"
+    " WHERE taken > :max_bytes)"
+)
+"""The condition that a turn is older than the newest ones that take `:max_bytes`."""
+
+_TOO_MUCH = named(
+    f"DELETE FROM turns WHERE seq IN (SELECT seq FROM turns WHERE {TOO_MUCH} ORDER BY seq LIMIT :most)"  # noqa: S608  # fixed texts
+)
+_CONVERSATIONS = named(
+    "DELETE FROM conversations AS c WHERE NOT EXISTS (SELECT 1 FROM turns AS t WHERE t.run = c.run"
+    " AND left(c.conversation_id, 128) = left(t.conversation_id, 128) AND c.conversation_id = t.conversation_id)"
+)
+_ANSWERS = named(
+    "DELETE FROM judge_answers WHERE kept_at < to_timestamp(:before)"
+    " OR kept_at < (SELECT to_timestamp(min(started_at)) FROM turns)"
+)
+
+
+async def prune(connection: Connection, *, before: float | None, max_bytes: int | None) -> int:
+    """Delete turns that ended before `before`, and the oldest until the rest takes at most `max_bytes`.
+
+    `before` is in seconds since the epoch. Also deletes their evaluations. Returns the number of deleted turns; call it
+    again until that is 0.
+    """
+    deleted = 0
+    async with connection.transaction():
+        if before is not None:
+            deleted += (await connection.execute(_TOO_OLD, {"before": before, "most": MOST_AT_ONCE})).rowcount
+        if max_bytes is not None:
+            deleted += (await connection.execute(_TOO_MUCH, {"max_bytes": max_bytes, "most": MOST_AT_ONCE})).rowcount
+        if deleted:
+            await connection.execute(_CONVERSATIONS)
+        await connection.execute(_ANSWERS, {"before": before})
+    return deleted
+
+
+async def vacuum(connection: Connection) -> None:
+    """Free the space of deleted rows. Must not run in a transaction. Skips tables that another proxy vacuums."""
+    await connection.execute(named("VACUUM (SKIP_LOCKED) turns, annotations, conversations, judge_answers"))

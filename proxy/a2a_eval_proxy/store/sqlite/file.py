@@ -15,7 +15,32 @@ from urllib.parse import quote
 
 from ..base import StoreError, StoreFileError
 from ..schema import FIRST_VERSION, SQLITE
-from .sql import transaction
+
+
+@contextmanager
+def transaction(connection: sqlite3.Connection) -> Iterator[None]:
+    """Run the block under SQLite's write lock and commit it. An exception undoes the block."""
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        yield
+        connection.execute("COMMIT")
+    except BaseException:
+        with suppress(sqlite3.Error):  # an error may have ended the transaction
+            connection.execute("ROLLBACK")
+        raise
+
+
+def found_by(column: str) -> str:
+    """Selects the `seq` of the turns whose `conversation_id` or `task_id` equals the parameter of that name."""
+    of_index = " AND task_id != ''" if column == "task_id" else ""  # a partial index serves queries with its condition
+    equal = f"+{column} = :{column}"  # without the plus, SQLite would put the constant into the indexed expression
+    return (
+        "WITH RECURSIVE part (number) AS (SELECT min(seq) >> 11 FROM turns UNION ALL"  # noqa: S608  # fixed texts
+        " SELECT number + 1 FROM part WHERE number < (SELECT max(seq) >> 11 FROM turns))"
+        " SELECT seq FROM part CROSS JOIN turns WHERE seq >> 11 = number"
+        f" AND substr({column}, -8) = substr(:{column}, -8) AND {equal}{of_index}"
+    )
+
 
 _BESIDE = ("-wal", "-shm")
 """Suffixes of the files next to a database: the write-ahead log, which is part of the data, and its index."""
@@ -251,3 +276,53 @@ def moved_aside(path: str, damaged: Identity | None, why: str) -> str:
             with suppress(FileNotFoundError):
                 Path(path + suffix).rename(target + suffix)
     return f"{why}; it was moved to {target}, from which 'sqlite3 FILE .recover' may get turns; a new one is made"
+
+
+RESERVE_BYTES = 8 * 1024 * 1024
+"""More than the log has that is not in the file yet, which has to get there before anything is deleted for good."""
+
+_FULL = frozenset({sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR_SHMSIZE, sqlite3.SQLITE_IOERR_SHMMAP})
+
+
+def is_full(error: BaseException) -> bool:
+    """Whether the error means that the disk is full."""
+    if isinstance(error, OSError):
+        return error.errno in (errno.ENOSPC, errno.EDQUOT)
+    return getattr(error, "sqlite_errorcode", None) in _FULL
+
+
+def keep_reserve(path: str) -> None:
+    """Keep the reserve of the store at `path`, if there is room for it."""
+    reserve = _reserve_of(path)
+    with suppress(OSError):
+        handle = os.open(reserve, os.O_RDWR | os.O_CREAT, 0o600)
+        try:
+            if os.fstat(handle).st_size < RESERVE_BYTES:
+                _fill(handle)
+        except OSError:
+            release_reserve(path)
+        finally:
+            os.close(handle)
+
+
+def release_reserve(path: str) -> bool:
+    """Give the reserve up; whether there was one."""
+    try:
+        os.unlink(_reserve_of(path))  # noqa: PTH108  # as the rest
+    except OSError:
+        return False
+    return True
+
+
+def _reserve_of(path: str) -> str:
+    return f"{path}-reserve"
+
+
+def _fill(handle: int) -> None:
+    """Raises OSError where there is no room."""
+    if hasattr(os, "posix_fallocate"):
+        os.posix_fallocate(handle, 0, RESERVE_BYTES)
+    else:
+        os.ftruncate(handle, 0)
+        for _ in range(RESERVE_BYTES // 65_536):
+            os.write(handle, bytes(65_536))

@@ -12,11 +12,9 @@ from typing import Any, Literal, TypeVar
 from urllib.parse import quote
 
 from ...threads import MOST_WAITING, Begin, BoundedThreads
-from ..annotations import of_turn
 from ..base import StoreFileError, TurnJson
-from ..reads import Order, Rows, StoreReads, TurnPage, turn_json
-from .file import Identity, identity, name_locked
-from .sql import found_by
+from ..reads import Order, Rows, StoreReads, TurnPage, of_turn, turn_json
+from .file import Identity, found_by, identity, name_locked
 
 T = TypeVar("T")
 

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 
 from a2a_tool_capture.models import rfc3339
 
-from .sql import found_by, transaction
+from .file import found_by, transaction
 
 _BATCH, _BATCH_BYTES = 200, 1024 * 1024
 """Turns deleted in one transaction, and their size, so that none is long, or takes much of a full disk. A larger turn

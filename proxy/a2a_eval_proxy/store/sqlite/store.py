@@ -17,16 +17,26 @@ from tool_call_evaluators.judge.cache import SqliteJudgeCache
 
 from ...files import ScratchFolder
 from ..base import Scored, StoreFileError
-from ..encoding import EncodedTurn
+from ..encoding import Add, Discard, EncodedTurn, FinishConversations, Item, Mark, Prune, Settle, latest_results
 from ..schema import OUTCOMES, SQLITE
 from ..store import Store
-from ..write_items import Add, Discard, FinishConversations, Item, Mark, Prune, Settle, latest_results
 from ..write_queue import QueuedWrites, StoreLostError
-from .file import Identity, StoreDamagedError, copied, identity, is_damage, moved_aside, open_file, write_ahead_log
+from .file import (
+    Identity,
+    StoreDamagedError,
+    copied,
+    identity,
+    is_damage,
+    is_full,
+    keep_reserve,
+    moved_aside,
+    open_file,
+    release_reserve,
+    transaction,
+    write_ahead_log,
+)
 from .reads import SqliteReads
-from .reserve import is_full, keep_reserve, release_reserve
 from .retention import prune
-from .sql import transaction
 
 logger = logging.getLogger(__name__)
 
