@@ -14,9 +14,9 @@ if TYPE_CHECKING:
     from .app import RunningProxy, run_proxy
     from .connectors.chat_agent import ChatOptions
     from .errors import ConfigError
+    from .runs.accept import record_run
     from .runs.compare import compare_runs
     from .runs.drive import AgentOptions, run_suite
-    from .runs.record import record_run
     from .runs.report_files import publish_report
     from .runs.rescore import evaluate_store
     from .runs.stored_turns import write_turns

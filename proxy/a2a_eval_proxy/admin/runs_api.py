@@ -15,7 +15,7 @@ from starlette.responses import HTMLResponse, JSONResponse, Response
 from tool_call_evaluators.report import comparison_json
 
 from ..runs.compare import compare_stored
-from ..runs.summary import MAX_TURNS, LongRunError, run_details, run_report
+from ..runs.run_result import MAX_TURNS, LongRunError, run_details, run_report
 from ..store import RunSummary
 from .api_operation import ApiAnswer, ApiOperation, ApiParameter, Given
 from .control import Control

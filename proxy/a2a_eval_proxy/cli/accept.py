@@ -33,7 +33,7 @@ def accept(options: AcceptOptions) -> None:
       a2a-eval-proxy accept suite.yaml --undo
     """
     from ..runs.accept import proposed, undo
-    from ..runs.show import stored_runs
+    from ..runs.tables import stored_runs
 
     file = Path(options.suite)
     if options.undo:

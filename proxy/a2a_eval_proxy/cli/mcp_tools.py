@@ -25,8 +25,8 @@ from ..errors import ConfigError
 from ..ids import new_run_name
 from ..runs.accept import accept, changed_text, difference, proposed
 from ..runs.selection import Selection
-from ..runs.show import StoredRun, find, stored_runs, turn_text
 from ..runs.stored_turns import open_existing_store
+from ..runs.tables import StoredRun, find, stored_runs, turn_text
 from ..scoring.case_book import CaseBook
 from ..scoring.suite_file import SuiteFileError
 from ..scoring.turn_in_case import turn_in_case

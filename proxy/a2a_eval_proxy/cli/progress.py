@@ -13,7 +13,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from tool_call_evaluators.report.wording import counted, duration_text
 
-from ..runs.run_watch import RunWatch
+from ..runs.run_result import RunWatch
 
 _LINE_EVERY_S = 10.0
 _MINUTE_S = 60

@@ -35,12 +35,11 @@ from ..errors import UNREACHABLE, ConfigError, RunIncompleteError
 from ..ids import new_run_name
 from ..privacy.policy import Privacy
 from ..runs.accept import proposed
-from ..runs.annotations import github_annotations
 from ..runs.compare import compare_runs
+from ..runs.report_files import github_annotations
 from ..runs.rescore import evaluate_store
 from ..runs.run_plan import RunPlan
 from ..runs.run_result import RunResult
-from ..runs.show import stored_runs
 from ..runs.simulation_files import store_simulation, write_simulation
 from ..runs.stored_turns import check_run
 from ..runs.tables import (
@@ -50,6 +49,7 @@ from ..runs.tables import (
     gate_table,
     plain,
     score_table,
+    stored_runs,
     suite_table,
     turn_table,
 )

@@ -36,7 +36,7 @@ def runs(options: RunsOptions) -> None:
     \b
     Example: a2a-eval-proxy runs
     """
-    from ..runs.show import runs_table, stored_runs
+    from ..runs.tables import runs_table, stored_runs
 
     found = run_async(stored_runs(options.store))
     if options.output == "json":
@@ -57,8 +57,7 @@ def show(options: ShowOptions) -> None:
     \b
     Example: a2a-eval-proxy show monday
     """
-    from ..runs.show import StoredRun, find, run_heading, turn_text
-    from ..runs.tables import conversation_list
+    from ..runs.tables import StoredRun, conversation_list, find, run_heading, turn_text
 
     found = run_async(find(options.store, options.name))
     if options.output == "json":
@@ -126,7 +125,7 @@ def record(options: RecordOptions) -> None:
     """
     from tool_call_evaluators import load_suite
 
-    from ..runs.record import record_run, update_suite
+    from ..runs.accept import record_run, update_suite
 
     if options.update and options.suite is not None:
         changed, left_out = run_async(update_suite(options.store, options.run, Path(options.suite)))
@@ -155,6 +154,6 @@ def prune(options: PruneOptions) -> None:
     \b
     Example: a2a-eval-proxy prune --store turns.db --retain-days 30 --dry-run
     """
-    from ..runs.prune import pruned
+    from ..runs.stored_turns import pruned
 
     click.echo(run_async(pruned(options.store, options.retain_days, options.retain_mb, dry_run=options.dry_run)))

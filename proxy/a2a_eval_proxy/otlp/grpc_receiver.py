@@ -19,8 +19,8 @@ from ..net.http2_connection import AsyncStream
 from ..net.http2_server import Ends, StreamHandler
 from ..net.http2_streams import Data, Headers
 from .decoding import PROTOBUF
-from .errors import BodyError, BusyError, MalformedError, PayloadTooLargeError, UnsupportedError
 from .intake import SIGNALS, Intake, SinkError
+from .size_limits import BodyError, BusyError, MalformedError, PayloadTooLargeError, UnsupportedError
 
 _SIGNALS_BY_PATH = {f"/{signal.service}/Export".encode(): signal for signal in SIGNALS}
 

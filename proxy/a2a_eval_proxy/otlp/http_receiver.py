@@ -22,8 +22,8 @@ from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from .decoding import ACCEPTED_CODINGS, JSON, PROTOBUF, media_type
-from .errors import BodyError
 from .intake import SIGNALS, Intake, SinkError
+from .size_limits import BodyError
 
 _SIGNALS_BY_PATH = {signal.path: signal for signal in SIGNALS}
 _ADVICE = {415: {"Accept-Encoding": ACCEPTED_CODINGS}, 503: {"Retry-After": "1"}}

@@ -15,8 +15,8 @@ from opentelemetry.proto.collector.metrics.v1 import metrics_service_pb2
 from opentelemetry.proto.collector.trace.v1 import trace_service_pb2
 
 from .decoding import decode_request
-from .errors import BusyError, PayloadTooLargeError
 from .forwarding import OtlpForwarder
+from .size_limits import BusyError, PayloadTooLargeError
 
 logger = logging.getLogger(__name__)
 

@@ -1,4 +1,4 @@
-"""Refuses bodies that would exhaust memory when decoded: 16 KiB of gzip can become a gigabyte of empty spans.
+"""Refuses bodies, for example those that would exhaust memory when decoded: 16 KiB of gzip can become a gigabyte.
 
 Two bytes of protobuf encode an empty span, which takes 184 bytes in memory, and the decoder holds the interpreter lock
 until it finishes. Real exports take one to four times their size as protobuf, about ten times as JSON.
@@ -9,9 +9,39 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 from functools import cache
-from typing import Any
+from typing import Any, ClassVar
 
-from .errors import MalformedError, PayloadTooLargeError
+
+class BodyError(Exception):
+    """A refused request; the message describes the problem and what is accepted."""
+
+    status: ClassVar[int]
+    """The HTTP status of the response."""
+
+
+class MalformedError(BodyError):
+    """Not OTLP, truncated, or not of its content type."""
+
+    status = 400
+
+
+class PayloadTooLargeError(BodyError):
+    """The body exceeds a limit of the receiver: as sent, decompressed, or decoded."""
+
+    status = 413
+
+
+class UnsupportedError(BodyError):
+    """An unsupported content type or content encoding."""
+
+    status = 415
+
+
+class BusyError(BodyError):
+    """Too many requests wait to be processed; the only one that senders retry."""
+
+    status = 503
+
 
 MAX_DEPTH = 100
 """Maximum nesting of messages: the default limit of protobuf implementations."""

@@ -37,8 +37,7 @@ from ..scoring.pipeline import Pipeline
 from ..settings.store_url import masked_url
 from ..store import ConversationKey, ScoredConversation, Store, TurnQuery, every_turn, open_store
 from ..turn import Turn
-from .run_result import RunResult, load_and_judge_run, scoring
-from .run_watch import RunWatch
+from .run_result import RunResult, RunWatch, load_and_judge_run, scoring
 from .simulated_users import Conversations, SimulatedUsers, Speaker, planned_turns, users_of
 from .stored_turns import unknown_run
 

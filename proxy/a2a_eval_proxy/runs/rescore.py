@@ -14,8 +14,7 @@ from ..scoring.pipeline import Pipeline
 from ..scoring.ray_executor import RayExecutor
 from ..scoring.scorer import TurnJson
 from ..store import Store, StoreError
-from .run_result import RunResult, load_and_judge_run, scoring
-from .run_watch import RunWatch
+from .run_result import RunResult, RunWatch, load_and_judge_run, scoring
 from .selection import ALL, Selection
 from .stored_turns import open_existing_store, turns_of
 

@@ -1,24 +1,27 @@
-"""The end of every run: its stored turns compared with the suite, the verdict and the report."""
+"""The end of every run: its stored turns compared with the suite, the verdict and the report; also for the admin API
+and the pages, and counted while it lasts."""
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from tool_call_evaluators.behavior_failures import unique_errors
 from tool_call_evaluators.judged.base import judge_with
 from tool_call_evaluators.judged.unique_errors import errors_of_run
-from tool_call_evaluators.report import Report, shortened_turn
+from tool_call_evaluators.report import Report, html_report, shortened_turn
 from tool_call_evaluators.report.wording import counted
 from tool_call_evaluators.runs.outcomes import ConversationResults, failures, follow, run_verdict
 from tool_call_evaluators.runs.suites import verdict_of_suites
 from tool_call_evaluators.simulation.record import SIMULATED_USER
 from tool_call_evaluators.suite import Suite
-from tool_call_evaluators.suite.combined import combined
-from tool_call_evaluators.verdict import Verdict
+from tool_call_evaluators.suite.combined import CombinedSuite, combined
+from tool_call_evaluators.turn_health import turn_failure_of
+from tool_call_evaluators.verdict import MetricSummary, Verdict
 
 from ..otlp.trace_service import Tracing
 from ..privacy.policy import NO_PRIVACY, Privacy
@@ -26,9 +29,10 @@ from ..scoring.case_book import CaseBook
 from ..scoring.executor import ScoringExecutor
 from ..scoring.pipeline import Pipeline
 from ..scoring.scorer import WITHOUT_SUITE, Results, Scorer, TurnJson, in_its_case
-from ..store import Store, TurnQuery, every_turn
+from ..store import ScoredConversation, Store, StoreHealth, TurnQuery, every_turn
+from ..store.base import RunSummary
 from ..telemetry.counters import Metrics
-from ..telemetry.turn_listener import TurnListener
+from ..telemetry.turn_listener import ScoredTurn, TurnListener
 from .selection import selected_turns
 from .stored_turns import conversation_results, without_texts
 
@@ -184,3 +188,110 @@ async def _conversation_results(store: Store, scorer: Scorer, run: str | None) -
 def _name(turns: Iterable[TurnJson]) -> str:
     runs: Mapping[str, None] = dict.fromkeys(turn["run"] for turn in turns)
     return next(iter(runs)) if len(runs) == 1 else f"{len(runs)} runs"
+
+
+class RunWatch(TurnListener):
+    """Counts the turns of a run, and those that pass by their own results, whatever the gates."""
+
+    def __init__(self) -> None:
+        self.planned = self.done = self.passed_turns = self.failed_turns = 0
+        self.fail_fast = False
+        """Whether the run begins no conversation after one that failed."""
+        self.failed = False
+        """Whether a turn or a conversation has failed."""
+        self.store = StoreHealth(problem=None)
+        """The state of the run's store, once it is open."""
+
+    def plan(self, turns: int) -> None:
+        """That many turns are going to come, at most."""
+        self.planned = turns
+
+    def advance(self, turns: int = 1) -> None:
+        """That many further turns are done, or do not come."""
+        self.done += turns
+
+    @property
+    def stops(self) -> bool:
+        return self.fail_fast and self.failed
+
+    def scored(self, scored: Sequence[ScoredTurn]) -> None:
+        for turn, results, _ in scored:
+            failed = _any_failed(results) or turn_failure_of(turn.state, "", turn.findings) is not None
+            self.failed |= failed
+            self.failed_turns += failed
+            self.passed_turns += not failed
+
+    def conversation_scored(self, scored: ScoredConversation) -> None:
+        self.failed |= _any_failed(scored.evaluations)
+
+
+def _any_failed(results: Sequence[Mapping[str, Any]]) -> bool:
+    return any(result["status"] in ("failed", "errored") for result in results)
+
+
+MAX_TURNS = 10_000
+"""A longer run is summarized in numbers only: a verdict needs all turns in memory."""
+MAX_REASONS = 100
+_PAGE = 200
+
+
+class LongRunError(Exception):
+    """The run has more turns than are judged, or compared, in memory together; the message names the command for it."""
+
+
+async def judged_run(
+    store: Store, suite: Suite | None, run: RunSummary, *, current: bool, texts: bool = False
+) -> RunResult:
+    """The stored turns of a run, judged now; `texts`: with shortened texts, for a report.
+
+    The `suite` judges its `current` run, where a case that has not come yet counts as missing, and runs with turns of
+    its cases. Others are judged by the evaluators that need no expectation. Raises LongRunError, StoreError.
+    """
+    if run.turns > MAX_TURNS:
+        raise LongRunError(
+            f"run {run.name!r} has more than {MAX_TURNS:,} turns; use `a2a-eval-proxy evaluate --report DIR`"
+        )
+    shortened = shortened_turn if texts else without_texts
+    turns = [shortened(turn) async for turn in every_turn(store, TurnQuery(run=run.name), _PAGE)]
+    results = await conversation_results(store, run.name)
+    cases = {case.id for case in suite.cases} if suite else ()
+    if not current and not any(turn["case_id"] in cases for turn in turns):
+        suite = None
+    if isinstance(suite, CombinedSuite):
+        return await asyncio.to_thread(judge_suites, suite.parts, turns, results, run.name)
+    return await asyncio.to_thread(judge_turns, suite, turns, results, run.name)
+
+
+async def run_details(store: Store, suite: Suite | None, run: RunSummary, *, current: bool) -> dict[str, Any]:
+    """The run's numbers with `metrics`, `verdict` and `judge_usage` of `judged_run`; null all three beyond
+    MAX_TURNS."""
+    details: dict[str, Any] = {**asdict(run), "metrics": None, "verdict": None, "judge_usage": None}
+    if run.turns > MAX_TURNS:
+        return details
+    conclusion = await judged_run(store, suite, run, current=current)
+    verdict = conclusion.verdict
+    return details | {
+        "metrics": [_metric(summary) for summary in verdict.metrics],
+        "verdict": {
+            "passed": verdict.passed,
+            "reason_count": len(verdict.reasons),
+            "tolerated_count": len(verdict.tolerated),
+            "reasons": [asdict(reason) for reason in verdict.reasons[:MAX_REASONS]],
+        },
+        "judge_usage": conclusion.report.usage.to_dict(),
+    }
+
+
+async def run_report(
+    store: Store, suite: Suite | None, run: RunSummary, *, current: bool, trace_url: str | None
+) -> bytes:
+    """The HTML report of `judged_run` in UTF-8; `trace_url`: see `Report`. Raises LongRunError, StoreError."""
+    result = await judged_run(store, suite, run, current=current, texts=True)
+    report = replace(result.report, trace_url=trace_url or "")
+    return await asyncio.to_thread(lambda: html_report(report).encode("utf-8", "replace"))
+
+
+def _metric(summary: MetricSummary) -> dict[str, Any]:
+    """With the share of results that passed; null where none has a threshold."""
+    judged = summary.passed + summary.failed
+    return {**asdict(summary), "pass_rate": summary.passed / judged if judged else None}

@@ -1,4 +1,4 @@
-"""What the commands read from a store: all turns, or those of a run."""
+"""What the commands read from a store: all turns, or those of a run. `prune` deletes old ones."""
 
 from __future__ import annotations
 
@@ -6,17 +6,20 @@ import asyncio
 import json
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from tool_call_evaluators.model import VACUOUS
 from tool_call_evaluators.options import did_you_mean
 from tool_call_evaluators.report import with_outcome
+from tool_call_evaluators.report.wording import counted
 
 from ..store import Store, StoreError, TurnQuery, every_turn, open_store
-from ..store.base import Evaluations, TurnJson
+from ..store.base import Evaluations, Prunable, TurnJson
 
 if TYPE_CHECKING:
     from _typeshed import SupportsWrite
+
 
 _PAGE = 200
 """Turns in memory at once; one may hold megabytes."""
@@ -111,3 +114,28 @@ async def unknown_run(store: Store, run: str) -> str:
     more = len(names) - _NAMED_RUNS
     listed = ", ".join(reversed(names[:_NAMED_RUNS])) + (f" and {more} older" if more > 0 else "")
     return f"no run {run!r}{did_you_mean(run, names)}; the store has {listed}"
+
+
+async def pruned(location: str, days: float | None, megabytes: int | None, *, dry_run: bool = False) -> str:
+    """Delete turns that ended more than `days` ago, then the oldest until the store takes at most `megabytes`.
+
+    Returns what was deleted, or would be. Raises StoreError.
+    """
+    before = None if days is None else datetime.now(UTC) - timedelta(days=days)
+    max_bytes = None if megabytes is None else megabytes * 1_000_000
+    async with open_existing_store(location) as store:
+        found = await store.prunable(before, max_bytes)
+        if dry_run:
+            about = "" if max_bytes is None else "about "
+            return f"would delete {about}{counted(found.turns, 'turn')} of {found.stored}{_began(found)}"
+        deleted = await store.pruned(before, max_bytes)
+        left = (await store.prunable(None, None)).stored
+    return f"deleted {counted(deleted, 'turn')}{_began(found) if deleted else ''}; {left} are left"
+
+
+def _began(found: Prunable) -> str:
+    """When the first and the last of the turns began."""
+    if found.first_at is None or found.last_at is None:
+        return ""
+    first, last = (f"{datetime.fromtimestamp(at, UTC):%Y-%m-%d %H:%M}" for at in (found.first_at, found.last_at))
+    return f", which began on {first} UTC" if first == last else f", which began from {first} to {last} UTC"

@@ -51,7 +51,7 @@ from .push_port import PushPort
 
 if TYPE_CHECKING:
     from ..telemetry.requests import RequestTelemetry
-    from ..transcode.connection import TranscodingClient
+    from ..transcode.application import TranscodingClient
 
 _EXPIRE_EVERY_S = 0.5
 
@@ -279,7 +279,7 @@ class _HttpRefusal:
 def _transcoding_client() -> type[TranscodingClient]:
     """Imports grpcio, an optional dependency. Raises GrpcMissingError."""
     try:
-        from ..transcode.connection import TranscodingClient
+        from ..transcode.application import TranscodingClient
     except ImportError as error:
         raise GrpcMissingError("transcode: --transcode needs grpcio: pip install 'a2a-eval-proxy[grpc]'") from error
     return TranscodingClient

@@ -1,8 +1,8 @@
 """Offers an agent that has only gRPC over JSON-RPC and HTTP+JSON (`--transcode`).
 
-The data port relays and captures as it does before any agent. What answers it is not an address but `connection`, which
-leads to an application in the same process: the HTTP server of a2a-sdk (`application`), whose request handler calls the
-agent over gRPC (`handler`). `metadata` and `statuses` map headers and errors, `card` makes the agent card.
+The data port relays and captures as it does before any agent. What answers it is not an address but an application in
+the same process: the HTTP server of a2a-sdk (`application`), whose request handler calls the agent over gRPC and maps
+errors (`handler`). `metadata` maps headers, `card` makes the agent card.
 All but `card_of` and `card` require grpcio, an optional dependency.
 """
 

@@ -1,20 +1,52 @@
-"""Connections to the agent's gRPC port, and its card from there."""
+"""Connections to the agent's gRPC port, with TLS from the files of `net.tls`, and its card from there."""
 
 from __future__ import annotations
 
 import asyncio
+import ssl
+from pathlib import Path
 from typing import Any
 
 import grpc
 import grpc.aio
 
+from ..errors import ConfigError
 from ..grpc_relay.messages import METHODS, as_json, decoded
 from ..net.file_watcher import FileWatch
 from ..net.http_client import UpstreamError
+from ..net.tls import TlsFiles
 from ..relay.upstream import CARD_TIMEOUT_S, Upstream
 from ..settings.settings import AgentSettings
-from .channel_tls import ChannelTls
 from .metadata import from_headers
+
+
+class ChannelTls:
+    """TLS to the agent, for `upstream_ca`, `upstream_cert` and `upstream_key`."""
+
+    def __init__(self, settings: AgentSettings, files: FileWatch) -> None:
+        """Raises ConfigError."""
+        self._tls = TlsFiles.of(settings, "upstream", ca_setting="upstream_ca")
+        if self._tls.key_password is not None:
+            raise ConfigError(
+                "upstream_key_password: --transcode cannot read an encrypted key; expected one without password"
+            )
+        self.credentials: Any = None
+        """grpc.ChannelCredentials; another object once a file was replaced."""
+        files.add("TLS to the agent over gRPC", self._tls.paths, self._load)
+
+    def _load(self) -> None:
+        self._tls.client_context()  # says what is wrong with them
+        key, cert, ca = _contents(self._tls)
+        system = ssl.get_default_verify_paths().cafile
+        if ca is None and system is not None:  # gRPC would use authorities of its own
+            ca = Path(system).read_bytes()
+        self.credentials = grpc.ssl_channel_credentials(ca, key, cert)
+
+
+def _contents(files: TlsFiles) -> tuple[bytes | None, ...]:
+    """Key, certificate chain and authorities."""
+    return tuple(None if path is None else Path(path).read_bytes() for path in (files.key, files.cert, files.ca))
+
 
 _OPTIONS = (
     ("grpc.enable_retries", 0),  # the client's to do

@@ -1,11 +1,16 @@
-"""The application that answers the relay in the agent's place: a2a-sdk's HTTP server, with the agent behind it."""
+"""The application that answers the relay in the agent's place: a2a-sdk's HTTP server, with the agent behind it.
+
+The relay reaches it over pairs of sockets, which no other process reaches.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import logging
+import socket
+from collections.abc import Callable
 from typing import Any
-from urllib.parse import quote
+from urllib.parse import quote, unquote
 
 from a2a.server.context import ServerCallContext
 from a2a.server.request_handlers.response_helpers import agent_card_to_dict
@@ -20,9 +25,19 @@ from starlette.routing import Route
 
 from ..capture.held_bytes import HeldBytes
 from ..memory import share
+from ..net.client_limits import ClientLimits, Clients
 from ..net.client_watch import ClientWatch
 from ..net.file_watcher import FileWatch
-from ..net.http_client import UpstreamError, UpstreamTimeoutError, UpstreamUnreachableError
+from ..net.http1_connection import Http1Connection
+from ..net.http_client import (
+    HttpClient,
+    HttpExchange,
+    RequestHead,
+    UpstreamError,
+    UpstreamTimeoutError,
+    UpstreamUnreachableError,
+)
+from ..net.http_connection import Body
 from ..protocol import error_bodies
 from ..protocol.agent_card import WELL_KNOWN_PATHS
 from ..protocol.error_bodies import LocalResponse
@@ -30,9 +45,8 @@ from ..protocol.operations import Binding
 from ..settings.settings import AgentSettings
 from .agent_channel import AgentChannel
 from .card import ConfiguredCard
-from .handler import EXCHANGE, AgentOverGrpc, TranscodedExchange
+from .handler import EXCHANGE, AgentOverGrpc, RefusedCall, TranscodedExchange
 from .metadata import FAILURE, to_metadata
-from .statuses import RefusedCall
 
 logger = logging.getLogger(__name__)
 for _name in ("server.routes", "utils.error_handlers", "utils.proto_utils", "utils.version_validator", "compat.v0_3"):
@@ -167,3 +181,40 @@ def _refused(problem: RefusedCall | UpstreamError, binding: Binding, body: bytes
         return error_bodies.error(problem.status, problem.reason, problem.message, binding, body)
     status = next(status for status, kind in FAILURES.items() if isinstance(problem, kind))
     return LocalResponse(status, [(FAILURE, quote(str(problem)).encode()), (b"content-length", b"0")], b"")
+
+
+_MORE_HEADER_BYTES = 8192
+"""What the relay and the transcoder may add to a header within its limit."""
+
+
+class TranscodingClient(HttpClient):
+    """Requests to the transcoder; for all of `Upstream`, as if the agent had HTTP."""
+
+    def __init__(self, settings: AgentSettings, files: FileWatch) -> None:
+        """Raises ConfigError for certificates, or a card, that cannot be used."""
+        max_header_bytes = settings.max_header_bytes + _MORE_HEADER_BYTES
+        super().__init__("", 0, max_connections=settings.max_connections, max_header_bytes=max_header_bytes)
+        self._transcoder = Transcoder(settings, files)
+        self._relays = Clients(ClientLimits(max_header_bytes=max_header_bytes))
+
+    async def dial(self, protocol: Callable[[], asyncio.Protocol]) -> None:
+        ours, theirs = socket.socketpair()
+        loop = asyncio.get_running_loop()
+        await loop.connect_accepted_socket(lambda: Http1Connection(self._transcoder, self._relays), theirs)
+        await loop.create_connection(protocol, sock=ours)
+
+    async def send(
+        self, head: RequestHead, body: Body = b"", *, length: int | None = None, field: bytes = b"", waits: bool = False
+    ) -> HttpExchange:
+        """As its base. Raises UpstreamError also where the agent did not respond to the call over gRPC."""
+        response = await super().send(head, body, length=length, field=field, waits=waits)
+        failure = response.fields.get(FAILURE)
+        if failure is not None:
+            response.close()
+            raise FAILURES[response.status](unquote(failure.decode()))
+        return response
+
+    async def disconnect(self) -> None:
+        """Close the connections to the agent."""
+        self.close()
+        await self._transcoder.close()

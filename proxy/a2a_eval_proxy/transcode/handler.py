@@ -1,4 +1,7 @@
-"""The request handler of a2a-sdk's HTTP server: each request becomes a call of the agent over gRPC."""
+"""The request handler of a2a-sdk's HTTP server: each request becomes a call of the agent over gRPC.
+
+An error of A2A has its name in the status details, from which a2a-sdk reads it; `problem_of` is for any other.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +20,14 @@ from a2a.compat.v0_3.grpc_transport import CompatGrpcTransport
 from a2a.server.context import ServerCallContext
 from a2a.server.request_handlers.request_handler import RequestHandler
 from a2a.types import AgentCard, GetExtendedAgentCardRequest
-from a2a.utils.errors import A2AError, InternalError, InvalidAgentResponseError, UnsupportedOperationError
+from a2a.utils.errors import (
+    A2AError,
+    InternalError,
+    InvalidAgentResponseError,
+    InvalidParamsError,
+    TaskNotFoundError,
+    UnsupportedOperationError,
+)
 from a2a.utils.grpc_status import status_from_call
 from a2a_tool_capture.spec import EXTENSIONS_HEADER, LEGACY_EXTENSIONS_HEADER
 from google.protobuf.message import DecodeError, Message
@@ -25,16 +35,70 @@ from google.rpc.error_details_pb2 import ErrorInfo
 
 from ..grpc_relay.message_filter import may_hold_extension, replace_unreadable_calls
 from ..grpc_relay.messages import SDK_METHODS, check_values, decoded
-from ..net.http_client import UpstreamError, UpstreamTimeoutError
+from ..net.http_client import UpstreamError, UpstreamTimeoutError, UpstreamUnreachableError
 from ..settings.settings import AgentSettings
 from .card import ConfiguredCard, offered
 from .metadata import to_headers
-from .statuses import RefusedCall, problem_of
+
+_ERRORS: dict[grpc.StatusCode, type[A2AError]] = {
+    grpc.StatusCode.INVALID_ARGUMENT: InvalidParamsError,
+    grpc.StatusCode.OUT_OF_RANGE: InvalidParamsError,
+    grpc.StatusCode.NOT_FOUND: TaskNotFoundError,
+    grpc.StatusCode.FAILED_PRECONDITION: UnsupportedOperationError,
+    grpc.StatusCode.UNIMPLEMENTED: UnsupportedOperationError,
+}
+"""A2A 1.0, section 5.4: the error whose status this is. A refusal is in HTTP's statuses, further down."""
+
+_REFUSALS = {
+    grpc.StatusCode.UNAUTHENTICATED: 401,
+    grpc.StatusCode.PERMISSION_DENIED: 403,
+    grpc.StatusCode.RESOURCE_EXHAUSTED: 429,
+}
+"""HTTP statuses, as google.rpc.Code gives them."""
+
+_TOO_LARGE_TO_SEND, _TOO_LARGE_TO_RECEIVE = "Sent message larger than max", "Received message larger than max"
+"""In the details of a status that this side's gRPC library made: a message exceeds `max_body_bytes`."""
+
+_TOO_MUCH_METADATA = "received metadata size exceeds"
+"""In the details of a status of a gRPC library: at the beginning in that of the agent, which refuses the client's
+headers, later in that of this side, which refuses the agent's."""
+
+
+@dataclass(frozen=True, slots=True)
+class RefusedCall:
+    """The agent refuses a client: a response with this HTTP status. `reason` is for programs, `message` for people."""
+
+    status: int
+    reason: str
+    message: str
+
+
+def problem_of(code: grpc.StatusCode, details: str | None, method: str) -> A2AError | RefusedCall | UpstreamError:
+    """The error for a status without an error of A2A in its details. `method` is the name of the agent's method."""
+    message = details or f"gRPC status {code.name}"
+    if code is grpc.StatusCode.UNAVAILABLE:
+        return UpstreamUnreachableError(message)
+    if code is grpc.StatusCode.DEADLINE_EXCEEDED:
+        return UpstreamTimeoutError(message)
+    if _TOO_LARGE_TO_RECEIVE in message:
+        return UpstreamError(message)
+    if _TOO_LARGE_TO_SEND in message:
+        return RefusedCall(413, "BODY_TOO_LARGE", message)
+    if message.startswith(_TOO_MUCH_METADATA):
+        return RefusedCall(431, "HEADERS_TOO_LARGE", f"the agent does not take headers of this size: {message}")
+    if _TOO_MUCH_METADATA in message:
+        return UpstreamError(message)
+    if code in _REFUSALS:
+        return RefusedCall(_REFUSALS[code], code.name, message)
+    if code is grpc.StatusCode.UNIMPLEMENTED:
+        message = f"the agent does not implement {method}: {message}"
+    return _ERRORS.get(code, InternalError)(message)
+
 
 EXCHANGE = "a2a_eval_proxy.exchange"
 """Where the state of a call context, and the scope of its request, have the `TranscodedExchange`."""
 
-_ERRORS = (A2AError, UpstreamTimeoutError, ValueError, DecodeError, NotImplementedError)
+_RAISED = (A2AError, UpstreamTimeoutError, ValueError, DecodeError, NotImplementedError)
 """What the transports of a2a-sdk raise for a status of the agent, and for a message that they cannot convert."""
 
 _EXTENSIONS, _LEGACY_EXTENSIONS = EXTENSIONS_HEADER.lower(), LEGACY_EXTENSIONS_HEADER.lower()
@@ -192,7 +256,7 @@ class AgentOverGrpc(RequestHandler):
                         self._services = (service, *(other for other in self._services if other is not service))
                     yield answer
                 return
-            except _ERRORS as error:
+            except _RAISED as error:
                 if begun or not _is_unimplemented(error):
                     raise _failure(error, exchange) from error
                 refusal = refusal or _failure(error, exchange)

@@ -25,7 +25,7 @@ from tool_call_evaluators.runs.outcomes import RunConversation, run_verdict
 from tool_call_evaluators.suite import Suite
 
 from ..long_computations import LongComputations
-from ..runs.summary import MAX_TURNS, judged_run
+from ..runs.run_result import MAX_TURNS, judged_run
 from ..store import RunSummary, Store
 from .rendering import named
 

@@ -18,7 +18,7 @@ from tool_call_evaluators.report.wording import EXPECTATION_WORDS, cut, duration
 from tool_call_evaluators.suite import Expectation
 
 from ..runs.compare import compare_stored
-from ..runs.summary import MAX_TURNS
+from ..runs.run_result import MAX_TURNS
 from ..store import RunSummary
 from .judged_runs import RunView, last_rows
 from .rendering import name_in

@@ -13,7 +13,7 @@ from typing import ClassVar
 import httpx
 import pytest
 import pytest_asyncio
-from a2a_eval_proxy.runs import summary
+from a2a_eval_proxy.runs import run_result
 from a2a_eval_proxy.scoring import case_book
 from a2a_eval_proxy.scoring.pipeline import Pipeline
 from a2a_tool_capture import METADATA_KEY, URI
@@ -202,7 +202,7 @@ async def test_runs(fresh: Proxied) -> None:
 
 
 async def test_of_a_long_run_only_numbers_are_told(fresh: Proxied, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(summary, "MAX_TURNS", 1)
+    monkeypatch.setattr(run_result, "MAX_TURNS", 1)
     await fresh.talks("one")
     await fresh.flushed()
     assert (await fresh.get("/api/runs/nightly"))["metrics"][0]["metric"] == "tool_error"

@@ -12,7 +12,7 @@ from urllib.parse import quote
 import pytest
 import pytest_asyncio
 from a2a_eval_proxy.admin import runs_api
-from a2a_eval_proxy.runs import summary
+from a2a_eval_proxy.runs import run_result
 from a2a_eval_proxy.runs.compare import compare_runs
 from support.proxied import Proxied, proxied
 from tool_call_evaluators.report import comparison_json
@@ -130,7 +130,7 @@ async def json_report(it: Proxied) -> str:
     from tool_call_evaluators.report import json_report as as_json
 
     (run,) = await it.proxy.store.runs("nightly")
-    result = await summary.judged_run(it.proxy.store, it.proxy.suite, run, current=True, texts=True)
+    result = await run_result.judged_run(it.proxy.store, it.proxy.suite, run, current=True, texts=True)
     return as_json(result.report)
 
 
@@ -182,7 +182,7 @@ async def test_runs_that_are_not_there(it: Proxied) -> None:
 
 
 async def test_long_runs_are_for_the_command_line(it: Proxied, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(summary, "MAX_TURNS", 1)
+    monkeypatch.setattr(run_result, "MAX_TURNS", 1)
     monkeypatch.setattr(runs_api, "MAX_TURNS", 1)
     for path, command in (("report", "evaluate --report"), (f"compare/{quote(OLD, safe='')}", "compare RUN_A RUN_B")):
         response = await it.admin.get(f"/api/runs/nightly/{path}")
@@ -200,7 +200,7 @@ async def test_the_suite_judges_its_own_runs(it: Proxied) -> None:
 
 async def test_one_long_computation_at_a_time(it: Proxied, monkeypatch: pytest.MonkeyPatch) -> None:
     running, most = 0, 0
-    judged = summary.judged_run
+    judged = run_result.judged_run
 
     async def watched(*arguments: Any, **options: Any) -> Any:
         nonlocal running, most
@@ -211,7 +211,7 @@ async def test_one_long_computation_at_a_time(it: Proxied, monkeypatch: pytest.M
         finally:
             running -= 1
 
-    monkeypatch.setattr(summary, "judged_run", watched)
+    monkeypatch.setattr(run_result, "judged_run", watched)
     paths = ["nightly", f"{quote(OLD, safe='')}/report", quote(OLD, safe=""), "nightly/report"]
     answers = await asyncio.gather(*(it.admin.get(f"/api/runs/{path}") for path in paths))
     assert [answer.status_code for answer in answers] == [200] * 4

@@ -10,7 +10,7 @@ import pytest
 import pytest_asyncio
 from a2a_eval_proxy.admin import turn_cases_api
 from a2a_eval_proxy.privacy.redactor import detector_rule
-from a2a_eval_proxy.runs.record import record_run
+from a2a_eval_proxy.runs.accept import record_run
 from support.proxied import Proxied, proxied
 from tool_call_evaluators import parse_suite
 from tool_call_evaluators.suite import load_suite

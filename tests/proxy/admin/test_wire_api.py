@@ -12,8 +12,7 @@ from typing import Any
 import httpx
 import pytest
 import pytest_asyncio
-from a2a_eval_proxy.privacy.json_paths import parse_path
-from a2a_eval_proxy.privacy.redactor import PathRule, detector_rule
+from a2a_eval_proxy.privacy.redactor import PathRule, detector_rule, parse_path
 from a2a_tool_capture import METADATA_KEY, URI
 from agents.replay_agent import Answer
 from support.patience import PATIENCE_S

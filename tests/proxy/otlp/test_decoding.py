@@ -9,8 +9,14 @@ from contextlib import suppress
 
 import pytest
 from a2a_eval_proxy.otlp.decoding import decode_request, decompress, media_type
-from a2a_eval_proxy.otlp.errors import BodyError, MalformedError, PayloadTooLargeError, UnsupportedError
-from a2a_eval_proxy.otlp.size_limits import check_json, check_protobuf
+from a2a_eval_proxy.otlp.size_limits import (
+    BodyError,
+    MalformedError,
+    PayloadTooLargeError,
+    UnsupportedError,
+    check_json,
+    check_protobuf,
+)
 from hypothesis import given
 from hypothesis import strategies as st
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest

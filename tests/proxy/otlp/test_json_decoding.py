@@ -8,7 +8,7 @@ import math
 from contextlib import suppress
 
 import pytest
-from a2a_eval_proxy.otlp.json_decoding import OtlpJsonError, decode_json
+from a2a_eval_proxy.otlp.decoding import OtlpJsonError, decode_json
 from google.protobuf.json_format import MessageToDict
 from hypothesis import given
 from hypothesis import strategies as st

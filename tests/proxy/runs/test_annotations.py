@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
-from a2a_eval_proxy.runs.annotations import MAX_ANNOTATIONS, github_annotations
+from a2a_eval_proxy.runs.report_files import MAX_ANNOTATIONS, github_annotations
 from tool_call_evaluators.gates import Reason
 from tool_call_evaluators.report import Report
 from tool_call_evaluators.verdict import Verdict

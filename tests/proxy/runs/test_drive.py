@@ -21,7 +21,7 @@ from a2a_eval_proxy.privacy.policy import NO_PRIVACY, Privacy, privacy_of
 from a2a_eval_proxy.privacy.redactor import parse_rules
 from a2a_eval_proxy.runs.drive import AgentOptions, NothingRanError, run_suite
 from a2a_eval_proxy.runs.rescore import evaluate_store
-from a2a_eval_proxy.runs.run_watch import RunWatch
+from a2a_eval_proxy.runs.run_result import RunWatch
 from a2a_eval_proxy.store import TurnQuery, every_turn, open_store
 from a2a_tool_capture.client import CaptureClient
 from a2a_tool_capture.errors import AgentError, AgentUnreachableError

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from a2a_eval_proxy.cli import cli
 from a2a_eval_proxy.ids import new_run_name
-from a2a_eval_proxy.runs.show import StoredRun, run_heading, runs_table, stored_runs, turn_text
+from a2a_eval_proxy.runs.tables import StoredRun, run_heading, runs_table, stored_runs, turn_text
 from a2a_eval_proxy.store.base import RunSummary
 from click.testing import CliRunner
 from rich.console import Console

@@ -17,8 +17,7 @@ from a2a_eval_proxy.privacy.policy import Privacy, privacy_of
 from a2a_eval_proxy.privacy.redactor import parse_rules
 from a2a_eval_proxy.runs.drive import AgentOptions, NothingRanError, run_suite
 from a2a_eval_proxy.runs.rescore import evaluate_store
-from a2a_eval_proxy.runs.run_result import RunResult
-from a2a_eval_proxy.runs.run_watch import RunWatch
+from a2a_eval_proxy.runs.run_result import RunResult, RunWatch
 from a2a_eval_proxy.store import TurnQuery, every_turn, open_store
 from agents.serving import ServerThread
 from agents.stepwise_agent import stepwise_agent

@@ -20,7 +20,7 @@ import pytest
 from a2a_eval_proxy.app import RunningProxy, run_proxy
 from a2a_eval_proxy.cli import main
 from a2a_eval_proxy.runs.drive import AgentOptions, run_suite
-from a2a_eval_proxy.runs.run_watch import RunWatch
+from a2a_eval_proxy.runs.run_result import RunWatch
 from a2a_eval_proxy.settings import Settings
 from a2a_eval_proxy.store import SqliteStore, StoreError, StoreFileError, open_store, write_queue
 from a2a_eval_proxy.store.postgres import database

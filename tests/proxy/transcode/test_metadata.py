@@ -7,8 +7,8 @@ import base64
 import grpc
 from a2a.utils.errors import A2AError
 from a2a_eval_proxy.net.http_client import UpstreamError
+from a2a_eval_proxy.transcode.handler import RefusedCall, problem_of
 from a2a_eval_proxy.transcode.metadata import to_headers, to_metadata
-from a2a_eval_proxy.transcode.statuses import RefusedCall, problem_of
 from hypothesis import example, given
 from hypothesis import strategies as st
 

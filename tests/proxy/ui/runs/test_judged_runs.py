@@ -9,7 +9,7 @@ from dataclasses import replace
 import pytest
 import pytest_asyncio
 from a2a_eval_proxy.long_computations import LongComputations
-from a2a_eval_proxy.runs import summary as run_summary
+from a2a_eval_proxy.runs import run_result as run_summary
 from a2a_eval_proxy.runs.stored_turns import open_existing_store
 from a2a_eval_proxy.store import RunSummary, Store
 from a2a_eval_proxy.ui import judged_runs
