@@ -19,8 +19,7 @@ from tool_call_evaluators.judge import JudgeNotConfiguredError
 
 from .admin.agent_status import AgentWatch
 from .admin.api import admin_app
-from .admin.control import MAX_OPEN, Control
-from .admin.timeline import Observed
+from .admin.control import MAX_OPEN, Control, Observed
 from .capture.visibility import CallVisibility
 from .clock import CLOCK, JumpGuard
 from .net.browser_guard import HostNames

@@ -20,7 +20,6 @@ from starlette.types import ASGIApp
 
 from ..net.browser_guard import HostNames
 from ..store import StoreError
-from .annotations_api import AnnotationsApi
 from .api_operation import ApiAnswer, ApiOperation, ApiParameter, Given, Handler
 from .cases_api import CasesApi
 from .control import Control
@@ -28,7 +27,7 @@ from .events_api import EventsApi
 from .guard import HEALTH_PATHS, AdminGuard, PageAccess
 from .runs_api import RunsApi
 from .schemas import SCHEMAS, named
-from .turn_cases_api import TurnCasesApi
+from .turn_changes_api import TurnChangesApi
 from .turns_api import TurnsApi
 from .wire_api import WireApi
 
@@ -105,7 +104,7 @@ def admin_app(
     access: PageAccess | None = None,
 ) -> ASGIApp:
     """The ASGI application of the admin port, which `AdminGuard` protects. `pages` are further routes."""
-    apis = TurnsApi, AnnotationsApi, WireApi, TurnCasesApi, RunsApi, CasesApi, EventsApi
+    apis = TurnsApi, TurnChangesApi, WireApi, RunsApi, CasesApi, EventsApi
     operations = [
         *(operation for api in apis for operation in api(control).operations()),
         *health_operations(registry, control.problems, control.remarks),

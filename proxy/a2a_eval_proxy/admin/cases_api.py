@@ -15,9 +15,8 @@ from tool_call_evaluators.suite.writing import case_dict, suite_dict
 from ..long_computations import LongComputations
 from ..scoring.case_book import RegisteredCase, TooManyCasesError, registered_case
 from ..scoring.scorer import WITHOUT_SUITE
-from .api_operation import ApiAnswer, ApiOperation, ApiParameter, Given, json_response
+from .api_operation import ApiAnswer, ApiOperation, ApiParameter, Given, json_object, json_response
 from .control import Control
-from .request_body import json_object
 from .schemas import OPEN, named, page_of
 
 _MAX_CASE_BYTES = 1024 * 1024

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
+from a2a_tool_capture.spans.model import Span
 from tool_call_evaluators.suite import Case, Suite
 
 from ..long_computations import LongComputations
@@ -16,10 +17,17 @@ from ..store import Store
 from ..store.base import TurnJson
 from ..telemetry.event_bus import EventBus
 from .agent_status import AgentWatch
-from .timeline import Observed
 
 MAX_OPEN = 1_000
 """Maximum number of open turns that are shown, the newest ones."""
+
+
+class Observed(NamedTuple):
+    """What the proxy that captured a turn knows about its times."""
+
+    scored_at: float | None = None
+    """Seconds since the epoch."""
+    spans: Sequence[Span] = ()
 
 
 @dataclass(eq=False, kw_only=True)

@@ -15,7 +15,6 @@ from tool_call_evaluators.visibility import Calls
 from ..store.base import STATUSES
 from ..store.turn_filter import VERDICTS
 from .api_operation import TEXT, Schema, choice
-from .timeline import KINDS
 
 ANY: Schema = {}
 BOOLEAN: Schema = {"type": "boolean"}
@@ -53,6 +52,7 @@ def page_of(*names: str) -> Schema:
 
 
 ASSESSMENTS = ("right", "wrong")
+KINDS = ("request", "exchange", "first_event", "tool_call", "span", "answer", "scoring")
 
 _TIMES = {"started_at": TIME, "first_event_at": nullable(TIME), "ended_at": nullable(TIME)}
 _RESULTS = dict.fromkeys(("passed", "failed", "errored", "skipped"), COUNT)

@@ -17,9 +17,9 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
+from ..admin.api_operation import form_of
 from ..admin.control import Control
 from ..admin.guard import PageAccess
-from ..admin.request_body import form_of
 from ..long_computations import seen
 from ..net.browser_guard import Headers
 from ..net.page_sessions import IDLE_S, PageSessions

@@ -17,11 +17,19 @@ from tool_call_evaluators.report.wording import EXPECTATION_WORDS, counted, dura
 from tool_call_evaluators.suite.appending import case_text
 from tool_call_evaluators.suite.combined import CombinedSuite
 
-from ..admin.annotations_api import MAX_NOTE, MAX_WHO, annotate, remove_annotation
-from ..admin.request_body import form_of
-from ..admin.timeline import Observed, timeline
-from ..admin.turn_cases_api import append_case, bind_case, recorded_case, repeats
-from ..admin.wire_api import timeline_of
+from ..admin.api_operation import form_of
+from ..admin.control import Observed
+from ..admin.turn_changes_api import (
+    MAX_NOTE,
+    MAX_WHO,
+    annotate,
+    append_case,
+    bind_case,
+    recorded_case,
+    remove_annotation,
+    repeats,
+)
+from ..admin.wire_api import timeline, timeline_of
 from ..scoring.turn_in_case import turn_in_case
 from ..store.base import TurnJson
 from .rendering import MEANINGS, named, turn_row
@@ -184,7 +192,7 @@ _LEAST_WIDTH = 0.4
 
 
 def waterfall(timeline: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """The items of a timeline (`admin.timeline`), each with its bar.
+    """The items of a timeline (`admin.wire_api`), each with its bar.
 
     `begin` and `width` of the bar are hundredths of the whole; `mark` is a moment in it, or None.
     """

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from a2a_eval_proxy.admin.timeline import MAX_SPANS, Observed, timeline
+from a2a_eval_proxy.admin.control import Observed
+from a2a_eval_proxy.admin.wire_api import MAX_SPANS, timeline
 from a2a_tool_capture.spans.model import STATUS_ERROR, Span
 from support.turn_samples import BEGIN, at, call, turn
 

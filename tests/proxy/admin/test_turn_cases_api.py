@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 import pytest_asyncio
-from a2a_eval_proxy.admin import turn_cases_api
+from a2a_eval_proxy.admin import turn_changes_api
 from a2a_eval_proxy.privacy.redactor import detector_rule
 from a2a_eval_proxy.runs.accept import record_run
 from support.proxied import Proxied, proxied
@@ -71,7 +71,7 @@ async def test_the_case_of_a_turn_has_the_turns_before_it(proxy: Proxied) -> Non
 
 
 async def test_a_conversation_that_is_too_long_is_refused(proxy: Proxied, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(turn_cases_api, "_MOST_TURNS", 2)
+    monkeypatch.setattr(turn_changes_api, "_MOST_TURNS", 2)
     turns = [turn for turn in await proxy.proxy.turns() if turn["conversation_id"] == "long"]
     refused = await proxy.admin.get(f"/api/turns/{turns[2]['turn_id']}/case")
     assert (refused.status_code, refused.json()["error"]) == (

@@ -1,10 +1,12 @@
-"""The routes that make a case of a turn, and bind a turn to a case."""
+"""The routes by which people work on turns: assess them, make cases of them, bind them to cases."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
 from typing import Any
 
+from a2a_tool_capture.models import rfc3339
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
@@ -12,35 +14,59 @@ from tool_call_evaluators.runs.recording import record_case
 from tool_call_evaluators.suite import Case, SuiteError
 from tool_call_evaluators.suite.appending import case_text
 
+from ..ids import new_turn_id
 from ..privacy.content_removal import lacks_content
+from ..privacy.policy import Privacy
 from ..runs.stored_turns import compact
 from ..scoring.suite_file import SuiteFileError
 from ..store import TurnQuery, every_turn
 from ..store.base import TurnJson
-from .api_operation import TEXT, ApiAnswer, ApiOperation, Given
+from ..store.reads import MOST_OF_A_TURN, Annotation
+from .api_operation import TEXT, ApiAnswer, ApiOperation, ApiParameter, Given, json_object
 from .control import Control
-from .request_body import json_object
-from .schemas import named
+from .schemas import ASSESSMENTS, named, page_of
 from .turns_api import NO_TURN, TURN_ID, stored_turn
 
-_MAX_BYTES = 10_000
-_MOST_TURNS = 100
-"""Of a conversation of which a case is made."""
-_MAX_ID = 200
-"""Characters of the id of a new case."""
+MAX_NOTE, MAX_WHO = 2_000, 100
+"""Characters."""
+_MAX_BYTES = 64 * 1024
+_FIELDS = ("assessment", "evaluator", "note", "who")
 
 
-class TurnCasesApi:
-    """Handles `/api/turns/{turn_id}/case` and `/api/suite/cases`."""
+class TurnChangesApi:
+    """Handles `/api/turns/{turn_id}/annotations`, `/api/turns/{turn_id}/case` and `/api/suite/cases`."""
 
     def __init__(self, control: Control) -> None:
         self._control = control
 
     def operations(self) -> list[ApiOperation]:
-        path, error = "/api/turns/{turn_id}/case", named("Error")
+        path, case = "/api/turns/{turn_id}/annotations", "/api/turns/{turn_id}/case"
+        error = named("Error")
         return [
             ApiOperation(
-                "GET", path, "Get a case that expects what the agent did", self.recorded_case,
+                "GET", path, "List the annotations of a turn", self.annotations,
+                {200: ApiAnswer("All annotations of the turn", page_of("Annotation")), 404: NO_TURN}, [TURN_ID],
+            ),
+            ApiOperation(
+                "POST", path, "Annotate a turn or one of its results", self.annotate,
+                {
+                    201: ApiAnswer("It is stored", named("Annotation")),
+                    404: NO_TURN,
+                    409: ApiAnswer("The turn has too many annotations", error),
+                    413: ApiAnswer("The body is too large", error),
+                },
+                [TURN_ID], named("NewAnnotation"),
+            ),
+            ApiOperation(
+                "DELETE", f"{path}/{{annotation_id}}", "Delete an annotation", self.remove,
+                {
+                    204: ApiAnswer("It is deleted", media_type=None),
+                    404: ApiAnswer("The turn has no such annotation", error),
+                },
+                [TURN_ID, ApiParameter("annotation_id", "Id of the annotation")],
+            ),
+            ApiOperation(
+                "GET", case, "Get a case that expects what the agent did", self.recorded_case,
                 {
                     200: ApiAnswer("An item of `cases` of a suite file", TEXT, "application/yaml"),
                     404: NO_TURN,
@@ -49,7 +75,7 @@ class TurnCasesApi:
                 [TURN_ID],
             ),
             ApiOperation(
-                "POST", path, "Bind the turn to a case, and score it again", self.bind_case,
+                "POST", case, "Bind the turn to a case, and score it again", self.bind_case,
                 {
                     202: ApiAnswer("It is being scored", named("Binding")),
                     404: ApiAnswer("There is no such turn or case", error),
@@ -70,18 +96,88 @@ class TurnCasesApi:
             ),
         ]  # fmt: skip
 
+    async def annotations(self, _: Request, given: Given) -> Response:
+        turn = await stored_turn(self._control.store, given["turn_id"])
+        return JSONResponse({"items": turn.get("annotations", []), "next_cursor": None})
+
+    async def annotate(self, request: Request, given: Given) -> Response:
+        data, _ = await json_object(request, "an annotation", _MAX_BYTES)
+        return JSONResponse((await annotate(self._control, given["turn_id"], data)).to_dict(), 201)
+
+    async def remove(self, _: Request, given: Given) -> Response:
+        await remove_annotation(self._control, given["turn_id"], given["annotation_id"])
+        return Response(status_code=204)
+
     async def recorded_case(self, _: Request, given: Given) -> Response:
         case, comments = await recorded_case(self._control, given["turn_id"])
         return Response(case_text(case, comments), media_type="application/yaml")
 
     async def append_case(self, request: Request, given: Given) -> Response:
-        data, _ = await json_object(request, "a case to append", _MAX_BYTES)
+        data, _ = await json_object(request, "a case to append", _MAX_CASE_BYTES)
         case_id = await append_case(self._control, data)
         return JSONResponse({"case_id": case_id, "file": self._control.suite_file}, 201)
 
     async def bind_case(self, request: Request, given: Given) -> Response:
-        data, _ = await json_object(request, "a binding", _MAX_BYTES)
+        data, _ = await json_object(request, "a binding", _MAX_CASE_BYTES)
         return JSONResponse({"case_id": await bind_case(self._control, given["turn_id"], data)}, 202)
+
+
+async def annotate(control: Control, turn_id: str, data: Mapping[str, Any]) -> Annotation:
+    """Store an annotation (`NewAnnotation` of the schemas). Raises HTTPException (400, 404, 409)."""
+    annotation = _annotation(control.privacy, await stored_turn(control.store, turn_id), data)
+    if not await control.store.annotate(annotation):
+        raise HTTPException(409, f"the turn has {MOST_OF_A_TURN} annotations, the maximum; delete some")
+    return annotation
+
+
+async def remove_annotation(control: Control, turn_id: str, annotation_id: str) -> None:
+    """Raises HTTPException (404)."""
+    if not await control.store.remove_annotation(turn_id, annotation_id):
+        raise HTTPException(404, f"turn {turn_id!r} has no annotation {annotation_id!r}")
+
+
+def _annotation(privacy: Privacy, turn: TurnJson, data: Mapping[str, Any]) -> Annotation:
+    """Raises HTTPException (400) for what is no annotation of this turn."""
+    for name in data:
+        if name not in _FIELDS:
+            raise HTTPException(400, f"{name!r:.80}: no such field; there are {', '.join(_FIELDS)}")
+    if data.get("assessment") not in ASSESSMENTS:
+        raise HTTPException(400, f"assessment: expected 'right' or 'wrong', got {data.get('assessment')!r:.80}")
+    result = _result(turn, data.get("evaluator"))
+    return Annotation(
+        annotation_id=new_turn_id(),
+        turn_id=turn["turn_id"],
+        assessment=data["assessment"],
+        note=privacy.stored_note(_text(data, "note", MAX_NOTE)),
+        who=privacy.stored_note(_text(data, "who", MAX_WHO)),
+        at=rfc3339(datetime.now(UTC)),
+        **({} if result is None else {name: result[name] for name in ("evaluator", "score", "passed", "version")}),
+    )
+
+
+def _result(turn: TurnJson, evaluator: Any) -> dict[str, Any] | None:
+    """The result of the turn that is assessed; None for the turn itself. Raises HTTPException (400)."""
+    if evaluator is None:
+        return None
+    results: dict[str, dict[str, Any]] = {result["evaluator"]: result for result in turn["evaluations"]}
+    if not isinstance(evaluator, str) or evaluator not in results:
+        names = ", ".join(results) or "none"
+        raise HTTPException(400, f"evaluator: the turn has no result of {evaluator!r:.80}; its results: {names}")
+    return results[evaluator]
+
+
+def _text(data: Mapping[str, Any], name: str, most: int) -> str:
+    value = data.get(name, "")
+    if not isinstance(value, str) or len(value) > most:
+        raise HTTPException(400, f"{name}: expected a text of at most {most} characters")
+    return value.strip()
+
+
+_MAX_CASE_BYTES = 10_000
+_MOST_TURNS = 100
+"""Of a conversation of which a case is made."""
+_MAX_ID = 200
+"""Characters of the id of a new case."""
 
 
 async def recorded_case(control: Control, turn_id: str, case_id: str | None = None) -> tuple[Case, Sequence[str]]:
@@ -101,7 +197,10 @@ async def append_case(control: Control, data: Mapping[str, Any]) -> str:
 
     Raises HTTPException (400, 404, 409).
     """
-    turn_id, case_id = _text(data, "turn_id"), _text(data, "case_id") if data.get("case_id") is not None else None
+    turn_id, case_id = (
+        _short_text(data, "turn_id"),
+        _short_text(data, "case_id") if data.get("case_id") is not None else None,
+    )
     if case_id in _taken(control):
         raise HTTPException(409, f"case_id: the case {case_id!r} exists; choose another id")
     case, comments = await recorded_case(control, turn_id, case_id)
@@ -133,7 +232,7 @@ async def bind_case(control: Control, turn_id: str, data: Mapping[str, Any]) -> 
 
     Raises HTTPException (400, 404, 409).
     """
-    case_id = _text(data, "case_id")
+    case_id = _short_text(data, "case_id")
     turn = await stored_turn(control.store, turn_id)
     if control.cases.case(case_id) is None:
         raise HTTPException(404, f"case_id: no case {case_id!r}; GET /api/cases lists them")
@@ -167,7 +266,7 @@ def _taken(control: Control) -> set[str]:
     return {case.id for case, _ in control.cases.listed()}
 
 
-def _text(data: Mapping[str, Any], name: str) -> str:
+def _short_text(data: Mapping[str, Any], name: str) -> str:
     value = data.get(name)
     if not isinstance(value, str) or not 1 <= len(value.strip()) <= _MAX_ID:
         raise HTTPException(400, f"{name}: expected a text of 1 to {_MAX_ID} characters, got {value!r:.80}")
