@@ -1,6 +1,6 @@
 """Operations of the admin API: each declares its path, parameters and answers once.
 
-The declaration validates requests, makes the route, and is written into the OpenAPI document. Bodies are read here, too:
+The declaration validates requests, makes the route, and is written into the OpenAPI document. Bodies are read here too:
 JSON of the API, forms of the pages.
 """
 

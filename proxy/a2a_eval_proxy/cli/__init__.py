@@ -13,21 +13,12 @@ from a2a_tool_capture import __version__
 
 from ..children import leave_process_one
 from ..errors import BAD_INPUT, ConfigError
-from .accept import accept
-from .catalogue import convert, evaluators, schema
-from .check import check
-from .demo import demo
-from .doctor import doctor
-from .init import init
-from .mcp import mcp
+from .agents import check, doctor, init, send
 from .output import guarded_output
 from .run import evaluate, run
-from .send import send
-from .serve import serve
-from .stored import compare, export, prune, record, runs, show
-from .ui import ui
-from .validate import validate
-from .worker import worker
+from .serve import demo, mcp, serve, ui, worker
+from .stored import accept, compare, export, prune, record, runs, show
+from .suites import convert, evaluators, schema, validate
 
 _SETTINGS = {
     "help_option_names": ["-h", "--help"],

@@ -32,8 +32,8 @@ from ..scoring.suite_file import SuiteFileError
 from ..scoring.turn_in_case import turn_in_case
 from ..store import StoreError
 from ..testing.assertions import diff_lines
-from .catalogue import explained
 from .options import McpOptions
+from .suites import explained
 
 if TYPE_CHECKING:
     from mcp.server import MCPServer

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 
 import pytest
-from a2a_eval_proxy.cli.progress import shown_progress
+from a2a_eval_proxy.cli.run_display import shown_progress
 
 
 async def test_without_a_terminal_progress_is_a_line_at_an_interval(capsys: pytest.CaptureFixture[str]) -> None:

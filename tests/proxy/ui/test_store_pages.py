@@ -12,7 +12,7 @@ import httpx
 import pytest
 from a2a_eval_proxy.cli import cli
 from a2a_eval_proxy.cli.options import UiOptions
-from a2a_eval_proxy.cli.ui import _serve_until_stopped
+from a2a_eval_proxy.cli.serve import _serve_until_stopped
 from a2a_eval_proxy.errors import ListenError
 from a2a_eval_proxy.store import StoreError
 from a2a_eval_proxy.telemetry import logs

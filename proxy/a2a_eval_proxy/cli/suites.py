@@ -1,4 +1,4 @@
-"""Commands about suites themselves: `evaluators`, `schema` and `convert`."""
+"""Commands about suites themselves: `evaluators`, `schema`, `convert` and `validate`."""
 
 from __future__ import annotations
 
@@ -11,12 +11,15 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from .command import command, wide_console
-from .options import ConvertOptions, EvaluatorsOptions, SchemaOptions
+from ..errors import BAD_INPUT
+from .command import command, run_async, wide_console
+from .options import ConvertOptions, EvaluatorsOptions, SchemaOptions, ValidateOptions
 from .output import JsonOutput, put_document, refuse_existing
 
 if TYPE_CHECKING:
     from tool_call_evaluators.evaluator import EvaluatorBase
+    from tool_call_evaluators.importers import Imported
+
 
 _COMMON = ("threshold", "id")
 
@@ -127,3 +130,50 @@ def _default(value: Any) -> str:
     if value is None or value is MISSING:
         return "not set" if value is None else "empty"
     return json.dumps(value) if isinstance(value, str | int | float | bool) else str(value)
+
+
+@command(ValidateOptions)
+def validate(options: ValidateOptions) -> None:
+    """Check suites and their agents before a run.
+
+    Finds errors of the suite, unknown gates, judges without a model or key, plug-ins that do not load, expectations
+    that no evaluator reads, and misspelt placeholders. With an agent (--agent, or the suite's), reads its card. The
+    agent gets no message.
+
+    \b
+    Exit codes: 0 valid, 2 not valid, 3 the agent is unreachable.
+    Example: a2a-eval-proxy validate suite.yaml --agent localhost:9999
+    """
+    from tool_call_evaluators.importers import import_suite, suite_files
+    from tool_call_evaluators.report.wording import counted, printable
+    from tool_call_evaluators.suite.combined import combined
+
+    files, skipped = suite_files(options.suite)
+    for file in skipped:
+        click.echo(printable(f"{file} is skipped: it is not a suite"))
+    imported = [import_suite(file, options.format, allow_plugins=options.allow_plugins) for file in files]
+    combined([item.suite for item in imported], files)  # no two of them have a case of the same id
+    errors = sum(_check_suite(file, item, options) for file, item in zip(files, imported, strict=True))
+    if errors:
+        click.echo(f"\nnot valid: {counted(errors, 'error')}")
+        click.get_current_context().exit(BAD_INPUT)
+    click.echo("\nvalid")
+
+
+def _check_suite(file: str, imported: Imported, options: ValidateOptions) -> int:
+    """Print what is wrong with the suite of a file, and what its agent declares; the number of errors."""
+    from tool_call_evaluators.report.wording import printable
+
+    from ..runs.preflight import check_agent, check_suite, suite_line, unresolved_headers
+
+    suite = imported.suite
+    found, unresolved = check_suite(suite), unresolved_headers(file, suite, options.agent_defaults().headers)
+    errors = [*found.errors, *unresolved]
+    lines = [suite_line(suite), *(f"not imported: {note}" for note in imported.notes)]
+    lines += [f"error: {sentence}" for sentence in errors]
+    lines += [f"warning: {sentence}" for sentence in found.warnings]
+    click.echo(printable("\n".join(lines)))
+    if (options.agent or suite.agent.url) and not unresolved:
+        line, unseen = run_async(check_agent(options.agent_options(suite.agent), suite))
+        click.echo(printable("\n".join([line, *(f"warning: {sentence}" for sentence in unseen)])))
+    return len(errors)
