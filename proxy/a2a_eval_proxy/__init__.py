@@ -33,7 +33,7 @@ _MODULES = {
     "compare_runs": "runs.compare",
     "evaluate_store": "runs.rescore",
     "publish_report": "runs.report_files",
-    "record_run": "runs.record",
+    "record_run": "runs.accept",
     "run_proxy": "app",
     "run_suite": "runs.drive",
     "write_turns": "runs.stored_turns",
