@@ -51,8 +51,8 @@ _SETTLED_S = 0.1
 """An idle connection of this age is no longer one of the youngest: the agent would have closed it by then."""
 
 _JUST_SEEN_S = 0.002
-"""For this time after data of one connection, the event loop has seen what arrived on the others, too. A check would
-release the interpreter lock, and wait for it while another thread works."""
+"""For this time after data of one connection, the event loop has seen what arrived on the others, too. A check releases
+the interpreter lock: it takes 0.5 us, or 0.1 ms on average while another thread computes."""
 
 _MAX_IDLE = 512
 _SAFE = frozenset({b"GET", b"HEAD", b"OPTIONS"})

@@ -32,11 +32,6 @@ _CAN_POLL = hasattr(select, "poll")
 
 Body = bytes | AsyncIterator[bytes]
 
-_READ = ResponseParser(0)
-"""The parser of an exchange after its last byte, when the connection and its parser serve the next exchange."""
-_READ.complete = True
-_READ.close()
-
 
 class Connection(asyncio.Protocol):
     """A socket. Received data goes to the exchange that owns it; without an owner, data ends the connection."""
@@ -44,7 +39,7 @@ class Connection(asyncio.Protocol):
     def __init__(self, on_lost: Callable[[Connection], None], max_header_bytes: int) -> None:
         """`on_lost` is called once, when the connection has ended, unless it was abandoned before."""
         self._on_lost = on_lost
-        self.parser = ResponseParser(max_header_bytes)
+        self.max_header_bytes = max_header_bytes
         self._poll: select.poll | None = None
         self._abandoned = False
         self._paused = False
@@ -104,7 +99,6 @@ class Connection(asyncio.Protocol):
     def abandon(self) -> None:
         """Close before use. `on_lost` will not be called: uvloop may never report the loss."""
         self._abandoned = True
-        self.parser.close()
         self.abort()
 
     # ── asyncio.Protocol ────────────────────────────────────────────────────────────────────────────────
@@ -129,7 +123,6 @@ class Connection(asyncio.Protocol):
             self._on_lost(self)
         if self.exchange is not None:
             self.exchange.connection_lost(exc)
-        self.parser.close()
 
     def pause_writing(self) -> None:
         if self.exchange is not None:
@@ -159,8 +152,7 @@ class HttpExchange:
             raise RuntimeError("a connection has one owner")
         connection.exchange = self
         self._connection: Connection | None = connection
-        self._parser = connection.parser
-        self._parser.begin(head.method)
+        self._parser = ResponseParser(head.method, connection.max_header_bytes)
         self.status = 0
         self.headers: RawHeaders = []
         """Of the response, as received, with the hop-by-hop fields."""
@@ -248,13 +240,12 @@ class HttpExchange:
         if self._upload is not None:
             self._upload.cancel()
         parser = self._parser
+        parser.close()
         is_complete = self._sent and parser.complete and not parser.buffered and self._error is None
         if is_complete and parser.reusable and connection.is_flushed() and not connection.lost:
             connection.used = True
-            self._parser = _READ
             self._release(connection)
         else:
-            parser.close()
             connection.abort()
             if not parser.complete:
                 self._fail(UpstreamCutError("the exchange was abandoned"))

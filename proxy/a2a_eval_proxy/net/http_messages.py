@@ -73,7 +73,7 @@ def chunk(data: bytes) -> bytes:
 
 
 class ResponseParser:
-    """Parses the responses of a connection, each after `begin`: bytes in with `feed`, body out with `take`.
+    """Parses one response: bytes in with `feed`, body out with `take`.
 
     Methods named `on_*` are httptools' callbacks.
 
@@ -81,15 +81,13 @@ class ResponseParser:
     pieces of the body or behind it (chunk extensions, trailer fields).
     """
 
-    def __init__(self, max_header_bytes: int) -> None:
+    def __init__(self, method: bytes, max_header_bytes: int) -> None:
+        """`method`: of the request; a response to HEAD has no body."""
+        self._method = method
         self._max_header_bytes = max_header_bytes
         self._http: httptools.HttpResponseParser | None = httptools.HttpResponseParser(self)
         # A bare LF ends a line (RFC 9112, section 2.2). Clients never get it: the header is written again for them.
         self._http.set_dangerous_leniencies(lenient_optional_cr_before_lf=True)
-        self.begin(b"")
-
-    def begin(self, method: bytes) -> None:
-        """The next response answers a request with this method (one to HEAD has no body). The last was `reusable`."""
         self.status = 0
         """0 until the header has arrived whole."""
         self.headers: RawHeaders = []
@@ -102,7 +100,6 @@ class ResponseParser:
         """Whether all of the response has arrived."""
         self.reusable = False
         """Whether another response can follow on the connection, and be distinguished from this one."""
-        self._method = method
         self._trailer_bytes = 0
         self._unread = 0
         self._body: list[bytes] = []

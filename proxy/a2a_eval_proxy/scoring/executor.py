@@ -86,7 +86,10 @@ class ScoringExecutor(Protocol):
     """Where evaluators run. Both methods may raise ExecutorLostError: nothing is scored after that."""
 
     async def score(self, work: Work) -> Outcome:
-        """Each turn, redacted and merged with its traces, and its results as they may be stored."""
+        """Each turn, redacted and merged with its traces, and its results as they may be stored.
+
+        Where traces change nothing the turn is the job's `redacted`, the same object: it is not written again.
+        """
 
     async def score_conversations(self, conversations: Sequence[Sequence[TurnJson]]) -> list[Results | None]:
         """`Scorer.score_conversation` for each of them, concurrently."""
