@@ -158,7 +158,7 @@ LAYERS = {
         "agent_trace | behavior_failures | evaluator | judge | matching | outcome | visibility",
         "turn_health",
         "model | suite_fields | type_conversion",
-        "grouping | options | texts | tool_definition",
+        "attempts | grouping | options | texts | tool_definition",
     ],
     EXTENSION: [
         "connector",

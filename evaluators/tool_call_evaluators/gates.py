@@ -18,7 +18,7 @@ from a2a_tool_capture.models import Severity
 from .evaluator import EvaluatorBase
 from .grouping import grouped
 from .model import CALLS_UNSEEN, UNREAD_EXPECTATION, VACUOUS, Status
-from .outcome import GateCheck, Measured, Outcome, Reason, reason_of
+from .outcome import GateCheck, Measured, Outcome, Reason, attempts_in, reason_of
 from .suite_fields import (
     TEXTS,
     FieldError,
@@ -255,11 +255,14 @@ def _captured_share(limit: float, outcomes: Sequence[Outcome]) -> Reached:
 
 
 def _passed_share(limit: float, outcomes: Sequence[Outcome]) -> Reached:
-    """Of scored conversations, without those that the simulated user invalidated."""
+    """Of scored conversations, without those that the simulated user invalidated; the attempts at a case of which some
+    must pass count as one."""
     invalid = {outcome.conversation for outcome in outcomes if outcome.invalid}
-    turns = grouped((outcome.conversation, _statuses(outcome)) for outcome in outcomes)
+    repeated = [case for case in attempts_in(outcomes) if case.scored]
+    turns = grouped((outcome.conversation, _statuses(outcome)) for outcome in outcomes if outcome.must_pass is None)
     found = (frozenset().union(*statuses) for conversation, statuses in turns.items() if conversation not in invalid)
     passed = [statuses.isdisjoint((Status.FAILED, Status.ERRORED)) for statuses in found if statuses]
+    passed += [case.accepted for case in repeated]
     if passed:
         rate = fmean(passed)
         below = [Reason("below_pass_rate", f"pass rate of conversations {_below(rate, limit)}")]

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
 from a2a_tool_capture.models import Finding, Severity
 
+from .attempts import Attempts, AttemptStatus
 from .model import EvalResult
 
 
@@ -20,7 +21,8 @@ class Outcome:
     failed task, an unreachable agent), else None. `captured`: whether any tool call was captured; None if none was
     expected. `called`: whether any was captured, expected or not. `unseen`: why evaluators of calls skipped the turn
     because its calls are unknown, else None. `user_fault` is a fault of the simulated user; `invalid`: it cut the
-    conversation short.
+    conversation short. `attempt` says what the conversation shows as an attempt at its case, of which `must_pass` must
+    pass (None: all).
     """
 
     where: str
@@ -35,6 +37,17 @@ class Outcome:
     unseen: str | None = None
     user_fault: Finding | None = None
     invalid: bool = False
+    attempt: AttemptStatus | None = None
+    must_pass: int | None = None
+
+
+def attempts_in(outcomes: Iterable[Outcome]) -> list[Attempts]:
+    """Those at each case of which not all attempts must pass; `planned` is the number made."""
+    found: dict[tuple[str, int], dict[str, AttemptStatus]] = {}
+    for outcome in outcomes:
+        if outcome.must_pass is not None and outcome.attempt is not None and outcome.case_id is not None:
+            found.setdefault((outcome.case_id, outcome.must_pass), {})[outcome.conversation] = outcome.attempt
+    return [Attempts(case_id, made, len(made), must_pass) for (case_id, must_pass), made in found.items()]
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,9 +12,11 @@ from dataclasses import asdict, dataclass, replace
 from statistics import fmean
 from typing import Any
 
+from .attempts import Attempts
 from .gates import TOLERABLE, USER_FAULT, USER_NO_END, Gate, RunGates
 from .model import CALLS_UNSEEN, UNREAD_EXPECTATION, VACUOUS, EvalResult, Status
-from .outcome import GateCheck, Measured, Outcome, Reason, reason_of
+from .outcome import GateCheck, Measured, Outcome, Reason, attempts_in, reason_of
+from .texts import counted
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +63,9 @@ def gate(
 ) -> Verdict:
     """Judge a run.
 
+    Of a case with `Outcome.must_pass`, that many attempts must pass: then what speaks against the others is tolerated,
+    apart from gates.
+
     `metrics` names the configured metrics; `gates` holds their limits, `run` those of the whole run. A metric without a
     gate must pass everywhere. A run fails if tool calls are expected but none was captured, if the calls of a turn are
     unknown to an evaluator that reads them, without any metric, or if no result says anything about the agent
@@ -75,8 +80,11 @@ def gate(
         tolerate = {*tolerate, CALLS_UNSEEN, "nothing_captured"}
     outcomes = list(outcomes)
     found: dict[str, list[tuple[Outcome, EvalResult]]] = {name: [] for name in (*metrics, *gates)}
+    repeated = attempts_in(outcomes)
+    spared = _spared(repeated)
     checks = run.checks(outcomes)
-    reasons = [*_always(outcomes), *_reasons_in(checks)]  # first: one of them may explain the others
+    reasons = [*_always(outcomes, spared), *_reasons_in(checks)]  # first: one of them may explain the others
+    places = spared.union(outcome.where for outcome in outcomes if outcome.conversation in spared)
     for outcome in outcomes:
         reasons += _of_turn(outcome)
         for result in outcome.results or ():
@@ -94,16 +102,22 @@ def gate(
             reasons.append(_unmeasured(metric, results))
         elif run.pass_rate is None:
             reasons += _results_that(Status.FAILED, metric, measured)
+    if run.pass_rate is None:
+        reasons += [_too_few(case) for case in repeated if not case.accepted]
     reasons += [Reason(UNREAD_EXPECTATION, sentence) for sentence in unread]
     if outcomes and not found:
         reasons.append(Reason("unmeasured", "nothing was measured: no evaluator is configured"))
-    if found and all(reason.code in tolerate for reason in reasons):
+
+    def tolerated(reason: Reason) -> bool:
+        return reason.code in tolerate or (reason.code in _OF_AN_ATTEMPT and reason.where in places)
+
+    if found and all(map(tolerated, reasons)):
         everything = [item for results in found.values() for item in results]
         if not (allow_no_capture and _all_unseen(everything)):
             reasons += _vacuous(everything)
     return Verdict(
-        reasons=tuple(reason for reason in reasons if reason.code not in tolerate),
-        tolerated=tuple(reason for reason in reasons if reason.code in tolerate),
+        reasons=tuple(reason for reason in reasons if not tolerated(reason)),
+        tolerated=tuple(filter(tolerated, reasons)),
         metrics=tuple(_summary(metric, [result for _, result in results]) for metric, results in found.items()),
         gates=tuple(check.tolerating(tolerate) for check in checks),
     )
@@ -166,7 +180,25 @@ def _unmeasured(metric: str, results: Measured, allow_no_capture: bool = False) 
     return Reason(code, f"{metric}: {why}", metric)
 
 
-def _always(outcomes: Sequence[Outcome]) -> Iterator[Reason]:
+_OF_AN_ATTEMPT = frozenset({Status.FAILED, Status.ERRORED, "failed_turn", "missing_turn", USER_FAULT, USER_NO_END})
+"""Codes of reasons that do not count where enough other attempts at the case passed."""
+
+
+def _spared(repeated: Iterable[Attempts]) -> frozenset[str]:
+    """The conversations that did not pass, of cases where enough others did."""
+    attempts = (case.statuses.items() for case in repeated if case.accepted)
+    return frozenset(conversation for each in attempts for conversation, status in each if status != "passed")
+
+
+def _too_few(case: Attempts) -> Reason:
+    message = f"{case.case_id}: {case.passed} of {counted(case.made, 'attempt')} passed, and {case.must_pass} must pass"
+    if case.excluded:
+        message += f"; {case.excluded} of them show nothing about the agent"
+    last = next((name for name, status in reversed([*case.statuses.items()]) if status != "passed"), None)
+    return Reason("too_few_passed", message, where=last, case_id=case.case_id)
+
+
+def _always(outcomes: Sequence[Outcome], spared: Collection[str]) -> Iterator[Reason]:
     """Reasons that apply to every run."""
     if not outcomes:
         yield Reason("nothing_ran", "the run has no turns")
@@ -175,7 +207,8 @@ def _always(outcomes: Sequence[Outcome]) -> Iterator[Reason]:
         failed = all(outcome.failure or outcome.results is None for outcome in outcomes if outcome.captured is not None)
         yield Reason("nothing_captured", _NOTHING_CAPTURED + (_EVERY_TURN_FAILED if failed else _ENABLE_CAPTURE))
     # A turn that failed has a reason of its own.
-    if unseen := Counter(outcome.unseen for outcome in outcomes if outcome.unseen and not outcome.failure):
+    counts = (outcome for outcome in outcomes if not outcome.failure and outcome.conversation not in spared)
+    if unseen := Counter(outcome.unseen for outcome in counts if outcome.unseen):
         message = f"{unseen.total()} of {len(outcomes)} turns and conversations were not scored for tool calls: "
         message += "; ".join(
             f"{why} ({count} times)" if len(unseen) > 1 else why for why, count in unseen.most_common(3)

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from statistics import NormalDist, fmean
 
 from tool_call_evaluators import ToolTrajectory, evaluate_sync
+from tool_call_evaluators.attempts import pass_hat
 from tool_call_evaluators.evaluator import EvaluatorBase
-from tool_call_evaluators.runs.attempts import pass_hat
 
 from .sources import Judged
 

@@ -121,9 +121,7 @@ def notices(comparison: Comparison) -> list[_Line]:
     elif "newly_failing" in comparison.counts and decision.answer != "worse":
         lines.append((_NEWLY_FAILING, None))
     if comparison.comparable and decision.repetitions is not None:
-        lines.append(
-            (f"To decide, run each case {decision.repetitions} times in both runs (`repetitions`).", "changed")
-        )
+        lines.append((f"To decide, run each case {decision.repetitions} times in both runs (`repeat`).", "changed"))
     if comparison.sensitivity.cases and not decision.is_deterministic:
         tone: Tone = "quiet" if _detects_any(comparison.sensitivity) else "changed"
         lines += [(line, tone) for line in _sensitivity_lines(comparison.sensitivity)]

@@ -8,8 +8,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from ..attempts import Attempts, AttemptsVerdict, pass_rates
 from ..grouping import grouped
-from ..runs.attempts import Attempts, AttemptsVerdict, pass_rates
+from ..model import CALLS_UNSEEN
 from .model import Report, duration, seconds_between
 from .wording import counted
 
@@ -40,15 +41,16 @@ def turn_seconds(report: Report) -> list[float]:
 
 
 def attempts(report: Report) -> list[Attempts]:
-    """Of each case with several conversations: how many passed, failed, or show nothing about the agent."""
+    """Of each case with several attempts, planned or made."""
+    allow_unseen = any(reason["code"] == CALLS_UNSEEN for reason in report.verdict["tolerated"])
     by_case = grouped((item.case_id, item) for item in report.conversations if item.case_id is not None)
     found = []
     for case_id, conversations in by_case.items():
-        if len(conversations) > 1:
-            scored = [item for item in conversations if item.executed and not item.unreachable]
-            statuses = Counter(report.status(item) for item in scored)
-            passed, failed = statuses["passed"], statuses["failed"]
-            found.append(Attempts(case_id, passed, failed, len(conversations) - passed - failed))
+        case = conversations[0].case
+        statuses = {one.label: one.attempt(allow_unseen=allow_unseen) for one in conversations}
+        planned = max(case.conversations if case else 1, len(conversations))
+        if planned > 1:
+            found.append(Attempts(case_id, statuses, planned, case.must_pass if case else None))
     return found
 
 
@@ -64,11 +66,15 @@ def attempts_text(found: Sequence[Attempts]) -> str:
         "unscored": "not scored",
     }
     parts = [f"{verdicts[verdict]:,} {word}" for verdict, word in words.items() if verdicts[verdict]]
+    if enough := sum(item.accepted and item.verdict == "flaky" for item in found):
+        parts.append(f"{enough:,} of the flaky passed often enough")
     if len(rates.at) > 1:
         parts.append(f"pass@1 {rates.at[0]:.2f}, pass@{len(rates.at)} {rates.at[-1]:.2f}")
         parts.append(f"pass^{len(rates.hat)} {rates.hat[-1]:.2f}")
     if excluded := sum(item.excluded for item in found):
         parts.append(f"{excluded:,} attempts excluded")
+    if rates.ended_early:
+        parts.append(f"{rates.ended_early:,} decided early, without rates")
     return f"{counted(len(found), 'repeated case')}: {', '.join(parts)}"
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+from ..attempts import pass_rates
 from ..matching.call_diff import CallChange
 from ..model import EvalResult
-from ..runs.attempts import pass_rates
 from ..runs.outcomes import ConversationTurn, RunConversation
 from ..simulation.record import UserRecord, fault_counts, user_usage
 from .causes import causes

@@ -12,7 +12,7 @@ from xml.etree import ElementTree as ET
 from ..gates import TOLERABLE
 from ..grouping import grouped
 from ..model import EvalResult, Status
-from ..runs.outcomes import ConversationTurn, RunConversation
+from ..runs.outcomes import ConversationTurn, RunConversation, attempts_at
 from ..simulation.record import fault_counts
 from .model import ReasonJson, Report, duration
 from .wording import call_text, cut, gate_name, gate_word, printable, score_text, user_text
@@ -71,16 +71,37 @@ def _testcase(report: Report, name: str, group: Sequence[RunConversation]) -> tu
     seconds = sum(duration(turn) or 0.0 for turn in turns)
     case = ET.Element("testcase", classname=printable(report.title), name=printable(name), time=f"{seconds:.3f}")
     reasons = [reason for conversation in group for reason in report.reasons_of(conversation)]
-    if not reasons:
+    flaky = [item for item in group if item.attempt() == "failed"] if _passed_often_enough(group) else []
+    if not reasons and not flaky:
         notes = [f"{item.label}: {'; '.join(report.notes(item))}" for item in group if report.notes(item)]
         reasons = [{"code": str(Status.FAILED), "message": note} for note in notes]
     if reasons:
         _problem(case, reasons)
+    if reasons or flaky:
+        failed = flaky or [item for item in group if item.attempt() == "failed"][1:]
+        for item in failed:
+            _attempt(case, "flakyFailure" if flaky else "rerunFailure", report, item)
     elif all(report.status(conversation) == "unscored" for conversation in group):
         ET.SubElement(case, "skipped", message="nothing was measured")
     output = "\n\n".join(_transcript(report, conversation) for conversation in group)
     ET.SubElement(case, "system-out").text = printable(cut(output, MAX_OUTPUT))
     return case, seconds
+
+
+def _passed_often_enough(group: Sequence[RunConversation]) -> bool:
+    case = group[0].case
+    return case is not None and attempts_at(case, group).accepted
+
+
+def _attempt(case: ET.Element, kind: str, report: Report, attempt: RunConversation) -> None:
+    """A failed attempt beside the outcome of its case, as Maven Surefire writes it (surefire-test-report-3.0.xsd)."""
+    bad = [result for result in attempt.all_results if result.bad]
+    why = [turn.failure for turn in attempt.turns if turn.failure]
+    why += [f"{result.evaluator} {result.status}: {result.reason}" for result in bad]
+    message = printable(cut(f"{attempt.label}: {why[0]}", 1_000))
+    failure = ET.SubElement(case, kind, message=message, type=str(Status.FAILED))
+    ET.SubElement(failure, "stackTrace").text = printable(cut("\n".join(why), MAX_OUTPUT))
+    ET.SubElement(failure, "system-out").text = printable(cut(_transcript(report, attempt), MAX_OUTPUT))
 
 
 def _problem(case: ET.Element, reasons: Sequence[ReasonJson]) -> None:

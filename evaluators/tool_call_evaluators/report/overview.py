@@ -6,8 +6,8 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
+from ..attempts import pass_rates
 from ..grouping import grouped
-from ..runs.attempts import pass_rates
 from .baseline import baseline_tile, change_title, metric_change
 from .causes import Cause, causes
 from .figures import attempts, models_usage, percentile, tool_figures, turn_seconds

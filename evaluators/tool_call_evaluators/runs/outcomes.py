@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, TypeAlias
 
 from a2a_tool_capture.models import Finding, Severity
 
+from ..attempts import Attempts, AttemptStatus
 from ..behavior_failures import BehaviorFailure
-from ..model import CALLS_UNSEEN, EvalResult
+from ..model import CALLS_UNSEEN, EvalResult, Status
 from ..outcome import Outcome
 from ..simulation.record import SIMULATED_USER, UserRecord, is_driven, record_in
 from ..suite import Case, Expectation, Suite
@@ -55,6 +56,11 @@ class ConversationTurn:
         """The results of evaluators; empty without a turn. `failure` describes a failure of the turn itself."""
         found = () if self.turn is None else self.turn["evaluations"]
         return tuple(EvalResult.from_dict(result) for result in found if result["evaluator"] != TURN_SUCCEEDED)
+
+    @property
+    def scored(self) -> bool:
+        """Whether it was executed, and its scores are stored."""
+        return self.turn is not None and self.turn["status"] == "done"
 
     @property
     def failure(self) -> str | None:
@@ -121,6 +127,20 @@ class RunConversation:
         """Whether a resumed run repeats it: it is not complete, or the agent could not be reached any more."""
         return not self.complete or self.unreachable is not None
 
+    def attempt(self, *, allow_unseen: bool = False) -> AttemptStatus:
+        """What it shows as an attempt at its case. With `allow_unseen`, also by what could be scored without the calls
+        that are unknown."""
+        if not self.executed or self.unreachable is not None or self.invalid:
+            return "excluded"
+        results = self.all_results
+        failed = any(turn.failure is not None and turn.scored for turn in self.turns)
+        if failed or any(result.status is Status.FAILED for result in results):
+            return "failed"
+        unseen = not allow_unseen and any(result.label == CALLS_UNSEEN for result in results)
+        errored = any(result.status is Status.ERRORED for result in results)
+        scored = self.complete and all(turn.scored for turn in self.turns) and any(one.measured for one in results)
+        return "passed" if scored and not unseen and not errored else "excluded"
+
     def where(self, turn: ConversationTurn) -> str:
         """The name of a turn in reports."""
         return self.label if len(self.turns) == 1 else f"{self.label}, turn {turn.index + 1}"
@@ -131,8 +151,9 @@ def follow(
 ) -> list[RunConversation]:
     """Match turns with the plan: the suite's cases in order, then other cases, then turns without a case.
 
-    A case has at least as many conversations as repetitions; missing conversations and planned turns are included
-    without a `turn`. Turns without a conversation id form conversations in the order of the plan.
+    A case has at least as many conversations as attempts; missing conversations and planned turns are included without
+    a `turn`, apart from attempts that are left out since enough passed or failed (`Attempts.decided`). Turns without a
+    conversation id form conversations in the order of the plan.
     """
     grouped = _group(turns, suite)
     conversations = []
@@ -140,34 +161,51 @@ def follow(
         found = grouped.pop(case.id, [])
         found += _without_turns(case, found, results or {})
         missing: list[tuple[str, list[TurnJson]]] = [("", [])] * (case.conversations - len(found))
-        conversations += _conversations(case.id, case, [*found, *missing], results or {})
+        held = _conversations(case.id, case, [*found, *missing], results or {})
+        left_out = len(missing) if case.must_pass is not None and attempts_at(case, held).decided else 0
+        conversations += held[: len(held) - left_out]
     without_case = grouped.pop(None, [])
     for case_id, found in grouped.items():
         conversations += _conversations(case_id, None, found, results or {})
     return conversations + _conversations(None, None, without_case, results or {})
 
 
-def remaining(turns: Iterable[TurnJson], suite: Suite) -> tuple[list[TurnJson], dict[str, int]]:
+def remaining(
+    turns: Iterable[TurnJson], suite: Suite, *, repeat_all: bool = False
+) -> tuple[list[TurnJson], dict[str, int]]:
     """The kept turns of an interrupted run, and the conversations left to run.
 
     Kept are the turns of conversations that are not `cut_off`. The second value is the number of remaining
-    conversations by case id, without finished cases. A conversation is repeated from the beginning.
+    conversations by case id, without finished cases. Unless `repeat_all`, a case is finished once it is decided if
+    enough attempts pass. A conversation is repeated from the beginning.
     """
-    kept: list[TurnJson] = []
-    todo = {case.id: case.conversations for case in suite.cases}
+    kept: dict[str, list[RunConversation]] = {case.id: [] for case in suite.cases}
     for conversation in follow(turns, suite):
-        if conversation.case is None or conversation.cut_off or not todo.get(conversation.case.id):
-            continue
-        todo[conversation.case.id] -= 1
-        kept += conversation.executed
-    return kept, {case_id: count for case_id, count in todo.items() if count}
+        case = conversation.case
+        if case is not None and not conversation.cut_off and len(kept[case.id]) < case.conversations:
+            kept[case.id].append(conversation)
+    todo = {
+        case.id: case.conversations - len(kept[case.id])
+        for case in suite.cases
+        if repeat_all or case.must_pass is None or not attempts_at(case, kept[case.id]).decided
+    }
+    executed = [turn for held in kept.values() for conversation in held for turn in conversation.executed]
+    return executed, {case_id: count for case_id, count in todo.items() if count}
 
 
-def outcomes(conversations: Iterable[RunConversation]) -> list[Outcome]:
+def attempts_at(case: Case, conversations: Iterable[RunConversation], *, allow_unseen: bool = False) -> Attempts:
+    """The attempts at a case, given its conversations."""
+    made = (one for one in conversations if one.executed or one.user)
+    statuses = {one.label: one.attempt(allow_unseen=allow_unseen) for one in made}
+    return Attempts(case.id, statuses, case.conversations, case.must_pass)
+
+
+def outcomes(conversations: Iterable[RunConversation], *, allow_unseen: bool = False) -> list[Outcome]:
     """The input of `verdict.gate`: an outcome for every turn, and one for each conversation with results or expected
-    calls of its own."""
-    found = []
+    calls of its own. `allow_unseen`: see `RunConversation.attempt`."""
+    found: list[Outcome] = []
     for conversation in conversations:
+        begin = len(found)
         for turn in conversation.turns:
             where, case_id = conversation.where(turn), conversation.case_id
             if turn.turn is None:
@@ -189,6 +227,9 @@ def outcomes(conversations: Iterable[RunConversation]) -> list[Outcome]:
             )
         if whole := _whole(conversation):
             found.append(whole)
+        if conversation.case is not None and (must_pass := conversation.case.must_pass) is not None:
+            attempt = conversation.attempt(allow_unseen=allow_unseen)
+            found[begin:] = [replace(one, attempt=attempt, must_pass=must_pass) for one in found[begin:]]
     return found
 
 
@@ -226,7 +267,7 @@ def _captured(expect: Expectation | None, executed: Sequence[TurnJson]) -> bool 
 def run_verdict(suite: Suite, conversations: Iterable[RunConversation], *, allow_no_capture: bool = False) -> Verdict:
     """Judge the conversations of a run by the gates of its suite; for `allow_no_capture`, see `verdict.gate`."""
     return gate(
-        outcomes(conversations),
+        outcomes(conversations, allow_unseen=allow_no_capture or CALLS_UNSEEN in suite.tolerate),
         metrics=suite.metrics,
         gates=suite.gates,
         tolerate=suite.tolerate,

@@ -30,7 +30,7 @@ class Simulation(SuiteFields):
     stop: Text | None = None
     """A phrase that ends the conversation, in a message of either side."""
     conversations: Annotated[int, whole_number(1, MAX_CONVERSATIONS)] | None = None
-    """How many conversations are held. Default: the case's `repetitions`."""
+    """How many conversations are held. Default: the case's `repeat`."""
 
     def case_fields(self) -> dict[str, Any]:
         """The fields of EvalCase that a case need not repeat."""

@@ -39,6 +39,7 @@ from ..suite_fields import (
     TEXTS,
     Check,
     FieldError,
+    Schema,
     SuiteFields,
     Text,
     Texts,
@@ -198,6 +199,36 @@ class CaseTurn(SuiteFields):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Repeat(SuiteFields):
+    """The attempts at a case. A number alone is `times`."""
+
+    times: Annotated[int, whole_number(1, MAX_REPETITIONS)]
+    """How many attempts a run makes: each is a conversation."""
+    must_pass: Annotated[int, whole_number(1, MAX_REPETITIONS)] | None = field(default=None, metadata={"key": "pass"})
+    """How many of them must pass; a run ends the attempts at a case once this is decided. Default: all."""
+
+    @classmethod
+    def long_form(cls, value: Any) -> Any:
+        if isinstance(value, int) and not isinstance(value, bool):
+            value = {"times": value}
+        return cls.entries(value)
+
+    @classmethod
+    def short_form(cls, entries: dict[str, Any]) -> Any:
+        return entries["times"] if entries.keys() == {"times"} else entries
+
+    @classmethod
+    def schema(cls, declared: Schema) -> Schema:
+        times = {key: value for key, value in declared["properties"]["times"].items() if key != "description"}
+        return {"anyOf": [times, declared]}
+
+
+def _possible(repeat: Repeat) -> None:
+    if repeat.must_pass is not None and repeat.must_pass > repeat.times:
+        raise FieldError(f"must not be above times, which is {repeat.times}; got {repeat.must_pass}", "pass")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Case(SuiteFields):
     """An expected behaviour in a conversation of scripted turns, of a simulated user, or of the one after the other."""
 
@@ -205,8 +236,8 @@ class Case(SuiteFields):
     """Unique in the suite."""
     tags: Texts = ()
     """Words to select cases by: `--tag`."""
-    repetitions: Annotated[int, whole_number(1, MAX_REPETITIONS)] = 1
-    """How many conversations of the case a run holds."""
+    repeat: Annotated[Repeat, Check(_possible)] | None = None
+    """The attempts at the case: replaces the suite's."""
     user_goal: Text | None = None
     """What the user wants to reach, for judged evaluators."""
     knowledge: Text | None = None
@@ -228,11 +259,13 @@ class Case(SuiteFields):
 
     @classmethod
     def long_form(cls, value: Any) -> Any:
+        if isinstance(value, dict) and "repetitions" in value and "repeat" not in value:  # the key's first name
+            value = {"repeat" if key == "repetitions" else key: entry for key, entry in value.items()}
         entries = cls.entries(value)
         if "turns" not in entries and "simulate" not in entries:
             raise FieldError("turns is missing; give turns, simulate, or both")
-        if "repetitions" in entries and "conversations" in (entries.get("simulate") or ()):
-            raise FieldError("repetitions and simulate.conversations are the same number: give one", "repetitions")
+        if "repeat" in entries and "conversations" in (entries.get("simulate") or ()):
+            raise FieldError("repeat and simulate.conversations are the same number: give one", "repeat")
         return entries
 
     @classmethod
@@ -251,13 +284,35 @@ class Case(SuiteFields):
 
     @property
     def conversations(self) -> int:
-        """The number of conversations to hold."""
-        return (self.simulate and self.simulate.conversations) or self.repetitions
+        """The number of conversations to hold, at most."""
+        return (self.simulate and self.simulate.conversations) or (self.repeat.times if self.repeat else 1)
+
+    @property
+    def must_pass(self) -> int | None:
+        """How many of these must pass; None: all."""
+        return self.repeat.must_pass if self.repeat else None
+
+    def completed(self, suite: Suite) -> Case:
+        """This case with the tools and the attempts of its suite, where it has none of its own."""
+        own = self.repeat is not None or (self.simulate is not None and self.simulate.conversations is not None)
+        return replace(
+            self,
+            tools=suite.tools if self.tools is None else self.tools,
+            repeat=self.repeat if own else suite.repeat,
+        )
+
+    def without(self, suite: Suite) -> Case:
+        """The inverse of `completed`."""
+        return replace(
+            self,
+            tools=None if self.tools == suite.tools else self.tools,
+            repeat=None if self.repeat == suite.repeat else self.repeat,
+        )
 
     def held(self, times: int) -> Case:
         """This case with that number of conversations."""
         simulate = self.simulate and replace(self.simulate, conversations=None)
-        return replace(self, repetitions=times, simulate=simulate)
+        return replace(self, repeat=Repeat(times=times), simulate=simulate)
 
     def eval_case(
         self,
@@ -354,6 +409,8 @@ class Suite(SuiteFields):
     """The model that plays the users of cases with `simulate`. What is not given is that of the judge."""
     tools: Tools | None = None
     """The tools the agent has, or the name of a file with such a list."""
+    repeat: Annotated[Repeat, Check(_possible)] | None = None
+    """The attempts at each case."""
     gates: Mapping[str, Gate] = field(default_factory=dict)
     """Limits that metrics and the run must reach; also `numeric_thresholds` and `qualitative_failure_labels`, as in
     arksim's configuration."""

@@ -38,8 +38,7 @@ def parse_suite(text: str, filename: str = "suite", *, allow_plugins: bool = Fal
     document = read_document(text, filename)
     suite = _read(Suite, document, ReadContext(Path(filename).parent, allow_plugins))
     Node(document, suite).convert(_check)
-    cases = (case if case.tools is not None else replace(case, tools=suite.tools) for case in suite.cases)
-    return replace(suite, cases=tuple(cases))
+    return replace(suite, cases=tuple(case.completed(suite) for case in suite.cases))
 
 
 def parse_case(data: Mapping[str, Any], filename: str = "case") -> Case:

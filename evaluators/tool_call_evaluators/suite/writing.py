@@ -40,13 +40,12 @@ def comment_lines(comments: Iterable[str], pad: str) -> list[str]:
 
 def suite_dict(suite: Suite) -> dict[str, Any]:
     """The JSON form of a suite file; default values are omitted."""
-    own_tools = (replace(case, tools=None) if case.tools == suite.tools else case for case in suite.cases)
-    return _dump(Suite, replace(suite, cases=tuple(own_tools)))
+    return _dump(Suite, replace(suite, cases=tuple(case.without(suite) for case in suite.cases)))
 
 
 def case_dict(case: Case, suite: Suite) -> dict[str, Any]:
     """The JSON form of a case of `suite`."""
-    return _dump(Case, replace(case, tools=None) if case.tools == suite.tools else case)
+    return _dump(Case, case.without(suite))
 
 
 def _dump(declared: type, value: Any) -> dict[str, Any]:

@@ -237,8 +237,9 @@ class RunOptions(
     fail_fast: bool = _run(types.FLAG, "Begin no conversation after one that failed.")
     resume: bool = _run(types.FLAG, "Resume the run named by --run; completed conversations are skipped.")
     repeat: int | None = _run(
-        types.REPETITIONS, "Attempts at each case, in place of the suite's `repetitions`; shows which are flaky."
+        types.REPETITIONS, "Attempts at each case, in place of the suite's `repeat`; shows which are flaky."
     )
+    repeat_all: bool = _run(types.FLAG, "Make all attempts, also after `repeat: {pass: ...}` of the suite is decided.")
     update: bool = _run(types.FLAG, "Then review, change by change, what the suites should expect; as `accept`.")
     yes: bool = _run(types.FLAG, "With --update, accept every change without asking.")
 

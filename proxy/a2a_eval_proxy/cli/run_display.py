@@ -172,6 +172,7 @@ async def _run_and_show(options: RunOptions, tracing: Tracing | None) -> bool:
                 name,
                 others=parts[1:],
                 resume=options.resume,
+                repeat_all=options.repeat_all,
                 replay_user=options.replay_user,
                 texts=_keeps_texts(plan, options),
                 privacy=privacy,
@@ -230,6 +231,8 @@ def _repeating(options: RunOptions, name: str) -> list[str]:
     }
     chosen = [*(f"--case={case}" for case in options.case), *(f"--tag={tag}" for tag in options.tag)]
     settings = [word for flag, value in given.items() if value for word in (flag, value)]
+    if options.repeat_all:
+        settings.append("--repeat-all")
     return ["a2a-eval-proxy", "run", *options.suite, *settings, *chosen, "--run", name]
 
 

@@ -42,7 +42,7 @@ def redacted_case(case: Case, redactor: Redactor) -> Case:
     return replace(case, turns=turns, simulate=simulate, expect=_expectation(case.expect, redactor), **texts)
 
 
-_KEPT = {"id", "tags", "repetitions", "tools", "evaluators", "turns", "simulate", "expect"}
+_KEPT = {"id", "tags", "repeat", "tools", "evaluators", "turns", "simulate", "expect"}
 """Fields of a case that are not redacted as texts. All others are, including fields that are added later."""
 
 

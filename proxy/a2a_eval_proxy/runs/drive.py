@@ -17,7 +17,7 @@ from a2a_tool_capture.client import CaptureClient, CaptureConversation
 from a2a_tool_capture.errors import AgentError, AgentUnreachableError, CaptureError
 from a2a_tool_capture.models import CapturedTurn
 from tool_call_evaluators.model import EvalResult
-from tool_call_evaluators.runs.outcomes import follow, remaining
+from tool_call_evaluators.runs.outcomes import attempts_at, follow, remaining
 from tool_call_evaluators.simulation.record import SIMULATED_USER
 from tool_call_evaluators.suite import AgentDefaults, Case, Suite
 from tool_call_evaluators.suite.combined import combined
@@ -39,7 +39,7 @@ from ..store import ConversationKey, ScoredConversation, Store, TurnQuery, every
 from ..turn import Turn
 from .run_result import RunResult, RunWatch, load_and_judge_run, scoring
 from .simulated_users import Conversations, SimulatedUsers, Speaker, planned_turns, users_of
-from .stored_turns import unknown_run
+from .stored_turns import conversation_results, unknown_run, without_texts
 
 logger = logging.getLogger(__name__)
 
@@ -123,6 +123,7 @@ async def run_suite(
     *,
     others: Sequence[tuple[Suite, AgentOptions]] = (),
     resume: bool = False,
+    repeat_all: bool = False,
     replay_user: str | None = None,
     texts: bool = True,
     privacy: Privacy = NO_PRIVACY,
@@ -134,8 +135,9 @@ async def run_suite(
 
     `others` are further suites of the run, each with its agent, which follow one after the other. With `resume`,
     conversations that an earlier process completed are skipped; an interrupted one, and one in which the agent could
-    not be reached any more, is discarded and run again. With `replay_user`, simulated users write what they wrote in
-    that run; no model is asked. `watch` counts the turns and may stop the run. Memory does not grow with the run; for
+    not be reached any more, is discarded and run again. With `repeat_all`, all attempts at a case are made, also where
+    fewer decide if enough pass. With `replay_user`, simulated users write what they wrote in that run; no model is
+    asked. `watch` counts the turns and may stop the run. Memory does not grow with the run; for
     `texts` and `partial`, see `load_and_judge_run`. Turns wait for their spans in `tracing`. `privacy` applies to
     everything but what is sent to the agent.
 
@@ -156,14 +158,16 @@ async def run_suite(
         await _check_name(run, store, location, resume=resume)
         async with scoring(store, whole, privacy, listener=watch, tracing=tracing) as (pipeline, scorer):
             await pipeline.resume(run)
-            left = await _left(parts, privacy.suite(whole), store, run)
+            left = await _left(parts, privacy.suite(whole), store, run, repeat_all=repeat_all)
             watch.plan(
                 sum(planned_turns(case) * len(own.get(case.id, ())) for _, _, own in left for case in whole.cases)
             )
             users = [await users_of(part, own, store, replay_user) for part, _, own in left]
             lost: list[str] = []
             for each, its_users in zip(left, users, strict=True):
-                lost += await _drive(*each, store, pipeline, run, its_users, privacy, watch, tracing)
+                lost += await _drive(
+                    *each, store, pipeline, run, its_users, privacy, watch, tracing, repeat_all=repeat_all
+                )
             await pipeline.drained()
             await store.drained()  # of the records of conversations without turns
         result = await load_and_judge_run(store, scorer, expected, run, texts=texts, partial=partial)
@@ -183,17 +187,21 @@ async def _check_name(run: str, store: Store, location: str, *, resume: bool) ->
 
 
 async def _left(
-    parts: Sequence[tuple[Suite, AgentOptions]], whole: Suite, store: Store, run: str
+    parts: Sequence[tuple[Suite, AgentOptions]], whole: Suite, store: Store, run: str, *, repeat_all: bool
 ) -> list[tuple[Suite, AgentOptions, Conversations]]:
     """The suites with missing conversations, and the numbers of these; `whole` is all suites as one."""
-    todo = await _todo(store, whole, run)
+    todo = await _todo(store, whole, run, repeat_all=repeat_all)
     left = ((part, agent, {case.id: todo[case.id] for case in part.cases if case.id in todo}) for part, agent in parts)
     return [each for each in left if each[2]]
 
 
-async def _todo(store: Store, suite: Suite, run: str) -> dict[str, list[int]]:
+async def _todo(store: Store, suite: Suite, run: str, *, repeat_all: bool) -> dict[str, list[int]]:
     """The numbers of the missing conversations of each case; interrupted ones are discarded."""
-    turns = [{key: turn.get(key) for key in _PLACE} async for turn in every_turn(store, TurnQuery(run=run))]
+    judged = {case.id for case in suite.cases if case.must_pass is not None and not repeat_all}
+    turns = [
+        without_texts(turn) if turn["case_id"] in judged else {key: turn.get(key) for key in _PLACE}
+        async for turn in every_turn(store, TurnQuery(run=run))
+    ]
     conversations = follow(turns, suite)
     cut_off = [
         turn["turn_id"]
@@ -206,7 +214,7 @@ async def _todo(store: Store, suite: Suite, run: str) -> dict[str, list[int]]:
         await store.drained()
     had = {(one.case_id, one.user.conversation) for one in conversations if one.user and not one.cut_off}
     todo = {}
-    for case_id, count in remaining(turns, suite)[1].items():
+    for case_id, count in remaining(turns, suite, repeat_all=repeat_all)[1].items():
         free = (number for number in itertools.count(1) if (case_id, number) not in had)
         todo[case_id] = list(itertools.islice(free, count))
     return todo
@@ -241,6 +249,8 @@ async def _drive(
     privacy: Privacy,
     watch: RunWatch,
     tracing: Tracing | None,
+    *,
+    repeat_all: bool,
 ) -> list[str]:
     """Why the agent could not be reached, for each conversation that broke off so before its first turn."""
     if watch.stops:
@@ -249,8 +259,7 @@ async def _drive(
         visibility = CallVisibility(negotiate="always", dialects=bool(agent.dialects), logs=lambda: False)
         name = server.name if server else client.url
         driver = _Driver(client, store, pipeline, run, users, privacy, visibility, name, server, watch, tracing)
-        conversations = ((case, number) for case in suite.cases for number in todo.get(case.id, ()))
-        await driver.drive(conversations, agent.concurrency)
+        await driver.drive(_pieces(suite, todo, repeat_all=repeat_all), agent.concurrency)
     if not driver.taken and driver.problem:
         raise NothingRanError(driver.problem)
     if driver.stopped_at:
@@ -262,6 +271,20 @@ async def _drive(
             driver.problem,
         )
     return driver.lost
+
+
+_Piece = tuple[Case, Sequence[int]]
+"""Conversations of a case that follow one another, by their numbers."""
+
+
+def _pieces(suite: Suite, todo: Conversations, *, repeat_all: bool) -> Iterator[_Piece]:
+    """The missing conversations: those of a case together if an earlier one may make a later one unnecessary."""
+    for case in suite.cases:
+        numbers = todo.get(case.id, ())
+        if case.must_pass is not None and not repeat_all:
+            yield case, numbers
+        else:
+            yield from ((case, [number]) for number in numbers)
 
 
 @dataclass(slots=True)
@@ -289,26 +312,38 @@ class _Driver:
     lost: list[str] = field(default_factory=list)
     """For each message that led to no turn since the agent could not be reached: why, redacted."""
 
-    async def drive(self, conversations: Iterator[tuple[Case, int]], concurrency: int) -> None:
+    async def drive(self, pieces: Iterator[_Piece], concurrency: int) -> None:
         """Hold these conversations, some concurrently. Raises StoreError where the store writes nothing more."""
         try:
             async with asyncio.TaskGroup() as group:
                 for _ in range(concurrency):
-                    group.create_task(self._have(conversations))
+                    group.create_task(self._have(pieces))
         except ExceptionGroup as errors:
             raise errors.exceptions[0] from None
 
-    async def _have(self, conversations: Iterator[tuple[Case, int]]) -> None:
-        for case, number in conversations:
-            if self._watch.stops:
-                self.stopped_at = self.stopped_at or case.id
-                return
-            if self._pipeline.depth >= _MAX_WAITING or self._pipeline.store_ended:
-                await self._pipeline.drained()
-            await self._converse(case, self._users.speaker(case, number))
-            if self._watch.fail_fast:
-                await self._pipeline.drained()
-                self._watch.failed |= self.unanswered > 0
+    async def _have(self, pieces: Iterator[_Piece]) -> None:
+        for case, numbers in pieces:
+            for index, number in enumerate(numbers):
+                if self._watch.stops:
+                    self.stopped_at = self.stopped_at or case.id
+                    return
+                if index and await self._decided(case):
+                    self._watch.advance(planned_turns(case) * (len(numbers) - index))
+                    break
+                if self._pipeline.depth >= _MAX_WAITING or self._pipeline.store_ended:
+                    await self._pipeline.drained()
+                await self._converse(case, self._users.speaker(case, number))
+                if self._watch.fail_fast:
+                    await self._pipeline.drained()
+                    self._watch.failed |= self.unanswered > 0
+
+    async def _decided(self, case: Case) -> bool:
+        """Whether the attempts at a case so far are enough."""
+        await self._pipeline.drained()
+        turns = [turn async for turn in every_turn(self._store, TurnQuery(run=self._run, case=case.id))]
+        conversations = {turn["conversation_id"] for turn in turns}
+        results = await conversation_results(self._store, self._run, conversations)
+        return attempts_at(case, follow(turns, Suite(name=case.id, cases=(case,)), results)).decided
 
     async def _converse(self, case: Case, speaker: Speaker) -> None:
         """Hold one conversation. A turn is stored when the user has replied to it: the last one says how it ended."""

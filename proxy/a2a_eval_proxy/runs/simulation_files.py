@@ -45,10 +45,7 @@ def simulation_id(run: str) -> str:
 def scored_by(simulation: SimulationFile, suite: Suite, scenarios: Scenarios) -> tuple[Suite, dict[str, Case]]:
     """The suite with the cases that the conversations are of, and these by the ids of their scenarios."""
     cases = cases_by_scenario(simulation.conversations, scenarios.by_scenario_id(suite.cases))
-    cases = {
-        scenario_id: replace(case, tools=suite.tools) if case.tools is None else case
-        for scenario_id, case in cases.items()
-    }
+    cases = {scenario_id: case.completed(suite) for scenario_id, case in cases.items()}
     return replace(suite, cases=tuple(cases.values())), cases
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Collection, Mapping
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
@@ -76,11 +76,14 @@ async def write_turns(location: str, run: str | None, out: SupportsWrite[str]) -
             out.write(json.dumps(turn, ensure_ascii=False) + "\n")
 
 
-async def conversation_results(store: Store, run: str | None) -> dict[str, Evaluations]:
-    """Results of whole conversations of a run (None: of all), by conversation id; each result names its
-    `case_id`."""
+async def conversation_results(
+    store: Store, run: str | None, conversations: Collection[str] | None = None
+) -> dict[str, Evaluations]:
+    """Results of whole conversations of a run (None: of all), by conversation id, of these or all; each result names
+    its `case_id`."""
     results: dict[str, Evaluations] = {}
-    for conversation in await store.conversations(run):
+    each = [None] if conversations is None else conversations
+    for conversation in [found for name in each for found in await store.conversations(run, name)]:
         said = ({**result, "case_id": conversation.key.case_id} for result in conversation.evaluations)
         results.setdefault(conversation.key.conversation_id, []).extend(said)
     return results

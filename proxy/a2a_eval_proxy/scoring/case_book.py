@@ -85,7 +85,7 @@ class CaseBook:
     def put(self, registered: RegisteredCase) -> None:
         """Add a case, or replace the one of that id. It goes before one of the suite with the same id.
 
-        A case that names no tools has the suite's, as in the suite file. Raises TooManyCasesError."""
+        A case without tools or attempts of its own has the suite's, as in the suite file. Raises TooManyCasesError."""
         case = registered.case
         before = self._registered.get(case.id)
         size = self._registered_bytes - (before.size if before else 0) + registered.size
@@ -94,8 +94,8 @@ class CaseBook:
                 f"{len(self._registered)} cases with {self._registered_bytes} bytes are registered, of at most "
                 f"{MAX_REGISTERED} with {MAX_REGISTERED_BYTES}"
             )
-        if case.tools is None and self.suite is not None and self.suite.tools is not None:
-            registered = replace(registered, case=replace(case, tools=self.suite.tools))
+        if self.suite is not None:
+            registered = replace(registered, case=case.completed(self.suite))
         self.remove(case.id)
         self._registered_bytes += registered.size
         self._registered[case.id] = registered

@@ -38,7 +38,7 @@ async def add_to_suite(
     if isinstance(suite, CombinedSuite):
         raise SuiteError("is a folder of several suites; copy the case into one of its files", file)
     await asyncio.to_thread(append_case, Path(file), case, comments, allow_plugins=allow_plugins)
-    cases.extend(replace(suite, cases=(*suite.cases, replace(case, tools=suite.tools))))
+    cases.extend(replace(suite, cases=(*suite.cases, case.completed(suite))))
 
 
 def append_case(path: Path, case: Case, comments: Sequence[str] = (), *, allow_plugins: bool = False) -> None:

@@ -261,7 +261,7 @@ def many(count: int) -> str:
         cases += [
             f"  - {{id: one-{number}, turns: [{{user: artifact please}}]}}",
             f"  - {{id: two-{number}, turns: [{{user: artifact please}}, {{user: message please}}]}}",
-            f"  - {{id: again-{number}, repetitions: 3, turns: [{{user: message please}}]}}",
+            f"  - {{id: again-{number}, repeat: 3, turns: [{{user: message please}}]}}",
         ]
     return "suite: many\nevaluators: [tool_error]\ncases:\n" + "\n".join(cases)
 

@@ -47,12 +47,12 @@ def test_a_run_without_failures_needs_none():
 
 
 def test_what_never_came_is_run_again():
-    suite = parse_suite("suite: x\ncases: [{id: a, repetitions: 2, turns: [{user: hi}]}, {id: b, turns: [{user: ho}]}]")
+    suite = parse_suite("suite: x\ncases: [{id: a, repeat: 2, turns: [{user: hi}]}, {id: b, turns: [{user: ho}]}]")
     turns = [turn("1", "hi", case="a"), turn("2", "ho", case="b")]
     everything, error = focus_suites(report(turns, suite))
     assert everything.case_ids == error.case_ids == ("a",)
     assert error.name == "error-01-missing-turn"
-    assert parse_suite(everything.text).cases[0].repetitions == 2
+    assert parse_suite(everything.text).cases[0].conversations == 2
 
 
 def test_a_focus_suite_passes_once_its_cases_do():

@@ -39,7 +39,9 @@ CHILDREN = {
     "testsuites": {"testsuite"},
     "testsuite": {"properties", "testcase"},
     "properties": {"property"},
-    "testcase": {"skipped", "error", "failure", "system-out"},
+    "testcase": {"skipped", "error", "failure", "flakyFailure", "rerunFailure", "system-out"},
+    "flakyFailure": {"stackTrace", "system-out"},
+    "rerunFailure": {"stackTrace", "system-out"},
 }
 ATTRIBUTES = {
     "testsuites": set(),
@@ -50,6 +52,9 @@ ATTRIBUTES = {
     "skipped": {"message"},
     "error": {"message", "type"},
     "failure": {"message", "type"},
+    "flakyFailure": {"message", "type"},
+    "rerunFailure": {"message", "type"},
+    "stackTrace": set(),
     "system-out": set(),
 }
 
@@ -66,7 +71,7 @@ def checked(text: str) -> ET.Element:
     for kind, tag in (("failures", "failure"), ("errors", "error"), ("skipped", "skipped")):
         assert int(suite.get(kind, "")) == len(suite.findall(f"testcase/{tag}"))
     for case in cases:
-        assert len([child for child in case if child.tag != "system-out"]) <= 1
+        assert len([child for child in case if child.tag in ("skipped", "error", "failure")]) <= 1
         assert case.get("name")
         assert case.get("classname")
         assert float(case.get("time", "")) >= 0
@@ -117,6 +122,26 @@ def test_repetitions_are_one_testcase():
     assert suite.get("tests") == "1"
     assert suite.find("testcase/failure").text == "status #1: tool_error failed: tool_error said so"
     assert suite.findtext("testcase/system-out").count("conversation status #") == 3
+
+
+def test_attempts_that_failed_are_reruns_or_flaky():
+    suite = "suite: one\nevaluators: [tool_error]\ncases: [{id: status, repeat: %s, turns: [{user: Where?}]}]"
+    turns = [turn(f"t{n}", case="status", start=n, evaluations=[result("tool_error", float(n > 1))]) for n in range(4)]
+
+    def testcase(repeat):
+        return checked(junit_xml(report(turns, parse_suite(suite % repeat)))).find("testcase")
+
+    flaky = testcase("{times: 4, pass: 2}")
+    assert flaky.find("failure") is flaky.find("rerunFailure") is None
+    assert [one.get("message") for one in flaky.findall("flakyFailure")] == [
+        "status #1: tool_error failed: tool_error said so",
+        "status #2: tool_error failed: tool_error said so",
+    ]
+    assert "conversation status #1" in flaky.findtext("flakyFailure/system-out")
+    failed = testcase("4")
+    assert failed.find("flakyFailure") is None
+    assert len(failed.findall("failure")) == len(failed.findall("rerunFailure")) == 1
+    assert "status: 2 of 4 attempts passed, and 3 must pass" in testcase("{times: 4, pass: 3}").findtext("failure")
 
 
 def test_a_turn_that_nothing_measured_is_skipped():

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from a2a_tool_capture import Severity
 from support.turn_samples import call, finding, result, turn
-from tool_call_evaluators import parse_suite, unique_errors
+from tool_call_evaluators import RunGates, parse_suite, unique_errors
 from tool_call_evaluators.runs.outcomes import failures, follow, outcomes, remaining, run_verdict
+from tool_call_evaluators.suite.writing import suite_dict, suite_text
 
 SUITE = parse_suite(
     """
@@ -15,7 +18,7 @@ evaluators: [tool_error]
 tolerate: [unread_expectation]
 cases:
   - id: status
-    repetitions: 2
+    repeat: 2
     turns: [{user: Where is it?, expect: {tool_calls: [{name: lookup_order}]}}]
   - id: refund
     turns: [{user: I want my money back.}, {user: "Yes, please.", expect: {tool_calls: []}}]
@@ -248,3 +251,77 @@ def test_a_simulated_conversation_has_at_least_one_turn_of_its_user():
     assert plan(scripted, SIMULATED)[0] == ("refund #1", [(0, "a"), (1, None)])
     assert plan(simulated, SIMULATED)[0] == ("refund #1", [(0, "a"), (1, "b")])
     assert "missing_turn" in {reason.code for reason in run_verdict(SIMULATED, follow(scripted, SIMULATED)).reasons}
+
+
+REPEATED = """
+suite: orders
+evaluators: [tool_error]
+repeat: {times: 3, pass: 2}
+tolerate: [vacuous]
+cases:
+  - {id: status, turns: [{user: Where is it?}]}
+  - {id: refund, repeat: 1, turns: [{user: Refund me.}]}
+"""
+
+
+def attempt(number: int, score: float | None, **fields: object) -> dict[str, object]:
+    return turn(f"s{number}", "Where is it?", (), [result("tool_error", score)], case="status", start=number, **fields)
+
+
+@pytest.mark.parametrize(
+    ("attempts", "messages"),
+    [
+        ([attempt(0, 1.0), attempt(1, 1.0)], []),
+        ([attempt(0, 1.0), attempt(1, 0.0), attempt(2, 1.0)], []),
+        ([attempt(0, 1.0), attempt(1, None, state="TASK_STATE_FAILED"), attempt(2, 1.0)], []),
+        (
+            [attempt(0, 0.0), attempt(1, 0.0)],
+            [
+                "status #1: tool_error failed: tool_error said so",
+                "status #2: tool_error failed: tool_error said so",
+                "status: 0 of 2 attempts passed, and 2 must pass",
+            ],
+        ),
+        (
+            [attempt(0, 1.0), attempt(1, None), attempt(2, None)],
+            ["status: 1 of 3 attempts passed, and 2 must pass; 2 of them show nothing about the agent"],
+        ),
+        (
+            [attempt(0, 1.0)],
+            [
+                "status #2: not executed (no matching turn)",
+                "status #3: not executed (no matching turn)",
+                "status: 1 of 3 attempts passed, and 2 must pass; 2 of them show nothing about the agent",
+            ],
+        ),
+    ],
+)
+def test_as_many_attempts_must_pass_as_the_suite_says(attempts, messages):
+    refund = turn("r", "Refund me.", (), [result("tool_error", 1.0)], case="refund", start=9)
+    suite = parse_suite(REPEATED)
+    verdict = run_verdict(suite, follow([*attempts, refund], suite))
+    assert [reason.message for reason in verdict.reasons] == messages
+    shares = run_verdict(replace(suite, run_gates=RunGates(pass_rate=0.75)), follow([*attempts, refund], suite))
+    (check,) = shares.gates
+    assert check.actual == (0.5 if messages else 1.0), "the attempts count as one"
+
+
+def test_a_gate_on_a_metric_counts_every_attempt():
+    suite = parse_suite(REPEATED + "gates: {tool_error: 0.9}")
+    refund = turn("r", "Refund me.", (), [result("tool_error", 1.0)], case="refund", start=9)
+    turns = [attempt(0, 1.0), attempt(1, 0.0), attempt(2, 1.0), refund]
+    assert [reason.code for reason in run_verdict(suite, follow(turns, suite)).reasons] == ["below_mean"]
+
+
+def test_the_attempts_of_a_suite_are_those_of_each_case_without_its_own():
+    suite = parse_suite(REPEATED)
+    assert [(case.conversations, case.must_pass) for case in suite.cases] == [(3, 2), (1, None)]
+    assert suite_dict(suite)["repeat"] == {"times": 3, "pass": 2}
+    assert [case.get("repeat") for case in suite_dict(suite)["cases"]] == [None, 1]
+    assert parse_suite(suite_text(suite)) == suite
+
+
+def test_the_first_name_of_repeat_is_read():
+    text = "suite: x\ncases: [{id: a, turns: [{user: hi}], repeat: 3}]"
+    (case,) = parse_suite(text.replace("repeat", "repetitions")).cases
+    assert (case.conversations, case.must_pass) == (3, None)

@@ -164,7 +164,7 @@ CASE = "cases: [{id: a, turns: [{user: hi%s}]%s}]"
         "suite: x\ncases: [{id: a, simulate: {goal: x, max_turns: 0}}]",
         "suite: x\ncases: [{id: a, simulate: {goal: x, turns: []}}]",
         "suite: x\ncases: [{turns: [{user: hi}]}]",
-        "suite: x\n" + CASE % ("", ", repetitions: 0"),
+        "suite: x\n" + CASE % ("", ", repeat: 0"),
         "suite: x\n" + CASE % ("", ", tags: smoke"),
         "suite: x\n" + CASE % ("", ", evaluators: [tool_eror]"),
         "suite: x\n" + CASE % (", expect: {tool_call: []}", ""),

@@ -54,7 +54,7 @@ tolerate: [unmeasured]
 cases:
   - id: status
     tags: [smoke, orders]
-    repetitions: 3
+    repeat: 3
     user_goal: Know where the order is.
     knowledge: Orders are sent within two days.
     tasks: [find the order]
@@ -128,7 +128,7 @@ def test_everything_a_suite_can_say():
     tool = ToolDefinition("lookup_order", "Finds an order.", {"type": "object"})
     assert status.tools == suite.tools == (tool,)
     assert without_tools.tools == ()
-    assert (status.tags, status.repetitions) == (("smoke", "orders"), 3)
+    assert (status.tags, status.conversations) == (("smoke", "orders"), 3)
     assert status.turns[2] == CaseTurn("Thanks!")
     expect = status.turns[1].expect
     assert expect.tool_calls == (
@@ -193,7 +193,8 @@ def turn(*lines):
         (
             "suite: x\ncase: []",
             "s.yaml:2:1: case: unknown key (did you mean cases?); "
-            "accepted are suite, agent, plugins, evaluators, judge, simulated_user, tools, gates, tolerate, cases",
+            "accepted are suite, agent, plugins, evaluators, judge, simulated_user, tools, repeat, gates, tolerate, "
+            "cases",
         ),
         ("suite: x\ncases: 0", "s.yaml:2:1: cases: expected a list, got 0"),
         ("suite: x\ncases: [3]", "s.yaml:2:9: cases[0]: expected an object, got 3"),
@@ -212,8 +213,8 @@ def turn(*lines):
             "s.yaml:2:37: cases[0].simulate.knowlege: unknown key (did you mean knowledge?); accepted are goal, ",
         ),
         (
-            "suite: x\ncases: [{id: a, repetitions: 2, simulate: {goal: x, conversations: 2}}]",
-            "s.yaml:2:17: cases[0].repetitions: repetitions and simulate.conversations are the same number: give one",
+            "suite: x\ncases: [{id: a, repeat: 2, simulate: {goal: x, conversations: 2}}]",
+            "s.yaml:2:17: cases[0].repeat: repeat and simulate.conversations are the same number: give one",
         ),
         ("suite: x\ncases: [{id: a, turns: []}]", "s.yaml:2:17: cases[0].turns: needs at least one turn"),
         (
@@ -225,8 +226,8 @@ def turn(*lines):
             "s.yaml:2:10: cases[0].id: must be printable, without surrounding white space: it is sent in a header",
         ),
         (
-            "suite: x\ncases: [{id: a, turns: [{user: x}], repetitions: 0}]",
-            "s.yaml:2:37: cases[0].repetitions: expected a whole number from 1 to 1,000, got 0",
+            "suite: x\ncases: [{id: a, turns: [{user: x}], repeat: 0}]",
+            "s.yaml:2:37: cases[0].repeat: expected a whole number from 1 to 1,000, got 0",
         ),
         (turn("- {}"), "s.yaml:5:9: cases[0].turns[0]: user is missing"),
         (turn("- user: null"), "s.yaml:5:9: cases[0].turns[0].user: expected a string, got nothing"),
@@ -673,7 +674,7 @@ cases:
     knowledge: Refunds take two days.
     turns: [{user: Hi, expect: {tool_calls: []}}]
     simulate: {goal: Get the money back., knowledge: It was broken.}
-    repetitions: 2
+    repeat: 2
 """
 
 

@@ -25,7 +25,7 @@ judge: {model: some-model, prices: {input: 1, output: 2}, extra_body: {seed: 7},
 tools: [{name: lookup_order, description: Finds., parameters: {type: object, properties: {id: {type: string}}}}]
 cases:
   - id: status
-    repetitions: 2
+    repeat: 2
     tasks: [find it]
     constraints: [be brief]
     knowledge: Orders are sent.

@@ -29,7 +29,7 @@ tolerate: [unmeasured, errored]
 cases:
   - id: "1"
     tags: [smoke, "no"]
-    repetitions: 3
+    repeat: 3
     user_goal: |
       Two
       lines.

@@ -43,7 +43,7 @@ suite: orders
 evaluators: [{tool_trajectory: {mode: in_order}}, {tool_trajectory: {scope: conversation, mode: superset, id: whole}}]
 cases:
   - id: refund
-    repetitions: 3
+    repeat: 3
     expect: {tool_calls: [{name: lookup_order, arguments: null}, {name: issue_refund, arguments: null}]}
     turns:
       - {user: "I'd like a refund for ORD-1005, please.", expect: {tool_calls: [{name: lookup_order, arguments: null}]}}
@@ -146,7 +146,7 @@ async def test_resuming_does_what_is_left_and_nothing_twice(agent: AgentOptions,
 async def test_more_repetitions_than_before_are_had_by_resuming(agent: AgentOptions, location: str) -> None:
     await run_suite(suite(), agent, location, "nightly")
     watch = RunWatch()
-    more = suite(SUITE.replace("repetitions: 3", "repetitions: 4"))
+    more = suite(SUITE.replace("repeat: 3", "repeat: 4"))
     conclusion = await run_suite(more, agent, location, "nightly", resume=True, watch=watch)
     assert conclusion.verdict.passed
     assert watch.planned == 2

@@ -195,9 +195,7 @@ LONG = {f"argument_{number}": "word " * 20 for number in range(5)}
 def test_a_run_of_a_thousand_cases_prints_sixty_lines_and_every_distinct_failure(
     tmp_path, capsys, repetitions, calls, causes
 ):
-    cases = [
-        f"{{id: case-{number}, repetitions: {repetitions}, turns: [{{user: hi {number}}}]}}" for number in range(1_000)
-    ]
+    cases = [f"{{id: case-{number}, repeat: {repetitions}, turns: [{{user: hi {number}}}]}}" for number in range(1_000)]
     suite = parse_suite(f"suite: s\nevaluators: [tool_error]\ncases: [{', '.join(cases)}]")
     wrong = [{**result("tool_error", 0.0), "reason": f"tool {kind} is broken"} for kind in KINDS[:causes]]
     turns = [

@@ -228,7 +228,7 @@ async def test_each_repetition_is_judged_by_itself_and_again_for_nothing(
 suite: judged
 evaluators: [helpfulness]
 judge: {{model: {MODEL}, base_url: "{server.url}/v1"}}
-cases: [{{id: status, repetitions: {repetitions}, turns: [{{user: Where is it?}}]}}]
+cases: [{{id: status, repeat: {repetitions}, turns: [{{user: Where is it?}}]}}]
 """)
         scorer = Scorer(CaseBook(suite), suite, MemoryJudgeCache())
         for _ in range(2):

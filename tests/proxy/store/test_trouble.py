@@ -432,7 +432,7 @@ SUITE = """
 suite: s
 evaluators: [tool_error, {tool_trajectory: {scope: conversation}}]
 cases:
-  - {id: a, repetitions: 3, expect: {tool_calls: []}, turns: [{user: message me}]}
+  - {id: a, repeat: 3, expect: {tool_calls: []}, turns: [{user: message me}]}
 """
 
 FULL = "CREATE TRIGGER full BEFORE INSERT ON turns BEGIN SELECT RAISE(ABORT, 'database or disk is full'); END"

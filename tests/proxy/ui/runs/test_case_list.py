@@ -21,7 +21,7 @@ cases:
         expect: {tool_calls: [{name: lookup_order, arguments: {id: {$regex: 'O-[0-9]+'}}}]}
   - id: never
     user_goal: Get it back.
-    repetitions: 3
+    repeat: 3
     turns: [{user: Never sent.}]
     expect: {tool_calls_order: [f]}
   - {id: replaced, turns: [{user: Of the suite.}]}
