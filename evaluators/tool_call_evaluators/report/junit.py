@@ -94,7 +94,7 @@ def _passed_often_enough(group: Sequence[RunConversation]) -> bool:
 
 
 def _attempt(case: ET.Element, kind: str, report: Report, attempt: RunConversation) -> None:
-    """A failed attempt beside the outcome of its case, as Maven Surefire writes it (surefire-test-report-3.0.xsd)."""
+    """A failed attempt, next to the outcome of its case, as Maven Surefire writes it (surefire-test-report-3.0.xsd)."""
     bad = [result for result in attempt.all_results if result.bad]
     why = [turn.failure for turn in attempt.turns if turn.failure]
     why += [f"{result.evaluator} {result.status}: {result.reason}" for result in bad]
