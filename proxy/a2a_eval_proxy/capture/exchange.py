@@ -123,11 +123,11 @@ class Exchange:
 
     # ── request ─────────────────────────────────────────────────────────────────────────────────────────
 
-    def read_request(self, rest: A2ARequest | None, body: bytes) -> None:
+    def read_request(self, rest: A2ARequest | None, body: bytes, payload: Any = None) -> None:
         """Set `request` and `requested`; later calls do nothing.
 
         `rest` is what the path shows, None where only the body does (JSON-RPC). What cannot be read is the agent's
-        to answer: `request` stays None.
+        to answer: `request` stays None. `payload` is the decoded body, where the caller has it.
         """
         if self._read:
             return
@@ -135,7 +135,7 @@ class Exchange:
         request = rest
         if request is None or request.operation in (Operation.SEND, Operation.STREAM):
             try:
-                decoded = decode_json(body) if body else None
+                decoded = decode_json(body) if body and payload is None else payload
             except ValueError:
                 return  # the agent's to answer
             if request is None:

@@ -23,7 +23,7 @@ class CallRecord:
     ) -> None:
         self._metrics = metrics
         self._began = time.perf_counter()
-        self._agent_status: str | None = None
+        self._agent_status: GrpcStatus | None = None
         self.head = read_request(metadata)
         """The client's metadata, with the parent that the agent gets."""
         self._spans = None if telemetry is None else telemetry.begin(path, self.head, client, known=path in METHODS)
@@ -42,7 +42,7 @@ class CallRecord:
 
     def ended(self, status: GrpcStatus) -> None:
         """The agent's status arrived, or that which stands for its failure."""
-        self._agent_status = status.name
+        self._agent_status = status
         self._metrics.upstream_errors += status is GrpcStatus.UNAVAILABLE
 
     def close(self, status: GrpcStatus | None) -> None:
@@ -52,4 +52,4 @@ class CallRecord:
         metrics.responses["none" if name is None else name] += 1
         metrics.request_s.add(time.perf_counter() - self._began)
         if self._spans is not None:
-            self._spans.end(name, self._agent_status)
+            self._spans.end(name, None if self._agent_status is None else self._agent_status.name)

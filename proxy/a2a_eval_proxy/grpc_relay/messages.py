@@ -9,7 +9,7 @@ from __future__ import annotations
 from base64 import b64encode
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cache, partial
+from functools import cache
 from math import isfinite
 from typing import Any
 
@@ -58,11 +58,11 @@ class A2AMethod:
 
     def request(self, fields: dict[str, Any]) -> A2ARequest:
         """The request with these `fields` (its message as JSON), its user message not yet read."""
-        resource = next((fields[name] for name in _NAMES_TASK if fields.get(name)), "")
+        resource = next(filter(None, map(fields.get, _NAMES_TASK)), "")
         return A2ARequest(
             self.operation,
             Binding.GRPC,
-            task_id=_task_of(str(resource)),
+            task_id=_task_of(str(resource)) if resource else "",
             includes_artifacts=fields.get("includeArtifacts") is True,
             legacy=self.legacy,
             has_webhook=self.operation is Operation.PUSH_CONFIG,
@@ -172,7 +172,7 @@ def _reader(field: FieldDescriptor) -> _Reader | None:
         return lambda values: {str(key): values[key] if read is None else read(values[key]) for key in values}
     read = _reader_of_one(field)
     if field.is_repeated:
-        return list if read is None else lambda values: [read(value) for value in values]
+        return list if read is None else lambda values: list(map(read, values))
     return read
 
 
@@ -184,15 +184,17 @@ def _reader_of_one(field: FieldDescriptor) -> _Reader | None:
             return _WELL_KNOWN.get(name) or _by_protobuf
         return _fields
     if field.enum_type is not None:
-        names: dict[int, str] = {value.number: value.name for value in field.enum_type.values}
-        return partial(_named, names)
+        return _Names({value.number: value.name for value in field.enum_type.values}).__getitem__
     if field.type == FieldDescriptor.TYPE_BYTES:
         return lambda content: b64encode(content).decode()
     return _OF_NUMBERS.get(field.cpp_type)
 
 
-def _named(names: dict[int, str], number: int) -> str | int:
-    return names.get(number, number)
+class _Names(dict[int, str | int]):
+    """Of the values of an enum; one that is not known is its number."""
+
+    def __missing__(self, number: int) -> int:
+        return number
 
 
 def _by_protobuf(message: Message) -> Any:
@@ -213,12 +215,14 @@ def _value(value: Any) -> Any:
 
 
 def _struct(struct: Any) -> dict[str, Any]:
-    fields = struct.fields
-    return {name: _value(fields[name]) for name in fields}  # its `items` is slow
+    fields, content = struct.fields, {}
+    for name in fields:  # its `items` is slow
+        content[name] = _value(fields[name])
+    return content
 
 
 def _list(values: Any) -> list[Any]:
-    return [_value(value) for value in values.values]
+    return list(map(_value, values.values))
 
 
 def _finite(number: float) -> float:

@@ -30,9 +30,10 @@ from ..net.http2_connection import AsyncStream
 from ..net.http2_frames import ErrorCodes
 from ..net.http2_streams import Data, Event, Headers, Reset, are_valid, regular
 from ..net.http_client import RequestHead, UpstreamError
-from ..protocol.headers import negotiated
+from ..protocol.headers import TRACE_CONTEXT, negotiated
 from ..protocol.operations import CARRIES_TASKS, A2ARequest, Operation
 from ..protocol.sse import SseEvent
+from ..push.relay import PushRelay
 from ..relay.body_memory import SMALL_BYTES
 from ..relay.client_request import RelayContext
 from ..relay.tap import CLIENT_LEFT, Tap
@@ -101,6 +102,8 @@ class RelayedCall:
         self._record = record
         self._held = held
         self._head = record.head
+        self._traceparent = b""
+        """Starts a trace for the agent; empty where the client, or a span, has started one."""
         self._tap: Tap | None = None
         self._asks = False
         self._metadata: Fields | None = None
@@ -194,26 +197,24 @@ class RelayedCall:
         """The frame for the agent. Raises RefusedWebhookError, or MessageTooLargeError."""
         relay, head = self._relay, self._head
         tap, traceparent = relay.open_tap(head, lambda: relay.caller(head, b"", self._peer))
-        self._tap = tap
-        if traceparent:
-            self._head = head.with_parent(traceparent)
+        self._tap, self._traceparent = tap, traceparent.encode()
         try:
-            content = message.content(self._coding(self._head.forward), self._relay.settings.max_body_bytes)
+            content = message.content(head.forward, relay.settings.max_body_bytes)
             decoded_message = decoded(method.request_type, content)
             fields = as_json(decoded_message)
         except ValueError as error:  # the agent responds to it
             logger.debug("%r: %s", self._path, error)
             return message.frame
-        body, relays_webhooks = orjson.dumps(fields), self._relay.push is not None
-        request = tap.read_request(method.request(fields), body, relays_webhooks=relays_webhooks)
+        body, relays_webhooks = orjson.dumps(fields), relay.push is not None
+        request = tap.read_request(method.request(fields), body, relays_webhooks=relays_webhooks, payload=fields)
         if request is not None and request.has_webhook:
             message = await self._with_addresses(method, decoded_message, request, message)
         tap.remember_tasks()
-        self._asks = self._relay.negotiation.asks(request)
-        if self._relay.wire_log is not None:
+        self._asks = relay.negotiation.asks(request)
+        tap.request_body(request, body, True)
+        if tap.is_logged:
             self._metadata = self._agent_metadata()
             tap.sent(self._wire_head(self._metadata), b"")
-        tap.request_body(request, body, True)
         if self._webhooks is not None and self._webhooks.problem:
             tap.withheld("push_not_relayed", self._webhooks.problem)
         return message.frame
@@ -234,6 +235,10 @@ class RelayedCall:
 
     def _agent_metadata(self) -> Fields:
         headers = negotiated(self._head) if self._asks else self._head.forward
+        if self._traceparent and self._head.traceparent:
+            headers = [item for item in headers if item[0] not in TRACE_CONTEXT]
+        if self._traceparent:
+            headers = [*headers, (b"traceparent", self._traceparent)]
         if self._tap is not None:
             headers = offering_readable(headers)
         fields = self._relay.upstream.with_configured(headers)
@@ -284,7 +289,7 @@ class RelayedCall:
         event: Event = await agent.next()
         if isinstance(event, Headers):
             self._record.answered()
-            if self._tap is not None and self._method is not None:
+            if self._tap is not None and self._method is not None and self._tap.is_logged:
                 self._tap.answered(200, regular(event.fields), is_stream=self._method.streams)
         responses = self._responses(event)
         reader = None if responses is None else MessageReader(self._relay.settings.max_body_bytes)
@@ -377,9 +382,6 @@ class RelayedCall:
         if self._client.on_reset is not None:
             self._client.on_reset()
 
-    def _coding(self, fields: Fields) -> bytes:
-        return dict(fields).get(b"grpc-encoding", b"identity")
-
     def _responses(self, head: Event) -> Any:
         """An async function from a response message to that for the client, if any, which reports to capture.
 
@@ -398,26 +400,26 @@ class RelayedCall:
             show = lambda content: content  # noqa: E731
         else:
             return None
-        coding, limit = self._coding(head.fields), self._relay.settings.max_body_bytes
+        limit = self._relay.settings.max_body_bytes
 
         async def shown(message: GrpcMessage) -> GrpcMessage | None:
             try:
-                content = message.content(coding, limit)
+                content = message.content(head.fields, limit)
             except ValueError as error:
                 if tap is not None:
                     _unread(tap, error)
                 return message
-            result = show(await self._with_own_urls(content))
+            result = show(content if push is None else await self._with_own_urls(push, content))
             if result is content:
                 return message
             return None if result is None else GrpcMessage(result)
 
         return shown
 
-    async def _with_own_urls(self, data: bytes) -> bytes:
+    async def _with_own_urls(self, push: PushRelay, data: bytes) -> bytes:
         """A response with the client's own URLs of webhooks."""
-        push, method, tap = self._relay.push, self._method, self._tap
-        if push is None or method is None or tap is None:
+        method, tap = self._method, self._tap
+        if method is None or tap is None:
             return data
         if self._webhooks is not None and method.operation is Operation.PUSH_CONFIG:
             await self._webhooks.learn_response(tap, data)

@@ -17,6 +17,7 @@ DETAILS = b"grpc-status-details-bin"
 _PREFIX = 5
 _COMPRESSED = 1
 _WINDOWS = {b"gzip": zlib.MAX_WBITS | 16, b"deflate": zlib.MAX_WBITS}
+_READABLE = frozenset({b"identity", *_WINDOWS})
 _PRINTABLE = "".join(chr(code) for code in range(0x20, 0x7F) if code != ord("%"))
 
 
@@ -62,8 +63,9 @@ def status_of(trailers: Fields) -> tuple[GrpcStatus, str]:
     """Status and message; UNKNOWN where the trailers hold no valid status."""
     found = dict(trailers)
     value = found.get(b"grpc-status", b"")
-    message = unquote(found.get(b"grpc-message", b"").decode("latin-1"), errors="replace")
-    return _STATUSES.get(value, GrpcStatus.UNKNOWN), message
+    message = found.get(b"grpc-message")
+    text = unquote(message.decode("latin-1"), errors="replace") if message else ""
+    return _STATUSES.get(value, GrpcStatus.UNKNOWN), text
 
 
 def ending(status: GrpcStatus, message: str, details: bytes = b"") -> Fields:
@@ -93,8 +95,7 @@ def offering_readable(fields: Fields) -> Fields:
 
 
 def _readable(offers: bytes) -> bytes:
-    names = [name.strip() for name in offers.split(b",")]
-    return b",".join([name for name in names if name in _WINDOWS or name == b"identity"])
+    return b",".join(filter(_READABLE.__contains__, map(bytes.strip, offers.split(b","))))
 
 
 class MessageTooLargeError(Exception):
@@ -123,14 +124,15 @@ class GrpcMessage:
     def is_compressed(self) -> bool:
         return bool(self.flags & _COMPRESSED)
 
-    def content(self, coding: bytes, limit: int) -> bytes:
-        """What it holds. `coding`: the `grpc-encoding` of its call.
+    def content(self, head: Fields, limit: int) -> bytes:
+        """What it holds. `head`: of the request or response that it is part of.
 
         Raises ValueError where it cannot be decompressed, MessageTooLargeError where that takes over `limit` bytes.
         """
         payload = self.payload
-        if not self.is_compressed:
+        if not self.flags & _COMPRESSED:
             return payload
+        coding = dict(head).get(b"grpc-encoding", b"identity")
         if coding not in _WINDOWS:
             raise ValueError(f"compressed as {coding.decode('latin-1')!r}, which the proxy cannot read")
         inflating = zlib.decompressobj(_WINDOWS[coding])

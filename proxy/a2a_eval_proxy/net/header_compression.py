@@ -96,7 +96,8 @@ class HeaderDecoder:
                     self._shrink()
                     continue
                 else:
-                    index, at = _read_integer(block, at, 0x3F if first & 0x40 else 0x0F)
+                    mask = 0x3F if first & 0x40 else 0x0F
+                    index, at = (first & mask, at + 1) if first & mask < mask else _read_integer(block, at, mask)
                     if index:
                         name = (table[index - _OWN] if index >= _OWN else _STATIC[index])[0]
                     else:
@@ -138,12 +139,12 @@ def _read_integer(block: bytes, at: int, mask: int) -> tuple[int, int]:
 
 def _read_text(block: bytes, at: int) -> tuple[bytes, int]:
     """A name or value, and where it ends. Raises IndexError, ValueError."""
-    is_huffman = block[at] & 0x80
-    size, at = _read_integer(block, at, 0x7F)
+    first = block[at]
+    size, at = (first & 0x7F, at + 1) if first & 0x7F < 0x7F else _read_integer(block, at, 0x7F)
     stop = at + size
     if stop > len(block):
         raise IndexError
-    if not is_huffman:
+    if not first & 0x80:
         return block[at:stop], stop
     try:
         return decode_huffman(block[at:stop]), stop

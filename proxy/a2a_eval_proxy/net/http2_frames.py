@@ -20,6 +20,8 @@ ACK = END_STREAM = 0x1
 END_HEADERS = 0x4
 PADDED = 0x8
 HAS_PRIORITY = 0x20
+HAS_MORE = PADDED | HAS_PRIORITY
+"""Flags of a DATA or HEADERS frame with which it has more than its content."""
 
 _HEAD = struct.Struct(">HBBBL")
 _HEAD_BYTES = _HEAD.size
@@ -92,8 +94,6 @@ def read_settings(payload: bytes) -> Iterator[tuple[int, int]]:
 def unpadded(frame: Frame) -> bytes:
     """The content of a DATA or HEADERS frame, without padding and priority. Raises Http2Error."""
     kind, flags, _, payload = frame
-    if not flags & (PADDED | HAS_PRIORITY):
-        return payload
     start, end = 0, len(payload)
     if flags & PADDED:
         start, end = 1, end - (payload[0] if payload else 1)

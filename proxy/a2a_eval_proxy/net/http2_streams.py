@@ -325,7 +325,7 @@ class Http2Streams:
     def _headers(self, frame: Frame) -> None:
         """HEADERS or CONTINUATION."""
         section = self._section
-        kind, flags, stream_id, _ = frame
+        kind, flags, stream_id, block = frame
         if kind == frames.CONTINUATION and (not section or stream_id != section[0][2]):
             raise Http2Error("a frame continues no header section")
         if section or not flags & frames.END_HEADERS:
@@ -338,7 +338,7 @@ class Http2Streams:
             frame, self._section = section[0], []
             flags = frame[1]
             block = b"".join([frames.unpadded(frame), *[part[3] for part in section[1:]]])
-        else:
+        elif flags & frames.HAS_MORE:
             block = frames.unpadded(frame)
         try:
             fields = self._decoder.decode(block)
@@ -392,7 +392,8 @@ class Http2Streams:
             self._untold = 0
         if stream is None:
             return
-        content, ended = frames.unpadded(frame), bool(flags & frames.END_STREAM)
+        content = frames.unpadded(frame) if flags & frames.HAS_MORE else payload
+        ended = bool(flags & frames.END_STREAM)
         stream.receivable -= size
         if stream.missing is not None:
             stream.missing -= len(content)

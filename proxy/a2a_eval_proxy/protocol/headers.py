@@ -45,7 +45,10 @@ _HOST = re.compile(r"(?:[\w.~%!$&'()*+,;=-]+|\[[0-9A-Fa-f:.]+\])(?::\d*)?")
 
 _DECODABLE = frozenset({b"identity", b"gzip", b"deflate", b"x-gzip"})
 _FORWARDED = frozenset({b"forwarded", b"x-forwarded-host", b"x-forwarded-proto", b"x-forwarded-prefix"})
-NOT_TO_SET = _OURS | {b"traceparent", b"tracestate", _EXTENSIONS, _LEGACY_EXTENSIONS}
+TRACE_CONTEXT = frozenset({b"traceparent", b"tracestate"})
+"""Not forwarded where the `traceparent` is not valid (W3C Trace Context, section 4.3): another trace begins."""
+
+NOT_TO_SET = _OURS | TRACE_CONTEXT | {_EXTENSIONS, _LEGACY_EXTENSIONS}
 """Names that a configured header cannot have: these fields frame the request, or are set for each request."""
 
 _END_TO_END = (

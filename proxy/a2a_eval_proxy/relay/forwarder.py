@@ -16,7 +16,7 @@ from a2a_tool_capture import Finding, Severity
 from ..net.client_watch import ClientWatch
 from ..net.http_client import RawHeaders, RequestHead, UpstreamError, UpstreamTimeoutError, UpstreamUnreachableError
 from ..net.repeated_head import KEPT
-from ..protocol.headers import negotiated, read_request
+from ..protocol.headers import TRACE_CONTEXT, negotiated, read_request
 from ..protocol.operations import Operation
 from .card_relay import CONDITIONS
 from .client_request import BodyCopy, ClientRequest, Message, Receive, RelayContext, Scope, Send
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from ..telemetry.requests import RequestSpans, RequestTelemetry
 
 _ALLOW = ((b"allow", b"GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS"),)
-_TRACE_CONTEXT = frozenset({b"traceparent", b"tracestate"})
 
 
 class Forwarder:
@@ -244,7 +243,7 @@ class _RequestRelay:
         client = self._client
         headers = negotiated(client.head) if self._asks else client.head.forward
         if client.head.traceparent and self._traceparent:  # not valid (W3C Trace Context, section 4.3)
-            headers = [item for item in headers if item[0] not in _TRACE_CONTEXT]
+            headers = [item for item in headers if item[0] not in TRACE_CONTEXT]
         if client.rest is not None and client.rest.operation is Operation.EXTENDED_CARD:
             headers = [item for item in headers if item[0] not in CONDITIONS]
         return self._context.upstream.headers(headers)

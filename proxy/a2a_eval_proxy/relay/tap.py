@@ -119,12 +119,19 @@ class Tap:
     # ── reports of the byte path   ─────────────────────────────────────────────────────────────────────────────────
 
     def read_request(
-        self, rest: A2ARequest | None, body: bytes, complete: bool = True, *, relays_webhooks: bool = False
+        self,
+        rest: A2ARequest | None,
+        body: bytes,
+        complete: bool = True,
+        *,
+        relays_webhooks: bool = False,
+        payload: Any = None,
     ) -> A2ARequest | None:
         """Read the request before it is sent on, once; returns None where it cannot be read.
 
-        `rest` is the request as far as its path names it, `body` all of the body, or its beginning. `relays_webhooks`:
-        its webhook is not remembered yet: the caller may set `has_webhook` to False.
+        `rest` is the request as far as its path names it, `body` all of the body, or its beginning, `payload` the
+        decoded body, where the caller has it. `relays_webhooks`: its webhook is not remembered yet: the caller may set
+        `has_webhook` to False.
         """
         if self._request_seen:
             return self._exchange.request
@@ -135,7 +142,7 @@ class Tap:
             if not complete or is_dense(body):
                 self._unread_request = body
                 return None
-            self._exchange.read_request(rest, body)
+            self._exchange.read_request(rest, body, payload)
             request = self._exchange.request
             if request is not None and (named := request.named_task) and self._opted_in.has_webhook(named):
                 request.has_webhook = True
@@ -146,10 +153,17 @@ class Tap:
             self._failed(error)
         return self._exchange.request
 
+    @property
+    def is_logged(self) -> bool:
+        """Whether what agent and client see of the exchange is kept, once the request is reported: see `WireLog`."""
+        return self._wire is not None
+
     def sent(self, head: RequestHead, trace_line: bytes) -> None:
         """Report the head of the request, which goes to the agent with one more line, `trace_line` (b"" for none)."""
         self._head = head, trace_line
         self._sent_at = CLOCK.now()
+        if self._wire is not None:
+            self._wire.head, self._wire.trace_line = self._head
 
     def request_body(self, rest: A2ARequest | None, body: bytes, complete: bool) -> None:
         """Report the request, whose `body` is complete, or the beginning of one too large to keep. Counts once."""
