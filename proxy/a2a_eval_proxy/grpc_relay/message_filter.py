@@ -214,7 +214,19 @@ class _Part:
         self.start = start
         self.end = end
         self.outline = outline
-        self.fields = _fields(data, start, end)
+        self.fields: list[_WireField] = []
+        while start < end:
+            key, at = (data[start], start + 1) if data[start] < 0x80 else _varint(data, start, end)
+            content = -1
+            if key & 7 == 2:
+                size, content = (data[at], at + 1) if at < end and data[at] < 0x80 else _varint(data, at, end)
+                stop = content + size
+            else:
+                stop = _skipped(data, at, end, key)
+            if stop > end or not key >> 3:
+                raise ValueError("not a message: a field is longer than what holds it, or has no number")
+            self.fields.append((key >> 3, start, content, stop))
+            start = stop
 
     def naming_extension(self) -> list[tuple[_KnownField, _WireField]]:
         """The known fields whose content names the extension."""
@@ -340,24 +352,6 @@ def _framed(part: _Part, field: _WireField, content: bytes | None, *, keep_empty
         length >>= 7
     size.append(length)
     return part.data[start : at + 1] + bytes(size) + content
-
-
-def _fields(data: bytes, start: int, end: int) -> list[_WireField]:
-    """The fields between two places. Raises ValueError."""
-    found = []
-    while start < end:
-        key, at = (data[start], start + 1) if data[start] < 0x80 else _varint(data, start, end)
-        content = -1
-        if key & 7 == 2:
-            size, content = (data[at], at + 1) if at < end and data[at] < 0x80 else _varint(data, at, end)
-            stop = content + size
-        else:
-            stop = _skipped(data, at, end, key)
-        if stop > end or not key >> 3:
-            raise ValueError("not a message: a field is longer than what holds it, or has no number")
-        found.append((key >> 3, start, content, stop))
-        start = stop
-    return found
 
 
 def _skipped(data: bytes, at: int, end: int, key: int) -> int:

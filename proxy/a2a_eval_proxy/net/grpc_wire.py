@@ -91,11 +91,12 @@ def decoded_value(value: bytes) -> bytes:
 
 def offering_readable(fields: Fields) -> Fields:
     """The fields of a request, without offers of compression that the proxy cannot read."""
-    return [(name, _readable(value) if name == b"grpc-accept-encoding" else value) for name, value in fields]
-
-
-def _readable(offers: bytes) -> bytes:
-    return b",".join(filter(_READABLE.__contains__, map(bytes.strip, offers.split(b","))))
+    return [
+        (name, b",".join(filter(_READABLE.__contains__, map(bytes.strip, value.split(b",")))))
+        if name == b"grpc-accept-encoding"
+        else (name, value)
+        for name, value in fields
+    ]
 
 
 class MessageTooLargeError(Exception):

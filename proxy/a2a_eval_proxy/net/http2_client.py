@@ -20,7 +20,7 @@ class _SharedConnection(asyncio.Protocol):
     def __init__(self, max_header_bytes: int) -> None:
         loop = asyncio.get_running_loop()
         self._http = Http2Transport(
-            loop, is_client=True, max_header_bytes=max_header_bytes, on_flushed=self._close_if_done
+            loop, is_client=True, max_header_bytes=max_header_bytes, on_done=lambda: self.transport.close()
         )
         self.streams = self._http.streams
         self.ready: asyncio.Future[None] = loop.create_future()
@@ -65,10 +65,6 @@ class _SharedConnection(asyncio.Protocol):
     def retire(self) -> None:
         """Open no further stream, and close once none is left."""
         self.streams.go_away()
-
-    def _close_if_done(self) -> None:
-        if self.streams.is_going and not self.streams.streams:
-            self.transport.close()
 
 
 class Http2Client:

@@ -53,19 +53,14 @@ class AsyncStream(Http2Stream):
 
     def received(self, event: Event) -> None:
         self.arrived.append(event)
-        if self._arrival is not None:
-            _wake(self._arrival)
+        if self._arrival is not None and not self._arrival.done():
+            self._arrival.set_result(None)
         if type(event) is Reset and self.on_reset is not None:
             self.on_reset()
 
     def progressed(self) -> None:
-        if self._progress is not None:
-            _wake(self._progress)
-
-
-def _wake(waiter: asyncio.Future[None]) -> None:
-    if not waiter.done():
-        waiter.set_result(None)
+        if self._progress is not None and not self._progress.done():
+            self._progress.set_result(None)
 
 
 class Http2Transport:
@@ -77,11 +72,11 @@ class Http2Transport:
         *,
         is_client: bool,
         max_header_bytes: int,
-        on_flushed: Callable[[], None],
+        on_done: Callable[[], None],
     ) -> None:
-        """`on_flushed` is called when everything is written that was to be sent."""
+        """`on_done` is called when all is written, no stream is open, and none may be opened."""
         self._loop = loop
-        self._on_flushed = on_flushed
+        self._on_done = on_done
         self._transport: Any = None
         self._is_scheduled = False
         self._is_read_paused = False
@@ -135,4 +130,5 @@ class Http2Transport:
         if is_behind and not self._is_read_paused:
             self._is_read_paused = True
             transport.pause_reading()
-        self._on_flushed()
+        if self.streams.is_going and not self.streams.streams:
+            self._on_done()

@@ -23,8 +23,9 @@ HAS_PRIORITY = 0x20
 HAS_MORE = PADDED | HAS_PRIORITY
 """Flags of a DATA or HEADERS frame with which it has more than its content."""
 
-_HEAD = struct.Struct(">HBBBL")
-_HEAD_BYTES = _HEAD.size
+FRAME_HEAD = struct.Struct(">LBL")
+"""What comes before a payload: its size, of 24 bits, with the kind behind it, then flags and stream."""
+
 _SETTING = struct.Struct(">HL")
 
 
@@ -70,11 +71,6 @@ Frame = tuple[int, int, int, bytes]
 """A frame that has arrived: its kind, which may be one that the protocol does not have, flags, stream and payload."""
 
 
-def frame_head(kind: int, flags: int, stream_id: int, size: int) -> bytes:
-    """What comes before a payload of `size` bytes."""
-    return _HEAD.pack(size >> 8, size & 0xFF, kind, flags, stream_id)
-
-
 def number(value: int) -> bytes:
     """A window or an error code, as a payload."""
     return value.to_bytes(4, "big")
@@ -111,36 +107,36 @@ class FrameReader:
         """`preface`: what must come before the first frame."""
         self._preface = preface
         self._held = bytearray()  # one buffer: a frame may come in pieces of a byte
-        self._needed = _HEAD_BYTES
+        self._needed = FRAME_HEAD.size
         """How many bytes are needed before anything can be read."""
-
-    @property
-    def has_begun(self) -> bool:
+        self.has_begun = False
         """Whether a frame other than DATA has begun to arrive."""
-        return bool(self._held) and self._held[3:4] != b"\0"
 
     def feed(self, data: bytes) -> Iterator[Frame]:
         """The frames that are complete with `data`. Raises Http2Error."""
         if self._held or len(data) < self._needed:
             self._held += data
             if len(self._held) < self._needed and not self._preface:
+                self.has_begun = self._held[3:4] != b"\0"
                 return
             data = bytes(self._held)
             self._held.clear()
         at, end = self._after_preface(data) if self._preface else 0, len(data)
-        self._needed = _HEAD_BYTES
-        while not self._preface and at + _HEAD_BYTES <= end:
-            size, low, kind, flags, stream_id = _HEAD.unpack_from(data, at)
-            size = size << 8 | low
+        self._needed = FRAME_HEAD.size
+        while not self._preface and at + FRAME_HEAD.size <= end:
+            first, flags, stream_id = FRAME_HEAD.unpack_from(data, at)
+            size = first >> 8
             if size > DEFAULT_FRAME_BYTES:
                 raise Http2Error(f"a frame has {size} bytes", ErrorCodes.FRAME_SIZE_ERROR)
-            stop = at + _HEAD_BYTES + size
-            if stop > end:
-                self._needed = _HEAD_BYTES + size
+            at += FRAME_HEAD.size
+            if at + size > end:
+                at -= FRAME_HEAD.size
+                self._needed = FRAME_HEAD.size + size
                 break
-            yield kind, flags, stream_id & LARGEST_WINDOW, data[at + _HEAD_BYTES : stop]
-            at = stop
+            yield first & 0xFF, flags, stream_id & LARGEST_WINDOW, data[at : at + size]
+            at += size
         self._held += data[at:]
+        self.has_begun = at < end and self._held[3:4] != b"\0"
 
     def _after_preface(self, data: bytes) -> int:
         """Where the frames in `data` begin. Raises Http2Error."""

@@ -47,7 +47,7 @@ class Http2Connection(ClientConnection):
             self.loop,
             is_client=False,
             max_header_bytes=self.limits.max_header_bytes,
-            on_flushed=self._close_if_done,
+            on_done=self._close_once,
         )
         self._streams = self._http.streams
         self._received_at = self._header_since = self.loop.time()
@@ -118,7 +118,8 @@ class Http2Connection(ClientConnection):
         finally:
             stream.on_reset = None
             # What follows of a request that is answered is not read (RFC 9113, section 8.1).
-            await stream.drained()
+            if stream.unsent:
+                await stream.drained()
             stream.reset(ErrorCodes.NO_ERROR)
             if self.clients.retiring:
                 self._streams.retire()
@@ -130,8 +131,8 @@ class Http2Connection(ClientConnection):
         self._streams.end("")
         self.close()
 
-    def _close_if_done(self) -> None:
-        if self._streams.is_going and not self._streams.streams and not self.closed:
+    def _close_once(self) -> None:
+        if not self.closed:
             self.close()
 
     # ── for ClientConnection ────────────────────────────────────────────────────────────────────────────

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from . import http2_frames as frames
 from .header_compression import NO_TABLE, Fields, HeaderDecoder, encoded
-from .http2_frames import ErrorCodes, Frame, FrameReader, Http2Error, SettingCodes, frame_head
+from .http2_frames import FRAME_HEAD, ErrorCodes, Frame, FrameReader, Http2Error, SettingCodes
 
 WINDOW_BYTES = frames.DEFAULT_WINDOW
 """How much of a stream may be on its way, or wait here: the initial window of the protocol."""
@@ -40,8 +40,8 @@ _MAX_CUT, _CUT_PER_S = 200, 10.0
 _SMALL = 1024
 """Parts of a body below this size wait as one: each takes a hundred bytes besides, and a window may hold 65,535."""
 
-_NAME = re.compile(rb":.*|[!#$%&'*+\-.^_`|~0-9a-z]+", re.DOTALL)
-"""Of a field, or of anything that is to be a pseudo-header."""
+_NAMES = re.compile(rb"(?:(?::[^\n]*|[!#$%&'*+\-.^_`|~0-9a-z]+)\n)*")
+"""Of fields, or of anything that is to be a pseudo-header, one on each line."""
 
 _NO_VALUE = re.compile(rb"[\0\r\n]")
 
@@ -77,7 +77,6 @@ class Http2Stream:
     __slots__ = (
         "_connection",
         "_untold",
-        "_waiting",
         "arrived",
         "ends",
         "has_begun",
@@ -91,6 +90,7 @@ class Http2Stream:
         "sent",
         "trailers",
         "unsent",
+        "waiting",
         "window",
     )
 
@@ -121,7 +121,8 @@ class Http2Stream:
         """What follows the bytes that wait."""
         self.ends = False
         """Whether nothing follows what was sent last."""
-        self._waiting: deque[memoryview] = deque()
+        self.waiting: deque[memoryview] = deque()
+        """The bytes that wait."""
         self._untold = 0
 
     def send_headers(self, fields: Fields, *, end: bool) -> None:
@@ -138,7 +139,7 @@ class Http2Stream:
         self.ends = end
         if content:
             self.unsent += len(content)
-            self._waiting.append(memoryview(content))
+            self.waiting.append(memoryview(content))
         self._connection.pump(self)
 
     def reset(self, code: int) -> None:
@@ -157,7 +158,7 @@ class Http2Stream:
     def drop_unsent(self) -> None:
         """Forget what waits to be sent."""
         if self.unsent:
-            self._waiting.clear()
+            self.waiting.clear()
             self.trailers, self.ends, self.unsent = None, False, 0
             self.progressed()
 
@@ -174,19 +175,6 @@ class Http2Stream:
 
     def progressed(self) -> None:
         """Waiting bytes were sent, or never will be."""
-
-    def next_piece(self, size: int) -> tuple[memoryview | bytes, bool]:
-        """At most `size` of the bytes that wait, and whether they end the stream."""
-        if not self._waiting:
-            return b"", self.ends
-        piece = self._waiting[0]
-        if len(piece) > size:
-            self._waiting[0], piece = piece[size:], piece[:size]
-        else:
-            self._waiting.popleft()
-        self.unsent -= len(piece)
-        self.sent += len(piece)
-        return piece, self.ends and not self._waiting and self.trailers is None
 
 
 class Http2Streams:
@@ -449,7 +437,8 @@ class Http2Streams:
             self._window += size
             if not size or self._window > frames.LARGEST_WINDOW:
                 raise Http2Error("the window of the connection is too large", ErrorCodes.FLOW_CONTROL_ERROR)
-            self.pump_all()
+            if self._blocked:
+                self.pump_all()
             return
         stream = self.streams.get(stream_id)
         if stream is None:
@@ -510,7 +499,7 @@ class Http2Streams:
 
     def _write(self, kind: int, flags: int, stream_id: int, payload: bytes | memoryview) -> None:
         is_first = not self._output
-        self._output += frame_head(kind, flags, stream_id, len(payload)), payload
+        self._output += FRAME_HEAD.pack(len(payload) << 8 | kind, flags, stream_id), payload
         if is_first:
             self._on_output()
 
@@ -555,13 +544,23 @@ class Http2Streams:
 
     def _send(self, stream: Http2Stream) -> bool:
         """Send one frame; whether it has let something through and more waits."""
-        size = min(stream.window, self._window, self._frame_bytes)
-        if stream.unsent and size <= 0:
-            return False
-        piece, ends = stream.next_piece(size)
+        most, waiting = min(stream.window, self._window, self._frame_bytes), stream.waiting
+        piece: memoryview | bytes = b""
+        if waiting:
+            if most <= 0:
+                return False
+            piece = waiting[0]
+            if len(piece) > most:
+                waiting[0], piece = piece[most:], piece[:most]
+            else:
+                waiting.popleft()
+        ends = stream.ends and not waiting and stream.trailers is None
         if piece or ends:
-            stream.window -= len(piece)
-            self._window -= len(piece)
+            size = len(piece)
+            stream.unsent -= size
+            stream.sent += size
+            stream.window -= size
+            self._window -= size
             self._idle -= _IDLE_PER_FRAME
             self._write(frames.DATA, frames.END_STREAM if ends else 0, stream.id, piece)
         if stream.unsent:
@@ -623,4 +622,6 @@ def size_of(fields: Fields) -> int:
 def are_valid(fields: Fields) -> bool:
     """Whether a recipient may take the fields (RFC 9113, section 8.2.1): it may end its whole connection otherwise."""
     names, values = zip(*fields, strict=True) if fields else ((), ())
-    return all(map(_NAME.fullmatch, names)) and not _NO_VALUE.search(b"".join(values))
+    lines = b"\n".join((*names, b""))
+    is_valid = lines.count(b"\n") == len(names) and _NAMES.fullmatch(lines) is not None
+    return is_valid and not _NO_VALUE.search(b"".join(values))

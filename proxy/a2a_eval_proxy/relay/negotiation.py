@@ -88,7 +88,7 @@ class Negotiation:
 
     async def prepare(self, now: float) -> None:
         """Before a request: refresh the card if it is old; waits only for the very first one."""
-        if self.known and now < self._known_until:
+        if now < self._known_until and (self.known or self._refreshing is None or self._refreshing.done()):
             return
         if self.undecided(now):
             await self.wait_first(now)

@@ -70,13 +70,13 @@ class Upstream:
     def headers(self, forwarded: RawHeaders) -> RawHeaders:
         """The headers of a request to the agent: `Host`, the configured ones, then `forwarded` (names in lower case)
         without those that are configured."""
-        if self._replaced:
-            forwarded = [item for item in forwarded if item[0] not in self._replaced]
-        return [*self.own_headers, *forwarded]
+        return [self.own_headers[0], *self.with_configured(forwarded)]
 
     def with_configured(self, forwarded: RawHeaders) -> RawHeaders:
         """The configured headers, then `forwarded`, as `headers`, without `Host`: for gRPC metadata."""
-        return self.headers(forwarded)[1:]
+        if self._replaced:
+            forwarded = [item for item in forwarded if item[0] not in self._replaced]
+        return [*self.own_headers[1:], *forwarded]
 
     def target(self, raw_path: bytes, query: bytes) -> bytes:
         """The request target at the agent, byte for byte what the client sent."""

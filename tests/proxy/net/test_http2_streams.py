@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from a2a_eval_proxy.net.header_compression import Fields, encoded
-from a2a_eval_proxy.net.http2_frames import PREFACE, ErrorCodes, Http2Error, frame_head
+from a2a_eval_proxy.net.http2_frames import FRAME_HEAD, PREFACE, ErrorCodes, Http2Error
 from a2a_eval_proxy.net.http2_streams import (
     WINDOW_BYTES,
     Data,
@@ -50,6 +50,10 @@ KINDS = (
     SettingsFrame,
     WindowUpdateFrame,
 )
+
+
+def frame_head(kind: int, flags: int, stream_id: int, size: int) -> bytes:
+    return FRAME_HEAD.pack(size << 8 | kind, flags, stream_id)
 
 
 class Ends:
