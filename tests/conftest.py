@@ -28,7 +28,7 @@ settings.load_profile("suite")  # another one by --hypothesis-profile
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
 
-# Nobody in this process records the spans of a2a-sdk, which reads this setting when it is imported: making them takes
+# Nothing in this process records the spans of a2a-sdk, which reads this setting when it is imported: making them takes
 # agents of the tests a fifth of their time. Processes that the tests start are as users start them.
 with pytest.MonkeyPatch.context() as _patch:
     _patch.setenv("OTEL_INSTRUMENTATION_A2A_SDK_ENABLED", "false")
@@ -65,7 +65,7 @@ def pytest_make_parametrize_id(val: object) -> str | None:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_collection() -> Generator[None, object, object]:
-    """What is collected stays to the end: none of it is garbage, now or later."""
+    """What is collected stays to the end: nothing becomes garbage."""
     gc.disable()
     try:
         return (yield)
@@ -119,7 +119,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture
 def port() -> Iterator[int]:
-    """A port of loopback on which nobody listens, until the test does."""
+    """A port of loopback on which no process listens, until the test does."""
     with held_ports(1) as (held,):
         yield held
 

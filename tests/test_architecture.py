@@ -54,7 +54,7 @@ def test_dependencies_point_one_way(graph: grimp.ImportGraph, lower: str, higher
 
 
 def test_the_higher_layers_do_use_the_lower_ones(graph: grimp.ImportGraph) -> None:
-    """Lest the test above pass because nothing was found."""
+    """The test above would also pass if nothing were found."""
     assert graph.find_shortest_chains(importer=PROXY, imported=EXTENSION, as_packages=True)
     assert graph.find_shortest_chains(importer=PROXY, imported=EVALUATORS, as_packages=True)
     assert graph.find_shortest_chains(importer=EVALUATORS, imported=EXTENSION, as_packages=True)
@@ -105,7 +105,7 @@ def test_the_cores_are_sans_io(graph: grimp.ImportGraph) -> None:
 
 
 def test_the_shells_are_not(graph: grimp.ImportGraph) -> None:
-    """Lest the test above pass because nothing was found."""
+    """The test above would also pass if nothing were found."""
     assert "time" in imports_of(graph, "a2a_eval_proxy.clock")
     assert "uvicorn" in imports_of(graph, "a2a_eval_proxy.net.http_server")
 

@@ -1,4 +1,4 @@
-"""Plain English: banned phrases in docstrings, user-visible strings and documents, each with a better wording.
+"""Plain English: banned phrases in strings of packages and tests, and in documents, each with a better wording.
 
 `language_exceptions.txt` lists the files that still contain some, with their number, which may only shrink. After
 rewording, `python tests/test_language.py --update` writes the lower numbers; without `--update` the command lists every
@@ -18,8 +18,8 @@ from typing import NamedTuple
 
 ROOT = Path(__file__).parents[1]
 EXCEPTIONS = Path(__file__).with_name("language_exceptions.txt")
-PACKAGES = ("proxy/a2a_eval_proxy", "evaluators/tool_call_evaluators", "extension/a2a_tool_capture")
-DOCUMENTS = ("*.md", "*/README.md", "*/docs/**/*.md")
+MODULES = ("proxy/a2a_eval_proxy", "evaluators/tool_call_evaluators", "extension/a2a_tool_capture", "tests")
+DOCUMENTS = ("*.md", "*/README.md", "*/docs/**/*.md", "tests/**/*.md")
 
 PHRASES = {
     r"told": "reported, given, listed",
@@ -100,7 +100,7 @@ def occurrences(path: Path) -> list[Occurrence]:
 
 
 def files() -> set[Path]:
-    modules = {path for package in PACKAGES for path in (ROOT / package).rglob("*.py")}
+    modules = {path for folder in MODULES for path in (ROOT / folder).rglob("*.py")} - {Path(__file__)}
     documents = {path for pattern in DOCUMENTS for path in ROOT.glob(pattern) if path.name != "CHANGELOG.md"}
     return modules | {path for path in documents if not path.relative_to(ROOT).parts[0].startswith(".")}
 
@@ -140,10 +140,10 @@ def test_banned_phrases_are_found_in_docstrings_errors_f_strings_and_documents(t
     assert found(page) == [(1, "anew")]
 
 
-def test_packages_and_documents_are_searched() -> None:
+def test_packages_tests_and_documents_are_searched() -> None:
     searched = {path.relative_to(ROOT).as_posix() for path in files()}
-    assert {f"{package}/__init__.py" for package in PACKAGES} <= searched
-    assert {"README.md", "evaluators/README.md", "evaluators/docs/suites.md"} <= searched
+    assert {f"{package}/__init__.py" for package in MODULES[:3]} | {"tests/conftest.py"} <= searched
+    assert {"README.md", "evaluators/README.md", "evaluators/docs/suites.md", "tests/golden/README.md"} <= searched
 
 
 def main(arguments: list[str]) -> int:

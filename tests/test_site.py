@@ -19,6 +19,7 @@ from a2a_eval_proxy.cli.command import Command
 from a2a_eval_proxy.settings.options import flag_name, options_of
 from markdown_it import MarkdownIt
 from support.public_api import PUBLIC_MODULES
+from support.running import untimed
 from support.site import ROOT, collect, generated, written
 
 CONFIG = ROOT / "mkdocs.yml"
@@ -35,7 +36,8 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for name in ("extension", "evaluators", "proxy"):
         (folder / name).symlink_to(ROOT / name)
     command = [sys.executable, "-m", "zensical", "build", "--strict"]
-    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+    with untimed():
+        done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     return folder / "artifacts/site"
 

@@ -27,7 +27,7 @@ from starlette.applications import Starlette  # noqa: E402
 
 
 def get_weather(city: str) -> str:
-    """Tells the weather in a city."""
+    """Returns the weather in a city."""
     return f"Sunny, 21C in {city}"
 
 

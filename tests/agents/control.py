@@ -26,7 +26,7 @@ class ConnectionCutError(Exception):
 
 
 class Control:
-    """The state tests look at and steer, for one agent. All methods run on the agent's event loop."""
+    """The state of one agent that tests read and change. All methods run on the agent's event loop."""
 
     def __init__(self) -> None:
         self.requests: list[dict[str, Any]] = []
@@ -48,7 +48,7 @@ class Control:
         self._gates[gate].set()
 
     def mark_subscribed(self, task_id: str) -> None:
-        """Tells that a subscriber will not miss what the task does from now on."""
+        """Records that a subscriber will not miss what the task does from now on."""
         self._subscribed[task_id].set()
 
     def wrap(self, app: App) -> App:

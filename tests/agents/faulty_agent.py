@@ -208,7 +208,7 @@ def _artifacts(value: Any) -> Iterator[Json]:
 # ── faults ──────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _tells(*operations: str) -> Callable[[str, Asked], Asked]:
+def _believes_it_was_asked_in(*operations: str) -> Callable[[str, Asked], Asked]:
     """Believes that these were asked for version 1."""
     return lambda operation, asked: [URI] if operation in operations else asked
 
@@ -325,16 +325,20 @@ FAULTS: dict[str, Fault] = {
     "silent to subscribers": Fault({"subscribe-asked"}, believes=_deaf("subscribe"), message="ask me"),
     "silent to live subscribers": Fault({"subscribe-asked"}, believes=_deaf("subscribe"), message="slow down"),
     # who does not ask is not told
-    "tells in sends": Fault({"send-silent", "unknown-version-silent"}, believes=_tells("send")),
-    "tells in streams": Fault({"stream-silent"}, believes=_tells("stream")),
-    "tells in gets": Fault({"get-silent"}, believes=_tells("get")),
-    "tells in lists": Fault({"list-silent"}, believes=_tells("list")),
-    "tells subscribers": Fault({"subscribe-silent"}, believes=_tells("subscribe"), message="ask me"),
-    "tells live subscribers": Fault({"subscribe-silent"}, believes=_tells("subscribe"), message="slow down"),
-    "tells everyone": Fault(
+    "reports in sends": Fault({"send-silent", "unknown-version-silent"}, believes=_believes_it_was_asked_in("send")),
+    "reports in streams": Fault({"stream-silent"}, believes=_believes_it_was_asked_in("stream")),
+    "reports in gets": Fault({"get-silent"}, believes=_believes_it_was_asked_in("get")),
+    "reports in lists": Fault({"list-silent"}, believes=_believes_it_was_asked_in("list")),
+    "reports to subscribers": Fault(
+        {"subscribe-silent"}, believes=_believes_it_was_asked_in("subscribe"), message="ask me"
+    ),
+    "reports to live subscribers": Fault(
+        {"subscribe-silent"}, believes=_believes_it_was_asked_in("subscribe"), message="slow down"
+    ),
+    "reports to everyone": Fault(
         {*EVERY_SILENCE, "unknown-version-silent"}, believes=lambda operation, asked: [URI], message="ask me"
     ),
-    "activation told to everyone": Fault(
+    "activation shown to everyone": Fault(
         {*EVERY_SILENCE, "unknown-version-silent"}, echoes=lambda asked: [URI], message="ask me"
     ),
     # versions

@@ -28,11 +28,11 @@ from support.patience import PATIENCE_S
 Json = dict[str, Any]
 
 UNKEPT = httpx.Limits(max_keepalive_connections=0)
-"""Connections that nobody has to close."""
+"""Connections that no test has to close."""
 
 
 class Webhooks(InMemoryPushNotificationConfigStore):
-    """Knows when somebody reads the webhooks of a task."""
+    """Knows when a client reads the webhooks of a task."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -29,7 +29,7 @@ from starlette.applications import Starlette
 from support.patience import PATIENCE_S
 
 UNKEPT = httpx.Limits(max_keepalive_connections=0)
-"""Connections that nobody has to close."""
+"""Connections that no test has to close."""
 
 VERBS = ("plain", "chunks", "late", "only", "fail", "ask", "raise", "empty", "closing", "silent", "echo")
 

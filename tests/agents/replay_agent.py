@@ -101,7 +101,7 @@ class ReplayAgent:
 
     def _wait_for_release(self) -> None:
         if not self._released.acquire(timeout=PATIENCE_S):
-            raise TimeoutError("nobody released the next piece")
+            raise TimeoutError("no test released the next piece")
 
 
 class _Server(socketserver.ThreadingTCPServer):

@@ -181,7 +181,7 @@ def _state(name: str) -> TaskState:
 
 
 class _SubscriptionAwareHandler(DefaultRequestHandler):
-    """Tells the control when a subscriber has been attached, so that tests need not guess."""
+    """Informs the control when a subscriber has been attached, so that tests need not guess."""
 
     def __init__(self, control: Control, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)

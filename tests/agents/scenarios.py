@@ -85,7 +85,7 @@ class Scenario:
     """Steps and expectations. `{text}` in a text stands for the user's text.
 
     `calls` is what a reader knows at the end of a stream, `stored_calls` what a Task object read later (or a
-    blocking send) tells, `stored_calls_v03` the same of an a2a-sdk 0.3 server: they differ where servers lose
+    blocking send) shows, `stored_calls_v03` the same of an a2a-sdk 0.3 server: they differ where servers lose
     something when merging chunks. `findings` are codes expected after a stream.
     """
 

@@ -1,4 +1,4 @@
-"""A real a2a-sdk agent whose tasks go on over several messages, one tool call in each.
+"""A real a2a-sdk agent whose tasks take several messages, one tool call in each.
 
 The user's text says what happens: `ask` ends with input-required, `fail` with failed (an agent that never `fails`: with
 completed), anything else with completed; `gate` waits first, for `Control.open_gate` by the path

@@ -190,7 +190,7 @@ def _rich_parts() -> list[Part]:
 
 
 class _SubscriptionAwareQueues(InMemoryQueueManager):
-    """Tells the control when a subscriber has been attached, so that tests need not guess."""
+    """Informs the control when a subscriber has been attached, so that tests need not guess."""
 
     def __init__(self, control: Control) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""An a2a-sdk 0.3 agent whose calls the recorder tells: `python -m agents.v03_recording_agent` in tests/."""
+"""An a2a-sdk 0.3 agent whose calls the recorder reports: `python -m agents.v03_recording_agent` in tests/."""
 
 from __future__ import annotations
 

@@ -91,7 +91,7 @@ def _chosen(options: argparse.Namespace) -> list[Part | ProfilePart]:
 
 
 def measure(plan: Plan, parts: Sequence[Part | ProfilePart]) -> dict[str, Any]:
-    """Each part by itself, printed as it is done; the report as it is written to JSON."""
+    """Each part alone, printed as it is done; the report as it is written to JSON."""
     subject_cpus, other_cpus = procfs.split_cpus()
     report: dict[str, Any] = {
         "revision": revision(),
@@ -149,7 +149,7 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
 def _one_of(names: Collection[str]) -> Callable[[str], str]:
     def check(value: str) -> str:
         if value not in names:
-            raise argparse.ArgumentTypeError(f"{value!r} is none of {', '.join(names)}")
+            raise argparse.ArgumentTypeError(f"{value!r} is not one of {', '.join(names)}")
         return value
 
     return check

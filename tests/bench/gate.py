@@ -1,8 +1,8 @@
-"""How often `compare --fail-on-regression` fires for an unchanged agent, and how often it sees one that got worse.
+"""How often `compare --fail-on-regression` fires for an unchanged agent, and how often it sees one that regressed.
 
 Run from the repository root: `PYTHONPATH=tests .venv/bin/python -m bench.gate` prints the tables of
-evaluators/docs/runs.md. Agents are simulated: a case passes with a probability of its own, in every repetition anew;
-each further metric fails for a cause of its own, or is a grade.
+evaluators/docs/runs.md. Agents are simulated: a case passes with a probability of its own, drawn again in each
+repetition; each further metric fails for a cause of its own, or is a grade.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ SETTINGS = (
 
 
 def fired(drops: Drops) -> bool:
-    """Whether the comparison says that the second run got worse."""
+    """Whether the comparison says that the second run regressed."""
     return bool(drops.dropped or drops.dropped_single)
 
 

@@ -44,7 +44,7 @@ def trace_ids() -> Iterator[bytes]:
 
 
 def bodies(spans_per_body: int, ids: Iterator[bytes], encoding: str = "protobuf") -> Iterator[Body]:
-    """Requests of so many spans each, until `ids` end: the last may hold fewer. A trace may go on in the next one.
+    """Requests of `spans_per_body` spans each, until `ids` end: the last may hold fewer. A trace may cross them.
 
     `encoding` is `protobuf`, `gzip` (protobuf, compressed) or `json`.
     """
@@ -163,7 +163,7 @@ def _post(connection: http.client.HTTPConnection, body: Body, give_up: float) ->
 
 
 def wait_until_taken(proxy: Running, spans: int, timeout_s: float = 120.0) -> None:
-    """Wait until so many spans have been read since the start. Raises LoadError where that takes too long."""
+    """Wait until that number of spans has been read since the start. Raises LoadError where that takes too long."""
     give_up = time.monotonic() + timeout_s
     while (taken := proxy.counter("spans")) < spans:
         if time.monotonic() > give_up:

@@ -1,4 +1,4 @@
-"""Which code was measured, whether it stayed the same meanwhile, and other revisions of it."""
+"""Which code was measured, whether it stayed the same meanwhile, and its other revisions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Evaluators: turns scored per second, beside the evaluators of other packages that go by the same rule."""
+"""Evaluators: turns scored per second, next to the evaluators of other packages that go by the same rule."""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ METRICS = (
     Metric("stage_event_us", "CPU per event, µs", f"{STREAMS} streams"),
     Metric("stage_p50_ms", "latency p50, ms", "1 connection", compared=False),
     Metric("stage_p99_ms", "latency p99, ms", "1 connection", compared=False),
-    Metric("stage_loop_ms", "a fixed loop, ms", "beside the load", compared=False),
+    Metric("stage_loop_ms", "a fixed loop, ms", "during the load", compared=False),
 )
 
 

@@ -1,4 +1,4 @@
-"""What is measured: the agent itself, and each proxy as a process of its own in front of it."""
+"""What is measured: the agent itself, and each proxy as a process of its own in front of the agent."""
 
 from __future__ import annotations
 

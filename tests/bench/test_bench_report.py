@@ -173,4 +173,4 @@ def test_what_is_no_part_or_target_is_refused(arguments: list[str], capsys: pyte
     with pytest.raises(SystemExit):
         main(arguments)
 
-    assert "'speed' is none of" in capsys.readouterr().err
+    assert "'speed' is not one of" in capsys.readouterr().err

@@ -67,13 +67,13 @@ class Bench:
         self.settle(target)
         after = target.cpu_seconds()
         if result["with_tool_calls"] and not target.asks:
-            self.warn(target, f"{result['with_tool_calls']} responses carried tool calls that nobody had requested")
+            self.warn(target, f"{result['with_tool_calls']} responses carried tool calls that no client had requested")
         return result, None if before is None or after is None else after - before
 
 
 @contextmanager
 def benching(setting: Setting) -> Iterator[Bench]:
-    """An agent that runs, and the load for what is in front of it."""
+    """An agent that runs, and the load for the proxies in front of the agent."""
     load = LoadGenerator(compile_c("load", setting.folder), setting.other_cpus)
     with running_agent(compile_c("upstream", setting.folder), setting.other_cpus) as port:
         yield Bench(load, setting.plan, port, setting.subject_cpus)

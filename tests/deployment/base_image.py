@@ -16,7 +16,7 @@ from pathlib import Path
 
 PROGRAMS = ("sh", "install", "sleep", "cat", "id", "ls")
 OF_WHEELS = (*("libstdc++.so.6", "libgcc_s.so.1"), *("libpthread.so.0", "libdl.so.2", "librt.so.1", "libutil.so.1"))
-"""What compiled wheels may expect of a machine (manylinux), beside the C library."""
+"""What compiled wheels may expect of a machine (manylinux), in addition to the C library."""
 NOT_NEEDED = (
     *("test", "idlelib", "tkinter", "_tkinter*", "turtledemo", "lib2to3"),
     *("*.opt-?.pyc", "site-packages", "dist-packages", "config-*"),

@@ -12,7 +12,7 @@ from support.provision import UnavailableError, python_with
 
 @cache
 def hatchling() -> Path:
-    """The interpreter of an environment that can build. Skips the test where there is none."""
+    """The interpreter of an environment that can build. Skips the test where it is missing."""
     try:
         return python_with(DEPLOY / "build-requirements.txt")
     except UnavailableError as reason:

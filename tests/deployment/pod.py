@@ -34,7 +34,7 @@ class Pod:
     admin: str
 
     def ready(self) -> int | None:
-        """What /readyz answers; None where nobody listens."""
+        """What /readyz answers; None where no process listens."""
         with suppress(httpx.TransportError):
             return httpx.get(f"{self.admin}/readyz", trust_env=False).status_code
         return None
@@ -80,7 +80,7 @@ def running(
 ) -> Iterator[Pod]:
     """These Deployments, one Pod of each, ready to serve; the folder keeps what they are made of.
 
-    `secret` are the keys of the Secret, beside the admin token; `instead` what to write for the word in the manifests.
+    `secret` are keys of the Secret next to the admin token; `instead` what to write for the word in the manifests.
     """
     with held_ports(len(PORTS)) as held:
         ports = {word: str(port) for word, port in zip(PORTS, held, strict=True)}

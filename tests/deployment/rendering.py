@@ -41,7 +41,7 @@ class RenderError(Exception):
 
 
 def python_of_tools() -> Path:
-    """The interpreter of an environment with schemas of Kubernetes, and hadolint beside it. Skips where it is not."""
+    """The interpreter of an environment with schemas of Kubernetes, and hadolint. Skips where it is missing."""
     return python_environment("kubernetes", needed_in_ci=False)
 
 

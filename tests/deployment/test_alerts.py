@@ -65,7 +65,7 @@ async def waiting() -> Backlog:
 def test_every_metric_that_is_named_exists(text: Path) -> None:
     known = set(re.findall(r"^(a2a_eval_proxy_\w+)", exposed(), re.MULTILINE))
     named = set(re.findall(r"\ba2a_eval_proxy_\w+", text.read_text("utf-8")))
-    assert named, "there are none"
+    assert named, "no metric is named"
     assert named - known - {"a2a_eval_proxy_version"} == set(), "the last is a table"
 
 

@@ -38,7 +38,7 @@ pytestmark = [pytest.mark.installs, pytest.mark.slow, pytest.mark.timeout(600)] 
 
 @pytest.fixture(scope="module")
 def podman() -> Iterator[Podman]:
-    """Podman with the image built. Skips where containers cannot run, or their packages cannot be had."""
+    """Podman with the image built. Skips where containers cannot run, or their packages are not available."""
     with TemporaryDirectory(prefix="containers-", ignore_cleanup_errors=True) as folder:
         try:
             engine = working_podman(Path(folder))
@@ -185,7 +185,7 @@ def test_the_admin_port_wants_the_token_of_the_secret(pod: Pod) -> None:
 
 
 async def test_it_ends_under_load_in_order(pod: Pod, podman: Podman) -> None:
-    """The proxy ends while the agent goes on, as the agent's preStop has it. Clients leave when it is not ready."""
+    """The proxy ends while the agent continues, as the agent's preStop has it. Clients leave when it is not ready."""
     answers: dict[str, TaskState] = {}
     enough = asyncio.Event()
 

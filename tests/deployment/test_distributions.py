@@ -1,4 +1,4 @@
-"""Two distributions with one version: built, and installed beside agents on either version of a2a-sdk."""
+"""Two distributions with one version: built, and installed with agents on either version of a2a-sdk."""
 
 from __future__ import annotations
 
@@ -220,7 +220,7 @@ def test_what_is_tested_is_the_checkout() -> None:
     assert Path(a2a_tool_capture.__file__).is_relative_to(EXTENSION)
 
 
-# ── beside agents ───────────────────────────────────────────────────────────────────────────────────────────
+# ── with agents ─────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def test_the_extension_alone_needs_the_standard_library_only(dist: Path, tmp_path: Path) -> None:

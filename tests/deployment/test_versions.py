@@ -51,7 +51,7 @@ def lowest(requirement: Requirement) -> str:
 
 @pytest.fixture
 def folder() -> Iterator[Path]:
-    """Beside other environments: packages are linked, not copied, where the cache of uv is on the same disk."""
+    """Next to other environments: packages are linked, not copied, where the cache of uv is on the same disk."""
     ROOT.mkdir(exist_ok=True)
     with TemporaryDirectory(prefix="versions-", dir=ROOT, ignore_cleanup_errors=True) as name:
         yield Path(name)

@@ -48,7 +48,7 @@ class Outcome:
 
 @dataclass(frozen=True)
 class Journey:
-    """One job for a client. `token` makes its texts, and thereby its turns, unique."""
+    """One job for a client. `token` makes its texts unique, and so its turns."""
 
     action: str
     scenario: str

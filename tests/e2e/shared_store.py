@@ -23,7 +23,7 @@ WORKER_READY = r"worker ready: "
 CASE_HEADERS = {**HEADERS, "A2A-Eval-Case": "weather"}
 
 PLUGIN = '''\
-"""A metric that waits, as one that asks a judge does; at first until the test lets it go on."""
+"""A metric that waits, as one that asks a judge does; at first until the test lets it continue."""
 import asyncio
 from pathlib import Path
 from tool_call_evaluators import metric

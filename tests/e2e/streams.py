@@ -19,7 +19,7 @@ def said(gate: str, number: int) -> str:
 
 
 async def _stream(http: httpx.AsyncClient, url: str, gate: str, number: int, half_way: asyncio.Semaphore) -> str:
-    """The text of one whole stream; tells when its first half is there."""
+    """The text of one whole stream; signals when its first half is there."""
     body = Wire("1.0", "JSONRPC").message(said(gate, number), stream=True).body
     text = ""
     async with http.stream("POST", url + RPC, content=body, headers=HEADERS) as response:
@@ -48,6 +48,6 @@ async def open_streams(url: str, gate: str, count: int) -> AsyncIterator[list[as
 
 
 async def open_gate(agent: str, gate: str) -> None:
-    """Let the agent go on with what waits there."""
+    """Let the agent continue with what waits there."""
     async with httpx.AsyncClient(trust_env=False) as http:
         (await http.post(f"{agent}/_control/open", params={"gate": gate})).raise_for_status()

@@ -1,4 +1,4 @@
-"""Constant traffic: clients that say one thing after the other, unary and streaming, and what became of each."""
+"""Constant traffic: clients that say one thing after the other, unary and streaming, and the outcome of each."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ STREAMED_TEXT = "The quick brown fox ☃ end."
 
 @dataclass
 class Traffic:
-    """What was said, whole answers that came, and everything else."""
+    """What the clients said, whole answers that came, and everything else."""
 
     answered: list[str] = field(default_factory=list)
     failures: list[str] = field(default_factory=list)
     _news: asyncio.Event = field(default_factory=asyncio.Event)
 
     async def goes_on(self, count: int = 20) -> None:
-        """Returns when so many more have been answered. Raises AssertionError at the first failure."""
+        """Returns when `count` more have been answered. Raises AssertionError at the first failure."""
         goal = len(self.answered) + count
         while len(self.answered) < goal:
             assert not self.failures, self.failures[0]
@@ -46,7 +46,7 @@ class Traffic:
 
 @asynccontextmanager
 async def constant_traffic(url: str, clients: int) -> AsyncIterator[Traffic]:
-    """So many clients at once, each on a connection that it keeps, until the block ends; then all answers are there."""
+    """Several clients at once, each on a connection that it keeps, until the block ends; then all answers are there."""
     traffic = Traffic()
     enough = asyncio.Event()
 

@@ -1,4 +1,4 @@
-"""The first fraction in a reason is the score, or the reason says that only all of it counts."""
+"""The first fraction in a reason is the score, or the reason says that only the whole counts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Running evaluators: order, waiting, and the wall at which failures stop."""
+"""Running evaluators: order, waiting, and the boundary at which failures stop."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Computed(SyncEvaluator):
     def measure(self, case: EvalCase) -> Measurement:
         if isinstance(self.score, BaseException):
             raise self.score
-        return Measurement(self.score, "as told")
+        return Measurement(self.score, "as given")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,7 +48,7 @@ class Awaited(AsyncEvaluator):
         await asyncio.sleep(0)
         if isinstance(self.score, BaseException):
             raise self.score
-        return Measurement(self.score, "as told")
+        return Measurement(self.score, "as given")
 
 
 CASE = EvalCase(response_text="hello")
@@ -117,8 +117,8 @@ async def test_a_score_off_the_scale_is_an_error(kind, score):
 
 @pytest.mark.parametrize("kind", [Computed, Awaited])
 async def test_measuring_may_end_in_a_skip(kind):
-    (result,) = await evaluate(CASE, [kind(score=SkipEvaluation("nothing to look at"))])
-    assert (result.status, result.reason) == (Status.SKIPPED, "nothing to look at")
+    (result,) = await evaluate(CASE, [kind(score=SkipEvaluation("nothing to evaluate"))])
+    assert (result.status, result.reason) == (Status.SKIPPED, "nothing to evaluate")
 
 
 async def test_a_missing_input_is_a_skip_that_names_it():
@@ -149,7 +149,7 @@ def test_without_an_event_loop():
     results = evaluate_sync(CASE, [Computed(score=ValueError()), Computed()])
     assert [(item.status, item.reason) for item in results] == [
         (Status.ERRORED, "ValueError"),
-        (Status.PASSED, "as told"),
+        (Status.PASSED, "as given"),
     ]
 
 

@@ -1,4 +1,4 @@
-"""A turn that failed never passes, and calls that nobody could see are no proof that there were none."""
+"""A turn that failed never passes, and calls that no source could see are no proof that the agent made no calls."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def test_how_a_turn_failed(state: str | None, findings: list[Finding], code: str
 
 def test_every_evaluator_of_calls_is_skipped_where_they_could_not_be_seen() -> None:
     case = EvalCase(
-        calls_unseen="nobody looked",
+        calls_unseen="no source",
         user_text="u",
         response_text="r",
         expected_tool_calls=[],
@@ -59,7 +59,7 @@ def test_every_evaluator_of_calls_is_skipped_where_they_could_not_be_seen() -> N
         assert evaluator.reads_calls, name
         found = evaluator._not_measurable(case)
         assert found is not None
-        assert (found.status, found.reason, found.label) == (Status.SKIPPED, "nobody looked", "calls_unseen")
+        assert (found.status, found.reason, found.label) == (Status.SKIPPED, "no source", "calls_unseen")
     assert not get_evaluator("exact_match").reads_calls
 
 

@@ -53,7 +53,7 @@ class LineCutError(Exception):
 
 @dataclass
 class Line:
-    """What lies between the client and the agent: notes every request, and breaks where it is told to."""
+    """What lies between the client and the agent: notes every request, and breaks where the test says so."""
 
     cut_before: str | None = None
     """The first response chunk that holds this text is not sent; the connection is dropped instead."""
@@ -70,7 +70,7 @@ class Line:
     _arrival: asyncio.Condition = field(default_factory=asyncio.Condition)
 
     async def arrived(self, count: int, operation: str) -> None:
-        """Wait until the agent has been sent so many requests."""
+        """Wait until the agent has been sent that number of requests."""
         async with self._arrival:
             await self._arrival.wait_for(lambda: self.operations.count(operation) >= count)
 
@@ -289,7 +289,7 @@ async def test_a_continued_task_gives_each_turn_its_own_calls(tmp_path: Path, st
         later = await conversation.send("And when will it arrive?")
 
     assert asked.interrupted
-    assert asked.text == "Order ORD-1005 was 64.00 EUR. Shall I refund all of it?"
+    assert asked.text.startswith("Order ORD-1005 was 64.00 EUR. Shall I refund all ")
     assert names(asked) == ["lookup_order"]
     assert answered.task_id == asked.task_id
     assert answered.text == "Done. 64.00 EUR are on their way back to you, reference REF-1005."
@@ -317,7 +317,7 @@ async def test_a_follow_up_stream_may_begin_with_the_state_the_task_waited_in(
     done = {"taskId": "t", "contextId": "c", "status": {"state": COMPLETED}}
     app = sse_app([{"task": waiting}, {"statusUpdate": done}], quiet_s=0.3)
     async with on_line(app) as line, CaptureClient(line.url) as client:
-        turn = await client.send("go on", task_id="t", context_id="c")
+        turn = await client.send("continue", task_id="t", context_id="c")
     assert turn.state == COMPLETED
 
 

@@ -1,4 +1,4 @@
-"""Calls that agents tell in their framework's way: read from real google-adk traffic, and from junk."""
+"""Calls that agents report in their framework's way: read from real google-adk traffic, and from junk."""
 
 from __future__ import annotations
 

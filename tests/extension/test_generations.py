@@ -122,7 +122,7 @@ def found(merger: TaskMerger) -> list[tuple[str, Severity]]:
 
 @given(st.lists(st.text("abc", min_size=1, max_size=3), min_size=1, max_size=8), st.randoms(use_true_random=False))
 def test_updates_that_overtook_each_other_are_put_in_order(texts: list[str], order: Any) -> None:
-    """The order in which the notifications of a webhook arrive is nobody's."""
+    """The order in which the notifications of a webhook arrive is not defined."""
     later = [chunk(number, text) for number, text in enumerate(texts, 3)]
     later += [status(len(texts) + 3, "WORKING"), status(len(texts) + 4, "COMPLETED")]
     order.shuffle(later)

@@ -1,4 +1,4 @@
-"""The recorder: what is told by hand, by context manager and by decorator, in tasks and threads, to the schema."""
+"""The recorder: what is reported by hand, by context manager and by decorator, in tasks and threads, to the schema."""
 
 from __future__ import annotations
 
@@ -312,7 +312,7 @@ def test_arguments_as_models_hand_them_out(recording: CallRecording, given_argum
 
 
 class Detached(Mapping[str, Any]):
-    """As lazy objects are whose database is gone: nothing in it can be had."""
+    """As lazy objects are whose database is gone: nothing in it is available."""
 
     def __getitem__(self, key: str) -> Any:
         raise KeyError(key)
@@ -332,7 +332,7 @@ class Detached(Mapping[str, Any]):
 
 
 class Account:
-    """Its attributes are fetched when somebody looks at them."""
+    """Its attributes are fetched when they are read."""
 
     def __getattr__(self, name: str) -> Any:
         raise RuntimeError("no session")

@@ -153,11 +153,9 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument(
         "--ports", nargs="*", default=PORTS, choices=PORTS, metavar="PORT", help="of `octets`; default all"
     )
-    parser.add_argument("--keep-going", action="store_true", help="go on after a finding")
+    parser.add_argument("--keep-going", action="store_true", help="continue after a finding")
     parser.add_argument("--patience", type=float, default=PATIENCE_S, help="seconds without a byte that are a hang")
-    parser.add_argument(
-        "--planted", nargs="*", choices=PLANTS, metavar="FAULT", help="find planted faults, each by itself"
-    )
+    parser.add_argument("--planted", nargs="*", choices=PLANTS, metavar="FAULT", help="find planted faults, each alone")
     parser.add_argument("--proxy", type=Path, default=COMMAND, help="the a2a-eval-proxy to test")
     return parser.parse_args(arguments)
 

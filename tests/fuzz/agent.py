@@ -152,7 +152,7 @@ class _Link:
                 return
 
     async def _do(self, step: Step) -> bool:
-        """Whether the connection goes on."""
+        """Whether the connection continues."""
         arrival = self._reader.arrival
         assert arrival is not None
         match step:

@@ -167,7 +167,7 @@ def _hidden_request(dice: Random, token: bytes) -> Said:
 
 
 def _ambiguous(dice: Random, token: bytes) -> Said:
-    """Two framings, or one that is none: the classes of RFC 9112, section 11.2."""
+    """Two framings, or one that is invalid: the classes of RFC 9112, section 11.2."""
     hidden = hidden_in(token)
     inner = b"GET /f/%b HTTP/1.1\r\nhost: evil\r\n\r\n" % hidden
     chunked = b"%x\r\n%b\r\n0\r\n\r\n" % (len(inner), inner)
@@ -257,7 +257,7 @@ MANNERS = ("pieces", "slow-head", "leaves", "half-closes", "slow-reader", "pipel
 
 
 def said(dice: Random, token: bytes, shape: str) -> Said:
-    """The request of one exchange; "plain" is none of `SHAPES`."""
+    """The request of one exchange; "plain" is not in `SHAPES`."""
     return SHAPES.get(shape, _plain)(dice, token)
 
 

@@ -14,7 +14,7 @@ _AGENT_DONE_WITHIN_S = 1.5
 _REST_S = 5.0
 _POLL_S = 0.5
 _BUSY_S = 60.0
-"""How long the proxy may be busy with others before it looks at an exchange in which nothing moves."""
+"""How long the proxy may be busy with others before it handles an exchange in which nothing moves."""
 
 
 class Client:
@@ -44,7 +44,7 @@ class Client:
             self._line.close()
 
     async def _converse(self, batch: tuple[Exchange, ...]) -> bool:
-        """Whether the connection goes on."""
+        """Whether the connection continues."""
         for exchange in batch:
             self._answers.expect(exchange)
         writing = asyncio.create_task(self._write(batch))
@@ -116,7 +116,7 @@ class Client:
         return not self._answers.leaving
 
     async def _agent_is_done(self) -> None:
-        """Waits until the agent has sent the first answer, or can send no more of it because nobody reads."""
+        """Waits until the agent has sent the first answer, or can send no more because the client does not read."""
         exchange = self._answers.current
         try:
             async with asyncio.timeout(_AGENT_DONE_WITHIN_S):

@@ -131,7 +131,7 @@ async def fuzz_agent() -> AsyncIterator[str]:
 
 
 async def faults(seed: int, requests: int, url: str, *, http2: bool = True, hang_s: float = HANG_S) -> list[str]:
-    """Send so many requests through the proxy at `url`, many at a time; what was not as their plans say.
+    """Send `requests` requests through the proxy at `url`, many at a time; what was not as their plans say.
 
     `hang_s`: after that time a request has no end.
     """

@@ -1,4 +1,4 @@
-"""Who said what to whom, and what must not have happened. Pure: told by agent and clients, asked for findings.
+"""Who said what to whom, and what must not have happened. Pure: agent and clients report, the round asks for findings.
 
 Findings that need no knowledge of the end (foreign bytes, a request on a connection in doubt) are reported at once;
 those that do (loss, duplication) when the round is settled.
@@ -18,7 +18,7 @@ _SAFE = frozenset({b"GET", b"HEAD", b"OPTIONS"})
 
 class Fault(StrEnum):
     CROSSED = "crossed"
-    """Bytes of one exchange in another, or a request that nobody sent."""
+    """Bytes of one exchange in another, or a request that no client sent."""
     ALTERED = "altered"
     """A request or an answer that is not what was sent."""
     LOST = "lost"
@@ -114,10 +114,10 @@ class Ledger:
         self.findings: list[Finding] = []
         self.ends: Counter[End] = Counter()
 
-    # ── told by the round ───────────────────────────────────────────────────────────────────────────────
+    # ── reported by the round ───────────────────────────────────────────────────────────────────────────
 
     def open(self, exchange: Exchange, *, stays: bool = True) -> None:
-        """An exchange that is about to be; `stays`: its client waits for the answer. Unknown tokens are nobody's."""
+        """An exchange that is about to be; `stays`: its client waits for the answer. An unknown token names none."""
         self._entries[exchange.token] = _Entry(exchange, stays)
         self._strays[stray_of(exchange.token)] = exchange.token
         for token in exchange.request.smuggled:
@@ -150,7 +150,7 @@ class Ledger:
         entry = self._entries.get(token)
         if entry is None:
             owner = self._smuggled.get(token)
-            what = f"a request hidden in the body of {owner.decode()}" if owner else "a request that nobody sent"
+            what = f"a request hidden in the body of {owner.decode()}" if owner else "a request that no client sent"
             self.report(Fault.CROSSED, f"the agent got {what}: {token.decode()}", *filter(None, [owner]), token)
             return None
         steps = entry.exchange.answer.steps

@@ -1,4 +1,4 @@
-"""A round, planned: which connections there are, what is said on them and how the agent answers. Pure.
+"""A round, planned: which connections there are, what each side says and how the agent answers. Pure.
 
 A round is a function of its seed. Not everything is in every round: each leaves out a good part of the behaviours,
 so that some meet often which would be rare in a mixture of all ("swarm testing"). What one round leaves out is in the
@@ -31,12 +31,12 @@ _PIPELINES = 0.4
 _LIKELY = 0.6
 _ONLY_HUGE = 0.8
 _TOGETHER = {"slow-reader": {"huge", "late"}, "get-body": {"cut"}, "upload": {"overlapped"}}
-"""What brings out what: who reads slowly needs much to read; what may be sent again needs a reason; what goes on for
-long needs something else meanwhile."""
+"""What brings out what: who reads slowly needs much to read; what may be sent again needs a reason; what lasts long
+needs something else meanwhile."""
 
 _SENDING = ("pieces", "slow-head", "leaves", "half-closes")
 _TIMED_ROUNDS = 4
-"""One round in so many gives the proxy a response timeout, so that the agent may be silent for good."""
+"""One round in four gives the proxy a response timeout, so that the agent may be silent for good."""
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,7 @@
 """Known faults of the byte path and the push relay, to be put back one at a time: does the fuzzer find them?
 
 Each is a few lines of source replaced while the module is imported, in the process under test only. A replacement that
-does not fit the source any more ends the process with a sentence: then it is to be written anew.
+does not fit the source any more ends the process with a sentence: then it is to be rewritten.
 
 Run as a program, `plants.py NAME serve ...` is `a2a-eval-proxy serve ...` with that fault.
 """
@@ -106,7 +106,7 @@ PLANTS = {
         ),
     ),
     "repeats-used-up-body": Plant(
-        "a request whose body came in pieces is sent again when there is none left",
+        "a request whose body came in pieces is sent again when the body is used up",
         (
             Edit(
                 "net.http_client",
@@ -145,7 +145,7 @@ PLANTS = {
         ),
     ),
     "edited-stream-keeps-length": Plant(
-        "a stream keeps its Content-Length when something is taken out of it",
+        "a stream keeps its Content-Length when a part is removed",
         (
             Edit(
                 "relay.responses",
@@ -274,7 +274,7 @@ PLANTS = {
         kind="differential",
     ),
     "one-credential": Plant(
-        "callers are told apart by one of their credentials",
+        "callers are distinguished by one of their credentials",
         (Edit("relay.opted_in_tasks", "        if not shown:\n", "        del shown[1:]\n        if not shown:\n"),),
         kind="differential",
     ),

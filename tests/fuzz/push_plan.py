@@ -55,7 +55,7 @@ class Notification:
     leaves: bool
     """Whether the agent leaves as soon as it has sent it."""
     unknown: bool
-    """Whether it goes to an address that nobody has."""
+    """Whether it goes to an address that no peer has."""
 
     @property
     def may_be_changed(self) -> bool:

@@ -180,7 +180,7 @@ class _Game:
         most = Counter(one.name for _, one, _ in self.attempts)
         for name, arrivals in arrived.items():
             if name not in known:
-                self._ledger.report(Fault.CROSSED, f"nobody sent {name!r}")
+                self._ledger.report(Fault.CROSSED, f"no agent sent {name!r}")
                 continue
             webhook, one = known[name]
             if len(arrivals) > most[name]:

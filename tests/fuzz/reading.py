@@ -1,6 +1,6 @@
 """Both ends' reading, by h11: bytes in, entries in the ledger out. Sans-io.
 
-A fresh h11 connection reads each message, since what is sent is none of its business: agents answer before they have
+A fresh h11 connection reads each message, since what is sent does not concern it: agents answer before they have
 read, and clients send what no h11 would.
 """
 
@@ -38,7 +38,7 @@ class RequestReader:
         self.body_size = 0
         self.whole = False
         self.broken = False
-        """What came is no request, or nobody's: nothing more is read."""
+        """What came is no request, or belongs to no exchange: nothing more is read."""
         if data:
             self.feed(data)
 
@@ -48,7 +48,7 @@ class RequestReader:
         return self._h11.trailing_data[0] if self.whole else b""
 
     def next(self) -> None:
-        """Go on to the next request; this one must be whole."""
+        """Continue with the next request; this one must be whole."""
         self._begin(self.excess)
 
     def feed(self, data: bytes) -> None:
@@ -359,7 +359,7 @@ class AnswerReader:
             message = f"the error for {exchange.name} holds bytes of another exchange: {body[:200]!r}"
             self._ledger.report(Fault.CROSSED, message, exchange.token, *foreign)
         elif self._response.status_code < 400:
-            message = f"{exchange.name} was answered {self._response.status_code} by nobody: {body[:200]!r}"
+            message = f"{exchange.name} was answered {self._response.status_code} by no agent: {body[:200]!r}"
             self._ledger.report(Fault.ALTERED, message, exchange.token)
         if self._response.status_code in (400, 408, 413, 431):
             self.closing = True

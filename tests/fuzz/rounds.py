@@ -22,8 +22,8 @@ from .plan import Round, exchange
 from .values import ConnectionPlan, Exchange, token_of
 
 PATIENCE_S = 12.0
-"""An exchange in which nothing moves for so long, while the proxy is not busy, has no end; nobody in a plan waits for
-more than two seconds."""
+"""An exchange in which nothing moves for that long, while the proxy is not busy, has no end; no step of a plan waits
+for more than two seconds."""
 
 _RESPONSE_TIMEOUT_S = 2
 _MAX_GROWTH = 256 * 1024 * 1024
@@ -84,7 +84,7 @@ def _arguments(plan: Round) -> list[str]:
 
 
 async def _play(plan: Round, ledger: Ledger, watch: ProxyProcess, patience_s: float) -> None:
-    """All connections of the plan, so many at once as it says, until the first finding."""
+    """All connections of the plan, as many at once as it says, until the first finding."""
     for connection in plan.connections:
         for batch in connection.batches:
             for item in batch:

@@ -11,7 +11,7 @@ _RESET_ON_CLOSE = struct.pack("ii", 1, 0)
 
 
 class Line:
-    """One TCP connection. `idle_s` tells how long nothing has moved in either direction."""
+    """One TCP connection. `idle_s` is how long nothing has moved in either direction."""
 
     def __init__(self, connection: socket.socket) -> None:
         self._loop = asyncio.get_running_loop()
@@ -63,7 +63,7 @@ class Line:
             pass  # it is gone
 
     def close(self, *, reset: bool = False) -> None:
-        """May be called twice, and while somebody receives: what is cancelled later must not concern its successor."""
+        """May be called twice, and while a task receives: what is cancelled later must not concern its successor."""
         if self._socket.fileno() < 0:
             return
         self._loop.remove_reader(self._socket)

@@ -129,7 +129,7 @@ def test_bytes_behind_the_last_answer_cross(bench: Bench) -> None:
 
 
 def test_what_an_agent_says_while_a_request_comes_is_that_requests_answer(bench: Bench) -> None:
-    """No proxy can tell: only a connection that was quiet long enough is in doubt."""
+    """No proxy can know: only a connection that was quiet long enough is in doubt."""
     loose = Exchange(A, exchange(A).request, Answer(200, b"", (Send(b"stray"), Unasked(at_once=False))))
     for ambiguous in (True, False):
         bench = Bench(loose, exchange(B))

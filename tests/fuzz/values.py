@@ -1,7 +1,7 @@
-"""What a fuzzed exchange is: its token, what is said on either side, and the steps that say it. Pure.
+"""What a fuzzed exchange is: its token, what either side says, and the steps that say it. Pure.
 
 A token names one exchange. It stands in the target, in a header and in every 64 bytes of both bodies, so that any piece
-that turns up in the wrong place tells whose it is.
+that turns up in the wrong place shows whose it is.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def token_of(round_index: int, index: int) -> bytes:
 
 
 def hidden_in(token: bytes) -> bytes:
-    """The token of a request that hides in the body of another: nothing must ever come of it."""
+    """The token of a request that hides in the body of another: it must never become one."""
     return token[:7] + b"ff" + token[9:]
 
 
@@ -102,7 +102,7 @@ class Unasked:
 
 @dataclass(frozen=True)
 class HalfClose:
-    """Nothing more is sent; reading goes on."""
+    """Nothing more is sent; reading continues."""
 
 
 @dataclass(frozen=True)
@@ -130,7 +130,7 @@ class Fate(StrEnum):
     """What the proxy may do with a request."""
 
     FORWARDED = "forwarded"
-    """It is good: it reaches the agent, or the client is told why not."""
+    """It is good: it reaches the agent, or the client learns why not."""
     EITHER = "either"
     """It is odd: forwarded as it is, or refused."""
     REFUSED = "refused"
@@ -153,7 +153,7 @@ class Request:
     """Tokens of requests hidden in the body: they must never be requests of their own."""
     body_may_be_dropped: bool = False
     closes: bool = False
-    """It is the last on its connection, by its own word or by what may become of it."""
+    """It is the last on its connection, by its own word or by a possible outcome."""
 
     @property
     def leaves(self) -> bool:
@@ -167,7 +167,7 @@ class Answer:
     """What the client may see, after framing; a client that sees less sees a cut."""
     steps: tuple[Step, ...]
     delivers: bool = True
-    """Whether a client that stays gets all of it, the request having been read."""
+    """Whether a client that stays gets the whole body, the request having been read."""
     is_card: bool = False
     """Whether it is compared as JSON whose name is the token: the proxy puts its own URLs in. Others: byte for byte."""
 
@@ -182,9 +182,9 @@ class Reading:
     piece: int = 65_536
     pause_s: float = 0.0
     slow_pieces: int = 0
-    """So many pieces are read with a pause; then as fast as they come."""
+    """The number of pieces that are read with a pause; then as fast as they come."""
     leave_after: int | None = None
-    """The client leaves after so many bytes of its answers."""
+    """The client leaves after that number of bytes of its answers."""
     reset: bool = False
 
 

@@ -30,7 +30,7 @@ def missing() -> str:
 
 class LocalModelApi:
     """ASGI application: `POST /v1/chat/completions`, one at a time. What is asked for as JSON Schema is generated
-    under a grammar made of it, so it always keeps to it; texts are kept short, for a small model finds no end."""
+    under a grammar of that schema, so it always keeps to it; texts are kept short, for a small model finds no end."""
 
     def __init__(self) -> None:
         library = _library()

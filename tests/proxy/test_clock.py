@@ -1,4 +1,4 @@
-"""The clock of turns, and what a system clock that is set anew does to it."""
+"""The clock of turns, and what setting the system clock does to it."""
 
 from __future__ import annotations
 

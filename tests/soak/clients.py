@@ -1,4 +1,4 @@
-"""The clients of the soak: each kind of traffic asks for something of its own and looks at all that comes."""
+"""The clients of the soak: each kind of traffic asks for something of its own and checks all that comes."""
 
 from __future__ import annotations
 

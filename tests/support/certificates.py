@@ -26,7 +26,7 @@ class Pair:
 
     @property
     def serial(self) -> int:
-        """What tells it from others."""
+        """What distinguishes it from others."""
         return x509.load_pem_x509_certificate(self.cert.read_bytes()).serial_number
 
 

@@ -56,7 +56,7 @@ plain_json: st.SearchStrategy[Any] = st.recursive(
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=4), inner, max_size=3),
     max_leaves=8,
 )
-"""JSON without NaN and the like: equal values are equal texts and back."""
+"""JSON without NaN and infinities: equal values are equal texts and back."""
 
 
 def optional(fields: dict[str, st.SearchStrategy[Any]]) -> st.SearchStrategy[dict[str, Any]]:

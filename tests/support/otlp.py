@@ -18,7 +18,7 @@ PROTOBUF, JSON = "application/x-protobuf", "application/json"
 
 
 class CollectingSink:
-    """Keeps what it is given; rejects or fails where it is told to."""
+    """Keeps what it is given; rejects or fails where the test says so."""
 
     def __init__(self) -> None:
         self.trace_requests: list[ExportTraceServiceRequest] = []

@@ -1,4 +1,4 @@
-"""Ports for those who must know them before somebody listens, and for those on which nobody ever does."""
+"""Ports for those who must know them before a server listens, and for those on which none ever does."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from contextlib import ExitStack, contextmanager
 
 @contextmanager
 def held_ports(count: int) -> Iterator[list[int]]:
-    """So many different ports of loopback that nobody else gets for the time of the block.
+    """That number of different ports of loopback, which no other process gets for the time of the block.
 
-    A socket is bound to each and does not listen: connections are refused, the kernel chooses the port for nobody,
+    A socket is bound to each and does not listen: connections are refused, the kernel does not choose the port,
     neither to listen nor to connect from, and a server that names it, with SO_REUSEADDR as usual, gets it.
     """
     with ExitStack() as stack:

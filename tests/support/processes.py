@@ -101,7 +101,7 @@ class ChildProcess:
         self._end(signal.SIGKILL)
 
     def terminate(self) -> None:
-        """SIGTERM, without waiting for what comes of it."""
+        """SIGTERM, without waiting for the outcome."""
         self.process.send_signal(signal.SIGTERM)
 
     def wait(self, timeout_s: float) -> int:

@@ -1,6 +1,6 @@
 """Makes environments of foreign packages on demand: `.envs/NAME-HASH`, keyed by what is pinned.
 
-An environment appears complete or not at all (built beside, then renamed), and is reused until its pins change.
+An environment appears complete or not at all (built elsewhere, then renamed), and is reused until its pins change.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ def resolved_python(folder: Path, requirements: Iterable[str], base: str = sys.e
 
 
 def other_python(version: str) -> str:
-    """An interpreter of that version (`3.13`), also one of pyenv. Skips the test where there is none."""
+    """An interpreter of that version (`3.13`), also one of pyenv. Skips the test where it is missing."""
     pyenv = Path(os.environ.get("PYENV_ROOT", "~/.pyenv")).expanduser()
     found = [shutil.which(f"python{version}"), *map(str, sorted(pyenv.glob(f"versions/{version}.*/bin/python")))]
     for interpreter in filter(None, found):  # a shim of pyenv may name a version that is not selected
@@ -76,7 +76,7 @@ def other_python(version: str) -> str:
 
 
 def provided_python(requirements: Path) -> Path | None:
-    """As `python_with`, where that environment is there already; else None."""
+    """As `python_with`, where that environment already exists; else None."""
     home = _home(requirements.stem, [requirements])
     return home / "bin/python" if home.exists() else None
 
@@ -123,7 +123,7 @@ def source_of(name: str) -> Path:
 
 
 def kubernetes_tools() -> Path:
-    """The folder with `kubectl` and `helm`, some 40 MB. Skips the test, in CI too, if they cannot be had."""
+    """The folder with `kubectl` and `helm`, some 40 MB. Skips the test, in CI too, if they are not available."""
     pin = PINS / "kubernetes-tools.txt"
 
     def build(folder: Path) -> None:

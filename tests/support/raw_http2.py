@@ -42,7 +42,7 @@ def deliver(address: str, data: bytes, until: bytes = b"") -> bytes:
 
 
 class _Going(H2ConnectionStateMachine):
-    """Lets open streams go on after a GOAWAY (RFC 9113, section 6.8)."""
+    """Lets open streams continue after a GOAWAY (RFC 9113, section 6.8)."""
 
     def process_input(self, input_: ConnectionInputs) -> list[Any]:
         return [] if input_ is ConnectionInputs.RECV_GOAWAY else super().process_input(input_)

@@ -91,7 +91,7 @@ def public_names(module: str) -> str:
 
 
 def collect(pages: Path = PAGES) -> None:
-    """Make the folder `pages` anew."""
+    """Make the folder `pages` again."""
     shutil.rmtree(pages, ignore_errors=True)
     for path in written():
         copy = pages / path.relative_to(ROOT)

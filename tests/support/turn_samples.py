@@ -10,7 +10,7 @@ BEGIN = datetime(2026, 11, 21, 9, 0, tzinfo=UTC)
 
 
 def at(seconds: float) -> str:
-    """RFC 3339, so many seconds after the beginning."""
+    """RFC 3339, that number of seconds after the beginning."""
     return (BEGIN + timedelta(seconds=seconds)).isoformat(timespec="microseconds").replace("+00:00", "Z")
 
 

@@ -22,7 +22,7 @@ from a2a_eval_proxy.cli import main
 
 
 class Blind:
-    """In place of a `Tap`: is given the exchange, and reads nothing of it."""
+    """In place of a `Tap`: is given the exchange, and does not read it."""
 
     request = requested = unreadable = None
     request_reported = True

@@ -53,7 +53,7 @@ def serve(perform: Perform) -> None:
 
 
 async def open_gate(job: Job, subscribed: str = "") -> None:
-    """Lets a waiting scenario go on, once the agent has seen a subscription to that task."""
+    """Lets a waiting scenario continue, once the agent has seen a subscription to that task."""
     query = {"gate": job["gate"]} | ({"subscribed": subscribed} if subscribed else {})
     async with httpx.AsyncClient(timeout=TIMEOUT_S, verify=TLS, trust_env=False) as http:
         (await http.post(f"{job['control']}/_control/open", params=query)).raise_for_status()

@@ -381,7 +381,7 @@ def seen(result: RunResult, *, ids: bool) -> dict[str, Any]:
 
 
 ERROR = re.compile(r"(agent_error|no_answer|malformed_response)(: .*)?")
-"""How the agent did not answer is said in other words by a client and by a proxy."""
+"""A client and a proxy use different words for how the agent did not answer."""
 
 
 def turn_of(turn: Mapping[str, Any], ids: bool = True) -> dict[str, Any]:

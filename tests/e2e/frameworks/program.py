@@ -1,7 +1,7 @@
 """What the framework agents have in common: an a2a-sdk server with or without the extension, with or without traces.
 
 A program prints `listening on URL` and reads a line: flags, and the URL of an OTLP receiver where it exports traces.
-A child then prints `ready`, and serves until the next line is read. So it goes on: what is imported is imported once.
+A child then prints `ready`, and serves until the next line is read. This repeats: what is imported is imported once.
 """
 
 from __future__ import annotations

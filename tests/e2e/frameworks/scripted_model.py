@@ -44,7 +44,7 @@ def script(order: str, city: str) -> list[list[Call]]:
 
 @dataclass
 class _Conversation:
-    """What a request tells: the last question, and how many answers with calls followed."""
+    """What a request contains: the last question, and how many answers with calls followed."""
 
     order: str = ""
     city: str = ""

@@ -33,13 +33,13 @@ def right() -> Iterator[str]:
 
 @pytest.fixture(scope="module")
 def wrong() -> Iterator[str]:
-    with ServerThread(faulty("tells in gets")) as agent:
+    with ServerThread(faulty("reports in gets")) as agent:
         yield agent.url
 
 
 BINDINGS_OF_0_3 = {"JSONRPC 0.3", "HTTP+JSON 0.3", "GRPC 0.3"}
 UNREACHABLE = {"GRPC 1.0", "GRPC 0.3"}
-"""The card of the agents names an address at which nobody listens."""
+"""The card of the agents names an address at which no process listens."""
 
 
 def failed_over_http(report: CheckReport) -> set[str]:
@@ -89,7 +89,7 @@ async def test_a_grpc_address_at_which_nobody_listens(agent: GetAgent) -> None:
 
 
 READ_LATER = {"get-silent", "list-silent", "subscribe-silent"}
-"""The proxy remembers who asked for a task, where an agent may look at each request alone."""
+"""The proxy remembers who asked for a task, where an agent may treat each request alone."""
 
 
 @pytest.mark.parametrize("message", ["Got a kettle?", "ask me"])

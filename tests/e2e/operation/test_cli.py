@@ -45,7 +45,7 @@ def suite(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def nobody(port: int) -> str:
-    """A URL on which nobody listens, for as long as the test runs."""
+    """A URL on which no process listens, for as long as the test runs."""
     return f"http://127.0.0.1:{port}"
 
 

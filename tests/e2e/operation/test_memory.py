@@ -44,7 +44,7 @@ class Agent:
             writer.close()
 
     async def has(self, path: str, size: int) -> None:
-        """Returns when so many bytes came for a path."""
+        """Returns when `size` bytes came for a path."""
         async with self.changed:
             await self.changed.wait_for(lambda: self.got.get(path, 0) >= size)
 

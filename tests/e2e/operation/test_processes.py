@@ -56,7 +56,7 @@ def open_gate(agent: str, name: str) -> None:
 
 
 def metric(proxy: Proxy, name: str) -> float:
-    """The value of a series, its labels as part of the name; 0 where there is none yet."""
+    """The value of a series, its labels as part of the name; 0 where it does not exist yet."""
     found = re.search(rf"^a2a_eval_proxy_{re.escape(name)} (.+)$", proxy.get_text("/metrics"), re.MULTILINE)
     return float(found[1]) if found else 0.0
 

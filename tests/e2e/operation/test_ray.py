@@ -102,7 +102,7 @@ def exported(store: Path) -> str:
 
 
 def test_results_are_those_of_one_process(command: Command, tmp_path: Path) -> None:
-    """Of evaluators that compute, wait, ask a judge, run a program, or look at conversations; redacted, too."""
+    """Of evaluators that compute, wait, ask a judge, run a program, or evaluate conversations; redacted, too."""
     turns = list(many_turns(TURNS))
     turns[3]["tool_calls"][1]["arguments"]["order_id"] = "me@example.com"
     store_turns(tmp_path / "one.db", turns)
@@ -131,7 +131,7 @@ def test_results_are_those_of_one_process(command: Command, tmp_path: Path) -> N
 
     assert on_ray == alone
     assert on_ray[2] > TURNS // 2
-    assert again[2] == 0, "what judges told Ray's processes is kept"
+    assert again[2] == 0, "what judges answered Ray's processes is kept"
     statuses = {result["status"] for line in on_ray[1].splitlines() for result in json.loads(line)["evaluations"]}
     assert statuses == {"passed", "failed", "scored", "skipped"}
 

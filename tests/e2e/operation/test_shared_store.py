@@ -82,7 +82,7 @@ async def test_no_turn_is_lost_and_each_is_scored_once(
 
 
 async def test_sidecars_store_and_workers_score(agent: GetAgent, postgres: PostgresServer, tmp_path: Path) -> None:
-    """Whichever process is asked, it tells of all turns; SIGTERM ends each in order."""
+    """Whichever process is asked, it lists all turns; SIGTERM ends each in order."""
     said = [Said(), Said()]
     async with fleet(postgres.new_database(), agent("v1"), tmp_path, workers=1) as running:
         running.go.touch()

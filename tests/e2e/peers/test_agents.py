@@ -1,4 +1,4 @@
-"""The test agents themselves, without the proxy: what they tell whom, so that the other tests mean something."""
+"""The test agents themselves, without the proxy: what they show to which client, so that other tests have a meaning."""
 
 from __future__ import annotations
 

@@ -60,7 +60,7 @@ FAILING = {"pydanticai_failing": AUTHORS["pydanticai"]}
 
 @pytest.mark.parametrize("script", [*AUTHORS, *FAILING])
 async def test_few_changed_lines_make_an_agent_conform(script: str) -> None:
-    """It reports its call to who asks, and to nobody else."""
+    """It reports its call to who asks, and to no other client."""
     with served(script, "+") as url:
         report = await check(url, QUESTION)
     assert (failures(report), report.verdict) == ([], CheckVerdict.CONFORMING)

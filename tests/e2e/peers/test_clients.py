@@ -13,7 +13,7 @@ from e2e.journeys import ROUTES, Journey, Outcome, Route, comparable, journeys
 from support.proxy import Proxy, Turn
 
 KEPT_CHARACTERS = 1_000_000
-"""Of an artifact's text; the client still gets all of it."""
+"""Of an artifact's text; the client still gets the whole text."""
 
 
 def plain_call(call: dict[str, Any]) -> dict[str, Any]:

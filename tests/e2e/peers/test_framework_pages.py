@@ -70,7 +70,7 @@ def served(
     before: str = "",
     variables: tuple[tuple[str, str], ...] = (),
 ) -> Iterator[Proxy]:
-    """A proxy in front of the page's agent; `before` are lines at the top of it, `variables` are set last."""
+    """A proxy in front of the page's agent; `before` are lines at the program's top, `variables` are set last."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port = listener.getsockname()[1]
     pages.written(page, folder, mark, port, traced=traced)
@@ -153,7 +153,7 @@ def calls_of(turn: Turn) -> list[tuple[Any, ...]]:
 
 
 def _value(text: str | None) -> Any:
-    """The value of a result: some frameworks tell the model JSON, others Python."""
+    """The value of a result: some frameworks show the model JSON, others Python."""
     try:
         return json.loads(text or "null")
     except ValueError:

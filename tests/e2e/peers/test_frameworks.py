@@ -1,4 +1,4 @@
-"""Agents of real frameworks with fake models, over A2A: the same tool calls, whatever tells of them.
+"""Agents of real frameworks with fake models, over A2A: the same tool calls, whatever reports them.
 
 Each is driven by the a2a-sdk client through a proxy process, and exports traces to it by the instrumentation that
 people use. A client that asks for nothing must get nothing of the extension.

@@ -35,7 +35,7 @@ def java() -> str:
 
 
 def answers(java: str, url: str, jobs: list[Job], times: int) -> list[tuple[int, bytes]]:
-    """Status and body of each: one after the other, then all of them so many times at once."""
+    """Status and body of each: one after the other, then all of them several times at once."""
     lines = [f"{method} {path} {base64.b64encode(body).decode() if body else '-'}" for method, path, body in jobs]
     command = [java, "-XX:TieredStopAtLevel=1", "-Xshare:auto", str(PROGRAM), url, str(times)]
     run = subprocess.run(command, input="\n".join(lines), capture_output=True, text=True, timeout=100)

@@ -37,7 +37,7 @@ CALLS_ALONE = (
 )
 
 Steps = list[tuple[bytes, bytes]]
-"""What the agent sends, and what the client then has of it before the agent sends the next."""
+"""What the agent sends, and what the client then has before the agent sends the next."""
 
 KINDS: dict[str, tuple[bytes, Steps]] = {
     "events": (b"text/event-stream", [(EVENT, CLEAN_EVENT)] * 3),

@@ -235,7 +235,7 @@ def test_chunked_upload_with_curl(replay: ReplayAgent, replay_proxy_url: str, tm
 
 
 def test_not_modified_may_tell_the_length_of_what_it_leaves_out(replay: ReplayAgent, replay_proxy_url: str) -> None:
-    """RFC 9110, section 8.6. The connection goes on."""
+    """RFC 9110, section 8.6. The connection continues."""
     replay.prepare(Answer([b'HTTP/1.1 304 Not Modified\r\netag: "x"\r\ncontent-length: 1234\r\n\r\n']))
     with RawConnection(replay_proxy_url) as connection:
         for _ in range(2):

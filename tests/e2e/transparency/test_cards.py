@@ -190,7 +190,7 @@ def test_checksums_of_a_rewritten_card_go(replay: ReplayAgent, proxy_of: GetProx
 
 
 def test_a_card_that_comes_compressed_leads_to_the_proxy(replay: ReplayAgent, tmp_path: Path) -> None:
-    """Though nobody asked for that; the extension that it declares is known as well."""
+    """Though no client asked for that; the extension that it declares is known as well."""
     plain = json.dumps(signed_card(replay)).encode()
     packed = {"gzip": gzip.compress(plain), "deflate": zlib.compress(plain)}
     packed["gzip, deflate"] = zlib.compress(packed["gzip"])

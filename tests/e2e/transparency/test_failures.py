@@ -25,7 +25,7 @@ from support.recordings import Recording
 
 @pytest.fixture(scope="module")
 def proxy_before_nothing(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Proxy]:
-    """A proxy whose agent is not there: the port is taken, but nobody listens on it."""
+    """A proxy whose agent is not there: the port is taken, but no process listens."""
     with (
         held_ports(1) as (port,),
         Proxy(f"http://127.0.0.1:{port}", tmp_path_factory.mktemp("s") / "turns.db") as proxy,

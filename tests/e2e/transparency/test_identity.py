@@ -1,4 +1,4 @@
-"""Certificates and secrets on the command line: what they do, what is said of wrong ones, and where secrets are not."""
+"""Certificates and secrets on the command line: what they do, which errors wrong ones give; where secrets are not."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the agent is told on top of the client's request: extension headers, trace context; and what it is not."""
+"""What the agent receives on top of the client's request: extension headers, trace context; and what it is not."""
 
 from __future__ import annotations
 

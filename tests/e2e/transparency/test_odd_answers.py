@@ -90,7 +90,7 @@ def test_a_length_where_there_is_no_body(status: bytes, agent: H11Agent, proxy: 
 @pytest.mark.parametrize("asking", [True, False])
 def test_an_answer_without_body_is_reported_once(asking: bool, agent: H11Agent, proxy: Proxy) -> None:
     answer_with(agent, b"HTTP/1.1 401 Unauthorized\r\ncontent-type: application/json\r\ncontent-length: 0\r\n\r\n")
-    text = f"nobody, asking: {asking}"
+    text = f"unanswered, asking: {asking}"
     message = {"messageId": "m", "role": "ROLE_USER", "parts": [{"text": text}]}
     body = {"jsonrpc": "2.0", "id": 1, "method": "SendMessage", "params": {"message": message}}
     headers = {"A2A-Version": "1.0"} | ({"A2A-Extensions": URI} if asking else {})

@@ -1,4 +1,4 @@
-"""Peers that are slow, stop in the middle, leave or send too much: their exchange ends, and nobody else's suffers."""
+"""Peers that are slow, stop in the middle, leave or send too much: their exchange ends, and no other suffers."""
 
 from __future__ import annotations
 
@@ -277,7 +277,7 @@ def slow_upload(proxy: Proxy) -> tuple[float, bytes]:
 def test_a_client_that_leaves_its_stalled_upload_ends_it(agent: H11Agent, proxy: Proxy) -> None:
     """The agent reads nothing, so the proxy reads nothing; that the connection has broken it sees all the same.
 
-    A close in order would wait behind the bytes that nobody reads, as it would without the proxy.
+    A close in order would wait behind the bytes that no peer reads, as it would without the proxy.
     """
     done = asyncio.Event()
 
@@ -297,7 +297,7 @@ def test_a_client_that_leaves_its_stalled_upload_ends_it(agent: H11Agent, proxy:
 
 
 def fill(client: socket.socket, data: bytes, most: int = 100_000_000) -> int:
-    """Send `data`, over and over, until nobody takes any more; bytes sent."""
+    """Send `data`, over and over, until the peer takes no more; bytes sent."""
     client.settimeout(1)
     rest = memoryview(data)
     sent = 0

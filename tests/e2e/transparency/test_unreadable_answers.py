@@ -122,7 +122,7 @@ def test_what_does_not_name_it_passes_unread(replay: ReplayAgent, proxy: Proxy) 
 
 
 def test_an_agent_whose_coding_is_unknown_is_asked_once(replay: ReplayAgent, proxy: Proxy) -> None:
-    """It was offered no such coding. Later answers pass, since the agent has nothing to tell in them."""
+    """It was offered no such coding. Later answers pass, since the agent has nothing to report in them."""
     coded = answer(b"\x0b\x05\x80 brotli, perhaps", "content-encoding: br")
 
     first, second = get(replay, proxy, coded), get(replay, proxy, coded)

@@ -1,4 +1,4 @@
-"""One exchange on the wire is one exchange: nothing of it in another and nothing lost, whatever peers send."""
+"""One exchange on the wire is one exchange: nothing leaks into another and nothing is lost, whatever peers send."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ from tool_call_evaluators import (
 LOOKUP = ToolCall("lookup", {"id": "7"}, "c1", "sent")
 MAIL = ToolCall("mail", {"to": "Ann"}, "c2", None, "no such address")
 EXPECTED = (
-    TraceTurn("Where is 7? Tell Ann.", (LOOKUP, MAIL), "It was sent; Ann could not be told."),
+    TraceTurn("Where is 7? Write to Ann.", (LOOKUP, MAIL), "It was sent; Ann could not be informed."),
     TraceTurn("Thanks", (), "Welcome"),
 )
 
@@ -36,7 +36,7 @@ def chat_call(call_id, name, arguments):
 
 CHAT = [
     {"role": "system", "content": "You are kind."},
-    {"role": "user", "content": [{"type": "text", "text": "Where is 7? "}, {"type": "text", "text": "Tell Ann."}]},
+    {"role": "user", "content": [{"type": "text", "text": "Where is 7? "}, {"type": "text", "text": "Write to Ann."}]},
     {
         "role": "assistant",
         "content": None,
@@ -44,7 +44,7 @@ CHAT = [
     },
     {"role": "tool", "tool_call_id": "c2", "content": "no such address"},
     {"role": "tool", "tool_call_id": "c1", "content": "sent"},
-    {"role": "assistant", "content": "It was sent; Ann could not be told."},
+    {"role": "assistant", "content": "It was sent; Ann could not be informed."},
     {"role": "user", "content": "Thanks"},
     {"role": "assistant", "content": "Welcome", "refusal": None},
 ]  # fmt: skip
@@ -65,7 +65,7 @@ def test_chat_completion_messages():
 
 def test_responses_items():
     items = [
-        {"role": "user", "content": "Where is 7? Tell Ann."},
+        {"role": "user", "content": "Where is 7? Write to Ann."},
         {"type": "reasoning", "summary": []},
         {"type": "function_call", "id": "fc_1", "call_id": "c1", "name": "lookup", "arguments": '{"id": "7"}'},
         {"type": "function_call", "id": "fc_2", "call_id": "c2", "name": "mail", "arguments": '{"to": "Ann"}'},
@@ -132,7 +132,7 @@ def test_old_and_odd_openai_messages():
 
 LANGCHAIN = [
     {"type": "system", "content": "You are kind."},
-    {"type": "human", "content": "Where is 7? Tell Ann."},
+    {"type": "human", "content": "Where is 7? Write to Ann."},
     {
         "type": "ai",
         "content": [{"type": "text", "text": ""}, {"type": "tool_use", "id": "c1", "name": "lookup", "input": {}}],
@@ -143,7 +143,7 @@ LANGCHAIN = [
     },
     {"type": "tool", "content": "sent", "tool_call_id": "c1", "status": "success"},
     {"type": "tool", "content": "no such address", "tool_call_id": "c2", "status": "error"},
-    {"type": "ai", "content": "It was sent; Ann could not be told.", "tool_calls": []},
+    {"type": "ai", "content": "It was sent; Ann could not be informed.", "tool_calls": []},
     {"type": "human", "content": "Thanks"},
     {"type": "ai", "content": "Welcome"},
 ]
@@ -282,7 +282,7 @@ def test_a_case_of_a_turn_has_the_turns_before_it():
     trace = AgentTrace.from_langchain_messages(LANGCHAIN)
     last = trace.case(expected_response="Welcome")
     assert (last.user_text, last.response_text, last.expected_response) == ("Thanks", "Welcome", "Welcome")
-    assert [turn.user_text for turn in last.history] == ["Where is 7? Tell Ann."]
+    assert [turn.user_text for turn in last.history] == ["Where is 7? Write to Ann."]
     first = trace.case(0, expected_tool_calls=[{"name": "lookup", "arguments": {"id": "7"}}])
     assert ToolTrajectory(mode="superset").evaluate(first).score == 1.0
     assert first.history == ()
@@ -293,7 +293,7 @@ def test_a_case_of_a_turn_has_the_turns_before_it():
 def test_a_conversation():
     trace = AgentTrace.from_langchain_messages(LANGCHAIN)
     case = trace.conversation(user_goal="g")
-    assert [turn.user_text for turn in case.turns] == ["Where is 7? Tell Ann.", "Thanks"]
+    assert [turn.user_text for turn in case.turns] == ["Where is 7? Write to Ann.", "Thanks"]
     assert isinstance(case, EvalCase)
     assert trace.tool_calls == (LOOKUP, MAIL)
     assert AgentTrace().conversation().turns == ()

@@ -126,7 +126,7 @@ async def test_the_calls_of_each_turn_are_scored():
 
 @pytest.mark.statement(243)
 async def test_a_conversation_is_a_case():
-    """Its calls together, and all of it for a judge."""
+    """Its calls together, and the whole for a judge."""
     trace = AgentTrace.from_openai_messages(MESSAGES)
     together = trace.conversation(tools=TOOLS, tasks=["Find flights", "Book a hotel"])
     assert (together.tool_calls, together.response_text) == (trace.tool_calls, "Booked.")

@@ -1,4 +1,4 @@
-"""Suites from other tools' files: what is taken over, what is noted, what a wrong file is answered with."""
+"""Suites from other tools' files: what is imported, what is noted, what a wrong file is answered with."""
 
 from __future__ import annotations
 

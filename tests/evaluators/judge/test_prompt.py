@@ -86,7 +86,7 @@ def obedient(request):
     outside = request["messages"][1]["content"]
     for content in blocks.values():
         outside = outside.replace(content, "")
-    return says({"reason": "as told", "score": 5 if "5" in re.sub(r"\b[0-9a-f]{16}\b", "", outside) else 2})
+    return says({"reason": "as instructed", "score": 5 if "5" in re.sub(r"\b[0-9a-f]{16}\b", "", outside) else 2})
 
 
 @pytest.mark.parametrize("attack", ATTACKS)

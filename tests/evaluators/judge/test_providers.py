@@ -166,7 +166,7 @@ async def ask():
     result = await Helpfulness(judge=judge).evaluate(EvalCase(user_text="hi", response_text="hello"))
     return result.to_dict()
 out = [asyncio.run(ask()) for _ in range(3)]  # each in an event loop of its own
-for provider in ("anthropic", "nobody", "bedrock"):
+for provider in ("anthropic", "noprovider", "bedrock"):
     out.append(missing(JudgeSettings(provider=provider, model="claude")))
 print(json.dumps(out))
 """
@@ -204,5 +204,5 @@ def test_another_provider_is_asked_through_its_own_library():
     assert KEY not in done.stdout + done.stderr
     assert api.attempts == 5
     assert "ANTHROPIC_API_KEY" in no_key
-    assert "'nobody' is not a supported provider" in unknown
+    assert "'noprovider' is not a supported provider" in unknown
     assert "needs a library of its own: pip install 'any-llm-sdk[bedrock]'" in no_library

@@ -72,7 +72,7 @@ async def test_every_question_is_one_the_real_api_would_take(name):
 
 
 @pytest.mark.parametrize("name", JUDGED)
-@pytest.mark.parametrize("error", [JudgeUnreachableError("nobody there"), JudgeAnswerError("gibberish")])
+@pytest.mark.parametrize("error", [JudgeUnreachableError("no server there"), JudgeAnswerError("gibberish")])
 async def test_no_answer_is_an_error_with_its_reason_and_the_others_go_on(name, error):
     results = await evaluate(case_of(name), [get_evaluator(name, judge=PreparedJudge([error])), ToolError()])
     assert (results[0].status, results[0].score) == (Status.ERRORED, None)

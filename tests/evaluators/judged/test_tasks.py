@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from tool_call_evaluators import EvalCase, Status, TaskCompletion, ToolArgumentHallucination
 from tool_call_evaluators.judge import PreparedJudge
 
-SAID = {"user_text": "Cancel order 7 and tell Ann", "response_text": "Done."}
+SAID = {"user_text": "Cancel order 7 and write to Ann", "response_text": "Done."}
 
 
 def verdicts(kind, *passed):
@@ -22,11 +22,11 @@ def tasks(*passed):
 @pytest.mark.statement(195, 196)
 async def test_completed_over_all():
     judge = PreparedJudge([tasks(True, False, True)])
-    case = EvalCase(**SAID, tasks=["cancel 7", "tell Ann", "be kind"], constraints=["no refunds"])
+    case = EvalCase(**SAID, tasks=["cancel 7", "write to Ann", "be kind"], constraints=["no refunds"])
     result = await TaskCompletion(judge=judge).evaluate(case)
     assert (result.score, result.passed) == (2 / 3, True)
-    assert result.reason == "2 of 3 tasks completed: tell Ann: Reason 2."
-    assert result.details["tasks"][1] == {"task": "tell Ann", "completed": False, "reason": "Reason 2."}
+    assert result.reason == "2 of 3 tasks completed: write to Ann: Reason 2."
+    assert result.details["tasks"][1] == {"task": "write to Ann", "completed": False, "reason": "Reason 2."}
     (question,) = judge.questions
     assert question.data["tasks"].splitlines()[0] == '{"task_1": "cancel 7"}'
     assert question.data["constraints"] == '{"constraint_1": "no refunds"}'

@@ -1,4 +1,4 @@
-"""Distinct errors, told apart by a judge."""
+"""Distinct errors, distinguished by a judge."""
 
 from __future__ import annotations
 

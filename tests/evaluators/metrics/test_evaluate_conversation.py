@@ -90,7 +90,7 @@ async def test_turns_are_judged_in_context():
     assert json.loads(second.data["earlier turns"])["user"] == "Where is 7?"
     assert {question.data["user goal"] for question in judge.questions} == {"Know both"}
     assert {question.data["knowledge"] for question in judge.questions} == {"k"}
-    assert (found.status, found.errors) == (None, ()), "there is a goal, and nobody asked for it"
+    assert (found.status, found.errors) == (None, ()), "there is a goal, and no evaluator asked for it"
 
 
 async def test_a_turn_keeps_what_it_has():

@@ -1,4 +1,4 @@
-"""exact_match and contains, and the part of the case they look at."""
+"""exact_match and contains, and the part of the case they evaluate."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The comparison of two runs as a page: what it shows, that nothing breaks out of it, and a real browser's view."""
+"""The comparison of two runs as a page: what it shows, that no text escapes, and a real browser's view."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What changed between two runs: calls, scores with their uncertainty, failures; and how it is told."""
+"""What changed between two runs: calls, scores with their uncertainty, failures; and how it is shown."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Turns put beside the plan: which case, which turn of it, what is missing, what the gates make of it."""
+"""Turns compared with the plan: which case, which turn of the case, what is missing, what the gates decide."""
 
 from __future__ import annotations
 

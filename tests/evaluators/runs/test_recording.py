@@ -189,7 +189,7 @@ def test_traffic_beyond_what_a_suite_may_hold():
     ("value", "said", "volatile"),
     [
         (UUID, "", True),
-        (UUID, f"Look at {UUID.upper()}, please.", False),
+        (UUID, f"Show {UUID.upper()}, please.", False),
         (f"https://shop.example/r/{UUID}?x=1", "", True),
         ("2026-11-21T09:00:03.123456Z", "", True),
         ("2026-11-21 09:00:03+01:00", "", True),

@@ -25,7 +25,7 @@ def test_an_unchanged_agent_is_rarely_called_worse(setting: Setting):
 
 
 def test_false_alarms_over_all_settings():
-    """The settings together are enough comparisons to tell 5 % from 6 %."""
+    """The settings together are enough comparisons to distinguish 5 % from 6 %."""
     rates = [alarms_of(setting, COMPARISONS) for setting in QUICK]
     assert sum(rates) / len(rates) <= FALSE_ALARMS
 

@@ -1,4 +1,4 @@
-"""The example suite of each evaluator: it is a suite, all of it is read, and an agent that meets it passes."""
+"""The example suite of each evaluator: it is a suite, every part is read, and an agent that meets it passes."""
 
 from __future__ import annotations
 

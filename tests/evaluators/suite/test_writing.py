@@ -11,7 +11,7 @@ from tool_call_evaluators.suite.writing import EDITOR_LINE, suite_text
 DEMO = Path(__file__).parents[3] / "proxy/a2a_eval_proxy/demo/suite.yaml"
 
 EVERYTHING = """
-suite: all of it
+suite: everything
 agent: {url: "http://127.0.0.1:9", headers: {A: b}, binding: JSONRPC, streaming: false, timeout: 3, concurrency: 2}
 judge: {model: small, votes: 3, extra_body: {seed: 7}}
 evaluators:

@@ -145,7 +145,7 @@ EVENT = {"kind": "progress", "data": {"pct": 50, "message": "half"}, "req_id": "
 RESULT = {
     "success": False,
     "tool_name": "read_file",
-    "data": {"content": "of it"},
+    "data": {"content": "of the file"},
     "summary": "read one file",
     "truncated": True,
     "exit_code": 3,

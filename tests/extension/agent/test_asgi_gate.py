@@ -34,7 +34,7 @@ SUBJECT = "CN=evaluator,O=Example"
 
 
 class Agent(AgentExecutor):
-    """Makes one call; its answer tells which extensions it was asked for."""
+    """Makes one call; its answer shows which extensions it was asked for."""
 
     def __init__(self, recorder: ToolCallRecorder) -> None:
         self._recorder = recorder
@@ -175,7 +175,7 @@ def test_tokens_are_not_shown() -> None:
 
 
 def certificate(name: str, issuer: tuple[Any, Any] | None = None, *, alternative: str = "") -> tuple[Any, Any]:
-    """A key and a certificate for `name`, issued by `issuer` or by itself."""
+    """A key and a certificate for `name`, issued by `issuer` or self-signed."""
     key = ec.generate_private_key(ec.SECP256R1())
     subject = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, name)])
     now = dt.datetime.now(dt.UTC)

@@ -228,7 +228,7 @@ CASES = {
 
 
 class Raw:
-    """JSON-RPC by hand: what is on the wire, and nothing that a client made of it."""
+    """JSON-RPC by hand: what is on the wire, and nothing that a client derived."""
 
     def __init__(self, url: str, *, version: str = "1.0", activate: bool = True) -> None:
         self._legacy = version == "0.3"
@@ -418,7 +418,7 @@ async def test_a_message_cannot_carry_calls_and_the_author_is_told(
 
 
 async def test_a_call_in_a_thread_without_context_is_stated(agent: str) -> None:
-    """Nobody can tell whose it is: each request that is active then says that its calls are not all."""
+    """It is unknown whose it is: each request that is active then says that its calls are not all."""
     turn = await captured(agent, "own pool")
     assert turn.tool_calls == ()
     assert [finding.code for finding in turn.findings] == ["calls_not_recorded"]
@@ -492,7 +492,7 @@ async def test_two_messages_to_one_task_at_the_same_time() -> None:
 
 
 async def test_requests_at_the_same_time_do_not_mix(agent: str) -> None:
-    """All are in their tool, each in a thread, before any goes on; every second one did not ask."""
+    """All are in their tool, each in a thread, before any continues; every second one did not ask."""
     texts = [f"crowd {number}" for number in range(CROWD)]
     bodies = await asyncio.gather(
         *(Raw(agent, activate=number % 2 == 0).send(text) for number, text in enumerate(texts))

@@ -66,10 +66,10 @@ from support.patience import awaited
 
 BINDINGS = [("JSONRPC", "1.0"), ("JSONRPC", "0.3"), ("HTTP+JSON", "1.0"), ("HTTP+JSON", "0.3"), ("GRPC", "1.0")]
 UNKEPT = httpx.Limits(max_keepalive_connections=0)
-"""Connections that nobody has to close."""
+"""Connections that no test has to close."""
 
 TRACES = ("tool-call-capture", "Tool calls", "KETTLE", "CUP")
-"""What only an agent that tells its calls puts on the wire."""
+"""What only an agent that reports its calls puts on the wire."""
 
 
 class Holding(AgentExecutor):
@@ -252,7 +252,7 @@ async def test_so_do_cancel_and_the_answer_to_a_later_message(binding: str, vers
 
         task_id = await begun(client, "ask")
         client._config.streaming = False  # type: ignore[attr-defined]
-        later = message("go on", task_id=task_id)
+        later = message("continue", task_id=task_id)
         answers = [answer async for answer in client.send_message(later, context=asking(asked))]
         check(MessageToJson(answers[-1]), asked)
 

@@ -59,7 +59,7 @@ def example(word: str, **names: Any) -> dict[str, Any]:
 
 
 async def request(recorder: ToolCallRecorder, run: Run, *calls: tuple[str, dict[str, Any]]) -> dict[str, Any]:
-    """The calls recorded in a request, and the exception that came out of it."""
+    """The calls recorded in a request, and the exception that it raised."""
     raised = None
     with recorder.request() as recording:
         try:

@@ -48,7 +48,7 @@ def flaky(q: str) -> str:
 
 @tool
 def polite(q: str) -> str:
-    """Fails in a way that the model is told."""
+    """Fails in a way that is reported to the model."""
     raise ToolException(f"no {q} here")
 
 

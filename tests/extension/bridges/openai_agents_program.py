@@ -53,7 +53,7 @@ def look_up(order_id: str) -> dict[str, str]:
     return {"order": order_id, "status": "shipped"}
 
 
-@function_tool(failure_error_function=lambda context, error: "the model is told something else")
+@function_tool(failure_error_function=lambda context, error: "the model reads something else")
 def refund(order_id: str) -> str:
     raise PermissionError("not allowed")
 

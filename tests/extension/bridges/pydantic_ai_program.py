@@ -33,7 +33,7 @@ def picky(context: RunContext[None], q: str) -> str:
 
 
 def guarded(q: str) -> str:
-    """Waits for somebody's approval."""
+    """Waits for an approval."""
     raise ApprovalRequired
 
 

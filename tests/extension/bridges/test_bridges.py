@@ -239,7 +239,7 @@ def test_calls_of_a_result_of_the_sdk_have_what_the_model_was_told() -> None:
     calls = report("openai_agents")["extracted"]
     assert brief(calls) == [
         ("look_up", {"order_id": "ORD-5"}, SHIPPED.replace("ORD-1", "ORD-5"), None),
-        ("refund", {"order_id": "ORD-5"}, "the model is told something else", None),
+        ("refund", {"order_id": "ORD-5"}, "the model reads something else", None),
         ("ship", {"count": 2}, "xx", None),
     ]
     assert {call["id"]: call["name"] for call in calls} == {"c0": "look_up", "c1": "refund", "c2": "ship"}

@@ -121,7 +121,7 @@ def test_a_tool_that_calls_others_does_not_keep_their_calls(tracer: Tracer, reco
 
 @pytest.mark.parametrize("first", ["one", "other"])
 def test_two_instrumentations_count_once(provider: TracerProvider, recording: CallRecording, first: str) -> None:
-    """Their spans stand beside each other, overlap, and end in either order; the second completes the first."""
+    """Their spans are siblings, overlap, and end in either order; the second completes the first."""
     contents = {"one": {**TOOL, "input.value": '{"q": "kettle"}'}, "other": {**TOOL, "input.value": "{'q': 'kettle'}"}}
     open_spans = {
         scope: provider.get_tracer(scope).start_span("search", attributes=content)

@@ -1,4 +1,4 @@
-"""The text of a failure is the most telling one, without a traceback."""
+"""The text of a failure is the most specific one, without a traceback."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every recorded instrumentation converts to exactly what its agent did, as far as its spans and messages tell."""
+"""Every recorded instrumentation converts to exactly what its agent did, as far as its spans and messages show."""
 
 from __future__ import annotations
 

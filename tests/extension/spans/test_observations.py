@@ -54,7 +54,7 @@ def test_any_span_is_read(attributes: Any, event: Any, scope: str, name: str) ->
             name="FinalAnswerTool",
             scope="openinference.instrumentation.smolagents",
         ),
-        a_span(1, {"gen_ai.tool.name": "x"}, name="running tool", scope="somebody else"),
+        a_span(1, {"gen_ai.tool.name": "x"}, name="running tool", scope="another library"),
         a_span(1, {"gen_ai.tool.name": "x", "gen_ai.operation.name": "chat"}, name="execute_tool x"),
         a_span(
             1,

@@ -1,6 +1,6 @@
 """Operations of A2A over HTTP, whose agent shows tool calls to whoever asks for them. Pure.
 
-A client that did not ask must get, byte for byte, what the agent says where nobody asks.
+A client that did not ask must get, byte for byte, what the agent says where no client asks.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _SHAPES = ("document", "events", "lines", "sequence", "watch", "array", "text")
 
 @dataclass(frozen=True)
 class Unit:
-    """A part of a body that arrives by itself: `plain` where nobody asked, b"" for what is then not there."""
+    """A part of a body that arrives separately: `plain` where no client asked, b"" for what is then not there."""
 
     plain: bytes
     asked: bytes
@@ -183,7 +183,7 @@ def _response(dice: Random, name: str, shape: str, *, legacy: bool, calls: bool,
 
 
 def _cut_unit(dice: Random, unit: Unit, *, seen: bool) -> list[AnyStep]:
-    """At once, or in two halves of which nobody may wait for the first."""
+    """At once, or in two halves, where no peer may wait for the first."""
     if not unit.plain:
         return [Data(by=Side.AGENT, data=b"", asked=unit.asked, seen=False)]
     if dice.random() < 0.75 or min(len(unit.plain), len(unit.asked)) < 2:

@@ -264,7 +264,7 @@ def _digests(case: Case) -> None:
 
 @_allowed("RES-11")
 def _interim(case: Case) -> None:
-    """Of REQ-11, the proxy says 100 itself, unless the body is there already."""
+    """Of REQ-11, the proxy says 100 itself, unless the body has already arrived."""
     case.client.interim.clear()
     if _value(case.exchange.head.fields, b"expect") and case.proxied[Side.CLIENT].interim == [b"100"]:
         case.client.interim.append(b"100")
@@ -319,7 +319,7 @@ def _version(case: Case) -> None:
 
 @_allowed("RES-12")
 def _cut(case: Case) -> None:
-    """What the agent had sent before the end may be lost to a client where nobody waited for it."""
+    """What the agent had sent before the end may be lost to a client where no step waited for it."""
     got = case.proxied[Side.CLIENT].body
     if case.client.end in ("cut", "reset 2") and case.client.body.startswith(got) and not _must_be_seen(case.exchange):
         case.client.body[:] = got

@@ -145,7 +145,7 @@ def _frame(content: bytes, *, compressed: bool = False) -> bytes:
 
 
 def _event(dice: Random, name: str, number: int, *, calls: bool) -> bytes:
-    """b"" for an event that is there for its calls alone, where nobody asked."""
+    """b"" for an event that is there for its calls alone, where no client asked."""
     chance = Random(f"{name} {number}")
     kind = chance.choice(("artifact", "artifact", "status", "calls"))
     if kind == "status":

@@ -18,7 +18,7 @@ _BODILESS = frozenset({b"204", b"304"})
 _MANY_PIECES = 40
 
 Begin = Callable[[bytes, list[tuple[bytes, bytes]]], tuple[Meeting, Side, bool] | None]
-"""From start and fields to whose message it is, to which side, and whether it may have a body; None: nobody's."""
+"""From start and fields to whose message it is, to which side, and whether it may have a body; None: of no exchange."""
 
 
 class Http1Reader:

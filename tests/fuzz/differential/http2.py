@@ -36,7 +36,7 @@ OnRequest = Callable[["Http2Connection", int, bytes, list[tuple[bytes, bytes]]],
 
 
 class Http2Connection(asyncio.Protocol):
-    """One connection: streams are told apart, and what arrives is noted in their meetings."""
+    """One connection: streams are separated, and what arrives is noted in their meetings."""
 
     def __init__(self, side: Side, authority: bytes, dice: Random, on_request: OnRequest | None = None) -> None:
         """`side`: whose connection it is. `on_request`: of an agent."""
@@ -152,7 +152,7 @@ class Http2Connection(asyncio.Protocol):
         self.h2.ping(self.dice.randbytes(8))
 
     def go_away(self) -> None:
-        """Announce the end; open streams, and those that are on their way, go on."""
+        """Announce the end; open streams, and those that are on their way, continue."""
         last = _LAST_STREAM if self._side is Side.AGENT else 0
         self.transport.write(_frame(_GOAWAY, 0, 0, last.to_bytes(4, "big") + bytes(4)))
         self.is_going = True

@@ -46,7 +46,7 @@ class Agent:
         self._dice = dice
         self.meetings: dict[bytes, Meeting] = {}
         self.strays: list[str] = []
-        """Requests that nobody sent, or that came again."""
+        """Requests that no client sent, or that came again."""
         self._connections: set[asyncio.Transport] = set()
 
     async def __aenter__(self) -> Self:
@@ -95,7 +95,7 @@ class Agent:
         token = next((value for name, value in fields if name.lower() == TOKEN), b"")
         meeting = self.meetings.get(token)
         if meeting is None or meeting.arrivals:
-            self.strays.append(f"{'nobody sent' if meeting is None else 'came again:'} {start!r} {fields!r}")
+            self.strays.append(f"{'no client sent' if meeting is None else 'came again:'} {start!r} {fields!r}")
             return None
         meeting.arrivals += 1
         return meeting

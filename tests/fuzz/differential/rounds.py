@@ -24,7 +24,7 @@ from .peers import Agent, ConnectionPlan, converse
 from .script import Exchange, Seen, Side
 
 PATIENCE_S = 20.0
-"""An exchange that takes longer, though nobody in it waits for anything but the other side, has no end."""
+"""An exchange that takes longer, though neither side waits for anything but the other, has no end."""
 
 
 _SETTLE_S = 30.0

@@ -1,6 +1,6 @@
 """An exchange as a script of client and agent, and what each of them sees of the other.
 
-The script is played twice, directly and through the proxy. Whoever sends a step that must be seen goes on when the
+The script is played twice, directly and through the proxy. Whoever sends a step that must be seen continues when the
 other side has it: a part that the proxy withholds leaves the exchange without an end, however slow the machine is.
 """
 
@@ -30,7 +30,7 @@ class Side(StrEnum):
 class Step:
     by: Side
     seen: bool = True
-    """Whether the other side must have it before the sender goes on."""
+    """Whether the other side must have it before the sender continues."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,4 +1,4 @@
-"""One round of bytes at the ports of a proxy process: whatever comes, each listens on, and /readyz tells the truth."""
+"""One round of bytes at the ports of a proxy process: whatever comes, each keeps listening, and /readyz is right."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _AT_ONCE = 4
 _READ_S = 0.2
 """For so long a client waits for an answer that may never come."""
 _LOOK_AFTER = 50
-"""Connections to a port, before it and /readyz are looked at."""
+"""Connections to a port, before it and /readyz are checked."""
 _LISTENS_WITHIN_S = 60.0
 _ENDED = re.compile(r"^.*(?:ended unexpectedly|does not start).*$", re.MULTILINE)
 _PROBE = {
@@ -150,7 +150,7 @@ class _Game:
             self.ends[f"{port} {end}"] += 1
 
     async def _look(self, port: str, batch: range) -> None:
-        """Reports a port on which nobody listens, and that /readyz has not said so."""
+        """Reports a port on which no process listens, and that /readyz has not said so."""
         try:
             ready = await asyncio.to_thread(self._proxy.readiness)
         except httpx.HTTPError:

@@ -27,7 +27,7 @@ Event = dict[str, Any]
 
 
 def exchange(url: str, way: str, parts: list[Event], task: Event | None) -> list[Event]:
-    """The results that one message leads to; `task` is the one it goes on with."""
+    """The results that one message leads to; `task` is the one it continues."""
     method, version = METHODS[way]
     message: Event = {"messageId": "m-1", "parts": parts, "role": "ROLE_USER" if version == "1.0" else "user"}
     if version == "0.3":

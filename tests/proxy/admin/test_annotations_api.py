@@ -70,7 +70,7 @@ async def test_an_annotation_is_deleted_once(proxy: Proxied) -> None:
     [
         ({}, 400, "assessment: expected 'right' or 'wrong', got None"),
         ({"assessment": "fine"}, 400, "got 'fine'"),
-        ({"assessment": "right", "evaluator": "nobody"}, 400, "no result of 'nobody'; its results: tool_error"),
+        ({"assessment": "right", "evaluator": "absent"}, 400, "no result of 'absent'; its results: tool_error"),
         ({"assessment": "right", "evaluator": 3}, 400, "no result of 3"),
         ({"assessment": "right", "note": 5}, 400, "note: expected a text of at most 2000 characters"),
         ({"assessment": "right", "note": "x" * 2001}, 400, "note: expected"),
@@ -88,10 +88,10 @@ async def test_what_is_no_annotation_is_refused(proxy: Proxied, body: Any, statu
 
 async def test_a_turn_that_is_not_there_has_none(proxy: Proxied) -> None:
     for response in (
-        await proxy.admin.get("/api/turns/nobody/annotations"),
-        await proxy.admin.post("/api/turns/nobody/annotations", json={"assessment": "right"}),
+        await proxy.admin.get("/api/turns/absent/annotations"),
+        await proxy.admin.post("/api/turns/absent/annotations", json={"assessment": "right"}),
     ):
-        assert (response.status_code, response.json()["error"][:16]) == (404, "no turn 'nobody'")
+        assert (response.status_code, response.json()["error"][:16]) == (404, "no turn 'absent'")
 
 
 async def test_annotations_of_a_turn_are_bounded(proxy: Proxied) -> None:

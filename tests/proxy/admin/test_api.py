@@ -56,7 +56,7 @@ def it(shared: Proxied, request: pytest.FixtureRequest) -> Iterator[Proxied]:
 
 @pytest_asyncio.fixture(loop_scope="module")
 async def fresh(tmp_path: Path) -> AsyncIterator[Proxied]:
-    """A proxy that nobody has used."""
+    """A proxy that no client has used."""
     async with proxied(tmp_path) as running:
         yield running
 
@@ -389,7 +389,7 @@ async def test_cases_beyond_the_limit(it: Proxied, monkeypatch: pytest.MonkeyPat
 
 @dataclass(frozen=True, kw_only=True)
 class Gate(SyncEvaluator):
-    """Holds scoring up until a test lets it go on."""
+    """Holds scoring up until a test lets it continue."""
 
     name: ClassVar[str] = "gate_of_test_admin_api"
     opened: ClassVar[threading.Event] = threading.Event()

@@ -58,7 +58,7 @@ async def test_pages_are_no_operations(proxy: Proxied, document: dict[str, Any])
 
 
 async def test_the_document_is_valid(document: dict[str, Any]) -> None:
-    """What https://spec.openapis.org/oas/v3.1.1 requires of it; the schemas are JSON Schemas, and their names exist."""
+    """What https://spec.openapis.org/oas/v3.1.1 requires; the schemas are JSON Schemas, and their names exist."""
     assert document["openapi"].startswith("3.1.")
     assert document["info"]["title"]
     assert document["info"]["version"]

@@ -225,8 +225,8 @@ async def test_the_wire_of_a_deleted_turn_is_not_shown(tmp_path: Path) -> None:
 
 
 async def test_why_there_is_no_wire(proxy: Proxied, tmp_path: Path) -> None:
-    unknown = await proxy.admin.get("/api/turns/nobody/wire")
-    assert (unknown.status_code, unknown.json()["error"][:16]) == (404, "no turn 'nobody'")
+    unknown = await proxy.admin.get("/api/turns/absent/wire")
+    assert (unknown.status_code, unknown.json()["error"][:16]) == (404, "no turn 'absent'")
     async with proxied(tmp_path) as first:
         await first.talks()
         await first.flushed()

@@ -24,7 +24,7 @@ MOST = 3 * LIMIT
 """The limit, what the allocator cannot use of freed memory, and an event that is being read."""
 
 RECEIVED = 10 * LIMIT
-"""The memory of what is sent, if all of it were kept."""
+"""The memory of what is sent, if everything were kept."""
 
 
 def artifact(number: object, *calls: Any, text: str = "") -> dict[str, Any]:

@@ -58,7 +58,7 @@ def size_of(event: Event) -> int:
 
 @dataclass
 class Wire:
-    """A turn book with a clock that stands still until told otherwise."""
+    """A turn book with a clock that a test advances."""
 
     now: float = 1000.0
     options: dict[str, Any] = field(default_factory=dict)
@@ -92,7 +92,7 @@ class Wire:
     def ends(self, stream: TaskWatcher, problem: Finding | None = None, *, final: bool = False) -> None:
         self.book.end(stream, self.now, problem=problem, final=final)
 
-    def told(self) -> None:
+    def answered(self) -> None:
         """The shared store answers what it was asked."""
         asked, self.asked[:] = list(self.asked), []
         self.questions += len(asked)
@@ -178,7 +178,7 @@ def test_a_notification_may_come_before_the_answer_that_names_its_task() -> None
     wire = Shared().process(1)
     sent, hook = wire.sends(), wire.book.watch(notified=True)
     wire.streams(hook, at(task("WORKING"), 1), gives(artifact("a", "one")))
-    wire.told()
+    wire.answered()
     wire.streams(hook, at(says("COMPLETED"), 2))
     wire.answers(sent, at(task("SUBMITTED"), 1))
     wire.passes(LINGER_S + 1)
@@ -190,11 +190,11 @@ def test_what_came_before_the_message_that_continues_a_task_does_not_count_for_i
     wire = Shared().process(1)
     hook = wire.book.watch(notified="h")
     wire.streams(hook, at(task("WORKING"), 1), gives(artifact("a", "one#1")), at(says("INPUT_REQUIRED"), 2))
-    wire.told()  # it knows nothing
+    wire.answered()  # it knows nothing
     sent = wire.sends("t")
-    wire.told()
+    wire.answered()
     wire.streams(hook, at(says("WORKING"), 3), gives(artifact("b", "two#2")))
-    wire.told()
+    wire.answered()
     wire.answers(sent, at(task("WORKING"), 3))
     wire.streams(hook, at(says("INPUT_REQUIRED"), 4))
     wire.passes(LINGER_S + 1)
@@ -205,7 +205,7 @@ def test_what_came_before_the_message_that_continues_a_task_does_not_count_for_i
 def test_what_no_turn_claims_is_forgotten() -> None:
     wire = Shared().process(1)
     wire.streams(wire.book.watch(notified=True), task("WORKING", artifact("a", "one" * 10_000)))
-    wire.told()
+    wire.answered()
     assert wire.book.held_bytes > 30_000
     wire.passes(60)
     assert wire.book.held_bytes == 0
@@ -246,7 +246,7 @@ def test_an_answer_of_which_a_webhook_was_notified_outlives_the_process_while_th
     first.streams(first.book.watch(notified="h"), gives(artifact("a", "one")), at(says("INPUT_REQUIRED"), 2))
     second = shared.process(2)  # the first was killed
     second.sends("t")
-    second.told()
+    second.answered()
     assert shared.in_order()[0] == ["one"]
     assert next((turn.state, turn.findings) for turn in shared.turns.values()) == ("TASK_STATE_INPUT_REQUIRED", [])
 
@@ -257,7 +257,7 @@ def test_a_turn_that_the_store_lost_is_noticed_by_the_messages_of_the_task() -> 
     first.answers(first.sends(), task("INPUT_REQUIRED", artifact("a", "one")))
     second = shared.process(2)  # the first was killed after another turn, which it did not store
     sent = second.sends("t")
-    second.told()
+    second.answered()
     answer = task("INPUT_REQUIRED", artifact("a", "one"), artifact("b", "lost"), artifact("c", "three"))
     answer["task"]["history"] = [{"role": "ROLE_USER"}, {"role": "ROLE_AGENT"}] * 3
     second.answers(sent, answer)
@@ -281,7 +281,7 @@ def test_calls_of_a_turn_without_its_end_are_unknown_until_a_task_shows_them(res
             wire.ends(sent)
         else:
             wire.answers(sent, task("INPUT_REQUIRED", *made))
-        wire.told()
+        wire.answered()
     codes = [[finding.code for finding in turn.findings] for turn in shared.turns.values()]
     assert shared.in_order() == [[], ["call2"], ["call3"], ["unseen", "call4"], ["call5"]]
     assert codes == [["incomplete"], *[["earlier_calls_unknown"]] * 3, []]
@@ -294,10 +294,10 @@ def test_what_a_killed_owner_had_seen_last_is_missing_unless_a_task_shows_it() -
     first.streams(first.book.watch(notified="h"), gives(artifact("a", "one")))
     second = shared.process(2)  # the first was killed before it stored that
     second.streams(second.book.watch(notified="h"), at(says("INPUT_REQUIRED"), 2))
-    second.told()
+    second.answered()
     second.passes(LINGER_S + 1)
     sent = second.sends("t")
-    second.told()
+    second.answered()
     second.answers(sent, at(task("COMPLETED", artifact("a", "one"), artifact("b", "two")), 4))
     assert shared.in_order() == [[], ["one", "two"]]
     codes = [[finding.code for finding in turn.findings] for turn in shared.turns.values()]
@@ -457,7 +457,7 @@ class Shared:
         return TaskHistory(closed, next((turn for turn in found if turn.status == "open"), None), known=bool(found))
 
     def process(self, number: int, **options: Any) -> Wire:
-        """Another process over the same store, which answers its questions when `Wire.told` is called."""
+        """Another process over the same store, which answers its questions when `Wire.answered` is called."""
         wire = Wire(options=options)
         wire.book = TurnBook(self.keep, store=AskedStore(wire.asked, self.keep), **wire.options)
         wire._numbers = itertools.count(number * 100)
@@ -477,7 +477,7 @@ def test_what_an_exchange_reports_waits_for_the_store() -> None:
     two.ends(sent)
     assert len(shared.turns) == 1
     assert len(two.book.open_turns) == two.book.answered == 1
-    two.told()
+    two.answered()
     assert shared.in_order() == [["first"], ["second"]]
     assert two.book.open_turns == []
 
@@ -506,7 +506,7 @@ def test_an_open_turn_goes_on_where_its_task_is_asked_for() -> None:
     one.ends(sent, CUT)
     watching = two.watches()
     two.streams(watching, task("WORKING", artifact("a", "search", text="4")))
-    two.told()
+    two.answered()
     two.streams(watching, gives(artifact("a", text="2"), append=True), says("COMPLETED"))
     two.ends(watching)
     (turn,) = shared.turns.values()
@@ -524,7 +524,7 @@ def test_what_was_known_of_an_open_turn_stands_where_nothing_more_comes() -> Non
     watching = two.watches()
     two.streams(watching, says("WORKING"))
     two.ends(watching)
-    two.told()
+    two.answered()
     two.passes(301)
     (turn,) = shared.turns.values()
     assert (turn.response_text, [finding.code for finding in turn.findings]) == ("42", ["upstream_cut", "incomplete"])
@@ -535,7 +535,7 @@ def test_a_task_without_an_open_turn_is_not_asked_about_again_and_again() -> Non
     wire = Shared().process(1)
     for _ in range(5):
         wire.answers(wire.watches(), task("COMPLETED"))
-        wire.told()
+        wire.answered()
     assert wire.questions == 1
     wire.answers(wire.sends(), task("COMPLETED", task_id="mine"))
     wire.answers(wire.watches(), task("COMPLETED", task_id="mine"))
@@ -560,7 +560,7 @@ def test_more_events_than_may_wait_do_not_wait(monkeypatch: pytest.MonkeyPatch) 
 def test_a_task_goes_on_after_restarts(turns: list[tuple[int, bool, bool]], ids: str) -> None:
     """Each turn: how many calls it makes, whether it is streamed, and whether a restart comes before it.
 
-    With ids that are numbered anew in each turn the calls differ by name.
+    With ids that begin at 0 again in each turn the calls differ by name.
     """
     shared = Shared()
     wire = shared.process(1)
@@ -579,7 +579,7 @@ def test_a_task_goes_on_after_restarts(turns: list[tuple[int, bool, bool]], ids:
             wire.ends(sent)
         else:
             wire.answers(sent, task("INPUT_REQUIRED", *artifacts, made))
-        wire.told()
+        wire.answered()
         artifacts.append(made)
     assert [([call.name for call in turn.tool_calls], turn.response_text) for turn in shared.turns.values()] == expected
 
@@ -790,9 +790,9 @@ def test_a_subscription_that_is_ahead_is_no_end(wire: Wire) -> None:
     wire.streams(sent, task("SUBMITTED"), gives(artifact("a", "one")))
     wire.streams(again, task("WORKING", artifact("a", "one")), gives(artifact("b", "two")), says("COMPLETED"))
     wire.ends(again)
-    wire.streams(sent, gives(artifact("b", "two", text="all of it")), says("COMPLETED"))
+    wire.streams(sent, gives(artifact("b", "two", text="the whole")), says("COMPLETED"))
     wire.ends(sent)
-    assert wire.turns == [("COMPLETED", ["one", "two"], "all of it")]
+    assert wire.turns == [("COMPLETED", ["one", "two"], "the whole")]
 
 
 def test_a_poll_while_a_stream_is_live_changes_nothing(wire: Wire) -> None:

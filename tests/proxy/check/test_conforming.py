@@ -26,7 +26,7 @@ async def test_a_right_agent_passes(streaming: bool, message: str) -> None:
 
 
 async def test_every_rule_can_be_seen() -> None:
-    """One message keeps the agent busy until two have subscribed; a tamperer without fault tells it of streams."""
+    """One message keeps the agent busy until two have subscribed; a tamperer without fault shows it the streams."""
     with ServerThread(lambda url: faulty_app(url, Fault())) as agent:
         report = await check(agent.url, "slow down", "ask me", "Got a kettle?")
 

@@ -266,7 +266,7 @@ def test_what_people_paste_is_accepted(
 
 @pytest.mark.usefixtures("here")
 def test_unknown_variables_are_named(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    """Those that Kubernetes sets for a Service of our name are none of them."""
+    """Those that Kubernetes sets for a Service of our name are not unknown."""
     monkeypatch.setenv("A2A_EVAL_PROXY_AGNET", "http://x")
     monkeypatch.setenv("A2A_EVAL_PROXY_JUDGE_MODL", "m")
     for known in ("JUDGE_MODEL", "CONFIG", "SERVICE_HOST", "PORT", "PORT_8080_TCP_ADDR", "ADMIN_SERVICE_PORT_HTTP"):

@@ -171,7 +171,7 @@ UNREAD = {
     "misnamed": (True, [[{"tool": "delete_all"}]], "malformed_entry"),
     "object": (True, [{"name": "delete_all"}], "calls_not_a_list"),
     "bypassing the recorder": (True, [], "calls_not_recorded"),
-    "beside others": (True, [[{"name": "search"}], {"name": "delete_all"}], "calls_not_a_list"),
+    "next to others": (True, [[{"name": "search"}], {"name": "delete_all"}], "calls_not_a_list"),
 }
 
 

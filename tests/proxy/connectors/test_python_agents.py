@@ -290,7 +290,7 @@ async def test_a_run_ends_although_its_agent_blocks_its_event_loop(
     [
         ("missing.py:Orders", "", "missing.py:Orders: no such Python file"),
         ("no.such.module:Orders", "", "no module named 'no' here or among the installed ones"),
-        ("orders.py:Nobody", "class Plain:\n    def execute(self, q): ...", "has no class Nobody; .* Plain"),
+        ("orders.py:Missing", "class Plain:\n    def execute(self, q): ...", "has no class Missing; .* Plain"),
         ("orders.py:Plain", "class Plain: ...", r"the class has no method execute\(user_query, \*\*kwargs\)"),
         ("orders.py", "class Plain: ...", "found none: an agent is a class with `execute`"),
         ("orders.py", "class A:\n    def execute(self, q): ...\nclass B(A): ...", "found one of A, B; append :CLASS"),
@@ -423,7 +423,7 @@ from opentelemetry.trace import get_tracer, set_tracer_provider
 
 set_tracer_provider(TracerProvider())
 set_logger_provider(LoggerProvider())
-CALL = {"type": "tool_call", "id": "c1", "name": "pay", "arguments": {"order": "told"}}
+CALL = {"type": "tool_call", "id": "c1", "name": "pay", "arguments": {"order": "shown"}}
 ASKED = {"role": "assistant", "parts": [CALL]}
 ANSWERED = {"role": "tool", "parts": [{"type": "tool_call_response", "id": "c1", "response": "paid"}]}
 
@@ -461,7 +461,7 @@ def test_the_spans_of_an_instrumented_agent_show_calls(tmp_path: Path) -> None:
     assert sorted((call["arguments"]["order"], call["result"]) for call in turn["tool_calls"]) == [
         ("recorded", "shipped"),
         ("returned", "shipped"),
-        ("told", "paid"),
+        ("shown", "paid"),
         ("traced", "shipped"),
         ("wrapped", "shipped"),
     ]

@@ -275,7 +275,7 @@ async def test_the_command_serves_until_it_is_told_to_stop(tmp_path: Path) -> No
 
 def test_the_command_says_what_is_in_the_way(tmp_path: Path) -> None:
     junk = tmp_path / "junk.db"
-    junk.write_text("this is no database, and long enough to be told from one" * 10)
+    junk.write_text("this is no database, and long enough to be distinguished" * 10)
     no_database = subprocess.run([*COMMAND, "--port", "0", "--db", junk], capture_output=True, text=True, check=False)
     assert no_database.returncode == 3
     assert f"cannot use {junk} as the shop's database: file is not a database" in no_database.stderr

@@ -204,7 +204,7 @@ async def test_the_agent_sees_the_half_close(agent, proxied):
 
 
 async def test_an_agent_waits_for_a_client_that_does_not_read(agent, proxied):
-    """The proxy holds a few messages of a stream, not all of it."""
+    """The proxy holds a few messages of a stream, not the whole."""
     agent.service.sent = 0
     call = proxied.begin("StreamStream")
     await call.write(b"flood" + b"x" * 1_000_000)

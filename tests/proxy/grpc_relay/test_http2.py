@@ -1,4 +1,4 @@
-"""What HTTP/2 carries beside the messages: fields byte for byte, codes, settings, GOAWAY, pings, windows, and junk."""
+"""What HTTP/2 carries next to the messages: fields byte for byte, codes, settings, GOAWAY, pings, windows, and junk."""
 
 from __future__ import annotations
 

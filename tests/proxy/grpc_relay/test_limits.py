@@ -227,7 +227,7 @@ class _Agent(a2a_pb2_grpc.A2AServiceServicer):
 @pytest.mark.parametrize("value", [math.nan, -math.inf, [0.5] * 60_000], ids=["nan", "infinite", "many"])
 @pytest.mark.parametrize("door", ["SendMessage", "SendStreamingMessage", "transcode"])
 async def test_a_call_that_json_cannot_carry_costs_nobody_an_answer(tmp_path, door, value):
-    """That call is unknown, the others are captured, and the proxy goes on asking."""
+    """That call is unknown, the others are captured, and the proxy keeps asking."""
     agent, server = _Agent({"x": value}), grpc.aio.server()
     a2a_pb2_grpc.add_A2AServiceServicer_to_server(agent, server)
     upstream = f"grpc://127.0.0.1:{server.add_insecure_port('127.0.0.1:0')}"

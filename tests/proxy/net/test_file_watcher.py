@@ -1,4 +1,4 @@
-"""Files that are replaced while somebody watches, in the ways in which they are."""
+"""Files that are replaced while a watcher runs, in the ways in which they are."""
 
 from __future__ import annotations
 
@@ -139,7 +139,7 @@ def test_the_first_time_must_succeed(tmp_path: Path) -> None:
 
 
 def test_pipes_are_read_once_only(tmp_path: Path) -> None:
-    """A second look at one would wait for ever."""
+    """To read one a second time would wait for ever."""
     os.mkfifo(tmp_path / "pipe")
     loads: list[int] = []
     watch = FileWatch()

@@ -1,4 +1,4 @@
-"""Requests over HTTP/2 for an ASGI application, beside HTTP/1.1 on one port: bodies, ends and failures."""
+"""Requests over HTTP/2 for an ASGI application, next to HTTP/1.1 on one port: bodies, ends and failures."""
 
 from __future__ import annotations
 

@@ -43,7 +43,7 @@ def authority(tmp_path_factory: pytest.TempPathFactory) -> Authority:
 
 @pytest.fixture(scope="module")
 def stranger(tmp_path_factory: pytest.TempPathFactory) -> Authority:
-    """An authority that nobody trusts."""
+    """An authority that no peer trusts."""
     return Authority(tmp_path_factory.mktemp("stranger"))
 
 
@@ -291,7 +291,7 @@ async def test_a_replaced_authority_of_clients(
 async def test_no_session_is_taken_up_again_after_its_authority_was_replaced(
     authority: Authority, stranger: Authority, agent: str, tmp_path: Path
 ) -> None:
-    """In TLS 1.2 sessions outlive their connections without tickets, too; no certificate is looked at again then."""
+    """In TLS 1.2 sessions outlive their connections without tickets, too; no certificate is checked again then."""
     ca = tmp_path / "clients.pem"
     ca.write_bytes(authority.ca.read_bytes())
     tls = authority.client(authority.issue("client"))

@@ -1,4 +1,4 @@
-"""Bodies to messages: codings, types, limits; hostile ones are refused before they take memory."""
+"""Bodies to messages: encodings, types, limits; hostile ones are refused before they take memory."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ BODY = export_request(["a"]).SerializeToString()
 
 
 class Collector:
-    """An ASGI application that keeps each request as it came, and answers what it is told to."""
+    """An ASGI application that keeps each request as it came, and answers as the test says."""
 
     def __init__(self) -> None:
         self.requests: list[tuple[str, dict[str, str], bytes]] = []
@@ -71,7 +71,7 @@ def collector():
 
 @pytest.fixture
 def address(port):
-    """Where nobody listens yet."""
+    """Where no process listens yet."""
     return f"127.0.0.1:{port}"
 
 

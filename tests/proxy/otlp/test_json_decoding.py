@@ -1,4 +1,4 @@
-"""OTLP/JSON as exporters write it, and as nobody should."""
+"""OTLP/JSON as exporters write it, and as none should."""
 
 from __future__ import annotations
 

@@ -63,7 +63,7 @@ SECRETS = (
 
 
 def marks(secret: str) -> set[str]:
-    """What tells that a secret is there, in the encodings in which it may stand."""
+    """What shows that a secret is there, in the encodings in which it may stand."""
     spelled = {secret, secret.replace(" ", ""), quote(secret), quote(secret, safe="")}
     return spelled | {secret.replace("@", "\\u0040"), json.dumps(secret)[1:-1]}
 
@@ -184,7 +184,7 @@ def spoilt(document: bytes, spot: int, secret: str, *, rename: bool) -> bytes:
 
 
 class Running:
-    """A pipeline with its store, and all that came out of it beside."""
+    """A pipeline with its store, and everything else that it gave out."""
 
     def __init__(self, folder: Path, suite: Suite | None, privacy: Privacy) -> None:
         self.folder, self.suite, self.privacy = folder, suite, privacy
@@ -338,7 +338,7 @@ def test_no_secret_gets_out_where_none_is_expected(
 def test_without_rules_it_would_get_out(
     place: str, judge: tuple[FakeApi, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Lest the test above pass because nothing is planted."""
+    """The test above would also pass if nothing were planted."""
     monkeypatch.setenv("A2A_EVAL_PROXY_JUDGE_API_KEY", KEY)
 
     async def play() -> str:

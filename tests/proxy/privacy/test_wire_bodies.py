@@ -1,4 +1,4 @@
-"""What is shown of bodies and events on the wire: nothing that a rule finds, and no piece of it."""
+"""What is shown of bodies and events on the wire: nothing that a rule finds, and no piece of such a text."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Taking the extension out of bodies: all of it, nothing else, and not a byte re-encoded."""
+"""Taking the extension out of bodies: the whole, nothing else, and not a byte re-encoded."""
 
 from __future__ import annotations
 
@@ -709,7 +709,7 @@ def test_nothing_of_it_is_left(content: Many, style: Style) -> None:
 
 
 def unread(content: bytes) -> bytes:
-    """What is left of content that is no JSON: all of it, where it does not name the extension."""
+    """What is left of content that is no JSON: everything, where it does not name the extension."""
     try:
         return guard(content)
     except UnreadableError:

@@ -41,7 +41,7 @@ def waiting(path: Path) -> list[tuple[int, int]]:
 
 
 async def with_webhook(relay: Relay, endpoint: Endpoint) -> str:
-    """The address of a webhook whose task says nothing by itself."""
+    """The address of a webhook whose task sends nothing unasked."""
     text = f"ask {uuid.uuid4()}"
     task_id = (await relay.send(text, {}))["result"]["task"]["id"]
     await relay.rpc("CreateTaskPushNotificationConfig", {"taskId": task_id, "url": endpoint.url, "token": "TOKEN"})

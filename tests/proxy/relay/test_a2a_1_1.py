@@ -119,7 +119,7 @@ async def test_the_answer_of_a_turn_may_be_in_the_timeline(tmp_path: Path, rest:
 
 
 class _GrpcAgent(grpc.GenericRpcHandler):  # type: ignore[misc]  # grpcio has no types
-    """Answers with these messages, and a field that nobody knows."""
+    """Answers with these messages, and a field that no reader knows."""
 
     def __init__(self) -> None:
         self.answers: list[bytes] = []
@@ -231,7 +231,7 @@ async def test_another_error_of_such_a_message_is_a_failed_turn(tmp_path: Path, 
 
 @pytest.mark.parametrize("rest", [False, True])
 async def test_a_long_poll_outlives_the_time_limit_of_responses(tmp_path: Path, rest: bool) -> None:
-    """The limit is over before the agent answers: it ends a request that is none, and that begins later."""
+    """The limit is over before the agent answers: it ends a request that is no long poll, and one that begins later."""
     body = json.dumps(in_envelope(DONE, rest)).encode()
     head, *rest_of_it = http(body, b"application/json").pieces[0].partition(b"\r\n")
     get = {"jsonrpc": "2.0", "id": 1, "method": "GetTask", "params": {"id": "t"}}

@@ -1,4 +1,4 @@
-"""The wall between capture and traffic: no method raises, and what could not be read is said in a finding."""
+"""The boundary between capture and traffic: no method raises, and a finding reports what could not be read."""
 
 from __future__ import annotations
 
@@ -116,7 +116,7 @@ def test_an_exchange_ends_once(tapped: Tapped) -> None:
 
 
 def test_what_capture_cannot_take_never_comes_back(tapped: Tapped, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A bug of ours: the traffic goes on, and the turn says that capture failed."""
+    """A bug of ours: the traffic continues, and the turn says that capture failed."""
 
     def broken(*_: object, **__: object) -> None:
         raise RuntimeError("a bug")
@@ -234,7 +234,7 @@ def test_a_bomb_is_not_unpacked() -> None:
 
 @pytest.mark.parametrize("pieces", [1, 7])
 def test_gzip_files_that_follow_one_another(tapped: Tapped, pieces: int) -> None:
-    """Who compresses each event by itself sends such a stream."""
+    """Who compresses each event separately sends such a stream."""
     tap = tapped.tap()
     assert tap.decodes("gzip")
     body = b"".join(gzip.compress(event) for event in (b"data: 1\n\n", b"", b"data: 2\n\n")) + bytes(9)

@@ -117,7 +117,7 @@ async def test_a_run_that_does_not_exist_is_not_resumed(agent: AgentOptions, loc
 async def test_resuming_a_finished_run_asks_the_agent_nothing(location: str, tmp_path: Path) -> None:
     async with run_agent(tmp_path / "shop.db") as url:
         first = await run_suite(suite(), AgentOptions(url, {}), location, "nightly")
-    again = await run_suite(suite(), AgentOptions(url, {}), location, "nightly", resume=True)  # nobody is there
+    again = await run_suite(suite(), AgentOptions(url, {}), location, "nightly", resume=True)  # no server is there
     assert again.verdict == first.verdict
 
 
@@ -169,7 +169,7 @@ async def test_an_agent_that_dies_amid_the_run_fails_it(
     async def send(self: CaptureClient, text: str, **more: Any) -> Any:
         said.append(text)
         if len(said) > 3:
-            raise AgentUnreachableError("nobody is there any more")
+            raise AgentUnreachableError("no server is there any more")
         return await really_send(self, text, **more)
 
     monkeypatch.setattr(CaptureClient, "send", send)
@@ -177,7 +177,7 @@ async def test_an_agent_that_dies_amid_the_run_fails_it(
     assert not conclusion.verdict.passed
     assert {reason.code for reason in conclusion.verdict.reasons} >= {"missing_turn"}
     assert sum(reason.code == "missing_turn" for reason in conclusion.verdict.reasons) == 4
-    assert re.search(r"\d conversations broke off without an answer; .*: nobody is there any more", caplog.text)
+    assert re.search(r"\d conversations broke off without an answer; .*: no server is there any more", caplog.text)
 
 
 MORTAL = """
@@ -270,10 +270,10 @@ async def test_when_nothing_is_answered_nothing_ran(
     agent: AgentOptions, location: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def send(self: CaptureClient, text: str, **more: Any) -> Any:
-        raise AgentUnreachableError("nobody is there")
+        raise AgentUnreachableError("no server is there")
 
     monkeypatch.setattr(CaptureClient, "send", send)
-    with pytest.raises(NothingRanError, match="nobody is there"):
+    with pytest.raises(NothingRanError, match="no server is there"):
         await run_suite(suite(), agent, location, "nightly")
 
 
@@ -378,9 +378,9 @@ cases: [{id: question, turns: [{user: Where is order ORD-1001?}]}]
 
 async def test_a_case_without_a_stored_turn_fails(agent: AgentOptions, location: str) -> None:
     await run_suite(suite(), agent, location, "nightly")
-    other = "suite: other\nevaluators: [tool_error]\ncases: [{id: nobody, turns: [{user: Never said}]}]"
+    other = "suite: other\nevaluators: [tool_error]\ncases: [{id: unknown, turns: [{user: Never said}]}]"
     conclusion = await evaluate_store(suite(other), location, None)
-    assert [(reason.code, reason.where) for reason in conclusion.verdict.reasons] == [("missing_turn", "nobody")]
+    assert [(reason.code, reason.where) for reason in conclusion.verdict.reasons] == [("missing_turn", "unknown")]
 
 
 async def test_judges_are_asked_once_and_what_they_cost_is_told(

@@ -78,7 +78,7 @@ def test_a_folder_that_cannot_be_made(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["report.html", "report.json", "junit.xml", "summary.md", "focus"])
 def test_links_in_the_folder_are_not_followed(tmp_path: Path, name: str) -> None:
-    """Somebody else may write to the folder, of a CI job for example."""
+    """Another process may write to the folder, of a CI job for example."""
     victim, folder = tmp_path / "victim", tmp_path / "report"
     folder.mkdir()
     if name == "focus":

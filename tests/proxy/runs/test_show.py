@@ -37,7 +37,7 @@ def test_a_run_in_one_line() -> None:
 
 
 def test_at_80_columns_names_of_runs_are_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """As `run` and `serve` name them, in any terminal: who copies a name gets all of it."""
+    """As `run` and `serve` name them, in any terminal: who copies a name gets the whole."""
     names = [new_run_name("checkout-regression"), new_run_name("serve"), "x" * 100, "case:bug:1"]
     for name in names:
         store_turns(tmp_path / "s.db", [turn("t", evaluations=[result("tool_error", 0.0)])], run=name)

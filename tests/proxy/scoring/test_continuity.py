@@ -151,10 +151,10 @@ async def test_turns_of_a_conversation_are_stored_in_their_order(agent: str, sto
     async with run_proxy(settings(agent, store)) as proxy:
         task = await say(proxy, "ask")
         await say(proxy, "done", task)
-        await say(proxy, "ask anew", {"contextId": task["contextId"]})
+        await say(proxy, "ask again", {"contextId": task["contextId"]})
         await proxy.flush(PATIENCE_S)
         turns = await proxy.turns()
-    assert [turn["user_text"] for turn in turns] == ["ask", "done", "ask anew"]
+    assert [turn["user_text"] for turn in turns] == ["ask", "done", "ask again"]
     assert [len(turn["tool_calls"]) for turn in turns] == [1, 1, 1]
     assert codes(turns) == [[], [], []]
 

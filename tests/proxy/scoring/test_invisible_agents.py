@@ -1,4 +1,4 @@
-"""Agents whose tool calls nobody could see, before everything that judges calls: nothing passes."""
+"""Agents whose tool calls no source could see, before everything that judges calls: nothing passes."""
 
 from __future__ import annotations
 

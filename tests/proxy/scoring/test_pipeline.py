@@ -41,7 +41,7 @@ cases:
 
 @dataclass(frozen=True, kw_only=True)
 class Gate(SyncEvaluator):
-    """Holds scoring up until a test lets it go on."""
+    """Holds scoring up until a test lets it continue."""
 
     name: ClassVar[str] = "gate_of_test_pipeline"
     opened: ClassVar[threading.Event] = threading.Event()

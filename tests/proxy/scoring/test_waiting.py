@@ -50,7 +50,7 @@ async def store(path: Path) -> AsyncIterator[SqliteStore]:
 
 @contextmanager
 def locked(path: Path) -> Iterator[None]:
-    """Nobody else can write the file."""
+    """No other connection can write the file."""
     with closing(sqlite3.connect(path, isolation_level=None)) as other:
         other.execute("BEGIN IMMEDIATE")
         yield
@@ -152,7 +152,7 @@ async def in_a_batch_of_its_own() -> None:
 
 
 async def waiting(pipeline: Pipeline, turns: int) -> None:
-    """Until so many wait for the store: redaction has a thread of its own."""
+    """Until that number waits for the store: redaction has a thread of its own."""
     async with asyncio.timeout(PATIENCE_S):
         while pipeline._store.health.waiting_turns < turns:
             await asyncio.sleep(0.001)

@@ -1,4 +1,4 @@
-"""Where a store is, and what of it may be shown."""
+"""Where a store is, and which parts of its URL may be shown."""
 
 from __future__ import annotations
 

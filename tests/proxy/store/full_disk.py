@@ -1,7 +1,7 @@
 """Fills the disk with turns, as a proxy does that has a store there: `python full_disk.py FOLDER retention|command`.
 
-With `retention`, the store deletes old turns itself. With `command`, `a2a-eval-proxy prune` does, beside the open store
-and after it was closed. Ends with 0 if every turn was written.
+With `retention`, the store deletes old turns itself. With `command`, `a2a-eval-proxy prune` does, while the store
+is open and after it was closed. Ends with 0 if every turn was written.
 """
 
 from __future__ import annotations

@@ -19,7 +19,7 @@ MARK = "rosebud"
 
 
 def turn(number: int, **fields: Any) -> Turn:
-    """One that ended so many seconds after the epoch; each has some 20 kB of text."""
+    """One that ended that number of seconds after the epoch; each has some 20 kB of text."""
     it = Turn(f"turn-{number:04}", "nightly", "http://agent", "JSONRPC", "1.0", float(number))
     it.status, it.ended_at, it.conversation_id, it.case_id = "pending", number + 0.5, f"conversation-{number}", "case"
     it.user_text = f"{MARK}-{number:04} " * 2000

@@ -131,7 +131,7 @@ def test_a_mark_shows_other_users_and_does_not_disturb_them(path: Path) -> None:
 
 def test_a_file_that_is_no_database_is_refused_and_kept(tmp_path: Path) -> None:
     path = tmp_path / "notes.txt"
-    path.write_text("not a database, but dear to somebody" * 100)
+    path.write_text("not a database, but dear to its owner" * 100)
     with pytest.raises(StoreError, match=r"notes\.txt.*not a database"):
         SqliteStore(str(path))
     assert path.read_text().startswith("not a database")

@@ -475,9 +475,9 @@ def is_open(number: int, **fields: Any) -> Turn:
 
 async def test_an_open_turn_is_replaced_until_it_is_closed(kept: Kept) -> None:
     await kept.add(is_open(1, response_text="begun"), turn(2))
-    await kept.add(is_open(1, response_text="going on"))
+    await kept.add(is_open(1, response_text="not finished"))
     (stored,) = (await kept.store.turns(TurnQuery(status="open"))).items
-    assert (stored["response_text"], stored["ended_at"]) == ("going on", None)
+    assert (stored["response_text"], stored["ended_at"]) == ("not finished", None)
     await kept.add(turn(1, task_id="t", response_text="over"))
     await kept.add(turn(1, task_id="t", response_text="another process"), is_open(1, response_text="late"))
     assert await kept.ids() == ["turn-0001", "turn-0002"]

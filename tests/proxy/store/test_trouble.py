@@ -156,7 +156,7 @@ async def test_a_proxy_serves_while_the_database_is_away_and_stores_when_it_is_t
 @pytest.mark.usefixtures("fast")
 async def test_a_file_that_is_no_database_is_left_alone(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     path = tmp_path / "notes.txt"
-    path.write_text("dear to somebody" * 1_000)
+    path.write_text("dear to its owner" * 1_000)
     async with traffic(path) as it:
         await it.send()
         assert (await it.get("/readyz")).status_code == 200
@@ -324,7 +324,7 @@ async def test_a_store_that_is_deleted_is_made_anew(tmp_path: Path, caplog: pyte
 async def test_a_write_ahead_log_that_is_deleted_loses_nothing(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """SQLite would go on in a file without a name: nobody else could read it, and it would end with the process."""
+    """SQLite would continue in a file without a name: no other process could read it, it would end with the process."""
     path = tmp_path / "turns.db"
     async with traffic(path) as it:
         await it.send()

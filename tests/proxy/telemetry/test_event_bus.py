@@ -1,4 +1,4 @@
-"""Live events: listeners read what they select from one bounded log, and are told of gaps."""
+"""Live events: listeners read what they select from one bounded log, and learn of gaps."""
 
 from __future__ import annotations
 

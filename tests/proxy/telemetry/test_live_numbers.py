@@ -1,4 +1,4 @@
-"""What the numbers of a running proxy say of an agent that fails, and of one whose calls nobody can see."""
+"""What the numbers of a running proxy say of an agent that fails, and of one whose calls no source can see."""
 
 from __future__ import annotations
 

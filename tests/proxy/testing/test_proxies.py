@@ -134,7 +134,7 @@ def test_a_task_that_waits_for_input_is_continued(pool: ProxyPool, agent: str) -
     proxy = pool.acquire(agent)
     asked = proxy.send("ask")
     assert asked["state"] == "TASK_STATE_INPUT_REQUIRED"
-    assert proxy.send("go on", after=asked)["task_id"] == asked["task_id"]
+    assert proxy.send("continue", after=asked)["task_id"] == asked["task_id"]
 
 
 def test_the_only_turn(pool: ProxyPool, agent: str) -> None:

@@ -67,8 +67,8 @@ def test_what_is_no_id_is_none(value: Any) -> None:
         pytest.param(
             [a_span(1, parent=2, remote=True), a_span(2, parent=3, remote=False)], False, id="a service below"
         ),
-        pytest.param([a_span(1, parent=REMOTE, kind=KIND_SERVER)], True, id="a server, not told whether remote"),
-        pytest.param([a_span(1, parent=REMOTE)], False, id="not told whether remote"),
+        pytest.param([a_span(1, parent=REMOTE, kind=KIND_SERVER)], True, id="a server, unknown whether remote"),
+        pytest.param([a_span(1, parent=REMOTE)], False, id="unknown whether remote"),
         pytest.param([a_span(1), a_span(2, parent=3, remote=False, trace=OTHER_TRACE)], False, id="one trace of two"),
         pytest.param([a_span(1), a_span(2, trace=OTHER_TRACE)], True, id="two traces"),
         pytest.param([a_span(1), a_span(3, parent=2, remote=False)], False, id="a root that its children outlast"),

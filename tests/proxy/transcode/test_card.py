@@ -96,7 +96,7 @@ async def test_without_grpc_of_its_own_the_proxy_offers_none(agent, tmp_path):
 
 async def test_an_agent_without_a_card_gets_one_from_the_settings(tmp_path):
     file = tmp_path / "card.yaml"
-    file.write_text("name: Weather\ndescription: Tells the weather\ncapabilities: {pushNotifications: true}\n")
+    file.write_text("name: Weather\ndescription: Shows the weather\ncapabilities: {pushNotifications: true}\n")
     async with plain_grpc_agent() as agent:
         upstream = f"grpc://{agent.address}"
         async with running_proxy(upstream, tmp_path, transcode=True, grpc=None) as proxy:
@@ -114,7 +114,7 @@ async def test_an_agent_without_a_card_gets_one_from_the_settings(tmp_path):
     assert plain["skills"][0]["tags"]
     assert interfaces(plain) == interfaces(legacy.json())
     assert refused.json()["error"]["details"][0]["reason"] == "UNSUPPORTED_OPERATION"
-    assert (card["name"], card["description"]) == ("Weather", "Tells the weather")
+    assert (card["name"], card["description"]) == ("Weather", "Shows the weather")
     assert card["capabilities"] == {"pushNotifications": True}
 
 

@@ -193,7 +193,7 @@ def seen(answer: httpx.Response) -> Any:
 
 
 async def test_what_a2a_1_1_adds_is_not_translated(tmp_path):
-    """A long poll is answered at once, and neither side gets generations, since a2a-sdk has none of it."""
+    """A long poll is answered at once, and neither side gets generations, since a2a-sdk does not have them."""
     requests: list[bytes] = []
     task = ParseDict({"id": "t", "generation": "7"}, METHODS[GET_TASK].response_type()).SerializeToString()
 

@@ -110,7 +110,7 @@ def test_the_bearer_token_needs_no_origin(locked: Shown) -> None:
 
 @pytest.mark.parametrize("path", ["/", "/turns/x", "/api/events", "/login?code=x"])
 def test_a_page_for_the_name_of_another_host_is_refused(locked: Shown, visitor: httpx.Client, path: str) -> None:
-    """DNS rebinding: the browser sends the cookie of that name, and a page of it could read the answer."""
+    """DNS rebinding: the browser sends the cookie of that name, and a page under that name could read the answer."""
     visitor.get(locked.page_address())
     assert visitor.get(path, headers={"host": "evil.example"}).status_code == 421
 

@@ -53,7 +53,7 @@ def shop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shown]:
                 findings=[finding("uri_not_listed")],
             ),
             turn(
-                "7", "Where is it?", case="refund", conversation="going on", run="plain", start=50, status="open",
+                "7", "Where is it?", case="refund", conversation="not finished", run="plain", start=50, status="open",
                 ended_at=None, state="TASK_STATE_WORKING",
             ) | {"calls": "unknown", "calls_evidence": "no_capture"},
         )  # fmt: skip

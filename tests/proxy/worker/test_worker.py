@@ -46,7 +46,7 @@ cases:
 
 @dataclass
 class Shared:
-    """A store that queues for workers, and what they make of it."""
+    """A store that queues for workers, and what they store."""
 
     url: str
     store: PostgresStore
@@ -61,7 +61,7 @@ class Shared:
         return (await self.store.turns(TurnQuery(limit=1000))).items
 
     async def said(self) -> dict[tuple[str, str | None], tuple[int, list[str]]]:
-        """What was said of conversations: of how many turns, and the outcomes."""
+        """What was stored of conversations: of how many turns, and the outcomes."""
         return {
             (found.key.conversation_id, found.key.case_id): (
                 found.turns,
@@ -299,7 +299,7 @@ async def test_a_job_over_which_workers_keep_dying_is_given_up(shared: Shared) -
 async def test_a_job_that_was_given_to_another_worker_meanwhile_is_one_line(
     shared: Shared, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """The job engine cannot end such a job, and awaits nobody who would hear of that."""
+    """The job engine cannot end such a job, and no caller learns of that."""
     asyncio.get_running_loop().set_exception_handler(log_lost_task)
     given_away = asyncio.Event()
 

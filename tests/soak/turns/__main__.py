@@ -31,7 +31,7 @@ EXAMPLES = 25
 
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="make turns", description="Random turns with an oracle.")
-    parser.add_argument("--turns", type=int, default=400, help="at least so many; default 400")
+    parser.add_argument("--turns", type=int, default=400, help="least number; default 400")
     parser.add_argument("--seed", type=int, default=secrets.randbelow(1_000_000), help="of what clients send")
     parser.add_argument("--clients", type=int, default=20, help="conversations at once; default 20")
     parser.add_argument("--processes", type=int, default=1, help="of each proxy")

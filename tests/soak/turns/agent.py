@@ -1,7 +1,7 @@
 """The agent of the turns: real servers of a2a-sdk for all three bindings, with the recorder of the extension.
 
 `python -m soak.turns.agent` serves until its standard input ends. Each message says in its text what the agent does
-(`Turn.instruction`). What was executed is kept, by the numbers of turn and call, and told below /_oracle, where no
+(`Turn.instruction`). What was executed is kept, by the numbers of turn and call, and listed below /_oracle, where no
 proxy is asked.
 """
 
@@ -222,7 +222,7 @@ async def serve() -> None:
     web = HttpServer(answer, "127.0.0.1:0", shutdown_timeout_s=1)
     card = AgentCard(
         name="Agent of the turns",
-        description="Does as it is told",
+        description="Follows instructions",
         version="1",
         supported_interfaces=[
             AgentInterface(url=url, protocol_binding=binding, protocol_version="1.0")

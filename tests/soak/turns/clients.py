@@ -248,7 +248,7 @@ class _Client:
         return self._world.last_kill >= self._record.began
 
     async def _recover(self) -> bool:
-        """Goes on by GetTask where a request was broken by a kill; whether the agent has the message."""
+        """Continues by GetTask where a request was broken by a kill; whether the agent has the message."""
         task_id = await self._world.agent.task_of(self._turn.number)
         if task_id is None:
             return False
@@ -322,7 +322,7 @@ class _Client:
                 if await self._read(stream, until_end=True):  # a subscription to a task that rests goes on
                     return
         except UnsupportedOperationError:
-            self._record.note("told that the task is over")
+            self._record.note("was answered that the task is over")
         await self._poll()
 
     async def _until_notified(self) -> None:
@@ -347,8 +347,8 @@ class _Client:
             await asyncio.sleep(self._turn.poll_every)
 
     async def _read(self, stream: Any, *, leave_after: int = 0, until_end: bool = False) -> bool:
-        """Reads a stream to its end; to the end of the turn, or until the client leaves after so many events. Whether
-        an event showed the end of the turn."""
+        """Reads a stream to its end; to the end of the turn, or until the client leaves after `leave_after` events.
+        Whether an event showed the end of the turn."""
         count, shown = 0, False
         async with aclosing(stream) as events:
             async for event in events:
@@ -391,7 +391,7 @@ class _Client:
         return [part.text for part in message.parts] == [f"end {self._turn.number}"]
 
     async def _register_late(self) -> None:
-        """Sets the webhook of a turn that has one afterwards, then lets the agent go on."""
+        """Sets the webhook of a turn that has one afterwards, then lets the agent continue."""
         if self._turn.webhook is not Webhook.AFTERWARDS or self._registered:
             return
         self._registered = True

@@ -33,7 +33,7 @@ class Manner(StrEnum):
     """A stream that the client leaves, then GetTask until the end."""
     DROP_SUBSCRIBE = "drop, subscribe"
     NOTIFIED = "notified"
-    """A non-blocking send; its webhook tells the end, and nothing else does."""
+    """A non-blocking send; its webhook shows the end, and nothing else does."""
 
 
 class Webhook(StrEnum):
@@ -155,7 +155,7 @@ def instruction_of(text: str) -> dict[str, Any]:
 
 
 def conversations(seed: int, turns: int) -> Iterator[Conversation]:
-    """As many as have so many turns together, or up to `TURNS_AT_MOST` - 1 more."""
+    """As many as have that number of turns together, or up to `TURNS_AT_MOST` - 1 more."""
     number = planned = 0
     while planned < turns:
         one = conversation(seed, number)

@@ -45,7 +45,7 @@ def running_agent() -> Iterator[tuple[str, str]]:
 
 @dataclass(frozen=True)
 class Setup:
-    """`proxies` of so many `processes` each; more than one share a PostgreSQL. `transcode`: the agent has only gRPC.
+    """`proxies` of `processes` processes each; more than one share a PostgreSQL. `transcode`: the agent has only gRPC.
     `command` is the program."""
 
     proxies: int = 1
@@ -120,7 +120,7 @@ class Proxies:
         return [ports[_PORTS.index("--push-listen")] for ports in self._ports]
 
     def kill(self, dice: Random) -> tuple[int, bool]:
-        """Kills a proxy, or one of the serving processes of one that has several. Its number; whether all of it."""
+        """Kills a proxy, or one of the serving processes of one that has several. Its number; whether all."""
         number = dice.randrange(len(self._proxies))
         proxy = self._proxies[number]
         if self._setup.processes > 1:

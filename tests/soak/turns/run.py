@@ -53,7 +53,7 @@ class Outcome:
 async def soak(
     planned: Sequence[Conversation], setup: Setup, folder: Path, *, seed: int, clients: int, kill: bool
 ) -> Outcome:
-    """Carries out the conversations, so many at once, and judges. `folder` is an empty one for stores.
+    """Carries out the conversations, several at once, and judges. `folder` is an empty one for stores.
 
     `kill`: a proxy, or one of its serving processes, is killed a few times in the middle.
     """

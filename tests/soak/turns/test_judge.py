@@ -52,12 +52,12 @@ PLANTED: dict[str, tuple[Callable[[Content], list[Stored]], dict[tuple[int, Faul
     "the state of the next turn": (lambda c: [changed(1, c, state="TASK_STATE_COMPLETED")], {(1, Fault.STATE): 1}),
     "a state without a task": (lambda c: [changed(3, c, state="TASK_STATE_WORKING")], {(3, Fault.STATE): 1}),
     "no state": (lambda c: [changed(4, c, state=None)], {(4, Fault.STATE): 1}),
-    "a call that nobody made": (lambda c: [changed(2, c, calls=(*c[2].calls, None))], {(2, Fault.INVENTED): 1}),
+    "a call that no agent made": (lambda c: [changed(2, c, calls=(*c[2].calls, None))], {(2, Fault.INVENTED): 1}),
     "a call of its own that it never made": (
         lambda c: [changed(2, c, calls=(*c[2].calls, (2, 7)))],
         {(2, Fault.INVENTED): 1},
     ),
-    "a turn that nobody sent": (lambda c: [c[2], Stored("x", 77, "done", None, ())], {(-1, Fault.FOREIGN): 1}),
+    "a turn that no client sent": (lambda c: [c[2], Stored("x", 77, "done", None, ())], {(-1, Fault.FOREIGN): 1}),
 }
 
 

@@ -97,7 +97,7 @@ def test_values_differ_if_they_are_not_equal(one: Any, other: Any) -> None:
 
 
 def test_events_that_a_proxy_holds_back_to_the_end_are_named() -> None:
-    """A proxy that buffers a stream changes no byte of it."""
+    """A proxy that buffers a stream changes none of its bytes."""
 
     def stream(spread_s: float) -> WireAnswer:
         return WireAnswer(200, messages=[WireMessage(b"a"), WireMessage(b"b", at=spread_s)], streams=True)

@@ -1,4 +1,4 @@
-"""The rules over what agents should never say: whatever it is, it is judged, and told in every form."""
+"""The rules over what agents should never say: whatever it is, it is judged, and reported in every form."""
 
 from __future__ import annotations
 
