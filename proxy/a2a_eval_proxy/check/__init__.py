@@ -19,13 +19,10 @@ from .compare.comparison import ComparisonReport, compare_sides
 from .compare.report import comparison_json, comparison_junit, print_comparison
 from .probe.client import ProbeClient
 from .probe.dialogue import probe_agent
-from .probe.webhook_listener import PushOptions
+from .probe.push_trials import PushOptions
 from .report import wording
-from .report.json_output import report_json
-from .report.junit_output import report_junit
-from .report.masking import mask_credentials, masking
-from .report.report import CheckReport, apply_rules
-from .report.text_output import print_report
+from .report.outputs import print_report, report_json, report_junit
+from .report.report import CheckReport, apply_rules, mask_credentials, masking
 from .rules.base import CheckVerdict
 
 __all__ = [

@@ -10,7 +10,7 @@ import grpc
 import pytest
 from a2a_eval_proxy.check.probe import client
 from a2a_eval_proxy.check.probe.dialogue import probe_agent
-from a2a_eval_proxy.check.report.json_output import report_json
+from a2a_eval_proxy.check.report.outputs import report_json
 from a2a_eval_proxy.check.report.report import CheckReport
 from a2a_eval_proxy.check.report.wording import place
 from a2a_eval_proxy.check.rules.base import CheckVerdict, RuleStatus

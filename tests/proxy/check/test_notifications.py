@@ -19,10 +19,8 @@ from a2a_eval_proxy.check.probe.record import (
     PushTrial,
 )
 from a2a_eval_proxy.check.probe.responses import read_response
-from a2a_eval_proxy.check.report.json_output import report_json
-from a2a_eval_proxy.check.report.junit_output import report_junit
+from a2a_eval_proxy.check.report.outputs import print_report, report_json, report_junit
 from a2a_eval_proxy.check.report.report import apply_rules
-from a2a_eval_proxy.check.report.text_output import print_report
 from a2a_eval_proxy.check.rules.push import PUSH_RULES
 from a2a_eval_proxy.protocol.operations import Binding, Operation
 from hypothesis import example, given, settings

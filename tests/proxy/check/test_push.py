@@ -9,8 +9,8 @@ import pytest
 from a2a.server.request_handlers import RequestHandler
 from a2a.types import AgentCard
 from a2a_eval_proxy.check.probe import dialogue, push_trials
-from a2a_eval_proxy.check.probe.webhook_listener import PushOptions, WebhookListener
-from a2a_eval_proxy.check.report.json_output import report_json
+from a2a_eval_proxy.check.probe.push_trials import PushOptions, WebhookListener
+from a2a_eval_proxy.check.report.outputs import report_json
 from a2a_eval_proxy.check.report.report import CheckReport
 from a2a_eval_proxy.check.report.wording import notified_lines
 from a2a_eval_proxy.check.rules.base import CheckVerdict, RuleResult, RuleStatus

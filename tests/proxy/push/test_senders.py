@@ -12,7 +12,7 @@ from typing import Any
 
 import httpx
 import pytest
-from a2a_eval_proxy.check.probe.webhook_listener import PushOptions
+from a2a_eval_proxy.check.probe.push_trials import PushOptions
 from a2a_eval_proxy.check.rules.base import RuleStatus
 from a2a_tool_capture import URI
 from proxy.push.conftest import Endpoint, relaying

@@ -1,8 +1,9 @@
-"""Compares two answers to the same request. Pure."""
+"""Compares two answers to the same request, their ids and their cards. Pure."""
 
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice
@@ -12,8 +13,67 @@ from a2a_tool_capture.spec import is_capture_uri
 from tool_call_evaluators.report.wording import cut
 
 from ...protocol.extension_filter import UnreadableError, names_extension, strip, strip_event
+from ...protocol.operations import Binding
 from ..probe.answer import CUT, GrpcEnd, WireAnswer, WireMessage
-from .pairing import IdPairing
+from ..probe.interfaces import objects
+from ..probe.record import Interface
+
+_ID_KEYS = frozenset({"id", "taskId", "contextId", "messageId", "artifactId", "nextPageToken", "name", "parent"})
+"""Members whose strings may be ids. `name` is a resource name in A2A 0.3 over gRPC."""
+
+_RESOURCE = re.compile(r"tasks/[^/]+(/pushNotificationConfigs/[^/]+)?")
+_VOLATILE = re.compile(
+    r"(?P<id>[0-9a-f]{8}-?(?:[0-9a-f]{4}-?){3}[0-9a-f]{12})"
+    r"|(?P<time>\d{4}-\d\d-\d\d[T ]\d\d:\d\d(?::\d\d(?:\.\d+)?)?(?:Z|[+-]\d\d:?\d\d)?)",
+    re.IGNORECASE,
+)
+
+
+class IdPairing:
+    """Pairs each id of the direct side with the id at the same place of the other side, and no other.
+
+    `control` pairs two direct sides: a text that is the same on both does not depend on the request, so that it has to
+    be the same on every other side.
+    """
+
+    def __init__(self, control: IdPairing | None = None) -> None:
+        self._other: dict[str, str] = {}
+        self._direct: dict[str, str] = {}
+        self._stable: set[str] = set()
+        self._control = control
+
+    def same(self, direct: str, other: str, key: str = "") -> bool:
+        """Whether the strings are equal but for ids and times; `key` is the JSON member that holds them."""
+        if direct == other and direct not in self._other:
+            self._stable.add(direct)
+            return True
+        if self._control is not None and self._control.is_stable(direct):
+            return False
+        if key in _ID_KEYS and (key != "name" or _RESOURCE.fullmatch(direct)):
+            return self._paired(direct, other)
+        return self._same_text(direct, other) or self._with_known_ids(direct) == other
+
+    def is_stable(self, direct: str) -> bool:
+        """Whether both sides had this text; not if it has a time, which may be the same by chance."""
+        times = (found.lastgroup == "time" for found in _VOLATILE.finditer(direct))
+        return direct in self._stable and not any(times)
+
+    def _paired(self, direct: str, other: str) -> bool:
+        return self._other.setdefault(direct, other) == other and self._direct.setdefault(other, direct) == direct
+
+    def _same_text(self, direct: str, other: str) -> bool:
+        ours, theirs = _VOLATILE.split(direct)[::3], _VOLATILE.split(other)[::3]
+        pairs = list(zip(_VOLATILE.finditer(direct), _VOLATILE.finditer(other), strict=False))
+        return ours == theirs and all(
+            one.lastgroup == two.lastgroup and (one.lastgroup == "time" or self._paired(one[0], two[0]))
+            for one, two in pairs
+        )
+
+    def _with_known_ids(self, text: str) -> str:
+        for direct in sorted(self._other, key=len, reverse=True):
+            text = text.replace(direct, self._other[direct])
+        return text
+
 
 MAX_DELTAS = 10
 """Differences of one answer to report: a fault repeats itself."""
@@ -206,3 +266,91 @@ def _without_extension(answer: WireAnswer) -> WireAnswer:
             kept.append(replace(message, data=left))
     headers = [header for header in answer.headers if not is_capture_uri(header[1].strip())]
     return replace(answer, headers=headers, messages=kept)
+
+
+_ADDRESSES = ("supportedInterfaces", "additionalInterfaces", "url", "preferredTransport")
+_RECOMPUTED = frozenset({"etag", "last-modified", "cache-control", "vary", "cdn-cache-control", "surrogate-control"})
+_SIGNATURES = (
+    "a2a-eval-proxy removes the signatures of a card that it changes, such as its interface URLs, as they would not "
+    "verify (proxy/docs/transparency.md)"
+)
+_TRANSCODED = "a2a-eval-proxy offers an agent that has only gRPC over HTTP, too (proxy/docs/transparency.md)"
+
+_CACHING = "a2a-eval-proxy sets the caching headers of a card that it rewrites (proxy/docs/transparency.md)"
+
+
+def interface_pairs(direct: list[Interface], proxied: list[Interface]) -> list[tuple[Interface, Interface | None]]:
+    """Pairs each interface of the direct card with that of the proxied card: the same binding, version and tenant."""
+    left = list(proxied)
+    pairs: list[tuple[Interface, Interface | None]] = []
+    for interface in direct:
+        match = next((other for other in left if _key(other) == _key(interface)), None)
+        if match is not None:
+            left.remove(match)
+        pairs.append((interface, match))
+    return pairs
+
+
+def interface_deltas(direct: list[Interface], proxied: list[Interface]) -> list[tuple[str, Delta]]:
+    """Returns the differences between the interfaces of two cards, each with the name of its interface.
+
+    Their order counts: clients use the first one that they can (A2A 1.0, section 8.3.2).
+    """
+    found = []
+    for interface, other in interface_pairs(direct, proxied):
+        if other is None:
+            hint = "start a2a-eval-proxy with --grpc" if interface.binding is Binding.GRPC else "clients cannot use it"
+            delta = Delta("interface", interface.url, f"(missing in the card of the proxy: {hint})")
+            found.append((str(interface), delta))
+    matched = {id(other) for _, other in interface_pairs(direct, proxied)}
+    more = (other for other in proxied if id(other) not in matched)
+    transcoded = all(each.binding is Binding.GRPC for each in direct)
+    design = _TRANSCODED if transcoded else ""
+    found += [(str(other), Delta("interface", "(missing)", other.url, design)) for other in more]
+    if not found and list(map(_key, direct)) != list(map(_key, proxied)):
+        found.append(("", Delta("order of interfaces", *(", ".join(map(str, each)) for each in (direct, proxied)))))
+    return found
+
+
+def _key(interface: Interface) -> tuple[Binding, str, str]:
+    return interface.binding, interface.version, interface.tenant
+
+
+def without_addresses(answer: WireAnswer, binding: Binding | None) -> WireAnswer:
+    """The answer with a card, without interfaces, which are compared one by one."""
+    return replace(answer, messages=[_bare_message(message, binding) for message in answer.messages])
+
+
+def _bare_message(message: WireMessage, binding: Binding | None) -> WireMessage:
+    card = message.value
+    if isinstance(card, dict) and binding is Binding.JSONRPC:
+        card = card.get("result")
+    if not isinstance(card, dict):
+        return message
+    bare = {name: value for name, value in card.items() if name not in _ADDRESSES}
+    whole = {**message.value, "result": bare} if binding is Binding.JSONRPC else bare
+    return replace(message, data=json.dumps(whole).encode())
+
+
+def unsigned(card: Any) -> Any:
+    """Returns the card without its signatures: what they would cover."""
+    return {name: value for name, value in card.items() if name != "signatures"} if isinstance(card, dict) else card
+
+
+def with_design(deltas: list[Delta], changed: bool) -> Iterator[Delta]:
+    """Names the differences of a card that the proxy makes by design; `changed`: it differs in more than signatures."""
+    for delta in deltas:
+        design = ""
+        if changed and delta.what.endswith("signatures") and delta.proxied == "(missing)":
+            design = _SIGNATURES
+        elif changed and delta.what.removeprefix("header ") in _RECOMPUTED:
+            design = _CACHING
+        yield Delta(delta.what, delta.direct, delta.proxied, design)
+
+
+def signatures_kept(direct: Any, proxied: Any, changed: bool) -> list[Delta]:
+    """The difference where a proxy changes a signed card and keeps the signatures."""
+    signed = changed and isinstance(proxied, dict) and objects(proxied.get("signatures"))
+    if not signed or not isinstance(direct, dict):
+        return []
+    return [Delta("signatures", "present", "present, although they cannot verify: the card changed")]

@@ -15,7 +15,7 @@ from . import requests
 from .client import ProbeClient
 from .grpc_trials import GRPC_MISSING, all_trials, card_over_grpc, first_trials, is_grpc
 from .interfaces import objects, offered_interfaces, offers_extended_card, offers_push, offers_streaming
-from .push_trials import probe_push
+from .push_trials import PushOptions, probe_push
 from .record import (
     Activation,
     CardSeen,
@@ -32,7 +32,6 @@ from .record import (
     ResponseEvent,
 )
 from .responses import context_id_of, entries, first_task_id, shows_end, states, task_id_of
-from .webhook_listener import PushOptions
 
 FALLBACK_MESSAGE = "Please use one of your tools and tell me the result."
 MAX_EXAMPLES = 3

@@ -1,16 +1,20 @@
-"""Applies all rules to a record. Pure."""
+"""Applies all rules to a record, and masks the user's credentials in the results. Pure."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import json
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, fields, is_dataclass, replace
 from itertools import groupby
+from typing import Any
+
+from a2a_tool_capture.json_depth import WALKED
 
 from ..probe.record import ProbeRecord
-from ..rules.base import CheckVerdict, RuleResult, RuleStatus
+from ..rules.base import CheckVerdict, RuleResult, RuleStatus, subjects_of
 from ..rules.card import CARD_RULES
 from ..rules.grpc import GRPC_RULES
 from ..rules.push import PUSH_RULES
-from ..rules.selectors import subjects_of
 from ..rules.traffic import TRAFFIC_RULES
 
 
@@ -46,3 +50,65 @@ def apply_rules(record: ProbeRecord) -> CheckReport:
     for push_rule in PUSH_RULES:
         results += [push_rule.judge(webhooks, webhooks.interface) for webhooks in record.push]
     return CheckReport(record, tuple(results), any(subject.messages_with_calls for subject in subjects))
+
+
+LEAST_LENGTH = 6
+"""Minimum length of a credential; shorter words also occur in ordinary text."""
+
+
+def mask_credentials(report: CheckReport, header_values: Iterable[str]) -> CheckReport:
+    """Returns the report with `***` in place of every credential in these values of request headers."""
+    value = masking(header_values)
+    return replace(
+        report,
+        record=replace(report.record, card=value(report.record.card)),
+        results=tuple(
+            replace(result, problems=value(result.problems), reason=value(result.reason)) for result in report.results
+        ),
+    )
+
+
+def masking(header_values: Iterable[str]) -> Callable[[Any], Any]:
+    """Returns a function that masks every credential in these values of request headers, at any depth of its argument.
+
+    It copies dictionaries, lists, tuples and dataclasses.
+    """
+    longest_first = sorted(_credentials_in(header_values), key=len, reverse=True)
+
+    def text(original: str) -> str:
+        for credential in longest_first:
+            original = _without_prefix_at_end(original.replace(credential, "***"), credential)
+        return original
+
+    def value(original: Any, depth: int = WALKED) -> Any:
+        if type(original) is str:
+            return text(original)
+        if isinstance(original, bytes):
+            return text(original.decode(errors="replace")).encode()
+        if isinstance(original, dict | list) and depth == 0:
+            return "***"
+        if isinstance(original, dict):
+            return {text(str(key)): value(item, depth - 1) for key, item in original.items()}
+        if isinstance(original, list | tuple):
+            return type(original)(value(item, depth - 1) for item in original)
+        if not is_dataclass(original) or isinstance(original, type):
+            return original
+        return replace(original, **{each.name: value(getattr(original, each.name), depth) for each in fields(original)})
+
+    return value if longest_first else lambda original: original
+
+
+def _credentials_in(header_values: Iterable[str]) -> frozenset[str]:
+    """Returns the strings to mask: each value and each of its words except the scheme, also in their JSON escape."""
+    texts = {text for value in header_values for text in (value, *value.split())}
+    long = {text for text in texts if len(text) >= LEAST_LENGTH and text.lower() not in ("bearer", "digest")}
+    return frozenset(long | {json.dumps(text)[1:-1] for text in long})
+
+
+def _without_prefix_at_end(text: str, credential: str) -> str:
+    """Masks a credential that truncation cut in two: its prefix at the end of `text`."""
+    end = text.rstrip("'\"")
+    for length in range(len(credential) - 1, LEAST_LENGTH - 1, -1):
+        if end.endswith(credential[:length]):
+            return f"{end[:-length]}***{text[len(end) :]}"
+    return text

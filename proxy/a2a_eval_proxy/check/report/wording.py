@@ -11,10 +11,9 @@ from rich.markup import escape
 from tool_call_evaluators.grouping import grouped
 from tool_call_evaluators.report.wording import counted, cut, one_line, printable
 
-from ..probe.push_events import payload_of
 from ..probe.record import ProbeRequest
-from ..rules.base import TRAFFIC, CheckVerdict, Problem, RuleResult, RuleStatus
-from ..rules.selectors import NO_CALLS
+from ..probe.responses import payload_of
+from ..rules.base import NO_CALLS, TRAFFIC, CheckVerdict, Problem, RuleResult, RuleStatus
 from .report import CheckReport
 
 MAX_PROBLEMS = 3

@@ -6,8 +6,7 @@ from collections.abc import Iterator
 
 from ..probe.record import GrpcError, GrpcSeen, GrpcTrial, ProbeExchange
 from ..probe.responses import entries, first_task_id, shows_end
-from .base import Problem, Rule, Skipped, Unseen, problem, rules
-from .selectors import NO_CALLS, NO_TASK, TOO_QUICK
+from .base import NO_CALLS, NO_TASK, TOO_QUICK, Problem, Rule, Skipped, Unseen, problem, rules
 
 _DOMAIN = "a2a-protocol.org"
 _NO_CREDENTIALS = ("UNAUTHENTICATED", "PERMISSION_DENIED")

@@ -8,11 +8,9 @@ from functools import partial
 
 from a2a_tool_capture.wire import EVENT_KEYS
 
-from ..probe.occurrences import Kind, occurrences_in
-from ..probe.push_events import Payload, identity, payload_of
 from ..probe.push_requests import SCHEME, configurations
-from ..probe.record import NotificationSeen, ProbeExchange, PushSeen, PushStep, PushTrial
-from ..probe.responses import only_message, state_of, task_id_of
+from ..probe.record import Kind, NotificationSeen, ProbeExchange, PushSeen, PushStep, PushTrial, occurrences_in
+from ..probe.responses import Payload, identity, only_message, payload_of, state_of, task_id_of
 from .base import Problem, Rule, Skipped, Unseen, problem, rules
 
 NOTHING_ARRIVED = "no notification arrived"

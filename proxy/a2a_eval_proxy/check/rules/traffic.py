@@ -1,44 +1,448 @@
-"""The table of the rules about the agent's answers over each interface."""
+"""Rules about the agent's answers over each interface: what they show to whom, and in which form."""
 
 from __future__ import annotations
 
-from functools import partial
+import json
+from collections.abc import Callable, Collection, Iterable, Iterator
+from dataclasses import dataclass
+from functools import cache, partial
+from importlib.resources import files
+from itertools import islice
+from typing import Any
+
+from a2a_tool_capture import METADATA_KEY, URI
+from a2a_tool_capture.artifact_calls import listed_uris
+from a2a_tool_capture.canonical import canonical
+from a2a_tool_capture.spec import NOT_RECORDED_KEY
+from jsonschema import Draft202012Validator
+from tool_call_evaluators.grouping import grouped
 
 from ...protocol.operations import Operation
-from ..probe.record import Activation
-from . import disclosure, wire_format
-from .base import Rule, Subject, rules
+from ..probe.record import Activation, Kind, Occurrence, ProbeExchange, ProbeTurn
+from ..probe.responses import (
+    calls_lost,
+    calls_of,
+    entries,
+    entries_in,
+    first_task_id,
+    occurrences,
+    only_message,
+    settled,
+    tasks_after_calls,
+)
+from .base import (
+    ASKING,
+    NO_CALLS,
+    NO_TASK,
+    TOO_QUICK,
+    Problem,
+    Rule,
+    Subject,
+    Unseen,
+    all_artifacts,
+    artifacts_in,
+    asking_occurrences,
+    exchanges_asking,
+    exchanges_by,
+    has_calls,
+    problem,
+    problem_at,
+    rules,
+    skip_unless_offered,
+    task_artifacts,
+    turns_by,
+    whole_task,
+)
 
-_of_calls = partial(partial, wire_format.where_calls_are_seen)
+# ── answers at all ──────────────────────────────────────────────────────────────────────────────────────────
+
+
+def plain_messages_answered(subject: Subject) -> Iterator[Problem]:
+    """Messages without an activated extension are answered, sent and streamed."""
+    for turn in subject.conversation.turns:
+        if turn.activation is Activation.NOTHING and turn.opening.problem:
+            message = f"no usable answer to a message that activates no extension: {turn.opening.problem}"
+            yield problem(turn.opening, message)
+
+
+def asking_is_harmless(activations: Collection[Activation], subject: Subject) -> Iterator[Problem]:
+    """Messages with these activations are answered if the same messages without an extension are."""
+    answered = {
+        (turn.opening.operation, turn.message)
+        for turn in subject.conversation.turns
+        if turn.activation is Activation.NOTHING and not turn.opening.problem
+    }
+    if not answered:
+        raise Unseen("messages that activate no extension are not answered either")
+    for turn in subject.conversation.turns:
+        known = (turn.opening.operation, turn.message) in answered
+        if known and turn.activation in activations and turn.opening.problem:
+            message = f"the agent answers this message only without the extension: {turn.opening.problem}"
+            yield problem(turn.opening, message)
+
+
+# ── clients that activate version 1 get calls ───────────────────────────────────────────────────────────────
+
+
+def calls_shown_in(operation: Operation, activation: Activation, subject: Subject) -> Iterator[Problem]:
+    """Each message that causes calls shows them in answers of this operation with this activation."""
+    skip_unless_offered(subject, operation)
+    causing = subject.messages_with_calls
+    if not causing:
+        only_messages = any(only_message(turn.opening) for turn in subject.conversation.turns)
+        hint = ". The agent answers with Messages, but only artifacts carry tool calls" if only_messages else ""
+        raise Unseen(NO_CALLS + hint)
+    if activation is Activation.V1_WITH_UNKNOWN:
+        alone = turns_by(subject, operation, Activation.V1)
+        causing = frozenset(turn.message for turn in alone if _shows_calls_in_time(turn))
+        if not causing:
+            raise Unseen("requests that activate version 1 alone show no tool calls either")
+    answered = (turn for turn in turns_by(subject, operation, activation) if not turn.opening.problem)
+    by_message = grouped((turn.message, turn) for turn in answered if turn.message in causing)
+    if not by_message:
+        raise Unseen("no such request was answered")
+    for message, turns in by_message.items():
+        if not any(map(_shows_calls_in_time, turns)):
+            text = f"no tool calls, although {message!r} makes the agent call tools and the request activates version 1"
+            yield problem(turns[0].opening, text, "its artifacts", all_artifacts(turns[0].opening))
+
+
+def activated_by_header_only(subject: Subject) -> Iterator[Problem]:
+    """The agent reads activations from the extensions header, not only from other places."""
+    turns = subject.conversation.turns
+    if any(has_calls(turn) for turn in turns):
+        return
+    header = subject.conversation.interface.extensions_header
+    message = f"tool calls only for activation by message.extensions or by another header, not by {header}"
+    for turn in turns:
+        if turn.activation is Activation.V1_IN_WRONG_PLACE and entries(turn.opening):
+            yield problem(turn.opening, message, "its artifacts", all_artifacts(turn.opening))
+    raise Unseen(NO_CALLS)
+
+
+def _shows_calls_in_time(turn: ProbeTurn) -> bool:
+    """An agent may answer before it finishes the message; then later reads of the task count."""
+    if entries(turn.opening):
+        return True
+    return not settled(turn.opening) and has_calls(turn)
+
+
+def calls_shown_on_reread(operation: Operation, subject: Subject) -> Iterator[Problem]:
+    """Reads of a task that activate version 1 show the calls of its opening answer."""
+    skip_unless_offered(subject, operation)
+    judged = False
+    refusals = []
+    for turn in turns_by(subject, Operation.SEND, Activation.V1):
+        if not entries(turn.opening):
+            continue
+        for exchange in turn.later_by(operation, Activation.V1):
+            event = whole_task(exchange, first_task_id(turn.opening))
+            if exchange.problem or event is None:
+                refusals.append(exchange.problem or "the answer does not contain the task")
+                continue
+            judged = True
+            if not entries_in(event):
+                yield problem(exchange, "the task's tool calls are missing", event.where, task_artifacts(event))
+            elif lost := calls_lost(turn.opening, event):
+                message = f"{lost} of the task's tool calls are missing"
+                yield problem(exchange, message, event.where, task_artifacts(event))
+    if not judged:
+        raise Unseen(refusals[0] if refusals else "no task with tool calls to read")
+
+
+def calls_shown_to_subscribers(subject: Subject) -> Iterator[Problem]:
+    """Subscribers that activate version 1 get calls.
+
+    Applies only if the subscriber received the artifacts from their start to the end of the task.
+    """
+    skip_unless_offered(subject, Operation.SUBSCRIBE)
+    judged = tried = False
+    for turn in subject.conversation.turns:
+        for exchange in turn.later_by(Operation.SUBSCRIBE, Activation.V1):
+            tried = True
+            if exchange.problem or not settled(exchange):
+                continue
+            if _artifacts_with_calls(turn.opening) & _seen_whole(exchange):
+                judged = True
+                if not entries(exchange):
+                    yield problem(exchange, "the subscription activates version 1 but shows no tool calls")
+    if not judged:
+        raise Unseen(TOO_QUICK if tried else NO_TASK)
+
+
+def _artifacts_with_calls(exchange: ProbeExchange) -> set[str]:
+    return {
+        str(occurrence.artifact.get("artifactId") or occurrence.artifact.get("artifact_id"))
+        for occurrence in occurrences(exchange)
+        if occurrence.entries and occurrence.artifact is not None
+    }
+
+
+def _seen_whole(exchange: ProbeExchange) -> set[str]:
+    """Returns the ids of the artifacts whose first chunk is in the answer."""
+    return {
+        str(artifact.get("artifactId"))
+        for event in exchange.normal_events
+        for artifact, appended in artifacts_in(event)
+        if not appended
+    }
+
+
+# ── other clients get nothing ───────────────────────────────────────────────────────────────────────────────────
+
+
+def nothing_shown_in(operation: Operation, subject: Subject) -> Iterator[Problem]:
+    """Answers of this operation contain nothing of the extension unless the request activates it."""
+    skip_unless_offered(subject, operation)
+    exchanges = exchanges_by(subject, operation, Activation.NOTHING)
+    for exchange in exchanges:
+        if (occurrence := _worst(occurrences(exchange))) is not None:
+            message = f"{occurrence.kind.value}, although the request activates no extension"
+            yield problem_at(exchange, message, occurrence)
+    if not exchanges:
+        raise Unseen(NO_TASK)
+    if all(exchange.problem for exchange in exchanges):
+        raise Unseen(TOO_QUICK if operation is Operation.SUBSCRIBE else exchanges[0].problem)
+    if not subject.messages_with_calls:
+        raise Unseen(NO_CALLS)
+
+
+def _worst(seen: Iterable[Occurrence]) -> Occurrence | None:
+    """Returns the most serious occurrence, or None."""
+    return min(seen, key=lambda occurrence: occurrence.kind is not Kind.CALLS, default=None)
+
+
+def unknown_versions_activate_nothing(subject: Subject) -> Iterator[Problem]:
+    """Answers contain version 1 only if the request activates it, and never another version."""
+    for exchange in exchanges_asking(subject, Activation.UNKNOWN, Activation.V1, Activation.V1_WITH_UNKNOWN):
+        v1_is_right = exchange.activation is not Activation.UNKNOWN
+        occurrence = _worst(seen for seen in occurrences(exchange) if not (seen.of_v1 and v1_is_right))
+        if occurrence is not None:
+            message = f"{occurrence.kind.value}, although the request activates only {exchange.activation.value}"
+            yield problem_at(exchange, message, occurrence)
+    if all(exchange.problem for exchange in exchanges_asking(subject, Activation.UNKNOWN)):
+        raise Unseen("no request for an unknown version was answered")
+    if not subject.messages_with_calls:
+        raise Unseen(NO_CALLS)
+
+
+_MAX_VIOLATIONS = 10
+
+
+def where_calls_are_seen(test: Callable[[Subject], Iterator[Problem]], subject: Subject) -> Iterator[Problem]:
+    """Applies the test; unseen if it finds no problem and the conversation has no calls."""
+    yield from test(subject)
+    if not any(asking_occurrences(subject, Kind.CALLS)):
+        raise Unseen("no tool calls were seen over this interface")
+
+
+def metadata_key(subject: Subject) -> Iterator[Problem]:
+    for exchange, occurrence in asking_occurrences(subject, Kind.OTHER_KEY):
+        if occurrence.of_v1 and METADATA_KEY not in (occurrence.artifact or {}).get("metadata", {}):
+            yield problem_at(exchange, f"tool calls are under the metadata key {occurrence.name!r}", occurrence)
+    for exchange, occurrence in asking_occurrences(subject, Kind.LISTED):
+        metadata = (occurrence.artifact or {}).get("metadata")
+        if occurrence.name != URI or not isinstance(metadata, dict) or METADATA_KEY in metadata:
+            continue
+        for key, value in metadata.items():
+            if not key.startswith(URI) and key.replace("_", "").lower().endswith("toolcalls"):
+                message = f"the artifact lists the URI, but its calls are under the metadata key {key!r}"
+                yield problem(exchange, message, occurrence.where, {key: value})
+
+
+def calls_on_artifacts_only(subject: Subject) -> Iterator[Problem]:
+    for exchange, occurrence in asking_occurrences(subject, Kind.MISPLACED):
+        if occurrence.name == NOT_RECORDED_KEY:
+            continue  # no call: why there is none
+        yield problem_at(exchange, "tool calls are not in an artifact's metadata", occurrence)
+
+
+def uri_listed(subject: Subject) -> Iterator[Problem]:
+    """Artifacts with calls list the URI.
+
+    After the first chunk of an artifact lists it, later chunks may omit it: servers and readers keep it.
+    """
+    for exchange in exchanges_asking(subject, *ASKING):
+        remembered: set[str] = set()
+        for event in exchange.events:
+            for artifact, appended in artifacts_in(event.normal or {}):
+                artifact_id = str(artifact.get("artifactId"))
+                if URI in listed_uris(artifact):
+                    remembered.add(artifact_id)
+                elif not appended:
+                    remembered.discard(artifact_id)
+                metadata = artifact.get("metadata")
+                if isinstance(metadata, dict) and metadata.get(METADATA_KEY) and artifact_id not in remembered:
+                    shown = {"artifactId": artifact.get("artifactId"), "extensions": artifact.get("extensions", [])}
+                    where = f"{event.where} artifact {artifact_id!r}".strip()
+                    message = f"an artifact with tool calls does not list {URI} in `extensions`"
+                    yield problem(exchange, message, where, shown)
+
+
+def is_list(subject: Subject) -> Iterator[Problem]:
+    for exchange, occurrence in asking_occurrences(subject, Kind.CALLS):
+        if not isinstance(occurrence.value, list):
+            yield problem_at(exchange, "the tool calls are not a JSON array", occurrence)
+
+
+def entries_match_schema(subject: Subject, *, texts: bool) -> Iterator[Problem]:
+    """Entries against the schema; `texts` takes the violations that readers mend without loss, else the others."""
+    for exchange, occurrence in asking_occurrences(subject, Kind.CALLS):
+        for number, entry in enumerate(occurrence.entries):
+            for violation in violations(entry):
+                if violation.of_text is texts:
+                    yield problem(exchange, violation.message, f"{occurrence.where}[{number}]", entry)
+
+
+@dataclass(frozen=True, slots=True)
+class SchemaViolation:
+    """One violation of the extension's JSON Schema; `field` is "" for the entry as a whole."""
+
+    field: str
+    message: str
+
+    @property
+    def of_text(self) -> bool:
+        """Whether readers convert the value without loss: a result or an error that is not a string."""
+        return self.field in ("result", "error")
+
+
+def violations(entry: Any) -> Iterator[SchemaViolation]:
+    """Yields the first _MAX_VIOLATIONS violations of the schema in `entry`."""
+    for error in islice(_validator().iter_errors(entry), _MAX_VIOLATIONS):
+        field = str(error.path[0]) if error.path else ""
+        where = f"`{field}`" if field else "the entry"
+        if error.validator == "required":
+            yield SchemaViolation("", f"{where} has no {error.message.partition(' is ')[0]}")
+        elif error.validator == "type":
+            expected = error.validator_value
+            wanted = " or ".join(expected) if isinstance(expected, list) else expected
+            yield SchemaViolation(field, f"{where} has the wrong type, expected {wanted}")
+        else:
+            yield SchemaViolation(field, f"{where}: {error.message[:200]}")
+
+
+@cache
+def _validator() -> Draft202012Validator:
+    text = files("a2a_tool_capture").joinpath("schema/tool-call-capture-v1.schema.json").read_text("utf-8")
+    return Draft202012Validator(json.loads(text)["items"])
+
+
+def ids_unique(subject: Subject) -> Iterator[Problem]:
+    """Each id belongs to one call of a task, over one message or two.
+
+    The same call may appear again: on later chunks of its artifact, perhaps with more fields, and on another artifact.
+    """
+    yield from _ids_used_again(subject)
+    for exchange in exchanges_asking(subject, *ASKING):
+        known: dict[tuple[str, str], tuple[str, str, str]] = {}
+        for artifact_id, where, listed in _calls_with_ids(exchange):
+            task = where.partition(".artifacts")[0] if exchange.operation is Operation.LIST else ""
+            in_list: set[str] = set()
+            for number, entry in listed.items():
+                call_id, arguments = entry["id"], entry.get("arguments")
+                known_by = "" if arguments is None else canonical(arguments)  # the first entry of a call may omit them
+                now = (str(entry.get("name")), artifact_id, known_by)
+                before = known.setdefault((task, call_id), now)
+                differs = "" not in (before[2], now[2]) and before[2] != now[2]
+                clash = before[0] != now[0] or (before[1] != now[1] and differs)
+                if call_id in in_list or clash:
+                    message = f"the id {call_id!r} is used for two tool calls"
+                    yield problem(exchange, message, f"{where}[{number}]", entry)
+                in_list.add(call_id)
+
+
+def _ids_used_again(subject: Subject) -> Iterator[Problem]:
+    """Yields a problem for each id of the first message's calls that the second message uses for another call.
+
+    A repeated entry is indistinguishable from a second, identical call, except on a new artifact without new calls.
+    """
+    for turn in turns_by(subject, Operation.SEND, Activation.V1):
+        before = [
+            item for exchange in turn.exchanges for item in _calls_with_ids(exchange) if exchange.activation in ASKING
+        ]
+        known = {str(entry["id"]): entry for _, _, listed in before for entry in listed.values()}
+        artifacts = {artifact_id for artifact_id, _, _ in before}
+        for exchange in turn.resumed:
+            for artifact_id, where, listed in _calls_with_ids(exchange):
+                again = [entry for entry in listed.values() if entry["id"] in known]
+                nothing_new = artifact_id not in artifacts and len(again) == len(listed)
+                for entry in again:
+                    if nothing_new or _differ(known[entry["id"]], entry):
+                        message = f"the id {entry['id']!r} is used again for a call of a second message to the task"
+                        yield problem(exchange, message, where, entry)
+
+
+def _calls_with_ids(exchange: ProbeExchange) -> Iterator[tuple[str, str, dict[int, dict[str, Any]]]]:
+    """Yields artifact id, path and the entries with ids by their index, for each list of calls in the answer."""
+    for occurrence in occurrences(exchange):
+        listed = {
+            number: entry
+            for number, entry in enumerate(occurrence.entries)
+            if isinstance(entry, dict) and isinstance(entry.get("id"), str) and entry["id"]
+        }
+        if listed:
+            yield str((occurrence.artifact or {}).get("artifactId")), occurrence.where, listed
+
+
+def _differ(one: dict[str, Any], other: dict[str, Any]) -> bool:
+    """Whether two entries contradict each other; a field that only one of them has may be a later addition."""
+    fields = ("name", "arguments", "result", "error")
+    both = [(one[name], other[name]) for name in fields if one.get(name) is not None and other.get(name) is not None]
+    ends = [{name for name in ("result", "error") if entry.get(name) is not None} for entry in (one, other)]
+    return any(canonical(a) != canonical(b) for a, b in both) or (all(ends) and ends[0] != ends[1])
+
+
+def snapshot_complete(subject: Subject) -> Iterator[Problem]:
+    """A Task later in the stream, and GetTask, show every call that the stream showed before."""
+    skip_unless_offered(subject, Operation.STREAM)
+    judged = False
+    for turn in turns_by(subject, Operation.STREAM, Activation.V1):
+        for shown, calls, lost in tasks_after_calls(turn.opening):
+            judged = True
+            if lost:
+                message = f"{lost} of {calls} streamed tool calls are missing on the Task later in the stream"
+                yield problem(turn.opening, message, shown.where, task_artifacts(shown))
+        streamed = calls_of(turn.opening)
+        for exchange in turn.later_by(Operation.GET, Activation.V1):
+            event = whole_task(exchange, first_task_id(turn.opening))
+            if event is None or not streamed:
+                continue
+            judged = True
+            if lost := calls_lost(turn.opening, event):
+                names = ", ".join(call.name for call in calls_of(exchange)) or "none"
+                message = f"{lost} of {len(streamed)} streamed tool calls are missing on the task (it has: {names})"
+                yield problem(exchange, message, event.where, task_artifacts(event))
+    if not judged:
+        raise Unseen("no stream with tool calls has a task to compare with")
+
+
+_of_calls = partial(partial, where_calls_are_seen)
 
 TRAFFIC_RULES: tuple[Rule[Subject], ...] = rules(
     {
-        "answers": disclosure.plain_messages_answered,
-        "asking-harmless": partial(disclosure.asking_is_harmless, [Activation.V1]),
-        "header-activates": disclosure.activated_by_header_only,
-        "send-asked": partial(disclosure.calls_shown_in, Operation.SEND, Activation.V1),
-        "stream-asked": partial(disclosure.calls_shown_in, Operation.STREAM, Activation.V1),
-        "get-asked": partial(disclosure.calls_shown_on_reread, Operation.GET),
-        "list-asked": partial(disclosure.calls_shown_on_reread, Operation.LIST),
-        "subscribe-asked": disclosure.calls_shown_to_subscribers,
+        "answers": plain_messages_answered,
+        "asking-harmless": partial(asking_is_harmless, [Activation.V1]),
+        "header-activates": activated_by_header_only,
+        "send-asked": partial(calls_shown_in, Operation.SEND, Activation.V1),
+        "stream-asked": partial(calls_shown_in, Operation.STREAM, Activation.V1),
+        "get-asked": partial(calls_shown_on_reread, Operation.GET),
+        "list-asked": partial(calls_shown_on_reread, Operation.LIST),
+        "subscribe-asked": calls_shown_to_subscribers,
         **{
-            f"{operation}-silent": partial(disclosure.nothing_shown_in, operation)
+            f"{operation}-silent": partial(nothing_shown_in, operation)
             for operation in (Operation.SEND, Operation.STREAM, Operation.GET, Operation.LIST, Operation.SUBSCRIBE)
         },
-        "unknown-version-harmless": partial(
-            disclosure.asking_is_harmless, [Activation.UNKNOWN, Activation.V1_WITH_UNKNOWN]
-        ),
-        "unknown-version-silent": disclosure.unknown_versions_activate_nothing,
-        "unknown-version-beside": partial(disclosure.calls_shown_in, Operation.SEND, Activation.V1_WITH_UNKNOWN),
-        "calls-on-artifacts": _of_calls(wire_format.calls_on_artifacts_only),
-        "metadata-key": _of_calls(wire_format.metadata_key),
-        "artifact-lists-uri": _of_calls(wire_format.uri_listed),
-        "calls-a-list": _of_calls(wire_format.is_list),
-        "entry-schema": partial(
-            wire_format.where_calls_are_seen, partial(wire_format.entries_match_schema, texts=False)
-        ),
-        "entry-texts": _of_calls(partial(wire_format.entries_match_schema, texts=True)),
-        "ids-unique": _of_calls(wire_format.ids_unique),
-        "snapshot-complete": wire_format.snapshot_complete,
+        "unknown-version-harmless": partial(asking_is_harmless, [Activation.UNKNOWN, Activation.V1_WITH_UNKNOWN]),
+        "unknown-version-silent": unknown_versions_activate_nothing,
+        "unknown-version-beside": partial(calls_shown_in, Operation.SEND, Activation.V1_WITH_UNKNOWN),
+        "calls-on-artifacts": _of_calls(calls_on_artifacts_only),
+        "metadata-key": _of_calls(metadata_key),
+        "artifact-lists-uri": _of_calls(uri_listed),
+        "calls-a-list": _of_calls(is_list),
+        "entry-schema": _of_calls(partial(entries_match_schema, texts=False)),
+        "entry-texts": _of_calls(partial(entries_match_schema, texts=True)),
+        "ids-unique": _of_calls(ids_unique),
+        "snapshot-complete": snapshot_complete,
     }
 )

@@ -16,8 +16,7 @@ from ...errors import ConfigError
 from .result import SignatureResult, SignatureStatus, invalid, not_verifiable
 
 if TYPE_CHECKING:
-    from .keys import PublicKey
-    from .verify import CardSignature
+    from .verify import CardSignature, PublicKey
 
 MAX_KEY_FILE_BYTES = 256 * 1024
 KEY_TIMEOUT_S = 10.0
@@ -34,8 +33,7 @@ async def verify_card(
     could name any address there. Raises ConfigError for keys that cannot be read.
     """
     try:
-        from .canonical import MAX_CARD_BYTES, canonical_forms, decode_strictly
-        from .verify import read_signatures, verify
+        from .verify import MAX_CARD_BYTES, canonical_forms, decode_strictly, read_signatures, verify
     except ImportError:
         if card_key is not None:
             raise ConfigError("--card-key needs the extra `signing`: pip install 'a2a-eval-proxy[signing]'") from None
@@ -74,7 +72,7 @@ def _strictly(results: list[SignatureResult]) -> tuple[SignatureResult, ...]:
 
 async def _keys_of_flag(source: str, tls: ssl.SSLContext | None) -> list[PublicKey]:
     """The keys of --card-key. Raises ConfigError."""
-    from .keys import read_keys
+    from .verify import read_keys
 
     try:
         if source.startswith(("http://", "https://")):
@@ -91,7 +89,7 @@ async def _keys_of_agent(
     signature: CardSignature, url: str, tls: ssl.SSLContext | None
 ) -> list[PublicKey] | SignatureResult:
     """The keys at the signature's `jku`, or why they cannot be used."""
-    from .keys import read_keys
+    from .verify import read_keys
 
     where, jku = signature.where, signature.jku
     if jku is None:

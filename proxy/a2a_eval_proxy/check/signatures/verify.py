@@ -1,18 +1,198 @@
-"""Reads and verifies signatures of a card. Pure."""
+"""Reads public keys and signatures of a card, and verifies these over its canonical forms. Pure."""
 
 from __future__ import annotations
 
 import base64
+import json
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import rfc8785
+from a2a.types import AgentCard
+from a2a_tool_capture.json_depth import READ, too_deep
+from a2a_tool_capture.json_values import not_json
+from cryptography import x509
+from cryptography.exceptions import UnsupportedAlgorithm
+from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric import ec, ed448, ed25519, rsa
+from google.api import field_behavior_pb2
+from google.protobuf.json_format import Error as JsonFormatError
+from google.protobuf.json_format import MessageToDict, ParseDict
+from jwt import PyJWK
 from jwt.algorithms import get_default_algorithms
+from jwt.exceptions import PyJWTError
 
-from .canonical import CanonicalForm, decode_strictly
-from .keys import ALGORITHMS, PublicKey
 from .result import SignatureResult, SignatureStatus, invalid, not_verifiable
+
+MAX_CARD_BYTES = 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class CanonicalForm:
+    """`data` is what a signature covers. `uncovered` are top-level fields of the card that `data` lacks."""
+
+    data: bytes
+    uncovered: tuple[str, ...] = ()
+
+
+def decode_strictly(data: bytes) -> Any:
+    """Decode JSON that means the same to every reader. Raises ValueError with the reason otherwise.
+
+    Numbers are doubles (RFC 8785, section 3.2.2.3). A repeated key, NaN, a lone surrogate and deep nesting are refused.
+    """
+    try:
+        value = json.loads(data, object_pairs_hook=_unique, parse_int=float, parse_constant=not_json)
+    except RecursionError:
+        raise ValueError("it is nested too deeply") from None
+    except UnicodeDecodeError:
+        raise ValueError("it is not UTF-8") from None
+    except json.JSONDecodeError as error:
+        raise ValueError(f"it is not JSON ({error})") from None
+    if too_deep(value):
+        raise ValueError(f"it is nested deeper than {READ} levels")
+    return value
+
+
+def canonical_forms(card: dict[str, Any]) -> list[CanonicalForm]:
+    """Returns the forms that signers use, without duplicates. Raises ValueError for a card without canonical form.
+
+    First that of the specification: fields of A2A 1.0, without those that have their default value unless they are
+    required. Then that of the SDKs, which leave out required fields, too, if they are empty. Then the card as it was
+    served, with and without its empty fields: it may have fields of other versions.
+    """
+    served = {name: value for name, value in card.items() if name != "signatures"}
+    forms = []
+    try:
+        known = MessageToDict(ParseDict(served, AgentCard(), ignore_unknown_fields=True))
+    except (JsonFormatError, TypeError, AttributeError, ValueError):  # no card of A2A 1.0
+        known = None
+    if known is not None:
+        everything = _without_empty(known) or {}
+        names = (name for name, value in served.items() if _without_empty(value) != everything.get(name))
+        uncovered = tuple(sorted(name for name in names if _without_empty(served[name]) is not None))
+        forms += [CanonicalForm(_canonical(form), uncovered) for form in (_with_required(known, served), everything)]
+    forms += [CanonicalForm(_canonical(form)) for form in (served, _without_empty(served) or {})]
+    return list(dict.fromkeys(forms))
+
+
+def _canonical(value: Any) -> bytes:
+    try:
+        return rfc8785.dumps(value)
+    except (rfc8785.CanonicalizationError, UnicodeEncodeError) as error:
+        raise ValueError(f"it has no canonical form ({error})") from None
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        names = [name for name, _ in pairs]
+        raise ValueError(f"it has the key {next(name for name in names if names.count(name) > 1)!r} twice")
+    return found
+
+
+def _without_empty(value: Any) -> Any:
+    """The value without empty strings, lists, objects and nulls, at any depth; None if nothing is left."""
+    if isinstance(value, dict):
+        kept = {name: inner for name, item in value.items() if (inner := _without_empty(item)) is not None}
+        return kept or None
+    if isinstance(value, list):
+        return [inner for item in value if (inner := _without_empty(item)) is not None] or None
+    return None if value == "" else value
+
+
+def _with_required(known: dict[str, Any], served: dict[str, Any]) -> dict[str, Any]:
+    """The known fields, and those that are required and were served with their default value."""
+    required = {
+        field.json_name
+        for field in AgentCard.DESCRIPTOR.fields
+        if field_behavior_pb2.REQUIRED in field.GetOptions().Extensions[field_behavior_pb2.field_behavior]
+    }
+    return known | {name: value for name, value in served.items() if name in required - known.keys()}
+
+
+MAX_KEYS = 100
+_LEAST_RSA_BITS = 2048
+"""RFC 7518, section 3.3."""
+
+_CURVES = {"ES256": "secp256r1", "ES384": "secp384r1", "ES512": "secp521r1"}
+_RSA = frozenset({"RS256", "RS384", "RS512", "PS256", "PS384", "PS512"})
+ALGORITHMS = frozenset({*_CURVES, *_RSA, "EdDSA"})
+"""Algorithms with a public key. `none` and the HMAC family prove nothing about a card."""
+
+_OF_KEY_TYPE = {"EC": "ES256", "RSA": "RS256", "OKP": "EdDSA"}
+"""An algorithm with which PyJWT reads a key of this type."""
+
+
+@dataclass(frozen=True, slots=True)
+class PublicKey:
+    """`key` is a public key of `cryptography`; `jwk` the rest that a JWK says about it, {} for PEM."""
+
+    key: Any
+    jwk: dict[str, Any]
+
+    @property
+    def kid(self) -> str | None:
+        """The `kid` of a JWK."""
+        return self.jwk.get("kid")
+
+    def mismatch(self, algorithm: str) -> str:
+        """Why the key must not verify signatures of `algorithm`, which is one of ALGORITHMS; "" if it may."""
+        if self.jwk.get("alg", algorithm) != algorithm:
+            return f"the key is for {self.jwk['alg']!r} only"
+        if self.jwk.get("use", "sig") != "sig" or "verify" not in self.jwk.get("key_ops", ["verify"]):
+            return "the key is not for signatures"
+        if algorithm in _RSA:
+            fits = isinstance(self.key, rsa.RSAPublicKey)
+            if fits and self.key.key_size < _LEAST_RSA_BITS:
+                return f"the RSA key has {self.key.key_size} bits, fewer than {_LEAST_RSA_BITS}"
+        elif algorithm in _CURVES:
+            fits = isinstance(self.key, ec.EllipticCurvePublicKey) and self.key.curve.name == _CURVES[algorithm]
+        else:
+            fits = isinstance(self.key, ed25519.Ed25519PublicKey | ed448.Ed448PublicKey)
+        return "" if fits else "the key is of another type"
+
+
+def read_keys(data: bytes) -> list[PublicKey]:
+    """Returns the public keys. Raises ValueError for content without keys, or with a key that must not be used."""
+    if data.lstrip().startswith(b"-----BEGIN"):
+        return [PublicKey(_from_pem(data), {})]
+    content = decode_strictly(data)
+    jwks = content.get("keys", [content]) if isinstance(content, dict) else None
+    if not isinstance(jwks, list) or not jwks or not all(isinstance(jwk, dict) for jwk in jwks):
+        raise ValueError("it is neither a JWK, a JWK Set nor PEM")
+    if len(jwks) > MAX_KEYS:
+        raise ValueError(f"it has more than {MAX_KEYS} keys")
+    return [_from_jwk(jwk) for jwk in jwks]
+
+
+def _from_jwk(jwk: dict[str, Any]) -> PublicKey:
+    key_type = jwk.get("kty")
+    if key_type == "oct":
+        raise ValueError("it has a symmetric key (`kty: oct`); expected a public key")
+    if "d" in jwk:
+        raise ValueError("it has a private key; give the public key")
+    if not isinstance(key_type, str) or key_type not in _OF_KEY_TYPE:
+        raise ValueError(f"its `kty` is {key_type!r}; expected EC, RSA or OKP")
+    if not isinstance(jwk.get("kid", ""), str) or not isinstance(jwk.get("key_ops", []), list):
+        raise ValueError("its `kid` is not a string, or its `key_ops` not a list")
+    try:
+        return PublicKey(PyJWK.from_dict(jwk, _OF_KEY_TYPE[key_type]).key, jwk)
+    except (PyJWTError, ValueError, TypeError, KeyError, UnsupportedAlgorithm) as error:
+        raise ValueError(f"it has a key that cannot be read ({error})") from None
+
+
+def _from_pem(data: bytes) -> Any:
+    if b"PRIVATE KEY" in data:
+        raise ValueError("it has a private key; give the public key")
+    try:
+        if b"BEGIN CERTIFICATE" in data:
+            return x509.load_pem_x509_certificate(data).public_key()
+        return serialization.load_pem_public_key(data)
+    except (ValueError, UnsupportedAlgorithm) as error:
+        raise ValueError(f"it is not a public key or certificate in PEM ({error})") from None
+
 
 MAX_SIGNATURES = 20
 _BASE64URL = re.compile(r"[A-Za-z0-9_-]+")

@@ -12,10 +12,10 @@ import grpc.aio
 import pytest
 import pytest_asyncio
 from a2a.types import a2a_pb2
-from a2a_eval_proxy.check.compare.conversation import InterfaceComparison, Side
+from a2a_eval_proxy.check.compare.comparison import InterfaceComparison, Side
 from a2a_eval_proxy.check.compare.differences import OperationComparison
+from a2a_eval_proxy.check.probe.client import AgentTransport
 from a2a_eval_proxy.check.probe.record import Interface
-from a2a_eval_proxy.check.probe.transport import AgentTransport
 from a2a_eval_proxy.protocol.operations import Binding
 from agents.grpc_agent import grpc_agent
 

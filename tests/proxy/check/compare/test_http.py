@@ -11,8 +11,7 @@ from xml.etree import ElementTree as ET
 
 import pytest
 import pytest_asyncio
-from a2a_eval_proxy.check.compare.comparison import ComparisonReport, compare_sides
-from a2a_eval_proxy.check.compare.conversation import RUNNING
+from a2a_eval_proxy.check.compare.comparison import RUNNING, ComparisonReport, compare_sides
 from a2a_eval_proxy.check.compare.report import comparison_junit
 from a2a_eval_proxy.check.probe.client import ProbeClient
 from a2a_eval_proxy.cli import main

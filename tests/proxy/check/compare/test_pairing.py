@@ -7,9 +7,7 @@ import uuid
 from typing import Any
 
 import httpx
-from a2a_eval_proxy.check.compare.cards import interface_deltas
-from a2a_eval_proxy.check.compare.differences import READ_WHOLE, compare, json_deltas
-from a2a_eval_proxy.check.compare.pairing import IdPairing
+from a2a_eval_proxy.check.compare.differences import READ_WHOLE, IdPairing, compare, interface_deltas, json_deltas
 from a2a_eval_proxy.check.probe.answer import WireAnswer, WireMessage
 from a2a_eval_proxy.check.probe.record import Interface
 from a2a_eval_proxy.protocol.operations import Binding

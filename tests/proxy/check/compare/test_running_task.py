@@ -8,12 +8,11 @@ from typing import Any
 
 import pytest
 import pytest_asyncio
-from a2a_eval_proxy.check.compare import conversation
-from a2a_eval_proxy.check.compare.conversation import RUNNING, InterfaceComparison, Side
+from a2a_eval_proxy.check.compare import comparison
+from a2a_eval_proxy.check.compare.comparison import RUNNING, InterfaceComparison, Side
 from a2a_eval_proxy.check.compare.differences import OperationComparison
-from a2a_eval_proxy.check.probe.client import ProbeClient
+from a2a_eval_proxy.check.probe.client import AgentTransport, ProbeClient
 from a2a_eval_proxy.check.probe.dialogue import interfaces_of
-from a2a_eval_proxy.check.probe.transport import AgentTransport
 from agents.grpc_agent import grpc_agent
 from proxy.check.compare.test_grpc import BrokenGrpcProxy, serving
 from proxy.check.compare.test_http import INTERFACES
@@ -42,7 +41,7 @@ async def interfaces(agent, tmp_path_factory):
 
 @pytest.fixture(autouse=True)
 def _however_brief(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(conversation, "_LEAST_RUN_S", 0.0)
+    monkeypatch.setattr(comparison, "_LEAST_RUN_S", 0.0)
 
 
 async def compared(agent: Any, direct: Any, proxied: Any) -> list[OperationComparison]:
@@ -71,7 +70,7 @@ async def test_nothing_differs(agent, interfaces, name) -> None:
 
 
 async def test_a_proxy_that_loses_the_end_of_a_subscription(agent, interfaces, monkeypatch) -> None:
-    monkeypatch.setattr(conversation, "_ATTEMPTS", 1)
+    monkeypatch.setattr(comparison, "_ATTEMPTS", 1)
     direct, _ = interfaces["GRPC 1.0"]
     async with serving(BrokenGrpcProxy(agent.address, messages=lambda found: found[:1])) as address:
         done = await compared(agent, direct, type(direct)(direct.binding, direct.version, address))
@@ -80,6 +79,6 @@ async def test_a_proxy_that_loses_the_end_of_a_subscription(agent, interfaces, m
 
 
 async def test_an_agent_that_finishes_at_once_has_no_running_task(agent, interfaces, monkeypatch) -> None:
-    monkeypatch.setattr(conversation, "_LEAST_RUN_S", 600.0)
+    monkeypatch.setattr(comparison, "_LEAST_RUN_S", 600.0)
     direct, proxied = interfaces["JSONRPC 1.0"]
     assert RUNNING not in {one.operation for one in await compared(agent, direct, proxied)}

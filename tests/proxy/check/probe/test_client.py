@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
-from a2a_eval_proxy.check.probe import client, requests, transport
+from a2a_eval_proxy.check.probe import client, requests
 from a2a_eval_proxy.check.probe.client import ProbeClient
 from a2a_eval_proxy.check.probe.record import Activation, Interface, ProbeExchange
 from a2a_eval_proxy.check.rules.base import CheckVerdict, RuleStatus
@@ -106,14 +106,14 @@ async def test_an_answer_that_never_comes() -> None:
 
 @pytest.mark.parametrize(("name", "limit"), [("MAX_BODY_BYTES", 500), ("MAX_EVENTS", 5)])
 async def test_an_answer_without_end_is_cut(name: str, limit: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(transport, name, limit)
+    monkeypatch.setattr(client, name, limit)
     exchange = await stream(rambles)
     assert "exceeds" in exchange.problem
     assert len(exchange.events) <= 21
 
 
 async def test_a_body_without_end_is_cut(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(transport, "MAX_BODY_BYTES", 500)
+    monkeypatch.setattr(client, "MAX_BODY_BYTES", 500)
     exchange = await stream(lambda receive, send: plain(send, b" " * 1000))
     assert exchange.problem == "the answer exceeds 500 bytes"
 
@@ -181,7 +181,7 @@ async def test_a_card_that_never_comes_is_nobody_there() -> None:
 
 
 async def test_a_card_without_end_is_no_card(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(transport, "MAX_BODY_BYTES", 500)
+    monkeypatch.setattr(client, "MAX_BODY_BYTES", 500)
 
     async def endless(scope: Any, receive: Any, send: Send) -> None:
         await send({"type": "http.response.start", "status": 200, "headers": []})

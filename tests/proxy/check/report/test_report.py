@@ -24,12 +24,10 @@ from a2a_eval_proxy.check.probe.record import (
     ProbeTurn,
 )
 from a2a_eval_proxy.check.probe.responses import Kind, occurrences, read_response
-from a2a_eval_proxy.check.report.json_output import report_json
-from a2a_eval_proxy.check.report.junit_output import report_junit
+from a2a_eval_proxy.check.report.outputs import print_report, report_json, report_junit
 from a2a_eval_proxy.check.report.report import apply_rules
-from a2a_eval_proxy.check.report.text_output import print_report
 from a2a_eval_proxy.check.rules.base import RuleStatus
-from a2a_eval_proxy.check.rules.wire_format import violations
+from a2a_eval_proxy.check.rules.traffic import violations
 from a2a_eval_proxy.protocol.operations import Binding, Operation
 from a2a_tool_capture import METADATA_KEY, URI
 from hypothesis import given
