@@ -1,13 +1,16 @@
-"""The spans and log events of a Python agent that is instrumented with OpenTelemetry, and the tool calls in them."""
+"""Tool calls that others record in an agent: the spans and log events of OpenTelemetry, and an installed arksim."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import sys
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
+from typing import Any
 from weakref import WeakSet
 
 from a2a_tool_capture import ToolCall
+from a2a_tool_capture.connector import recorder
 from a2a_tool_capture.spans.in_memory import log_of, span_of
 from a2a_tool_capture.spans.model import LogEvent
 from a2a_tool_capture.spans.tool_calls import tool_calls
@@ -76,3 +79,20 @@ def watch_spans() -> None:
     if isinstance(loggers, LoggerProvider) and loggers not in _watched:
         loggers.add_log_record_processor(_LogCollector())
         _watched.add(loggers)
+
+
+class TraceReceiver:
+    """Has the methods of arksim's trace receiver that the processor calls; records the calls of the current turn."""
+
+    def submit_tool_calls(self, conversation_id: str, turn_id: int, tool_calls: Iterable[Any]) -> None:
+        for call in tool_calls:
+            recorder.record(call.name, call.arguments, id=call.id, result=call.result, error=call.error)
+
+
+def begin_turn(chat_id: str, turn_id: int) -> None:
+    """Set the turn of this context for arksim, if an agent has imported its tracing."""
+    tracing = sys.modules.get("arksim.tracing.context")
+    if tracing is not None:
+        tracing.trace_conversation_id.set(chat_id)
+        tracing.trace_turn_id.set(turn_id)
+        tracing.trace_receiver_ref.set(TraceReceiver())

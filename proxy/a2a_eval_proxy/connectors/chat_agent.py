@@ -1,15 +1,142 @@
-"""An agent that is a model behind a chat-completions API, with its tools."""
+"""An agent that is a model behind an OpenAI-compatible chat-completions API, with its tools."""
 
 from __future__ import annotations
 
+import asyncio
+import os
+import ssl
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from typing import Any
 
+import httpx
 from a2a_tool_capture.connector import recorder
+from a2a_tool_capture.errors import AgentUnreachableError, connection_problem
+from a2a_tool_capture.secret_references import resolve_header
+from tool_call_evaluators.judge.answers import error_of, shortened
+from tool_call_evaluators.judge.retry import LONGEST_WAIT_S, asked_wait, backoff, is_transient
 
-from .chat_api import ChatApi, ChatApiError
 from .tools import ToolModule
+
+KEY_VARIABLES = ("A2A_EVAL_PROXY_AGENT_API_KEY", "OPENAI_API_KEY")
+"""Environment variables with the key, the first takes precedence; sent unless a header carries credentials."""
+
+RETRIES = 4
+"""Of a request that failed for a reason that may pass, such as a rate limit."""
+
+CONNECT_TIMEOUT_S = 10.0
+
+
+class ChatApiError(Exception):
+    """The API gave no completion; the message says why, without the key."""
+
+
+@dataclass(frozen=True, repr=False)
+class ChatApi:
+    """An endpoint, and what every request has. `${VARIABLE}` and `${file:PATH}` in headers are expanded."""
+
+    endpoint: str
+    body: Mapping[str, Any]
+    headers: Mapping[str, str] = field(default_factory=dict)
+    tls: ssl.SSLContext | None = None
+
+    def client(self) -> httpx.AsyncClient:
+        """A client with the headers. Raises ConfigurationError for a variable or file that does not exist."""
+        headers = {name: resolve_header(name, value) for name, value in self.headers.items()}
+        key = next((os.environ[name] for name in KEY_VARIABLES if os.environ.get(name)), None)
+        if key and not _CREDENTIALS & {name.lower() for name in headers}:
+            headers["Authorization"] = f"Bearer {key}"
+        timeout = httpx.Timeout(None, connect=CONNECT_TIMEOUT_S)  # a turn has a time limit
+        verify = self.tls or True
+        query = self.endpoint.partition("?")[2]
+        transport = _QueryTransport(query, verify) if query else None
+        return httpx.AsyncClient(headers=headers, verify=verify, timeout=timeout, transport=transport)
+
+    @property
+    def _url(self) -> str:
+        return self.endpoint.partition("?")[0]
+
+    async def reach(self) -> None:
+        """Raises AgentUnreachableError if nothing answers at the endpoint; any response is an answer."""
+        async with self.client() as client:
+            try:
+                async with asyncio.timeout(2 * CONNECT_TIMEOUT_S):
+                    await client.head(self._url)
+            except (httpx.TransportError, TimeoutError) as error:
+                raise AgentUnreachableError(self._problem(client, connection_problem(error))) from error
+
+    async def complete(self, client: httpx.AsyncClient, members: Mapping[str, Any]) -> dict[str, Any]:
+        """The message of a completion. Raises ChatApiError."""
+        request = {**self.body, **members}
+        attempt = 0
+        wait: float | None
+        while True:
+            try:
+                response = await client.post(self._url, json=request)
+            except httpx.RequestError as error:
+                problem, wait = f"{type(error).__name__}: {error}".rstrip(": "), backoff(attempt)
+            else:
+                if response.is_success:
+                    return self._message(client, response)
+                problem, wait = _refused(response, attempt)
+            if wait is None or attempt >= RETRIES:
+                raise ChatApiError(self._problem(client, problem))
+            await asyncio.sleep(wait)
+            attempt += 1
+
+    def _message(self, client: httpx.AsyncClient, response: httpx.Response) -> dict[str, Any]:
+        try:
+            message: dict[str, Any] = response.json()["choices"][0]["message"]
+            if isinstance(message.get("tool_calls") or [], list):
+                return message
+        except (ValueError, RecursionError, KeyError, IndexError, TypeError, AttributeError):
+            pass
+        raise ChatApiError(self._problem(client, f"not a chat completion: {shortened(response.text)}"))
+
+    def _problem(self, client: httpx.AsyncClient, problem: str) -> str:
+        """Without the secrets in headers and query: servers quote a refused key."""
+        query = self.endpoint.partition("?")[2]
+        secrets = [value.removeprefix("Bearer ") for name, value in client.headers.items() if name not in _PLAIN]
+        for secret in (*secrets, *(pair.partition("=")[2] for pair in query.split("&"))):
+            if len(secret) > 3:
+                problem = problem.replace(secret, "***")
+        return f"{self._url}: {problem}"
+
+
+class _QueryTransport(httpx.AsyncHTTPTransport):
+    """Adds a query, which may hold a key, to requests that have none: httpx logs the URL of what it is given."""
+
+    def __init__(self, query: str, verify: ssl.SSLContext | bool) -> None:
+        super().__init__(verify=verify)
+        self._query = query.encode()
+
+    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        url = request.url.copy_with(query=self._query)
+        sent = httpx.Request(
+            request.method, url, headers=request.headers, stream=request.stream, extensions=request.extensions
+        )
+        return await super().handle_async_request(sent)
+
+
+_CREDENTIALS = frozenset({"authorization", "api-key", "x-api-key"})
+"""Headers that make a key from the environment needless."""
+
+_PLAIN = frozenset({"accept", "accept-encoding", "connection", "user-agent"})
+"""Headers that every client sends."""
+
+
+def _refused(response: httpx.Response, attempt: int) -> tuple[str, float | None]:
+    """The message of an error response, and the seconds to wait before a retry; None: a retry would not help."""
+    message, code = error_of(response.text)
+    problem = f"HTTP {response.status_code}" + (f": {message}" if message else "")
+    if not is_transient(response.status_code, code):
+        return problem, None
+    asked = asked_wait(response.headers, datetime.now(UTC))
+    if asked is not None and asked > LONGEST_WAIT_S:
+        return f"{problem}; the server asks to wait {asked:.0f} s", None
+    return problem, backoff(attempt) if asked is None else asked
+
 
 MAX_ROUNDS = 20
 """Requests for one user message: each is sent after the results of the tools that the last response called."""

@@ -9,10 +9,8 @@ from typing import Any
 
 from a2a_tool_capture.secret_references import resolve
 
-from .chat_agent import ChatAgent, ChatOptions
-from .chat_api import ChatApi
-from .python_agent import python_agents
-from .reference import ChatReference, read_reference
+from .chat_agent import ChatAgent, ChatApi, ChatOptions
+from .loading import ChatReference, python_agents, read_reference
 from .server import ServedAgent, served
 from .tools import ToolModule
 

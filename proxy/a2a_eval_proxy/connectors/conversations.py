@@ -16,7 +16,7 @@ from a2a_tool_capture.recording import CallRecording
 from tool_call_evaluators.evaluator import FAILURES
 
 from ..threads import in_daemon_thread
-from .installed_arksim import begin_turn
+from .agent_spans import begin_turn
 from .loading import failure
 
 logger = logging.getLogger(__name__)

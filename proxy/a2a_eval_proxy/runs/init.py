@@ -17,7 +17,7 @@ from tool_call_evaluators.suite.writing import EDITOR_LINE, SCHEMA_FILE
 from tool_call_evaluators.suite.yaml_writer import block, flow
 from tool_call_evaluators.visibility import visibility_in
 
-from ..connectors.reference import read_reference
+from ..connectors.loading import read_reference
 from ..files import ScratchFolder
 from ..otlp.trace_service import Tracing
 from .drive import AgentOptions, run_suite

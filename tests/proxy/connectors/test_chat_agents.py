@@ -317,7 +317,7 @@ async def test_an_api_that_is_not_there_is_said_before_the_run() -> None:
 
 
 async def test_an_api_that_went_away_fails_the_turn(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("a2a_eval_proxy.connectors.chat_api.RETRIES", 0)
+    monkeypatch.setattr("a2a_eval_proxy.connectors.chat_agent.RETRIES", 0)
     with chat_server() as api:
         async with (
             connected(f"openai:{api.url}", ChatOptions(), {}, None, 30) as server,
