@@ -70,6 +70,9 @@ soak: $(STAMP) ## mixed traffic, slow and leaving clients, an agent that dies; 1
 turns: $(STAMP) ## random turns with an oracle: every stored turn against what was executed; ARGS="--turns 1000 --seed 7"
 	PYTHONPATH=tests$${PYTHONPATH:+:$$PYTHONPATH} $(BIN)/python -m soak.turns $(ARGS)
 
+conformance: $(STAMP) ## a2a-tck, directly and through the proxy; ARGS=CHECKOUT, a working copy of it
+	PYTHONPATH=tests$${PYTHONPATH:+:$$PYTHONPATH} $(BIN)/python -m conformance $(ARGS)
+
 demo: $(STAMP) ## the whole story in one process
 	$(BIN)/a2a-eval-proxy demo $(ARGS)
 
@@ -83,4 +86,4 @@ pictures: $(STAMP) ## write the pictures in the documents again
 clean: ## remove what the targets above made
 	rm -rf $(VENV) .envs artifacts dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
 
-.PHONY: help install lint format types test quick frameworks references schema validate bench fuzz soak turns demo docs pictures clean
+.PHONY: help install lint format types test quick frameworks references schema validate bench fuzz soak turns conformance demo docs pictures clean

@@ -1,0 +1,133 @@
+"""What the kit for A2A 0.3 is run against: an a2a-sdk 0.3 agent with all three bindings.
+
+`python -m conformance.agent_v03 FILE` in tests/, in an environment with a2a-sdk 0.3; FILE gets the arrivals.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import grpc.aio
+from a2a.grpc import a2a_pb2_grpc
+from a2a.server.agent_execution import AgentExecutor, RequestContext
+from a2a.server.apps import A2AStarletteApplication
+from a2a.server.apps.rest.rest_adapter import RESTAdapter
+from a2a.server.events import EventQueue
+from a2a.server.request_handlers import DefaultRequestHandler, GrpcHandler
+from a2a.server.tasks import InMemoryPushNotificationConfigStore, InMemoryTaskStore, TaskUpdater
+from a2a.types import (
+    AgentCapabilities,
+    AgentCard,
+    AgentExtension,
+    AgentInterface,
+    AgentSkill,
+    Artifact,
+    Part,
+    TaskArtifactUpdateEvent,
+    TextPart,
+    TransportProtocol,
+)
+from a2a.utils import new_task
+from agents.scenarios import METADATA_KEY, URI
+from agents.serving import serve_forever
+from starlette.routing import Route
+
+from conformance.arrivals import REST_PATH, Arrivals
+
+LONG_S = 4.5
+"""The kit asks for twice its own timeout of 2 s where it subscribes to a running task."""
+
+
+class _Executor(AgentExecutor):
+    """Calls one tool and completes its task; one that the kit is going to cancel waits for input instead."""
+
+    async def execute(self, context: RequestContext, event_queue: EventQueue) -> None:
+        assert context.message
+        task = context.current_task or new_task(context.message)
+        if not context.current_task:
+            await event_queue.enqueue_event(task)
+        updater = TaskUpdater(event_queue, task.id, task.context_id)
+        await updater.start_work()
+        if "cancel" in context.message.message_id:
+            await updater.requires_input(final=True)
+            return
+        await asyncio.sleep(LONG_S if context.message.message_id.startswith("test-resubscribe-message-id") else 0.1)
+        asked = URI in context.requested_extensions
+        if asked:
+            context.add_activated_extension(URI)
+        call = {"id": f"call of {task.id}", "name": "echo", "arguments": {"text": context.get_user_input()}}
+        artifact = Artifact(
+            artifact_id="answer",
+            name="response",
+            parts=[_text(f"Hello World! You said: {context.get_user_input()!r}.")],
+            metadata={METADATA_KEY: [call]} if asked else None,
+            extensions=[URI] if asked else None,
+        )
+        await event_queue.enqueue_event(
+            TaskArtifactUpdateEvent(task_id=task.id, context_id=task.context_id, artifact=artifact, last_chunk=True)
+        )
+        await updater.complete(updater.new_agent_message([_text("Done.")]))
+
+    async def cancel(self, context: RequestContext, event_queue: EventQueue) -> None:
+        await TaskUpdater(event_queue, context.task_id or "", context.context_id or "").cancel()
+
+
+def _text(text: str) -> Part:
+    return Part(root=TextPart(text=text))
+
+
+def _card(url: str) -> AgentCard:
+    return AgentCard(
+        name="Conformance agent 0.3",
+        description="Echoes",
+        version="1.0.0",
+        url=url + "/",
+        preferred_transport=TransportProtocol.jsonrpc,
+        additional_interfaces=[
+            AgentInterface(transport=TransportProtocol.jsonrpc, url=url + "/"),
+            AgentInterface(transport=TransportProtocol.http_json, url=url + REST_PATH),
+        ],
+        supports_authenticated_extended_card=True,
+        capabilities=AgentCapabilities(
+            streaming=True, push_notifications=True, extensions=[AgentExtension(uri=URI, required=False)]
+        ),
+        default_input_modes=["text"],
+        default_output_modes=["text"],
+        skills=[AgentSkill(id="echo", name="Echo", description="Echoes", tags=["test"], examples=["hi"])],
+    )
+
+
+def _app(url: str, arrivals: Arrivals) -> Any:
+    card = _card(url)
+    handler = DefaultRequestHandler(
+        agent_executor=_Executor(),
+        task_store=InMemoryTaskStore(),
+        push_config_store=InMemoryPushNotificationConfigStore(),
+    )
+
+    @asynccontextmanager
+    async def over_grpc(app: Any) -> AsyncIterator[None]:
+        server = grpc.aio.server(interceptors=[arrivals])
+        a2a_pb2_grpc.add_A2AServiceServicer_to_server(GrpcHandler(card, handler), server)
+        # With a scheme: the kit reads no other address of gRPC.
+        address = f"http://127.0.0.1:{server.add_insecure_port('127.0.0.1:0')}"
+        card.additional_interfaces.append(AgentInterface(transport=TransportProtocol.grpc, url=address))
+        await server.start()
+        yield
+        await server.stop(0)
+
+    app = A2AStarletteApplication(card, handler, extended_agent_card=card)
+    app = app.build(rpc_url="/", lifespan=over_grpc)
+    rest = RESTAdapter(agent_card=card, http_handler=handler, extended_agent_card=card)
+    for (path, method), endpoint in rest.routes().items():
+        app.routes.append(Route(REST_PATH + path, endpoint, methods=[method]))
+    return arrivals.of(app)
+
+
+if __name__ == "__main__":
+    serve_forever(lambda url: _app(url, Arrivals(Path(sys.argv[1]))), "127.0.0.1:0")
