@@ -8,11 +8,10 @@ from typing import Any
 
 from .client_connection import peers
 from .client_limits import Clients
-from .client_watch import ON_GONE
 from .http1_requests import RequestError, RequestParser
 from .http1_responses import ResponseWriter, refusal
 from .repeated_head import KEPT
-from .server_exchange import Application, SerialConnection, ServerExchange
+from .server_exchange import CLIENT, Application, SerialConnection, ServerExchange
 
 logger = logging.getLogger(__name__)
 
@@ -92,8 +91,8 @@ class Http1Connection(SerialConnection):
         response = ResponseWriter(scope["method"], scope["http_version"], keep_alive=parser.keep_alive)
         exchange = ServerExchange(self, response, expects_continue=parser.expects_continue)
         self._exchange, self._head_since = exchange, None
-        scope["extensions"] = {ON_GONE: exchange.set_on_gone, KEPT: parser.kept}
-        task = self.loop.create_task(exchange.run(self._application, scope))
+        scope["extensions"] = {CLIENT: exchange, KEPT: parser.kept}
+        exchange.work = task = self.loop.create_task(exchange.run(self._application, scope))
         tasks.add(task)
         task.add_done_callback(tasks.discard)
         return exchange

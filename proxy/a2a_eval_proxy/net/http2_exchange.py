@@ -8,7 +8,6 @@ from collections.abc import Iterable
 from typing import Any
 
 from .client_limits import ClientLimits
-from .client_watch import ON_GONE
 from .header_compression import Fields
 from .http1_requests import ASGI, RequestError, target_of
 from .http2_connection import AsyncStream
@@ -16,7 +15,7 @@ from .http2_frames import ErrorCodes
 from .http2_server import Ends, StreamHandler
 from .http2_streams import Data, Headers, Reset, are_valid
 from .repeated_head import KEPT
-from .server_exchange import WHOLE_RESPONSE, Application, ClientExchange, Message
+from .server_exchange import CLIENT, WHOLE_RESPONSE, Application, ClientExchange, Message
 from .staged_close import CLOSE_WITHIN_S, MAX_DISCARDED
 
 _PSEUDO = frozenset({b":method", b":scheme", b":path", b":authority"})
@@ -93,7 +92,8 @@ class StreamExchange(ClientExchange):
         """Have `application` respond."""
         self._bodiless = scope["method"] == "HEAD"
         self._expects_continue = (b"expect", b"100-continue") in scope["headers"]
-        scope["extensions"] = {ON_GONE: self.set_on_gone, KEPT: {}}
+        self.work = asyncio.current_task()
+        scope["extensions"] = {CLIENT: self, KEPT: {}}
         await self.run(application, scope)
         if not (self._ended or self.gone):
             await self._discard()

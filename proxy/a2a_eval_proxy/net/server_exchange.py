@@ -13,6 +13,9 @@ from .http1_responses import ResponseWriter
 
 logger = logging.getLogger(__name__)
 
+CLIENT = "a2a_eval_proxy.client"
+"""The ASGI extension of our server that is the `ClientExchange` of the request: `scope["extensions"][CLIENT]`."""
+
 WHOLE_RESPONSE = "http.response.whole"
 """An ASGI message of our server: status, headers that frame the body (if the response has one), and the whole body."""
 
@@ -25,12 +28,16 @@ _CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
 class ClientExchange(ABC):
     """Runs the application for one request. What it sends after the client has left is ignored."""
 
-    __slots__ = ("_on_gone", "gone")
+    __slots__ = ("cancels", "gone", "work")
 
     def __init__(self) -> None:
-        self._on_gone: Callable[[], None] | None = None
         self.gone = False
         """Whether the client has left, or gets no response."""
+        self.work: asyncio.Task[None] | None = None
+        """What responds to the request."""
+        self.cancels = False
+        """Whether `work` is cancelled when the client leaves: `receive` reports that too, but returns the body, and is
+        not called by an upload under back-pressure."""
 
     async def run(self, application: Application, scope: dict[str, Any]) -> None:
         """Have `application` respond. Where it fails, the client gets a 500, or its response is cut."""
@@ -42,9 +49,11 @@ class ClientExchange(ABC):
         except Exception:
             logger.exception("a request failed; the client gets a 500, or its response is cut")
         else:
+            if self.gone or self.is_complete():
+                return
             if self.has_begun():
                 refusal = 500, "", ""  # cut, as the agent cut it
-            elif not self.gone:
+            else:
                 logger.error("a request got no response; the client gets a 500")
         if not (self.gone or self.is_complete()):
             self.refuse(*refusal)
@@ -52,14 +61,14 @@ class ClientExchange(ABC):
     def disconnect(self) -> None:
         """The client has left, or its connection ends."""
         self.gone = True
-        on_gone, self._on_gone = self._on_gone, None
-        if on_gone is not None:
-            on_gone()
+        if self.cancels and self.work is not None:
+            self.cancels = False
+            self.work.cancel()
 
-    def set_on_gone(self, on_gone: Callable[[], None] | None) -> None:
-        """See `ON_GONE`."""
-        self._on_gone = on_gone
-        if on_gone is not None and self.gone:
+    def watch(self) -> None:
+        """Cancel the work when the client leaves, until `cancels` is reset."""
+        self.cancels = True
+        if self.gone:
             self.disconnect()
 
     @abstractmethod

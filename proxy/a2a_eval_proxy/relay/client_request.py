@@ -14,7 +14,7 @@ from ..capture.exchange import ExchangeBook, RequestFacts
 from ..clock import CLOCK
 from ..ids import new_trace_context, new_turn_id
 from ..net.http_client import RawHeaders
-from ..net.server_exchange import WHOLE_RESPONSE
+from ..net.server_exchange import CLIENT, WHOLE_RESPONSE, ClientExchange
 from ..protocol import error_bodies
 from ..protocol.error_bodies import A2AProblem
 from ..protocol.headers import ClientRequestHeaders, public_url
@@ -137,6 +137,7 @@ class ClientRequest:
         self.kept = kept
         self.receive = receive
         self._send = send
+        self.exchange: ClientExchange = scope["extensions"][CLIENT]
         self.method: str = scope["method"]
         self.rest = rest_request(self.method, scope["path"], scope["query_string"])
         """The request as far as an HTTP+JSON path names it."""

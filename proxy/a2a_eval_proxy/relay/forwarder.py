@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING
 
 from a2a_tool_capture import Finding, Severity
 
-from ..net.client_watch import ClientWatch
 from ..net.http_client import RawHeaders, RequestHead, UpstreamError, UpstreamTimeoutError, UpstreamUnreachableError
 from ..net.repeated_head import KEPT
 from ..protocol.headers import TRACE_CONTEXT, negotiated, read_request
@@ -92,11 +91,11 @@ class _RequestRelay:
     async def _relay_card(self) -> None:
         """Send the agent's card, its interfaces rewritten to the proxy."""
         context, client = self._context, self._client
-        watch = ClientWatch(client.scope)
+        client.exchange.watch()
         try:
             card = await context.cards.respond(client.scope, client.head, client.public_url)
         except asyncio.CancelledError:
-            if not watch.gone:
+            if not client.exchange.gone:
                 raise
             return
         except UpstreamError as error:
@@ -106,7 +105,7 @@ class _RequestRelay:
             await client.refuse(status, reason, message)
             return
         finally:
-            watch.stop()
+            client.exchange.cancels = False
         if self._spans is not None:
             self._spans.answered(card.status)
         await client.send_whole(card.status, card.headers, card.body)
@@ -123,13 +122,13 @@ class _RequestRelay:
             message = await self._collect_body(message)
         if message["type"] == "http.disconnect":
             return
-        watch = ClientWatch(client.scope, self._context.loop)
+        client.exchange.watch()
         complete = False
         try:
             await self._exchange(message, tap)
             complete = True
         except asyncio.CancelledError:
-            self._client_gone = self._client_gone or watch.gone
+            self._client_gone = self._client_gone or client.exchange.gone
             if not self._client_gone:
                 raise
         except UpstreamError as error:
@@ -138,7 +137,7 @@ class _RequestRelay:
         except RefusedWebhookError as error:
             await client.refuse_as_agent(error.problem, str(error))
         finally:
-            watch.stop()
+            client.exchange.cancels = False
             if self._client_gone:
                 tap.client_gone(CLIENT_LEFT)
             tap.end()

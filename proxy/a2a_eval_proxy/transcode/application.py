@@ -26,7 +26,6 @@ from starlette.routing import Route
 from ..capture.held_bytes import HeldBytes
 from ..memory import share
 from ..net.client_limits import ClientLimits, Clients
-from ..net.client_watch import ClientWatch
 from ..net.file_watcher import FileWatch
 from ..net.http1_connection import Http1Connection
 from ..net.http_client import (
@@ -38,6 +37,7 @@ from ..net.http_client import (
     UpstreamUnreachableError,
 )
 from ..net.http_connection import Body
+from ..net.server_exchange import CLIENT, ClientExchange
 from ..protocol import error_bodies
 from ..protocol.agent_card import WELL_KNOWN_PATHS
 from ..protocol.error_bodies import LocalResponse
@@ -89,15 +89,16 @@ class Transcoder:
         await self._channel.close()
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
-        watch = ClientWatch(scope)
+        client: ClientExchange = scope["extensions"][CLIENT]
+        client.watch()
         exchange = TranscodedExchange(to_metadata(scope["headers"]))
         try:
             await self._respond({**scope, EXCHANGE: exchange}, receive, send, exchange)
         except asyncio.CancelledError:
-            if not watch.gone:
+            if not client.gone:
                 raise
         finally:
-            watch.stop()
+            client.cancels = False
             exchange.cancel()
             self._held.drop(exchange)
 

@@ -12,7 +12,6 @@ from typing import Any
 import httpx
 import pytest
 from a2a_eval_proxy.net.client_limits import ClientLimits
-from a2a_eval_proxy.net.client_watch import ClientWatch
 from a2a_eval_proxy.net.header_compression import Fields
 from a2a_eval_proxy.net.http2_connection import AsyncStream
 from a2a_eval_proxy.net.http2_exchange import HttpStreams
@@ -21,7 +20,7 @@ from a2a_eval_proxy.net.http2_server import Ends, StreamHandler
 from a2a_eval_proxy.net.http2_streams import Headers
 from a2a_eval_proxy.net.http_server import HttpServer
 from a2a_eval_proxy.net.negotiated_connection import NegotiatedConnection
-from a2a_eval_proxy.net.server_exchange import WHOLE_RESPONSE
+from a2a_eval_proxy.net.server_exchange import CLIENT, WHOLE_RESPONSE
 from h2.events import ConnectionTerminated, DataReceived, ResponseReceived, StreamEnded, StreamReset
 from support.patience import PATIENCE_S
 from support.raw_http2 import RawClient
@@ -310,12 +309,13 @@ async def test_a_client_that_resets_its_stream_is_noticed():
     came, left = asyncio.Event(), asyncio.Event()
 
     async def app(scope: Any, receive: Any, send: Any) -> None:
-        watch = ClientWatch(scope)
+        client = scope["extensions"][CLIENT]
+        client.watch()
         came.set()
         try:
             await asyncio.Event().wait()
         except asyncio.CancelledError:
-            if watch.gone:
+            if client.gone:
                 left.set()
 
     def talk(client: RawClient) -> None:

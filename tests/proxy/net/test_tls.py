@@ -20,8 +20,8 @@ from urllib.parse import urlsplit
 import httpx
 import pytest
 from a2a_eval_proxy.app import RunningProxy, run_proxy
-from a2a_eval_proxy.net.client_watch import ClientWatch
 from a2a_eval_proxy.net.http_server import HttpServer
+from a2a_eval_proxy.net.server_exchange import CLIENT
 from a2a_eval_proxy.settings import Settings
 from a2a_tool_capture import CaptureClient
 from agents.scenario_agent import scenario_agent
@@ -386,7 +386,8 @@ async def test_the_memory_of_a_connection_goes_with_it(authority: Authority, lea
     connections = []
 
     async def app(scope: Any, receive: Any, send: Any) -> None:
-        watch = ClientWatch(scope)
+        client = scope["extensions"][CLIENT]
+        client.watch()
         connections.extend(map(weakref.ref, server.server_state.connections))
         await send({"type": "http.response.start", "status": 200, "headers": []})
         await send({"type": "http.response.body", "body": b"hello", "more_body": leaves})
@@ -394,7 +395,7 @@ async def test_the_memory_of_a_connection_goes_with_it(authority: Authority, lea
             with suppress(asyncio.CancelledError):
                 await asyncio.Event().wait()
         else:
-            watch.stop()
+            client.cancels = False
 
     server = HttpServer(app, "127.0.0.1:0", shutdown_timeout_s=1, tls=authority.server())
     await server.start()

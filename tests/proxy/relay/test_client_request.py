@@ -5,6 +5,7 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import Any
 
+from a2a_eval_proxy.net.server_exchange import CLIENT
 from a2a_eval_proxy.protocol.headers import read_request
 from a2a_eval_proxy.relay.client_request import ClientRequest
 
@@ -20,7 +21,7 @@ def test_the_caller_is_derived_once_for_a_header_and_the_keys_of_a_card() -> Non
     context: Any = SimpleNamespace(negotiation=negotiation, caller=caller)
 
     def request(kept: dict[Any, Any], peer: str) -> ClientRequest:
-        scope = {"method": "POST", "path": "/", "query_string": b"", "client": (peer, 1)}
+        scope = {"method": "POST", "path": "/", "query_string": b"", "client": (peer, 1), "extensions": {CLIENT: None}}
         unused: Any = None
         return ClientRequest(context, scope, read_request([(b"host", b"proxy")]), kept, unused, unused)
 
