@@ -21,7 +21,7 @@ _CHANGES = re.compile(
 class Outcome:
     """`kind` is passed, failed, error, skipped, xfailed or missing.
 
-    `reason` is what the kit says of it, without what is another one in each run."""
+    `reason` is the kit's message, without the parts that differ in each run."""
 
     kind: str
     reason: str = ""
@@ -49,7 +49,7 @@ class Difference:
 
 
 def read(report: Path) -> dict[str, Outcome]:
-    """The outcomes in a report. Raises OSError or ParseError where there is none."""
+    """The outcomes in a report. Raises OSError for a missing file, ParseError for anything but XML."""
     return {
         f"{case.get('classname')}::{case.get('name')}": _outcome(case) for case in ET.parse(report).iter("testcase")
     }
