@@ -3,16 +3,32 @@
 One `EvalCase` in, one `EvalResult` out; evaluators are built by name with `get_evaluator`, or as classes.
 """
 
-from .agent_trace.trace import AgentTrace, TraceTurn
+from .agent_trace import AgentTrace, TraceTurn
 from .behavior_failures import BehaviorFailure, UniqueError, behavior_failures, unique_errors
-from .dokimos.test_case import eval_test_case
-from .evaluator import AsyncEvaluator, Evaluator, EvaluatorBase, Measurement, SkipEvaluation, SyncEvaluator
+from .dokimos import eval_test_case
+from .evaluator import (
+    AsyncEvaluator,
+    Evaluator,
+    EvaluatorBase,
+    Measurement,
+    SkipEvaluation,
+    SyncEvaluator,
+    evaluate,
+    evaluate_sync,
+)
 from .experiments import ExperimentResult, experiment, run_experiment
-from .gates import Gate, RunGates
+from .gates import Gate, Outcome, Reason, RunGates
 from .judged.base import GradedEvaluator, JudgedEvaluator, LabelledEvaluator, judge_usage, with_judge
 from .judged.behavior import AgentBehaviorFailure, GoalCompletion, ToolCallBehaviorFailure
-from .judged.quality import Coherence, Faithfulness, Helpfulness, Relevance, Verbosity
-from .judged.reference import LlmJudgeOutput, LlmJudgeTrajectory
+from .judged.quality import (
+    Coherence,
+    Faithfulness,
+    Helpfulness,
+    LlmJudgeOutput,
+    LlmJudgeTrajectory,
+    Relevance,
+    Verbosity,
+)
 from .judged.tasks import TaskCompletion, ToolArgumentHallucination
 from .judged.tool_wording import ToolDescriptionReliability, ToolNameReliability
 from .judged.unique_errors import judged_unique_errors
@@ -22,8 +38,7 @@ from .metrics.conversation_scores import OverallAgentScore, TurnSuccessRatio, co
 from .metrics.custom import metric
 from .metrics.evaluate_conversation import ConversationResult, evaluate_conversation
 from .metrics.external import External
-from .metrics.json_similarity import JsonSimilarity
-from .metrics.text_match import Contains, ExactMatch
+from .metrics.text_match import Contains, ExactMatch, JsonSimilarity
 from .metrics.tool_call_args import ToolCallArgs
 from .metrics.tool_call_criteria import ToolCallCount, ToolCallOrder, ToolCallOutput
 from .metrics.tool_call_validity import ToolCallValidity
@@ -31,11 +46,9 @@ from .metrics.tool_correctness import ToolCorrectness
 from .metrics.tool_efficiency import ToolEfficiency
 from .metrics.tool_error import ToolError
 from .metrics.tool_trajectory import ToolTrajectory
-from .model import CountCriterion, EvalCase, EvalResult, ExpectedCall, ExpectedOutput, Status
+from .model import CountCriterion, EvalCase, EvalResult, ExpectedCall, ExpectedOutput, Status, ToolDefinition
 from .options import OptionError
-from .outcome import Outcome, Reason
 from .registry import evaluator_class, evaluator_names, get_evaluator, register
-from .run import evaluate, evaluate_sync
 from .suite import (
     AgentDefaults,
     Case,
@@ -49,7 +62,6 @@ from .suite import (
     parse_case,
     parse_suite,
 )
-from .tool_definition import ToolDefinition
 from .type_conversion import arguments_as, result_as, result_json
 from .verdict import MetricSummary, Verdict, gate
 

@@ -14,13 +14,12 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from a2a_tool_capture.models import Finding, rfc3339
 
-from .agent_trace.trace import AgentTrace
-from .dokimos.test_case import eval_test_case
+from .agent_trace import AgentTrace
+from .dokimos import eval_test_case
 from .evaluator import FAILURES, EvaluatorBase, error_reason
-from .judge.errors import JudgeNotConfiguredError
 from .judge.function import PromptFunction
 from .judge.panel import judge_of
-from .judge.question import Judge
+from .judge.question import Judge, JudgeNotConfiguredError
 from .judge.settings import JudgeSettings
 from .judged.base import JudgedEvaluator, with_judge
 from .metrics.evaluate_conversation import evaluate_conversation

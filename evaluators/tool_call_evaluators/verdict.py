@@ -13,9 +13,20 @@ from statistics import fmean
 from typing import Any
 
 from .attempts import Attempts
-from .gates import TOLERABLE, USER_FAULT, USER_NO_END, Gate, RunGates
+from .gates import (
+    TOLERABLE,
+    USER_FAULT,
+    USER_NO_END,
+    Gate,
+    GateCheck,
+    Measured,
+    Outcome,
+    Reason,
+    RunGates,
+    attempts_in,
+    reason_of,
+)
 from .model import CALLS_UNSEEN, UNREAD_EXPECTATION, VACUOUS, EvalResult, Status
-from .outcome import GateCheck, Measured, Outcome, Reason, attempts_in, reason_of
 from .texts import counted
 
 

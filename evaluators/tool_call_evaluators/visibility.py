@@ -1,15 +1,52 @@
-"""Whether the tool calls of a turn are known. Everything that scores, compares or shows turns asks here."""
+"""Whether a turn failed, and whether its tool calls are known. All that scores, compares or shows turns asks here."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from enum import StrEnum
 from typing import Any, NamedTuple
 
 from a2a_tool_capture.models import Finding, Severity
 from a2a_tool_capture.wire import SETTLED_STATES
 
-from .turn_health import FAILED_STATES, turn_failure_of
+from .model import EvalResult
+
+FAILED_STATES = ("TASK_STATE_FAILED", "TASK_STATE_REJECTED", "TASK_STATE_CANCELED")
+
+TURN_SUCCEEDED = "turn_succeeded"
+"""The name of the additional result of a failed turn, always `failed`."""
+
+AGENT_UNREACHABLE = "agent_unreachable"
+"""The finding of a turn of `run` that broke off since the agent could not be reached any more."""
+
+
+class TurnFailure(NamedTuple):
+    """How a turn failed: a code (of the finding, or `task_failed`, `task_rejected`, `task_canceled`) and a
+    sentence."""
+
+    code: str
+    message: str
+
+
+def turn_failure_of(state: str | None, response_text: str, findings: Iterable[Finding]) -> TurnFailure | None:
+    """How a closed turn failed, whatever its scores; None if it did not (DESIGN, section 9)."""
+    if state in FAILED_STATES:
+        code = state.removeprefix("TASK_STATE_").lower()
+        return TurnFailure(
+            f"task_{code}", f"the task ended as {state}" + (f": {response_text}" if response_text else "")
+        )
+    for finding in findings:
+        if finding.severity is Severity.ERROR or finding.code == "incomplete":
+            return TurnFailure(finding.code, f"{finding.code}: {finding.message}")
+    return None
+
+
+def failed_turn_result(failure: TurnFailure) -> EvalResult:
+    """The additional result of a failed turn."""
+    return EvalResult(
+        TURN_SUCCEEDED, score=0.0, passed=False, threshold=1.0, reason=failure.message, label=failure.code
+    )
+
 
 NO_CAPTURE = "no_capture"
 """The finding of a turn without calls if nothing shows that calls would have been captured."""

@@ -7,16 +7,15 @@ from typing import Any
 import pytest
 from a2a_tool_capture.models import Finding, Severity
 from tool_call_evaluators import EvalCase, get_evaluator
-from tool_call_evaluators.gates import TOLERABLE
+from tool_call_evaluators.gates import TOLERABLE, Outcome
 from tool_call_evaluators.model import EvalResult, Status
-from tool_call_evaluators.outcome import Outcome
 from tool_call_evaluators.registry import evaluator_names
 from tool_call_evaluators.report import Report
 from tool_call_evaluators.report.junit import junit_xml
 from tool_call_evaluators.runs.outcomes import follow, run_verdict
 from tool_call_evaluators.suite import parse_suite
-from tool_call_evaluators.turn_health import failed_turn_result, turn_failure_of
 from tool_call_evaluators.verdict import gate
+from tool_call_evaluators.visibility import failed_turn_result, turn_failure_of
 
 ERROR = Finding("agent_error", "HTTP status 500", Severity.ERROR)
 NO_CAPTURE = Finding("no_capture", "the card does not declare it")

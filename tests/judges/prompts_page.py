@@ -7,7 +7,7 @@ import json
 import sys
 from pathlib import Path
 
-from tool_call_evaluators.judge.prompt import load_prompt, prompt_names
+from tool_call_evaluators.judge.question import load_prompt, prompt_names
 
 PAGE = Path(__file__).parents[2] / "evaluators" / "docs" / "prompts.md"
 VERSIONS = Path(__file__).with_name("prompt_versions.json")

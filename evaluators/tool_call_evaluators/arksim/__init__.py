@@ -3,25 +3,23 @@
 What is exported here is public, and what a file of metrics imports.
 """
 
-from .metrics.evaluation import (
+from .metrics.judge_llm import JudgeLLM
+from .metrics.metric_types import (
+    ChatMessage,
     ConversationEvaluation,
     ErrorOccurrence,
     ErrorScenarioMapping,
     Evaluation,
     FoundError,
-    TurnEvaluation,
-    check_numeric_thresholds,
-    check_qualitative_failure_labels,
-)
-from .metrics.judge_llm import JudgeLLM
-from .metrics.metric_types import (
-    ChatMessage,
     MetricScope,
     QualitativeMetric,
     QualResult,
     QuantitativeMetric,
     QuantResult,
     ScoreInput,
+    TurnEvaluation,
+    check_numeric_thresholds,
+    check_qualitative_failure_labels,
     format_chat_history,
 )
 

@@ -5,14 +5,22 @@ times; each answer is a *vote*. What is exported here is public.
 """
 
 from .cache import CachingJudge, JudgeCache, JudgeCacheError, MemoryJudgeCache, SqliteJudgeCache
-from .errors import JudgeAnswerError, JudgeError, JudgeNotConfiguredError, JudgeUnreachableError
-from .function import FunctionJudge
+from .function import FunctionJudge, PreparedJudge
 from .openai_chat import ChatJudge
-from .prompt import Prompt, load_prompt, prompt_names
-from .question import Answer, Judge, Question
+from .question import (
+    Answer,
+    Judge,
+    JudgeAnswerError,
+    JudgeError,
+    JudgeNotConfiguredError,
+    JudgeUnreachableError,
+    Prompt,
+    Question,
+    Usage,
+    load_prompt,
+    prompt_names,
+)
 from .settings import JudgeSettings
-from .testing import PreparedJudge
-from .usage import Usage
 
 __all__ = [
     "Answer",

@@ -12,9 +12,7 @@ from jsonschema import Draft202012Validator
 from jsonschema.exceptions import best_match
 
 from ..suite_fields import unique_keys
-from .errors import JudgeAnswerError
-from .prompt import REPAIR, Message
-from .question import Question
+from .question import REPAIR, JudgeAnswerError, Message, Question
 
 MAX_EXCERPT = 300
 """Maximum length of a server response quoted in an error, in characters."""

@@ -13,8 +13,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from .answers import misfit
-from .question import Answer, Judge, Question
-from .usage import Usage
+from .question import Answer, Judge, Question, Usage
 
 logger = logging.getLogger(__name__)
 

@@ -1,17 +1,14 @@
-"""A judge that is a plain function from prompt to text."""
+"""Judges that are no model behind an API: a plain function from prompt to text, and prepared answers for tests."""
 
 from __future__ import annotations
 
 import asyncio
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from .answers import Completion, fitting_answer
-from .errors import JudgeAnswerError, JudgeError, JudgeUnreachableError
-from .prompt import Message
-from .question import Answer, Judge, Question
-from .usage import Usage
+from .answers import Completion, fitting_answer, misfit
+from .question import Answer, Judge, JudgeAnswerError, JudgeError, JudgeUnreachableError, Message, Question, Usage
 
 PromptFunction = Callable[[str], Any]
 """A function from a prompt to the model's text, or to an awaitable text."""
@@ -61,3 +58,26 @@ class FunctionJudge:
 def as_judge(value: Any) -> Any:
     """A function as a judge; anything else unchanged."""
     return FunctionJudge(value) if callable(value) and not isinstance(value, Judge) else value
+
+
+class PreparedJudge:
+    """Returns the prepared answers in order; `questions` records the questions.
+
+    Raises an answer that is a JudgeError. Raises JudgeAnswerError, as a real judge would, if no answer is left or the
+    next one does not fit the question.
+    """
+
+    def __init__(self, answers: Iterable[Mapping[str, Any] | JudgeError]) -> None:
+        self._answers = iter(answers)
+        self.questions: list[Question] = []
+
+    async def ask(self, question: Question) -> Answer:
+        self.questions.append(question)
+        answer = next(self._answers, None)
+        if answer is None:
+            raise JudgeAnswerError("no prepared answer is left")
+        if isinstance(answer, JudgeError):
+            raise answer
+        if problem := misfit(answer, question.schema):
+            raise JudgeAnswerError(f"the prepared answer does not fit: {problem}")
+        return Answer(answer, "prepared", Usage(requests=1))

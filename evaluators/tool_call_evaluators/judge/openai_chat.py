@@ -14,13 +14,20 @@ from typing import Any
 from weakref import WeakKeyDictionary
 
 from .answers import Completion, fitting_answer, read_completion, unusable
-from .errors import JudgeAnswerError, JudgeError, JudgeNotConfiguredError, JudgeUnreachableError
-from .prompt import Message
-from .question import Answer, Question, Reply
-from .retry import LONGEST_WAIT_S, backoff, is_transient
+from .question import (
+    Answer,
+    JudgeAnswerError,
+    JudgeError,
+    JudgeNotConfiguredError,
+    JudgeUnreachableError,
+    Message,
+    Question,
+    Reply,
+    Usage,
+    total,
+)
 from .settings import VOTE_TEMPERATURE, JudgeSettings
-from .transport import ChatTransport, RefusedError, UnansweredError, transport
-from .usage import Usage, total
+from .transport import LONGEST_WAIT_S, ChatTransport, RefusedError, UnansweredError, backoff, is_transient, transport
 
 logger = logging.getLogger(__name__)
 

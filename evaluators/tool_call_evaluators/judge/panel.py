@@ -11,14 +11,11 @@ from dataclasses import asdict, dataclass, replace
 from functools import lru_cache
 from typing import Any
 
-from .errors import JudgeError, JudgeNotConfiguredError
 from .function import PromptFunction, as_judge
 from .openai_chat import ChatJudge
-from .prompt import Prompt
-from .question import Answer, Judge, Question
+from .question import Answer, Judge, JudgeError, JudgeNotConfiguredError, Prompt, Question, Usage, total
 from .settings import ENVIRONMENT, JudgeSettings
 from .transport import transport
-from .usage import Usage, total
 
 JudgeOption = Judge | PromptFunction | Mapping[str, Any] | None
 """A judge; a function from prompt to text; or settings that override those of the suite and the environment; None:

@@ -11,7 +11,6 @@ from typing import Any, ClassVar, TypeVar
 
 from ..evaluator import AsyncEvaluator, EvaluatorBase, Measurement
 from ..judge.cache import CachingJudge, JudgeCache
-from ..judge.errors import JudgeNotConfiguredError
 from ..judge.function import PromptFunction, as_judge
 from ..judge.panel import (
     JudgeOption,
@@ -28,10 +27,8 @@ from ..judge.panel import (
     spread,
     votes_of,
 )
-from ..judge.prompt import Prompt, load_prompt
-from ..judge.question import Judge, Question
+from ..judge.question import Judge, JudgeNotConfiguredError, Prompt, Question, Usage, load_prompt, total
 from ..judge.settings import JudgeSettings
-from ..judge.usage import Usage, total
 from ..model import EvalCase, EvalResult
 from ..options import OptionError
 

@@ -13,10 +13,9 @@ from typing import Any, ClassVar
 
 from ..evaluator import Measurement
 from ..judge.panel import Poll, judge_details, spread
-from ..model import EvalCase, EvalResult
+from ..model import EvalCase, EvalResult, ToolDefinition
 from ..registry import register
 from ..texts import counted
-from ..tool_definition import ToolDefinition
 from .base import JudgeableEvaluator, rulings, rulings_schema, shares
 from .transcript import tools_text
 

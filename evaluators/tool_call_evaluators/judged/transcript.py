@@ -11,8 +11,7 @@ from typing import Any
 
 from a2a_tool_capture.models import ToolCall
 
-from ..model import EvalCase
-from ..tool_definition import ToolDefinition
+from ..model import EvalCase, ToolDefinition
 
 
 def calls_text(calls: Iterable[ToolCall]) -> str:

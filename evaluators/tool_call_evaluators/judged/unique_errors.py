@@ -8,11 +8,8 @@ from dataclasses import replace
 from itertools import groupby
 
 from ..behavior_failures import SEVERITY, BehaviorFailure, UniqueError, ordered, unique_errors
-from ..judge.errors import JudgeError
 from ..judge.panel import poll
-from ..judge.prompt import load_prompt
-from ..judge.question import Answer, Judge, Question
-from ..judge.usage import Usage, total
+from ..judge.question import Answer, Judge, JudgeError, Question, Usage, load_prompt, total
 from .base import object_schema
 from .transcript import numbered
 

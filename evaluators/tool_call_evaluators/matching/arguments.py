@@ -19,8 +19,17 @@ from ..model import ExpectedCall
 from ..options import IN_FILES, OptionError, canonical_options, check_options
 from ..texts import excerpt, from_json, json_excerpt
 from .call_failure import why_failed
-from .equality import equal_values, is_number, with_inner
-from .placeholders import ATOMS, accepts, alternatives, is_optional, is_placeholder, readable
+from .placeholders import (
+    ATOMS,
+    accepts,
+    alternatives,
+    equal_values,
+    is_number,
+    is_optional,
+    is_placeholder,
+    readable,
+    with_inner,
+)
 
 MatchMode = Literal["exact", "subset", "superset", "ignore"]
 Arguments: TypeAlias = Mapping[str, Any]

@@ -1,6 +1,9 @@
-"""Placeholders in expected values: any value, a type, a pattern, a number with a tolerance, one of several values.
+"""Expected values: when two JSON values are equal, and placeholders for many values.
 
-They are small JSON objects at any depth of the expected arguments:
+Two values are equal by number (an integer and a float if they are the same double: protobuf converts all numbers to
+doubles, which round integers beyond 2**53), true is never 1, and lists compare by position. Placeholders are small JSON
+objects at any depth of the expected arguments:
+
 
     {"$any": true}                        any value, null included
     {"$type": "string"}                   a JSON type, or a list of them: string number integer boolean object
@@ -20,11 +23,39 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any
 
-from .equality import inner_values, is_number
+from a2a_tool_capture.canonical import value_key
+
 from .patterns import MAX_MATCH_S, compiled_pattern, too_slow
+
+
+def equal_values(expected: Any, actual: Any) -> bool:
+    """Whether two JSON values are equal; NaN equals itself."""
+    if isinstance(expected, str) or isinstance(actual, str):
+        return bool(expected == actual)
+    return value_key(expected) == value_key(actual)
+
+
+def is_number(value: Any) -> bool:
+    """Whether `value` is a number in JSON, which true and false are not."""
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def inner_values(value: Any) -> Collection[Any]:
+    """The items of a list, or the values of an object; empty for any other value."""
+    if isinstance(value, list | tuple):
+        return value
+    return value.values() if isinstance(value, Mapping) else ()
+
+
+def with_inner(value: Any, convert: Callable[[Any], Any]) -> Any:
+    """A list or an object with each inner value converted; any other value unchanged."""
+    if isinstance(value, list | tuple):
+        return [convert(item) for item in value]
+    return {key: convert(item) for key, item in value.items()} if isinstance(value, Mapping) else value
+
 
 MAX_PATTERN_LENGTH = 1_000
 MAX_TEXT_LENGTH = 10_000

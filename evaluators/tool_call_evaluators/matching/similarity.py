@@ -9,8 +9,7 @@ from typing import Any
 from rapidfuzz.distance import Levenshtein
 
 from ..texts import json_excerpt
-from .equality import equal_values, is_number
-from .placeholders import is_optional, is_placeholder
+from .placeholders import equal_values, is_number, is_optional, is_placeholder
 
 MAX_TEXT_LENGTH = 100_000
 """Longer strings are only compared for equality: the distance takes time in the product of both lengths."""

@@ -1,16 +1,111 @@
-"""Bases of evaluators that compare calls, with a matcher of arguments or with criteria, or the answer."""
+"""Selects what an evaluator of calls or answers reads of a case, and the bases of evaluators that compare it."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass, fields, replace
 from typing import Any, ClassVar
+
+from a2a_tool_capture.models import ToolCall
 
 from ..evaluator import SkipEvaluation, SyncEvaluator
 from ..matching.arguments import MATCHER_SPELLINGS, MatcherLike, as_matcher
-from ..model import EvalCase
-from ..options import OptionError
-from .case_parts import check_path, output_part, select
+from ..matching.call_failure import why_failed
+from ..model import VACUOUS, EvalCase
+from ..options import OptionError, did_you_mean
+from ..texts import from_json
+
+_FIELDS = tuple(field.name for field in fields(EvalCase))
+
+
+class NothingThereError(LookupError):
+    """The path does not exist in the data of the agent; the message names the first missing step."""
+
+
+def check_path(path: str, owner: str) -> None:
+    """Raise OptionError unless `path` begins with a field of EvalCase."""
+    first = path.partition(".")[0]
+    if first not in _FIELDS:
+        raise OptionError(
+            f"{owner}: option field must begin with a field of the case; got {first!r}{did_you_mean(first, _FIELDS)}",
+            "field",
+        )
+
+
+def select(case: EvalCase, path: str) -> Any:
+    """The value at `path`: a field of the case, then keys and indices into it, as in `response_text.items.0.id`.
+
+    A string is parsed as JSON to follow the path into it. Raises SkipEvaluation if the case lacks the field,
+    CallsUnseenError for tool calls that are unknown, and NothingThereError if the path does not exist.
+    """
+    first, *steps = path.split(".")
+    value = tuple(case.tool_calls) if first == "tool_calls" else getattr(case, first)
+    if value is None:
+        raise SkipEvaluation(f"not given: {first}")
+    return _follow(value, steps, first)
+
+
+def output_part(value: Any, keys: str | Sequence[str], where: str) -> Any:
+    """The part of an answer that UiPath's option `target_output_key` selects.
+
+    `*`: the whole answer. A key such as `order.id` or `items[0].id`: the value there. A list of keys: an object with
+    these.
+
+    Raises NothingThereError, which names the answer `where`, if there is no such key.
+    """
+    if keys == "*":
+        return value
+    if isinstance(keys, str):
+        return _follow(value, re.sub(r"\[(\d+)\]", r".\1", keys).split("."), where)
+    return {key: output_part(value, key, where) for key in keys}
+
+
+def expected_part(value: Any, keys: str | Sequence[str]) -> Any:
+    """As `output_part`, of the expected answer. Raises ValueError."""
+    try:
+        return output_part(value, keys, "the expected answer")
+    except NothingThereError as error:
+        raise ValueError(str(error)) from None
+
+
+def _follow(value: Any, steps: Iterable[str], at: str) -> Any:
+    for step in steps:
+        value = from_json(value)
+        if isinstance(value, Mapping) and step in value:
+            value = value[step]
+        elif isinstance(value, list | tuple) and step.isdecimal() and int(step) < len(value):
+            value = value[int(step)]
+        elif step in getattr(value, "__dataclass_fields__", ()):
+            value = getattr(value, step)
+        else:
+            raise NothingThereError(f"{at} has no {step}")
+        at = f"{at}.{step}"
+    return value
+
+
+def calls_named(case: EvalCase, names: AbstractSet[str], *, only_succeeded: bool = False) -> tuple[ToolCall, ...]:
+    """The calls, or those that succeeded; one whose id is among the expected names goes by its id, as in UiPath's
+    criteria, which may name a tool by the `tool.id` of its spans."""
+    calls = case.tool_calls
+    if only_succeeded:
+        calls = tuple(call for call in calls if not why_failed(call.error, call.result))
+    if names.isdisjoint(call.id for call in calls):
+        return calls
+    return tuple(replace(call, name=call.id) if call.id in names else call for call in calls)
+
+
+def graded(matched: float, expected: int, actual: int, *, strict: bool) -> float:
+    """`matched` / `expected`, or if `strict` 1 for all and 0 for less. Both empty: 1; exactly one empty: 0."""
+    if not expected or not actual:
+        return float(expected == actual)
+    return float(matched == expected) if strict else min(1.0, matched / expected)
+
+
+def without_calls(case: EvalCase) -> dict[str, Any]:
+    """The details of a score of calls for a case without calls."""
+    return {} if case.tool_calls else {VACUOUS: True}
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -8,9 +8,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from ..behavior_failures import UniqueError, behavior_failures, unique_errors
-from ..evaluator import Evaluator
+from ..evaluator import Evaluator, evaluate
 from ..model import EvalCase, EvalResult
-from ..run import evaluate
 from .conversation_scores import OverallAgentScore
 
 _SHARED = ("tools", "user_goal", "knowledge", "profile", "tasks", "constraints")

@@ -11,17 +11,15 @@ from a2a_tool_capture.models import ToolCall
 
 from ..evaluator import Measurement
 from ..matching.arguments import ArgumentMatcher, outcome_differences
-from ..matching.exact import made_exactly
 from ..matching.explain import Pairing, unless_all
-from ..matching.match_table import match_table
+from ..matching.match_table import made_exactly, match_table
 from ..matching.pairing import first_fitting
 from ..matching.placeholders import check_placeholders
 from ..matching.similarity import leaves
 from ..model import EvalCase, ExpectedCall, ExpectedCalls
 from ..registry import register
 from ..texts import counted, sentence
-from .case_parts import calls_named, graded
-from .comparing import CriteriaEvaluator
+from .comparing import CriteriaEvaluator, calls_named, graded
 
 MAX_EXPLAINED = 100
 """Maximum number of pairs in `explained_tool_calls_args`; the other details have all."""

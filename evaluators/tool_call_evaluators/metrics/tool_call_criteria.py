@@ -20,8 +20,7 @@ from ..matching.pairing import first_fitting, longest_common_subsequence
 from ..model import CallsUnseenError, EvalCase, ExpectedOutput
 from ..registry import register
 from ..texts import counted, from_json, json_excerpt, sentence
-from .case_parts import calls_named, graded
-from .comparing import CriteriaEvaluator
+from .comparing import CriteriaEvaluator, calls_named, graded
 
 OTHERS = "*"
 """In `tool_calls_count`, all tools that are not named."""

@@ -19,11 +19,10 @@ from referencing.exceptions import Unresolvable
 
 from ..evaluator import Measurement, SkipEvaluation, SyncEvaluator
 from ..matching.explain import call_name
-from ..model import EvalCase
+from ..model import EvalCase, ToolDefinition
 from ..registry import register
 from ..texts import excerpt
-from ..tool_definition import ToolDefinition
-from .case_parts import without_calls
+from .comparing import without_calls
 
 MAX_MESSAGE = 160
 """Maximum length of a JSON Schema error, in characters: it may quote the whole argument."""

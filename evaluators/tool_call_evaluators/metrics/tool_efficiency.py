@@ -16,8 +16,7 @@ from ..matching.pairing import items
 from ..matching.placeholders import quoted
 from ..model import CallsUnseenError, EvalCase, ExpectedCall
 from ..registry import register
-from .case_parts import without_calls
-from .comparing import MatchingEvaluator
+from .comparing import MatchingEvaluator, without_calls
 
 
 @register

@@ -16,7 +16,7 @@ from ..matching.patterns import compiled_pattern, found_in
 from ..model import CallsUnseenError, EvalCase
 from ..options import OptionError
 from ..registry import register
-from .case_parts import without_calls
+from .comparing import without_calls
 
 
 @register

@@ -3,14 +3,13 @@
     report = Report.build("nightly", turns, verdict.to_dict(), suite=suite)
     Path("report.html").write_text(html_report(report), "utf-8")
 
-`overview` is the static part of the HTML report, `page` the data of the interactive part. A *focus suite* repeats the
+`html` has the static parts of the pages, `page` the data of the interactive part. A *focus suite* repeats the
 failed cases. The names exported here are public.
 """
 
 from .compared import comparison_json, comparison_markdown, comparison_text
-from .comparison_page import comparison_body, comparison_html
 from .focus import focus_suites
-from .html import html_report
+from .html import comparison_body, comparison_html, html_report
 from .json_output import json_report
 from .junit import junit_xml
 from .markdown import markdown_summary

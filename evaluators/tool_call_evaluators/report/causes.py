@@ -8,7 +8,7 @@ from typing import Any
 
 from ..behavior_failures import SEVERITY, normalised
 from ..grouping import grouped
-from ..matching.call_diff import CallChange
+from ..matching.explain import CallChange
 from ..runs.outcomes import ConversationTurn, RunConversation
 from .model import GATE_NOT_MET, TOLERATED_BY_SUITE, ReasonJson, Report
 from .wording import counted

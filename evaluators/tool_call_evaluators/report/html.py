@@ -1,17 +1,252 @@
-"""The HTML report: one self-contained file whose content security policy allows no other resource."""
+"""The HTML pages of a report and of a comparison: self-contained files, whose policy allows no other resource."""
 
 from __future__ import annotations
 
 import hashlib
 from base64 import b64encode
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
 from importlib.resources import files
+from typing import Any
 
+from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
-from .model import Report
-from .overview import overview
+from ..attempts import pass_rates
+from ..grouping import grouped
+from ..runs.comparison import Comparison
+from ..texts import json_excerpt
+from .causes import Cause, causes
+from .compared import (
+    MAX_CASES,
+    SCORE_HEAD,
+    STATUSES,
+    answer,
+    baseline_tile,
+    case_lines,
+    change_title,
+    changed_cases,
+    headline,
+    metric_change,
+    more_cases,
+    notices,
+    rate,
+    score_cells,
+    score_changes,
+)
+from .figures import attempts, models_usage, percentile, tool_figures, turn_seconds
+from .focus import all_failures
+from .model import Report, seconds_between, verdict_sign
 from .page import page_data
-from .templates import rendered
+from .wording import (
+    cost_text,
+    counted,
+    cut,
+    duration_text,
+    gate_name,
+    gate_sign,
+    gate_word,
+    moment_text,
+    printable,
+    tokens_text,
+)
+
+
+@cache
+def environment() -> Environment:
+    made = Environment(
+        loader=PackageLoader(__package__ or "", "templates"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        finalize=shown,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    made.filters |= {"counted": counted, "cut": cut, "duration": duration_text, "number": "{:,}".format}
+    return made
+
+
+def shown(value: Any) -> Any:
+    """Texts without control characters, and with visible bidirectional ones; nothing for None."""
+    if value is None:
+        return ""
+    return printable(value) if isinstance(value, str) and not isinstance(value, Markup) else value
+
+
+def rendered(template: str, **values: Any) -> str:
+    """The HTML of a template, without the line break at its end."""
+    return environment().get_template(template).render(**values)
+
+
+BINS = 10
+MAX_LINKS = 12
+"""Maximum number of links in a list; the number of further ones follows."""
+MAX_ERRORS = 100
+MAX_TOOLS = 100
+MAX_TOLERATED = 3
+MAX_TEXT = 600
+
+Targets = Sequence[tuple[str, str]]
+"""Links: the address and the text of each."""
+
+
+@dataclass(frozen=True, slots=True)
+class SectionLinks:
+    """Where the sections link to; without arguments, to places of the report's own page.
+
+    `cause`: where the turns with a cause are listed; None: nowhere. `place`: a conversation by its index (None if
+    unknown), or its turn from 1 (0: the whole conversation).
+    """
+
+    cause: Callable[[Cause], str | None] = lambda cause: None
+    place: Callable[[int | None, int], str] = lambda index, turn: f"#{_anchor(index, turn)}"
+    focus: bool = False
+    """Whether the other files of the report are in the folder of the page."""
+
+
+_IN_PAGE = SectionLinks(focus=True)
+
+
+def overview(report: Report) -> str:
+    """The header and the first sections, as HTML. Every text is escaped."""
+    masthead = rendered("overview.html", part="masthead", report=report, facts=_facts(report))
+    return f"{masthead}\n{sections(report)}"
+
+
+def sections(report: Report, links: SectionLinks = _IN_PAGE, why_title: str = "Why it failed") -> str:
+    """The sections below the header, as HTML. Every text is escaped. `why_title` heads the reasons against the run."""
+    found = causes(report)
+    index = {name: place for name, (place, _) in report.by_name.items()}
+    scores = grouped((item.evaluator, (item.score, item.scale)) for item in report.results if item.score is not None)
+    findings = Counter((finding["severity"], finding["code"]) for turn in report.turns for finding in turn["findings"])
+
+    def places(error: Cause) -> Targets:
+        return [
+            (links.place(index.get(name), turn), cut(name, 60) + (f", turn {turn}" if turn else ""))
+            for name, turn in error.places
+        ]
+
+    return rendered(
+        "overview.html",
+        part="sections",
+        report=report,
+        links=links,
+        why_title=why_title,
+        tiles=_tiles(report, links),
+        why=_why(report, found, links),
+        errors=[cause for cause in found if cause.places],
+        places=places,
+        distribution=lambda metric: _distribution(scores.get(metric, [])),
+        tools=tool_figures(report),
+        findings=findings.most_common(),
+        **_NAMES,
+    ).rstrip("\n")
+
+
+_NAMES: Mapping[str, object] = {
+    "verdict_sign": verdict_sign,
+    "gate_name": gate_name,
+    "gate_sign": gate_sign,
+    "gate_word": gate_word,
+    "change_title": change_title,
+    "metric_change": metric_change,
+    "max_links": MAX_LINKS,
+    "max_errors": MAX_ERRORS,
+    "max_tools": MAX_TOOLS,
+    "max_text": MAX_TEXT,
+}
+"""What the template calls, and its limits."""
+
+
+def _facts(report: Report) -> list[tuple[str, str]]:
+    return [
+        ("run", report.run),
+        ("agent", ", ".join(report.agents) or "–"),
+        ("started", moment_text(report.started_at) + (" UTC" if report.started_at else "")),
+        ("took", duration_text(seconds_between(report.started_at, report.ended_at))),
+        ("conversations", f"{len(report.conversations):,}"),
+        ("turns", f"{len(report.turns):,}"),
+        ("tool calls", f"{report.tool_call_count:,}"),
+        *report.costs.items(),
+    ]
+
+
+def _tiles(report: Report, links: SectionLinks) -> list[tuple[str, str, str, str]]:
+    """Name, value, more and a file: the pass rate of the conversations and its change, the latency of the turns and,
+    where traces state them, the tokens."""
+    counts, noted = report.counts, report.noted_count
+    passed, judged = counts["passed"], counts["passed"] + counts["failed"]
+    left_out = [(noted, "below threshold"), (counts["unscored"], "not scored"), (counts["invalid"], "invalid")]
+    aside = [f"{passed / judged:.0%}"] if judged else []
+    aside += [f"{count:,} {words}" for count, words in left_out if count]
+    seconds = turn_seconds(report)
+    tiles = [("conversations passed", report.share_text, ", ".join(aside), "")]
+    if report.baseline:
+        tiles.append((*baseline_tile(report.baseline), "comparison.html" if links.focus else ""))
+    if repeated := attempts(report):
+        verdicts, rates = Counter(item.verdict for item in repeated), pass_rates(repeated)
+        more = [f"{verdicts['flaky']:,} flaky"] if verdicts["flaky"] else []
+        if len(rates.at) > 1:
+            more += [f"pass@{len(rates.at)} {rates.at[-1]:.2f}, pass^{len(rates.hat)} {rates.hat[-1]:.2f}"]
+        always = f"{verdicts['passed']:,} of {len(repeated):,}"
+        tiles.append(("repeated cases that always passed", always, ", ".join(more), ""))
+    tiles += [
+        ("turn latency, median", duration_text(percentile(seconds, 0.5)), counted(len(seconds), "turn"), ""),
+        ("turn latency, 95th percentile", duration_text(percentile(seconds, 0.95)), "", ""),
+    ]
+    usage, stated = models_usage(report)
+    if usage:
+        of_turns = f"{stated:,} of {counted(len(report.turns), 'turn')}{cost_text(usage)}"
+        tiles.append(("tokens of models, input + output", tokens_text(usage), of_turns, ""))
+    return tiles
+
+
+def _why(report: Report, found: Sequence[Cause], links: SectionLinks) -> list[tuple[str, Targets]]:
+    """Sentences with the links at their ends: why the run failed, and what it tolerates; empty if there is nothing."""
+    tolerated = report.verdict["tolerated"]
+    if report.passed and not tolerated:
+        return []
+    items: list[tuple[str, Targets]] = [(cut(cause.sentence, MAX_TEXT), ()) for cause in found if not cause.places]
+    by_status = grouped((report.status(item), (index, item)) for index, item in enumerate(report.conversations))
+    failed, invalid = by_status.get("failed", []), by_status.get("invalid", [])
+    of_all = f"{len(failed):,} of {counted(len(report.conversations), 'conversation')} failed: "
+    at_fault = f"The simulated user was at fault in {counted(len(invalid), 'conversation')}: "
+    for summary, placed in ((of_all, failed), (at_fault, invalid)):
+        if placed:
+            items.append((summary, [(links.place(index, 0), item.label) for index, item in placed]))
+    if failed and links.focus:
+        names = dict.fromkeys(f"focus/{all_failures(report, item.case_id)}.yaml" for _, item in failed)
+        items.append(("In the folder of this report, suites of the failed cases: ", [(name, name) for name in names]))
+    if tolerated:
+        messages = list(dict.fromkeys(reason["message"] for reason in tolerated))
+        more = f" and {len(messages) - MAX_TOLERATED:,} more" if len(messages) > MAX_TOLERATED else ""
+        shown = "; ".join(cut(message, MAX_TEXT) for message in messages[:MAX_TOLERATED])
+        items.append((f"{counted(len(tolerated), 'problem')} tolerated: {shown}{more}", ()))
+    return items
+
+
+def _distribution(scores: list[tuple[float, tuple[float, float]]]) -> tuple[str, list[tuple[int, str, str]]]:
+    """The number of scores in each tenth of the scale: in words, and as bars with their x, y and height."""
+    if not scores:
+        return "", []
+    low, high = scores[0][1]
+    width = (high - low) or 1.0
+    bins = Counter(min(BINS - 1, max(0, int((score - low) / width * BINS))) for score, _ in scores)
+    heights = {index: max(2.0, 26 * count / max(bins.values())) for index, count in sorted(bins.items())}
+    label = ", ".join(
+        f"{count:,} from {low + index * width / BINS:.2f} to {low + (index + 1) * width / BINS:.2f}"
+        for index, count in sorted(bins.items())
+    )
+    return label, [(index * 12, f"{27 - height:.1f}", f"{height:.1f}") for index, height in heights.items()]
+
+
+def _anchor(conversation: int | None, turn: int) -> str:
+    if conversation is None:
+        return "cases"
+    return f"c-{conversation}-{turn}" if turn else f"c-{conversation}"
+
 
 SCRIPTS = ("elements.js", "calls.js", "timings.js", "conversation.js", "cases.js", "matrix.js", "page.js")
 """In order of dependency."""
@@ -48,3 +283,45 @@ def asset(name: str) -> str:
 def _hash(text: str) -> str:
     """The source expression of a content security policy that allows `text`."""
     return f"'sha256-{b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
+
+
+MARKS = {
+    "same": ("=", "unchanged"),
+    "moved": ("↕", "moved"),
+    "changed": ("≠", "different arguments"),
+    "removed": ("−", "only before"),
+    "added": ("+", "only after"),
+}
+MAX_VALUE = 2_000
+"""Maximum length of an argument, in characters."""
+
+
+def comparison_html(comparison: Comparison) -> str:
+    """The whole page. Its policy allows its own style and nothing else; all texts are escaped."""
+    return standalone_page("page.html", headline(comparison), comparison_body(comparison))
+
+
+def comparison_body(comparison: Comparison) -> str:
+    """The content of the page, as HTML. Every text is escaped."""
+    return rendered(
+        "comparison_body.html",
+        comparison=comparison,
+        answer=answer(comparison),
+        statuses=STATUSES,
+        marks=MARKS,
+        score_head=SCORE_HEAD,
+        scores=score_changes(comparison),
+        cases=changed_cases(comparison)[:MAX_CASES],
+        more=more_cases(comparison),
+        notices=notices,
+        case_lines=case_lines,
+        rate=rate,
+        score_cells=score_cells,
+        differs=_differs,
+        value_text=lambda value: json_excerpt(value, MAX_VALUE),
+    ).rstrip("\n")
+
+
+def _differs(key: str, differing: Iterable[str]) -> bool:
+    """Whether one of the paths that differ concerns the argument `key`."""
+    return any(not path or path == key or path.startswith((f"{key}.", f"{key}[")) for path in differing)

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from ..attempts import pass_rates
-from ..matching.call_diff import CallChange
+from ..matching.explain import CallChange
 from ..model import EvalResult
 from ..runs.outcomes import ConversationTurn, RunConversation
 from ..simulation.record import UserRecord, fault_counts, user_usage

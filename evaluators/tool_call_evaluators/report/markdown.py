@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from .baseline import change_line
 from .causes import causes
+from .compared import change_line
 from .model import Report, seconds_between, verdict_sign
 from .wording import counted, duration_text, escaped, gate_name, gate_sign
 

@@ -14,13 +14,12 @@ from a2a_tool_capture.models import ToolCall
 from ..behavior_failures import unique_errors as grouped_errors
 from ..gates import USER_REASONS
 from ..grouping import grouped
-from ..judge.usage import Usage
+from ..judge.question import Usage
 from ..judged.base import band, judge_usage
 from ..matching.arguments import ArgumentMatcher, Matcher
-from ..matching.call_diff import CallChange, ChangeKind, diff_calls
+from ..matching.explain import CallChange, ChangeKind, diff_calls
 from ..model import CALLS_UNSEEN, EvalResult, ExpectedCall, Status
-from ..runs.changes import CaseChange, Comparison
-from ..runs.comparison import case_name
+from ..runs.comparison import CaseChange, Comparison, case_name
 from ..runs.outcomes import ConversationResults, ConversationTurn, RunConversation, TurnJson, failures, follow
 from ..simulation.record import UserRecord
 from ..suite import Case, EvaluatorSpec, Suite

@@ -12,12 +12,12 @@ from dataclasses import fields
 from typing import Any
 
 from ..judged.base import band
-from ..matching.call_diff import CallChange
+from ..matching.explain import CallChange
 from ..model import EvalResult
 from ..runs.outcomes import ConversationTurn, RunConversation
 from ..suite import Expectation
-from .baseline import case_data
 from .causes import IN_ERRORS
+from .compared import case_data
 from .focus import all_failures
 from .model import Report, seconds_between
 from .shorten import LONGEST_TEXT, Shortener

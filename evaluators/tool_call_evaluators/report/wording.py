@@ -10,7 +10,7 @@ from typing import Any
 
 from a2a_tool_capture.json_depth import mapped
 
-from ..judge.usage import Usage
+from ..judge.question import Usage
 from ..simulation.record import UserRecord, fault_counts, user_usage
 
 MISSING_CHARACTER = "\N{REPLACEMENT CHARACTER}"

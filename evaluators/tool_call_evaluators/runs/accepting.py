@@ -11,8 +11,8 @@ from a2a_tool_capture.models import ToolCall
 
 from ..evaluator import EvaluatorBase
 from ..matching.arguments import ArgumentMatcher, Matcher, as_matcher, rule_for
-from ..matching.call_diff import diff_calls
 from ..matching.call_failure import has_failed
+from ..matching.explain import diff_calls
 from ..matching.placeholders import is_optional, is_placeholder
 from ..metrics.tool_call_criteria import OTHERS
 from ..model import CountCriterion, EvalResult, ExpectedCall
@@ -20,9 +20,8 @@ from ..suite import Case, Expectation, Suite
 from ..suite.lint import READ_BY
 from ..suite.yaml_document import Path
 from ..texts import from_json
-from .generated_values import Context, expected_value
 from .outcomes import RunConversation, TurnJson, follow
-from .recording import ordered, recording_problem, typical_turns
+from .recording import Context, expected_value, ordered, recording_problem, typical_turns
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,31 +1,271 @@
 """Compares two runs of the same cases: calls, scores, failures, regressions.
 
 `regression` decides which drops are significant. Changes that may be chance are listed and do not count as
-regressions."""
+regressions.
+"""
 
 from __future__ import annotations
 
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from statistics import fmean
+from typing import Any, Literal
 
 from a2a_tool_capture.canonical import canonical
 from a2a_tool_capture.models import ToolCall
 
 from ..grouping import grouped
-from ..matching.call_diff import diff_calls
+from ..matching.explain import CallChange, diff_calls
 from ..matching.placeholders import quoted
-from ..model import CALLS_UNSEEN, ExpectedCall
+from ..model import CALLS_UNSEEN, EvalResult, ExpectedCall, Status
 from ..suite import Suite
-from .changes import RATE, CaseChange, CaseStatus, Comparison, ScoreChange, TurnChange
-from .comparability import metrics_of, not_judged
-from .decision import ATTEMPTS, MARGIN, decide
 from .outcomes import ConversationResults, ConversationTurn, RunConversation, TurnJson, follow
-from .regression import Drops, Measure, Sides, find_drops
+from .regression import ATTEMPTS, MARGIN, Decision, Drops, Measure, Sensitivity, Sides, decide, find_drops
 from .significance import DropTest, mean_interval
+
+JUDGE_DETAILS = ("model", "prompt", "votes")
+"""The keys of a result's `details.judge` on which its score depends."""
+
+
+@dataclass(frozen=True, slots=True)
+class NotJudged:
+    """A metric that cannot be compared between two runs, and the reason, which names the runs."""
+
+    metric: str
+    reason: str
+
+
+def not_judged(
+    before: Iterable[EvalResult], after: Iterable[EvalResult], names: tuple[str, str]
+) -> tuple[NotJudged, ...]:
+    """The metrics that only one run measured, or that both measured differently.
+
+    An evaluator that errored everywhere, or for which the calls are unknown, counts as measured: that is a failure.
+    """
+    sides = _by_metric(before), _by_metric(after)
+    found = []
+    for metric in {**sides[0], **sides[1]}:
+        left, right = (side.get(metric) for side in sides)
+        if left is None or right is None:
+            found.append(NotJudged(metric, f"only {names[right is not None]} measured it"))
+        elif differing := _difference(left, right, names):
+            found.append(NotJudged(metric, differing))
+    return tuple(found)
+
+
+def metrics_of(*results: Iterable[EvalResult]) -> set[str]:
+    """The metrics that were measured or should have been: those not skipped everywhere."""
+    return {result.evaluator for side in results for result in side if _measured(result)}
+
+
+def _measured(result: EvalResult) -> bool:
+    return result.status is not Status.SKIPPED or result.label == CALLS_UNSEEN
+
+
+def _by_metric(results: Iterable[EvalResult]) -> dict[str, dict[str, set[str]]]:
+    """The values in a run by metric and property of the measurement."""
+    found: dict[str, dict[str, set[str]]] = {}
+    for result in results:
+        if not _measured(result):
+            continue
+        properties = found.setdefault(result.evaluator, {})
+        if result.score is not None:
+            for name, value in _yardstick(result).items():
+                properties.setdefault(name, set()).add(str(value))
+    return found
+
+
+def _yardstick(result: EvalResult) -> dict[str, Any]:
+    low, high = result.scale
+    judge = result.details.get("judge")
+    judge = judge if isinstance(judge, Mapping) else {}
+    return {
+        "evaluator version": result.version,
+        "threshold": "none" if result.threshold is None else f"{result.threshold:g}",
+        "scale": f"{low:g} to {high:g}",
+        **{f"judge {name}": judge.get(name, "none") for name in JUDGE_DETAILS},
+    }
+
+
+def _difference(left: Mapping[str, set[str]], right: Mapping[str, set[str]], names: tuple[str, str]) -> str:
+    """Empty if both agree, or if one has no score and so no known properties."""
+    if not left or not right:
+        return ""
+    parts = [
+        f"{name} {_listed(left[name])} in {names[0]}, {_listed(right[name])} in {names[1]}"
+        for name in left
+        if left[name] != right[name]
+    ]
+    return "; ".join(parts)
+
+
+def _listed(values: Iterable[str]) -> str:
+    return " and ".join(sorted(values))
+
+
+RATE = "pass rate"
+"""The metric name of `Comparison.pass_rate`, the share of conversations that pass."""
+
+CaseStatus = Literal["worse", "newly_failing", "fixed", "gone", "new", "changed", "same"]
+"""`worse`: its repetitions alone show a significant drop. `newly_failing`: it always passed before but not now, which
+may be chance. `fixed`: it always passes now but did not before. `gone` and `new`: only the run before, or only the run
+after, has the case. `changed`: other changes of calls, scores or pass rate."""
+
+
+FailOn = Literal["regression", "newly-failing", "undecided"]
+"""On what a pipeline stops: `newly-failing` also on a regression; `undecided` if there are too few runs."""
+
+
+@dataclass(frozen=True, slots=True)
+class ScoreChange:
+    """A metric before and after: the means (None if not measured) and the numbers of scores.
+
+    `interval` (95 %, bootstrap) and `p_value` (one-sided probability of such a drop by chance) describe the change;
+    None with too few scores or for a metric that is not compared. `dropped`: the drop is significant, corrected for all
+    tests of the comparison.
+    """
+
+    metric: str
+    before: float | None
+    after: float | None
+    counts: tuple[int, int]
+    interval: tuple[float, float] | None = None
+    p_value: float | None = None
+    dropped: bool = False
+
+    @property
+    def delta(self) -> float | None:
+        return None if self.before is None or self.after is None else self.after - self.before
+
+
+@dataclass(frozen=True, slots=True)
+class TurnChange:
+    """The differing calls of a turn (from 1), with the calls that their indices refer to.
+
+    With repetitions, the most frequent calls of each side are compared; `shares` is the number of repetitions with
+    these calls and the total.
+    """
+
+    turn: int
+    changes: tuple[CallChange, ...]
+    before: tuple[ToolCall, ...]
+    after: tuple[ToolCall, ...]
+    shares: tuple[tuple[int, int], tuple[int, int]]
+
+
+@dataclass(frozen=True, slots=True)
+class CaseChange:
+    """A case before and after. `passed` holds, for each side, the numbers of passed and of all conversations."""
+
+    case: str
+    status: CaseStatus
+    passed: tuple[tuple[int, int], tuple[int, int]]
+    turns: tuple[TurnChange, ...] = ()
+    scores: tuple[ScoreChange, ...] = ()
+    failures: tuple[str, ...] = ()
+    """New failures: names of metrics, `failed_turn`, `missing_turn`."""
+    fixes: tuple[str, ...] = ()
+    """Failures of the run before that are fixed."""
+
+    @property
+    def regressed(self) -> bool:
+        """Whether the case is missing, or its pass rate or a score dropped significantly."""
+        return self.status in ("worse", "gone")
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """Two runs. `cases` are in the order of the run before; `scores` are over all cases that both runs have.
+
+    `pass_rate`: the share of conversations that pass by the compared metrics. `not_judged`: the metrics that are not
+    compared because the runs measured them differently. `sensitivity`: how large a drop the comparison detects.
+    """
+
+    before: str
+    after: str
+    cases: tuple[CaseChange, ...]
+    scores: tuple[ScoreChange, ...]
+    pass_rate: ScoreChange
+    not_judged: tuple[NotJudged, ...]
+    sensitivity: Sensitivity
+    decision: Decision
+    comparable: bool = True
+    """False if the runs have metrics but share none that can be compared."""
+
+    @property
+    def regressed(self) -> bool:
+        """Whether a case is missing, any drop is significant, or a deterministic agent fails a case that passed before.
+
+        For an unchanged agent with all its cases, this is true in at most `regression.FALSE_ALARMS` of all comparisons.
+        """
+        return self.decision.answer == "worse"
+
+    def fails_on(self, conditions: Collection[FailOn]) -> bool:
+        """Whether one of the conditions on which a pipeline stops is met."""
+        met = {
+            "regression": self.regressed,
+            "newly-failing": self.regressed or "newly_failing" in self.counts,
+            "undecided": self.decision.answer == "undecided" or not self.comparable,
+        }
+        return any(met[condition] for condition in conditions)
+
+    @property
+    def counts(self) -> dict[CaseStatus, int]:
+        """The number of cases of each status that occurs."""
+        return dict(Counter(case.status for case in self.cases))
+
+    def to_dict(self) -> dict[str, Any]:
+        return {
+            "before": self.before,
+            "after": self.after,
+            "regressed": self.regressed,
+            "decision": asdict(self.decision),
+            "comparable": self.comparable,
+            "not_judged": [asdict(entry) for entry in self.not_judged],
+            "sensitivity": asdict(self.sensitivity),
+            "counts": self.counts,
+            "pass_rate": _score_dict(self.pass_rate),
+            "scores": [_score_dict(score) for score in self.scores],
+            "cases": [
+                {
+                    "case": case.case,
+                    "status": case.status,
+                    "regressed": case.regressed,
+                    "passed": [{"passed": passed, "of": total} for passed, total in case.passed],
+                    "failures": list(case.failures),
+                    "fixes": list(case.fixes),
+                    "scores": [_score_dict(score) for score in case.scores],
+                    "turns": [_turn_dict(turn) for turn in case.turns],
+                }
+                for case in self.cases
+            ],
+        }
+
+
+def _score_dict(score: ScoreChange) -> dict[str, Any]:
+    return {**asdict(score), "delta": score.delta}
+
+
+def _turn_dict(turn: TurnChange) -> dict[str, Any]:
+    return {
+        "turn": turn.turn,
+        "changes": [_change_dict(change, turn) for change in turn.changes],
+        "shares": [{"made": made, "of": total} for made, total in turn.shares],
+    }
+
+
+def _change_dict(change: CallChange, turn: TurnChange) -> Mapping[str, Any]:
+    def call_json(calls: Sequence[ToolCall], index: int | None) -> dict[str, Any] | None:
+        return None if index is None else {"name": calls[index].name, "arguments": calls[index].arguments}
+
+    return {
+        **change.to_dict(),
+        "before": call_json(turn.before, change.left),
+        "after": call_json(turn.after, change.right),
+    }
 
 
 def compare(

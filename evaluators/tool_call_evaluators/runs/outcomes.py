@@ -11,14 +11,13 @@ from a2a_tool_capture.models import Finding, Severity
 
 from ..attempts import Attempts, AttemptStatus
 from ..behavior_failures import BehaviorFailure
+from ..gates import Outcome, Reason
 from ..model import CALLS_UNSEEN, EvalResult, Status
-from ..outcome import Outcome
 from ..simulation.record import SIMULATED_USER, UserRecord, is_driven, record_in
 from ..suite import Case, Expectation, Suite
 from ..suite.lint import unused_expectations
-from ..turn_health import AGENT_UNREACHABLE, TURN_SUCCEEDED, turn_failure_of
 from ..verdict import Verdict, gate
-from ..visibility import Calls, Visibility, visibility_in
+from ..visibility import AGENT_UNREACHABLE, TURN_SUCCEEDED, Calls, Visibility, turn_failure_of, visibility_in
 
 TurnJson: TypeAlias = Mapping[str, Any]
 """A turn as in /api/turns."""
@@ -385,3 +384,23 @@ def _in_order(case: Case | None, turns: Sequence[TurnJson], user: UserRecord | N
     if case.simulate and user is None and (is_driven(turns) or len(turns) <= len(case.turns)):
         placed.append(ConversationTurn(max(len(turns), len(case.turns)), None))
     return sorted(placed, key=lambda turn: turn.index)
+
+
+def verdict_of_suites(
+    whole: Suite, conversations: Sequence[RunConversation], parts: Sequence[tuple[str, Verdict]]
+) -> Verdict:
+    """The verdict on the `conversations` of all suites: the reasons and gates of each, by the names of the suites.
+
+    `whole` is what `combined` returns: the metrics count the results of all suites.
+    """
+    return Verdict(
+        tuple(_named(reason, name) for name, verdict in parts for reason in verdict.reasons),
+        tuple(_named(reason, name) for name, verdict in parts for reason in verdict.tolerated),
+        run_verdict(whole, conversations).metrics,
+        tuple(replace(check, label=f"{check.label} ({name})") for name, verdict in parts for check in verdict.gates),
+    )
+
+
+def _named(reason: Reason, suite: str) -> Reason:
+    """With the name of the suite, where no place names it."""
+    return reason if reason.where is not None else replace(reason, message=f"{suite}: {reason.message}")

@@ -9,8 +9,8 @@ from typing import Any
 
 from a2a_tool_capture.models import Finding
 
-from ..judge.usage import Usage, total
-from .faults import USER_FAULTS, USER_NO_END, USER_UNANSWERED
+from ..judge.question import Usage, total
+from .user import USER_FAULTS, USER_NO_END, USER_UNANSWERED
 
 SIMULATED_USER = "simulated_user"
 """The key of a turn's JSON form, and the name of the result that holds the record of a conversation without turns."""

@@ -10,7 +10,7 @@ from ..judge.settings import DEFAULT_BASE_URL, JudgeSettings
 from ..judge.settings import ENVIRONMENT as JUDGE_ENVIRONMENT
 from ..options import IN_FILES, OptionError, check_options, or_known
 from ..suite_fields import Value, checked_object
-from .instructions import user_prompt
+from .user import user_prompt
 
 ENVIRONMENT = "A2A_EVAL_PROXY_SIMULATED_USER_"
 TEMPERATURE = 0.7

@@ -1,17 +1,205 @@
-"""A simulated user in one conversation: what it sends, when it ends, and its faults. Without input or output."""
+"""A simulated user in one conversation: scenario, instructions, what it sends, when it ends, and its faults.
+
+Without input or output.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Collection
+import re
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Annotated, Any, Literal
 
-from a2a_tool_capture.models import Finding
+from a2a_tool_capture.models import Finding, Severity
 
-from ..judge.prompt import Message
-from .faults import USER_EMPTY, USER_NO_END, USER_UNANSWERED, fault_in, user_fault
-from .instructions import GAVE_UP, GOAL_REACHED
-from .scenario import Simulation
+from ..judge.question import Message, Prompt, load_prompt
+from ..options import OptionError, or_known
+from ..suite_fields import TEXT, TEXTS, SuiteFields, Text, Value, text_or_texts, whole_number
+
+MAX_TURNS = 100
+MAX_CONVERSATIONS = 1_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Simulation(SuiteFields):
+    """A model plays the user, and writes each message from what it is given here and the conversation so far."""
+
+    goal: Text
+    """What the user wants to reach. Also the case's `user_goal`, unless that is given."""
+    profile: Text | None = None
+    """Who the user is, and how the user writes."""
+    knowledge: Annotated[tuple[str, ...], Value(text_or_texts, {"anyOf": [TEXT, TEXTS]})] = ()
+    """What the user knows: one string or a list. Also the case's `knowledge`, unless that is given."""
+    context: Text | None = None
+    """What the user knows about the agent."""
+    opening: Text | None = None
+    """The user's first message, sent as it is. Default: the model writes it."""
+    max_turns: Annotated[int, whole_number(1, MAX_TURNS)] = 10
+    """Most messages of the simulated user, the opening included and scripted turns not."""
+    stop: Text | None = None
+    """A phrase that ends the conversation, in a message of either side."""
+    conversations: Annotated[int, whole_number(1, MAX_CONVERSATIONS)] | None = None
+    """How many conversations are held. Default: the case's `repeat`."""
+
+    def case_fields(self) -> dict[str, Any]:
+        """The fields of EvalCase that a case need not repeat."""
+        return {"user_goal": self.goal, "knowledge": self.knowledge or None, "profile": self.profile}
+
+
+GOAL_REACHED, GAVE_UP = "###STOP###", "###GIVE-UP###"
+"""Messages of the model that end the conversation and are not sent. The first is that of arksim's prompts."""
+_CUSTOM = "custom"
+_NOTHING = "(not given)"
+
+_PLACE = re.compile(r"\{\{\s*([^{}]*?)\s*\}\}")
+_ALIASES = {
+    "scenario.goal": "goal",
+    "scenario.user_profile": "profile",
+    "scenario.knowledge": "knowledge",
+    "scenario.agent_context": "context",
+}
+"""Names of arksim's prompts."""
+PLACES = ("goal", "profile", "knowledge", "context", "stop", "give_up")
+_EXAMPLE = Simulation(goal="the goal of the user", knowledge=("something",))
+
+
+def user_prompt(own: str | None) -> Prompt:
+    """The prompt of the package, or the suite's own. Raises OptionError for an own one that cannot be filled."""
+    if own is None:
+        return load_prompt("simulated_user")
+    prompt = Prompt(_CUSTOM, "1", own)
+    if _EXAMPLE.goal not in instructions_for(_EXAMPLE, prompt):
+        raise OptionError("simulated_user: option prompt must hold {{goal}}, else the user does not know it", "prompt")
+    return prompt
+
+
+def instructions_for(scenario: Simulation, prompt: Prompt) -> str:
+    """`prompt` with the places filled. Texts of the scenario are not searched for places. Raises OptionError."""
+    if "{%" in prompt.text:
+        return _of_template(scenario, prompt.text)
+    values = _values(scenario)
+
+    def value(place: re.Match[str]) -> str:
+        name = _ALIASES.get(place[1], place[1])
+        if name not in values:
+            raise OptionError(
+                f"simulated_user: option prompt: unknown {{{{{name}}}}}{or_known(name, PLACES)}", "prompt"
+            )
+        return values[name] or _NOTHING
+
+    return _PLACE.sub(value, prompt.text)
+
+
+def _of_template(scenario: Simulation, text: str) -> str:
+    """The text of a Jinja template with arksim's variables. Knowledge that it leaves out is added: arksim gives several
+    items turn by turn."""
+    from jinja2 import TemplateError, sandbox  # few suites have templates, and importing it takes time
+
+    scenario_values: dict[str, Any] = {
+        "goal": scenario.goal,
+        "user_profile": scenario.profile or "",
+        "agent_context": scenario.context or "",
+        "knowledge": [{"content": item} for item in scenario.knowledge],
+    }
+    try:
+        template = sandbox.SandboxedEnvironment().from_string(text)
+        filled: str = template.render({**_values(scenario), "scenario": scenario_values})
+    except (TemplateError, ArithmeticError, TypeError, ValueError) as error:
+        raise OptionError(f"simulated_user: option prompt: {type(error).__name__}: {error}", "prompt") from None
+    left_out = [item for item in scenario.knowledge if item not in filled]
+    return "\n\n".join([filled, *(["Reference knowledge:"] if left_out else []), *left_out])
+
+
+def _values(scenario: Simulation) -> dict[str, str | None]:
+    return {
+        "goal": scenario.goal,
+        "profile": scenario.profile,
+        "knowledge": "\n\n".join(scenario.knowledge),
+        "context": scenario.context,
+        "stop": GOAL_REACHED,
+        "give_up": GAVE_UP,
+    }
+
+
+USER_OUT_OF_ROLE = "user_out_of_role"
+USER_KNOWS_TOO_MUCH = "user_knows_too_much"
+USER_REPEATS = "user_repeats"
+USER_EMPTY = "user_empty"
+USER_UNANSWERED = "user_unanswered"
+USER_NO_END = "user_no_end"
+
+USER_FAULTS = (USER_OUT_OF_ROLE, USER_KNOWS_TOO_MUCH, USER_REPEATS, USER_EMPTY, USER_UNANSWERED, USER_NO_END)
+"""Codes of findings. All but the last spoil a conversation: it stops before the agent gets the message."""
+
+_MODEL = r"(ai|artificial intelligence|(ai )?(large )?language model|ai model)(?=[^\w\n]*([,.;:!?)]|$| i\b))"
+_AS_ASSISTANT = re.compile(
+    r"^[^\w\n]*(assistant|agent|ai|system|tool)\s*:"
+    rf"|\b(as|i['’]m|i am)( just)? an? {_MODEL}"
+    r"|\bi(['’]m| am)( just)? an? (virtual|digital|ai) assistant\b"
+    r"|\bhow (can|may) i (help|assist) you\b"
+    r"|\b(any|some)thing else (that )?i can (help|assist)\b"
+    r"|\bsimulated user\b",
+    re.IGNORECASE | re.MULTILINE,
+)
+"""What only an assistant writes, in English."""
+_ECHOED = 40
+"""Characters of the agent's last answer that the user would not write word for word."""
+_SENTENCE = 4
+"""Words from which on a message is no mere `Yes` or `Thank you`, which a user may send several times."""
+_WORD = re.compile(r"[^\W_]+(?:[-_./:][^\W_]+)*")
+_IDENTIFIER = re.compile(r"[^\W\d_]+[-_/]\d{4,}.*|\d{7,}|(?=.*[^\W\d_])(?:\D*\d){6,}.*")
+"""Such as ORD-1001, 20012345 or A1234567; not dates, times, amounts and names of products, which a user may choose."""
+
+
+def fault_in(
+    message: str, said: Sequence[str], heard: Sequence[str], given: str, tool_names: Collection[str] = ()
+) -> Finding | None:
+    """The fault of the user's next message, if any.
+
+    `said` are the user's earlier messages, `heard` the agent's answers, `given` all that the user was given to know.
+    """
+    if not message.strip():
+        return user_fault(USER_EMPTY, "its message is empty")
+    if found := _AS_ASSISTANT.search(message):
+        return user_fault(USER_OUT_OF_ROLE, f"it speaks as the assistant: {found.group().strip()!r}")
+    if heard and len(heard[-1].strip()) >= _ECHOED and _plain(heard[-1]) in _plain(message):
+        return user_fault(USER_OUT_OF_ROLE, "it repeats the agent's answer as its own message")
+    if _repeated(message, said):
+        return user_fault(USER_REPEATS, f"it repeats itself: {_short(message)!r}")
+    known = "\n".join((given, *said, *heard)).casefold()
+    if word := _unknown_word(message, known, tool_names):
+        return user_fault(USER_KNOWS_TOO_MUCH, f"it says {word!r}, which was neither given to it nor said before")
+    return None
+
+
+def user_fault(code: str, message: str) -> Finding:
+    return Finding(code, message, Severity.ERROR)
+
+
+def _repeated(message: str, said: Sequence[str]) -> bool:
+    plain = _plain(message)
+    if len(plain.split()) >= _SENTENCE:
+        return plain in map(_plain, said)
+    return len(said) >= 2 and all(_plain(earlier) == plain for earlier in said[-2:])
+
+
+def _plain(text: str) -> str:
+    return " ".join(_WORD.findall(text.casefold()))
+
+
+def _unknown_word(message: str, known: str, tool_names: Collection[str]) -> str | None:
+    """An identifier, a long number or the name of a tool that is not in the `known` text."""
+    words: list[str] = _WORD.findall(message)
+    for word in words:
+        if (word in tool_names or _IDENTIFIER.fullmatch(word)) and word.casefold() not in known:
+            return word
+    return None
+
+
+def _short(text: str) -> str:
+    line = " ".join(text.split())
+    return line if len(line) <= 80 else f"{line[:80]}…"
+
 
 End = Literal["goal_reached", "gave_up", "stop", "agent_failed", "no_end", "fault"]
 """Why a conversation ended: the user's model says that the goal is reached, or out of reach; the stop phrase; the agent

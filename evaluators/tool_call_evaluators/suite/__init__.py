@@ -12,10 +12,9 @@
 or JSON with the position of every value, a *node* a value in it. *Lint* finds expectations that no evaluator reads.
 """
 
-from ..simulation.scenario import Simulation
-from .agent_defaults import AgentDefaults
+from ..simulation.user import Simulation
 from .evaluator_spec import EvaluatorSpec
-from .model import Case, CaseTurn, Expectation, Suite
+from .model import AgentDefaults, Case, CaseTurn, Expectation, Suite
 from .parsing import load_suite, parse_case, parse_suite
 from .yaml_document import SuiteError
 

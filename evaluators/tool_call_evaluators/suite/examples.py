@@ -7,7 +7,7 @@ from typing import Any
 from ..judged.base import JudgedEvaluator
 from ..registry import evaluator_class
 from .lint import READ_BY
-from .yaml_writer import block
+from .writing import block
 
 CALLS = [
     {"name": "lookup_order", "arguments": {"order_id": "ORD-1002"}, "result": "delivered"},

@@ -7,10 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
+from ..model import ToolDefinition
 from ..suite_fields import TEXT, FieldError, Value, checked_object, each, text
-from ..tool_definition import ToolDefinition
-from .node import Node
-from .yaml_document import MAX_BYTES, SuiteError, read_document
+from .yaml_document import MAX_BYTES, Node, SuiteError, read_document
 
 
 @dataclass(frozen=True, slots=True)

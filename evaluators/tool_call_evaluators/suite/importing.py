@@ -13,7 +13,7 @@ from ..model import ExpectedCall
 from ..options import did_you_mean
 from .case_ids import free_id
 from .model import Case
-from .node import Node
+from .yaml_document import Node
 
 
 class Notes:

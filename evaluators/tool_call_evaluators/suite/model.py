@@ -1,7 +1,7 @@
 """A suite: the evaluators, and for each case the user messages and the expected behaviour.
 
-Each class declares the keys of one object of a suite file in the order of writing: their types (see `declared`) and, in
-the docstrings below them, their descriptions in the JSON Schema. Reader, writer, schema and lint follow from these.
+Each class declares the keys of one object of a suite file in the order of writing: their types (see `suite_fields`),
+and, in the docstrings below them, their descriptions in the JSON Schema. Reader, writer, schema and lint follow.
 """
 
 from __future__ import annotations
@@ -9,9 +9,12 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
+from pathlib import Path
 from typing import Annotated, Any
+from urllib.parse import urlsplit
 
 from a2a_tool_capture.models import ToolCall
+from a2a_tool_capture.wire import BINDINGS
 
 from ..evaluator import EvaluatorBase, Scope
 from ..gates import RUN_GATES, TOLERABLE, Gate, RunGates, by_metric
@@ -32,11 +35,12 @@ from ..model import (
     count_criterion,
     expected_output,
 )
-from ..simulation.scenario import Simulation
 from ..simulation.settings import SimulatedUserSettings, UserSettings
+from ..simulation.user import Simulation
 from ..suite_fields import (
     TEXT,
     TEXTS,
+    Boolean,
     Check,
     FieldError,
     Schema,
@@ -48,13 +52,93 @@ from ..suite_fields import (
     checked_object,
     choice,
     each,
+    kind,
+    number,
+    one_of,
     text,
     text_or_texts,
     whole_number,
 )
-from .agent_defaults import AgentDefaults
 from .evaluator_spec import Evaluators, EvaluatorSpec, Plugins
-from .files import Tools
+from .files import ReadContext, Tools, code_path
+
+_PYTHON, _CHAT = "python:", "openai:"
+
+
+def _agent(value: Any, context: ReadContext) -> str:
+    """A URL, or an agent that does not speak A2A."""
+    name = text(value)
+    if name.startswith(_PYTHON):
+        return _PYTHON + _code(name.removeprefix(_PYTHON), context)
+    _url(name.removeprefix(_CHAT))
+    return name
+
+
+def _code(value: Any, context: ReadContext) -> str:
+    """A Python file, relative to the suite, or a module; for an agent, with `:CLASS`."""
+    file, suffix, behind = text(value).partition(".py")
+    if suffix:
+        return f"{code_path(file + suffix, context)}{behind}"
+    if not context.allow_plugins:
+        raise FieldError(f"module {value}: if you trust the suite, allow running it with --allow-plugins")
+    return file
+
+
+def _absolute(code: str) -> str:
+    """The inverse of `_agent` and `_code` for suites that are written elsewhere."""
+    scheme = _PYTHON if code.startswith(_PYTHON) else ""
+    file, suffix, behind = code.removeprefix(scheme).partition(".py")
+    is_file = bool(suffix) and not code.startswith(("http:", "https:", _CHAT))
+    return f"{scheme}{Path(file).resolve()}{suffix}{behind}" if is_file else code
+
+
+def _url(value: Any) -> str:
+    url = text(value)
+    try:
+        parts = urlsplit(url)
+    except ValueError:
+        parts = urlsplit("")
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        raise FieldError(f"expected a URL that begins with http:// or https://, got {kind(value)}")
+    if "@" in parts.netloc:  # URLs are displayed and stored
+        raise FieldError("expected a URL without user name and password; send them in a header")
+    return url
+
+
+def _seconds(value: Any) -> float:
+    if not 0 < number(value) < float("inf"):
+        raise FieldError(f"expected seconds above 0, got {kind(value)}")
+    return number(value)
+
+
+_AGENT = Value(_agent, {"type": "string", "pattern": "^(openai:)?https?://|^python:"}, write=_absolute, in_context=True)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AgentDefaults(SuiteFields):
+    """How the agent is reached; the command line overrides it. None: not given."""
+
+    url: Annotated[str, _AGENT] | None = None
+    """Of an A2A agent. Also `python:FILE.py:CLASS`, or `openai:URL` of a chat-completions API."""
+    headers: Mapping[str, Text] = field(default_factory=dict)
+    """Sent with every request. `${VARIABLE}` stands for an environment variable."""
+    binding: Annotated[str, one_of(*BINDINGS)] | None = None
+    """The protocol binding. Default: the first that the agent's card offers."""
+    streaming: Boolean | None = None
+    """Whether to stream. Default: as the agent's card says."""
+    timeout: Annotated[float, Value(_seconds, {"type": "number", "exclusiveMinimum": 0})] | None = None
+    """Timeout of a turn, in seconds."""
+    concurrency: Annotated[int, whole_number(1, 1_000)] | None = None
+    """Maximum number of concurrent conversations."""
+    model: Text | None = None
+    """The model of an `openai:` agent."""
+    system: Text | None = None
+    """Its system prompt."""
+    tools: Annotated[str, Value(_code, TEXT, _absolute, in_context=True)] | None = None
+    """Its tools: a Python file or module, whose public functions the model may call."""
+    body: Mapping[str, Any] = field(default_factory=dict)
+    """Other members of its requests. Their `messages` begin every conversation."""
+
 
 MAX_REPETITIONS = 1_000
 
@@ -469,3 +553,51 @@ class Suite(SuiteFields):
 
     def case(self, case_id: str) -> Case | None:
         return next((case for case in self.cases if case.id == case_id), None)
+
+
+_NAMED = 3
+
+
+class CombinationError(ValueError):
+    """Suites that cannot be in one run; the message names both."""
+
+    exit_code = 2
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CombinedSuite(Suite):
+    """Several suites as one; `parts` has them as they are, with their gates."""
+
+    parts: tuple[Suite, ...] = ()
+
+
+def combined(suites: Sequence[Suite], files: Sequence[str] = ()) -> Suite:
+    """The suite that scores the cases of all: a single one as it is.
+
+    It has no gates, and no settings of an agent or a simulated user: those of each suite are for its own cases. Raises
+    CombinationError, which names `files` (default: the suites), for a case or a name of a suite that occurs twice.
+    """
+    if len(suites) == 1:
+        return suites[0]
+    places = files or [suite.name for suite in suites]
+    _unique("the suite", [(suite.name, place) for suite, place in zip(suites, places, strict=True)])
+    _unique("the case", [(case.id, place) for suite, place in zip(suites, places, strict=True) for case in suite.cases])
+    plugins = dict.fromkeys(path for suite in suites for path in suite.plugins)
+    cases = tuple(_own(case, suite) for suite in suites for case in suite.cases)
+    names = [suite.name for suite in suites]
+    more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
+    name = ", ".join(names[:_NAMED]) + more
+    return CombinedSuite(name=name, plugins=tuple(plugins), cases=cases, parts=tuple(suites))
+
+
+def _own(case: Case, suite: Suite) -> Case:
+    specs = suite.evaluators if case.evaluators is None else case.evaluators
+    return replace(case, evaluators=tuple(replace(spec, judge=suite.judge) for spec in specs))
+
+
+def _unique(kind: str, names: Sequence[tuple[str, str]]) -> None:
+    seen: dict[str, str] = {}
+    for name, place in names:
+        if name in seen:
+            raise CombinationError(f"{kind} {name!r} is in {seen[name]} and in {place}; rename one of them")
+        seen[name] = place

@@ -12,8 +12,7 @@ from ..suite_fields import FieldError, SuiteFields, at, kind
 from ..type_conversion import adapter
 from .files import ReadContext, read_text
 from .model import Case, Expectation, Suite
-from .node import Node
-from .yaml_document import Document, SuiteError, read_document
+from .yaml_document import Document, Node, SuiteError, read_document
 
 D = TypeVar("D", bound=SuiteFields)
 

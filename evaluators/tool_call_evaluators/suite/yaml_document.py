@@ -1,4 +1,4 @@
-"""Reads YAML or JSON into plain values with the position of each.
+"""Reads YAML or JSON into plain values with the position of each; a `Node` is one of them, read with such errors.
 
 The text is untrusted: size, nesting and the expansion of aliases are bounded, and nothing in it is executed. Scalars
 follow YAML 1.2's core schema, whose types are those of JSON: `no`, `12:30` and `2026-01-31` are strings.
@@ -8,14 +8,15 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Container, Iterator, Mapping
+from collections.abc import Callable, Container, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NoReturn, TypeVar
 
 import yaml
 from a2a_tool_capture.json_depth import READ, too_deep
 from a2a_tool_capture.json_values import not_json
 
+from .. import suite_fields
 from ..suite_fields import unique_keys
 
 MAX_BYTES = 5_000_000
@@ -231,3 +232,74 @@ def plain_value(text: str) -> Any:
 
 _INTEGER = re.compile(r"[-+]?[0-9]{1,1000}")
 _FLOAT = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?")
+
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """The value at `path` of a document. Every reading method raises SuiteError for a value of another type."""
+
+    document: Document
+    value: Any
+    path: Path = ()
+
+    def fail(self, problem: str) -> NoReturn:
+        raise self.document.error(problem, self.path)
+
+    def object(self) -> dict[str, Any]:
+        return self.convert(suite_fields.checked_object)
+
+    def entries(self) -> dict[str, Node]:
+        """The entries of an object, whatever their keys."""
+        return {key: Node(self.document, item, (*self.path, key)) for key, item in self.object().items()}
+
+    def get(self, *keys: str) -> Node | None:
+        """The first of these entries that exists and is not null: formats use snake_case and camelCase."""
+        entries = self.object()
+        found = next((key for key in keys if entries.get(key) is not None), None)
+        return None if found is None else Node(self.document, entries[found], (*self.path, found))
+
+    def need(self, *keys: str) -> Node:
+        """As `get`, for a required entry."""
+        found = self.get(*keys)
+        return self.fail(f"{keys[0]} is missing") if found is None else found
+
+    def at(self, key: str) -> Node:
+        """An entry that is an object; an empty object if it is missing."""
+        found = self.get(key) or Node(self.document, {}, self.path)
+        found.object()
+        return found
+
+    def text_at(self, *keys: str) -> str | None:
+        """The string of an entry; None if it is missing or blank."""
+        found = self.get(*keys)
+        return None if found is None or found.blank else found.text()
+
+    def items_at(self, *keys: str) -> list[Node]:
+        """The items of an entry; empty if it is missing."""
+        found = self.get(*keys)
+        return [] if found is None else found.items()
+
+    @property
+    def blank(self) -> bool:
+        """Whether the value is a blank string."""
+        return isinstance(self.value, str) and not self.value.strip()
+
+    def items(self) -> list[Node]:
+        items = self.convert(suite_fields.checked_list)
+        return [Node(self.document, item, (*self.path, index)) for index, item in enumerate(items)]
+
+    def text(self) -> str:
+        return self.convert(suite_fields.text)
+
+    def choice(self, accepted: tuple[str, ...]) -> str:
+        return self.convert(lambda value: suite_fields.choice(value, accepted))
+
+    def convert(self, function: Callable[[Any], T]) -> T:
+        """The result of `function` for the value; its ValueError becomes an error with this position."""
+        try:
+            return function(self.value)
+        except ValueError as error:
+            raise self.document.error(str(error), (*self.path, *getattr(error, "path", ()))) from None

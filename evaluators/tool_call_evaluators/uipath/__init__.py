@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, is_dataclass, replace
 from typing import Any, ClassVar, cast
 
-from ..agent_trace.trace import AgentTrace
+from ..agent_trace import AgentTrace
 from ..evaluator import SyncEvaluator
 from ..metrics.tool_call_args import explained
 from ..model import EvalResult

@@ -15,13 +15,13 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from ..matching.equality import equal_values
+from ..matching.placeholders import equal_values
 from ..model import count_criterion, expected_output
 from ..registry import evaluator_class
 from ..suite import Case, CaseTurn, EvaluatorSpec, Expectation, Suite
 from ..suite.case_ids import printable_id
 from ..suite.importing import Notes, expected_call, unique_ids, user_text
-from ..suite.node import Node
+from ..suite.yaml_document import Node
 from ..suite_fields import texts
 from .evaluator_files import NOT_IMPORTED, UiPathEvaluator, camel_case, evaluators_beside, read_evaluator
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from ..suite.files import read_source
-from ..suite.node import Node
+from ..suite.yaml_document import Node
 from ..suite_fields import boolean, texts
 
 _TYPES = {

@@ -6,10 +6,10 @@ from collections.abc import Collection
 from typing import get_args
 
 from a2a_tool_capture.models import Severity, ToolCallSource
-from tool_call_evaluators.matching.call_diff import ChangeKind
+from tool_call_evaluators.matching.explain import ChangeKind
 from tool_call_evaluators.model import Status
-from tool_call_evaluators.runs.changes import CaseStatus
-from tool_call_evaluators.runs.decision import Answer
+from tool_call_evaluators.runs.comparison import CaseStatus
+from tool_call_evaluators.runs.regression import Answer
 from tool_call_evaluators.visibility import Calls
 
 from ..store.base import STATUSES

@@ -12,7 +12,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from tool_call_evaluators.runs.recording import record_case
 from tool_call_evaluators.suite import Case, SuiteError
-from tool_call_evaluators.suite.appending import case_text
+from tool_call_evaluators.suite.editing import case_text
 
 from ..ids import new_turn_id
 from ..privacy.content_removal import lacks_content

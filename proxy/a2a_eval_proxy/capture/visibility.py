@@ -7,8 +7,7 @@ from collections.abc import Callable
 
 from a2a_tool_capture import Finding, Severity
 from a2a_tool_capture.dialects import DIALECT_NOT_READ
-from tool_call_evaluators.turn_health import turn_failure_of
-from tool_call_evaluators.visibility import NO_CAPTURE, UNREAD_REPORTS
+from tool_call_evaluators.visibility import NO_CAPTURE, UNREAD_REPORTS, turn_failure_of
 
 from ..turn import Turn
 

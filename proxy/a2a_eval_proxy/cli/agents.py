@@ -213,7 +213,7 @@ def send(options: SendOptions) -> bool:
     \b
     Example: a2a-eval-proxy send "Where is order ORD-1001?" --agent localhost:9999
     """
-    from tool_call_evaluators.turn_health import FAILED_STATES
+    from tool_call_evaluators.visibility import FAILED_STATES
 
     from ..runs.send import MessageTranscript, send_message, turn_json
 

@@ -28,7 +28,7 @@ from ..settings.settings import (
 from ..settings.store_url import is_postgres, masked_url
 
 if TYPE_CHECKING:
-    from tool_call_evaluators.runs.changes import FailOn
+    from tool_call_evaluators.runs.comparison import FailOn
     from tool_call_evaluators.suite import AgentDefaults
 
     from ..runs.drive import AgentOptions

@@ -22,18 +22,18 @@ from tool_call_evaluators.arksim.files.simulation import load_simulation
 from tool_call_evaluators.importers import import_suite, suite_files
 from tool_call_evaluators.options import OptionError
 from tool_call_evaluators.report import Report, json_report
-from tool_call_evaluators.report.baseline import change_line
 from tool_call_evaluators.report.causes import Cause, causes
+from tool_call_evaluators.report.compared import change_line
 from tool_call_evaluators.report.figures import attempts, attempts_text
 from tool_call_evaluators.report.wording import counted, duration_text, printable
 from tool_call_evaluators.suite import Suite
-from tool_call_evaluators.suite.combined import combined
 from tool_call_evaluators.suite.lint import (
     missing_inputs,
     unknown_gates,
     unknown_placeholders,
     unmeasurable_gates,
 )
+from tool_call_evaluators.suite.model import combined
 
 from ..errors import UNREACHABLE, ConfigError, RunIncompleteError
 from ..ids import new_run_name

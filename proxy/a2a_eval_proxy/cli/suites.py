@@ -62,7 +62,7 @@ def schema(options: SchemaOptions) -> None:
     \b
     Example: a2a-eval-proxy schema > suite.schema.json
     """
-    from tool_call_evaluators.suite.schema import shipped_schema
+    from tool_call_evaluators.suite.writing import shipped_schema
 
     JsonOutput().write(shipped_schema())
 
@@ -110,7 +110,7 @@ def explained(cls: type[EvaluatorBase]) -> list[str]:
 
 def _options(cls: type[EvaluatorBase]) -> list[str]:
     """A line for each option: its default, what it may be, what it is for."""
-    from tool_call_evaluators.suite.schema import suite_schema
+    from tool_call_evaluators.suite.writing import suite_schema
 
     schemas = suite_schema()["definitions"]["evaluator"]["anyOf"][1]["properties"]
     described = schemas.get(cls.name, {}).get("properties", {})
@@ -146,7 +146,7 @@ def validate(options: ValidateOptions) -> None:
     """
     from tool_call_evaluators.importers import import_suite, suite_files
     from tool_call_evaluators.report.wording import counted, printable
-    from tool_call_evaluators.suite.combined import combined
+    from tool_call_evaluators.suite.model import combined
 
     files, skipped = suite_files(options.suite)
     for file in skipped:

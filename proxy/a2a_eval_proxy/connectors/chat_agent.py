@@ -15,7 +15,7 @@ from a2a_tool_capture.connector import recorder
 from a2a_tool_capture.errors import AgentUnreachableError, connection_problem
 from a2a_tool_capture.secret_references import resolve_header
 from tool_call_evaluators.judge.answers import error_of, shortened
-from tool_call_evaluators.judge.retry import LONGEST_WAIT_S, asked_wait, backoff, is_transient
+from tool_call_evaluators.judge.transport import LONGEST_WAIT_S, asked_wait, backoff, is_transient
 
 from .tools import ToolModule
 

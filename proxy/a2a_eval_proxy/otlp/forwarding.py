@@ -13,7 +13,7 @@ from typing import NamedTuple
 from urllib.parse import urlsplit
 
 from a2a_tool_capture import __version__
-from tool_call_evaluators.judge.retry import asked_wait, backoff
+from tool_call_evaluators.judge.transport import asked_wait, backoff
 
 from ..memory import share
 from ..net.http_client import HttpClient, HttpExchange, RawHeaders, UpstreamError

@@ -10,9 +10,8 @@ from typing import Any
 import click
 from tool_call_evaluators.report import comparison_html, comparison_json, comparison_markdown, comparison_text
 from tool_call_evaluators.report.compared import Tone
-from tool_call_evaluators.runs.changes import Comparison
-from tool_call_evaluators.runs.comparison import compare
-from tool_call_evaluators.runs.decision import MARGIN
+from tool_call_evaluators.runs.comparison import Comparison, compare
+from tool_call_evaluators.runs.regression import MARGIN
 
 from ..files import write_file
 from ..store import Store

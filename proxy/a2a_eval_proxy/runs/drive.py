@@ -20,8 +20,8 @@ from tool_call_evaluators.model import EvalResult
 from tool_call_evaluators.runs.outcomes import attempts_at, follow, remaining
 from tool_call_evaluators.simulation.record import SIMULATED_USER
 from tool_call_evaluators.suite import AgentDefaults, Case, Suite
-from tool_call_evaluators.suite.combined import combined
-from tool_call_evaluators.turn_health import AGENT_UNREACHABLE
+from tool_call_evaluators.suite.model import combined
+from tool_call_evaluators.visibility import AGENT_UNREACHABLE
 
 from ..capture.exchange import major_minor
 from ..capture.visibility import CallVisibility

@@ -12,9 +12,7 @@ from tool_call_evaluators.report.wording import call_text, counted
 from tool_call_evaluators.runs.recording import record_suite
 from tool_call_evaluators.suite import Case, CaseTurn, Suite, parse_suite
 from tool_call_evaluators.suite.case_ids import slug
-from tool_call_evaluators.suite.schema import shipped_schema
-from tool_call_evaluators.suite.writing import EDITOR_LINE, SCHEMA_FILE
-from tool_call_evaluators.suite.yaml_writer import block, flow
+from tool_call_evaluators.suite.writing import EDITOR_LINE, SCHEMA_FILE, block, flow, shipped_schema
 from tool_call_evaluators.visibility import visibility_in
 
 from ..connectors.loading import read_reference

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from a2a_tool_capture.errors import ConfigurationError
 from a2a_tool_capture.secret_references import resolve_header
-from tool_call_evaluators.judge.errors import JudgeNotConfiguredError
+from tool_call_evaluators.judge.question import JudgeNotConfiguredError
 from tool_call_evaluators.model import UNREAD_EXPECTATION
 from tool_call_evaluators.report.wording import counted
 from tool_call_evaluators.suite import Suite

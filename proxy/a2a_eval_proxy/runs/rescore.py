@@ -6,7 +6,7 @@ from collections.abc import Collection, Sequence
 from typing import Literal
 
 from tool_call_evaluators.suite import Suite
-from tool_call_evaluators.suite.combined import combined
+from tool_call_evaluators.suite.model import combined
 
 from ..privacy.content_removal import lacks_content
 from ..privacy.policy import NO_PRIVACY, Privacy

@@ -9,13 +9,12 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from a2a_tool_capture.models import rfc3339
-from tool_call_evaluators.arksim.files.config import ArksimRun
+from tool_call_evaluators.arksim.files.config import ArksimRun, Scenarios
 from tool_call_evaluators.arksim.files.results import ArksimResults
-from tool_call_evaluators.arksim.files.scenarios import Scenarios
 from tool_call_evaluators.arksim.files.simulation import SimulationFile
 from tool_call_evaluators.report import Report
 from tool_call_evaluators.suite import Case, Suite
-from tool_call_evaluators.suite.combined import combined
+from tool_call_evaluators.suite.model import combined
 
 from ..errors import ConfigError
 from .report_files import PAGE, publish_report

@@ -8,8 +8,8 @@ from fnmatch import fnmatchcase
 
 from tool_call_evaluators.options import did_you_mean
 from tool_call_evaluators.suite import Suite
-from tool_call_evaluators.suite.combined import combined
-from tool_call_evaluators.turn_health import TURN_SUCCEEDED
+from tool_call_evaluators.suite.model import combined
+from tool_call_evaluators.visibility import TURN_SUCCEEDED
 
 from ..errors import ConfigError
 from ..scoring.scorer import TurnJson

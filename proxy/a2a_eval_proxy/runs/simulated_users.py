@@ -13,18 +13,14 @@ from typing import Any, Protocol
 from tool_call_evaluators.judge import JudgeError
 from tool_call_evaluators.judge.openai_chat import ChatJudge
 from tool_call_evaluators.judge.panel import missing
-from tool_call_evaluators.judge.prompt import Prompt
-from tool_call_evaluators.judge.question import Reply
+from tool_call_evaluators.judge.question import Prompt, Reply, Usage
 from tool_call_evaluators.judge.settings import ENVIRONMENT as JUDGE_ENVIRONMENT
-from tool_call_evaluators.judge.usage import Usage
 from tool_call_evaluators.options import OptionError
-from tool_call_evaluators.simulation.instructions import instructions_for, user_prompt
 from tool_call_evaluators.simulation.record import UserRecord, fingerprint, record_in
-from tool_call_evaluators.simulation.scenario import Simulation
 from tool_call_evaluators.simulation.settings import ENVIRONMENT
-from tool_call_evaluators.simulation.user import SimulatedUser
+from tool_call_evaluators.simulation.user import SimulatedUser, Simulation, instructions_for, user_prompt
 from tool_call_evaluators.suite import Case, Suite
-from tool_call_evaluators.turn_health import FAILED_STATES
+from tool_call_evaluators.visibility import FAILED_STATES
 
 from ..errors import ConfigError
 from ..store import Store

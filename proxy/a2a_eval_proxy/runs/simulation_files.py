@@ -10,8 +10,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from a2a_tool_capture.models import ToolCall, rfc3339
+from tool_call_evaluators.arksim.files.config import Scenarios
 from tool_call_evaluators.arksim.files.results import conversation_id
-from tool_call_evaluators.arksim.files.scenarios import Scenarios
 from tool_call_evaluators.arksim.files.simulation import (
     SimulatedConversation,
     SimulatedTurn,
@@ -21,7 +21,7 @@ from tool_call_evaluators.arksim.files.simulation import (
 )
 from tool_call_evaluators.report import Report
 from tool_call_evaluators.runs.outcomes import RunConversation
-from tool_call_evaluators.simulation.instructions import user_prompt
+from tool_call_evaluators.simulation.user import user_prompt
 from tool_call_evaluators.suite import Case, Suite
 
 from ..errors import ConfigError

@@ -30,7 +30,7 @@ from tool_call_evaluators.report.wording import (
     state_text,
 )
 from tool_call_evaluators.runs.outcomes import ConversationTurn, RunConversation, turn_failure
-from tool_call_evaluators.turn_health import FAILED_STATES, TURN_SUCCEEDED
+from tool_call_evaluators.visibility import FAILED_STATES, TURN_SUCCEEDED
 
 from ..store import Store, TurnQuery
 from ..store.base import RunSummary

@@ -12,8 +12,7 @@ from functools import partial
 from typing import Any
 
 from a2a_tool_capture import Finding
-from tool_call_evaluators.turn_health import TURN_SUCCEEDED, turn_failure_of
-from tool_call_evaluators.visibility import NO_CAPTURE
+from tool_call_evaluators.visibility import NO_CAPTURE, TURN_SUCCEEDED, turn_failure_of
 
 from ..memory import share
 from ..otlp.trace_service import Tracing

@@ -7,16 +7,14 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from a2a_tool_capture.canonical import canonical
-from tool_call_evaluators.evaluator import EvaluatorBase, is_built_in
+from tool_call_evaluators.evaluator import EvaluatorBase, evaluate, evaluate_sync, is_built_in
 from tool_call_evaluators.judge.cache import JudgeCache, judged_apart
 from tool_call_evaluators.metrics.evaluate_conversation import evaluate_conversation
 from tool_call_evaluators.model import EvalCase, EvalResult
-from tool_call_evaluators.run import evaluate, evaluate_sync
 from tool_call_evaluators.runs.outcomes import ConversationTurn, follow
 from tool_call_evaluators.suite import Case, EvaluatorSpec, Suite
 from tool_call_evaluators.suite.writing import case_dict
-from tool_call_evaluators.turn_health import TURN_SUCCEEDED, failed_turn_result, turn_failure_of
-from tool_call_evaluators.visibility import visibility_in
+from tool_call_evaluators.visibility import TURN_SUCCEEDED, failed_turn_result, turn_failure_of, visibility_in
 
 from ..memory import measured
 from ..privacy.content_removal import lacks_content

@@ -12,9 +12,9 @@ from dataclasses import replace
 from pathlib import Path
 
 from tool_call_evaluators.suite import Case, SuiteError, parse_suite
-from tool_call_evaluators.suite.appending import with_case
-from tool_call_evaluators.suite.combined import CombinedSuite
+from tool_call_evaluators.suite.editing import with_case
 from tool_call_evaluators.suite.files import read_text
+from tool_call_evaluators.suite.model import CombinedSuite
 
 from .case_book import CaseBook
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any
 
-from tool_call_evaluators.matching.call_diff import CallChange
+from tool_call_evaluators.matching.explain import CallChange
 from tool_call_evaluators.report.model import Report
 from tool_call_evaluators.runs.outcomes import ConversationTurn, RunConversation
 from tool_call_evaluators.suite import Case

@@ -7,7 +7,7 @@ from typing import Any
 
 from a2a_tool_capture.models import ToolCall
 from tool_call_evaluators.matching.arguments import Matcher, MatcherLike, as_matcher, call_matches
-from tool_call_evaluators.matching.call_diff import MAX_DIFFED, CallChange, diff_calls
+from tool_call_evaluators.matching.explain import MAX_DIFFED, CallChange, diff_calls
 from tool_call_evaluators.metrics.tool_trajectory import ToolTrajectory, TrajectoryMode
 from tool_call_evaluators.model import CallsUnseenError, EvalCase, ExpectedCall
 from tool_call_evaluators.report.wording import call_text, counted, one_line, printable

@@ -18,8 +18,8 @@ from tool_call_evaluators.grouping import grouped
 from tool_call_evaluators.model import Status
 from tool_call_evaluators.report import Report
 from tool_call_evaluators.report.causes import Cause
+from tool_call_evaluators.report.html import SectionLinks, sections
 from tool_call_evaluators.report.model import seconds_between
-from tool_call_evaluators.report.overview import SectionLinks, sections
 from tool_call_evaluators.report.wording import cut, duration_text
 from tool_call_evaluators.runs.outcomes import RunConversation, run_verdict
 from tool_call_evaluators.suite import Suite

@@ -17,8 +17,8 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from starlette.requests import Request
 from tool_call_evaluators.matching.placeholders import readable
 from tool_call_evaluators.report.html import asset as report_asset
+from tool_call_evaluators.report.html import shown
 from tool_call_evaluators.report.model import seconds_between
-from tool_call_evaluators.report.templates import shown
 from tool_call_evaluators.report.wording import counted, cut, duration_text, one_line, score_text
 from tool_call_evaluators.visibility import Calls
 

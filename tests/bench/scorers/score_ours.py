@@ -6,9 +6,9 @@ from collections.abc import Callable
 from typing import Any
 
 from timing import Rules, Turn, run
+from tool_call_evaluators.evaluator import evaluate_sync
 from tool_call_evaluators.model import EvalCase
 from tool_call_evaluators.registry import get_evaluator
-from tool_call_evaluators.run import evaluate_sync
 
 MODES = ("strict", "in_order", "any_order", "superset", "subset", "precision", "recall", "within")
 CATALOGUE = (

@@ -10,8 +10,8 @@ import pytest
 from support.turn_samples import result, turn
 from tool_call_evaluators import EvalResult, Suite
 from tool_call_evaluators.arksim import Evaluation
+from tool_call_evaluators.arksim.files.config import Scenarios
 from tool_call_evaluators.arksim.files.results import ArksimResults
-from tool_call_evaluators.arksim.files.scenarios import Scenarios
 from tool_call_evaluators.importers import import_suite
 from tool_call_evaluators.report import Report
 from tool_call_evaluators.runs.outcomes import follow, run_verdict

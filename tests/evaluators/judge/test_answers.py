@@ -16,7 +16,7 @@ from tool_call_evaluators.judge.answers import (
     read_completion,
     shortened,
 )
-from tool_call_evaluators.judge.errors import JudgeAnswerError
+from tool_call_evaluators.judge.question import JudgeAnswerError
 from tool_call_evaluators.judged.base import grade_schema
 
 SCHEMA = grade_schema(1, 5)

@@ -9,7 +9,7 @@ import threading
 import pytest
 from tool_call_evaluators import EvalCase, OptionError, Status, TaskCompletion, ToolArgumentHallucination, with_judge
 from tool_call_evaluators.judge import FunctionJudge, Judge, JudgeAnswerError, JudgeUnreachableError, Question, Usage
-from tool_call_evaluators.judge.prompt import Prompt
+from tool_call_evaluators.judge.question import Prompt
 
 SCHEMA = {
     "type": "object",

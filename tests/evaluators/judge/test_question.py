@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tool_call_evaluators.judge import Judge, PreparedJudge, Prompt, Question, Usage
-from tool_call_evaluators.judge.usage import total
+from tool_call_evaluators.judge.question import total
 
 PROMPT = Prompt("p", "1", "Judge this.")
 QUESTION = Question(PROMPT, {"answer": "a", "user message": "b"}, {"type": "object"}, "strictly")

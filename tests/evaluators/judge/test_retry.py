@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tool_call_evaluators.judge.retry import LONGEST_BACKOFF_S, asked_wait, backoff, is_transient
+from tool_call_evaluators.judge.transport import LONGEST_BACKOFF_S, asked_wait, backoff, is_transient
 
 NOW = datetime(2026, 1, 31, 12, 0, 0, tzinfo=UTC)
 

@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tool_call_evaluators import ArgumentMatcher, EvalCase, OptionError, ToolTrajectory, get_evaluator
 from tool_call_evaluators.matching.arguments import as_matcher, call_differences, call_matches, json_excerpt
-from tool_call_evaluators.matching.equality import equal_values
 from tool_call_evaluators.matching.match_table import match_table
 from tool_call_evaluators.matching.pairing import items
+from tool_call_evaluators.matching.placeholders import equal_values
 from tool_call_evaluators.model import ExpectedCall
 
 # keys without `$`, so that nothing generated is a placeholder by chance

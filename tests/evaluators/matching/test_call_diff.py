@@ -6,7 +6,7 @@ from a2a_tool_capture import ToolCall
 from hypothesis import given
 from hypothesis import strategies as st
 from tool_call_evaluators.matching.arguments import ArgumentMatcher
-from tool_call_evaluators.matching.call_diff import MAX_DIFFED, diff_calls
+from tool_call_evaluators.matching.explain import MAX_DIFFED, diff_calls
 from tool_call_evaluators.model import ExpectedCall, expected_calls
 
 

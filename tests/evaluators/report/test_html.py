@@ -14,7 +14,7 @@ from support.turn_samples import call, finding, many_turns, result, turn
 from tool_call_evaluators import parse_suite
 from tool_call_evaluators.report import Report, html_report, shortened_turn
 from tool_call_evaluators.report.figures import percentile, tool_figures
-from tool_call_evaluators.report.overview import SectionLinks, sections
+from tool_call_evaluators.report.html import SectionLinks, sections
 from tool_call_evaluators.report.page import page_data
 from tool_call_evaluators.runs.outcomes import follow, run_verdict
 

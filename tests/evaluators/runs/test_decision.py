@@ -11,8 +11,7 @@ import pytest
 from bench.gate import Setting
 from support.turn_samples import call, result, turn
 from tool_call_evaluators.runs.comparison import compare
-from tool_call_evaluators.runs.decision import MARGIN, Answer, decide
-from tool_call_evaluators.runs.regression import find_drops
+from tool_call_evaluators.runs.regression import MARGIN, Answer, decide, find_drops
 
 COMPARISONS = 200
 MOST_WRONG = 20 / COMPARISONS
@@ -107,7 +106,7 @@ def test_the_repetitions_that_would_tell_are_named() -> None:
 
 
 def test_the_limit_of_a_share_is_that_of_clopper_and_pearson() -> None:
-    from tool_call_evaluators.runs.decision import _upper_share
+    from tool_call_evaluators.runs.regression import _upper_share
 
     for found, total in [(0, 60), (3, 40), (19, 20)]:
         limit = _upper_share(found, total)

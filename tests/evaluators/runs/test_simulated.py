@@ -11,8 +11,8 @@ from tool_call_evaluators.report.focus import focus_suites
 from tool_call_evaluators.runs.comparison import compare
 from tool_call_evaluators.runs.outcomes import follow, run_verdict
 from tool_call_evaluators.runs.recording import record_suite
-from tool_call_evaluators.simulation.faults import USER_EMPTY, USER_NO_END, user_fault
 from tool_call_evaluators.simulation.record import UserRecord
+from tool_call_evaluators.simulation.user import USER_EMPTY, USER_NO_END, user_fault
 
 SUITE = parse_suite("suite: x\nevaluators: [tool_error]\ncases: [{id: refund, simulate: {goal: Money back}}]")
 

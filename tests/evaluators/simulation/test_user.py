@@ -8,9 +8,15 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 from tool_call_evaluators import OptionError, Simulation
-from tool_call_evaluators.simulation.faults import USER_FAULTS
-from tool_call_evaluators.simulation.instructions import GAVE_UP, GOAL_REACHED, instructions_for, user_prompt
-from tool_call_evaluators.simulation.user import MAX_MESSAGE, SimulatedUser
+from tool_call_evaluators.simulation.user import (
+    GAVE_UP,
+    GOAL_REACHED,
+    MAX_MESSAGE,
+    USER_FAULTS,
+    SimulatedUser,
+    instructions_for,
+    user_prompt,
+)
 
 GOAL = "Get the money back for order ORD-1005."
 

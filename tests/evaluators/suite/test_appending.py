@@ -11,7 +11,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from tool_call_evaluators.model import ExpectedCall
 from tool_call_evaluators.suite import Case, CaseTurn, Expectation, SuiteError, parse_suite
-from tool_call_evaluators.suite.appending import case_text, with_case
+from tool_call_evaluators.suite.editing import case_text, with_case
 from tool_call_evaluators.suite.yaml_document import read_document
 
 CASE = Case(

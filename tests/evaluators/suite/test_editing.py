@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tool_call_evaluators.suite import SuiteError
 from tool_call_evaluators.suite.editing import with_values
+from tool_call_evaluators.suite.writing import block
 from tool_call_evaluators.suite.yaml_document import Path, read_document
-from tool_call_evaluators.suite.yaml_writer import block
 
 SUITE = """\
 # Orders, by the team of Ann.

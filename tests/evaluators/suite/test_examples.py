@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import pytest
 from tool_call_evaluators import evaluator_names
-from tool_call_evaluators.evaluator import is_built_in
+from tool_call_evaluators.evaluator import evaluate_sync, is_built_in
 from tool_call_evaluators.registry import evaluator_class
-from tool_call_evaluators.run import evaluate_sync
 from tool_call_evaluators.suite import parse_suite
 from tool_call_evaluators.suite.examples import ANSWER, CALLS, example_text
 from tool_call_evaluators.suite.lint import unused_expectations

@@ -28,8 +28,7 @@ from tool_call_evaluators import (
 from tool_call_evaluators.gates import ARKSIM_GATES
 from tool_call_evaluators.importers import import_suite
 from tool_call_evaluators.suite.parsing import adapter
-from tool_call_evaluators.suite.schema import shipped_schema, suite_schema
-from tool_call_evaluators.suite.writing import suite_dict, suite_text
+from tool_call_evaluators.suite.writing import shipped_schema, suite_dict, suite_schema, suite_text
 from tool_call_evaluators.suite.yaml_document import read_document
 from tool_call_evaluators.suite_fields import SuiteFields, Text, whole_number
 

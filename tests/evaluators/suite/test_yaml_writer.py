@@ -7,8 +7,8 @@ import math
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
+from tool_call_evaluators.suite.writing import block, flow, scalar
 from tool_call_evaluators.suite.yaml_document import read_document
-from tool_call_evaluators.suite.yaml_writer import block, flow, scalar
 
 TEXTS = st.text(st.characters(exclude_categories=["Cs"]), max_size=30)
 VALUES = st.recursive(

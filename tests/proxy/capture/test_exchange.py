@@ -20,7 +20,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.junk import almost_events, json_objects, json_values
 from support.recordings import Recording, names
-from tool_call_evaluators.turn_health import turn_failure_of
+from tool_call_evaluators.visibility import turn_failure_of
 
 
 class Proxied:

@@ -15,7 +15,7 @@ from a2a_eval_proxy.demo.agent import run_agent
 from a2a_eval_proxy.errors import ConfigError
 from click.testing import CliRunner
 from tool_call_evaluators.suite import load_suite
-from tool_call_evaluators.suite.combined import CombinationError
+from tool_call_evaluators.suite.model import CombinationError
 
 ORDERS = """\
 suite: orders

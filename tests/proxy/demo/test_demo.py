@@ -28,7 +28,7 @@ from google.protobuf.json_format import MessageToDict
 from hypothesis import given
 from hypothesis import strategies as st
 from support.checking import check, rules_with
-from tool_call_evaluators.run import evaluate
+from tool_call_evaluators.evaluator import evaluate
 from tool_call_evaluators.suite import Suite, load_suite
 
 SUITE = Path(a2a_eval_proxy.demo.__file__).with_name("suite.yaml")

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.turn_samples import call, finding, turn
 from tool_call_evaluators import EvalCase, ToolTrajectory
-from tool_call_evaluators.matching.call_diff import MAX_DIFFED
+from tool_call_evaluators.matching.explain import MAX_DIFFED
 from tool_call_evaluators.metrics.tool_trajectory import TrajectoryMode
 
 LOOKUP = call("lookup", order_id="A-1")

@@ -18,7 +18,7 @@ from ...model import EvalResult, Status
 from ...report.model import Report
 from ...report.wording import printable, report_json
 from ...runs.outcomes import ConversationTurn, RunConversation
-from .scenarios import Scenarios
+from .config import Scenarios
 
 SCHEMA_VERSION, EVALUATOR_VERSION = "v1.1", "v1"
 NOT_COMPUTED = -1.0

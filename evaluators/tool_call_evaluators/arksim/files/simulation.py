@@ -21,8 +21,7 @@ from ...suite import Case, CaseTurn, Simulation
 from ...suite.case_ids import printable_id
 from ...suite.files import read_bytes
 from ...suite.importing import unique_ids
-from ...suite.node import Node
-from ...suite.yaml_document import Document, SuiteError
+from ...suite.yaml_document import Document, Node, SuiteError
 from ...suite_fields import unique_keys
 
 MAX_BYTES = 100_000_000

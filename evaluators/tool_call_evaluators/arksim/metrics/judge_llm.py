@@ -13,10 +13,8 @@ from typing import Any, TypeVar, overload
 from a2a_tool_capture.canonical import canonical
 from pydantic import BaseModel
 
-from ...judge.errors import JudgeError
 from ...judge.panel import JudgeOption, judge_of
-from ...judge.prompt import Message, Prompt
-from ...judge.question import Answer, Question
+from ...judge.question import Answer, JudgeError, Message, Prompt, Question
 from ...judged.base import object_schema
 from ...options import OptionError
 

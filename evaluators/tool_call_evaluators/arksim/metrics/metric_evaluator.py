@@ -16,11 +16,8 @@ from typing import Any, ClassVar
 from a2a_tool_capture.models import ToolCall
 
 from ...evaluator import AsyncEvaluator, Measurement, SkipEvaluation
-from ...judge.errors import JudgeError
 from ...judge.panel import Poll, dissent, judge_details, spread, votes_of
-from ...judge.prompt import Prompt
-from ...judge.question import Answer
-from ...judge.usage import total
+from ...judge.question import Answer, JudgeError, Prompt, total
 from ...judged.base import JudgeableEvaluator, band
 from ...model import EvalCase, UnseenCalls
 from ...options import OptionError

@@ -1,23 +1,30 @@
-"""The formats, their detection, and their readers."""
+"""Suites from the formats of other tools: the format is detected or given.
+
+    imported = import_suite("scenarios.json")
+    imported.suite, imported.format, imported.notes
+
+Suite files of this project are accepted too. Each format has the module of its tool.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from ..adk import evalset
-from ..arksim.files.config import CONFIG_KEYS, ArksimRun, read_run
-from ..dokimos import dataset
-from ..dokimos.tables import read_lines, read_table
-from ..model import UNREAD_EXPECTATION
-from ..suite import Suite, parse_suite
-from ..suite.files import read_text
-from ..suite.importing import Notes
-from ..suite.lint import unused_expectations
-from ..suite.node import Node
-from ..suite.yaml_document import Document, SuiteError, read_document
-from ..uipath import evaluation_set
+from . import adk, dokimos
+from .arksim.files.config import CONFIG_KEYS, ArksimRun, read_run
+from .dokimos import read_lines, read_table
+from .model import UNREAD_EXPECTATION
+from .suite import Suite, parse_suite
+from .suite.files import read_source, read_text
+from .suite.importing import Notes
+from .suite.lint import unused_expectations
+from .suite.model import CombinedSuite, combined
+from .suite.yaml_document import Document, Node, SuiteError, read_document
+from .uipath import evaluation_set
+
+__all__ = ["FORMATS", "Imported", "ImportedSuites", "import_suite", "import_suites", "import_text", "suite_files"]
 
 _KEYS: dict[str, tuple[str, ...]] = {
     "arksim": ("scenarios",),
@@ -28,9 +35,9 @@ _KEYS: dict[str, tuple[str, ...]] = {
 """By format: the keys one of which holds a list in its documents."""
 
 _READERS: dict[str, Callable[[Node, Path, Notes], Suite]] = {
-    "google-adk": evalset.read,
+    "google-adk": adk.read,
     "uipath": evaluation_set.read,
-    "dokimos": dataset.read,
+    "dokimos": dokimos.read,
 }
 
 FORMATS = ("suite", *_KEYS)
@@ -113,7 +120,7 @@ def _detected(document: Document) -> str:
             return name
     if isinstance(value, dict) and any(key in value for key in CONFIG_KEYS):
         return "arksim"
-    if evalset.is_old_form(value):
+    if adk.is_old_form(value):
         return "google-adk"
     raise SuiteError(
         "is neither a suite (an object with the key `suite`) nor in a format that can be imported: "
@@ -121,3 +128,64 @@ def _detected(document: Document) -> str:
         "a UiPath evaluation set (`evaluations`), a Dokimos dataset (`examples`)",
         document.filename,
     )
+
+
+_SUFFIXES = (".yaml", ".yml")
+
+
+def suite_files(paths: Iterable[str]) -> tuple[list[str], list[str]]:
+    """The files at `paths`, each once; of a folder, the suites directly in it, by name. And the YAML files of the
+    folders that are no suites.
+
+    Raises SuiteError for a folder without a suite, and for a YAML file in a folder that cannot be read.
+    """
+    files: dict[Path, str] = {}
+    others: list[str] = []
+    for path in paths:
+        found = _in_folder(Path(path)) if Path(path).is_dir() else {path: True}
+        if not any(found.values()):
+            raise SuiteError("the folder has no suite (a .yaml or .yml file with the keys `suite` and `cases`)", path)
+        for file, is_suite in found.items():
+            if is_suite:
+                files.setdefault(Path(file).resolve(), file)
+            else:
+                others.append(file)
+    return list(files.values()), others
+
+
+@dataclass(frozen=True, slots=True)
+class ImportedSuites:
+    """The suites of a file or folder as one (see `combined`); `file` is the only one, or else the folder."""
+
+    suite: Suite
+    file: str
+    notes: Sequence[str]
+    """What was not imported, each with its file."""
+
+    @property
+    def parts(self) -> Sequence[Suite]:
+        return self.suite.parts if isinstance(self.suite, CombinedSuite) else [self.suite]
+
+
+def import_suites(path: str, *, allow_plugins: bool = False) -> ImportedSuites:
+    """The suites at `path`. Raises as `suite_files`, `import_suite` and `combined` do."""
+    files, others = suite_files([path])
+    imported = {file: import_suite(file, allow_plugins=allow_plugins) for file in files}
+    notes = [f"{file}: not imported: {note}" for file, item in imported.items() for note in item.notes]
+    notes += [f"{file} is skipped: it is not a suite" for file in others]
+    suite = combined([item.suite for item in imported.values()], files)
+    return ImportedSuites(suite, files[0] if len(files) == 1 else path, notes)
+
+
+def _in_folder(folder: Path) -> dict[str, bool]:
+    """The YAML files of the folder, and whether each is a suite."""
+    try:
+        names = sorted(path for path in folder.iterdir() if path.suffix in _SUFFIXES and path.is_file())
+    except OSError as error:
+        raise SuiteError(f"cannot be read: {error.strerror or error}", str(folder)) from None
+    return {str(path): _is_suite(read_source(path).value) for path in names}
+
+
+def _is_suite(value: object) -> bool:
+    """A file of settings may have a key `suite`, too."""
+    return isinstance(value, dict) and "suite" in value and not value.keys().isdisjoint(("cases", "evaluators"))
