@@ -65,7 +65,7 @@ SANS_IO = [
     "a2a_eval_proxy.net.http1_requests",
     "a2a_eval_proxy.net.http1_responses",
     "a2a_eval_proxy.net.http_messages",
-    "a2a_eval_proxy.net.repeated_head",
+    "a2a_eval_proxy.net.cached_head",
     "a2a_eval_proxy.protocol",
     "a2a_eval_proxy.push.capture",
     "a2a_eval_proxy.push.notifications",
@@ -163,10 +163,10 @@ LAYERS = {
         "client_tls | dialects | merge_state | recorder | secret_references",
         "artifact_calls | errors | reconciliation | recording",
         "same_call",
-        "extension_places | http_events | models",
+        "extension_positions | http_events | models",
         "wire",
-        "canonical | generations | json_density | json_values | recent | spec",
-        "json_depth",
+        "canonical | generations | json_values | recent | spec",
+        "json_limits",
     ],
 }
 """The rooms and single modules of each package: one may import only what stands in a lower line. A room whose parts

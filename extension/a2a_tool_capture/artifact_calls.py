@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 from .canonical import EXACT, with_whole_numbers
-from .json_depth import READ, too_deep
+from .json_limits import READ, too_deep
 from .json_values import read_json
 from .models import Finding, Severity, ToolCall, ToolCallSource
 from .spec import ARGUMENTS_UNKNOWN, KNOWN_VERSIONS, NOT_RECORDED_KEY, ExtensionVersion

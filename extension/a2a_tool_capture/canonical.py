@@ -20,7 +20,7 @@ def canonical(value: Any) -> str:
 
     Keys are sorted, 1 and 1.0 are the same number (protobuf turns integers into floats), -0.0 is 0, and true
     is never 1. Tuples equal lists; NaN equals itself. A value that is not JSON is represented by its
-    `str`. Raises RecursionError far beyond `json_depth.READ`; check untrusted data with `too_deep` first.
+    `str`. Raises RecursionError far beyond `json_limits.READ`; check untrusted data with `too_deep` first.
     """
     return _encode(_with_integers(value))
 

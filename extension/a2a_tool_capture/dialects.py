@@ -17,7 +17,7 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from .canonical import with_whole_numbers
-from .json_depth import too_deep
+from .json_limits import too_deep
 from .json_values import plain_text
 from .models import Finding, Severity, ToolCall, ToolCallSource
 from .reconciliation import reconcile

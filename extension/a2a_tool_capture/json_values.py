@@ -9,7 +9,7 @@ from collections.abc import Mapping, Set
 from enum import Enum
 from typing import Any, NoReturn
 
-from .json_depth import WRITTEN
+from .json_limits import WRITTEN
 
 MAX_VALUES = 200_000
 """Maximum number of values, containers included, in one result or the arguments of one call."""
@@ -25,7 +25,7 @@ def plain_arguments(arguments: Any) -> dict[str, Any] | None:
 
     A string that holds a JSON object, as model APIs return arguments, is read as that object. None and every other
     value give None: unknown. Values that JSON or protobuf cannot hold become strings: larger integers, infinities,
-    NaN, nesting beyond `json_depth.WRITTEN`, objects other than dataclasses and pydantic models. Values that contain
+    NaN, nesting beyond `json_limits.WRITTEN`, objects other than dataclasses and pydantic models. Values that contain
     themselves, values beyond `MAX_VALUES` and values without a string form become their type in angle brackets.
     """
     if issubclass(type(arguments), str):

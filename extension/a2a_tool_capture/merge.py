@@ -378,11 +378,11 @@ class TaskMerger:
 
     def _add(self, known: MergedArtifact, call: ToolCall, artifact_id: str) -> None:
         """Append `call`, or let it replace the one that it reports again."""
-        position = known.places.find(call, known.calls)
+        position = known.index.find(call, known.calls)
         if position is not None:
             self._replace(known, position, call, artifact_id)
             return
-        if (other := known.places.other_name(call)) is not None:
+        if (other := known.index.other_name(call)) is not None:
             message = f"id {call.id!r} is used for {other!r} and {call.name!r}; both calls are kept"
             self._report("id_conflict", message, where=f"artifact {artifact_id!r}")
         if self._call_count >= MAX_CALLS:

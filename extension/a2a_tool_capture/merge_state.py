@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from .models import ToolCall
-from .same_call import CallPlaces, filled, new_calls
+from .same_call import CallIndex, filled, new_calls
 
 
 @dataclass(slots=True, eq=False)
@@ -23,19 +23,19 @@ class MergedArtifact:
     """Whether it was placed by a chunk: the beginning may come late."""
     _ordered: list[int] = field(default_factory=list)
     """The generations of the pieces of `text`."""
-    _places: CallPlaces | None = None
+    _index: CallIndex | None = None
     """Built for the first call that may be a repetition."""
 
     @property
-    def places(self) -> CallPlaces:
-        if self._places is None:
-            self._places = CallPlaces()
+    def index(self) -> CallIndex:
+        if self._index is None:
+            self._index = CallIndex()
             for position, call in enumerate(self.calls):
-                self._places.put(call, position, self.calls)
-        return self._places
+                self._index.put(call, position, self.calls)
+        return self._index
 
     def append(self, call: ToolCall) -> None:
-        self.places.put(call, len(self.calls), self.calls)
+        self.index.put(call, len(self.calls), self.calls)
         self.calls.append(call)
 
     def takes(self, generation: int, *, append: bool) -> bool | None:
@@ -54,7 +54,7 @@ class MergedArtifact:
         """Put `call` in the place of an earlier report, and complete it from that; returns the earlier one."""
         earlier = self.calls[position]
         self.calls[position] = later = filled(call, earlier)
-        self.places.put(later, position, self.calls)
+        self.index.put(later, position, self.calls)
         return earlier
 
 

@@ -97,15 +97,15 @@ def is_cumulative(earlier: Sequence[ToolCall], new: Sequence[ToolCall]) -> bool:
 def unite(calls: Iterable[ToolCall]) -> list[ToolCall]:
     """Each call once, at its first place, as it was last reported."""
     united: list[ToolCall] = []
-    places = CallPlaces()
+    index = CallIndex()
     for call in calls:
-        position = places.find(call, united)
+        position = index.find(call, united)
         if position is None:
-            places.put(call, len(united), united)
+            index.put(call, len(united), united)
             united.append(call)
         else:
             united[position] = filled(call, united[position])
-            places.put(united[position], position, united)
+            index.put(united[position], position, united)
     return united
 
 
@@ -114,17 +114,17 @@ def new_calls(calls: Iterable[ToolCall], earlier: Sequence[ToolCall]) -> list[To
 
     Without ids the same name and arguments is the same call; arguments that are not known (None) are any.
     """
-    places = CallPlaces()
+    index = CallIndex()
     nameless: Counter[tuple[str, Hashable]] = Counter()
     for position, call in enumerate(earlier):
         if call.id:
-            places.put(call, position, earlier)
+            index.put(call, position, earlier)
         else:
             nameless[signature(call)] += 1
     used: set[int] = set()
     new = []
     for call in calls:
-        place = places.find(call, earlier)
+        place = index.find(call, earlier)
         if place is not None and place not in used and not contradicts(earlier[place], call):
             used.add(place)
             continue
@@ -141,17 +141,17 @@ def new_calls(calls: Iterable[ToolCall], earlier: Sequence[ToolCall]) -> list[To
     return new
 
 
-class CallPlaces:
-    """Finds the place of a repeated call in a list of calls. A look-up takes the same time however often an id
+class CallIndex:
+    """Finds the position of a repeated call in a list of calls. A look-up takes the same time however often an id
     is used."""
 
     def __init__(self) -> None:
-        self._places: dict[tuple[str, str], int | _Reused] = {}
+        self._positions: dict[tuple[str, str], int | _Reused] = {}
         self._names: dict[str, str] = {}
 
     def find(self, call: ToolCall, calls: Sequence[ToolCall]) -> int | None:
         """The position in `calls` of the call that `call` reports again; None where it is another one, or has no id."""
-        place = self._places.get((call.id, call.name))
+        place = self._positions.get((call.id, call.name))
         if place is None:
             return None
         candidates = place.candidates(call) if isinstance(place, _Reused) else (place,)
@@ -168,11 +168,11 @@ class CallPlaces:
             return
         self._names.setdefault(call.id, call.name)
         key = (call.id, call.name)
-        place = self._places.setdefault(key, position)
+        place = self._positions.setdefault(key, position)
         if place == position:
             return
         if not isinstance(place, _Reused):
-            first, self._places[key] = place, (place := _Reused())
+            first, self._positions[key] = place, (place := _Reused())
             place.put(calls[first], first)
         place.put(call, position)
 

@@ -31,9 +31,9 @@ from .otlp.trace_service import Tracing
 from .privacy.policy import Privacy
 from .push.registry import WebhookRegistry
 from .scoring.case_book import CaseBook
-from .scoring.continuity import Continuity
 from .scoring.pipeline import Pipeline
 from .scoring.scorer import Scorer
+from .scoring.stored_tasks import StoredTasks
 from .serving.local_serving import LocalServing
 from .serving.processes import ServingProcesses
 from .serving.replicas import Replicas
@@ -122,7 +122,7 @@ async def run_proxy(
             dialects=bool(settings.dialects),
             logs=lambda: tracing is None or not tracing.heard,
         )
-        continuity = Continuity(
+        stored_tasks = StoredTasks(
             store,
             pipeline,
             heard,
@@ -132,7 +132,7 @@ async def run_proxy(
             keeps_open_turns=keeps_open_turns,
             goes_on=None if webhooks is None else webhooks.keeps_open,
         )
-        reports = ScoringReports(CaptureRules.of(settings), pipeline, heard, visibility, continuity, metrics)
+        reports = ScoringReports(CaptureRules.of(settings), pipeline, heard, visibility, stored_tasks, metrics)
         replicas = None
         if store.shared and not privacy.changes_turns:  # what replicas exchange is not redacted
             replicas = Replicas(store.shared_tasks, reports, settings.upstream)
@@ -187,7 +187,7 @@ async def run_proxy(
         await _open(store, pipeline, stack)
         _run(_expire(proxy, tracing), stack)
         _run(_prune(store, settings.retain_days, settings.retain_mb), stack)
-        _run(continuity.watch_over(), stack)
+        _run(stored_tasks.watch_over(), stack)
         if webhooks is not None:
             _run(webhooks.watch(), stack)
         await serving.open(stack)

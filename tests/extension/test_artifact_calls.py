@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from a2a_tool_capture import METADATA_KEY, URI, Severity, ToolCall, ToolCallReading, ToolCallSource, read_tool_calls
 from a2a_tool_capture.artifact_calls import listed_uris
-from a2a_tool_capture.json_depth import READ
+from a2a_tool_capture.json_limits import READ
 from a2a_tool_capture.spec import V1, ExtensionVersion
 from hypothesis import given
 from hypothesis import strategies as st

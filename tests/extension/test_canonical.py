@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from a2a_tool_capture.canonical import canonical, value_key
-from a2a_tool_capture.json_depth import READ, too_deep
+from a2a_tool_capture.json_limits import READ, too_deep
 from hypothesis import assume, given
 from hypothesis import strategies as st
 from support.junk import json_values, plain_json

@@ -85,7 +85,9 @@ def public_names(module: str) -> str:
     """What the site shows of a module: its docstring and its public names, with signatures and docstrings."""
     package = importlib.import_module(module)
     in_room = hasattr(package, "__path__")
-    shadowed = [name for name in package.__all__ if in_room and find_spec(f"{module}.{name}")]  # by a module of its name
+    shadowed = [
+        name for name in package.__all__ if in_room and find_spec(f"{module}.{name}")
+    ]  # by a module of its name
     members = [name for name in package.__all__ if name not in shadowed]
     first = f"::: {module}\n    options:\n      show_root_heading: false\n      members: {members}"
     return "\n\n".join([f"# {module}", first, *(f"::: {module}.{name}.{name}" for name in shadowed), ""])

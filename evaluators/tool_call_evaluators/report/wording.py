@@ -8,7 +8,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from a2a_tool_capture.json_depth import mapped
+from a2a_tool_capture.json_limits import mapped
 
 from ..judge.question import Usage
 from ..simulation.record import UserRecord, fault_counts, user_usage

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any, NoReturn, TypeVar
 
 import yaml
-from a2a_tool_capture.json_depth import READ, too_deep
+from a2a_tool_capture.json_limits import READ, too_deep
 from a2a_tool_capture.json_values import not_json
 
 from .. import suite_fields

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
-from ..json_depth import READ
+from ..json_limits import READ
 from .errors import ProtocolError
 from .fields import (
     JsonObject,

@@ -18,7 +18,7 @@ from a2a.types import (
     TaskStatusUpdateEvent,
 )
 
-from .. import extension_places
+from .. import extension_positions
 from ..models import ToolCall
 from ..recorder import ToolCallRecorder
 from ..recording import CallRecording, wire_entry
@@ -283,7 +283,7 @@ class _Delivery:
 
 def _holds_something(artifact: Artifact) -> bool:
     """Whether an artifact or chunk may carry calls: without other content it would seem to exist for them."""
-    return sdk_compat.holds_text(artifact) or not extension_places.holds_nothing(sdk_compat.as_json(artifact))
+    return sdk_compat.holds_text(artifact) or not extension_positions.holds_nothing(sdk_compat.as_json(artifact))
 
 
 def _list_uri(artifact: Artifact) -> None:

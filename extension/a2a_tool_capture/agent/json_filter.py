@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from .. import extension_places
+from .. import extension_positions
 from ..spec import DESCRIPTION, URI, is_capture_uri
 
 
@@ -46,11 +46,11 @@ def without_calls(payload: Any) -> Any:
         if not isinstance(value, dict):
             continue
         ends = value.get("append") and value.get("lastChunk")  # marks the client's artifact as complete
-        if not ends and extension_places.exists_for_calls(value.get("artifact")):
+        if not ends and extension_positions.exists_for_calls(value.get("artifact")):
             return None
         for key in ("artifacts", "history"):
             if isinstance(value.get(key), list):
-                value[key] = [entry for entry in value[key] if not extension_places.exists_for_calls(entry)]
+                value[key] = [entry for entry in value[key] if not extension_positions.exists_for_calls(entry)]
         metadata, extensions = value.get("metadata"), value.get("extensions")
         if isinstance(metadata, dict) and any(map(is_capture_uri, metadata)):
             kept = {key: item for key, item in metadata.items() if not is_capture_uri(key)}
@@ -60,7 +60,7 @@ def without_calls(payload: Any) -> Any:
         stack += [
             (item, in_error or key == "error")
             for key, item in value.items()
-            if extension_places.leads_on(key, in_error=in_error)
+            if extension_positions.leads_on(key, in_error=in_error)
         ]
     return payload
 

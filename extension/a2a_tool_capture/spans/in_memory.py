@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from ..json_depth import ATTRIBUTE, mapped
+from ..json_limits import ATTRIBUTE, mapped
 from .literals import as_text, parse
 from .model import STATUS_ERROR, STATUS_OK, STATUS_UNSET, CutText, LogEvent, Span, SpanEvent, bounded
 

@@ -9,8 +9,7 @@ import warnings
 from typing import Any
 
 from ..canonical import with_whole_numbers
-from ..json_density import may_be_dense
-from ..json_depth import READ, mapped, too_deep
+from ..json_limits import READ, mapped, may_have_too_many_values, too_deep
 from ..json_values import not_json
 from .model import CutText
 
@@ -44,8 +43,8 @@ def parse(value: Any) -> Any:
     """
     if not isinstance(value, str):
         return None if too_deep(value) else value
-    if isinstance(value, CutText) or not value or is_placeholder(value) or may_be_dense(value):
-        return None  # not `is_dense`: strings of a Python literal end elsewhere
+    if isinstance(value, CutText) or not value or is_placeholder(value) or may_have_too_many_values(value):
+        return None  # not `has_too_many_values`: strings of a Python literal end elsewhere
     try:
         parsed = _decode(value)
     except (ValueError, RecursionError):

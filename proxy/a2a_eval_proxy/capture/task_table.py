@@ -9,9 +9,8 @@ from sys import getsizeof
 
 from a2a_tool_capture import TaskMerger
 
-from ..memory import measured
+from ..memory import HeldBytes, measured
 from ..turn import Turn
-from .held_bytes import HeldBytes
 from .lookups import Lookup
 from .phases import TRANSITIONS, TurnEvent, TurnPhase
 from .records import OpenTurn, TaskRecord, TaskWatcher

@@ -16,7 +16,6 @@ from a2a_tool_capture.dialects import DIALECT_MARKS
 from a2a_tool_capture.wire import INTERRUPTED_STATES, SETTLED_STATES, TERMINAL_STATES, UNREAD_KEY
 
 from ..turn import Turn
-from .live_turns import LiveTurns
 from .lookups import MAX_WAITING, Lookup, Lookups, TaskHistory, TaskStore
 from .phases import TRANSITIONS, TurnEvent, TurnPhase
 from .records import (
@@ -32,6 +31,7 @@ from .records import (
     task_id_of,
 )
 from .task_table import MAX_OPEN_BYTES, TaskTable
+from .turn_changes import ChangeTracker
 
 MAX_WAITING_BYTES = 128 * 1024
 """Maximum size of an event that waits in a queue that no turn has claimed; larger ones are left out."""
@@ -82,7 +82,7 @@ class TurnBook:
         self._tasks = TaskTable(self._new_merger, max_open_bytes, max_open)
         self.unread = tuple(mark for mark in DIALECT_MARKS if mark.dialect not in dialects)
         """Marks of dialects that are not read."""
-        self.live: LiveTurns | None = None
+        self.live: ChangeTracker | None = None
         """Who watches open turns, if anyone does."""
 
     @property

@@ -2,7 +2,7 @@
 
 The result is what the agent would have sent to a client that never asked. It is cut by field numbers: all other bytes
 stay, of fields that the proxy does not know, too, and nothing depends on what tool calls contain.
-`a2a_tool_capture.extension_places` lists where the extension may appear.
+`a2a_tool_capture.extension_positions` lists where the extension may appear.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
-from a2a_tool_capture import extension_places
+from a2a_tool_capture import extension_positions
 from a2a_tool_capture.spec import is_capture_uri
 from google.protobuf.descriptor import Descriptor, FieldDescriptor
 from google.protobuf.json_format import MessageToDict
@@ -42,7 +42,7 @@ def replace_unreadable_calls(message: Message) -> None:
     for field, value in message.ListFields():
         if field.message_type is None:
             continue
-        if field.name == extension_places.METADATA and field.message_type.full_name == _STRUCT:
+        if field.name == extension_positions.METADATA and field.message_type.full_name == _STRUCT:
             for name in filter(is_capture_uri, value.fields):
                 calls = value.fields[name]
                 for call in calls.list_value.values if calls.HasField("list_value") else (calls,):
@@ -50,7 +50,7 @@ def replace_unreadable_calls(message: Message) -> None:
                         as_json(call)
                     except ValueError as error:
                         call.string_value = str(error)
-        elif field.json_name in extension_places.HOLDERS:
+        elif field.json_name in extension_positions.HOLDERS:
             for held in value if field.is_repeated else (value,):
                 replace_unreadable_calls(held)
 
@@ -90,13 +90,13 @@ class MessageFilter:
         content = artifact.content()
         name = artifact.text("artifact_id")
         append, last_chunk = (update.flag(name) for name in ("append", "last_chunk"))
-        exists_for_calls = extension_places.exists_for_calls(content)
+        exists_for_calls = extension_positions.exists_for_calls(content)
         if name not in self._withheld:
             if exists_for_calls and not append:
                 self._withheld.add(name)
             # The last chunk tells the client that its artifact is complete.
             return event.data if not exists_for_calls or (append and last_chunk) else None
-        if exists_for_calls or (append and extension_places.holds_nothing(content)):
+        if exists_for_calls or (append and extension_positions.holds_nothing(content)):
             return None
         self._withheld.discard(name)
         # It is the first part of the artifact that this client gets.
@@ -119,7 +119,7 @@ class MessageFilter:
         for known, field in naming:
             if field in own:
                 changed: bytes | None = b""
-            elif known.name == extension_places.EXTENSIONS:
+            elif known.name == extension_positions.EXTENSIONS:
                 changed = b"" if not kept and is_capture_uri(part.decoded(field)) else None
             elif known.is_metadata:
                 changed = None if kept else _framed(part, field, _without_calls(part.inside(field)))
@@ -148,7 +148,7 @@ class MessageFilter:
         return found
 
     def _is_own(self, entry: _Part, kept: bool) -> bool:
-        return not self._kept(entry, within_kept=kept) and extension_places.exists_for_calls(entry.content())
+        return not self._kept(entry, within_kept=kept) and extension_positions.exists_for_calls(entry.content())
 
 
 # ── the wire format ─────────────────────────────────────────────────────────────────────────────────────────
@@ -187,7 +187,7 @@ def _outline_of(kind: Descriptor) -> _Outline:
     lists = {
         number: field
         for number, field in known.items()
-        if field.holds and field.is_repeated and field.name in extension_places.ENTRY_LISTS
+        if field.holds and field.is_repeated and field.name in extension_positions.ENTRY_LISTS
     }
     return _Outline(kind.name, known, {field.name: number for number, field in known.items()}, lists)
 
@@ -200,8 +200,8 @@ def _known(field: FieldDescriptor) -> _KnownField:
         kind=kind,
         is_repeated=field.is_repeated,
         is_text=field.type in (field.TYPE_STRING, field.TYPE_BYTES),
-        is_metadata=is_struct and field.name == extension_places.METADATA,
-        holds=kind is not None and not is_struct and field.json_name in extension_places.HOLDERS,
+        is_metadata=is_struct and field.name == extension_positions.METADATA,
+        holds=kind is not None and not is_struct and field.json_name in extension_positions.HOLDERS,
     )
 
 
@@ -297,11 +297,11 @@ class _Part:
                 value = dict(_metadata(self.inside(field)))
             elif known.kind is not None and known.is_repeated:
                 value = self.inside(field).content()
-                if not extension_places.holds_nothing(value):
+                if not extension_positions.holds_nothing(value):
                     return {known.name: [value]}  # then nothing else matters
             elif known.kind is not None and size < _NUMBER_BYTES:
                 value = _small(known.kind, self.data[field[2] : field[3]])
-            elif known.name == extension_places.EXTENSIONS or (known.is_text and not size):
+            elif known.name == extension_positions.EXTENSIONS or (known.is_text and not size):
                 value = self.decoded(field)
             if known.is_repeated:
                 content.setdefault(known.name, []).append(value)

@@ -6,11 +6,11 @@ import asyncio
 import logging
 from typing import Any
 
+from .cached_head import KEPT
 from .client_connection import peers
 from .client_limits import Clients
 from .http1_requests import RequestError, RequestParser
 from .http1_responses import ResponseWriter, refusal
-from .repeated_head import KEPT
 from .server_exchange import CLIENT, Application, SerialConnection, ServerExchange
 
 logger = logging.getLogger(__name__)

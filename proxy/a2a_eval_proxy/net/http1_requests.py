@@ -7,7 +7,7 @@ from urllib.parse import unquote
 
 import httptools
 
-from .repeated_head import RepeatedHead
+from .cached_head import CachedHead
 
 _END_OF_SECTION = b"\r\n\r\n"
 """Ends a header section, and a chunked body with its trailer section."""
@@ -37,7 +37,7 @@ class RequestParser:
     Only the bytes of the current request are parsed, so that requests that are sent ahead cost no more than their
     bytes. A line that never ends is not collected. Trailer fields are dropped: in the header (RFC 9110, section 6.5.1,
     forbids it) a client could change with them what the agent gets. An offer to upgrade is ignored (section 7.8), and
-    its field left out. A header that repeats the last one is not parsed (`RepeatedHead`).
+    its field left out. A header that repeats the last one is not parsed (`CachedHead`).
 
     Methods named `on_*` are httptools' callbacks.
     """
@@ -48,7 +48,7 @@ class RequestParser:
         self._max_unread_bytes = max_unread_bytes
         self._scope = {**ASGI, **scope}
         self._http: httptools.HttpRequestParser = httptools.HttpRequestParser(self)
-        self._repeated: RepeatedHead | None = None
+        self._repeated: CachedHead | None = None
         self._lessons = _LESSONS
         self._tail = b""
         self._url = b""
@@ -152,7 +152,7 @@ class RequestParser:
             self.scope = self._read_header()
             if is_whole and self._left and self._lessons and self.keep_alive and not self.expects_continue:
                 self._lessons -= 1
-                self._repeated = RepeatedHead.of(piece, self._left, self.scope, self.kept)
+                self._repeated = CachedHead.of(piece, self._left, self.scope, self.kept)
 
     def _ignore_upgrade(self) -> None:
         """Parse the header again without its offer to upgrade, since the parser stops after such a header."""

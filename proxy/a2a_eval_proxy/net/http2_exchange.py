@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterable
 from typing import Any
 
+from .cached_head import KEPT
 from .client_limits import ClientLimits
 from .header_compression import Fields
 from .http1_requests import ASGI, RequestError, target_of
@@ -14,7 +15,6 @@ from .http2_connection import AsyncStream
 from .http2_frames import ErrorCodes
 from .http2_server import Ends, StreamHandler
 from .http2_streams import Data, Headers, Reset, are_valid
-from .repeated_head import KEPT
 from .server_exchange import CLIENT, WHOLE_RESPONSE, Application, ClientExchange, Message
 from .staged_close import CLOSE_WITHIN_S, MAX_DISCARDED
 

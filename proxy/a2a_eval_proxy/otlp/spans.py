@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from a2a_tool_capture.json_depth import ATTRIBUTE
+from a2a_tool_capture.json_limits import ATTRIBUTE
 from a2a_tool_capture.spans.model import MAX_TEXT, Attributes, CutText, LogEvent, Span, SpanEvent, bounded
 from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceRequest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest

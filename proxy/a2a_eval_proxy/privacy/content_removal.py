@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from a2a_tool_capture import ToolCall
-from a2a_tool_capture.json_depth import WALKED
+from a2a_tool_capture.json_limits import WALKED
 from a2a_tool_capture.wire import TASK_STATES
 
 from ..turn import Turn

@@ -17,8 +17,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from a2a_tool_capture import Finding, ToolCall
 from a2a_tool_capture.canonical import canonical
-from a2a_tool_capture.json_density import is_dense
-from a2a_tool_capture.json_depth import WALKED
+from a2a_tool_capture.json_limits import WALKED, has_too_many_values
 
 from ..turn import Turn
 from .content_removal import free_key, state_without_content
@@ -99,7 +98,7 @@ def json_inside(text: str) -> Any:
     """Returns the object, list or string that `text` is the JSON of, or None. Raises ValueError for too many values."""
     if text.lstrip()[:1] not in ("{", "[", '"'):
         return None
-    if is_dense(text):
+    if has_too_many_values(text):
         raise ValueError("a JSON text has too many values")
     try:
         return json.loads(text)

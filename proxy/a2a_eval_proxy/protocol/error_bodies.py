@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import NamedTuple
 
-from a2a_tool_capture.json_density import is_dense
+from a2a_tool_capture.json_limits import has_too_many_values
 
 from .operations import Binding
 
@@ -92,7 +92,7 @@ def _response(status: int, content: dict[str, object]) -> LocalResponse:
 def _request_id(body: bytes) -> object:
     """The JSON-RPC id exactly as sent (Python keeps integers of any size), or None."""
     try:
-        request = None if is_dense(body) else json.loads(body)
+        request = None if has_too_many_values(body) else json.loads(body)
     except (ValueError, RecursionError):
         return None
     return request.get("id") if isinstance(request, dict) else None

@@ -11,7 +11,7 @@ import re
 from typing import Any
 
 import orjson
-from a2a_tool_capture.extension_places import EXTENSIONS, METADATA
+from a2a_tool_capture.extension_positions import EXTENSIONS, METADATA
 from a2a_tool_capture.spec import BASE_URI, is_capture_uri
 from a2a_tool_capture.wire import parts_text
 

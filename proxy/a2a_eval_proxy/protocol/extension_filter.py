@@ -3,7 +3,7 @@
 The result is what the agent would have sent to a client that never asked. These are cut out of the text: the metadata
 key, the URI in `extensions`, the fields that held nothing else, and artifacts that exist for their tool calls alone.
 The rest is never re-encoded, so numbers, key order and white space stay the agent's. Where the extension may appear:
-`a2a_tool_capture.extension_places`.
+`a2a_tool_capture.extension_positions`.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import re
 from typing import Any
 
 import orjson
-from a2a_tool_capture.json_density import is_dense, may_be_dense
+from a2a_tool_capture.json_limits import has_too_many_values, may_have_too_many_values
 
 from .extension_cutter import cut_usual
 from .extension_scanner import ESCAPE, MARKER, ExtensionScanner, KeepTask
@@ -88,7 +88,7 @@ def _beginning_of_name(data: bytes) -> int:
 
 def decoded_once(body: bytes) -> Any:
     """The decoded body for both `strip` and capture; None where only one of them, or neither, will decode it."""
-    if not may_hold_extension(body) or may_be_dense(body):
+    if not may_hold_extension(body) or may_have_too_many_values(body):
         return None
     try:
         return orjson.loads(body)
@@ -101,8 +101,8 @@ def strip(body: bytes, keep_task: KeepTask, payload: Any = None) -> bytes:
 
     `keep_task` returns whether the client asked for the extension in an earlier request about this task (its id), so
     that the task's calls stay; None: no task's calls stay. `payload` is the decoded body, where the caller has it. A
-    body that is not JSON, or too dense to be parsed, is returned as it is. Raises UnreadableError where such a body
-    names the extension, unless it consists of several JSON objects.
+    body that is not JSON, or has too many values to be parsed, is returned as it is. Raises UnreadableError where such
+    a body names the extension, unless it consists of several JSON objects.
     """
     if payload is None and not may_hold_extension(body):
         return body
@@ -141,7 +141,7 @@ def _stripped(body: bytes, keep_task: KeepTask, withheld: set[str] | None, paylo
         if cut is not None:
             return cut
     try:
-        if is_dense(body):
+        if has_too_many_values(body):
             raise ValueError("too many values to be read")
         codec = _codec(body)
         # JavaScript clients read on after invalid bytes.

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
-from a2a_tool_capture.extension_places import (
+from a2a_tool_capture.extension_positions import (
     ENTRY_LISTS,
     EXTENSIONS,
     METADATA,

@@ -14,9 +14,8 @@ from weakref import WeakValueDictionary
 
 from a2a_tool_capture import Finding, Severity
 
-from ..capture.held_bytes import HeldBytes
 from ..clock import CLOCK
-from ..memory import share
+from ..memory import HeldBytes, share
 from ..net.http_client import RawHeaders
 from ..protocol.headers import read_request
 from ..store import StoreError

@@ -10,7 +10,7 @@ from typing import Any
 
 import orjson
 from a2a_tool_capture import Finding, Severity
-from a2a_tool_capture.json_density import is_dense
+from a2a_tool_capture.json_limits import has_too_many_values
 from a2a_tool_capture.spec import strip_headers
 from a2a_tool_capture.wire import normalize_event
 
@@ -50,7 +50,7 @@ def read_notification(headers: RawHeaders, body: bytes, max_bytes: int) -> Notif
     encoding = b",".join(value for name, value in headers if name == b"content-encoding").decode("latin-1")
     try:
         decoded = decoded_whole(encoding, body, max_bytes)
-        payload = None if is_dense(decoded) else decode_json(decoded)
+        payload = None if has_too_many_values(decoded) else decode_json(decoded)
         event = normalize_event(payload)
     except ValueError:
         decoded, event = body, None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Hashable
 
-from ..capture.held_bytes import HeldBytes
+from ..memory import HeldBytes
 
 SMALL_BYTES = 64 * 1024
 """A quarter of the memory for bodies is kept free for bodies up to this size."""

@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import Any
 from urllib.parse import urlsplit
 
-from a2a_tool_capture.json_density import is_dense
+from a2a_tool_capture.json_limits import has_too_many_values
 
 from ..protocol.agent_card import RewrittenCard, rewrite, rewrite_location
 from ..protocol.error_bodies import LocalResponse
@@ -180,7 +180,7 @@ def _for_one_client(headers: list[tuple[bytes, bytes]]) -> list[tuple[bytes, byt
 
 def _decoded(body: bytes) -> Any:
     """The JSON value of a body, for `_encoded`. JavaScript clients read on after an invalid byte."""
-    if is_dense(body):
+    if has_too_many_values(body):
         raise ValueError("too many values")
     return json.loads(body.decode(json.detect_encoding(body), errors="surrogateescape"))
 

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 
 from a2a_tool_capture import Finding, Severity
 
+from ..net.cached_head import KEPT
 from ..net.http_client import RawHeaders, RequestHead, UpstreamError, UpstreamTimeoutError, UpstreamUnreachableError
-from ..net.repeated_head import KEPT
 from ..protocol.headers import TRACE_CONTEXT, negotiated, read_request
 from ..protocol.operations import Operation
 from .card_relay import CONDITIONS

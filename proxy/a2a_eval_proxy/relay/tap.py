@@ -9,7 +9,7 @@ from itertools import zip_longest
 from typing import Any
 
 from a2a_tool_capture import Finding, Severity
-from a2a_tool_capture.json_density import is_dense
+from a2a_tool_capture.json_limits import has_too_many_values
 
 from ..capture.exchange import Exchange, ExchangeBook, RequestFacts
 from ..clock import CLOCK
@@ -139,7 +139,7 @@ class Tap:
         try:
             if self._request_coding in WINDOWS:
                 body, complete = self._inflated(body)
-            if not complete or is_dense(body):
+            if not complete or has_too_many_values(body):
                 self._unread_request = body
                 return None
             self._exchange.read_request(rest, body, payload)
@@ -305,7 +305,7 @@ class Tap:
         known = len(self._exchange.task_ids)
         try:
             for event, payload in zip_longest(events, payloads):
-                if is_dense(event.data):
+                if has_too_many_values(event.data):
                     message = "an event has too many values; the rest of the stream was not read"
                     self.stop_reading("event_too_large", message)
                     break
@@ -317,7 +317,7 @@ class Tap:
 
     def response(self, status: int, body: bytes, payload: Any = None) -> None:
         """`payload` is the decoded body, where the caller has it."""
-        if payload is None and is_dense(body):
+        if payload is None and has_too_many_values(body):
             self.stop_reading("body_too_large", "the response has too many values; it was passed on unread")
             return
         try:

@@ -14,8 +14,8 @@ from typing import Any
 
 import orjson
 
-from ..capture.live_turns import TurnChanges
 from ..capture.observations import turn_from_message, turn_to_message
+from ..capture.turn_changes import TurnChanges
 from ..memory import share
 
 _LENGTH = struct.Struct("!I")

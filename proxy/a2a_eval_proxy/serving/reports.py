@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import asyncio
 
-from ..capture.live_turns import TurnChanges
 from ..capture.records import incomplete_because
+from ..capture.turn_changes import TurnChanges
 from ..capture.visibility import CallVisibility
 from ..clock import CLOCK
 from ..push.capture import NotifiedTasks
-from ..scoring.continuity import Continuity
 from ..scoring.pipeline import Pipeline
+from ..scoring.stored_tasks import StoredTasks
 from ..telemetry.counters import Metrics
 from ..telemetry.turn_listener import TurnListeners
 from ..turn import Turn
@@ -34,7 +34,7 @@ class ScoringReports:
         pipeline: Pipeline,
         listeners: TurnListeners,
         visibility: CallVisibility,
-        continuity: Continuity,
+        stored_tasks: StoredTasks,
         metrics: Metrics,
     ) -> None:
         self._listeners = listeners
@@ -42,9 +42,9 @@ class ScoringReports:
         self._visibility = visibility
         self._announced: dict[str, Turn] = {}
         self.notified = NotifiedTasks()
-        self.continuity = continuity
-        self.capture = TurnCapture(rules, metrics, self, store=continuity, notified=self.notified)
-        continuity.book = self.capture.book
+        self.stored_tasks = stored_tasks
+        self.capture = TurnCapture(rules, metrics, self, store=stored_tasks, notified=self.notified)
+        stored_tasks.book = self.capture.book
 
     @property
     def open_turns(self) -> list[Turn]:
@@ -61,7 +61,7 @@ class ScoringReports:
     async def settled(self) -> None:
         """Returns when nothing is `waiting`."""
         await self.capture.answered_closed()
-        while self.continuity.busy:  # noqa: ASYNC110  # a store is slow to answer
+        while self.stored_tasks.busy:  # noqa: ASYNC110  # a store is slow to answer
             await asyncio.sleep(_LOOK_EVERY_S)
 
     async def written(self) -> None:
@@ -70,12 +70,12 @@ class ScoringReports:
 
     async def close_turns(self, timeout_s: float) -> None:
         """No more requests come: close the turns that no other process continues."""
-        await self.continuity.answered(min(_ANSWER_S, timeout_s))
+        await self.stored_tasks.answered(min(_ANSWER_S, timeout_s))
         self.capture.book.close_all(CLOCK.now())
 
     async def close(self) -> None:
         """End what waits for the store."""
-        await self.continuity.close()
+        await self.stored_tasks.close()
         self.capture.close()
 
     # ── called by the turn book ─────────────────────────────────────────────────────────────────────────

@@ -14,8 +14,8 @@ from typing import Any
 from a2a_tool_capture import Finding, Severity
 
 from ..capture.forwarding import ForwardingBook
-from ..capture.live_turns import TurnChanges
 from ..capture.observations import Observation, encoded, turn_to_message
+from ..capture.turn_changes import TurnChanges
 from ..clock import CLOCK
 from ..net.browser_guard import HostNames
 from ..net.file_watcher import FileWatch

@@ -7,9 +7,9 @@ import logging
 from collections.abc import Collection, Container
 from typing import NamedTuple, Protocol
 
-from ..capture.live_turns import LiveTurns, TurnChanges
 from ..capture.lookups import TaskStore
 from ..capture.turn_book import TurnBook
+from ..capture.turn_changes import ChangeTracker, TurnChanges
 from ..memory import share
 from ..settings.settings import TrafficSettings
 from ..telemetry.counters import Metrics
@@ -86,7 +86,7 @@ class TurnCapture:
 
     def watch(self, live: bool) -> None:
         """Start or stop to report what changes in open turns."""
-        self.book.live = LiveTurns(self._schedule) if live else None
+        self.book.live = ChangeTracker(self._schedule) if live else None
 
     async def answered_closed(self) -> None:
         """Returns when no turn that has its answer is open: a stream lingers until the book ends it."""

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import orjson
-from a2a_tool_capture.json_depth import mapped
+from a2a_tool_capture.json_limits import mapped
 
 from ..turn import Turn
 from .base import ConversationKey, Evaluations, Scored, ScoredConversation

@@ -10,7 +10,7 @@ from functools import partial
 from operator import attrgetter
 from typing import Any
 
-from ..capture.live_turns import TurnChanges
+from ..capture.turn_changes import TurnChanges
 from ..privacy.policy import NO_PRIVACY, Privacy
 from ..store import ScoredConversation
 from ..turn import Turn, call_times

@@ -7,7 +7,7 @@ from typing import Any
 
 from a2a_tool_capture.recent import Recent
 
-from ..capture.live_turns import TurnChanges
+from ..capture.turn_changes import TurnChanges
 from ..clock import CLOCK
 from ..store import ScoredConversation
 from ..turn import Turn

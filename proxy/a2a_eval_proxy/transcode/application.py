@@ -17,14 +17,13 @@ from a2a.server.request_handlers.response_helpers import agent_card_to_dict
 from a2a.server.routes import create_jsonrpc_routes, create_rest_routes
 from a2a.server.routes.common import DefaultServerCallContextBuilder
 from a2a.utils.errors import A2AError
-from a2a_tool_capture.json_density import is_dense
+from a2a_tool_capture.json_limits import has_too_many_values
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from ..capture.held_bytes import HeldBytes
-from ..memory import share
+from ..memory import HeldBytes, share
 from ..net.client_limits import ClientLimits, Clients
 from ..net.file_watcher import FileWatch
 from ..net.http1_connection import Http1Connection
@@ -146,7 +145,7 @@ class Transcoder:
                 busy = "the proxy holds too many large requests; try again later"
                 exchange.problem = RefusedCall(503, "TOO_MANY_LARGE_REQUESTS", busy)
         body = b"".join(chunks)
-        if exchange.problem is None and is_dense(body, _MAX_VALUES):
+        if exchange.problem is None and has_too_many_values(body, _MAX_VALUES):
             exchange.problem = _too_large(f"has more than {_MAX_VALUES} values")
         return body
 

@@ -20,10 +20,10 @@ from ..telemetry.counters import Metrics
 from ..turn import Turn
 
 MAX_EARLIER = 200
-"""Turns before it by which a turn's place in its case is found."""
+"""Turns before it by which a turn's position in its case is found."""
 
 
-class Place(NamedTuple):
+class CasePosition(NamedTuple):
     """The case of a turn (None: of no case), and how many earlier turns of its conversation are of that case."""
 
     case_id: str | None
@@ -32,7 +32,7 @@ class Place(NamedTuple):
 
 class _ToScore(NamedTuple):
     turn: Turn
-    place: Place
+    position: CasePosition
     history: Sequence[TurnJson]
 
 
@@ -68,7 +68,7 @@ class JobScorer:
         pending = [claim for claim in found if claim.turn["status"] == "pending"]
         to_score = await self._placed([claim.turn for claim in pending])
         results = await asyncio.gather(
-            *(self._scorer.score(one.turn, one.place.earlier, one.history) for one in to_score)
+            *(self._scorer.score(one.turn, one.position.earlier, one.history) for one in to_score)
         )
         scored = []
         for claim, one, result in zip(pending, to_score, results, strict=True):
@@ -79,7 +79,7 @@ class JobScorer:
         for done, _ in scored:
             if done.turn_id in finished:
                 self._metrics.count_results(done.evaluations)
-        cases = {one.turn.turn_id: one.place.case_id for one in to_score}
+        cases = {one.turn.turn_id: one.position.case_id for one in to_score}
         await self._score_conversations(
             [
                 ConversationKey(turn["run"], turn["conversation_id"], cases.get(turn["turn_id"], turn["case_id"]))
@@ -90,16 +90,17 @@ class JobScorer:
 
     async def _placed(self, pending: Sequence[TurnJson]) -> list[_ToScore]:
         if self._alone:
-            return [_ToScore(Turn.from_dict(dict(turn)), Place(turn["case_id"], 0), ()) for turn in pending]
+            return [_ToScore(Turn.from_dict(dict(turn)), CasePosition(turn["case_id"], 0), ()) for turn in pending]
         around: dict[str, _ToScore] = {}
         wanted = {turn["turn_id"] for turn in pending}
         for conversation in await self._conversations(pending):
-            for index, (turn, place) in enumerate(zip(conversation, places(self._cases, conversation), strict=True)):
+            positions = case_positions(self._cases, conversation)
+            for index, (turn, position) in enumerate(zip(conversation, positions, strict=True)):
                 if turn["turn_id"] in wanted:
                     history = conversation[max(0, index - MAX_HISTORY) : index]
                     read = Turn.from_dict(dict(turn))
-                    read.case_id = place.case_id
-                    around[read.turn_id] = _ToScore(read, place, history)
+                    read.case_id = position.case_id
+                    around[read.turn_id] = _ToScore(read, position, history)
         return [around[turn["turn_id"]] for turn in pending]
 
     async def _conversations(self, pending: Sequence[TurnJson]) -> list[list[TurnJson]]:
@@ -144,8 +145,8 @@ def _conversation(turn: TurnJson) -> tuple[str, str]:
     return turn["run"], turn["conversation_id"]
 
 
-def places(cases: CaseBook, conversation: Sequence[TurnJson]) -> list[Place]:
-    """The places of the turns of one conversation, given in order; a turn without conversation is given alone.
+def case_positions(cases: CaseBook, conversation: Sequence[TurnJson]) -> list[CasePosition]:
+    """The positions of the turns of one conversation, given in order; a turn without conversation is given alone.
 
     What comes out depends on these turns alone, not on what `cases` has seen before.
     """
@@ -155,7 +156,7 @@ def places(cases: CaseBook, conversation: Sequence[TurnJson]) -> list[Place]:
     seen: Counter[str] = Counter()
     for turn in conversation:
         case_id = cases.match(turn["case_id"], turn["conversation_id"], turn["user_text"])
-        found.append(Place(case_id, seen[case_id] if case_id else 0))
+        found.append(CasePosition(case_id, seen[case_id] if case_id else 0))
         if case_id:
             seen[case_id] += 1
     return found

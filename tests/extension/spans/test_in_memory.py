@@ -8,7 +8,7 @@ from enum import Enum
 from typing import Any
 
 import pytest
-from a2a_tool_capture.json_depth import ATTRIBUTE
+from a2a_tool_capture.json_limits import ATTRIBUTE
 from a2a_tool_capture.spans.in_memory import log_of, span_of
 from a2a_tool_capture.spans.model import KIND_CLIENT, MAX_TEXT, STATUS_ERROR, STATUS_UNSET, CutText
 from a2a_tool_capture.spans.tool_calls import tool_calls

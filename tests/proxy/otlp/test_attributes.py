@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from a2a_eval_proxy.otlp.spans import MAX_ITEMS, value_from_proto
-from a2a_tool_capture.json_depth import ATTRIBUTE
+from a2a_tool_capture.json_limits import ATTRIBUTE
 from a2a_tool_capture.spans.model import CutText
 from opentelemetry.proto.common.v1.common_pb2 import AnyValue
 

@@ -20,7 +20,7 @@ from a2a_eval_proxy.protocol.extension_filter import (
     strip_event,
 )
 from a2a_eval_proxy.protocol.sse import SseSplitter
-from a2a_tool_capture import METADATA_KEY, URI, json_density
+from a2a_tool_capture import METADATA_KEY, URI, json_limits
 from a2a_tool_capture.spec import BASE_URI
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
@@ -760,7 +760,7 @@ def test_what_cannot_be_read_and_names_it_is_refused(content: str, codec: str) -
 
 
 def test_what_has_too_many_values_is_refused_where_it_names_it() -> None:
-    many = ", []" * json_density.MAX_VALUES
+    many = ", []" * json_limits.MAX_VALUES
     assert guard(f'{{"a\\u0020": [[]{many}]}}'.encode()) == f'{{"a\\u0020": [[]{many}]}}'.encode()
     with pytest.raises(UnreadableError):
         guard(f'{{"artifacts": [{{"extensions": ["{URI}"]}}{many}]}}'.encode())

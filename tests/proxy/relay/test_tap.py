@@ -15,7 +15,7 @@ from a2a_eval_proxy.protocol.sse import SseEvent
 from a2a_eval_proxy.relay.opted_in_tasks import OptedInTasks
 from a2a_eval_proxy.relay.tap import Tap
 from a2a_eval_proxy.turn import Turn
-from a2a_tool_capture import URI, Finding, json_density
+from a2a_tool_capture import URI, Finding, json_limits
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -255,7 +255,7 @@ def test_many_small_bombs_are_not_unpacked() -> None:
 # ── streams ─────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-DENSE = b"[" + b"[]," * (json_density.MAX_VALUES // 2) + b"[]]"
+DENSE = b"[" + b"[]," * (json_limits.MAX_VALUES // 2) + b"[]]"
 """More values than are parsed."""
 
 
@@ -296,11 +296,11 @@ def test_an_event_with_too_many_values_ends_the_reading_of_its_stream(tapped: Ta
 
 
 def test_many_values_in_many_small_pieces_are_read() -> None:
-    assert not json_density.is_dense(b"[" * 262_144)
-    assert not json_density.is_dense(b"x" * 10_000_000)
-    assert not json_density.is_dense(DENSE[: json_density.MAX_VALUES])
-    assert json_density.is_dense(DENSE)
-    assert json_density.is_dense(DENSE.decode())
+    assert not json_limits.has_too_many_values(b"[" * 262_144)
+    assert not json_limits.has_too_many_values(b"x" * 10_000_000)
+    assert not json_limits.has_too_many_values(DENSE[: json_limits.MAX_VALUES])
+    assert json_limits.has_too_many_values(DENSE)
+    assert json_limits.has_too_many_values(DENSE.decode())
 
 
 def test_events_too_large_to_keep() -> None:

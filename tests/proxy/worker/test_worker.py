@@ -20,7 +20,7 @@ from a2a_eval_proxy.store.postgres.writes import queue_abandoned
 from a2a_eval_proxy.turn import Turn
 from a2a_eval_proxy.worker.command import log_lost_task
 from a2a_eval_proxy.worker.job_engine import Engine, EngineOptions
-from a2a_eval_proxy.worker.job_scorer import JobScorer, Place, places
+from a2a_eval_proxy.worker.job_scorer import CasePosition, JobScorer, case_positions
 from a2a_tool_capture import ToolCall
 from support.kept import Kept, turn
 from support.patience import PATIENCE_S
@@ -205,17 +205,23 @@ async def test_evaluators_that_wait_see_the_turns_before(shared: Shared, monkeyp
     assert seen == {"text 2": ["text 0", "text 1"], "alone": []}
 
 
-def test_places_do_not_depend_on_what_was_seen_before() -> None:
+def test_positions_do_not_depend_on_what_was_seen_before() -> None:
     texts = ["Refund it", "Really", "Hello", "Where is it?", "Really"]
     turns = [said(number, text).to_dict() for number, text in enumerate(texts)]
     cases = CaseBook(parse_suite(SUITE))
-    expected = [Place("refund", 0), Place("refund", 1), Place("refund", 2), Place("status", 0), Place("refund", 3)]
-    assert places(cases, turns) == expected
-    assert places(cases, turns[:1]) == expected[:1]
-    assert places(cases, turns) == expected
-    assert places(cases, []) == []
+    expected = [
+        CasePosition("refund", 0),
+        CasePosition("refund", 1),
+        CasePosition("refund", 2),
+        CasePosition("status", 0),
+        CasePosition("refund", 3),
+    ]
+    assert case_positions(cases, turns) == expected
+    assert case_positions(cases, turns[:1]) == expected[:1]
+    assert case_positions(cases, turns) == expected
+    assert case_positions(cases, []) == []
     named = {**turns[2], "case_id": "named"}
-    assert places(cases, [named, turns[2]]) == [Place("named", 0), Place("named", 1)]
+    assert case_positions(cases, [named, turns[2]]) == [CasePosition("named", 0), CasePosition("named", 1)]
 
 
 # ── jobs ────────────────────────────────────────────────────────────────────────────────────────────────────

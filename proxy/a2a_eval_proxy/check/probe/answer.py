@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import httpx
 from a2a_tool_capture.errors import connection_problem
-from a2a_tool_capture.json_depth import WALKED, too_deep
+from a2a_tool_capture.json_limits import WALKED, too_deep
 from google.protobuf.json_format import MessageToDict
 from google.protobuf.message import DecodeError
 from google.rpc import error_details_pb2, status_pb2  # noqa: F401  # registers the types of details

@@ -8,7 +8,7 @@ from typing import Any
 
 from a2a_tool_capture import TaskMerger, ToolCall
 from a2a_tool_capture.canonical import canonical
-from a2a_tool_capture.json_depth import WALKED, too_deep
+from a2a_tool_capture.json_limits import WALKED, too_deep
 from a2a_tool_capture.spec import EXTENSIONS_HEADER, LEGACY_EXTENSIONS_HEADER, is_capture_uri, requested_uris
 from a2a_tool_capture.wire import EVENT_KEYS, SETTLED_STATES, TERMINAL_STATES, normalize_event, normalize_state
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, fields, is_dataclass, replace
 from itertools import groupby
 from typing import Any
 
-from a2a_tool_capture.json_depth import WALKED
+from a2a_tool_capture.json_limits import WALKED
 
 from ..probe.record import ProbeRecord
 from ..rules.base import CheckVerdict, RuleResult, RuleStatus, subjects_of

@@ -11,7 +11,7 @@ from typing import Any
 
 import rfc8785
 from a2a.types import AgentCard
-from a2a_tool_capture.json_depth import READ, too_deep
+from a2a_tool_capture.json_limits import READ, too_deep
 from a2a_tool_capture.json_values import not_json
 from cryptography import x509
 from cryptography.exceptions import UnsupportedAlgorithm

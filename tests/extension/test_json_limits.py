@@ -6,8 +6,8 @@ import json
 from typing import Any
 
 import pytest
-from a2a_tool_capture import json_density
-from a2a_tool_capture.json_density import MAX_VALUES, is_dense, may_be_dense
+from a2a_tool_capture import json_limits
+from a2a_tool_capture.json_limits import MAX_VALUES, has_too_many_values, may_have_too_many_values
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -29,30 +29,30 @@ def marks(value: Any) -> int:
 @given(value=json_values)
 def test_only_marks_outside_strings_count(value: Any) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(json_density, "MAX_VALUES", 5)
-        patch.setattr(json_density, "_SMALL", 0)
+        patch.setattr(json_limits, "MAX_VALUES", 5)
+        patch.setattr(json_limits, "_SMALL", 0)
         text = json.dumps(value)
-        assert is_dense(text) == is_dense(text.encode()) == (marks(value) > 5)
-        assert may_be_dense(text) or not is_dense(text)
+        assert has_too_many_values(text) == has_too_many_values(text.encode()) == (marks(value) > 5)
+        assert may_have_too_many_values(text) or not has_too_many_values(text)
 
 
 @pytest.mark.parametrize("row", ["1,2,3,4\n", '[{"nested": "json"}]', "\\"])
 def test_a_long_text_is_one_value(row: str) -> None:
     text = json.dumps({"text": row * 1_000_000})
-    assert not is_dense(text)
-    assert not is_dense(text.encode())
+    assert not has_too_many_values(text)
+    assert not has_too_many_values(text.encode())
 
 
 def test_values_behind_a_string_without_an_end_are_never_parsed() -> None:
-    assert not is_dense('{"text": "' + "[]," * MAX_VALUES)
+    assert not has_too_many_values('{"text": "' + "[]," * MAX_VALUES)
 
 
 def test_strings_that_are_not_json_cost_a_bounded_number_of_steps() -> None:
     text = b'["' + b"," * MAX_VALUES + b'"' + b'""' * 10_000_000 + b"]"
-    assert is_dense(text + b"," * MAX_VALUES + b",")
-    assert not is_dense(text)
+    assert has_too_many_values(text + b"," * MAX_VALUES + b",")
+    assert not has_too_many_values(text)
 
 
 @pytest.mark.parametrize("codec", ["utf-16", "utf-16-le", "utf-16-be", "utf-32"])
 def test_other_encodings_are_judged_by_the_upper_bound(codec: str) -> None:
-    assert is_dense(json.dumps(["," * (MAX_VALUES + 1)]).encode(codec))
+    assert has_too_many_values(json.dumps(["," * (MAX_VALUES + 1)]).encode(codec))

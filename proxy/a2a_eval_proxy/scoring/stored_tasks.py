@@ -41,7 +41,7 @@ GoesOn = Callable[[str], Awaitable[bool]]
 """Whether a silent task, whose id is as in the store, may continue. Raises StoreError."""
 
 
-class Continuity:
+class StoredTasks:
     """Answers the turn book's questions, and sees to turns that the store has as open. Lives on one event loop.
 
     `book`, set before anything else is called, is the turn book that asks. `agent` is the URL whose turns are ours;

@@ -18,7 +18,7 @@ from a2a_eval_proxy.app import RunningProxy, run_proxy
 from a2a_eval_proxy.capture.turn_book import TurnBook
 from a2a_eval_proxy.runs.rescore import evaluate_store
 from a2a_eval_proxy.runs.stored_turns import open_existing_store, turns_of
-from a2a_eval_proxy.scoring import continuity
+from a2a_eval_proxy.scoring import stored_tasks
 from a2a_eval_proxy.settings import Settings
 from a2a_eval_proxy.store import StoreUnreachableError
 from agents.stepwise_agent import RPC_PATH, stepwise_agent
@@ -336,7 +336,7 @@ async def test_evaluate_does_not_score_what_is_open(agent: str, store: str) -> N
 
 
 async def test_too_many_questions_are_not_asked(agent: str, store: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(continuity, "_MOST_QUESTIONS", 0)
+    monkeypatch.setattr(stored_tasks, "_MOST_QUESTIONS", 0)
     async with run_proxy(settings(agent, store)) as proxy:
         task = await say(proxy, "ask")
         book_of(proxy).expire(10**10)

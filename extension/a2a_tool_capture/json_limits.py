@@ -1,10 +1,11 @@
-"""How deep JSON from elsewhere may nest, and a walk through it within these bounds. Pure.
+"""How deep JSON from elsewhere may nest, a walk within these bounds, and how many values it may have. Pure.
 
 Structure of A2A and OTLP messages is not meant: their readers bound it by what the protocols nest.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -19,6 +20,15 @@ READ = 100
 
 WALKED = 200
 """Levels of any other JSON that is redacted, stored, compared or shown. What is deeper is not read, or not kept."""
+
+MAX_VALUES = 500_000
+"""Of a text that is parsed: an object with one member takes about 220 bytes of memory, and 6 bytes of JSON."""
+
+_SMALL = 256 * 1024
+"""A text up to this length has room for few values only."""
+
+_STRING = r'"[^"\\]*+(?:\\.[^"\\]*+)*+"?'
+_STRINGS = re.compile(_STRING.encode(), re.DOTALL), re.compile(_STRING, re.DOTALL)
 
 _LEAVES = frozenset({str, int, float, bool, type(None)})
 
@@ -58,3 +68,27 @@ def mapped(
         items = value.items()
         return {key(name): mapped(item, leaf, key=key, depth=below, beyond=beyond) for name, item in items}
     return [mapped(item, leaf, key=key, depth=below, beyond=beyond) for item in value]
+
+
+def may_have_too_many_values(text: bytes | str, most: int | None = None) -> bool:
+    """Whether `text` could have more than `most` values (None: `MAX_VALUES`): counts marks inside strings, too."""
+    return len(text) > _SMALL and _marks(text) > (most or MAX_VALUES)
+
+
+def has_too_many_values(text: bytes | str, most: int | None = None) -> bool:
+    """Whether `text` as JSON has more than `most` (None: `MAX_VALUES`) commas and opening brackets outside strings."""
+    most = most or MAX_VALUES
+    if len(text) <= _SMALL or _marks(text) <= most:
+        return False
+    # Valid JSON has at most two strings for each mark, so more need not be left out.
+    if isinstance(text, str):
+        return _marks(_STRINGS[1].sub("", text, 2 * most)) > most
+    if 0 in text[:4]:  # UTF-16 or UTF-32, in which the pattern does not find the ends of strings
+        return True
+    return _marks(_STRINGS[0].sub(b"", text, 2 * most)) > most
+
+
+def _marks(text: bytes | str) -> int:
+    if isinstance(text, bytes):
+        return text.count(b",") + text.count(b"[") + text.count(b"{")
+    return text.count(",") + text.count("[") + text.count("{")

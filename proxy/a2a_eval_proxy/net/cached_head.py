@@ -14,7 +14,7 @@ _LENGTH = re.compile(rb"\r\ncontent-length: ?([0-9]{1,15})\r\n", re.IGNORECASE)
 _LONGEST = 16
 
 
-class RepeatedHead:
+class CachedHead:
     """The header of a request with a body, known to be valid, and its ASGI scope.
 
     A request that differs only in the digits of Content-Length need not be parsed. With what the application derives
@@ -32,7 +32,7 @@ class RepeatedHead:
         self._position = [name for name, _ in scope["headers"]].index(b"content-length")
 
     @classmethod
-    def of(cls, head: bytes, length: int, scope: dict[str, Any], kept: dict[Any, Any]) -> RepeatedHead | None:
+    def of(cls, head: bytes, length: int, scope: dict[str, Any], kept: dict[Any, Any]) -> CachedHead | None:
         """None for one that is too long, or whose bytes do not show the length of the body."""
         found = _LENGTH.search(head) if len(head) <= _MAX_BYTES else None
         if found is None or int(found[1]) != length:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from a2a_eval_proxy.capture.live_turns import LiveTurns, ShownTurn, TurnChanges
 from a2a_eval_proxy.capture.turn_book import TurnBook
+from a2a_eval_proxy.capture.turn_changes import ChangeTracker, ShownTurn, TurnChanges
 from a2a_eval_proxy.turn import Turn
 from a2a_tool_capture import METADATA_KEY, URI, ToolCall
 from hypothesis import given
@@ -73,7 +73,7 @@ def test_turns_of_a_book_are_reported_once_each_and_a_few_at_a_time() -> None:
     book = TurnBook(closed.append)
     watchers = [book.open(Turn(f"t{number}", "r", "agent", "JSONRPC", "1.0", 0.0), 0.0) for number in range(3)]
     book.feed(watchers[0], chunk("task0", 1, "before "), 1.0, live=True, size=100)  # before anybody watches
-    book.live = live = LiveTurns(lambda: woken.append(None))
+    book.live = live = ChangeTracker(lambda: woken.append(None))
     for number, watcher in enumerate(watchers):
         for part in (1, 2):
             book.feed(watcher, chunk(f"task{number}", part, f"{part} "), 2.0, live=True, size=100)

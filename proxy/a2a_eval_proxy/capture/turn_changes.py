@@ -91,7 +91,7 @@ class ShownTurn:
         )
 
 
-class LiveTurns:
+class ChangeTracker:
     """Compares open turns with what was reported of them. `on_changed` is called when `changes` has something to do."""
 
     def __init__(self, on_changed: Callable[[], None]) -> None:

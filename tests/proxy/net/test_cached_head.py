@@ -7,8 +7,8 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
+from a2a_eval_proxy.net.cached_head import KEPT, CachedHead
 from a2a_eval_proxy.net.http_server import HttpServer
-from a2a_eval_proxy.net.repeated_head import KEPT, RepeatedHead
 from hypothesis import example, given
 from hypothesis import strategies as st
 from support.patience import PATIENCE_S
@@ -130,7 +130,7 @@ async def test_an_expectation_is_not_taken_over(port: int, seen: Seen) -> None:
 
 
 HEADERS = [(b"host", b"p"), (b"content-length", b"5"), (b"x-note", b"one")]
-KNOWN = RepeatedHead.of(HEAD % b"5", 5, {"headers": HEADERS}, {})
+KNOWN = CachedHead.of(HEAD % b"5", 5, {"headers": HEADERS}, {})
 
 
 @given(st.binary(max_size=30), st.integers(0, len(HEAD) + 5), st.integers(0, 5))
@@ -159,4 +159,4 @@ def test_only_the_digits_of_the_length_may_differ(inserted: bytes, position: int
     ],
 )
 def test_other_headers_are_not_remembered(head: bytes, length: int) -> None:
-    assert RepeatedHead.of(head, length, {"headers": HEADERS}, {}) is None
+    assert CachedHead.of(head, length, {"headers": HEADERS}, {}) is None
