@@ -171,9 +171,8 @@ async def run_proxy(
         if telemetry is not None:
             telemetry.observe(*sources)
         sources.append(Source(STORE, lambda: store.health))
-        work = getattr(store, "work", None)  # of a store that workers share
-        if work is not None:
-            backlog = BacklogWatch(work.backlog)
+        if store.work is not None:
+            backlog = BacklogWatch(store.work.backlog)
             sources.append(backlog.source)
             _run(backlog.watch(), stack)
         admin = admin_app(proxy, process_registry(*sources), settings.admin_token, names, site.routes, site.access)

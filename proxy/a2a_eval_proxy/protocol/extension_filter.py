@@ -16,7 +16,7 @@ from typing import Any
 import orjson
 from a2a_tool_capture.json_limits import has_too_many_values, may_have_too_many_values
 
-from .extension_cutter import cut_usual
+from .extension_fast_path import cut_usual
 from .extension_scanner import ESCAPE, MARKER, ExtensionScanner, KeepTask
 from .json_stream import JsonSplitter
 

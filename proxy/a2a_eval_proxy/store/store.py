@@ -7,13 +7,16 @@ import logging
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import replace
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from tool_call_evaluators.judge.cache import JudgeCache
 
 from .base import StoreError, TurnJson, TurnQuery
 from .reads import StoreReads
 from .write_queue import QueuedWrites
+
+if TYPE_CHECKING:
+    from .postgres.work import WorkStore
 
 logger = logging.getLogger(__name__)
 
@@ -28,6 +31,8 @@ class Store(StoreReads, QueuedWrites):
 
     judge_cache: JudgeCache
     """The cache of judges' answers: scoring a turn again sends no request."""
+    work: WorkStore | None = None
+    """What workers share; None where only this process scores."""
 
 
 async def every_turn(store: Store, query: TurnQuery, page: int = 500) -> AsyncIterator[TurnJson]:

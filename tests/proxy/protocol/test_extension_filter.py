@@ -9,7 +9,7 @@ from functools import partial
 from typing import Any
 
 import pytest
-from a2a_eval_proxy.protocol.extension_cutter import cut_usual
+from a2a_eval_proxy.protocol.extension_fast_path import cut_usual
 from a2a_eval_proxy.protocol.extension_filter import (
     UnreadableError,
     UnreadBodyFilter,

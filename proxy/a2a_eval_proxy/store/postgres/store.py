@@ -157,7 +157,7 @@ class PostgresStore(PostgresReads, Store):
         PostgresReads.__init__(self, database)
         QueuedWrites.__init__(self, database.name, patient=patient)
         self.judge_cache = PostgresJudgeCache(database)
-        self.work = WorkStore(database)
+        self.work: WorkStore = WorkStore(database)
         """What workers do."""
         self._for_workers = for_workers
         if patient:
