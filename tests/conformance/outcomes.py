@@ -10,7 +10,7 @@ from pathlib import Path
 from xml.etree import ElementTree as ET
 
 _CHANGES = re.compile(
-    r"[0-9a-f]{8}-[0-9a-f-]{27}"  # UUIDs
+    r"[0-9a-f]{8}-[0-9a-f-]{27}|\d{4}-\d\d-\d\dT[\d:.]+"  # UUIDs, dates
     r"|\b0x[0-9a-f]+|\b[0-9a-f]{8}\b|\b[0-9a-f]{32}\b"  # addresses of objects, ids
     r"|(?<=:)\d{4,5}\b|(?<![\d.])\d+\.\d+s?\b(?!\.\d)"  # ports, times
 )
@@ -75,7 +75,8 @@ def _seen(runs: Iterable[Outcomes], test: str) -> list[Outcome]:
 def _outcome(case: ET.Element) -> Outcome:
     for kind in ("error", "failure", "skipped"):
         if (found := case.find(kind)) is not None:
-            reason = _CHANGES.sub("…", found.get("message", ""))
+            lines = found.get("message", "").splitlines()
+            reason = _CHANGES.sub("…", " ".join(line for line in lines if not line.startswith(" +")))  # pytest's detail
             if found.get("type") == "pytest.xfail":
                 return Outcome("xfailed", reason)
             return Outcome("failed" if kind == "failure" else kind, reason)

@@ -10,7 +10,9 @@ _REPORT = """\
 <testsuites><testsuite name="pytest">
   <testcase classname="tests.a" name="test_passes"/>
   <testcase classname="tests.a" name="test_fails"><failure message="-32603 from 127.0.0.1:{port}">.</failure></testcase>
-  <testcase classname="tests.a" name="test_breaks"><error message="task {task} in {time}s">...</error></testcase>
+  <testcase classname="tests.a" name="test_breaks">
+    <error message="task {task} in {time}s&#10; +  where {task} = x">...</error>
+  </testcase>
   <testcase classname="tests.b" name="test_skips[grpc]"><skipped type="pytest.skip" message="no gRPC"/></testcase>
   <testcase classname="tests.b" name="test_known"><skipped type="pytest.xfail" message=""/></testcase>
 </testsuite></testsuites>
