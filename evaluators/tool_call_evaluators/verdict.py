@@ -27,7 +27,7 @@ from .gates import (
     reason_of,
 )
 from .model import CALLS_UNSEEN, UNREAD_EXPECTATION, VACUOUS, EvalResult, Status
-from .texts import counted
+from .texts import counted as number_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,11 +71,13 @@ def gate(
     run: RunGates | None = None,
     allow_no_capture: bool = False,
     unread: Iterable[str] = (),
+    quarantined: Collection[str] = (),
 ) -> Verdict:
     """Judge a run.
 
-    Of a case with `Outcome.must_pass`, that many attempts must pass: then what speaks against the others is tolerated,
-    apart from gates.
+    What speaks against `quarantined` cases (their ids) is tolerated, and gates do not count their results. Of a case
+    with `Outcome.must_pass`, that many attempts must pass: then what speaks against the others is tolerated, apart from
+    gates on metrics.
 
     `metrics` names the configured metrics; `gates` holds their limits, `run` those of the whole run. A metric without a
     gate must pass everywhere. A run fails if tool calls are expected but none was captured, if the calls of a turn are
@@ -92,8 +94,9 @@ def gate(
     outcomes = list(outcomes)
     found: dict[str, list[tuple[Outcome, EvalResult]]] = {name: [] for name in (*metrics, *gates)}
     repeated = attempts_in(outcomes)
-    spared = _spared(repeated)
-    checks = run.checks(outcomes)
+    spared = _spared(repeated) | {one.conversation for one in outcomes if one.case_id in quarantined}
+    counted = [outcome for outcome in outcomes if outcome.case_id not in quarantined]
+    checks = run.checks(counted)
     reasons = [*_always(outcomes, spared), *_reasons_in(checks)]  # first: one of them may explain the others
     places = spared.union(outcome.where for outcome in outcomes if outcome.conversation in spared)
     for outcome in outcomes:
@@ -106,6 +109,7 @@ def gate(
         if metric in gates:
             unmeasured = _unmeasured(metric, results, allow_no_capture)
             limits = gates[metric]
+            measured = [(outcome, result) for outcome, result in measured if outcome.case_id not in quarantined]
             reached = limits.checks(metric, measured) if measured else limits.unmeasured(metric, unmeasured)
             checks += reached
             reasons += _reasons_in(reached) if measured else [unmeasured]
@@ -116,6 +120,8 @@ def gate(
     if run.pass_rate is None:
         reasons += [_too_few(case) for case in repeated if not case.accepted]
     reasons += [Reason(UNREAD_EXPECTATION, sentence) for sentence in unread]
+    if outcomes and not counted:
+        reasons.append(Reason("unmeasured", "nothing was measured: every case is in quarantine"))
     if outcomes and not found:
         reasons.append(Reason("unmeasured", "nothing was measured: no evaluator is configured"))
 
@@ -191,8 +197,10 @@ def _unmeasured(metric: str, results: Measured, allow_no_capture: bool = False) 
     return Reason(code, f"{metric}: {why}", metric)
 
 
-_OF_AN_ATTEMPT = frozenset({Status.FAILED, Status.ERRORED, "failed_turn", "missing_turn", USER_FAULT, USER_NO_END})
-"""Codes of reasons that do not count where enough other attempts at the case passed."""
+_OF_AN_ATTEMPT = frozenset(
+    {Status.FAILED, Status.ERRORED, "failed_turn", "missing_turn", "too_few_passed", USER_FAULT, USER_NO_END}
+)
+"""Codes of reasons that do not count where enough other attempts at the case passed, or the case is in quarantine."""
 
 
 def _spared(repeated: Iterable[Attempts]) -> frozenset[str]:
@@ -202,7 +210,9 @@ def _spared(repeated: Iterable[Attempts]) -> frozenset[str]:
 
 
 def _too_few(case: Attempts) -> Reason:
-    message = f"{case.case_id}: {case.passed} of {counted(case.made, 'attempt')} passed, and {case.must_pass} must pass"
+    message = (
+        f"{case.case_id}: {case.passed} of {number_of(case.made, 'attempt')} passed, and {case.must_pass} must pass"
+    )
     if case.excluded:
         message += f"; {case.excluded} of them show nothing about the agent"
     last = next((name for name, status in reversed([*case.statuses.items()]) if status != "passed"), None)

@@ -206,8 +206,9 @@ def _tiles(report: Report, links: SectionLinks) -> list[tuple[str, str, str, str
 def _why(report: Report, found: Sequence[Cause], links: SectionLinks) -> list[tuple[str, Targets]]:
     """Sentences with the links at their ends: why the run failed, and what it tolerates; empty if there is nothing."""
     tolerated = report.verdict["tolerated"]
+    quarantined: list[tuple[str, Targets]] = [(cut(one, MAX_TEXT), ()) for one in report.quarantined]
     if report.passed and not tolerated:
-        return []
+        return quarantined
     items: list[tuple[str, Targets]] = [(cut(cause.sentence, MAX_TEXT), ()) for cause in found if not cause.places]
     by_status = grouped((report.status(item), (index, item)) for index, item in enumerate(report.conversations))
     failed, invalid = by_status.get("failed", []), by_status.get("invalid", [])
@@ -224,7 +225,7 @@ def _why(report: Report, found: Sequence[Cause], links: SectionLinks) -> list[tu
         more = f" and {len(messages) - MAX_TOLERATED:,} more" if len(messages) > MAX_TOLERATED else ""
         shown = "; ".join(cut(message, MAX_TEXT) for message in messages[:MAX_TOLERATED])
         items.append((f"{counted(len(tolerated), 'problem')} tolerated: {shown}{more}", ()))
-    return items
+    return items + quarantined
 
 
 def _distribution(scores: list[tuple[float, tuple[float, float]]]) -> tuple[str, list[tuple[int, str, str]]]:

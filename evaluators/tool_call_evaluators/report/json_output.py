@@ -46,6 +46,7 @@ def json_report(report: Report) -> str:
         },
         "unique_errors": list(report.unique_errors),
         "baseline": report.baseline.to_dict() if report.baseline else None,
+        "quarantined": report.quarantined,
         "attempts": {"cases": [item.to_dict() for item in repeated], **pass_rates(repeated).to_dict()},
         "causes": [cause.to_dict() for cause in causes(report)],
     }

@@ -36,6 +36,7 @@ def _suite(report: Report) -> ET.Element:
     facts = [("run", report.run), *(("agent", agent) for agent in report.agents)]
     facts += [(code, str(count)) for code, count in fault_counts(report.users).items()]
     facts += [(f"gate {gate_name(check)}", f"{check['text']}, {gate_word(check)}") for check in report.gates]
+    facts += [("quarantine", sentence) for sentence in report.quarantined]
     properties = ET.SubElement(suite, "properties")
     for name, value in facts:
         ET.SubElement(properties, "property", name=printable(name), value=printable(value))

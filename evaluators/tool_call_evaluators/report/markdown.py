@@ -35,7 +35,8 @@ def markdown_summary(report: Report) -> str:
         parts.append(f"Compared with {escaped(change_line(report.baseline))}")
     if report.visibility_text:
         parts.append(f"⚠️ {escaped(report.visibility_text, 600)}")
-    parts += [*_suites(report), *_reasons(report), *_tolerated(report), *_gates(report), *_scores(report)]
+    parts += [*_suites(report), *_reasons(report), *_quarantine(report), *_tolerated(report)]
+    parts += [*_gates(report), *_scores(report)]
     return "\n\n".join(parts) + "\n"
 
 
@@ -50,6 +51,11 @@ def _reasons(report: Report) -> list[str]:
         return [f"{counted(tolerated, 'problem')} tolerated."] if tolerated else []
     rows = [[f"{max(1, len(cause.places)):,}", escaped(cause.sentence)] for cause in causes(report) if cause.counts]
     return ["### Why", *_table(("times", "what"), rows)]
+
+
+def _quarantine(report: Report) -> list[str]:
+    sentences = [f"- {escaped(sentence, 600)}" for sentence in report.quarantined[:MAX_ROWS]]
+    return ["### In quarantine", "\n".join(sentences)] if sentences else []
 
 
 def _tolerated(report: Report) -> list[str]:

@@ -20,7 +20,15 @@ from ..matching.arguments import ArgumentMatcher, Matcher
 from ..matching.explain import CallChange, ChangeKind, diff_calls
 from ..model import CALLS_UNSEEN, EvalResult, ExpectedCall, Status
 from ..runs.comparison import CaseChange, Comparison, case_name
-from ..runs.outcomes import ConversationResults, ConversationTurn, RunConversation, TurnJson, failures, follow
+from ..runs.outcomes import (
+    ConversationResults,
+    ConversationTurn,
+    RunConversation,
+    TurnJson,
+    failures,
+    follow,
+    quarantined,
+)
 from ..simulation.record import UserRecord
 from ..suite import Case, EvaluatorSpec, Suite
 from ..visibility import NO_CAPTURE, Visibility
@@ -246,6 +254,14 @@ class Report:
         for conversation in self.conversations:
             counts[self.status(conversation)] += 1
         return counts
+
+    @property
+    def quarantined(self) -> list[str]:
+        """A sentence for each case in quarantine."""
+        if self.parts:
+            return [sentence for part in self.parts for sentence in part.quarantined]
+        found = quarantined(self.suite, self.conversations) if self.suite else {}
+        return [item.sentence(case_id) for case_id, item in found.items() if item.active]
 
     @property
     def count_texts(self) -> list[str]:

@@ -12,10 +12,12 @@ from a2a_tool_capture.models import Finding, Severity
 from ..attempts import Attempts, AttemptStatus
 from ..behavior_failures import BehaviorFailure
 from ..gates import Outcome, Reason
+from ..grouping import grouped
 from ..model import CALLS_UNSEEN, EvalResult, Status
 from ..simulation.record import SIMULATED_USER, UserRecord, is_driven, record_in
 from ..suite import Case, Expectation, Suite
 from ..suite.lint import unused_expectations
+from ..suite.model import Quarantine
 from ..verdict import Verdict, gate
 from ..visibility import AGENT_UNREACHABLE, TURN_SUCCEEDED, Calls, Visibility, turn_failure_of, visibility_in
 
@@ -264,8 +266,13 @@ def _captured(expect: Expectation | None, executed: Sequence[TurnJson]) -> bool 
 
 
 def run_verdict(suite: Suite, conversations: Iterable[RunConversation], *, allow_no_capture: bool = False) -> Verdict:
-    """Judge the conversations of a run by the gates of its suite; for `allow_no_capture`, see `verdict.gate`."""
-    return gate(
+    """Judge the conversations of a run by the gates of its suite; for `allow_no_capture`, see `verdict.gate`.
+
+    A case whose quarantine ended before the run is a reason against it.
+    """
+    conversations = list(conversations)
+    quarantine = quarantined(suite, conversations)
+    verdict = gate(
         outcomes(conversations, allow_unseen=allow_no_capture or CALLS_UNSEEN in suite.tolerate),
         metrics=suite.metrics,
         gates=suite.gates,
@@ -273,7 +280,42 @@ def run_verdict(suite: Suite, conversations: Iterable[RunConversation], *, allow
         run=suite.run_gates,
         allow_no_capture=allow_no_capture,
         unread=unused_expectations(suite),
+        quarantined=[case_id for case_id, item in quarantine.items() if item.active],
     )
+    ended = [(case_id, item) for case_id, item in quarantine.items() if not item.active]
+    reasons = [Reason("quarantine_ended", item.sentence(case_id), case_id=case_id) for case_id, item in ended]
+    return replace(verdict, reasons=(*verdict.reasons, *reasons))
+
+
+@dataclass(frozen=True, slots=True)
+class QuarantinedCase:
+    """A case of a run in quarantine, and its attempts."""
+
+    quarantine: Quarantine
+    active: bool
+    """Whether the quarantine had not ended when the run began."""
+    attempts: Attempts
+
+    def sentence(self, case_id: str) -> str:
+        """For people: what the quarantine says, and how the case did."""
+        until, reason, made = self.quarantine.until, self.quarantine.reason, self.attempts
+        if not self.active:
+            return f"{case_id}: its quarantine ended on {until} ({reason}): repair the case, or change the day"
+        did = f"{made.passed} of {made.scored} scored attempts passed" if made.scored else "not scored in this run"
+        return f"{case_id} is in quarantine until {until}, and does not count: {reason} ({did})"
+
+
+def quarantined(suite: Suite, conversations: Sequence[RunConversation]) -> dict[str, QuarantinedCase]:
+    """The cases in quarantine of which conversations were held, by their ids. The day is that of the first turn."""
+    if not suite.quarantine:
+        return {}
+    held = grouped((one.case_id, one) for one in conversations if one.executed)
+    day = min((turn["started_at"] for item in held.values() for one in item for turn in one.executed), default="")[:10]
+    return {
+        case.id: QuarantinedCase(item, day <= item.until.isoformat(), attempts_at(case, held[case.id]))
+        for case in suite.cases
+        if (item := suite.quarantine.get(case.id)) is not None and case.id in held
+    }
 
 
 def failures(conversations: Iterable[RunConversation]) -> list[BehaviorFailure]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
+from datetime import date
 from pathlib import Path
 from typing import Annotated, Any
 from urllib.parse import urlsplit
@@ -475,6 +476,26 @@ _TOLERATED = Value(
 )
 
 
+def _day(value: Any) -> date:
+    try:
+        return date.fromisoformat(text(value))
+    except ValueError:
+        raise FieldError(f"expected a date, such as 2026-12-31, got {kind(value)}") from None
+
+
+_DAY = Value(_day, {"type": "string", "format": "date"}, write=date.isoformat)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Quarantine(SuiteFields):
+    """A case that does not count for a while: it is run, and every report shows it."""
+
+    reason: Text
+    """Why, for people."""
+    until: Annotated[date, _DAY]
+    """The last day, in UTC. A later run of the case fails until it is repaired, or the day changed."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Suite(SuiteFields):
     """A suite file. Without `gates` the thresholds of the evaluators decide whether a run passes."""
@@ -501,6 +522,8 @@ class Suite(SuiteFields):
     run_gates: RunGates = field(default_factory=RunGates, metadata={"key": ""})
     tolerate: Annotated[frozenset[str], _TOLERATED] = frozenset()
     """Reasons that do not fail the run."""
+    quarantine: Mapping[str, Quarantine] = field(default_factory=dict)
+    """Cases that do not count for a while, by their ids."""
     cases: Annotated[tuple[Case, ...], Check(_unique_ids)] = ()
     """The user messages and the expected behaviour."""
 

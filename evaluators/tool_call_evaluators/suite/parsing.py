@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
-from ..suite_fields import FieldError, SuiteFields, at, kind
+from ..suite_fields import FieldError, SuiteFields, at, choice, kind
 from ..type_conversion import adapter
 from .files import ReadContext, read_text
 from .model import Case, Expectation, Suite
@@ -75,6 +75,9 @@ def _check(suite: Suite) -> None:
                 + ("; and the simulated user needs a model, as in simulated_user: {model: NAME}" if modelless else ""),
                 *("cases", index, "expect"),
             )
+    ids = [case.id for case in suite.cases]
+    for case_id in suite.quarantine:
+        at("quarantine", lambda known: choice(known, ids), case_id)
     if suite.gates:
         for evaluator in (spec.build() for spec in suite.specs):
             if gate := suite.gates.get(evaluator.metric):

@@ -144,6 +144,25 @@ def test_attempts_that_failed_are_reruns_or_flaky():
     assert "status: 2 of 4 attempts passed, and 3 must pass" in testcase("{times: 4, pass: 3}").findtext("failure")
 
 
+def test_every_form_shows_what_is_in_quarantine():
+    suite = parse_suite(
+        "suite: one\nevaluators: [tool_error]\nquarantine: {status: {reason: index down, until: 2099-01-01}}\n"
+        "cases: [{id: status, turns: [{user: Where?}]}, {id: other, turns: [{user: What?}]}]"
+    )
+    turns = [turn("a", case="status", evaluations=[result("tool_error", 0.0)])]
+    turns.append(turn("b", case="other", calls=[call("look_up")], evaluations=[result("tool_error", 1.0)]))
+    made = report(turns, suite)
+    sentence = (
+        "status is in quarantine until 2099-01-01, and does not count: index down (0 of 1 scored attempts passed)"
+    )
+    assert made.passed
+    assert json.loads(json_report(made))["quarantined"] == [sentence]
+    (quarantine,) = checked(junit_xml(made)).findall("properties/property[@name='quarantine']")
+    assert quarantine.get("value") == sentence
+    assert "In quarantine" in markdown_summary(made)
+    assert sentence in html_report(made)
+
+
 def test_a_turn_that_nothing_measured_is_skipped():
     unmeasured = turn("a", conversation="free", evaluations=[result("tool_error", None)])
     assert checked(junit_xml(report([unmeasured]))).find("testcase[@name='free']/skipped") is not None

@@ -8,7 +8,8 @@ import pytest
 from a2a_tool_capture import Severity
 from support.turn_samples import call, finding, result, turn
 from tool_call_evaluators import RunGates, parse_suite, unique_errors
-from tool_call_evaluators.runs.outcomes import failures, follow, outcomes, remaining, run_verdict
+from tool_call_evaluators.runs.outcomes import failures, follow, outcomes, quarantined, remaining, run_verdict
+from tool_call_evaluators.suite import SuiteError
 from tool_call_evaluators.suite.writing import suite_dict, suite_text
 
 SUITE = parse_suite(
@@ -325,3 +326,55 @@ def test_the_first_name_of_repeat_is_read():
     text = "suite: x\ncases: [{id: a, turns: [{user: hi}], repeat: 3}]"
     (case,) = parse_suite(text.replace("repeat", "repetitions")).cases
     assert (case.conversations, case.must_pass) == (3, None)
+
+
+QUARANTINED = """
+suite: orders
+evaluators: [tool_error]
+tolerate: [vacuous]
+quarantine: {status: {reason: the search index is down, until: 2026-11-21}}
+cases:
+  - {id: status, turns: [{user: Where is it?}]}
+  - {id: refund, turns: [{user: Refund me.}]}
+"""
+
+
+@pytest.mark.parametrize("gates", ["", "gates: {pass_rate: 1.0, tool_error: 1.0}"])
+@pytest.mark.parametrize(
+    ("day", "reasons"),
+    [
+        ("2026-11-21", []),
+        ("2026-11-22", []),
+        ("2026-11-20", ["status: its quarantine ended on 2026-11-20 (the search index is down): repair the case, "]),
+    ],
+)
+def test_a_case_in_quarantine_does_not_count_until_its_day(gates, day, reasons):
+    suite = parse_suite(QUARANTINED.replace("2026-11-21", day) + gates)
+    refund = turn("r", "Refund me.", (), [result("tool_error", 1.0)], case="refund", start=9)
+    conversations = follow([attempt(0, 0.0), refund], suite)  # on 2026-11-21
+    verdict = run_verdict(suite, conversations)
+    messages = [reason.message for reason in verdict.reasons if reason.code == "quarantine_ended"]
+    assert len(messages) == len(reasons) == (not verdict.passed)
+    assert all(message.startswith(start) for message, start in zip(messages, reasons, strict=True))
+    if verdict.passed:
+        assert [check.actual for check in verdict.gates] == ([1.0, 1.0] if gates else [])
+        assert [item.sentence(case_id) for case_id, item in quarantined(suite, conversations).items()] == [
+            f"status is in quarantine until {day}, and does not count: the search index is down "
+            "(0 of 1 scored attempts passed)"
+        ]
+
+
+def test_a_run_whose_every_case_is_in_quarantine_does_not_pass():
+    suite = parse_suite(QUARANTINED)
+    only = replace(suite, cases=suite.cases[:1])
+    verdict = run_verdict(only, follow([attempt(0, 1.0)], only))
+    assert [reason.message for reason in verdict.reasons] == ["nothing was measured: every case is in quarantine"]
+
+
+def test_a_quarantine_names_a_case_and_a_day():
+    with pytest.raises(SuiteError, match=r"quarantine.*unknown 'statuss' \(did you mean status\?\)"):
+        parse_suite(QUARANTINED.replace("{status:", "{statuss:"))
+    with pytest.raises(SuiteError, match=r"quarantine\.status\.until: expected a date, such as 2026-12-31"):
+        parse_suite(QUARANTINED.replace("2026-11-21", "soon"))
+    suite = parse_suite(QUARANTINED)
+    assert parse_suite(suite_text(suite)) == suite
