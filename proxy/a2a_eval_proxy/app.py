@@ -161,7 +161,7 @@ async def run_proxy(
             scoring_times=scoring_times,
             otlp_url=otlp_url,
         )
-        bus.on_live = proxy.watch_turns
+        bus.on_recording = proxy.watch_turns
         shared_file = stack.enter_context(marked_in_use(settings.store))  # writes: no setting is wrong any more
         stack.push_async_callback(proxy.close_store)
 

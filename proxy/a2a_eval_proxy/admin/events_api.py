@@ -49,7 +49,7 @@ class EventsApi:
 
     async def events(self, request: Request, given: Given) -> Response:
         types = TYPES if given["types"] is None else frozenset(given["types"])
-        selection = EventFilter(types, given["run"], given["case"], given["turn"], with_data=given["view"] != _COUNT)
+        selection = EventFilter(types, given["run"], given["case"], given["turn"])
         after = request.headers.get("last-event-id") or given["last_event_id"] or None
         stream = _stream(self._control.bus, selection, after, given["view"])
         return StreamingResponse(stream, media_type="text/event-stream", headers={"cache-control": "no-store"})

@@ -31,13 +31,6 @@ class TurnChanges:
     characters: int | None = None
     """Length of the whole text; None if the text has not changed."""
 
-    @property
-    def names(self) -> list[str]:
-        """The kinds of events that it is reported as."""
-        calls = bool(self.changed) or self.removed
-        found = (("state", self.state), ("tool_call", calls), ("text", self.characters is not None))
-        return [name for name, is_new in found if is_new]
-
     def brief(self, *, all_calls: bool) -> Turn:
         """The turn without text, and unless `all_calls`, with the changed calls only."""
         turn = self.turn

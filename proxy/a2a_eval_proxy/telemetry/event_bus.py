@@ -9,7 +9,6 @@ from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import partial
 from itertools import islice
 from typing import Any, NamedTuple
 
@@ -93,10 +92,7 @@ MAX_BYTES = 32 * 1024 * 1024
 
 
 class Event(NamedTuple):
-    """One live event. `whole` is the JSON of its data; `short` is the same, or its short form if it is large.
-
-    Both are empty if no listener wanted the data when it happened.
-    """
+    """One live event. `whole` is the JSON of its data; `short` is the same, or its short form if it is large."""
 
     number: int
     """The first event of a log is number 1."""
@@ -172,8 +168,6 @@ class EventFilter:
     run: str | None = None
     case: str | None = None
     turn: str | None = None
-    with_data: bool = True
-    """Whether it reads their data."""
 
     @property
     def is_live(self) -> bool:
@@ -190,40 +184,6 @@ class EventFilter:
 
 
 EVERYTHING = EventFilter()
-
-
-class _Demand:
-    """Whether any listener wants something, or has wanted it a short time ago."""
-
-    def __init__(self, linger_s: float, on_change: Callable[[bool], None]) -> None:
-        self._wanted = False
-        self._linger_s = linger_s
-        self._on_change = on_change
-        self._listeners = 0
-        self._leaving: asyncio.TimerHandle | None = None
-
-    def begin(self) -> None:
-        """A listener wants it."""
-        self._listeners += 1
-        self._set(True)
-
-    def end(self) -> None:
-        """A listener that wanted it has left."""
-        self._listeners -= 1
-        if not self._listeners:
-            self._leaving = asyncio.get_running_loop().call_later(self._linger_s, self._set, False)
-
-    def close(self) -> None:
-        """From now on it is not wanted."""
-        self._set(False)
-
-    def _set(self, wanted: bool) -> None:
-        if self._leaving is not None:
-            self._leaving.cancel()
-            self._leaving = None
-        if self._wanted != wanted:
-            self._wanted = wanted
-            self._on_change(wanted)
 
 
 class News(NamedTuple):
@@ -250,13 +210,10 @@ class EventBus:
         self._linger_s = linger_s
         self._origin = secrets.token_hex(4)
         self._listeners: set[Listener] = set()
-        self._recording = _Demand(linger_s, self._recording_changed)
-        self._live = _Demand(linger_s, self._live_changed)
-        self._data = _Demand(linger_s, partial(setattr, self, "wants_data"))
-        self.recording = self.live = False
-        """Whether events, and events during a turn, are recorded. Plain: each turn asks several times."""
-        self.wants_data = False
-        """Whether a listener reads the data of events."""
+        self.recording = False
+        """Plain: each turn asks several times."""
+        self._leaving: asyncio.TimerHandle | None = None
+        """Ends the recording a while after the last listener has left."""
         self._live_since = 0
         """The number of the last event before events during turns were recorded without a gap."""
         self._live_per_window = self._live_left = live_per_window
@@ -267,10 +224,8 @@ class EventBus:
         """How often events during turns were left out."""
         self.closed = False
         """Whether nothing is recorded any more."""
-        self.on_live: Callable[[bool], None] = lambda live: None
-        """Called when `live` changes: whether events during a turn are recorded."""
         self.on_recording: Callable[[bool], None] = lambda recording: None
-        """Called when `recording` changes: whether events are recorded."""
+        """Called when `recording` changes."""
 
     @property
     def last_id(self) -> str:
@@ -287,13 +242,6 @@ class EventBus:
         if name in LIVE_TYPES:
             self._live_left -= 1
         self._log.add(Event(self._log.last + 1, name, data["run"], data["case_id"], whole, short, data.get("turn_id")))
-        self._wake()
-
-    def count(self, name: str, run: str, case_id: str | None, turn_id: str | None) -> None:
-        """Record an event whose data no listener reads, and wake the listeners."""
-        if name in LIVE_TYPES:
-            self._live_left -= 1
-        self._log.add(Event(self._log.last + 1, name, run, case_id, b"", b"", turn_id))
         self._wake()
 
     def takes_live(self) -> bool:
@@ -318,18 +266,16 @@ class EventBus:
         """A listener, from now on, or from the event with the id `after` on."""
         listener = Listener(self, self._log, selection)
         self._listeners.add(listener)
-        kinds = ((self._live, selection.is_live), (self._data, selection.with_data))
-        demands = [self._recording, *(demand for demand, wants in kinds if wants)]
-        for demand in () if self.closed else demands:
-            demand.begin()
+        if not self.closed:
+            self._record(True)
         number = self._log.last if after is None else self._number(after)
         listener.number = -1 if selection.is_live and number < self._live_since else number
         try:
             yield listener
         finally:
             self._listeners.discard(listener)
-            for demand in () if self.closed else demands:
-                demand.end()
+            if not (self._listeners or self.closed):
+                self._leaving = asyncio.get_running_loop().call_later(self._linger_s, self._record, False)
 
     def close(self) -> None:
         """End every listener, and record nothing from now on."""
@@ -337,19 +283,17 @@ class EventBus:
         self._wake()
         if self._gap is not None:
             self._gap.cancel()
-        for demand in (self._data, self._live, self._recording):
-            demand.close()
+        self._record(False)
 
-    def _recording_changed(self, recording: bool) -> None:
-        if not recording and not self.closed:
-            self._log.forget()
-        self.recording = recording
-        self.on_recording(recording)
-
-    def _live_changed(self, live: bool) -> None:
-        self._live_since = self._log.last
-        self.live = live
-        self.on_live(live)
+    def _record(self, recording: bool) -> None:
+        if self._leaving is not None:
+            self._leaving.cancel()
+            self._leaving = None
+        if self.recording != recording:
+            if not recording and not self.closed:
+                self._log.forget()
+            self.recording = recording
+            self.on_recording(recording)
 
     def _number(self, event_id: str) -> int:
         """The number in an id; -1 for an id of another process, and for any other text."""
@@ -403,13 +347,9 @@ class Listener:
             if size > _NEWS_BYTES:
                 return News(taken, lost, False)
             self.number = event.number
-            if not self.selection.takes(event):
-                continue
-            if event.whole or not self.selection.with_data:
+            if self.selection.takes(event):
                 taken.append(event)
                 size += event.size
-            else:
-                lost = "the data of some events was not recorded"
         return News(taken, lost, self._bus.closed)
 
     async def news(self) -> News:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
-from typing import Any
+from functools import wraps
+from typing import Any, ParamSpec, TypeVar
 
 EVERY_S = 60.0
 """Seconds between two lines about the same problem."""
@@ -74,6 +75,9 @@ logger = logging.getLogger(__name__)
 SCOPE = "a2a_eval_proxy"
 """Instrumentation scope of all we export. Such telemetry is ours, and contains nothing of what an agent did."""
 
+P = ParamSpec("P")
+T = TypeVar("T")
+
 _reported: set[str] = set()
 
 
@@ -82,3 +86,17 @@ def report(error: Exception) -> None:
     if repr(error) not in _reported and len(_reported) < 100:
         _reported.add(repr(error))
         logger.error("telemetry failed; traffic and evaluation are not affected", exc_info=error)
+
+
+def never_raises(function: Callable[P, T]) -> Callable[P, T | None]:
+    """`function`, where a failure of telemetry is reported, and None returned."""
+
+    @wraps(function)
+    def guarded(*args: P.args, **kwargs: P.kwargs) -> T | None:
+        try:
+            return function(*args, **kwargs)
+        except Exception as error:  # noqa: BLE001  # error boundary
+            report(error)
+            return None
+
+    return guarded

@@ -33,7 +33,7 @@ from ..store import ScoredConversation
 from ..threads import in_daemon_thread
 from ..turn import Turn
 from .counters import Instrument, Source
-from .problem_log import SCOPE, report
+from .problem_log import SCOPE, never_raises, report
 from .requests import RequestTelemetry
 from .turn_listener import ScoredTurn, TurnListener
 
@@ -65,27 +65,23 @@ class EvaluationTelemetry(TurnListener):
         for turn, results, again in scored:
             self._report_turn(turn, results, again)
 
+    @never_raises
     def _report_turn(self, turn: Turn, results: Sequence[Mapping[str, Any]], again: bool) -> None:
-        try:
-            if turn.ended_at is not None and not again:
-                self._turn_durations.record(max(0.0, turn.ended_at - turn.started_at))
-                self._durations.record(max(0.0, CLOCK.now() - turn.ended_at))
-            context = _context_of(turn)
-            common = _given(turn.conversation_id, turn.run, turn.case_id, turn.turn_id)
-            for result in results:
-                self._report(result, common, context)
-        except Exception as error:  # noqa: BLE001  # error boundary
-            report(error)
+        if turn.ended_at is not None and not again:
+            self._turn_durations.record(max(0.0, turn.ended_at - turn.started_at))
+            self._durations.record(max(0.0, CLOCK.now() - turn.ended_at))
+        context = _context_of(turn)
+        common = _given(turn.conversation_id, turn.run, turn.case_id, turn.turn_id)
+        for result in results:
+            self._report(result, common, context)
 
+    @never_raises
     def conversation_scored(self, scored: ScoredConversation) -> None:
         """Report the results of a conversation as a whole, which are on no one turn's trace. Never raises."""
-        try:
-            run, conversation_id, case_id = scored.key
-            common = _given(conversation_id=conversation_id, run=run, case_id=case_id)
-            for result in scored.evaluations:
-                self._report(result, common, Context())
-        except Exception as error:  # noqa: BLE001  # error boundary
-            report(error)
+        run, conversation_id, case_id = scored.key
+        common = _given(conversation_id=conversation_id, run=run, case_id=case_id)
+        for result in scored.evaluations:
+            self._report(result, common, Context())
 
     def _report(self, result: Mapping[str, Any], common: Mapping[str, str], context: Context) -> None:
         score = result["score"]

@@ -10,10 +10,9 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from opentelemetry.context import Context
-from opentelemetry.metrics import Histogram, Meter
+from opentelemetry.metrics import Meter
 from opentelemetry.trace import (
     Span,
-    SpanContext,
     SpanKind,
     StatusCode,
     Tracer,
@@ -24,7 +23,7 @@ from opentelemetry.trace import (
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
 from ..protocol.headers import ClientRequestHeaders
-from .problem_log import report
+from .problem_log import never_raises
 
 Scope = MutableMapping[str, Any]
 Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
@@ -42,82 +41,83 @@ _SERVER_ERRORS = frozenset({"UNKNOWN", "DEADLINE_EXCEEDED", "UNIMPLEMENTED", "IN
 class SpanPair:
     """A server and a client span, and the duration of the former."""
 
-    def __init__(self, server: Span, client: Span, durations: Histogram, measured: Attributes) -> None:
-        self._server = server
-        self._client = client
-        self._durations = durations
+    def __init__(
+        self,
+        source: SpanSource,
+        name: str,
+        head: ClientRequestHeaders,
+        server: Attributes,
+        client: Attributes,
+        measured: Attributes,
+    ) -> None:
+        """Begin spans with these attributes; the duration has those of `measured`."""
+        parent = _PROPAGATOR.extract({"traceparent": head.traceparent} if head.trace_context else {}, Context())
+        self._server = source.tracer.start_span(name, parent, SpanKind.SERVER, server)
+        self._inside = set_span_in_context(self._server, Context())
+        self._client = source.tracer.start_span(name, self._inside, SpanKind.CLIENT, client)
+        self._durations = source.durations
         self._measured = measured
-        self.traceparent = traceparent_of(client.get_span_context())
+        span = self._client.get_span_context()
+        ids = f"{format_trace_id(span.trace_id)}-{format_span_id(span.span_id)}"
+        self.traceparent = f"00-{ids}-{span.trace_flags:02x}" if span.trace_flags.sampled else ""
         """What the agent gets as `traceparent`; "" where the spans are not sampled."""
         self._began_at = time.perf_counter()
 
     def _record(self, ended: Attributes) -> None:
         """Record the duration until now; `ended` says how the server span ended."""
-        seconds = time.perf_counter() - self._began_at
-        self._durations.record(seconds, {**self._measured, **ended}, set_span_in_context(self._server, Context()))
+        self._durations.record(time.perf_counter() - self._began_at, {**self._measured, **ended}, self._inside)
 
 
-class RequestTelemetry:
+class SpanSource:
+    """Begins spans, whose durations go to one histogram."""
+
+    def __init__(self, tracer: Tracer, meter: Meter, name: str, text: str) -> None:
+        self.tracer = tracer
+        self.meter = meter
+        self.durations = meter.create_histogram(name, "s", text, explicit_bucket_boundaries_advisory=DURATIONS_S)
+
+
+class RequestTelemetry(SpanSource):
     """Begins the spans of each request. `upstream` is the agent's URL."""
 
     def __init__(self, tracer: Tracer, meter: Meter, upstream: str) -> None:
+        super().__init__(tracer, meter, "http.server.request.duration", "Duration of requests, streams to their end")
         parts = urlsplit(upstream)
-        self.tracer = tracer
-        self.meter = meter
         self._upstream = f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
         self._upstream_server: Attributes = {
             "server.address": parts.hostname or "",
             "server.port": parts.port or (443 if parts.scheme == "https" else 80),
         }
-        self._durations = meter.create_histogram(
-            "http.server.request.duration",
-            "s",
-            "Duration of requests, streams to their end",
-            explicit_bucket_boundaries_advisory=DURATIONS_S,
-        )
 
     def of_calls(self) -> CallTelemetry:
         """The same for gRPC calls: their spans and durations go where those of requests go."""
-        return CallTelemetry(self.tracer, self.meter)
+        return CallTelemetry(
+            self.tracer, self.meter, "rpc.server.call.duration", "Duration of gRPC calls, streams to their end"
+        )
 
-    def begin(self, scope: Scope, head: ClientRequestHeaders) -> RequestSpans | None:
-        """The spans of a request that begins; None where they could not be created. Never raises.
+    @never_raises
+    def begin(self, scope: Scope, head: ClientRequestHeaders) -> RequestSpans:
+        """The spans of a request that begins; None where they could not be created.
 
         Where they are sampled, the agent gets the client span as the parent. Where not, what the client sent: the
         agent's spans are evidence, so whether it records them is not for our sampler to say.
         """
-        try:
-            return self._begin(scope, head)
-        except Exception as error:  # noqa: BLE001  # error boundary
-            report(error)
-            return None
-
-    def _begin(self, scope: Scope, head: ClientRequestHeaders) -> RequestSpans:
-        method = scope["method"] if scope["method"] in _METHODS else "_OTHER"
-        name = method if method != "_OTHER" else "HTTP"
+        method, name = (scope["method"],) * 2 if scope["method"] in _METHODS else ("_OTHER", "HTTP")
         path = (scope.get("raw_path") or scope["path"].encode()).decode("latin-1")
-        common = {"http.request.method": method}
+        common: Attributes = {"http.request.method": method}
         if method == "_OTHER":
             common["http.request.method_original"] = scope["method"]
         measured: Attributes = {"http.request.method": method, "url.scheme": scope["scheme"]}
-        server = self.tracer.start_span(
-            name,
-            parent_of(head),
-            SpanKind.SERVER,
-            {
-                **common,
-                "url.scheme": scope["scheme"],
-                "url.path": path,
-                "network.protocol.version": scope["http_version"],
-                **_reached_at(head.host),
-                **_client(scope),
-            },
-        )
-        inside = set_span_in_context(server, Context())
-        client = self.tracer.start_span(
-            name, inside, SpanKind.CLIENT, {**common, "url.full": self._upstream + path, **self._upstream_server}
-        )
-        return RequestSpans(server, client, self._durations, measured)
+        server = {
+            **common,
+            "url.scheme": scope["scheme"],
+            "url.path": path,
+            "network.protocol.version": scope["http_version"],
+            **_reached_at(head.host),
+            **_client(scope),
+        }
+        client = {**common, "url.full": self._upstream + path, **self._upstream_server}
+        return RequestSpans(self, name, head, server, client, measured)
 
 
 class RequestSpans(SpanPair, AbstractContextManager["RequestSpans"]):
@@ -147,19 +147,12 @@ class RequestSpans(SpanPair, AbstractContextManager["RequestSpans"]):
 
         return watched
 
+    @never_raises
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if kind is not None and not self._error:
-            self._error = kind.__qualname__
-        elif not self._complete and not self._error:
-            self._error = "client_gone"
-        try:
-            self._end()
-        except Exception as problem:  # noqa: BLE001  # error boundary
-            report(problem)
-
-    def _end(self) -> None:
+        if not self._error and (kind is not None or not self._complete):
+            self._error = "client_gone" if kind is None else kind.__qualname__
         if self._agent_status is not None or self._error:  # otherwise the agent was never asked
             _finish(self._client, self._agent_status, self._error, first_error_status=400)
         self._record(_finish(self._server, self._status, self._error, first_error_status=500))
@@ -174,41 +167,21 @@ def _finish(span: Span, status: int | None, error: str, *, first_error_status: i
 # ── gRPC ────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-class CallTelemetry:
+class CallTelemetry(SpanSource):
     """Begins the spans of each call."""
 
-    def __init__(self, tracer: Tracer, meter: Meter) -> None:
-        self._tracer = tracer
-        self._durations = meter.create_histogram(
-            "rpc.server.call.duration",
-            "s",
-            "Duration of gRPC calls, streams to their end",
-            explicit_bucket_boundaries_advisory=DURATIONS_S,
-        )
-
-    def begin(self, path: str, head: ClientRequestHeaders, client: tuple[str, int], *, known: bool) -> CallSpans | None:
-        """The spans of a call of `/SERVICE/METHOD` that begins; None where they could not be created. Never raises.
+    @never_raises
+    def begin(self, path: str, head: ClientRequestHeaders, client: tuple[str, int], *, known: bool) -> CallSpans:
+        """The spans of a call of `/SERVICE/METHOD` that begins; None where they could not be created.
 
         `client`: address and port. `known`: whether the method is one of A2A. As to the parent that the agent gets,
         see `RequestTelemetry.begin`.
         """
-        try:
-            return self._begin(path.removeprefix("/"), head, client, known)
-        except Exception as error:  # noqa: BLE001  # error boundary
-            report(error)
-            return None
-
-    def _begin(self, method: str, head: ClientRequestHeaders, client: tuple[str, int], known: bool) -> CallSpans:
+        method = path.removeprefix("/")
         measured: Attributes = {"rpc.system.name": "grpc", "rpc.method": method if known else "_OTHER"}
         common = measured if known else {**measured, "rpc.method_original": method}
-        name = method if known else "grpc"
-        address, port = client
-        attributes: Attributes = {**common, "client.address": address, "client.port": port}
-        server = self._tracer.start_span(name, parent_of(head), SpanKind.SERVER, attributes)
-        inside = set_span_in_context(server, Context())
-        return CallSpans(
-            server, self._tracer.start_span(name, inside, SpanKind.CLIENT, common), self._durations, measured
-        )
+        server: Attributes = {**common, "client.address": client[0], "client.port": client[1]}
+        return CallSpans(self, method if known else "grpc", head, server, common, measured)
 
 
 class CallSpans(SpanPair):
@@ -219,13 +192,11 @@ class CallSpans(SpanPair):
         host, _, port = agent.rpartition(":")
         self._client.set_attributes({"server.address": host.strip("[]"), "server.port": int(port)})
 
+    @never_raises
     def end(self, status: str | None, agent_status: str | None) -> None:
         """End the spans. `status`: the name of the client's (None: it left). `agent_status`: of the agent's, if any."""
-        try:
-            _finish_call(self._client, agent_status or status, agent_status not in ("OK", None))
-            self._record(_finish_call(self._server, status, status in _SERVER_ERRORS))
-        except Exception as error:  # noqa: BLE001  # error boundary
-            report(error)
+        _finish_call(self._client, agent_status or status, agent_status not in ("OK", None))
+        self._record(_finish_call(self._server, status, status in _SERVER_ERRORS))
 
 
 def _finish_call(span: Span, status: str | None, is_error: bool) -> Attributes:
@@ -245,18 +216,6 @@ def finish(span: Span, attributes: Attributes, error: str) -> Attributes:
     span.set_attributes(attributes)
     span.end()
     return attributes
-
-
-def parent_of(head: ClientRequestHeaders) -> Context:
-    """The client's span, in whose trace a request is."""
-    return _PROPAGATOR.extract({"traceparent": head.traceparent} if head.trace_context else {}, Context())
-
-
-def traceparent_of(span: SpanContext) -> str:
-    """What names a span as the parent; "" where it is not sampled."""
-    if not span.trace_flags.sampled:
-        return ""
-    return f"00-{format_trace_id(span.trace_id)}-{format_span_id(span.span_id)}-{span.trace_flags:02x}"
 
 
 def _reached_at(host: str) -> Attributes:

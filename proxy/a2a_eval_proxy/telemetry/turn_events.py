@@ -61,31 +61,28 @@ class TurnEvents(TurnListener):
     # ── reports of capture and scoring ──────────────────────────────────────────────────────────────────
 
     def opened(self, turn: Turn) -> None:
-        if self._bus.live:
+        if self._bus.recording:
             self._cases[turn.turn_id] = case_id = self._case_of(turn)
-            if self._bus.takes_live() and not self._counted(turn, case_id, ["turn.opened"]):
+            if self._bus.takes_live():
                 copy = replace(turn, case_id=case_id, findings=list(turn.findings))
                 self._publish(lambda: [("turn.opened", self._open_turn(copy))])
 
     def changed(self, changes: TurnChanges) -> None:
-        if self._bus.live and self._bus.takes_live():
+        if self._bus.recording and self._bus.takes_live():
             turn = changes.turn
             case_id = self._cases[turn.turn_id] if turn.turn_id in self._cases else self._case_of(turn)
-            if not self._counted(turn, case_id, changes.names):
-                self._publish(partial(self._changes, changes, case_id))
+            self._publish(partial(self._changes, changes, case_id))
 
     def ended(self, turn: Turn) -> None:
         self._cases.pop(turn.turn_id, None)
 
     def closed(self, turns: Sequence[Turn]) -> None:
         for turn in turns if self._bus.recording else ():
-            if not self._counted(turn, turn.case_id, ["turn.closed"]):
-                self._publish(partial(_with_results, "turn.closed", turn, {"evaluations": []}))
+            self._publish(partial(_with_results, "turn.closed", turn, {"evaluations": []}))
 
     def scored(self, scored: Sequence[ScoredTurn]) -> None:
         for turn, results, _ in scored if self._bus.recording else ():
-            if not self._counted(turn, turn.case_id, ["turn.done"]):
-                self._publish(partial(_with_results, "turn.done", turn, {"status": "done", "evaluations": results}))
+            self._publish(partial(_with_results, "turn.done", turn, {"status": "done", "evaluations": results}))
 
     def conversation_scored(self, scored: ScoredConversation) -> None:
         if self._bus.recording:
@@ -93,14 +90,6 @@ class TurnEvents(TurnListener):
             self._publish(lambda: [("conversation.done", data)])
 
     # ── events ──────────────────────────────────────────────────────────────────────────────────────────
-
-    def _counted(self, turn: Turn, case_id: str | None, names: Iterable[str]) -> bool:
-        """Record events without data, whose making takes time, if no listener reads it. Returns whether that is so."""
-        if self._thread is not None or self._bus.wants_data:
-            return False
-        for name in names:
-            self._bus.count(name, turn.run, case_id, turn.turn_id)
-        return True
 
     def _publish(self, make: Callable[[], Iterable[NamedData]]) -> None:
         """Publish what `make` returns, in order; where there are rules, once they were applied."""

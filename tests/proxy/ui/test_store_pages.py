@@ -12,7 +12,7 @@ import httpx
 import pytest
 from a2a_eval_proxy.cli import cli
 from a2a_eval_proxy.cli.options import UiOptions
-from a2a_eval_proxy.cli.serve import _serve_until_stopped
+from a2a_eval_proxy.cli.serve import _serve_pages
 from a2a_eval_proxy.errors import ListenError
 from a2a_eval_proxy.store import StoreError
 from a2a_eval_proxy.telemetry import logs
@@ -127,7 +127,7 @@ async def test_a_missing_store_and_a_taken_port_are_named(tmp_path, store):
 
 async def test_the_command_prints_the_link_and_stops_on_a_signal(store, capsys, monkeypatch):
     monkeypatch.setattr(logs, "start_logging", lambda *_: None)  # the handlers are those of pytest
-    serving = asyncio.create_task(_serve_until_stopped(UiOptions(store=str(store), port=0)))
+    serving = asyncio.create_task(_serve_pages(UiOptions(store=str(store), port=0)))
     printed = ""
     while "ready" not in printed:
         await asyncio.sleep(0.01)
