@@ -49,8 +49,7 @@ def refuse_link(path: Path) -> None:
 _PREFIX = "a2a-eval-proxy-scratch-"
 _IN_USE = ".in-use"
 """A file that is locked as long as its folder is used; the store has a lock of its own on the folder."""
-_NEW_S = 60.0
-"""A file this young may not be locked yet."""
+_NEW_S = 60.0  # a file this young may not be locked yet
 
 
 class ScratchFolder(TemporaryDirectory[str]):

@@ -19,11 +19,8 @@ if TYPE_CHECKING:
     from .testing.session import SessionResult
 
 MARKER = "a2a_case"
-_NODE = "a2a-eval-proxy"
-"""What the short summary calls a reason for which the session failed."""
-_RUN, _TURNS = "a2a_eval_proxy_run", "a2a_eval_proxy_turns"
-"""Keys of what a worker of pytest-xdist gets and gives."""
-
+_NODE = "a2a-eval-proxy"  # what the short summary calls a reason for which the session failed
+_RUN, _TURNS = "a2a_eval_proxy_run", "a2a_eval_proxy_turns"  # keys of what a worker of pytest-xdist gets and gives
 _run: pytest.StashKey[str] = pytest.StashKey()
 _suite: pytest.StashKey[Suite | None] = pytest.StashKey()
 _case: pytest.StashKey[str | None] = pytest.StashKey()

@@ -14,9 +14,7 @@ from typing import Any, TypeVar
 
 T = TypeVar("T")
 
-MOST_WAITING = 1_000
-"""Operations, those in progress included; further ones fail at once."""
-
+MOST_WAITING = 1_000  # operations, those in progress included; further ones fail at once
 Begin = Callable[[], None]
 """Called by an operation before it has any effect; raises CancelledError if its caller has given it up."""
 

@@ -18,11 +18,9 @@ from ..relay.upstream import Upstream
 from ..settings.settings import AgentSettings
 from ..transcode import card_of
 
-CARD_ERRORS = (UpstreamError, ValueError, TimeoutError, RecursionError)
-"""What `Upstream.fetch_card` raises."""
+CARD_ERRORS = (UpstreamError, ValueError, TimeoutError, RecursionError)  # what `Upstream.fetch_card` raises
 _MAX_TEXT = 200
-_FRESH_S, _AGAIN_S = 10.0, 5.0
-"""When the card is read again; the second, where it could not be read."""
+_FRESH_S, _AGAIN_S = 10.0, 5.0  # when the card is read again; the second, where it could not be read
 _WAIT_S = 0.3
 
 
@@ -37,8 +35,7 @@ class AgentStatus:
     level: Literal["ok", "warning", "error"]
     text: str
     repair: str = ""
-    name: str = ""
-    """"" as long as no card was read."""
+    name: str = ""  # "" as long as no card was read
     bindings: str = ""
 
     @property

@@ -157,7 +157,6 @@ def health_operations(
 
 
 def _document(operations: Sequence[ApiOperation]) -> ApiOperation:
-    """The OpenAPI document of these operations."""
 
     async def openapi(_: Request, given: Given) -> Response:
         return JSONResponse(openapi_document(operations))

@@ -21,9 +21,7 @@ from starlette.types import Scope
 
 from ..store.encoding import json_bytes
 
-Schema = Mapping[str, Any]
-"""A JSON Schema (2020-12), as OpenAPI 3.1 has it."""
-
+Schema = Mapping[str, Any]  # a JSON Schema (2020-12), as OpenAPI 3.1 has it
 TEXT: Schema = {"type": "string"}
 
 Given = Mapping[str, Any]
@@ -109,10 +107,8 @@ class ApiOperation:
     summary: str
     handle: Handler
     answers: Mapping[int, ApiAnswer]
-    parameters: Sequence[ApiParameter] = ()
-    """Those of the path, then those of the query."""
-    body: Schema | None = None
-    """Schema of the JSON that the request must have as its body."""
+    parameters: Sequence[ApiParameter] = ()  # those of the path, then those of the query
+    body: Schema | None = None  # schema of the JSON that the request must have as its body
     is_open: bool = False
     """Whether everybody may use it. It ignores unknown parameters: a probe that was given some must not fail for it."""
 

@@ -18,15 +18,13 @@ from ..store.base import TurnJson
 from ..telemetry.event_bus import EventBus
 from .agent_status import AgentWatch
 
-MAX_OPEN = 1_000
-"""Maximum number of open turns that are shown, the newest ones."""
+MAX_OPEN = 1_000  # maximum number of open turns that are shown, the newest ones
 
 
 class Observed(NamedTuple):
     """What the proxy that captured a turn knows about its times."""
 
-    scored_at: float | None = None
-    """Seconds since the epoch."""
+    scored_at: float | None = None  # seconds since the epoch
     spans: Sequence[Span] = ()
 
 
@@ -38,13 +36,10 @@ class Control:
     cases: CaseBook
     bus: EventBus = field(default_factory=EventBus)
     suite_file: str | None
-    trace_url: str | None
-    """Where people see traces, with `{trace_id}`."""
+    trace_url: str | None  # where people see traces, with `{trace_id}`
     privacy: Privacy = NO_PRIVACY
-    work: LongComputations = field(default_factory=LongComputations)
-    """For what takes long: judging and comparing runs."""
-    agent: AgentWatch | None = None
-    """None without traffic."""
+    work: LongComputations = field(default_factory=LongComputations)  # for what takes long: judging and comparing runs
+    agent: AgentWatch | None = None  # None without traffic
 
     @property
     def suite(self) -> Suite | None:

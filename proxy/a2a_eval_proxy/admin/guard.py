@@ -19,12 +19,9 @@ _NOT_PAGES = ("/api/", "/metrics")
 class PageAccess:
     """What the guard must know of the pages."""
 
-    has_session: Callable[[Headers], bool]
-    """Whether the request's cookie is that of an open session."""
-    is_open: Callable[[str], bool]
-    """Whether everybody may have this path: the login and the assets."""
-    login: ASGIApp
-    """Answers browsers that ask for a page without a session."""
+    has_session: Callable[[Headers], bool]  # whether the request's cookie is that of an open session
+    is_open: Callable[[str], bool]  # whether everybody may have this path: the login and the assets
+    login: ASGIApp  # answers browsers that ask for a page without a session
 
 
 class AdminGuard:
@@ -55,7 +52,6 @@ class AdminGuard:
         return scheme.lower() == b"bearer" and hmac.compare_digest(token.strip(), self._token)
 
     def _without_token(self, scope: Scope) -> ASGIApp:
-        """What answers a request that does not have the token."""
         headers, method, path = scope["headers"], scope["method"], scope["path"]
         pages, is_page = self._pages, not path.startswith(_NOT_PAGES)
         has_session = self._token is None or (pages is not None and pages.has_session(headers))

@@ -22,8 +22,7 @@ COUNT: Schema = {"type": "integer", "minimum": 0}
 NUMBER: Schema = {"type": "number"}
 TEXTS: Schema = {"type": "array", "items": TEXT}
 TIME: Schema = {"type": "string", "format": "date-time", "description": "RFC 3339 in UTC, with microseconds"}
-OPEN: Schema = {"type": "object"}
-"""An object of any content."""
+OPEN: Schema = {"type": "object"}  # an object of any content
 
 
 def record(*, optional: Collection[str] = (), **properties: Schema) -> Schema:

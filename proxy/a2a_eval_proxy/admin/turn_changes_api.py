@@ -27,8 +27,7 @@ from .control import Control
 from .schemas import ASSESSMENTS, named, page_of
 from .turns_api import NO_TURN, TURN_ID, stored_turn
 
-MAX_NOTE, MAX_WHO = 2_000, 100
-"""Characters."""
+MAX_NOTE, MAX_WHO = 2_000, 100  # characters
 _MAX_BYTES = 64 * 1024
 _FIELDS = ("assessment", "evaluator", "note", "who")
 
@@ -174,10 +173,8 @@ def _text(data: Mapping[str, Any], name: str, most: int) -> str:
 
 
 _MAX_CASE_BYTES = 10_000
-_MOST_TURNS = 100
-"""Of a conversation of which a case is made."""
-_MAX_ID = 200
-"""Characters of the id of a new case."""
+_MOST_TURNS = 100  # of a conversation of which a case is made
+_MAX_ID = 200  # characters of the id of a new case
 
 
 async def recorded_case(control: Control, turn_id: str, case_id: str | None = None) -> tuple[Case, Sequence[str]]:
@@ -262,7 +259,6 @@ async def _conversation_until(control: Control, turn: TurnJson) -> list[TurnJson
 
 
 def _taken(control: Control) -> set[str]:
-    """The ids of all cases."""
     return {case.id for case, _ in control.cases.listed()}
 
 

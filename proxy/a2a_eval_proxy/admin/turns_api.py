@@ -81,7 +81,6 @@ def turn_query(cases: CaseBook, given: Given) -> TurnQuery:
 
 
 def _tagged(cases: CaseBook, tag: str) -> frozenset[str]:
-    """The ids of the cases with this tag."""
     in_force = [case for case, _ in cases.listed()]
     found = frozenset(case.id for case in in_force if tag in case.tags)
     if not found:

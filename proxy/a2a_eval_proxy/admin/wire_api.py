@@ -22,8 +22,7 @@ from .control import Control, Observed
 from .schemas import KINDS, named
 from .turns_api import NO_TURN, TURN_ID, stored_turn
 
-MAX_SPANS = 200
-"""The first spans of a turn that are shown."""
+MAX_SPANS = 200  # the first spans of a turn that are shown
 
 
 _Since = Callable[[str | float | None], float | None]

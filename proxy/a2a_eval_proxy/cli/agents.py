@@ -28,8 +28,7 @@ if TYPE_CHECKING:
     from ..runs.init import FirstSuite
 
 
-_WIDTH = 120
-"""Characters in a line of a report that is written to a file."""
+_WIDTH = 120  # characters in a line of a report that is written to a file
 
 
 @command(CheckOptions)
@@ -82,7 +81,6 @@ async def _check(options: CheckOptions) -> bool:
 
 
 async def _write(options: CheckOptions, forms: ReportForms) -> None:
-    """Write a report in the format of the options to its file or standard output."""
     from rich.console import Console
 
     from ..files import write_out

@@ -34,11 +34,8 @@ if TYPE_CHECKING:
 T = TypeVar("T", bound=Options)
 R = TypeVar("R")
 
-_NO_TERMINAL = 120
-"""Characters of a line where there is no terminal, such as in the log of a CI job."""
-
-_MANY = 12
-"""A command with more options than this has headings in its help."""
+_NO_TERMINAL = 120  # characters of a line where there is no terminal, such as in the log of a CI job
+_MANY = 12  # a command with more options than this has headings in its help
 
 _OTHER_VARIABLES = tuple(
     f"{ENV_PREFIX}{name}_{key}"

@@ -20,8 +20,7 @@ from ..settings.parsing import CASE, EVALUATORS, RUN, TAG, ValueType
 from ..settings.settings import DEFAULT_STORE
 
 _MOST_RUNS = 1_000
-_MOST_BYTES = 5_000_000
-"""Of a suite, as in `tool_call_evaluators.suite`, which is slow to import."""
+_MOST_BYTES = 5_000_000  # of a suite, as in `tool_call_evaluators.suite`, which is slow to import
 
 
 def complete(kind: ValueType, ctx: click.Context, param: click.Parameter, start: str) -> list[CompletionItem]:
@@ -44,7 +43,6 @@ def _evaluators(ctx: click.Context) -> Iterable[str]:
 
 
 def _runs(ctx: click.Context) -> Iterable[str]:
-    """Newest first."""
     from ..runs.stored_turns import open_existing_store
 
     async def names() -> list[str]:

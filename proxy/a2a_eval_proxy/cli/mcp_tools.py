@@ -38,8 +38,7 @@ from .suites import explained
 if TYPE_CHECKING:
     from mcp.server import MCPServer
 
-MAX_CHARACTERS = 20_000
-"""Of an answer: it takes room in the context of a model."""
+MAX_CHARACTERS = 20_000  # of an answer: it takes room in the context of a model
 _MOST_RUNS = 30
 
 _INSTRUCTIONS = """\

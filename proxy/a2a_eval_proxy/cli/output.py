@@ -28,8 +28,7 @@ _STEERING = re.compile(
 )
 """Control characters except those of colours and progress bars, which `printable` removes from others' text."""
 _NOT_ASCII = re.compile("[^\x00-\x7e]")
-_LONGEST_BEGINNING = 1_000
-"""Characters of an unfinished line that are kept to recognize a command that comes in pieces."""
+_LONGEST_BEGINNING = 1_000  # characters of an unfinished line that are kept to recognize a command that comes in pieces
 
 
 def _escaped(text: str) -> str:

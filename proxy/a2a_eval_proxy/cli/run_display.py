@@ -27,12 +27,7 @@ from tool_call_evaluators.report.compared import change_line
 from tool_call_evaluators.report.figures import attempts, attempts_text
 from tool_call_evaluators.report.wording import counted, duration_text, printable
 from tool_call_evaluators.suite import Suite
-from tool_call_evaluators.suite.lint import (
-    missing_inputs,
-    unknown_gates,
-    unknown_placeholders,
-    unmeasurable_gates,
-)
+from tool_call_evaluators.suite.lint import missing_inputs, unknown_gates, unknown_placeholders, unmeasurable_gates
 from tool_call_evaluators.suite.model import combined
 
 from ..errors import UNREACHABLE, ConfigError, RunIncompleteError
@@ -137,10 +132,8 @@ def shown_progress(*, silent: bool, every_s: float = _LINE_EVERY_S) -> Iterator[
                 lines.cancel()
 
 
-_MOST_LINES = 45
-"""Of turns, metrics, gates and causes together; headings and the rest make it 60."""
-_FEWEST_LINES = 5
-"""Of turns."""
+_MOST_LINES = 45  # of turns, metrics, gates and causes together; headings and the rest make it 60
+_FEWEST_LINES = 5  # of turns
 _MOST_CAUSES = 30
 
 

@@ -89,7 +89,6 @@ async def _serve_until_stopped(settings: Settings, privacy: Privacy, role: Role 
 
 
 async def _serve_for(role: Role, privacy: Privacy) -> None:
-    """Serve clients, and report turns to the main process."""
     from ..serving.link import Link
     from ..serving.serving_process import ServingProcess
     from ..telemetry.logs import LOG_LINE, start_logging

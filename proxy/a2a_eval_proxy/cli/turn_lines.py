@@ -41,8 +41,7 @@ class TurnLines(TurnListener):
     def __init__(self, lines: LineWriter, *, scores: bool) -> None:
         self._lines = lines
         self._scores = scores
-        self._not_visible = RecentKeys[str](_MOST_REMEMBERED)
-        """Ids of turns whose lines say so."""
+        self._not_visible = RecentKeys[str](_MOST_REMEMBERED)  # ids of turns whose lines say so
 
     def closed(self, turns: Sequence[Turn]) -> None:
         for turn in () if self._scores else turns:

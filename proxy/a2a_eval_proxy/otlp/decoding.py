@@ -119,13 +119,11 @@ def _extend(items: Any, convert: _Convert | None, values: Any, depth: int) -> No
 class _Field(NamedTuple):
     name: str
     repeated: bool
-    convert: _Convert | None
-    """None: the value is a message."""
+    convert: _Convert | None  # None: the value is a message
 
 
 @cache
 def _fields(descriptor: Any) -> dict[str, _Field]:
-    """The fields of a message type, by their JSON name."""
     return {spec.json_name: _Field(spec.name, spec.is_repeated, _converter(spec)) for spec in descriptor.fields}
 
 

@@ -21,9 +21,7 @@ from ..telemetry.counters import ForwardCounts
 
 logger = logging.getLogger(__name__)
 
-_RETRIED = frozenset({429, 502, 503, 504})
-"""OTLP specification, "Retryable Response Codes"; no other status is retried."""
-
+_RETRIED = frozenset({429, 502, 503, 504})  # OTLP specification, "Retryable Response Codes"; no other status is retried
 _LONGEST_DELAY_S = 30.0
 _LONGEST_RETRY_AFTER_S = 120.0
 _LONGEST_TRIED_S = 900.0
@@ -38,8 +36,7 @@ class _Export(NamedTuple):
     path: str
     headers: RawHeaders
     body: bytes
-    offered_at: float
-    """On the clock of the loop."""
+    offered_at: float  # on the clock of the loop
 
 
 class OtlpForwarder:

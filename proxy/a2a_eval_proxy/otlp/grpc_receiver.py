@@ -6,14 +6,7 @@ import asyncio
 from collections.abc import Callable
 from typing import Any
 
-from ..net.grpc_wire import (
-    GrpcMessage,
-    GrpcStatus,
-    MessageReader,
-    MessageTooLargeError,
-    ending,
-    only_trailers,
-)
+from ..net.grpc_wire import GrpcMessage, GrpcStatus, MessageReader, MessageTooLargeError, ending, only_trailers
 from ..net.header_compression import Fields
 from ..net.http2_connection import AsyncStream
 from ..net.http2_server import Ends, StreamHandler
@@ -64,7 +57,6 @@ class GrpcReceiver(StreamHandler):
         return only_trailers(ending(GrpcStatus.RESOURCE_EXHAUSTED, message))
 
     async def _export(self, stream: AsyncStream, head: Headers, fields: dict[bytes, bytes]) -> Any:
-        """The response. Raises BodyError, SinkError, or TimeoutError."""
         path = fields.get(b":path", b"")
         signal = _SIGNALS_BY_PATH.get(path)
         if signal is None:

@@ -8,13 +8,7 @@ from http import HTTPStatus
 from typing import Any
 
 from google.protobuf.json_format import MessageToJson
-from google.rpc.code_pb2 import (
-    DEADLINE_EXCEEDED,
-    INTERNAL,
-    INVALID_ARGUMENT,
-    UNAVAILABLE,
-    UNIMPLEMENTED,
-)
+from google.rpc.code_pb2 import DEADLINE_EXCEEDED, INTERNAL, INVALID_ARGUMENT, UNAVAILABLE, UNIMPLEMENTED
 from google.rpc.status_pb2 import Status
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
@@ -26,8 +20,7 @@ from .intake import SIGNALS, Intake, SinkError
 from .size_limits import BodyError
 
 _SIGNALS_BY_PATH = {signal.path: signal for signal in SIGNALS}
-_ADVICE = {415: {"Accept-Encoding": ACCEPTED_CODINGS}, 503: {"Retry-After": "1"}}
-"""Headers for the sender by status."""
+_ADVICE = {415: {"Accept-Encoding": ACCEPTED_CODINGS}, 503: {"Retry-After": "1"}}  # headers for the sender by status
 
 _CODES = {
     HTTPStatus.NOT_FOUND: UNIMPLEMENTED,

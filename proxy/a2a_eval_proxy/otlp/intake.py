@@ -20,9 +20,7 @@ from .size_limits import BusyError, PayloadTooLargeError
 
 logger = logging.getLogger(__name__)
 
-_INLINE_BYTES = 64 * 1024
-"""Bodies up to this size are decoded on the event loop, which costs less than using a thread."""
-
+_INLINE_BYTES = 64 * 1024  # bodies up to this size are decoded on the event loop, which costs less than using a thread
 _UNDECODED_BODIES = 4
 """Maximum number of bodies of the largest size in memory; further requests are refused for the time being."""
 
@@ -31,10 +29,8 @@ _UNDECODED_BODIES = 4
 class Rejected:
     """The rejected records of a request."""
 
-    count: int
-    """At least 1."""
-    reason: str
-    """One sentence for the developer who exports them."""
+    count: int  # at least 1
+    reason: str  # one sentence for the developer who exports them
 
 
 class OtlpSink(Protocol):
@@ -61,10 +57,8 @@ class Signal:
     def __init__(self, path: str, module: Any) -> None:
         (service,) = module.DESCRIPTOR.services_by_name.values()
         (export,) = service.methods
-        self.path = path
-        """Of OTLP/HTTP."""
-        self.service: str = service.full_name
-        """Of OTLP/gRPC; its method is Export."""
+        self.path = path  # of OTLP/HTTP
+        self.service: str = service.full_name  # of OTLP/gRPC; its method is Export
         self.request: type[Any] = getattr(module, export.input_type.name)
         self.response: type[Any] = getattr(module, export.output_type.name)
 

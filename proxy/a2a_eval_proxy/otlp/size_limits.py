@@ -15,8 +15,7 @@ from typing import Any, ClassVar
 class BodyError(Exception):
     """A refused request; the message describes the problem and what is accepted."""
 
-    status: ClassVar[int]
-    """The HTTP status of the response."""
+    status: ClassVar[int]  # the HTTP status of the response
 
 
 class MalformedError(BodyError):
@@ -43,13 +42,9 @@ class BusyError(BodyError):
     status = 503
 
 
-MAX_DEPTH = 100
-"""Maximum nesting of messages: the default limit of protobuf implementations."""
-
+MAX_DEPTH = 100  # maximum nesting of messages: the default limit of protobuf implementations
 _MAX_MEMORY_FACTOR = 10
-_MESSAGE_BYTES, _STRING_FIELD_BYTES, _OTHER_FIELD_BYTES = 16, 16, 8
-"""Memory in upb, the C core of protobuf."""
-
+_MESSAGE_BYTES, _STRING_FIELD_BYTES, _OTHER_FIELD_BYTES = 16, 16, 8  # memory in upb, the C core of protobuf
 _DICT_BYTES, _LIST_BYTES, _ITEM_BYTES = 184, 64, 40
 """Memory in CPython: a dict with one key, an empty list, a further item of either."""
 
@@ -69,8 +64,7 @@ class _Shape:
     """A message type: the memory of an empty one, and its message fields."""
 
     size: int
-    inside: dict[int, _Shape] = field(default_factory=dict)
-    """Types of its message fields, by wire tag."""
+    inside: dict[int, _Shape] = field(default_factory=dict)  # types of its message fields, by wire tag
 
 
 def check_protobuf(body: bytes, descriptor: Any, max_bytes: int) -> None:

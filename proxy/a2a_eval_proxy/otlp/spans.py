@@ -13,8 +13,7 @@ from opentelemetry.proto.common.v1.common_pb2 import AnyValue, KeyValue
 from opentelemetry.proto.trace.v1.trace_pb2 import Span as ProtoSpan
 from opentelemetry.proto.trace.v1.trace_pb2 import SpanFlags
 
-MAX_ITEMS = 20_000
-"""Maximum number of values in one attribute; a larger or deeper one is discarded."""
+MAX_ITEMS = 20_000  # maximum number of values in one attribute; a larger or deeper one is discarded
 
 
 class _TooLargeError(Exception):
@@ -142,7 +141,6 @@ def _is_named(record: ProtoSpan) -> bool:
 
 
 def _proto_id(raw: bytes, size: int) -> str:
-    """Returns the id as hex digits; "" for an invalid one."""
     return raw.hex() if _valid(raw, size) else ""
 
 

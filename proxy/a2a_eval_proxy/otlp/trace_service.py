@@ -57,12 +57,7 @@ class Tracing(TurnListener):
     """
 
     def __init__(
-        self,
-        metrics: Metrics,
-        *,
-        wait_s: float,
-        expected: bool,
-        conversation_attributes: Sequence[str] = (),
+        self, metrics: Metrics, *, wait_s: float, expected: bool, conversation_attributes: Sequence[str] = ()
     ) -> None:
         self._metrics = metrics
         self._wait_s = wait_s

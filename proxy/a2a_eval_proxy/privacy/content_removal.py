@@ -16,8 +16,7 @@ from ..turn import Turn
 _LENGTH = re.compile(r"\[not kept: \d+ characters\]")
 _NAME = re.compile(r"[A-Za-z_$@][\w$.-]{0,63}", re.ASCII)
 
-_JUDGE = "judge"
-"""The key of a judge's usage in the details of a result."""
+_JUDGE = "judge"  # the key of a judge's usage in the details of a result
 
 
 def without_content(turn: Turn) -> Turn:

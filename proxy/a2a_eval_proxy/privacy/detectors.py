@@ -48,9 +48,7 @@ _PHONE = _compiled(
 )
 _DIGITS = _compiled(r"<begin>[0-9](?:<gap>[0-9]){11,}+")
 _LEAST_DIGITS, _MOST_DIGITS = 12, 19
-_CARD_ISSUERS = "23456"
-"""First digits of payment cards."""
-
+_CARD_ISSUERS = "23456"  # first digits of payment cards
 _IBAN_HEAD = _compiled("<begin>[A-Za-z]{2}[0-9]{2}(?=<gap>[A-Za-z0-9])")
 _IBAN_LENGTHS = (
     "AD24 AE23 AL28 AT20 AZ28 BA20 BE16 BG22 BH22 BI27 BR29 BY28 CH21 CR22 CY28 CZ24 DE22 DJ27 DK18 DO28 EE20 EG29 "

@@ -76,8 +76,7 @@ def _optional(text: str | None, redactor: Redactor) -> str | None:
 
 logger = logging.getLogger(__name__)
 
-_FAILED = "redaction-failed"
-"""Replaces an id or text that could not be redacted."""
+_FAILED = "redaction-failed"  # replaces an id or text that could not be redacted
 
 
 class Privacy:
@@ -86,8 +85,7 @@ class Privacy:
     def __init__(self, redactor: Redactor = NO_RULES, *, keeps_content: bool = True) -> None:
         self.redactor = redactor
         self.keeps_content = keeps_content
-        self.changes_turns = redactor.has_rules or not keeps_content
-        """False: every method returns what it is given."""
+        self.changes_turns = redactor.has_rules or not keeps_content  # False: every method returns what it is given
 
     def redacted(self, turn: Turn) -> Turn:
         """Returns the redacted turn. Never raises: a turn that cannot be redacted is returned without content."""

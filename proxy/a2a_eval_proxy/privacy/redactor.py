@@ -29,8 +29,7 @@ if TYPE_CHECKING:
 
 _STEP = re.compile(r"(\.\.|\.)?(?:\[(?:'([^']+)'|\"([^\"]+)\"|(\d+)|(\*))\]|(\*)|([\w-]+))")
 
-DROPPED = object()
-"""Returned by an edit to remove a value."""
+DROPPED = object()  # returned by an edit to remove a value
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,9 +115,7 @@ def _member(key: Any, item: Any, path: Path, edit: Callable[[Any], Any], depth: 
     return new
 
 
-REDACTED = "redacted"
-"""The kind in the placeholder of a match by path."""
-
+REDACTED = "redacted"  # the kind in the placeholder of a match by path
 _LETTERS = bytes.maketrans(b"0123456789abcdef", b"abcdefghijklmnop")
 _PLACEHOLDER = re.compile(rf"(\[(?:{'|'.join(DETECTORS)}|{REDACTED})(?::[a-p]{{16}})?\])")
 
@@ -276,7 +273,6 @@ class Redactor:
         ]
 
     def _call(self, call: AnyCall, left: Mapping[str, Any]) -> AnyCall:
-        """Returns the redacted call; `left` is its content after the path rules."""
         arguments = left.get("arguments")
         return replace(
             call,
@@ -346,7 +342,6 @@ class Redactor:
         return "".join([*pieces, text[position:]]) if pieces else text
 
     def _replaced(self, kind: str, action: Action, value: Any) -> Any:
-        """Returns the replacement of a whole value."""
         if action is Action.DROP:
             return DROPPED
         if value is None or (isinstance(value, str) and _PLACEHOLDER.fullmatch(value)):
@@ -365,9 +360,7 @@ class Redactor:
 NO_RULES = Redactor((), b"")
 
 
-_PATTERN_S = 0.5
-"""Time limit of a custom pattern for one text."""
-
+_PATTERN_S = 0.5  # time limit of a custom pattern for one text
 _ROOTS = ("user_text", "response_text", "tool_calls")
 _FORMS = "{detector: NAME}, {path: PATH} or {pattern: REGEX}, each with an action if it is not mask"
 

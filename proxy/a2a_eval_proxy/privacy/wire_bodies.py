@@ -13,8 +13,7 @@ from .redactor import Redactor, detector_rule
 _CREDENTIALS = Redactor([detector_rule("token")], b"")
 _FILES = frozenset({"raw", "bytes"})
 """Members with the content of a file (A2A 1.0 and 0.3): no rule can look into it, and turns do not have it."""
-_PIECES = _FILES | {"text"}
-"""In an event, a text may be a piece: what a rule would find may continue in the next event."""
+_PIECES = _FILES | {"text"}  # in an event, a text may be a piece: what a rule would find may continue in the next event
 
 
 def shown_body(privacy: Privacy, content: Mapping[str, Any]) -> dict[str, Any]:

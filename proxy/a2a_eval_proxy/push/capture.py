@@ -35,17 +35,13 @@ class NotifiedTasks(RecentKeys[str]):
 class NotificationStream:
     """The notifications that one webhook received."""
 
-    watcher: Any
-    """What `ExchangeBook.watch` returned."""
+    watcher: Any  # what `ExchangeBook.watch` returned
     webhook_id: str
     withheld: set[str] = field(default_factory=set)
     """Ids of artifacts that its client has not received (`extension_filter.strip_event`)."""
-    ended: bool = False
-    """Whether a notification has shown the end of the task."""
-    task_id: str = ""
-    """"" as long as it is not known."""
-    shown: bytes = b""
-    """Digest of the last body that the client has received."""
+    ended: bool = False  # whether a notification has shown the end of the task
+    task_id: str = ""  # "" as long as it is not known
+    shown: bytes = b""  # digest of the last body that the client has received
     _untaken: RecentKeys[bytes] = field(default_factory=lambda: RecentKeys(_MAX_UNTAKEN))
     """Digests of the latest notifications that the client has not taken: the agent may repeat them."""
 
@@ -68,12 +64,7 @@ def digest_of(body: bytes) -> bytes:
 class NotificationCapture:
     """Feeds the turn book with notifications. Belongs to one event loop."""
 
-    def __init__(
-        self,
-        book: ExchangeBook,
-        tasks: NotifiedTasks,
-        now: Callable[[], float],
-    ) -> None:
+    def __init__(self, book: ExchangeBook, tasks: NotifiedTasks, now: Callable[[], float]) -> None:
         self._book = book
         self._now = now
         self.tasks = tasks

@@ -52,17 +52,13 @@ _SAFE = frozenset({"GET", "HEAD", "OPTIONS", "TRACE"})
 class NotificationRecord:
     """A notification as its agent sent it, without the addresses of webhooks, and the answer that it got."""
 
-    arrived_at: float
-    """In seconds since the epoch."""
-    task_id: str
-    """"" where it is not known."""
+    arrived_at: float  # in seconds since the epoch
+    task_id: str  # "" where it is not known
     method: str
     headers: RawHeaders
     body: bytes
-    answer: WebhookAnswer | None = None
-    """None if the client did not answer in time."""
-    problem: str = ""
-    """The code of the finding for a notification that the client did not answer."""
+    answer: WebhookAnswer | None = None  # None if the client did not answer in time
+    problem: str = ""  # the code of the finding for a notification that the client did not answer
 
 
 class _RefusedError(Exception):
@@ -113,7 +109,6 @@ class PushListener:
     async def _answer(
         self, scope: MutableMapping[str, Any], receive: Callable[[], Awaitable[Message]], holder: object
     ) -> WebhookAnswer | None:
-        """What the agent gets: the answer of the client, or an error of the proxy."""
         match = _ID.search(scope["path"])
         if match is None:
             return _error(404, "this is where agents send notifications of tasks")
@@ -187,12 +182,7 @@ class PushListener:
         return webhook
 
     async def _in_order(
-        self,
-        webhook: Webhook,
-        scope: MutableMapping[str, Any],
-        body: bytes,
-        time: StoreTime,
-        turn_over: asyncio.Event,
+        self, webhook: Webhook, scope: MutableMapping[str, Any], body: bytes, time: StoreTime, turn_over: asyncio.Event
     ) -> WebhookAnswer:
         arrived_at = CLOCK.now()
         original = read_notification(read_request(scope["headers"]).forward, body, self._max_body_bytes)
@@ -217,7 +207,6 @@ class PushListener:
         return answer
 
     def _recorded(self, notification: Notification) -> tuple[RawHeaders, bytes]:
-        """Header and body, without the addresses of webhooks."""
         headers, body = notification.headers, notification.body
         if not self._relay.addresses.may_be_in(notification.decoded):
             return headers, body

@@ -39,10 +39,8 @@ class Notification:
 
     headers: RawHeaders
     body: bytes
-    decoded: bytes
-    """The body without its content coding."""
-    event: dict[str, Any] | None
-    """The v1.0 event that it shows, if it shows one."""
+    decoded: bytes  # the body without its content coding
+    event: dict[str, Any] | None  # the v1.0 event that it shows, if it shows one
 
 
 def read_notification(headers: RawHeaders, body: bytes, max_bytes: int) -> Notification:

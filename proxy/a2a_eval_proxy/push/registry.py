@@ -27,8 +27,7 @@ _MOST_WAITING = 10_000
 _PAUSE_S = 1.0
 _CLOSE_S = 2.0
 
-_Change = tuple[Any, ...]
-"""A method of a table, and its arguments."""
+_Change = tuple[Any, ...]  # a method of a table, and its arguments
 
 
 class LearnedFacts:
@@ -76,16 +75,11 @@ class LearnedFacts:
 
 T = TypeVar("T")
 
-STORE_S = 2.0
-"""How long a request or a notification waits for the store, in all."""
-
-_GRACE_S = 3_600.0
-"""How long a webhook outlives its task: an agent may repeat its last notifications."""
-
+STORE_S = 2.0  # how long a request or a notification waits for the store, in all
+_GRACE_S = 3_600.0  # how long a webhook outlives its task: an agent may repeat its last notifications
 _EXPIRE_EVERY_S = 600.0
 
-_LONGEST_S = 30 * 86_400.0
-"""After this time a webhook whose task never ended is given up."""
+_LONGEST_S = 30 * 86_400.0  # after this time a webhook whose task never ended is given up
 
 
 class StoreTime:

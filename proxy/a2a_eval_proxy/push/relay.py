@@ -65,8 +65,7 @@ class PushRelay:
         self.registry = registry
         self.capture = capture
         self.sender = WebhookSender(self._targets)
-        self.retry: RetryQueue | None = None
-        """None: the agent gets the client's answer."""
+        self.retry: RetryQueue | None = None  # None: the agent gets the client's answer
         if retries:
             self.retry = RetryQueue(registry.store, self.sender, CLOCK.now, self._given_up)
         self._max_body_bytes = max_body_bytes

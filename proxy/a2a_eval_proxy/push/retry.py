@@ -21,12 +21,8 @@ from .sender import TIMEOUT_S, UnsentError, WebhookSender
 logger = logging.getLogger(__name__)
 
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 1.0, 300.0
-MAX_AGE_S = 86_400.0
-"""After this time a notification is given up."""
-
-_LEASE_S = 2 * TIMEOUT_S
-"""How long a process that was killed while sending keeps others from sending to a webhook."""
-
+MAX_AGE_S = 86_400.0  # after this time a notification is given up
+_LEASE_S = 2 * TIMEOUT_S  # how long a process that was killed while sending keeps others from sending to a webhook
 _LOOK_EVERY_S = 30.0
 _AT_ONCE = 50
 _TRIED_AGAIN = frozenset({408, 425, 429})
@@ -60,8 +56,7 @@ class RetryQueue:
         self._owner = secrets.token_hex(8) if store.shared else "the only process"
         self._now = now
         self._sending: dict[str, asyncio.Task[None]] = {}
-        self._news: set[str] = set()
-        """Webhooks for which a notification was kept while they were sent to."""
+        self._news: set[str] = set()  # webhooks for which a notification was kept while they were sent to
         self._at_once = asyncio.Semaphore(_AT_ONCE)
         self._given_up = ProblemLog(logger, "{count} notification(s) were given up: their webhooks did not take them")
 
@@ -102,7 +97,6 @@ class RetryQueue:
             self._sending[webhook_id] = asyncio.get_running_loop().create_task(self._send_all(webhook_id))
 
     async def _send_all(self, webhook_id: str) -> None:
-        """Send what waits for a webhook, in order."""
         try:
             while webhook_id in self._news:
                 self._news.discard(webhook_id)

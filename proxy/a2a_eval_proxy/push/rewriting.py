@@ -11,24 +11,21 @@ from urllib.parse import urlsplit
 from ..protocol.json_elements import Element, after_space, read_object, read_value, string_end
 from ..protocol.operations import A2ARequest, Operation
 
-_MAX_DEPTH = 3
-"""Configurations within a configuration: `config.pushNotificationConfig` in some versions."""
+_MAX_DEPTH = 3  # configurations within a configuration: `config.pushNotificationConfig` in some versions
 
 
 class NewWebhook(NamedTuple):
     """A webhook that a request sets."""
 
     url: str
-    config_id: str
-    """The id that the client gives the configuration; "" for none."""
+    config_id: str  # the id that the client gives the configuration; "" for none
 
 
 class WebhookPlace(NamedTuple):
     """Where a request sets a webhook."""
 
     start: int
-    end: int
-    """The position of the URL's JSON string, with its quotes."""
+    end: int  # the position of the URL's JSON string, with its quotes
     webhook: NewWebhook
 
 

@@ -16,12 +16,8 @@ from ..protocol.headers import response_headers
 from ..protocol.webhook_targets import WebhookTargets
 from ..threads import BoundedThreads
 
-TIMEOUT_S = 30.0
-"""The upper end of what A2A 1.0, section 13.2 recommends to agents."""
-
-BODY_S = 5.0
-"""How long the body of an answer may take, whose status is what counts."""
-
+TIMEOUT_S = 30.0  # the upper end of what A2A 1.0, section 13.2 recommends to agents
+BODY_S = 5.0  # how long the body of an answer may take, whose status is what counts
 _MAX_ANSWER_BYTES = 64 * 1024
 _LOCATION = frozenset({b"location"})
 

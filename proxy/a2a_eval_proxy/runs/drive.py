@@ -43,15 +43,9 @@ from .stored_turns import conversation_results, unknown_run, without_texts
 
 logger = logging.getLogger(__name__)
 
-CONCURRENCY = 4
-"""Default number of concurrent conversations."""
-
-TIMEOUT_S = 300.0
-"""Default time limit of a turn."""
-
-_MAX_WAITING = 200
-"""Turns that may wait for their scores; then the agent is asked no more until they have them."""
-
+CONCURRENCY = 4  # default number of concurrent conversations
+TIMEOUT_S = 300.0  # default time limit of a turn
+_MAX_WAITING = 200  # turns that may wait for their scores; then the agent is asked no more until they have them
 _SERVED_GRACE_S = 10.0
 """How much longer than the time limit the client waits for an agent that this process serves, which reports it."""
 
@@ -296,19 +290,14 @@ class _Driver:
     _users: SimulatedUsers
     _privacy: Privacy
     _visibility: CallVisibility
-    _name: str
-    """Of the agent, in turns and reports."""
+    _name: str  # of the agent, in turns and reports
     _server: ServedAgent | None
     _watch: RunWatch
     _tracing: Tracing | None
-    stopped_at: str = ""
-    """The first case that is not run because another one failed."""
-    taken: int = 0
-    """Turns that came about, also those that the agent answered with an error."""
-    unanswered: int = 0
-    """Conversations in which a message led to no turn, or the simulated user's model to no message."""
-    problem: str = ""
-    """The first problem, redacted."""
+    stopped_at: str = ""  # the first case that is not run because another one failed
+    taken: int = 0  # turns that came about, also those that the agent answered with an error
+    unanswered: int = 0  # conversations in which a message led to no turn, or the simulated user's model to no message
+    problem: str = ""  # the first problem, redacted
     lost: list[str] = field(default_factory=list)
     """For each message that led to no turn since the agent could not be reached: why, redacted."""
 
@@ -369,7 +358,6 @@ class _Driver:
         self._watch.advance(speaker.left)
 
     def _end(self, case: Case, speaker: Speaker, last: Turn | None, conversation_id: str) -> None:
-        """Store the last turn, if any, with the record of the simulated user."""
         record = speaker.record
         if speaker.problem:
             self.unanswered += 1
@@ -397,7 +385,6 @@ class _Driver:
     async def _send(
         self, conversation: CaptureConversation, text: str, turn: Turn, traceparent: str
     ) -> tuple[Turn | None, bool]:
-        """As `_say`; `turn` gets what was captured."""
         try:
             captured = await conversation.send(text, traceparent=traceparent)
         except CaptureError as error:
@@ -426,7 +413,6 @@ class _Driver:
         self.problem = self._privacy.text(problem)
 
     def _begun(self, conversation: CaptureConversation, case: Case) -> Turn:
-        """A turn before its message is sent."""
         traced = self._tracing is not None
         return Turn(
             turn_id=new_turn_id(),
@@ -443,7 +429,6 @@ class _Driver:
 
 
 def _fill(turn: Turn, captured: CapturedTurn) -> None:
-    """Write what the client captured into the turn, which waits to be scored."""
     turn.binding = captured.binding
     turn.protocol_version = major_minor(captured.protocol_version)
     turn.started_at = captured.started_at.timestamp()

@@ -22,8 +22,7 @@ from .drive import AgentOptions, run_suite
 
 SUITE, CONFIG, CI = "suite.yaml", "a2a-eval-proxy.yaml", ".github/workflows/agent.yml"
 
-_GREETING = "Hello, what can you do?"
-"""What is sent if the card gives no example and the user no message."""
+_GREETING = "Hello, what can you do?"  # what is sent if the card gives no example and the user no message
 
 _HEAD = f"""\
 {EDITOR_LINE}

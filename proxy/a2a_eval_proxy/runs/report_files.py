@@ -80,10 +80,8 @@ def _write_focus(folder: Path, files: Mapping[str, str]) -> None:
         write_file(folder / name, text)
 
 
-MAX_ANNOTATIONS = 10
-"""GitHub shows this many errors of a step."""
-_MAX_MESSAGE = 4_000
-"""Characters; the report has the rest."""
+MAX_ANNOTATIONS = 10  # GitHub shows this many errors of a step
+_MAX_MESSAGE = 4_000  # characters; the report has the rest
 
 
 def github_annotations(reports: Mapping[Path, Report], environ: Mapping[str, str]) -> list[str]:

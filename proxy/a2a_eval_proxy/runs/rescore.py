@@ -63,24 +63,12 @@ async def evaluate_store(
         async with scoring(store, whole, privacy, executor, watch) as (pipeline, scorer):
             await _score_again(store, run, pipeline, only, page_size, watch)
         return await load_and_judge_run(
-            store,
-            scorer,
-            judged,
-            run,
-            moved=pipeline.moved,
-            texts=texts,
-            privacy=privacy,
-            partial=bool(selection),
+            store, scorer, judged, run, moved=pipeline.moved, texts=texts, privacy=privacy, partial=bool(selection)
         )
 
 
 async def _score_again(
-    store: Store,
-    run: str | None,
-    pipeline: Pipeline,
-    only: Collection[str] | None,
-    page_size: int,
-    watch: RunWatch,
+    store: Store, run: str | None, pipeline: Pipeline, only: Collection[str] | None, page_size: int, watch: RunWatch
 ) -> None:
     async with pipeline.rescoring(only) as rescore:
         page: list[TurnJson] = []

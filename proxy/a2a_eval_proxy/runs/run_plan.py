@@ -29,15 +29,12 @@ class RunPlan:
     """`given` is the folder for the report that the command line names; `arksim` the files that the suite is of, which
     then is the only one."""
 
-    suites: Mapping[str, Suite]
-    """By file."""
+    suites: Mapping[str, Suite]  # by file
     given: Path | None
     arksim: ArksimRun | None
     warnings: Sequence[str] = ()
-    simulation: SimulationFile | None = None
-    """The conversations to score."""
-    cases: Mapping[str, Case] = field(default_factory=dict)
-    """Those of the conversations, by the ids of their scenarios."""
+    simulation: SimulationFile | None = None  # the conversations to score
+    cases: Mapping[str, Case] = field(default_factory=dict)  # those of the conversations, by the ids of their scenarios
 
     @property
     def suite(self) -> Suite:

@@ -174,7 +174,6 @@ def judge_turns(
 
 
 async def _conversation_results(store: Store, scorer: Scorer, run: str | None) -> dict[str, Results]:
-    """Results of the evaluators in force for whole conversations."""
 
     def in_force(result: Mapping[str, Any]) -> bool:
         metrics = {item.metric for item in scorer.evaluators(result["case_id"]).conversation}
@@ -194,12 +193,9 @@ class RunWatch(TurnListener):
 
     def __init__(self) -> None:
         self.planned = self.done = self.passed_turns = self.failed_turns = 0
-        self.fail_fast = False
-        """Whether the run begins no conversation after one that failed."""
-        self.failed = False
-        """Whether a turn or a conversation has failed."""
-        self.store = StoreHealth(problem=None)
-        """The state of the run's store, once it is open."""
+        self.fail_fast = False  # whether the run begins no conversation after one that failed
+        self.failed = False  # whether a turn or a conversation has failed
+        self.store = StoreHealth(problem=None)  # the state of the run's store, once it is open
 
     def plan(self, turns: int) -> None:
         """That many turns are going to come, at most."""
@@ -228,8 +224,7 @@ def _any_failed(results: Sequence[Mapping[str, Any]]) -> bool:
     return any(result["status"] in ("failed", "errored") for result in results)
 
 
-MAX_TURNS = 10_000
-"""A longer run is summarized in numbers only: a verdict needs all turns in memory."""
+MAX_TURNS = 10_000  # a longer run is summarized in numbers only: a verdict needs all turns in memory
 MAX_REASONS = 100
 _PAGE = 200
 

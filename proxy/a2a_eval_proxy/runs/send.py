@@ -15,8 +15,7 @@ from tool_call_evaluators.visibility import visibility_of
 
 from .drive import AgentOptions, agent_client
 
-_RESULT = 300
-"""Characters of a result or error; `--output json` has all."""
+_RESULT = 300  # characters of a result or error; `--output json` has all
 
 
 async def send_message(

@@ -35,8 +35,7 @@ class NoReplyError(Exception):
 class Voice(Protocol):
     """Where the replies of simulated users come from."""
 
-    replayed: str | None
-    """The run whose replies they are; None: a model writes them."""
+    replayed: str | None  # the run whose replies they are; None: a model writes them
 
     async def reply(self, user: SimulatedUser, case: Case, number: int) -> Reply:
         """The next reply in the conversation `number` of `case`. Raises JudgeError or NoReplyError."""
@@ -83,13 +82,11 @@ class Speaker:
         self._user = user
         self._voice = voice
         self._script = [turn.user for turn in case.turns]
-        self.spoken = 0
-        """Messages of the conversation so far."""
+        self.spoken = 0  # messages of the conversation so far
         self._broken = False
         self._usage = Usage()
         self._model = ""
-        self.problem: JudgeError | NoReplyError | None = None
-        """Why there is no reply of the simulated user, if so."""
+        self.problem: JudgeError | NoReplyError | None = None  # why there is no reply of the simulated user, if so
 
     @property
     def left(self) -> int:
@@ -163,8 +160,7 @@ def planned_turns(case: Case) -> int:
     return len(case.turns) + (case.simulate.max_turns if case.simulate else 0)
 
 
-Conversations = Mapping[str, Sequence[int]]
-"""Numbers of conversations by the id of their case."""
+Conversations = Mapping[str, Sequence[int]]  # numbers of conversations by the id of their case
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,10 +168,8 @@ class SimulatedUsers:
     """Creates the user's side of conversations."""
 
     prompt: Prompt
-    instructions: Mapping[str, str]
-    """By the id of the case."""
-    voice: Voice | None = None
-    """None: no case has a simulated user."""
+    instructions: Mapping[str, str]  # by the id of the case
+    voice: Voice | None = None  # None: no case has a simulated user
 
     def speaker(self, case: Case, number: int) -> Speaker:
         """The user's side of the conversation `number` of `case`."""
@@ -211,7 +205,6 @@ def _instructions(case_id: str, scenario: Simulation, prompt: Prompt) -> str:
 
 
 def _model(suite: Suite, case_id: str) -> ModelVoice:
-    """Raises ConfigError. Nothing is sent."""
     settings = suite.simulated_user
     try:
         model = settings.model_settings(suite.judge, os.environ)
@@ -234,7 +227,6 @@ def _model(suite: Suite, case_id: str) -> ModelVoice:
 
 
 async def _records(store: Store, run: str) -> dict[tuple[str, int], UserRecord]:
-    """The records of simulated users of a run, by case and number of the conversation."""
     found: dict[tuple[str, int], UserRecord] = {}
     async for turn in turns_of(store, run):
         if turn["case_id"] and (record := record_in([turn])):

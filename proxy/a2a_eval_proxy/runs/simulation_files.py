@@ -33,8 +33,7 @@ from ..store import Store, StoreError, TurnQuery, every_turn, open_store
 from ..turn import Turn
 from .stored_turns import open_existing_store
 
-_BATCH = 50
-"""Turns that wait for the store together."""
+_BATCH = 50  # turns that wait for the store together
 
 
 def simulation_id(run: str) -> str:

@@ -21,13 +21,10 @@ if TYPE_CHECKING:
     from _typeshed import SupportsWrite
 
 
-_PAGE = 200
-"""Turns in memory at once; one may hold megabytes."""
+_PAGE = 200  # turns in memory at once; one may hold megabytes
 _NAMED_RUNS = 20
-_MOST_RUNS = 10_000
-"""The newest runs, among which a similar name is searched."""
-_SHORT = 500
-"""Characters of an answer that are kept as the reason of a failed task."""
+_MOST_RUNS = 10_000  # the newest runs, among which a similar name is searched
+_SHORT = 500  # characters of an answer that are kept as the reason of a failed task
 
 
 class UnknownRunError(StoreError):
@@ -137,7 +134,6 @@ async def pruned(location: str, days: float | None, megabytes: int | None, *, dr
 
 
 def _began(found: Prunable) -> str:
-    """When the first and the last of the turns began."""
     if found.first_at is None or found.last_at is None:
         return ""
     first, last = (f"{datetime.fromtimestamp(at, UTC):%Y-%m-%d %H:%M}" for at in (found.first_at, found.last_at))

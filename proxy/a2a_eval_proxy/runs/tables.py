@@ -43,10 +43,8 @@ _BAD = ("failed", "errored")
 _STYLES = {"passed": "green", "failed": "red", "gate not met": "yellow", "tolerated": "yellow", "unscored": "dim"}
 """Of the verdicts on turns."""
 
-_MOST_CALLS = 8
-"""Of a turn."""
-_LONGEST_LABEL, _LONGEST_CALL, _LONGEST_TEXT = 60, 120, 500
-"""Characters; reports and the export have the rest."""
+_MOST_CALLS = 8  # of a turn
+_LONGEST_LABEL, _LONGEST_CALL, _LONGEST_TEXT = 60, 120, 500  # characters; reports and the export have the rest
 
 
 class PlainTable(Table):
@@ -279,12 +277,9 @@ def _call(call: Mapping[str, Any]) -> str:
     return f"{escape(plain(call_text(call), _LONGEST_CALL))}{error}"
 
 
-MAX_TURNS = 200
-"""Turns of a run in a table."""
-
+MAX_TURNS = 200  # turns of a run in a table
 _MINUTES = len("2026-11-21 08:22")
-_LONGEST = 2_000
-"""Characters of a text, result or error."""
+_LONGEST = 2_000  # characters of a text, result or error
 
 
 class StoredRun:
@@ -334,7 +329,6 @@ def runs_table(runs: Sequence[RunSummary]) -> Table:
 
 
 def _results(run: RunSummary) -> str:
-    """`4 passed, 1 failed`, as markup."""
     styles = {"passed": "none", "failed": "red", "errored": "red", "skipped": "none"}
     said = (f"[{style}]{count} {key}[/]" for key, style in styles.items() if (count := getattr(run, key)))
     return ", ".join(said) or "none"

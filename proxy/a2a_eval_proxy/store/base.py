@@ -9,24 +9,18 @@ from ..errors import BAD_INPUT, UNREACHABLE
 from ..turn import Turn
 from .turn_filter import ANY_TURN, TurnFilter
 
-TurnJson = dict[str, Any]
-"""A turn as in /api/turns; `annotations` only where it has some."""
-
+TurnJson = dict[str, Any]  # a turn as in /api/turns; `annotations` only where it has some
 Evaluations = list[dict[str, Any]]
 
-MAX_PAGE_BYTES = 8 * 1024 * 1024
-"""Limit of the JSON of one page; a page ends with the turn that reaches it."""
-
-MAX_EXAMINED = 20_000
-"""Turns that are read for a page with a filter by content."""
+MAX_PAGE_BYTES = 8 * 1024 * 1024  # limit of the JSON of one page; a page ends with the turn that reaches it
+MAX_EXAMINED = 20_000  # turns that are read for a page with a filter by content
 
 
 class StoreError(Exception):
     """The store cannot be opened or read; the message says which, why, and what to do."""
 
     exit_code = BAD_INPUT
-    may_pass = False
-    """Whether the problem may be temporary: then a proxy serves meanwhile and retries."""
+    may_pass = False  # whether the problem may be temporary: then a proxy serves meanwhile and retries
 
 
 class StoreUnreachableError(StoreError):
@@ -46,27 +40,20 @@ class StoreFileError(StoreError):
 class StoreHealth:
     """State and counters of a store's writer. Only the store's thread changes it; any thread may read it."""
 
-    problem: str | None = "it is being opened"
-    """Why writes fail now; None after a successful write."""
-    failed_writes: int = 0
-    """Number of failed attempts to open or write the store."""
-    writes: int = 0
-    """Number of committed groups of turns and results."""
-    last_write_at: float | None = None
-    """Time of the last commit, in seconds since the epoch."""
-    replaced: int = 0
-    """Number of times that the store was damaged or deleted while in use and reopened."""
+    problem: str | None = "it is being opened"  # why writes fail now; None after a successful write
+    failed_writes: int = 0  # number of failed attempts to open or write the store
+    writes: int = 0  # number of committed groups of turns and results
+    last_write_at: float | None = None  # time of the last commit, in seconds since the epoch
+    replaced: int = 0  # number of times that the store was damaged or deleted while in use and reopened
     waiting_turns: int = 0
-    waiting_bytes: int = 0
-    """Turns and bytes in memory that wait to be written."""
+    waiting_bytes: int = 0  # turns and bytes in memory that wait to be written
 
     @property
     def is_written(self) -> bool:
         return not self.problem
 
 
-STATUSES = ("open", "pending", "done")
-"""Of a turn."""
+STATUSES = ("open", "pending", "done")  # of a turn
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,8 +68,7 @@ class TurnQuery:
     cursor: str | None = None
     content: TurnFilter = ANY_TURN
     newest_first: bool = False
-    summary: bool = False
-    """Whether the items are those of `turn_summary`."""
+    summary: bool = False  # whether the items are those of `turn_summary`
 
 
 @dataclass(frozen=True, slots=True)

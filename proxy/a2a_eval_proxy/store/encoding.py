@@ -176,8 +176,7 @@ class Item:
 
     rows: Sequence[Any]
     committed: Callable[[], object]
-    size: int = field(init=False, default=0)
-    """Bytes of memory, about."""
+    size: int = field(init=False, default=0)  # bytes of memory, about
 
     def __post_init__(self) -> None:
         self.size = sum([row.size for row in self.rows])
@@ -241,8 +240,7 @@ class Mark(Item):
 class Prune:
     """Done between groups of items."""
 
-    before: float | None
-    """In seconds since the epoch."""
+    before: float | None  # in seconds since the epoch
     max_bytes: int | None
     reported: Callable[[int | Exception], object] | None = None
     """Receives the number of deleted turns, or why they could not be deleted; None: the log does."""

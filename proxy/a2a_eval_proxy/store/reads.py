@@ -30,8 +30,7 @@ from .shared_tasks import SharedTasks
 from .turn_filter import ANY_TURN, TurnFilter, turn_verdict
 from .webhooks import DeliveryTable, WebhookTable
 
-_TEXT, _NAME = 200, 100
-"""Characters of texts and of names."""
+_TEXT, _NAME = 200, 100  # characters of texts and of names
 _MOST_CALLS = 50
 
 _KEPT = (
@@ -95,8 +94,7 @@ def turn_figures(turns: int, rows: Iterable[FigureRow]) -> TurnFigures:
     return TurnFigures(turns, len(counted), calls, worst.count(FAILED), worst.count(ERRORED), tuple(seconds))
 
 
-MOST_OF_A_TURN = 20
-"""Annotations of one turn."""
+MOST_OF_A_TURN = 20  # annotations of one turn
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,11 +138,8 @@ T = TypeVar("T")
 
 Rows = Iterable[Any]
 
-Order = Literal["ASC", "DESC"]
-"""Of turns by their `seq`."""
-BEYOND: dict[Order, str] = {"ASC": ">", "DESC": "<"}
-"""How a `seq` that follows another one compares with it."""
-
+Order = Literal["ASC", "DESC"]  # of turns by their `seq`
+BEYOND: dict[Order, str] = {"ASC": ">", "DESC": "<"}  # how a `seq` that follows another one compares with it
 MAX_PAGE = 1_000
 _LARGEST = 2**63 - 1
 
@@ -173,14 +168,11 @@ _RUNS = (
 class StoreReads(ABC):
     """The reading half of a store. Raises StoreError while the store cannot be read."""
 
-    shared: bool
-    """Whether other proxies use it too: then what is pending may be on its way elsewhere."""
+    shared: bool  # whether other proxies use it too: then what is pending may be on its way elsewhere
 
-    _CALLS: str
-    """The number of calls in the body of a turn."""
+    _CALLS: str  # the number of calls in the body of a turn
 
-    _TOO_MUCH: str
-    """The condition that a turn is too old for a store of `:max_bytes`."""
+    _TOO_MUCH: str  # the condition that a turn is too old for a store of `:max_bytes`
 
     @abstractmethod
     async def _read(self, statement: str, values: dict[str, Any], decode: Callable[[Rows], T]) -> T:
@@ -211,7 +203,6 @@ class StoreReads(ABC):
         """Returns the condition that a column has a value of a JSON list."""
 
     def _equals(self, column: str) -> str:
-        """Returns the condition that a column equals the parameter of its name."""
         return f"{column} = :{column}"
 
     def _has_status(self, status: str) -> str:
@@ -389,8 +380,7 @@ class TurnPage:
         self.limit = limit
         self.content = content
         self.turns: list[TurnJson] = []
-        self.last = 0
-        """`seq` of the last row."""
+        self.last = 0  # `seq` of the last row
         self._size = 0
         self._summary = summary
 

@@ -9,15 +9,11 @@ from .shared_tasks import INDEXES as SHARED_INDEXES
 from .shared_tasks import TABLES as SHARED_TABLES
 from .webhooks import DELIVERIES, DELIVERIES_INDEX, WEBHOOKS, WEBHOOKS_INDEX
 
-FIRST_VERSION = 10
-"""Of the schema in the first release."""
-
+FIRST_VERSION = 10  # of the schema in the first release
 OUTCOMES = ("passed", "failed", "errored", "skipped")
 """Statuses of results. Each is counted in a column of its name: a run in numbers reads no texts."""
 
-Columns = dict[str, str]
-"""Types and constraints by the name of the column."""
-
+Columns = dict[str, str]  # types and constraints by the name of the column
 _COUNTS = dict.fromkeys(OUTCOMES, "INTEGER NOT NULL DEFAULT 0")
 
 ANNOTATIONS: Columns = {
@@ -33,8 +29,7 @@ class Schema:
     """The schema in one database. Fields are what differs: types, keys of indexes (`{}` is a column), columns."""
 
     create: str
-    number: str
-    """Type of a primary key that ascends in the order in which rows are added."""
+    number: str  # type of a primary key that ascends in the order in which rows are added
     by_name: str
     by_id: str
     by_prefix: str
@@ -42,8 +37,7 @@ class Schema:
     turns: Columns
     judge_answers: Columns
     conversations: Columns = field(default_factory=dict)
-    shared: dict[str, Columns] = field(default_factory=dict)
-    """Tables for what proxies share."""
+    shared: dict[str, Columns] = field(default_factory=dict)  # tables for what proxies share
     indexes: tuple[str, ...] = ()
     migrations: dict[int, tuple[str, ...]] = field(default_factory=dict)
     """Statements by the version to which they lead, from the one before it. They add only, and never change."""

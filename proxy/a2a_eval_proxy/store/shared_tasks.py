@@ -95,8 +95,7 @@ class LeftObservation(NamedTuple):
     number: int
     task: str
     content: str
-    read_before: int
-    """1 if an earlier owner has read it, else 0."""
+    read_before: int  # 1 if an earlier owner has read it, else 0
 
 
 class SharedTasks(StoreTable):

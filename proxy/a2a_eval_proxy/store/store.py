@@ -29,10 +29,8 @@ class Store(StoreReads, QueuedWrites):
     """Writes are queued and never wait; `committed` callbacks come from another thread. Reads are awaited, and raise
     StoreError while the store cannot be read."""
 
-    judge_cache: JudgeCache
-    """The cache of judges' answers: scoring a turn again sends no request."""
-    work: WorkStore | None = None
-    """What workers share; None where only this process scores."""
+    judge_cache: JudgeCache  # the cache of judges' answers: scoring a turn again sends no request
+    work: WorkStore | None = None  # what workers share; None where only this process scores
 
 
 async def every_turn(store: Store, query: TurnQuery, page: int = 500) -> AsyncIterator[TurnJson]:

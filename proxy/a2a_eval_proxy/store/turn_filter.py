@@ -14,8 +14,7 @@ Verdict = Literal["failed", "errored", "passed", "skipped", "unscored"]
 VERDICTS: tuple[Verdict, ...] = get_args(Verdict)
 
 _ESCAPED = {"!": "!!", "%": "!%", "_": "!_", "\0": "%"}
-_LONGEST_PATTERN = 100
-"""Characters of a text that a pattern contains: SQLite limits patterns."""
+_LONGEST_PATTERN = 100  # characters of a text that a pattern contains: SQLite limits patterns
 
 
 def turn_verdict(results: Iterable[Mapping[str, Any]]) -> Verdict:

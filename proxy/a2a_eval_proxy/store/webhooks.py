@@ -15,18 +15,13 @@ from typing import Any
 class Webhook:
     """A webhook that a client registered. Times are seconds since the epoch, 0 for never."""
 
-    webhook_id: str = field(repr=False)
-    """Unguessable: whoever knows it may post to the webhook through the proxy."""
+    webhook_id: str = field(repr=False)  # unguessable: whoever knows it may post to the webhook through the proxy
     url: str = field(repr=False)
-    asked: int
-    """1 if its client requested the extension; 0 otherwise."""
+    asked: int  # 1 if its client requested the extension; 0 otherwise
     registered_at: int
-    task_key: str = ""
-    """The task that it is notified of, as `task_key` has it; "" as long as it is not known."""
-    config_key: str = ""
-    """The id of the task's configuration; "" as long as it is not known."""
-    ended_at: int = 0
-    """When the task ended, or the agent refused the webhook."""
+    task_key: str = ""  # the task that it is notified of, as `task_key` has it; "" as long as it is not known
+    config_key: str = ""  # the id of the task's configuration; "" as long as it is not known
+    ended_at: int = 0  # when the task ended, or the agent refused the webhook
 
     @property
     def task_ended(self) -> bool:
@@ -123,14 +118,11 @@ class Delivery:
     """A notification that waits. Times are seconds since the epoch."""
 
     webhook_id: str = field(repr=False)
-    content: str = field(repr=False)
-    """The request, as its sender wrote it."""
+    content: str = field(repr=False)  # the request, as its sender wrote it
     kept_at: int
-    number: int = 0
-    """Ascends in the order in which they were kept."""
+    number: int = 0  # ascends in the order in which they were kept
     tries: int = 0
-    due_at: int = 0
-    """When to try next."""
+    due_at: int = 0  # when to try next
 
 
 DELIVERIES = {

@@ -41,28 +41,19 @@ from .encoding import (
 
 logger = logging.getLogger(__name__)
 
-MAX_QUEUED = 20_000
-"""Turns waiting to be written; more than that, and the database does not keep up."""
-
+MAX_QUEUED = 20_000  # turns waiting to be written; more than that, and the database does not keep up
 MAX_WAITING_BYTES = share(8)
 """Of memory, for everything that waits to be written; with more, no further turns are taken."""
 
-MAX_GROUP = 100
-"""Batches that are written in one transaction."""
-
+MAX_GROUP = 100  # batches that are written in one transaction
 MAX_GROUP_BYTES = 4 * 1024 * 1024
 """After as many bytes no further batch joins a transaction: a backlog is written in pieces that take little memory."""
 
-PATIENCE_S = 30.0
-"""How long each write of a store that is not patient is tried before the store ends."""
-
+PATIENCE_S = 30.0  # how long each write of a store that is not patient is tried before the store ends
 _RETRY_S = 1.0
 
-_PRUNE_AGAIN_S = 30.0
-"""Time before turns are deleted again where the disk stays full."""
-
-_GIVING_UP_S = 0.5
-"""For the writing thread to notice that its time is over."""
+_PRUNE_AGAIN_S = 30.0  # time before turns are deleted again where the disk stays full
+_GIVING_UP_S = 0.5  # for the writing thread to notice that its time is over
 
 
 class StoreLostError(Exception):
@@ -80,16 +71,13 @@ class QueuedWrites(ABC):
 
     def __init__(self, name: str, *, patient: bool) -> None:
         self._name = name
-        self.patience_s = math.inf if patient else PATIENCE_S
-        """How long it may fail until the work that needs it ends."""
+        self.patience_s = math.inf if patient else PATIENCE_S  # how long it may fail until the work that needs it ends
         self.health = StoreHealth()
         self._on_opened: Callable[[], object] = nothing
-        self.on_ended: Callable[[], object] = nothing
-        """Called in the store's thread when it has `ended_by`."""
+        self.on_ended: Callable[[], object] = nothing  # called in the store's thread when it has `ended_by`
         self.ended_by: StoreError | None = None
         """Why nothing more is ever written; None as long as the store is written, or tried again."""
-        self._retention: Prune | None = None
-        """What is deleted regularly; also when the disk is full."""
+        self._retention: Prune | None = None  # what is deleted regularly; also when the disk is full
         self._prune_again_at = -math.inf
         self._queue: queue.SimpleQueue[Item | Prune] = queue.SimpleQueue()
         self._lock = threading.Lock()
@@ -99,8 +87,7 @@ class QueuedWrites(ABC):
         self._encodes = False
         """Whether a batch waits that is not encoded: further ones are encoded at once, so that only one takes more
         memory than its text."""
-        self._awaited = True
-        """Whether `first_attempt` reports the first error, in place of the log."""
+        self._awaited = True  # whether `first_attempt` reports the first error, in place of the log
         self._opened = False
         self._failing_since: float | None = None
         self._give_up_at = math.inf
@@ -127,7 +114,6 @@ class QueuedWrites(ABC):
         return False
 
     def _describe(self, error: Exception) -> str:
-        """The error in one line."""
         return " ".join(str(error).split()) or type(error).__name__
 
     def start(self, on_opened: Callable[[], object]) -> None:
@@ -339,7 +325,6 @@ class QueuedWrites(ABC):
         return True
 
     def _prune(self, item: Prune) -> int:
-        """The number of turns that were deleted."""
         try:
             deleted = self._pruned(item)
         except self.trouble as error:  # it is tried again next time

@@ -24,8 +24,7 @@ class ForwardCounts:
     retried: int = 0
     dropped: int = 0
     """Lost: refused by the collector, tried for too long, pushed out of a full queue, or left at the end."""
-    held_bytes: int = 0
-    """Of the bodies not sent yet."""
+    held_bytes: int = 0  # of the bodies not sent yet
 
     @property
     def outcomes(self) -> Mapping[str, int]:
@@ -56,8 +55,7 @@ class Metrics:
     """Responses to clients, by HTTP status or name of the gRPC status; `none` where the client left before."""
     request_s: Durations = field(default_factory=Durations)
     """From a request's headers to the end of its answer, or until the client left."""
-    first_byte_s: Durations = field(default_factory=Durations)
-    """From a request's headers to the headers of its answer."""
+    first_byte_s: Durations = field(default_factory=Durations)  # from a request's headers to the headers of its answer
     client_errors: Counter[str] = field(default_factory=Counter)
     """Limits of time, size and number, and rules of HTTP, that clients broke, by reason."""
     turns_closed: int = 0
@@ -65,19 +63,15 @@ class Metrics:
     """Turns that the agent failed, by code (see `turn_health.TurnFailure`)."""
     turns_scored: int = 0
     turns_dropped: int = 0
-    turns_evicted: int = 0
-    """Closed as incomplete because open turns took too much memory."""
+    turns_evicted: int = 0  # closed as incomplete because open turns took too much memory
     spans: int = 0
     spans_dropped: int = 0
     otlp_requests: Counter[tuple[str, str]] = field(default_factory=Counter)
     """Telemetry received, by protocol (`http`, `grpc`) and outcome (`accepted`, `rejected`)."""
     forward: ForwardCounts = field(default_factory=ForwardCounts)
-    calls: Counter[str] = field(default_factory=Counter)
-    """Captured calls by source."""
-    findings: Counter[str] = field(default_factory=Counter)
-    """Findings by code."""
-    evaluations: Counter[tuple[str, str]] = field(default_factory=Counter)
-    """Results by evaluator and status."""
+    calls: Counter[str] = field(default_factory=Counter)  # captured calls by source
+    findings: Counter[str] = field(default_factory=Counter)  # findings by code
+    evaluations: Counter[tuple[str, str]] = field(default_factory=Counter)  # results by evaluator and status
 
     def count_results(self, results: Iterable[Mapping[str, Any]]) -> None:
         """Count evaluation results in their JSON form."""

@@ -14,18 +14,13 @@ from typing import Any, NamedTuple
 
 from ..store.encoding import json_bytes
 
-SMALL_BYTES = 8_000
-"""Events with at most this much JSON are not shortened."""
-
+SMALL_BYTES = 8_000  # events with at most this much JSON are not shortened
 _TEXT_CHARS = 1_000
-_MEMBER_CHARS = 32_000
-"""For each member of the data: its texts together. Beyond that, lists and objects end early."""
-
+_MEMBER_CHARS = 32_000  # for each member of the data: its texts together. Beyond that, lists and objects end early.
 _RECORD_KEYS, _KEY_CHARS = 30, 50
 """Objects keep this many keys in any case, so that e.g. a call has all its fields; short keys are never cut."""
 
-_ITEM_CHARS = 8
-"""What an item counts in addition to its texts."""
+_ITEM_CHARS = 8  # what an item counts in addition to its texts
 
 
 def shortened(data: Mapping[str, Any]) -> dict[str, Any]:
@@ -94,8 +89,7 @@ MAX_BYTES = 32 * 1024 * 1024
 class Event(NamedTuple):
     """One live event. `whole` is the JSON of its data; `short` is the same, or its short form if it is large."""
 
-    number: int
-    """The first event of a log is number 1."""
+    number: int  # the first event of a log is number 1
     name: str
     run: str
     case_id: str | None
@@ -117,8 +111,7 @@ class EventLog:
         self._max_bytes = max_bytes
         self._events: deque[Event] = deque()
         self._bytes = 0
-        self.last = 0
-        """The number of the latest event; 0 before the first."""
+        self.last = 0  # the number of the latest event; 0 before the first
 
     def add(self, event: Event) -> None:
         """Keep an event, whose number follows `last`."""
@@ -142,17 +135,11 @@ class EventLog:
         self.last += 1
 
 
-LIVE_TYPES = frozenset({"turn.opened", "tool_call", "text", "state"})
-"""Events during a turn."""
-
+LIVE_TYPES = frozenset({"turn.opened", "tool_call", "text", "state"})  # events during a turn
 TYPES = LIVE_TYPES | {"turn.closed", "turn.done", "conversation.done"}
 
-LINGER_S = 60.0
-"""How long events are recorded after the last listener has left: it may only reload its page."""
-
-LIVE_PER_S = 500
-"""Maximum number of events during turns in one second: no person reads more, and traffic goes first."""
-
+LINGER_S = 60.0  # how long events are recorded after the last listener has left: it may only reload its page
+LIVE_PER_S = 500  # maximum number of events during turns in one second: no person reads more, and traffic goes first
 _WINDOW_S = 1.0
 
 _NEWS_BYTES = 256 * 1024
@@ -189,12 +176,9 @@ EVERYTHING = EventFilter()
 class News(NamedTuple):
     """What a listener has not read yet."""
 
-    events: list[Event]
-    """At most about `_NEWS_BYTES`; the next ones follow."""
-    lost: str
-    """Why events are missing; "" if none are."""
-    ended: bool
-    """Whether no further event will come."""
+    events: list[Event]  # at most about `_NEWS_BYTES`; the next ones follow
+    lost: str  # why events are missing; "" if none are
+    ended: bool  # whether no further event will come
 
 
 class EventBus:
@@ -210,22 +194,15 @@ class EventBus:
         self._linger_s = linger_s
         self._origin = secrets.token_hex(4)
         self._listeners: set[Listener] = set()
-        self.recording = False
-        """Plain: each turn asks several times."""
-        self._leaving: asyncio.TimerHandle | None = None
-        """Ends the recording a while after the last listener has left."""
-        self._live_since = 0
-        """The number of the last event before events during turns were recorded without a gap."""
+        self.recording = False  # plain: each turn asks several times
+        self._leaving: asyncio.TimerHandle | None = None  # ends the recording a while after the last listener has left
+        self._live_since = 0  # the number of the last event before events during turns were recorded without a gap
         self._live_per_window = self._live_left = live_per_window
         self._window_ends = 0.0
-        self._gap: asyncio.TimerHandle | None = None
-        """Runs if events during turns were left out in this window."""
-        self.gaps = 0
-        """How often events during turns were left out."""
-        self.closed = False
-        """Whether nothing is recorded any more."""
-        self.on_recording: Callable[[bool], None] = lambda recording: None
-        """Called when `recording` changes."""
+        self._gap: asyncio.TimerHandle | None = None  # runs if events during turns were left out in this window
+        self.gaps = 0  # how often events during turns were left out
+        self.closed = False  # whether nothing is recorded any more
+        self.on_recording: Callable[[bool], None] = lambda recording: None  # called when `recording` changes
 
     @property
     def last_id(self) -> str:
@@ -319,8 +296,7 @@ class Listener:
         self._log = log
         self._woken = asyncio.Event()
         self.selection = selection
-        self.number = -1
-        """That of the last event that was read; -1 if it is not known."""
+        self.number = -1  # that of the last event that was read; -1 if it is not known
         self._gaps = bus.gaps
 
     @property

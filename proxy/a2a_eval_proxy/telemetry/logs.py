@@ -23,9 +23,7 @@ SHOWN_HEADERS = frozenset(
 )
 """Headers whose values libraries may log; those of all others are masked."""
 
-LOG_LINE = "%(asctime)s %(levelname)s %(name)s: %(message)s"
-"""How commands log that run for long."""
-
+LOG_LINE = "%(asctime)s %(levelname)s %(name)s: %(message)s"  # how commands log that run for long
 _HEADER = re.compile(r"""\((b?)(['"])([!#$%&'*+.^_`|~0-9A-Za-z-]+)\2, \1(['"])(.*?)(?<!\\)\4\)""")
 """A header as Python shows a pair of bytes or texts."""
 

@@ -8,8 +8,7 @@ from collections.abc import Callable
 from functools import wraps
 from typing import Any, ParamSpec, TypeVar
 
-EVERY_S = 60.0
-"""Seconds between two lines about the same problem."""
+EVERY_S = 60.0  # seconds between two lines about the same problem
 
 
 class ProblemLog:

@@ -140,10 +140,8 @@ def _context_of(turn: Turn) -> Context:
 logger = logging.getLogger(__name__)
 
 _CLOSE_S = 5.0
-_UNKNOWN_SERVICE = "unknown_service"
-"""How the SDK begins the name of a service that has none."""
-_ATTRIBUTES = {"evaluator": "gen_ai.evaluation.name"}
-"""Names of labels that the semantic conventions name otherwise."""
+_UNKNOWN_SERVICE = "unknown_service"  # how the SDK begins the name of a service that has none
+_ATTRIBUTES = {"evaluator": "gen_ai.evaluation.name"}  # names of labels that the semantic conventions name otherwise
 
 
 class Telemetry:

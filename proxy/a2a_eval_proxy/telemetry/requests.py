@@ -11,15 +11,7 @@ from urllib.parse import urlsplit
 
 from opentelemetry.context import Context
 from opentelemetry.metrics import Meter
-from opentelemetry.trace import (
-    Span,
-    SpanKind,
-    StatusCode,
-    Tracer,
-    format_span_id,
-    format_trace_id,
-    set_span_in_context,
-)
+from opentelemetry.trace import Span, SpanKind, StatusCode, Tracer, format_span_id, format_trace_id, set_span_in_context
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
 from ..protocol.headers import ClientRequestHeaders
@@ -219,7 +211,6 @@ def finish(span: Span, attributes: Attributes, error: str) -> Attributes:
 
 
 def _reached_at(host: str) -> Attributes:
-    """The name and port of a `Host` header."""
     try:
         parts = urlsplit(f"//{host}")
         name, port = parts.hostname, parts.port

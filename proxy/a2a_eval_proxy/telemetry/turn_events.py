@@ -20,8 +20,7 @@ from .turn_listener import ScoredTurn, TurnListener
 _MOST_WAITING = 1_000
 """Maximum number of reports that wait to be redacted; with more, events are lost, and listeners are informed."""
 
-NamedData = tuple[str, Mapping[str, Any]]
-"""The name and the data of an event."""
+NamedData = tuple[str, Mapping[str, Any]]  # the name and the data of an event
 
 
 class TurnEvents(TurnListener):
@@ -39,8 +38,7 @@ class TurnEvents(TurnListener):
         self._bus = bus
         self._privacy = privacy
         self._case_of = case_of
-        self._cases: dict[str, str | None] = {}
-        """The cases of open turns."""
+        self._cases: dict[str, str | None] = {}  # the cases of open turns
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="live-events") if privacy.changes_turns else None
         self._waiting = 0
 
@@ -122,12 +120,7 @@ class TurnEvents(TurnListener):
     def _changes(self, changes: TurnChanges, case_id: str | None) -> Iterable[NamedData]:
         turn, count, hides_text = changes.turn, changes.count, self._privacy.changes_turns
         shown = self._shown(changes.brief(all_calls=self._privacy.redactor.has_paths)) if hides_text else turn
-        head = {
-            "turn_id": turn.turn_id,
-            "run": shown.run,
-            "case_id": case_id,
-            "conversation_id": shown.conversation_id,
-        }
+        head = {"turn_id": turn.turn_id, "run": shown.run, "case_id": case_id, "conversation_id": shown.conversation_id}
         for index, call in changes.pick(shown.tool_calls):
             data = {**head, "index": index, "count": count, "call": call.to_dict(), "times": call_times(call)}
             yield "tool_call", data

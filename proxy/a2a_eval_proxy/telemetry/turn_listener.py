@@ -79,8 +79,7 @@ class TurnListeners(TurnListener):
 _REPORTS = ("opened", "changed", "ended", "closed", "scored", "conversation_scored")
 
 
-_MOST = 10_000
-"""Turns that are remembered."""
+_MOST = 10_000  # turns that are remembered
 
 
 class ScoringTimes(TurnListener):

@@ -30,8 +30,7 @@ class ChannelTls:
             raise ConfigError(
                 "upstream_key_password: --transcode cannot read an encrypted key; expected one without password"
             )
-        self.credentials: Any = None
-        """grpc.ChannelCredentials; another object once a file was replaced."""
+        self.credentials: Any = None  # grpc.ChannelCredentials; another object once a file was replaced
         files.add("TLS to the agent over gRPC", self._tls.paths, self._load)
 
     def _load(self) -> None:
@@ -44,7 +43,6 @@ class ChannelTls:
 
 
 def _contents(files: TlsFiles) -> tuple[bytes | None, ...]:
-    """Key, certificate chain and authorities."""
     return tuple(None if path is None else Path(path).read_bytes() for path in (files.key, files.cert, files.ca))
 
 

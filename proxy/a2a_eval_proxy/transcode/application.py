@@ -59,8 +59,7 @@ FAILURES: dict[int, type[UpstreamError]] = {
 }
 """What a response with the field `FAILURE` stands for, by its status; the value of the field is the quoted message."""
 
-_MAX_VALUES = 100_000
-"""Of a request: converting one takes about 10 us, during which nothing else is relayed."""
+_MAX_VALUES = 100_000  # of a request: converting one takes about 10 us, during which nothing else is relayed
 
 
 class Transcoder:
@@ -183,8 +182,7 @@ def _refused(problem: RefusedCall | UpstreamError, binding: Binding, body: bytes
     return LocalResponse(status, [(FAILURE, quote(str(problem)).encode()), (b"content-length", b"0")], b"")
 
 
-_MORE_HEADER_BYTES = 8192
-"""What the relay and the transcoder may add to a header within its limit."""
+_MORE_HEADER_BYTES = 8192  # what the relay and the transcoder may add to a header within its limit
 
 
 class TranscodingClient(HttpClient):

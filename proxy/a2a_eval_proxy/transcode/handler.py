@@ -108,16 +108,12 @@ _EXTENSIONS, _LEGACY_EXTENSIONS = EXTENSIONS_HEADER.lower(), LEGACY_EXTENSIONS_H
 class TranscodedExchange:
     """One request of a client and the calls that it takes."""
 
-    metadata: list[tuple[str, str | bytes]]
-    """For the agent."""
+    metadata: list[tuple[str, str | bytes]]  # for the agent
     calls: list[Any] = field(default_factory=list)
     """Of grpc.aio; there are two where the agent has only the service of A2A 0.3."""
-    method: str = ""
-    """Of the last call."""
-    unreadable: ValueError | None = None
-    """Why the last message of the agent cannot be read."""
-    headers: list[tuple[bytes, bytes]] = field(default_factory=list)
-    """Of the response, from the agent's metadata."""
+    method: str = ""  # of the last call
+    unreadable: ValueError | None = None  # why the last message of the agent cannot be read
+    headers: list[tuple[bytes, bytes]] = field(default_factory=list)  # of the response, from the agent's metadata
     problem: RefusedCall | UpstreamError | None = None
     """What the client gets unless the response has begun, in place of what a2a-sdk makes of the exception."""
 
@@ -178,8 +174,7 @@ class AgentOverGrpc(RequestHandler):
         self._channel = channel
         self._settings = settings
         self._card = card
-        self._services: tuple[Any, ...] = (GrpcTransport, CompatGrpcTransport)
-        """The one that answered last comes first."""
+        self._services: tuple[Any, ...] = (GrpcTransport, CompatGrpcTransport)  # the one that answered last comes first
 
     async def card(self, context: ServerCallContext) -> AgentCard:
         """The public card: the agent's extended one as this client gets it, else that of the settings.

@@ -16,9 +16,7 @@ _OF_THE_MESSAGE = re.compile(
 FAILURE = b"a2a-eval-proxy-failure"
 """The field of a response that stands for an agent that did not respond: only the transcoder itself sets it."""
 
-_VERSIONS = frozenset({b"a2a-version"})
-"""The proxy states the version in which it calls the agent."""
-
+_VERSIONS = frozenset({b"a2a-version"})  # the proxy states the version in which it calls the agent
 _KEY = re.compile(rb"[0-9a-z_.-]+")
 _VALUE = re.compile(rb"[ -~]*")
 """What metadata may hold (gRPC over HTTP/2: Custom-Metadata), unless the key ends with `-bin`."""

@@ -60,7 +60,6 @@ def _suite_of(suite: Suite | None, cases: Iterable[Case]) -> Suite:
 def _parts(
     turns: Sequence[TurnJson], suite: Suite, name: str, results: Mapping[str, list[dict[str, Any]]]
 ) -> list[dict[str, Any]]:
-    """The turns of each run and case, as the report shows a conversation."""
     found = []
     for run, of_run in grouped((turn["run"], turn) for turn in turns).items():
         report = judge_turns(suite, of_run, {name: results.get(run, [])}, run).report

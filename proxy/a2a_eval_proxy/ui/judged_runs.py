@@ -29,17 +29,12 @@ from ..runs.run_result import MAX_TURNS, judged_run
 from ..store import RunSummary, Store
 from .rendering import named
 
-Link: TypeAlias = Callable[..., str]
-"""Makes the URL of a page from the segments of its path and its query; see `links`."""
-
+Link: TypeAlias = Callable[..., str]  # makes the URL of a page from the segments of its path and its query; see `links`
 RunStatus = Literal["passed", "failed", "incomplete"]
 
-MAX_CASES = 500
-"""Conversations of a run in the table."""
-MAX_MISSING = 100
-"""Cases named among those that have not come yet."""
-MAX_SELECTED = 10
-"""Cases that the command to run a suite again names."""
+MAX_CASES = 500  # conversations of a run in the table
+MAX_MISSING = 100  # cases named among those that have not come yet
+MAX_SELECTED = 10  # cases that the command to run a suite again names
 MAX_REASON = 300
 
 
@@ -51,8 +46,7 @@ class CaseRow:
     case_id: str | None
     status: str
     note: str
-    href: str | None
-    """None if none of its turns came."""
+    href: str | None  # None if none of its turns came
     turns: int
     calls: int
     took: str
@@ -223,12 +217,9 @@ def last_rows(views: Mapping[str, RunView]) -> dict[str, tuple[str, CaseRow]]:
     return rows
 
 
-MAX_KEPT = 100
-"""Runs in memory."""
-MAX_AGE_S = 60.0
-"""For so long a view serves for a run whose counts did not change: its scores may have."""
-_REST = 10
-"""A run that changes is judged again after a multiple of what its last judgement took."""
+MAX_KEPT = 100  # runs in memory
+MAX_AGE_S = 60.0  # for so long a view serves for a run whose counts did not change: its scores may have
+_REST = 10  # a run that changes is judged again after a multiple of what its last judgement took
 
 
 @dataclass(frozen=True, slots=True)

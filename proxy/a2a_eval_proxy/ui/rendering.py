@@ -198,8 +198,7 @@ class AssetFiles:
         self._sources[STYLE] = "".join(
             [report_asset("report.css"), self._sources[STYLE], *map(self._sources.pop, _MORE_STYLES)]
         )
-        self.names: dict[str, str] = {}
-        """Their names in URLs, by file name."""
+        self.names: dict[str, str] = {}  # their names in URLs, by file name
         self.by_name: dict[str, AssetFile] = {}
         for name in self._sources:
             self._add(name)

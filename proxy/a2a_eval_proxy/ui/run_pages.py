@@ -24,10 +24,8 @@ from .judged_runs import RunView, last_rows
 from .rendering import name_in
 from .screen import Screen, Values, View
 
-MAX_BARS = 20
-"""Runs of a trend."""
-_STAMP = re.compile(r"-\d{8}T\d{6}(\.\d+)?Z$")
-"""The end of names that `ids.new_run_name` makes."""
+MAX_BARS = 20  # runs of a trend
+_STAMP = re.compile(r"-\d{8}T\d{6}(\.\d+)?Z$")  # the end of names that `ids.new_run_name` makes
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,8 +34,7 @@ class RunRow:
 
     run: RunSummary
     view: RunView | None
-    lags: bool
-    """Whether the run is still to be judged, or has changed since it was."""
+    lags: bool  # whether the run is still to be judged, or has changed since it was
     when: str
     took: str
 
@@ -112,12 +109,9 @@ def _bar(index: int, row: RunRow) -> Bar:
     return Bar(row.run.name, index * Trend.STEP, height, view.status, text)
 
 
-PAGE = 25
-"""Runs on a page."""
-MAX_CHOICES = 100
-"""Runs to choose from, for a comparison."""
-FIRST_PAINT_S = 0.4
-"""For so long a page waits for verdicts; its fragment, for the others, for FRAGMENT_S."""
+PAGE = 25  # runs on a page
+MAX_CHOICES = 100  # runs to choose from, for a comparison
+FIRST_PAINT_S = 0.4  # for so long a page waits for verdicts; its fragment, for the others, for FRAGMENT_S
 FRAGMENT_S = 5.0
 
 
@@ -206,13 +200,10 @@ SCREENS = (
 )
 
 
-MAX_RUNS = 5
-"""The newest runs are searched for the last conversations of cases."""
+MAX_RUNS = 5  # the newest runs are searched for the last conversations of cases
 MAX_CASES = 500
-MAX_TEXT = 2_000
-"""Characters of an expected value."""
-MAX_CALLS = 100
-"""Expected calls of a turn."""
+MAX_TEXT = 2_000  # characters of an expected value
+MAX_CALLS = 100  # expected calls of a turn
 
 
 async def _all_cases(view: View) -> Values:

@@ -47,14 +47,11 @@ class View:
     request: Request
     figures: RecentFigures
     runs: JudgedRuns
-    check: AgentCheck | None
-    """None where there is no agent."""
+    check: AgentCheck | None  # None where there is no agent
     link: Links
 
 
-Values: TypeAlias = Mapping[str, Any]
-"""The variables of a template."""
-
+Values: TypeAlias = Mapping[str, Any]  # the variables of a template
 ScreenFunction: TypeAlias = Callable[[View], Awaitable[Values | Response]]
 
 

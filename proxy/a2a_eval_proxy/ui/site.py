@@ -40,8 +40,7 @@ class SharedFragments(Generic[T]):
     """Begins to make the fragments of an address every `REST_S` at most. Single event loop."""
 
     def __init__(self) -> None:
-        self._next: dict[Hashable, asyncio.Task[T]] = {}
-        """By address: those that are not begun yet."""
+        self._next: dict[Hashable, asyncio.Task[T]] = {}  # by address: those that are not begun yet
         self._free_at: dict[Hashable, float] = {}
         """By address: when the next may be begun, on the clock of the event loop."""
 

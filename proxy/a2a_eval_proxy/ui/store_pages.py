@@ -30,17 +30,14 @@ from . import check_page
 from .site import SCREENS, Site
 
 EVERY_S = 1.0
-NEWEST = 100
-"""Turns that a poll reads; older ones are checked only while they wait to be scored."""
-MAX_WAITING = 20
-"""Older turns that a poll checks."""
+NEWEST = 100  # turns that a poll reads; older ones are checked only while they wait to be scored
+MAX_WAITING = 20  # older turns that a poll checks
 MAX_KNOWN = 2_000
 EVENTS = {"open": "turn.opened", "pending": "turn.closed", "done": "turn.done"}
 
 logger = logging.getLogger(__name__)
 
-_State = tuple[str, str]
-"""Status and verdict of a turn."""
+_State = tuple[str, str]  # status and verdict of a turn
 
 
 class StoreWatch:
@@ -117,11 +114,7 @@ class Served:
 
 @asynccontextmanager
 async def store_pages(
-    location: str,
-    port: int,
-    suite: Suite | None = None,
-    suite_file: str | None = None,
-    trace_url: str | None = None,
+    location: str, port: int, suite: Suite | None = None, suite_file: str | None = None, trace_url: str | None = None
 ) -> AsyncIterator[Served]:
     """Serve the pages over an existing store on a port of loopback (0: any free one) for the time of the block.
 

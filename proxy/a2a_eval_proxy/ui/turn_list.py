@@ -60,7 +60,6 @@ async def _values(view: View) -> Mapping[str, Any]:
 
 
 def _selected(in_progress: Sequence[TurnJson], query: TurnQuery) -> list[TurnJson]:
-    """The newest of these turns that the query selects."""
     has_content = bool(query.content)
     wanted = {"run": query.run, "case_id": query.case, "conversation_id": query.conversation, "status": query.status}
     exact = {name: value for name, value in wanted.items() if value is not None}

@@ -48,8 +48,7 @@ CHANGES = {
 
 TEXT_LIMITS = (200_000, 20_000, 4_000, 1_000)
 """Limits on the length of a text, in characters; the first with which a turn fits is used."""
-MAX_CHARACTERS = 2_000_000
-"""Of the data of a page."""
+MAX_CHARACTERS = 2_000_000  # of the data of a page
 _EVENTS = "tool_call,text,state,turn.closed,turn.done"
 
 
@@ -81,7 +80,6 @@ async def _values(view: View) -> Mapping[str, Any]:
 
 
 async def _work(view: View, turn: TurnJson) -> dict[str, Any]:
-    """The values of `turn_work.html` and `waterfall.html`."""
     is_done = turn["status"] == "done"
     # The page of an open turn is rendered again with each event: reading its wire as often would be much work.
     found = await timeline_of(view.control, turn) if is_done else timeline(turn, (), Observed())
@@ -161,8 +159,7 @@ def _when(times: Mapping[str, Any], begin: str) -> str:
     return f"seen after {duration_text(start)}" + (f", its result after {duration_text(end)}" if later else "")
 
 
-_TIMES = (("first_seen_at", "result_seen_at"), ("started_at", "ended_at"))
-"""Of a call in the protocol, and in a trace."""
+_TIMES = (("first_seen_at", "result_seen_at"), ("started_at", "ended_at"))  # of a call in the protocol, and in a trace
 
 
 def _at(calls: list[dict[str, Any]], index: int | None) -> dict[str, Any] | None:
@@ -170,7 +167,6 @@ def _at(calls: list[dict[str, Any]], index: int | None) -> dict[str, Any] | None
 
 
 def _captured(capture: Mapping[str, Any]) -> list[str]:
-    """How the calls were captured, in words."""
     facts = ["the agent's card declares the extension" if capture["declared"] else "the card declares no extension"]
     if capture["requested_by_client"]:
         facts.append("the client asked for tool calls")
@@ -187,8 +183,7 @@ SCREEN = Screen("/turns/{turn_id}", "turn.html", _values, fragments=("turn", "wo
 
 
 _KIND_WORDS = {"exchange": "exchange", "tool_call": "call", "span": "span"}
-_LEAST_WIDTH = 0.4
-"""Of a bar, in hundredths of the whole."""
+_LEAST_WIDTH = 0.4  # of a bar, in hundredths of the whole
 
 
 def waterfall(timeline: Mapping[str, Any]) -> list[dict[str, Any]]:

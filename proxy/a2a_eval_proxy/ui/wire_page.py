@@ -49,8 +49,7 @@ def curl_command(request: Mapping[str, Any], proxy_url: str, agent: str) -> str:
 
 
 _MOST_EVENTS = 500
-_MOST_CHARACTERS = 20_000
-"""Of a body or event; the JSON has all."""
+_MOST_CHARACTERS = 20_000  # of a body or event; the JSON has all
 
 
 async def _values(view: View) -> Values:
@@ -91,7 +90,6 @@ def _event(event: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _text(content: Mapping[str, Any]) -> str:
-    """What can be shown of a body or event."""
     if "withheld" in content:
         return f"[{content['bytes']} bytes, not shown: {content['withheld']}]"
     if "base64" in content:

@@ -28,8 +28,7 @@ from .job_scorer import JobScorer
 
 logger = logging.getLogger(__name__)
 
-_GOODBYE_S = 5.0
-"""Time for the engine to report to the database that this worker ends."""
+_GOODBYE_S = 5.0  # time for the engine to report to the database that this worker ends
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,9 +22,7 @@ logger = logging.getLogger(__name__)
 MAX_ATTEMPTS = 10
 _LONGEST_WAIT_S = 300
 _RECONNECT_S = 2.0
-_SIGN_OF_LIFE_S = 20.0
-"""Longest time between two: `WORKER_ALIVE_S` counts on it."""
-
+_SIGN_OF_LIFE_S = 20.0  # longest time between two: `WORKER_ALIVE_S` counts on it
 AWAY = (ProcrastinateException, psycopg.Error, StoreError, OSError)
 """Raised for an unreachable database, or a job that does not exist any more."""
 
@@ -69,10 +67,8 @@ class Engine:
         self._options = options
         connector = procrastinate.PsycopgConnector(conninfo=url, min_size=1, max_size=4, timeout=10.0)
         self._app = procrastinate.App(connector=connector)
-        self.scored = 0
-        """Turns so far."""
-        self._away = False
-        """Whether the unreachable database was logged, so that it is logged once."""
+        self.scored = 0  # turns so far
+        self._away = False  # whether the unreachable database was logged, so that it is logged once
         self._connected = False
 
         @self._app.task(name=TASK, queue=QUEUE, retry=_Backoff())
@@ -144,7 +140,6 @@ class Engine:
             logger.warning("%d abandoned pending turn(s) were queued for scoring", queued)
 
     async def _hand_on_jobs(self) -> None:
-        """Let other workers do the jobs of those that died."""
         jobs = self._app.job_manager
         stalled = await jobs.get_stalled_jobs(queue=QUEUE, seconds_since_heartbeat=self._options.stalled_after_s)
         for job in stalled:

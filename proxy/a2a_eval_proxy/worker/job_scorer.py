@@ -19,8 +19,7 @@ from ..store.postgres.store import PostgresStore
 from ..telemetry.counters import Metrics
 from ..turn import Turn
 
-MAX_EARLIER = 200
-"""Turns before it by which a turn's position in its case is found."""
+MAX_EARLIER = 200  # turns before it by which a turn's position in its case is found
 
 
 class CasePosition(NamedTuple):
@@ -43,11 +42,7 @@ class JobScorer:
     """
 
     def __init__(
-        self,
-        store: PostgresStore,
-        suite: Suite | None,
-        privacy: Privacy = NO_PRIVACY,
-        metrics: Metrics | None = None,
+        self, store: PostgresStore, suite: Suite | None, privacy: Privacy = NO_PRIVACY, metrics: Metrics | None = None
     ) -> None:
         """`metrics` counts the results that were stored."""
         self._metrics = metrics or Metrics()

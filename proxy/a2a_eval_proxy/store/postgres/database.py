@@ -32,9 +32,7 @@ CONNECT_TIMEOUT_S = 10
 _WORK_TIMEOUT_S = 60
 _CONNECTIONS = 4
 
-TROUBLE = (psycopg.Error, OSError, TimeoutError, UnicodeEncodeError)
-"""What may come of work on a database."""
-
+TROUBLE = (psycopg.Error, OSError, TimeoutError, UnicodeEncodeError)  # what may come of work on a database
 _REFUSED = ("22", "23", "54")
 """Classes of SQLSTATE: data exception, integrity constraint violation, program limit exceeded."""
 
@@ -143,7 +141,6 @@ class Database:
             self._loop.close()
 
     async def _end(self) -> None:
-        """Let work end that was cancelled, and close the connections."""
         left = [task for task in asyncio.all_tasks() if task.cancelling()]
         if left:
             await asyncio.wait(left, timeout=_CLOSE_S / 2)

@@ -24,8 +24,7 @@ _TURNS = (
 )
 """`octet_length` does not read the texts."""
 
-_CHUNK = 2_000
-"""Turns that are read at once if not all of them need be on the page."""
+_CHUNK = 2_000  # turns that are read at once if not all of them need be on the page
 
 _TAKE_OVER = (
     "UPDATE turns SET heard_at = now() WHERE turn_id IN (SELECT turn_id FROM turns WHERE status = 'open'"

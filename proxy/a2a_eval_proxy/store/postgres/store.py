@@ -79,8 +79,7 @@ VERSION_TABLE = "a2a_eval_proxy_version"
 JOB_ENGINE = "03.04.00_50_post_add_retry_failed_job_procedure.sql"
 """The last migration of procrastinate, the job engine, that its tables have. Later ones become a version of ours."""
 
-_CREATING = 0x6132_6165_7661_6C02
-"""Advisory lock of who creates or upgrades the tables."""
+_CREATING = 0x6132_6165_7661_6C02  # advisory lock of who creates or upgrades the tables
 
 
 def check_url(url: str) -> None:
@@ -133,8 +132,7 @@ def _create_tables(connection: psycopg.Connection[Any], *, must_exist: bool) -> 
 
 logger = logging.getLogger(__name__)
 
-_SHOWN = 100
-"""Characters of an id in a message: agents make up some of them."""
+_SHOWN = 100  # characters of an id in a message: agents make up some of them
 
 
 class PostgresStore(PostgresReads, Store):
@@ -157,8 +155,7 @@ class PostgresStore(PostgresReads, Store):
         PostgresReads.__init__(self, database)
         QueuedWrites.__init__(self, database.name, patient=patient)
         self.judge_cache = PostgresJudgeCache(database)
-        self.work: WorkStore = WorkStore(database)
-        """What workers do."""
+        self.work: WorkStore = WorkStore(database)  # what workers do
         self._for_workers = for_workers
         if patient:
             return

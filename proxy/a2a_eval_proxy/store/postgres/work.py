@@ -30,8 +30,7 @@ _SAID = named("SELECT key, turns FROM conversations WHERE key = ANY(:keys)")
 
 _ALL = 2**31 - 1
 
-MAX_COUNTED = 100_000
-"""Maximum number of pending turns to count."""
+MAX_COUNTED = 100_000  # maximum number of pending turns to count
 
 _BACKLOG = named(
     "SELECT count(*), coalesce(extract(epoch FROM now() - min(stored_at)), 0),"
@@ -39,8 +38,7 @@ _BACKLOG = named(
     " FROM (SELECT stored_at FROM turns WHERE status = 'pending' ORDER BY seq LIMIT :most) AS waiting"
 )
 
-WORKER_ALIVE_S = 60.0
-"""A worker whose last sign of life is older does not count; each gives one every 20 s at least."""
+WORKER_ALIVE_S = 60.0  # a worker whose last sign of life is older does not count; each gives one every 20 s at least
 
 
 class Backlog(NamedTuple):

@@ -27,8 +27,7 @@ _DEFER = named(
     "ARRAY[ROW(:queue, :task, 0, NULL, NULL, CAST(:arguments AS jsonb), NULL)::procrastinate_job_to_defer_v1]))"
 )
 
-ABANDONED_S = 600
-"""Seconds after which a pending turn that has no job counts as left by the proxy that was to score it."""
+ABANDONED_S = 600  # seconds after which a pending turn that has no job counts as left by the proxy that was to score it
 
 _ABANDONED = named(
     "SELECT turn_id FROM turns WHERE status = 'pending' AND CASE"
@@ -65,12 +64,8 @@ async def queue_abandoned(connection: Connection, after_s: float = ABANDONED_S) 
     return len(jobs)
 
 
-Rows = list[dict[str, Any]]
-"""Rows by column."""
-
-_APPENDING = 0x6132_6165_7661_6C01
-"""Advisory lock of who adds turns."""
-
+Rows = list[dict[str, Any]]  # rows by column
+_APPENDING = 0x6132_6165_7661_6C01  # advisory lock of who adds turns
 _COLUMNS = POSTGRES.tables()
 _BY_SERVER = ("seq", "version", "stored_at", "heard_at")
 _TURN_COLUMNS = [column for column in _COLUMNS["turns"] if column not in _BY_SERVER]
@@ -208,8 +203,7 @@ async def delete_turns(connection: Connection, turn_ids: list[str]) -> None:
         await connection.execute(_DISCARD, {"ids": turn_ids})
 
 
-MOST_AT_ONCE = 500_000
-"""Turns deleted in one transaction: seconds, so that it ends before a statement has to."""
+MOST_AT_ONCE = 500_000  # turns deleted in one transaction: seconds, so that it ends before a statement has to
 
 _TOO_OLD = named(
     "DELETE FROM turns WHERE seq IN (SELECT seq FROM turns WHERE coalesce(ended_at, started_at) < :before"

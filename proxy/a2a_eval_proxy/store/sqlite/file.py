@@ -50,8 +50,7 @@ _HEADER_BYTES = 100
 BUSY_TIMEOUT_S = 10.0
 _GIVE = "give the path of a store, or of a new file"
 
-Identity = tuple[int, int]
-"""Device and inode, since another file may get the same name."""
+Identity = tuple[int, int]  # device and inode, since another file may get the same name
 
 
 class StoreDamagedError(StoreFileError):
@@ -256,7 +255,6 @@ def _create_tables(connection: sqlite3.Connection) -> None:
 
 
 def _version(connection: sqlite3.Connection) -> int:
-    """The version of the schema; 0 in a new file."""
     version: int = connection.execute("PRAGMA user_version").fetchone()[0]
     return version
 
@@ -319,7 +317,6 @@ def _reserve_of(path: str) -> str:
 
 
 def _fill(handle: int) -> None:
-    """Raises OSError where there is no room."""
     if hasattr(os, "posix_fallocate"):
         os.posix_fallocate(handle, 0, RESERVE_BYTES)
     else:

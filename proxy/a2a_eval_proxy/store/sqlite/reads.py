@@ -20,9 +20,7 @@ T = TypeVar("T")
 
 _SILENT = "SELECT turn_id FROM turns WHERE status = 'open' AND heard_at < ? ORDER BY heard_at LIMIT ?"
 
-_BUSY_S = 10.0
-"""How long an operation waits for the lock of another process."""
-
+_BUSY_S = 10.0  # how long an operation waits for the lock of another process
 _ANNOTATED = of_turn("group_concat")
 
 

@@ -13,9 +13,7 @@ _BATCH, _BATCH_BYTES = 200, 1024 * 1024
 """Turns deleted in one transaction, and their size, so that none is long, or takes much of a full disk. A larger turn
 is deleted alone."""
 
-_VACUUMED = 250
-"""Pages freed in one transaction."""
-
+_VACUUMED = 250  # pages freed in one transaction
 _SIZE = "(length(body) + length(evaluations))"
 
 _DELETE_CONVERSATION = (
@@ -74,7 +72,6 @@ def _delete(connection: sqlite3.Connection, condition: str, values: tuple[float,
 
 
 def _vacuum(connection: sqlite3.Connection) -> None:
-    """Free the space of what was deleted."""
     left = _number(connection, "freelist_count")
     while left:
         connection.executescript(f"PRAGMA incremental_vacuum({_VACUUMED})")  # `execute` would free one page

@@ -40,9 +40,7 @@ from .retention import prune
 
 logger = logging.getLogger(__name__)
 
-_ROWS = 64
-"""Rows in one statement. Each statement lets go of the interpreter lock, and that costs more than the row."""
-
+_ROWS = 64  # rows in one statement. Each statement lets go of the interpreter lock, and that costs more than the row.
 _Statement = tuple[str, Sequence[Any]]
 
 
