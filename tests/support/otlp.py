@@ -9,7 +9,8 @@ from typing import Any
 from a2a_eval_proxy.net.http_server import HttpServer
 from a2a_eval_proxy.otlp.forwarding import OtlpForwarder
 from a2a_eval_proxy.otlp.http_receiver import HttpReceiver
-from a2a_eval_proxy.otlp.intake import Intake, OtlpSink, Rejected
+from a2a_eval_proxy.otlp.intake import Intake
+from a2a_eval_proxy.otlp.spans import Rejected
 from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceRequest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 from opentelemetry.proto.trace.v1.trace_pb2 import Span
@@ -66,7 +67,7 @@ def export_request(names: list[str]) -> ExportTraceServiceRequest:
 
 @asynccontextmanager
 async def receiver(
-    sink: OtlpSink,
+    sink: Any,
     *,
     address: str = "127.0.0.1:0",
     max_bytes: int = 1024 * 1024,

@@ -67,7 +67,9 @@ class Command(click.Command):
             help="YAML file with settings, for any of the commands.",
             shell_complete=partial(complete, FILE),
         )
-        params = [param for spec in _own_first(options) for param in _parameters(spec)]
+        own = options.__annotations__  # first; those that it inherits last
+        declared: list[Field[Any]] = sorted(fields(options), key=lambda spec: spec.name not in own)  # type: ignore[arg-type]
+        params = [param for spec in declared for param in _parameters(spec)]
         super().__init__(function.__name__, params=[*params, config], help=inspect.getdoc(function))
         self.options = options
         self._function = function
@@ -107,11 +109,6 @@ class Command(click.Command):
 def command(options: type[T]) -> Callable[[Callable[[T], bool | None]], Command]:
     """Make a function a command of its name; its docstring is the help."""
     return lambda function: Command(options, function)
-
-
-def _own_first(options: type[Options]) -> list[Field[Any]]:
-    """The fields of a dataclass, those that it inherits last."""
-    return sorted(fields(options), key=lambda spec: spec.name not in options.__annotations__)  # type: ignore[arg-type]
 
 
 def _parameters(spec: Field[Any]) -> Iterator[click.Parameter]:

@@ -217,7 +217,8 @@ def review(file: Path, found: Acceptance, *, yes: bool, dry_run: bool = False, a
         click.echo(f"\n{click.style(f'{number}/{len(found.proposals)} {proposal.where}', bold=True)}")
         for reason in proposal.reasons:
             click.echo(f"  {reason}")
-        _show_difference(difference(text, after))
+        for line in difference(text, after):
+            click.secho(f"  {line}", fg={"+": "green", "-": "red", "@": "cyan"}.get(line[:1]))
         answer = click.prompt(_ANSWERS, type=click.Choice("ynaq"), show_choices=False, err=True) if asks else "y"
         if answer == "q":
             break
@@ -236,8 +237,3 @@ def review(file: Path, found: Acceptance, *, yes: bool, dry_run: bool = False, a
 
 def _changes(chosen: Sequence[Proposal]) -> str:
     return f"{len(chosen)} change{'s' * (len(chosen) != 1)}"
-
-
-def _show_difference(lines: Sequence[str]) -> None:
-    for line in lines:
-        click.secho(f"  {line}", fg={"+": "green", "-": "red", "@": "cyan"}.get(line[:1]))

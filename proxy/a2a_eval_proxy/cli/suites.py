@@ -48,7 +48,9 @@ def evaluators(options: EvaluatorsOptions) -> None:
     table = PlainTable(*names, Column("what it measures"))
     for name in evaluator_names():
         cls = evaluator_class(name)
-        table.add_row(name, cls.scope, "yes" if issubclass(cls, JudgedEvaluator) else "", _summary(cls))
+        table.add_row(
+            name, cls.scope, "yes" if issubclass(cls, JudgedEvaluator) else "", inspect.getdoc(cls).partition("\n")[0]
+        )
     wide_console().print(table, markup=False)
 
 
@@ -88,10 +90,6 @@ def convert(options: ConvertOptions) -> None:
     cases = len(imported.suite.cases)
     summary = f"converted {cases} case{'' if cases == 1 else 's'}" + (f" to {options.out}" if options.out else "")
     click.echo("\n".join([*notes, summary]), err=True)
-
-
-def _summary(cls: type[EvaluatorBase]) -> str:
-    return (inspect.getdoc(cls) or "").partition("\n")[0]
 
 
 def explained(cls: type[EvaluatorBase]) -> list[str]:

@@ -1,4 +1,4 @@
-"""Processes an OTLP request of either transport: decodes and forwards it, passes it to the sink, returns a response."""
+"""Processes an OTLP request of either transport: decodes and forwards it, hands it to the trace service, answers."""
 
 from __future__ import annotations
 
@@ -7,8 +7,7 @@ import logging
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 from opentelemetry.proto.collector.logs.v1 import logs_service_pb2
 from opentelemetry.proto.collector.metrics.v1 import metrics_service_pb2
@@ -17,38 +16,14 @@ from opentelemetry.proto.collector.trace.v1 import trace_service_pb2
 from .decoding import decode_request
 from .forwarding import OtlpForwarder
 from .size_limits import BusyError, PayloadTooLargeError
+from .spans import Rejected
+from .trace_service import Tracing
 
 logger = logging.getLogger(__name__)
 
 _INLINE_BYTES = 64 * 1024  # bodies up to this size are decoded on the event loop, which costs less than using a thread
 _UNDECODED_BODIES = 4
 """Maximum number of bodies of the largest size in memory; further requests are refused for the time being."""
-
-
-@dataclass(frozen=True, slots=True)
-class Rejected:
-    """The rejected records of a request."""
-
-    count: int  # at least 1
-    reason: str  # one sentence for the developer who exports them
-
-
-class OtlpSink(Protocol):
-    """Consumes decoded requests. They may be empty, repeated, or contain records of any age in any order."""
-
-    @property
-    def busy(self) -> bool:
-        """Whether senders should retry later."""
-
-    def rejected(self, request: Any) -> Rejected | None:
-        """Returns the records of a request that the sink rejects, or None. Called in the decoding thread; must not
-        raise."""
-
-    def take(self, request: Any, size_bytes: int) -> None:
-        """Take an ExportTraceServiceRequest or ExportLogsServiceRequest, of `size_bytes` when decompressed.
-
-        Runs on the event loop and must be fast; exceptions become status 500.
-        """
 
 
 class Signal:
@@ -91,7 +66,7 @@ class Intake:
 
     def __init__(
         self,
-        sink: OtlpSink,
+        sink: Tracing,
         *,
         max_bytes: int,
         forward: OtlpForwarder | None = None,

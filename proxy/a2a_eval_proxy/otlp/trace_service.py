@@ -21,8 +21,7 @@ from ..telemetry.turn_listener import TurnListener
 from ..traces.trace_book import TraceBook
 from ..traces.trace_records import Evidence
 from ..turn import Turn
-from .intake import Rejected
-from .spans import logs_from_proto, nameless_spans, spans_from_proto
+from .spans import Rejected, logs_from_proto, nameless_spans, spans_from_proto
 
 _UNREAD_BYTES = 16 * 1024 * 1024
 """Limit of the requests that wait for the reading thread, as sent; decoded they take up to ten times as much."""
@@ -67,7 +66,11 @@ class Tracing(TurnListener):
         self._unread_bytes = 0
         self.on_changed: Callable[[Turn, bool], None] = lambda turn, has_work: None
         """Receives a turn that got spans, and whether any of them describes the agent's work."""
-        self._book = TraceBook(self._got_spans, conversation_attributes=conversation_attributes, max_bytes=share(8))
+        self._book = TraceBook(
+            lambda *changed: self.on_changed(*changed),
+            conversation_attributes=conversation_attributes,
+            max_bytes=share(8),
+        )
 
     # ── from the turn book ──────────────────────────────────────────────────────────────────────────────
 
@@ -101,9 +104,6 @@ class Tracing(TurnListener):
     def spans(self, turn_id: str) -> Sequence[Span]:
         """The spans of a turn, as long as they are in memory."""
         return self._book.evidence(turn_id).spans
-
-    def _got_spans(self, turn: Turn, has_work: bool) -> None:
-        self.on_changed(turn, has_work)
 
     def expire(self, now: float) -> None:
         self._book.expire(now)

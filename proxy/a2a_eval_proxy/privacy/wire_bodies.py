@@ -22,7 +22,7 @@ def shown_body(privacy: Privacy, content: Mapping[str, Any]) -> dict[str, Any]:
     With rules, a body that is cut or binary has no content (`withheld` says why), nor has a file in it.
     """
     if not privacy.changes_turns:
-        return _without_credentials(content)
+        return {**content, "text": _CREDENTIALS.text(content["text"])} if "text" in content else dict(content)
     if "text" not in content or content.get("cut"):
         return _withheld(content, "rules cannot be applied to bytes, or to part of a body")
     return {**content, "text": privacy.text(_CREDENTIALS.text(_without(content["text"], _FILES)))}
@@ -39,10 +39,6 @@ def shown_event(privacy: Privacy, content: Mapping[str, Any]) -> dict[str, Any]:
         text = _without(text, _PIECES)
     shown = privacy.text(_CREDENTIALS.text(text))
     return {**content, "text": with_data(raw, shown.encode()).decode() if data else shown}
-
-
-def _without_credentials(content: Mapping[str, Any]) -> dict[str, Any]:
-    return {**content, "text": _CREDENTIALS.text(content["text"])} if "text" in content else dict(content)
 
 
 def _withheld(content: Mapping[str, Any], why: str) -> dict[str, Any]:

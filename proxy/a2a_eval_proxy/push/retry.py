@@ -125,7 +125,8 @@ class RetryQueue:
             if not await self._table.lease(webhook_id, self._owner, now, now + _LEASE_S):
                 return now + FIRST_PAUSE_S  # another process sends to it
             due_at = now
-            if await self._first_of(webhook_id) == delivery.number:  # no other process has just sent it
+            first = await self._table.first(webhook_id)
+            if first is not None and first.number == delivery.number:  # no other process has just sent it
                 if await self._is_done(webhook, delivery):
                     await self._table.remove(delivery)
                 else:
@@ -133,10 +134,6 @@ class RetryQueue:
                     await self._table.failed(delivery, due_at)
             await self._table.lease(webhook_id, self._owner, now, 0)
             return due_at
-
-    async def _first_of(self, webhook_id: str) -> int:
-        delivery = await self._table.first(webhook_id)
-        return delivery.number if delivery is not None else 0
 
     async def _is_done(self, webhook: Webhook, delivery: Delivery) -> bool:
         """Send it; returns whether it was taken, or is given up."""

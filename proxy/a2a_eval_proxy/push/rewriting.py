@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
-from ..protocol.json_elements import Element, after_space, read_object, read_value, string_end
+from ..protocol.json_elements import after_space, read_object, read_value, string_end
 from ..protocol.operations import A2ARequest, Operation
 
 _MAX_DEPTH = 3  # configurations within a configuration: `config.pushNotificationConfig` in some versions
@@ -80,13 +80,9 @@ def _read_config(text: str, at: int, found: list[WebhookPlace], depth: int) -> t
     for element in members:
         _, stop, key, value = element
         if key == "url" and isinstance(value, str) and value:
-            found.append(WebhookPlace(_value_start(text, element), stop, NewWebhook(value, config_id)))
+            colon = after_space(text, string_end(text, element[0]))
+            found.append(WebhookPlace(after_space(text, colon + 1), stop, NewWebhook(value, config_id)))
     return None, end
-
-
-def _value_start(text: str, member: Element) -> int:
-    colon = after_space(text, string_end(text, member[0]))
-    return after_space(text, colon + 1)
 
 
 def replaced(text: str, places: Sequence[WebhookPlace], urls: Sequence[str]) -> str:

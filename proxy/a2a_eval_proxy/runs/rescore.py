@@ -76,7 +76,11 @@ async def _score_again(
             if turn["status"] == "open":  # its outcome is not known: it counts as never scored
                 watch.advance()
                 continue
-            _check_content(turn)
+            if lacks_content(turn["user_text"]):
+                raise StoreError(
+                    f"turn {turn['turn_id']} of run {turn['run']} was stored without content (--no-content); "
+                    "it keeps its scores and cannot be scored again"
+                )
             page.append(turn)
             if len(page) == page_size:
                 rescore(page)
@@ -85,11 +89,3 @@ async def _score_again(
                 page = []
         rescore(page)
     watch.advance(len(page))
-
-
-def _check_content(turn: TurnJson) -> None:
-    if lacks_content(turn["user_text"]):
-        raise StoreError(
-            f"turn {turn['turn_id']} of run {turn['run']} was stored without content (--no-content); "
-            "it keeps its scores and cannot be scored again"
-        )

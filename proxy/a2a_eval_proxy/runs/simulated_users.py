@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 from tool_call_evaluators.judge import JudgeError
 from tool_call_evaluators.judge.openai_chat import ChatJudge
@@ -32,17 +32,8 @@ class NoReplyError(Exception):
     """The user's next message is not recorded; the message of the error names the turn."""
 
 
-class Voice(Protocol):
-    """Where the replies of simulated users come from."""
-
-    replayed: str | None  # the run whose replies they are; None: a model writes them
-
-    async def reply(self, user: SimulatedUser, case: Case, number: int) -> Reply:
-        """The next reply in the conversation `number` of `case`. Raises JudgeError or NoReplyError."""
-
-
 class ModelVoice:
-    """A model writes the replies."""
+    """A model writes the replies. They are `replayed` from no run."""
 
     replayed: str | None = None
 
@@ -71,6 +62,9 @@ class RecordedVoice:
                 f"conversation {number}: there, the conversation ended before (end: {record.end})"
             )
         return Reply(record.replies[position], record.model)
+
+
+Voice = ModelVoice | RecordedVoice  # where the replies of simulated users come from
 
 
 class Speaker:

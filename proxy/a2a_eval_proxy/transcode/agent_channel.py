@@ -35,15 +35,12 @@ class ChannelTls:
 
     def _load(self) -> None:
         self._tls.client_context()  # says what is wrong with them
-        key, cert, ca = _contents(self._tls)
+        files = (self._tls.key, self._tls.cert, self._tls.ca)
+        key, cert, ca = (None if path is None else Path(path).read_bytes() for path in files)
         system = ssl.get_default_verify_paths().cafile
         if ca is None and system is not None:  # gRPC would use authorities of its own
             ca = Path(system).read_bytes()
         self.credentials = grpc.ssl_channel_credentials(ca, key, cert)
-
-
-def _contents(files: TlsFiles) -> tuple[bytes | None, ...]:
-    return tuple(None if path is None else Path(path).read_bytes() for path in (files.key, files.cert, files.ca))
 
 
 _OPTIONS = (

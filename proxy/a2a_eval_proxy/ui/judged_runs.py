@@ -29,7 +29,9 @@ from ..runs.run_result import MAX_TURNS, judged_run
 from ..store import RunSummary, Store
 from .rendering import named
 
-Link: TypeAlias = Callable[..., str]  # makes the URL of a page from the segments of its path and its query; see `links`
+Link: TypeAlias = Callable[
+    ..., str
+]  # makes the URL of a page from the segments of its path and its query; see `rendering.Links`
 RunStatus = Literal["passed", "failed", "incomplete"]
 
 MAX_CASES = 500  # conversations of a run in the table

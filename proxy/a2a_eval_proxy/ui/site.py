@@ -8,7 +8,7 @@ import secrets
 import time
 from collections.abc import Awaitable, Callable, Hashable, Mapping, Sequence
 from functools import partial
-from typing import Any, Generic, TypeVar
+from typing import Any
 
 from jinja2 import Template
 from starlette.exceptions import HTTPException
@@ -30,21 +30,19 @@ from .judged_runs import JudgedRuns
 from .rendering import AssetFiles, Links, environment
 from .screen import RecentFigures, Screen, ScreenFunction, View
 
-T = TypeVar("T")
-
 REST_S = 0.08
 """Least time from the begin of fragments to that of the next ones of their address: what a page itself waits."""
 
 
-class SharedFragments(Generic[T]):
+class SharedFragments:
     """Begins to make the fragments of an address every `REST_S` at most. Single event loop."""
 
     def __init__(self) -> None:
-        self._next: dict[Hashable, asyncio.Task[T]] = {}  # by address: those that are not begun yet
+        self._next: dict[Hashable, asyncio.Task[Response]] = {}  # by address: those that are not begun yet
         self._free_at: dict[Hashable, float] = {}
         """By address: when the next may be begun, on the clock of the event loop."""
 
-    async def of(self, address: Hashable, make: Callable[[], Awaitable[T]]) -> T:
+    async def of(self, address: Hashable, make: Callable[[], Awaitable[Response]]) -> Response:
         """What `make` of this or of a concurrent request returns. It is begun after this call: no news is missed.
 
         Raises what it raises.
@@ -55,7 +53,7 @@ class SharedFragments(Generic[T]):
             task.add_done_callback(seen)
         return await asyncio.shield(task)
 
-    async def _make(self, address: Hashable, make: Callable[[], Awaitable[T]]) -> T:
+    async def _make(self, address: Hashable, make: Callable[[], Awaitable[Response]]) -> Response:
         now = asyncio.get_running_loop().time
         await asyncio.sleep(self._free_at.get(address, 0.0) - now())
         del self._next[address]
@@ -163,7 +161,7 @@ class Site:
         self._runs = JudgedRuns(control.store, control.work, lambda: control.suite, control.suite_file, control.run)
         self._figures = RecentFigures(control.store)
         self._assets = AssetFiles()
-        self._fragments: SharedFragments[Response] = SharedFragments()
+        self._fragments = SharedFragments()
         self._environment = environment(control.trace_url)
         self._nav = [(screen.path.strip("/"), screen.nav) for screen in screens if screen.nav]
         self._login = Login(token) if token else None
@@ -193,7 +191,8 @@ class Site:
 
     def _page(self, screen: Screen, function: ScreenFunction) -> Callable[[Request], Awaitable[Response]]:
         async def answer(request: Request, fragments: str | None) -> Response:
-            values = await function(self._view(request))
+            link = Links.of(request)
+            values = await function(View(self._control, request, self._figures, self._runs, self._check, link))
             if isinstance(values, Response):
                 return values
             # In a thread: a long conversation takes 100 ms, in which traffic must not wait.
@@ -214,9 +213,6 @@ class Site:
                 return self._error(request, 503, str(error))
 
         return page
-
-    def _view(self, request: Request) -> View:
-        return View(self._control, request, self._figures, self._runs, self._check, Links.of(request))
 
     def _render(
         self, request: Request, name: str, values: Mapping[str, Any], status: int = 200, fragments: str | None = None

@@ -13,7 +13,8 @@ from a2a_eval_proxy.net.http2_server import Http2Connection
 from a2a_eval_proxy.net.http_server import HttpServer
 from a2a_eval_proxy.otlp.forwarding import OtlpForwarder
 from a2a_eval_proxy.otlp.grpc_receiver import GrpcReceiver
-from a2a_eval_proxy.otlp.intake import LOGS, METRICS, TRACES, Intake, Rejected
+from a2a_eval_proxy.otlp.intake import LOGS, METRICS, TRACES, Intake
+from a2a_eval_proxy.otlp.spans import Rejected
 from h2.events import ResponseReceived, StreamEnded, StreamReset
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceResponse
 from opentelemetry.sdk.trace import TracerProvider

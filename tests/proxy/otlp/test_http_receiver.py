@@ -10,7 +10,8 @@ from contextlib import asynccontextmanager
 
 import httpx
 import pytest
-from a2a_eval_proxy.otlp.intake import TRACES, Intake, Rejected
+from a2a_eval_proxy.otlp.intake import TRACES, Intake
+from a2a_eval_proxy.otlp.spans import Rejected
 from google.rpc.status_pb2 import Status
 from opentelemetry._logs import LogRecord
 from opentelemetry.exporter.otlp.proto.http import Compression
