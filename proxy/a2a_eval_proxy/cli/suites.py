@@ -49,7 +49,10 @@ def evaluators(options: EvaluatorsOptions) -> None:
     for name in evaluator_names():
         cls = evaluator_class(name)
         table.add_row(
-            name, cls.scope, "yes" if issubclass(cls, JudgedEvaluator) else "", inspect.getdoc(cls).partition("\n")[0]
+            name,
+            cls.scope,
+            "yes" if issubclass(cls, JudgedEvaluator) else "",
+            (inspect.getdoc(cls) or "").partition("\n")[0],
         )
     wide_console().print(table, markup=False)
 

@@ -19,9 +19,8 @@ from ..store.webhooks import Webhook
 from .capture import NotificationCapture, NotificationStream, shows_final_state
 from .notifications import Notification, read_notification
 from .registry import StoreTime, WebhookRegistry
-from .retry import RetryQueue
 from .rewriting import NewWebhook, RelayAddresses
-from .sender import WebhookSender
+from .sender import RetryQueue, WebhookSender
 
 _MAX_UNANSWERED = 10_000
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 from a2a_eval_proxy.protocol.webhook_targets import WebhookTargets
-from a2a_eval_proxy.push import listener, retry
+from a2a_eval_proxy.push import listener, sender
 from proxy.push.conftest import Endpoint, Relay, relaying
 from proxy.push.test_relay import asking, with_hook
 from support.patience import PATIENCE_S
@@ -76,7 +76,7 @@ async def test_a_notification_that_does_not_arrive_is_a_finding(
 async def test_a_notification_that_is_given_up_is_a_finding_also_after_a_restart(
     pushing_agent: str, endpoint: Endpoint, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(retry, "FIRST_PAUSE_S", 0.02)
+    monkeypatch.setattr(sender, "FIRST_PAUSE_S", 0.02)
     endpoint.status = 503
     async with relaying(pushing_agent, tmp_path / "turns.db", push_retry=True) as relay:
         text, task_id, address = await asking(relay, endpoint.url)

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import httpx
 import pytest
-from a2a_eval_proxy.push import retry
-from a2a_eval_proxy.push.retry import is_refused, pause_s
+from a2a_eval_proxy.push import sender
+from a2a_eval_proxy.push.sender import is_refused, pause_s
 from a2a_eval_proxy.store import webhooks
 from proxy.push.conftest import Endpoint, Relay, message, relaying
 from support.patience import PATIENCE_S
@@ -27,9 +27,9 @@ HOOK = "taskPushNotificationConfig"
 @pytest.fixture
 async def patient(pushing_agent: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Relay]:
     """A relay that repeats notifications without pauses, and does not look for those that others left."""
-    monkeypatch.setattr(retry, "_LOOK_EVERY_S", 10 * PATIENCE_S)
-    monkeypatch.setattr(retry, "FIRST_PAUSE_S", 0.02)
-    monkeypatch.setattr(retry, "LONGEST_PAUSE_S", 0.02)
+    monkeypatch.setattr(sender, "_LOOK_EVERY_S", 10 * PATIENCE_S)
+    monkeypatch.setattr(sender, "FIRST_PAUSE_S", 0.02)
+    monkeypatch.setattr(sender, "LONGEST_PAUSE_S", 0.02)
     async with relaying(pushing_agent, tmp_path / "turns.db", push_retry=True) as relay:
         yield relay
 
@@ -91,7 +91,7 @@ async def test_a_webhook_that_never_takes_anything_fills_neither_memory_nor_disk
     statuses = [(await patient.notify(address, {"n": number})).status_code for number in range(6)]
     assert statuses == [202, 202, 202, 503, 503, 503]
     assert len(waiting(tmp_path / "turns.db")) == 3
-    monkeypatch.setattr(retry, "MAX_AGE_S", -1.0)
+    monkeypatch.setattr(sender, "MAX_AGE_S", -1.0)
     async with asyncio.timeout(PATIENCE_S):
         while waiting(tmp_path / "turns.db"):
             await asyncio.sleep(0.01)
@@ -146,8 +146,8 @@ def test_what_was_kept_is_sent_after_a_kill(pushing_agent: str, endpoint: Endpoi
 async def test_replicas_send_each_notification_once_and_in_order(
     pushing_agent: str, endpoint: Endpoint, postgres: PostgresServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(retry, "FIRST_PAUSE_S", 0.02)
-    monkeypatch.setattr(retry, "LONGEST_PAUSE_S", 0.02)
+    monkeypatch.setattr(sender, "FIRST_PAUSE_S", 0.02)
+    monkeypatch.setattr(sender, "LONGEST_PAUSE_S", 0.02)
     url = postgres.new_database()
     async with (
         relaying(pushing_agent, url, push_retry=True) as one,
@@ -169,7 +169,7 @@ async def test_replicas_send_each_notification_once_and_in_order(
 
 
 def test_pauses_grow_up_to_a_limit() -> None:
-    assert [pause_s(failures) for failures in (1, 2, 3, 100)] == [1.0, 2.0, 4.0, retry.LONGEST_PAUSE_S]
+    assert [pause_s(failures) for failures in (1, 2, 3, 100)] == [1.0, 2.0, 4.0, sender.LONGEST_PAUSE_S]
 
 
 @pytest.mark.parametrize(("status", "refused"), [(307, True), (400, True), (410, True), (408, False), (429, False)])
