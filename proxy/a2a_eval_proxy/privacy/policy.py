@@ -24,11 +24,6 @@ from .content_removal import length_only, result_without_content, user_without_c
 from .redactor import NO_RULES, Redactor, Rule, hashes
 
 
-def redacted_suite(suite: Suite, redactor: Redactor) -> Suite:
-    """Returns the suite for comparison with redacted turns. Messages to the agent come from the original suite."""
-    return replace(suite, cases=tuple(redacted_case(case, redactor) for case in suite.cases))
-
-
 def redacted_case(case: Case, redactor: Redactor) -> Case:
     """Returns the case with redacted texts and calls. Options of evaluators are unchanged."""
     if not redactor.has_rules:
@@ -158,8 +153,8 @@ class Privacy:
         return self.keeps_content and not self.redactor.has_paths
 
     def suite(self, suite: Suite) -> Suite:
-        """Returns the suite for comparison with redacted turns."""
-        return redacted_suite(suite, self.redactor)
+        """Returns the suite for comparison with redacted turns. Messages to the agent come from the original suite."""
+        return replace(suite, cases=tuple(redacted_case(case, self.redactor) for case in suite.cases))
 
     def judge_cache(self, cache: JudgeCache) -> JudgeCache | None:
         """Returns `cache`, or None if content must not be stored: cached answers of judges quote it."""

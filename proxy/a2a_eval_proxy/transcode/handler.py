@@ -166,6 +166,15 @@ class _ChannelOfExchange:
         return call
 
 
+def _forwarded(name: str) -> Any:
+    """A method that responds what the agent's method of this name does."""
+
+    async def forwarded(handler: AgentOverGrpc, params: Any, context: ServerCallContext) -> Any:
+        return await handler.answer(name, params, context)
+
+    return forwarded
+
+
 class AgentOverGrpc(RequestHandler):
     """Calls the agent's service of A2A 1.0, or that of 0.3 where it has only this one."""
 
@@ -193,11 +202,11 @@ class AgentOverGrpc(RequestHandler):
     async def on_get_extended_agent_card(
         self, params: GetExtendedAgentCardRequest, context: ServerCallContext
     ) -> AgentCard:
-        return offered(await self._answer("get_extended_agent_card", params, context), self._settings)
+        return offered(await self.answer("get_extended_agent_card", params, context), self._settings)
 
     async def on_message_send(self, params: Any, context: ServerCallContext) -> Any:
         params.configuration.SetInParent()  # without one, a2a-sdk tells an agent of 0.3 not to wait for the result
-        return _content(await self._answer("send_message", params, context))
+        return _content(await self.answer("send_message", params, context))
 
     async def on_message_send_stream(self, params: Any, context: ServerCallContext) -> AsyncGenerator[Any, None]:
         async for event in self._answers("send_message_streaming", params, context):
@@ -207,28 +216,15 @@ class AgentOverGrpc(RequestHandler):
         async for event in self._answers("subscribe", params, context):
             yield _content(event)
 
-    async def on_get_task(self, params: Any, context: ServerCallContext) -> Any:
-        return await self._answer("get_task", params, context)
+    on_get_task = _forwarded("get_task")
+    on_list_tasks = _forwarded("list_tasks")
+    on_cancel_task = _forwarded("cancel_task")
+    on_create_task_push_notification_config = _forwarded("create_task_push_notification_config")
+    on_get_task_push_notification_config = _forwarded("get_task_push_notification_config")
+    on_list_task_push_notification_configs = _forwarded("list_task_push_notification_configs")
+    on_delete_task_push_notification_config = _forwarded("delete_task_push_notification_config")
 
-    async def on_list_tasks(self, params: Any, context: ServerCallContext) -> Any:
-        return await self._answer("list_tasks", params, context)
-
-    async def on_cancel_task(self, params: Any, context: ServerCallContext) -> Any:
-        return await self._answer("cancel_task", params, context)
-
-    async def on_create_task_push_notification_config(self, params: Any, context: ServerCallContext) -> Any:
-        return await self._answer("create_task_push_notification_config", params, context)
-
-    async def on_get_task_push_notification_config(self, params: Any, context: ServerCallContext) -> Any:
-        return await self._answer("get_task_push_notification_config", params, context)
-
-    async def on_list_task_push_notification_configs(self, params: Any, context: ServerCallContext) -> Any:
-        return await self._answer("list_task_push_notification_configs", params, context)
-
-    async def on_delete_task_push_notification_config(self, params: Any, context: ServerCallContext) -> None:
-        await self._answer("delete_task_push_notification_config", params, context)
-
-    async def _answer(self, name: str, params: Any, context: ServerCallContext) -> Any:
+    async def answer(self, name: str, params: Any, context: ServerCallContext) -> Any:
         async with aclosing(self._answers(name, params, context)) as answers:
             return await anext(answers)
 

@@ -193,13 +193,6 @@ async def _two_runs(view: View) -> Values:
     return values | {"body": body, "waits": body is None}
 
 
-SCREENS = (
-    Screen("/runs", "runs.html", _all_runs, nav="Runs", fragments=("runs",)),
-    Screen("/runs/{name:path}", "run.html", _one_run, fragments=("run",)),
-    Screen("/compare", "compare.html", _two_runs, fragments=("comparison",)),
-)
-
-
 MAX_RUNS = 5  # the newest runs are searched for the last conversations of cases
 MAX_CASES = 500
 MAX_TEXT = 2_000  # characters of an expected value
@@ -254,4 +247,9 @@ def expected_call(call: ExpectedCall) -> str:
     return cut(f"{call.name}({given}){''.join(outcome)}", MAX_TEXT)
 
 
-SCREEN = Screen("/cases", "cases.html", _all_cases, nav="Cases", fragments=("cases",))
+SCREENS = (
+    Screen("/runs", "runs.html", _all_runs, nav="Runs", fragments=("runs",)),
+    Screen("/runs/{name:path}", "run.html", _one_run, fragments=("run",)),
+    Screen("/compare", "compare.html", _two_runs, fragments=("comparison",)),
+    Screen("/cases", "cases.html", _all_cases, nav="Cases", fragments=("cases",)),
+)

@@ -24,11 +24,26 @@ from ..long_computations import seen
 from ..net.browser_guard import Headers
 from ..net.page_sessions import IDLE_S, PageSessions
 from ..store import StoreError
-from . import check_page, conversation, run_pages, turn_list, turn_page, wire_page
+from . import conversation, run_pages, turn_list, turn_page, wire_page
 from .agent_check import AgentCheck
 from .judged_runs import JudgedRuns
 from .rendering import AssetFiles, Links, environment
-from .screen import RecentFigures, Screen, ScreenFunction, View
+from .screen import RecentFigures, Screen, ScreenFunction, Values, View
+
+
+async def _check(view: View) -> Values:
+    return {"check": view.check, "state": view.check.state if view.check else None}
+
+
+async def _start_check(view: View) -> Response:
+    if view.check is None:
+        raise HTTPException(404, "There is no agent here, only a store: run `a2a-eval-proxy check URL`.")
+    view.check.start()
+    return RedirectResponse(view.link("check"), 303)
+
+
+CHECK = Screen("/check", "check.html", _check, nav="Check", fragments=("check",), action=_start_check)
+
 
 REST_S = 0.08
 """Least time from the begin of fragments to that of the next ones of their address: what a page itself waits."""
@@ -122,8 +137,7 @@ SCREENS = (
     turn_page.SCREEN,
     conversation.SCREEN,
     *run_pages.SCREENS,
-    run_pages.SCREEN,
-    check_page.SCREEN,
+    CHECK,
     *turn_page.SCREENS,
     wire_page.SCREEN,
 )

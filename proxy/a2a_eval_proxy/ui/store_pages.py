@@ -26,8 +26,7 @@ from ..scoring.case_book import CaseBook
 from ..store import Store, StoreError, TurnQuery
 from ..store.base import TurnJson
 from ..telemetry.event_bus import EventBus
-from . import check_page
-from .site import SCREENS, Site
+from .site import CHECK, SCREENS, Site
 
 EVERY_S = 1.0
 NEWEST = 100  # turns that a poll reads; older ones are checked only while they wait to be scored
@@ -126,7 +125,7 @@ async def store_pages(
     async with AsyncExitStack() as stack:
         store = await stack.enter_async_context(open_existing_store(location))
         control = Control(store=store, cases=CaseBook(suite), suite_file=suite_file, trace_url=trace_url)
-        screens = [screen for screen in SCREENS if screen is not check_page.SCREEN]
+        screens = [screen for screen in SCREENS if screen is not CHECK]
         site = Site(control, token=token, screens=screens)
         app = admin_app(control, CollectorRegistry(), token, HostNames(), site.routes, site.access)
         address = f"127.0.0.1:{port}"
