@@ -165,8 +165,7 @@ def worker(options: WorkerOptions) -> None:
     from ..store.postgres import require_extra
 
     require_extra()
-    from ..worker.command import AdminOptions, work_until_stopped
-    from ..worker.job_engine import EngineOptions
+    from ..worker.command import AdminOptions, EngineOptions, work_until_stopped
 
     engine = EngineOptions(options.concurrency, options.stalled_after, options.shutdown_timeout)
     admin = None if options.admin is None else AdminOptions(options.admin, options.admin_token)

@@ -1,4 +1,7 @@
-"""The `worker` command: works until SIGTERM or SIGINT."""
+"""The `worker` command: works until SIGTERM or SIGINT.
+
+The job engine, procrastinate, fetches jobs, tries them again, and takes over those of workers that died.
+"""
 
 from __future__ import annotations
 
@@ -6,11 +9,17 @@ import asyncio
 import logging
 import os
 import sys
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from typing import Any
 
 import click
+import procrastinate
+import psycopg
+from procrastinate.exceptions import ProcrastinateException
+from procrastinate.jobs import Job, Status
+from procrastinate.worker import Worker
 from tool_call_evaluators.importers import import_suites
 
 from ..admin.api import worker_app
@@ -19,12 +28,173 @@ from ..net.http_server import HttpServer
 from ..net.ports import Ports
 from ..privacy.policy import Privacy
 from ..settings.store_url import masked_url
+from ..store import StoreError
 from ..store.postgres.store import PostgresStore
+from ..store.postgres.work import WorkStore
+from ..store.postgres.writes import QUEUE, TASK
 from ..telemetry.counters import SCORED, Metrics, Source
 from ..telemetry.logs import LOG_LINE, start_logging
 from ..telemetry.prometheus import BacklogWatch, process_registry
-from .job_engine import AWAY, Engine, EngineOptions, one_line
 from .job_scorer import JobScorer
+
+MAX_ATTEMPTS = 10
+_LONGEST_WAIT_S = 300
+_RECONNECT_S = 2.0
+_SIGN_OF_LIFE_S = 20.0  # longest time between two: `WORKER_ALIVE_S` counts on it
+AWAY = (ProcrastinateException, psycopg.Error, StoreError, OSError)
+"""Raised for an unreachable database, or a job that does not exist any more."""
+
+
+@dataclass(frozen=True, slots=True)
+class EngineOptions:
+    """`concurrency` jobs at once; a worker that gives no sign of life for `stalled_after_s` counts as dead; a job
+    that is under way when the worker is stopped may take `grace_s` more."""
+
+    concurrency: int = 4
+    stalled_after_s: float = 30.0
+    grace_s: float = 20.0
+
+
+class _Backoff(procrastinate.BaseRetryStrategy):
+    """Waits 2, 4, 8 ... seconds, at most 300, and gives up after 10 attempts."""
+
+    def get_retry_decision(self, *, exception: BaseException, job: Job) -> procrastinate.RetryDecision | None:
+        if job.attempts + 1 >= MAX_ATTEMPTS:
+            return None
+        return procrastinate.RetryDecision(retry_in={"seconds": min(2 ** (job.attempts + 1), _LONGEST_WAIT_S)})
+
+
+class _Worker(Worker):
+    """Stops when its listener or its sign of life fails.
+
+    Procrastinate watches these tasks until the first of them ends. The task that queues periodic jobs ends at once
+    if there is no such job, and a worker without signs of life would continue while others take over its jobs.
+    """
+
+    async def _periodic_deferrer(self) -> None:
+        await asyncio.Event().wait()
+
+
+class Engine:
+    """Runs jobs of one database until it is cancelled. A database that goes away is waited for."""
+
+    def __init__(
+        self, url: str, work: WorkStore, score: Callable[[Sequence[str]], Awaitable[int]], options: EngineOptions
+    ) -> None:
+        self._work = work
+        self._options = options
+        connector = procrastinate.PsycopgConnector(conninfo=url, min_size=1, max_size=4, timeout=10.0)
+        self._app = procrastinate.App(connector=connector)
+        self.scored = 0  # turns so far
+        self._away = False  # whether the unreachable database was logged, so that it is logged once
+        self._connected = False
+
+        @self._app.task(name=TASK, queue=QUEUE, retry=_Backoff())
+        async def score_turns(turn_ids: list[str]) -> None:
+            scored = await score(turn_ids)
+            self.scored += scored
+
+    async def run(self) -> None:
+        """Work until cancelled; then jobs that are under way may end."""
+        while True:
+            try:
+                await self._queue_abandoned()  # fails at once; the pool of connections tries less and less often
+                await self._run_while_connected()
+            except AWAY as error:
+                self._lost(error)
+            else:
+                logger.warning("a connection of the job engine failed; it starts again")
+            await asyncio.sleep(_RECONNECT_S)
+
+    async def _run_while_connected(self) -> None:
+        """Run until the job engine stops, which it does when one of its connections fails. Raises `AWAY`.
+
+        Its tasks are asked to end as well as cancelled: before Python 3.12 `asyncio.wait_for`, on which the drivers
+        rely, loses a cancellation that comes together with what it waits for.
+        """
+        async with self._app.open_async():
+            worker, ended = self._worker(), asyncio.Event()
+            working = asyncio.create_task(worker.run())  # type: ignore[no-untyped-call]
+            tasks = [working, asyncio.create_task(self._recover_until(ended))]
+            try:
+                await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+            finally:
+                worker.stop()  # type: ignore[no-untyped-call]
+                ended.set()
+                for task in tasks:
+                    task.cancel()
+                outcomes = await asyncio.gather(*tasks, return_exceptions=True)
+            for outcome in outcomes:
+                if isinstance(outcome, Exception):
+                    raise outcome
+
+    def _worker(self) -> Worker:
+        options = self._options
+        return _Worker(
+            self._app,
+            queues=[QUEUE],
+            concurrency=options.concurrency,
+            delete_jobs="successful",
+            install_signal_handlers=False,
+            shutdown_graceful_timeout=options.grace_s,
+            update_heartbeat_interval=min(options.stalled_after_s / 3, _SIGN_OF_LIFE_S),
+            stalled_worker_timeout=options.stalled_after_s,
+        )
+
+    async def _recover_until(self, ended: asyncio.Event) -> None:
+        while not ended.is_set():
+            try:
+                await self._queue_abandoned()
+                await self._hand_on_jobs()
+            except AWAY as error:
+                self._lost(error)  # now: the worker takes its time to end
+                raise
+            self._found()
+            await asyncio.sleep(self._options.stalled_after_s / 3)
+
+    async def _queue_abandoned(self) -> None:
+        queued = await self._work.queue_abandoned()
+        if queued:
+            logger.warning("%d abandoned pending turn(s) were queued for scoring", queued)
+
+    async def _hand_on_jobs(self) -> None:
+        jobs = self._app.job_manager
+        stalled = await jobs.get_stalled_jobs(queue=QUEUE, seconds_since_heartbeat=self._options.stalled_after_s)
+        for job in stalled:
+            try:
+                if job.attempts + 1 >= MAX_ATTEMPTS:
+                    logger.error("job %s has failed: %d workers died over it", job.id, MAX_ATTEMPTS)
+                    await jobs.finish_job(job, Status.FAILED, delete_job=False)
+                else:
+                    logger.warning("job %s is tried again: its worker gave no sign of life", job.id)
+                    await jobs.retry_job(job)
+            except ProcrastinateException as error:  # another worker was quicker
+                logger.debug("job %s: %s", job.id, error)
+
+    def problems(self) -> list[str]:
+        """Why it takes no jobs; [] while it does."""
+        if self._connected:
+            return []
+        return ["the database cannot be reached" if self._away else "the worker is connecting"]
+
+    def _lost(self, error: BaseException) -> None:
+        if not self._away:
+            logger.error("the database cannot be reached: %s; trying again", one_line(error))
+            self._away = True
+        self._connected = False
+
+    def _found(self) -> None:
+        if self._away:
+            logger.info("the database can be reached again")
+            self._away = False
+        self._connected = True
+
+
+def one_line(error: BaseException) -> str:
+    """The engine wraps the errors of its driver and says nothing itself; ours say it all."""
+    told = error if isinstance(error, StoreError) else error.__cause__ or error
+    return " ".join(str(told).split())[:300]
+
 
 logger = logging.getLogger(__name__)
 

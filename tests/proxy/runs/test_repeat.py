@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 from a2a_eval_proxy.runs.drive import AgentOptions, run_suite
-from a2a_eval_proxy.runs.run_result import RunResult
-from a2a_eval_proxy.runs.run_watch import RunWatch
+from a2a_eval_proxy.runs.run_result import RunResult, RunWatch
 from a2a_eval_proxy.store import open_store
 from tool_call_evaluators.report.figures import attempts, attempts_text
 from tool_call_evaluators.suite import parse_suite

@@ -18,8 +18,7 @@ from a2a_eval_proxy.store import Scored, TurnQuery
 from a2a_eval_proxy.store.postgres.store import PostgresStore
 from a2a_eval_proxy.store.postgres.writes import queue_abandoned
 from a2a_eval_proxy.turn import Turn
-from a2a_eval_proxy.worker.command import log_lost_task
-from a2a_eval_proxy.worker.job_engine import Engine, EngineOptions
+from a2a_eval_proxy.worker.command import Engine, EngineOptions, log_lost_task
 from a2a_eval_proxy.worker.job_scorer import CasePosition, JobScorer, case_positions
 from a2a_tool_capture import ToolCall
 from support.kept import Kept, turn
