@@ -46,7 +46,7 @@ quick: lint types ## under a minute: lint, types, tests of the pure core without
 		-m 'not (slow or installs or browser or database or frameworks)' $(CORE) $(ARGS)
 
 frameworks: $(STAMP) ## the pages of frameworks, each installed with its newest versions; ARGS="-k crewai" for one
-	$(BIN)/python -m pytest -m frameworks tests/e2e/peers/test_framework_pages.py $(ARGS)
+	$(BIN)/python -m pytest -m frameworks tests/e2e/peers $(ARGS)
 
 references: $(STAMP) ## write evaluators/docs/references.md from the markers of the tests
 	PYTHONPATH=tests$${PYTHONPATH:+:$$PYTHONPATH} $(BIN)/python -m references.table

@@ -58,11 +58,14 @@ def diagnose(
     elif seen.calls is Calls.UNKNOWN:
         lines += ["", f"tool calls are not all seen: {seen.message}"]
     elif bare:
-        lines += ["", f"arguments or results are not seen: {', '.join(bare)}; the traces leave content out"]
+        lines += ["", f"arguments or results are not seen: {', '.join(bare)}; content is left out"]
     else:
         return Diagnosis([printable(line) for line in [*lines, "", "all seen"]], all_seen=True)
-    if seen.calls is not Calls.NONE_MADE:
-        lines += _next(found[0] if found else A2A_SDK, traces, content_only=bool(bare) and seen.calls is Calls.SEEN)
+    framework = found[0] if found else A2A_SDK
+    if seen.calls is Calls.UNKNOWN:
+        lines += _next(framework, traces)
+    elif seen.calls is Calls.SEEN:
+        lines += _content(framework, traces)
     lines += ["", f"then again: a2a-eval-proxy doctor {url}"]
     return Diagnosis([printable(line) for line in lines], all_seen=False)
 
@@ -83,12 +86,24 @@ def _ways(turn: dict[str, Any], scopes: Sequence[str]) -> list[str]:
     return [*lines, *(f"dialect    {one}: {counted(sources[one], 'call')}" for one in dialects)]
 
 
-def _next(framework: Framework, traces: str, *, content_only: bool) -> list[str]:
-    """The lines that show the calls; `content_only`: names are seen, so that a switch is all that is missing."""
+def _content(framework: Framework, traces: str) -> list[str]:
+    """What shows arguments and results of calls whose names are seen."""
+    lines = ["", f"what shows them, under Traps in {PAGES}/{framework.page}.md:"]
+    lines += [f"    {line}" for line in framework.content]
+    return [*lines, f"    {_traced(framework, traces)}"] if framework.variables else lines
+
+
+def _traced(framework: Framework, traces: str) -> str:
+    """The command that starts the agent with traces."""
+    return " ".join(filter(None, [traces, framework.variables, "opentelemetry-instrument python agent.py"]))
+
+
+def _next(framework: Framework, traces: str) -> list[str]:
+    """The lines that show the calls."""
     lines = ["", f"what shows them, line by line in {PAGES}/{framework.page}.md:"]
     if framework.dialects:
         lines += ["", f"without a line, from its messages: --dialects {framework.dialects} (run, serve, doctor)"]
-    if framework.extension and not content_only:
+    if framework.extension:
         lines += ["", f"in the agent, by the extension: pip install {framework.install}"]
         lines += [f"    {line}" for line in framework.extension]
         lines += [f"    ({framework.remark})"] if framework.remark else []
@@ -96,8 +111,7 @@ def _next(framework: Framework, traces: str, *, content_only: bool) -> list[str]
         lines += ["", f"traces, and agents in other languages: the page of your framework, in {PAGES}/README.md"]
     elif framework.extension:
         packages = " ".join([*TRACE_PACKAGES, *filter(None, [framework.instrumentation])])
-        command = " ".join(filter(None, [traces, framework.variables, "opentelemetry-instrument python agent.py"]))
         lines += ["", f"or by traces: pip install {packages}"]
         lines += [f"    {line}" for line in framework.code]
-        lines += [f"    {command}"]
+        lines += [f"    {_traced(framework, traces)}"]
     return lines

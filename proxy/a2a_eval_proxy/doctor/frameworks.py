@@ -43,10 +43,16 @@ class Framework:
     """Lines that its traces need."""
     variables: str = ""
     """Of the environment, for its traces to have tool calls with arguments and results."""
+    content: tuple[str, ...] = ()
+    """Further switches, by which arguments and results are left out."""
+
+
+_OPENINFERENCE = ("without OPENINFERENCE_HIDE_INPUTS and OPENINFERENCE_HIDE_OUTPUTS",)
 
 
 def _decorated(**facts: Any) -> Framework:
-    return Framework(install="'./extension[a2a-sdk]'", remark=_SERVER, **facts)
+    """One whose tools are decorated, and whose traces are those of OpenInference."""
+    return Framework(install="'./extension[a2a-sdk]'", remark=_SERVER, content=_OPENINFERENCE, **facts)
 
 
 A2A_SDK = Framework(
@@ -104,6 +110,7 @@ FRAMEWORKS = (
         ),
         remark=_SERVER,
         instrumentation="openinference-instrumentation-langchain",
+        content=_OPENINFERENCE,
     ),
     Framework(
         name="OpenAI Agents SDK",
@@ -121,6 +128,7 @@ FRAMEWORKS = (
         ),
         remark=_SERVER,
         instrumentation="openinference-instrumentation-openai-agents",
+        content=("without RunConfig(trace_include_sensitive_data=False)", *_OPENINFERENCE),
     ),
     Framework(
         name="Pydantic AI",
@@ -136,6 +144,7 @@ FRAMEWORKS = (
             'app = agent_to_a2a(agent, url="http://127.0.0.1:9999", recorder=recorder)',
         ),
         code=("from pydantic_ai import Agent", "Agent.instrument_all()"),
+        content=("without InstrumentationSettings(include_content=False)",),
     ),
     Framework(
         name="Strands Agents",
@@ -211,6 +220,7 @@ FRAMEWORKS = (
             "from ag2.middleware import TelemetryMiddleware",
             'middleware=[TelemetryMiddleware(agent_name="orders")],',
         ),
+        content=("without TelemetryMiddleware(capture_content=False)",),
     ),
 )
 """In the order in which they are tried."""

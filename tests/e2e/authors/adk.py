@@ -7,7 +7,8 @@ from collections.abc import AsyncGenerator
 from google.adk.models import BaseLlm, LlmRequest, LlmResponse
 from google.genai.types import Content, FunctionCall, Part
 
-WORD = "google_adk"
+PAGE = "google-adk"
+REPLACED = {'"gemini-3-flash"': "model", "uvicorn.run(app, port=9999)": ""}
 
 
 class ScriptedModel(BaseLlm):

@@ -5,7 +5,8 @@ from __future__ import annotations
 from pydantic_ai.messages import ModelMessage, ModelResponse, TextPart, ToolCallPart, ToolReturnPart
 from pydantic_ai.models.function import AgentInfo, FunctionModel
 
-WORD = "bridges.pydantic_ai"
+PAGE = "pydantic-ai"
+REPLACED = {'"openai:gpt-5.1"': "model", "uvicorn.run(app, port=9999)": ""}
 
 
 def answer(messages: list[ModelMessage], info: AgentInfo) -> ModelResponse:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from pydantic_ai.messages import ModelMessage, ModelResponse, TextPart
 from pydantic_ai.models.function import AgentInfo, FunctionModel
-from pydanticai import WORD as WORD
+from pydanticai import PAGE as PAGE
+from pydanticai import REPLACED as REPLACED
 from pydanticai import answer
 
 

@@ -7,7 +7,12 @@ from typing import Any
 
 from strands.models import Model
 
-WORD = "CapturingA2AServer"
+PAGE = "strands"
+REPLACED = {
+    "from strands.models.openai import OpenAIModel\n": "",
+    '    model = OpenAIModel(model_id="gpt-5.1")\n': "",
+    "server.serve()": "app = server.to_starlette_app()",
+}
 
 
 class ScriptedModel(Model):

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -33,6 +33,21 @@ class Call:
     arguments: dict[str, Any]
 
 
+SCRIPTS: Mapping[str, list[list[Call]]] = {
+    "Roll a die with 11 sides, and is 7 prime?": [
+        [Call("dice-1", "roll_dice", {"N": 11}), Call("dice-2", "check_prime", {"nums": [7]})],
+    ],
+    "How much is 10 USD in INR?": [
+        [Call("rate-1", "get_exchange_rate", {"currency_from": "USD", "currency_to": "INR"})],
+    ],
+    "Can you reimburse me $20 for my lunch with the clients?": [
+        [Call("form-1", "create_request_form", {"amount": "20", "purpose": "lunch"})],
+        [Call("form-2", "reimburse", {"request_id": "request_id_1"})],
+    ],
+}
+"""Further questions, and the calls of each answer of the model: of the samples of A2A (`test_samples`)."""
+
+
 def script(order: str, city: str) -> list[list[Call]]:
     """The calls of each answer of the model: both at once, or for orders of even numbers one after the other."""
     calls = [
@@ -50,18 +65,20 @@ class _Conversation:
     city: str = ""
     answered: int = 0
     tools: set[str] = field(default_factory=set)
+    steps: list[list[Call]] = field(default_factory=list)
 
     def said(self, role: str, text: str, *, calls: bool = False) -> None:
         if role == "user" and (asked := _ASKED.findall(text)):
             self.order, self.city = asked[-1]
-            self.answered = 0
+            self.steps, self.answered = script(self.order, self.city), 0
+        elif role == "user" and text in SCRIPTS:
+            self.steps, self.answered = SCRIPTS[text], 0
         elif role != "user" and calls:
             self.answered += 1
 
     def next(self) -> tuple[list[Call], str]:
-        steps = script(self.order, self.city) if self.order else []
-        if self.answered < len(steps):
-            return [call for call in steps[self.answered] if call.name in self.tools], ""
+        if self.answered < len(self.steps):
+            return [call for call in self.steps[self.answered] if call.name in self.tools], ""
         if _FINAL_TOOL in self.tools:
             return [Call(f"{self.order}-3", _FINAL_TOOL, {"answer": ANSWER})], ""
         return [], ANSWER
@@ -100,6 +117,8 @@ async def _chat_completions(request: Request) -> Response:
         asks = bool(message.get("tool_calls")) or text.startswith("Calling tools:")
         conversation.said(message["role"], text, calls=asks)
     calls, text = conversation.next()
+    if body.get("response_format"):  # what LangGraph's agents ask for last
+        text = json.dumps({"status": "completed", "message": text})
     asked = [
         {
             "index": index,
@@ -133,6 +152,7 @@ async def _responses(request: Request) -> Response:
     items = [{"role": "user", "content": given}] if isinstance(given, str) else given
     if kept := _KEPT.fullmatch(body.get("previous_response_id") or ""):  # the client sends only what is new
         conversation.order, conversation.city, conversation.answered = kept[1], kept[2], int(kept[3])
+        conversation.steps = script(kept[1], kept[2])
     previous = ""
     for item in items:
         kind = item.get("type") or "message"

@@ -1,8 +1,7 @@
-"""Agents of frameworks that serve A2A themselves, as extension/docs/bridges.md shows them to their authors."""
+"""Agents of frameworks that serve A2A themselves, as their pages show them to authors."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -13,7 +12,7 @@ from a2a_eval_proxy.check.probe.record import Activation
 from a2a_eval_proxy.check.probe.responses import calls_of
 from a2a_eval_proxy.check.report.report import CheckReport
 from a2a_eval_proxy.check.rules.base import CheckVerdict, RuleStatus
-from e2e.authors.served import PAGE, PROGRAM
+from e2e.frameworks.page_code import diff_of
 from packaging.requirements import Requirement
 from support.checking import check, rules_with
 from support.linked import beside_the_extension, brought_by
@@ -22,6 +21,7 @@ from support.provision import python_environment
 
 pytestmark = pytest.mark.installs
 
+PROGRAM = Path(__file__).parents[1] / "authors/served.py"
 SERVER = Requirement("uvicorn")
 """With which authors serve their application."""
 MOST_CHANGED_LINES = 5
@@ -84,8 +84,7 @@ async def test_without_these_lines_it_answers_and_reports_nothing(script: str) -
     assert [opening.problem for opening in openings] == [""] * len(openings)
 
 
-@pytest.mark.parametrize("word", ["bridges.google_adk", "bridges.pydantic_ai", "bridges.strands"])
-def test_few_lines_are_enough(word: str) -> None:
-    (diff,) = [diff for diff in re.findall(r"```diff\n(.*?)```", PAGE.read_text("utf-8"), re.DOTALL) if word in diff]
-    added = [line for line in diff.splitlines() if line.startswith("+") and line != "+"]
+@pytest.mark.parametrize("page", ["google-adk", "pydantic-ai", "strands"])
+def test_few_lines_are_enough(page: str) -> None:
+    added = [line for line in diff_of(page).splitlines() if line.startswith("+") and line != "+"]
     assert len(added) <= MOST_CHANGED_LINES

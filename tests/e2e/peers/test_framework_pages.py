@@ -9,7 +9,6 @@ import ast
 import asyncio
 import json
 import os
-import socket
 import subprocess
 import uuid
 from collections.abc import Callable, Iterator
@@ -20,12 +19,13 @@ from typing import Any
 
 import httpx
 import pytest
-from a2a_eval_proxy.doctor.frameworks import FRAMEWORKS, PAGES
+from a2a_eval_proxy.doctor.frameworks import A2A_SDK, FRAMEWORKS, PAGES
 from agents.serving import ServerThread
 from e2e.frameworks import pages, scripted_model
 from e2e.frameworks.scripted_model import ANSWER, QUESTION, script
 from e2e.frameworks.serving import until_served
 from support.patience import PATIENCE_S
+from support.ports import held_ports
 from support.prefork import COMMAND
 from support.processes import ChildProcess
 from support.provision import resolved_python
@@ -39,7 +39,7 @@ RESULTS = {"look_up": lambda order, city: {"order": order, "status": "shipped"},
 
 GetPython = Callable[[str], Path]
 GetTurns = Callable[..., list[Turn]]
-GetDoctor = Callable[[str, str], tuple[int, str]]
+GetDoctor = Callable[..., tuple[int, list[str]]]
 
 
 @pytest.fixture(scope="module")
@@ -66,40 +66,36 @@ def served(
     model_url: str,
     mark: str,
     *,
-    traced: bool,
+    port: int,
+    receiver: str = "",
     before: str = "",
     variables: tuple[tuple[str, str], ...] = (),
-) -> Iterator[Proxy]:
-    """A proxy in front of the page's agent; `before` are lines at the program's top, `variables` are set last."""
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        port = listener.getsockname()[1]
-    pages.written(page, folder, mark, port, traced=traced)
+) -> Iterator[str]:
+    """The page's agent on `port`, which sends its traces to `receiver`; without one it makes none. Yields its URL.
+
+    `before` are lines at the program's top, `variables` are set last.
+    """
+    pages.written(page, folder, mark, port, traced=bool(receiver))
     agent = folder / "agent.py"
     agent.write_text(before + agent.read_text("utf-8"), "utf-8")
-    options = ["--expect-traces", "--trace-wait", "20"] if traced else []
-    with ExitStack() as until_end:
-        proxy = until_end.enter_context(
-            Proxy(f"http://127.0.0.1:{port}", folder / "turns.db", *options, telemetry=True)
-        )
-        environment = {
-            "PYTHONPATH": "",
-            "PATH": f"{python.parent}:{os.environ['PATH']}",
-            "OPENAI_API_KEY": "none",
-            "OPENAI_BASE_URL": f"{model_url}/v1",
-            "OPENAI_API_BASE": f"{model_url}/v1",  # LlamaIndex
-            "GOOGLE_API_KEY": "none",
-            "GOOGLE_GEMINI_BASE_URL": model_url,
-            "NO_PROXY": "127.0.0.1",
-        }
-        command = [str(python), "agent.py"]
-        if traced:
-            command = [str(python.parent / page.traced_command[0]), *page.traced_command[1:]]
-            environment |= {**page.variables, "OTEL_EXPORTER_OTLP_ENDPOINT": proxy.otlp_url or ""}
-            environment |= {"OTEL_BSP_SCHEDULE_DELAY": "100"}
-        environment |= dict(variables)
-        child = until_end.enter_context(ChildProcess(command, cwd=folder, environment=environment))
+    environment = {
+        "PYTHONPATH": "",
+        "PATH": f"{python.parent}:{os.environ['PATH']}",
+        "OPENAI_API_KEY": "none",
+        "OPENAI_BASE_URL": f"{model_url}/v1",
+        "OPENAI_API_BASE": f"{model_url}/v1",  # LlamaIndex
+        "GOOGLE_API_KEY": "none",
+        "GOOGLE_GEMINI_BASE_URL": model_url,
+        "NO_PROXY": "127.0.0.1",
+    }
+    command = [str(python), "agent.py"]
+    if receiver:
+        command = [str(python.parent / page.traced_command[0]), *page.traced_command[1:]]
+        environment |= {**page.variables, "OTEL_EXPORTER_OTLP_ENDPOINT": receiver, "OTEL_BSP_SCHEDULE_DELAY": "100"}
+    environment |= dict(variables)
+    with ChildProcess(command, cwd=folder, environment=environment) as child:
         until_served(f"http://127.0.0.1:{port}", child)
-        yield proxy
+        yield f"http://127.0.0.1:{port}"
 
 
 async def converse(url: str) -> None:
@@ -166,8 +162,18 @@ def turns_of(python_of: GetPython, model_url: str, tmp_path_factory: pytest.Temp
 
     @cache
     def get(name: str, mark: str, *, traced: bool, **switched: Any) -> list[Turn]:
-        page, folder = pages.read(name), tmp_path_factory.mktemp(name)
-        with served(page, python_of(name), folder, model_url, mark, traced=traced, **switched) as proxy:
+        folder = tmp_path_factory.mktemp(name)
+        options = ["--expect-traces", "--trace-wait", "20"] if traced else []
+        with ExitStack() as until_end:
+            (port,) = until_end.enter_context(held_ports(1))
+            proxy = until_end.enter_context(
+                Proxy(f"http://127.0.0.1:{port}", folder / "turns.db", *options, telemetry=True)
+            )
+            receiver = proxy.otlp_url or "" if traced else ""
+            agent = served(
+                pages.read(name), python_of(name), folder, model_url, mark, port=port, receiver=receiver, **switched
+            )
+            until_end.enter_context(agent)
             asyncio.run(converse(proxy.url))
             proxy.flush()
             turns = proxy.turns()
@@ -178,18 +184,22 @@ def turns_of(python_of: GetPython, model_url: str, tmp_path_factory: pytest.Temp
 
 @pytest.fixture(scope="module")
 def doctor_of(python_of: GetPython, model_url: str, tmp_path_factory: pytest.TempPathFactory) -> GetDoctor:
-    """The exit code of `doctor` with the agent of a page, without traces, and what it says."""
+    """The exit code of `doctor` with the agent of a page, and the lines that it says."""
 
-    def get(name: str, mark: str) -> tuple[int, str]:
-        page, folder = pages.read(name), tmp_path_factory.mktemp(name)
-        with served(page, python_of(name), folder, model_url, mark, traced=False) as proxy:
-            question = QUESTION.format(order="ORD-1001", city="Oslo")
-            options = ["--message", question, "--otlp", "127.0.0.1:0", "--trace-wait", "1"]
-            if name in {framework.page for framework in FRAMEWORKS}:
-                options += ["--framework", name]
-            command = [COMMAND, "doctor", proxy.url, *options]
+    def get(name: str, mark: str, *more: str, traced: bool = False, **switched: Any) -> tuple[int, list[str]]:
+        page, python, folder = pages.read(name), python_of(name), tmp_path_factory.mktemp(name)
+        question = QUESTION.format(order="ORD-1001", city="Oslo")
+        wait = "20" if traced else "1"
+        with ExitStack() as until_end:
+            port, receiver_port = until_end.enter_context(held_ports(2))
+            otlp = f"127.0.0.1:{receiver_port}"
+            receiver = f"http://{otlp}" if traced else ""
+            agent = served(page, python, folder, model_url, mark, port=port, receiver=receiver, **switched)
+            command = [COMMAND, "doctor", until_end.enter_context(agent), "--message", question, *more]
+            command += ["--otlp", otlp, "--trace-wait", wait]
             done = subprocess.run(command, capture_output=True, text=True, check=False)
-        return done.returncode, done.stdout
+        assert done.returncode in (0, 1), done.stderr
+        return done.returncode, done.stdout.splitlines()
 
     return get
 
@@ -225,13 +235,33 @@ class TestPage:
         assert [turn["calls"] for turn in turns] == ["unknown", "unknown"]
 
     def test_doctor_names_the_lines_and_then_sees_all(self, name: str, doctor_of: GetDoctor) -> None:
-        code, said = doctor_of(name, "-")
+        code, said = doctor_of(name, "-", *(["--framework", name] if name in NAMED else []))
         assert code == 1
-        lines = {line.strip() for line in said.splitlines()}
-        assert f"what shows them, line by line in {PAGES}/{name.removesuffix('-0.3')}.md:" in lines
-        assert "from a2a_tool_capture import" in said
+        framework = NAMED.get(name, A2A_SDK)
+        lines = {line.strip() for line in said}
+        assert f"what shows them, line by line in {PAGES}/{framework.page}.md:" in lines
+        assert {*framework.extension, *framework.code} <= lines
         code, said = doctor_of(name, "+")
-        assert (code, said.splitlines()[-1]) == (0, "all seen")
+        assert (code, said[-1]) == (0, "all seen")
+
+    def test_doctor_recognises_the_framework_and_sees_all_by_its_traces(self, name: str, doctor_of: GetDoctor) -> None:
+        if not pages.read(name).traced_command:
+            pytest.skip("the page has no traces")
+        code, said = doctor_of(name, "-", traced=True)
+        assert (code, said[-1]) == (0, "all seen"), said
+        assert any(line.startswith(f"framework  {NAMED[name].name}, by its") for line in said), said
+
+
+NAMED = {framework.page: framework for framework in FRAMEWORKS}
+RECOGNISED = {"ag2": "agent card", "google-adk": "messages", "pydantic-ai": "agent card"}
+"""Where nothing was done, by what doctor recognises the framework; the others are servers of a2a-sdk."""
+
+
+@pytest.mark.parametrize(("name", "by"), RECOGNISED.items())
+def test_doctor_recognises_frameworks_that_serve_a2a(name: str, by: str, doctor_of: GetDoctor) -> None:
+    code, said = doctor_of(name, "-")
+    assert code == 1
+    assert any(line.startswith(f"framework  {NAMED[name].name}, by its {by}") for line in said), said
 
 
 DISABLED = "from agents import set_tracing_disabled\n\nset_tracing_disabled(True)\n"
@@ -262,3 +292,17 @@ def test_no_switch_turns_calls_that_were_made_into_none(
     for turn, calls in zip(turns, WANTED, strict=True):
         names = [call[0] for call in calls]
         assert turn["calls"] == "unknown" or sorted(call["name"] for call in turn["tool_calls"]) == sorted(names)
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["agent-framework", "autogen", "crewai", "google-adk", "langchain", "llama-index", "openai-agents", "smolagents"],
+)
+def test_doctor_says_that_content_is_left_out_and_what_brings_it_back(name: str, doctor_of: GetDoctor) -> None:
+    code, said = doctor_of(name, "-", traced=True, variables=tuple(NO_CONTENT.items()))
+    assert code == 1
+    assert "arguments or results are not seen: look_up, delivery_days; content is left out" in said, said
+    framework = NAMED[name]
+    assert f"what shows them, under Traps in {PAGES}/{name}.md:" in said
+    assert all(f"    {line}" in said for line in framework.content)
+    assert framework.variables in "\n".join(said)

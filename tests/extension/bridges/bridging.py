@@ -9,13 +9,16 @@ import asyncio
 import json
 import logging.handlers
 import re
-from collections.abc import Awaitable, Callable
+import sys
+from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 from a2a_tool_capture import ToolCallRecorder
 
-PAGE = Path(__file__).parents[3] / "extension/docs/bridges.md"
+ROOT = Path(__file__).parents[3]
+PAGE = ROOT / "extension/docs/bridges.md"
 MOST_LINES = 15
 
 Run = Callable[[str], Awaitable[None]]
@@ -55,6 +58,18 @@ def example(word: str, **names: Any) -> dict[str, Any]:
     lines = [line for line in code.splitlines() if line.strip()]
     assert len(lines) <= MOST_LINES, f"the example of {word} has {len(lines)} lines"
     exec(compile(code, f"bridges.md: {word}", "exec", dont_inherit=True), names)
+    return names
+
+
+def page_example(page: str, replaced: Mapping[str, str], **names: Any) -> dict[str, Any]:
+    """The names that agent.py of a framework's page defines with the extension, given `names`. It serves nothing."""
+    sys.path.append(str(ROOT / "tests/e2e/frameworks"))
+    from page_code import code_of
+
+    server = ModuleType("server")
+    server.Answering = server.serve = lambda *_: None  # type: ignore[attr-defined]
+    sys.modules["server"] = server
+    exec(compile(code_of(page, "+", replaced), f"{page}.md", "exec", dont_inherit=True), names)
     return names
 
 

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 from a2a_tool_capture import ToolCallRecorder
 from a2a_tool_capture.bridges.langchain import ToolCallHandler
-from bridging import common, example, forget, look_up, refund, request, ship
+from bridging import common, forget, look_up, page_example, refund, request, ship
 from langchain.agents import create_agent
 from langchain.agents.middleware import ToolRetryMiddleware
 from langchain_core.language_models import BaseChatModel
@@ -76,10 +76,10 @@ async def main() -> None:
     async def run_in_threads(said: str) -> None:
         await asyncio.to_thread(agent.invoke, {"messages": [HumanMessage(said)]})
 
-    shown = example("ToolCallHandler", model=ScriptedModel())
+    shown = page_example("langchain", {'"openai:gpt-5.1"': "model"}, model=ScriptedModel())
 
     async def run_example(said: str) -> None:
-        await shown["agent"].ainvoke({"messages": [HumanMessage(said)]})
+        await shown["agent"].ainvoke({"messages": [HumanMessage(said)]}, {"configurable": {"thread_id": "1"}})
 
     async def run_tool_alone(said: str) -> None:
         """Without a model there is no id of a call, and the tool's own value comes back."""

@@ -17,7 +17,7 @@ from agents import Agent, RunConfig, Runner, function_tool, set_trace_processors
 from agents.items import ModelResponse
 from agents.models.interface import Model
 from agents.usage import Usage
-from bridging import example
+from bridging import page_example
 from openai.types.responses import ResponseFunctionToolCall, ResponseOutputMessage, ResponseOutputText
 
 
@@ -77,7 +77,8 @@ async def run(order_id: str, *, content: bool = True) -> Any:
 
 
 async def run_example() -> list[dict[str, Any]]:
-    shown = example("ToolCallProcessor", model=ScriptedModel({"look_up": '{"order_id": "ORD-1"}'}))
+    model = ScriptedModel({"look_up": '{"order_id": "ORD-1"}'})
+    shown = page_example("openai-agents", {'"gpt-5.1"': "model"}, model=model)
     with shown["recorder"].request() as recording:
         await Runner.run(shown["agent"], "go")
     return [call.to_dict() for call in recording.tool_calls]

@@ -7,7 +7,7 @@ import json
 
 from a2a_tool_capture import ToolCallRecorder
 from a2a_tool_capture.bridges.pydantic_ai import ToolCallCapability
-from bridging import common, example, forget, look_up, refund, request, ship
+from bridging import common, forget, look_up, page_example, refund, request, ship
 from pydantic_ai import Agent, ApprovalRequired, DeferredToolRequests, ModelRetry, RunContext
 from pydantic_ai.messages import ModelMessage, ModelResponse, TextPart, ToolCallPart, UserPromptPart
 from pydantic_ai.models.function import AgentInfo, FunctionModel
@@ -52,7 +52,8 @@ async def main() -> None:
     async def run_in_threads(said: str) -> None:
         await asyncio.to_thread(agent.run_sync, said)
 
-    shown = example("ToolCallCapability", model=FunctionModel(scripted))
+    replaced = {'"openai:gpt-5.1"': "model", "import uvicorn\n": "", "uvicorn.run(app, port=9999)": ""}
+    shown = page_example("pydantic-ai", replaced, model=FunctionModel(scripted))
 
     async def run_example(said: str) -> None:
         await shown["agent"].run(said)

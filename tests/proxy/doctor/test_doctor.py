@@ -54,11 +54,25 @@ def lines_of(found: dict[str, Any], *scopes: str, card: object = None) -> str:
     return "\n".join(diagnosis.lines)
 
 
-def test_calls_without_content_need_a_switch_alone() -> None:
+@pytest.mark.parametrize(
+    ("scope", "source", "switch"),
+    [
+        ("gcp.vertex.agent", "otel_trace", "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT=SPAN_ONLY"),
+        ("agent_framework", "otel_trace", "ENABLE_SENSITIVE_DATA=true"),
+        ("openinference.instrumentation.crewai", "otel_trace", "without OPENINFERENCE_HIDE_INPUTS and"),
+        (
+            "openinference.instrumentation.openai_agents",
+            "a2a_protocol",
+            "RunConfig(trace_include_sensitive_data=False)",
+        ),
+        ("pydantic-ai", "otel_trace", "without InstrumentationSettings(include_content=False)"),
+    ],
+)
+def test_calls_without_content_need_a_switch_alone(scope: str, source: str, switch: str) -> None:
     call = {"id": "1", "name": "look_up", "arguments": None, "result": None, "error": None}
-    shown = lines_of(turn("1", calls=[{**call, "source": "otel_trace"}]), "gcp.vertex.agent")
-    assert "arguments or results are not seen: look_up" in shown
-    assert "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT=SPAN_ONLY" in shown
+    shown = lines_of(turn("1", calls=[{**call, "source": source}]), scope)
+    assert "arguments or results are not seen: look_up; content is left out" in shown
+    assert switch in shown
     assert "by the extension" not in shown
 
 
@@ -105,4 +119,6 @@ def test_the_lines_are_those_of_the_page(framework: Framework) -> None:
     needed = [framework.install, framework.instrumentation, *framework.variables.split()]
     needed += TRACE_PACKAGES if framework.extension and framework is not A2A_SDK else []
     assert set(filter(None, needed)) <= set(words)
+    switches = re.findall(r"\w+\(\S+\)|[A-Z_]{9,}", " ".join(framework.content))
+    assert all(f"`{switch}`" in text for switch in switches)
     assert f"--dialects {framework.dialects}" in text or not framework.dialects
