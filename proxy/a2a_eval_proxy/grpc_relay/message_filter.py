@@ -112,8 +112,7 @@ class MessageFilter:
     def _cut(self, part: _Part, *, within_kept: bool) -> bytes | None:
         """A message without the extension; None: it has none."""
         kept = self._kept(part, within_kept=within_kept)
-        naming = part.naming_extension()
-        held = {field: part.inside(field) for known, field in naming if known.holds}
+        naming, held = part.naming_extension()
         own = self._entries_for_calls(part, held, kept=kept) if held else ()
         pieces, done = [], part.start
         for known, field in naming:
@@ -135,16 +134,18 @@ class MessageFilter:
 
     def _entries_for_calls(self, part: _Part, held: dict[_WireField, _Part], *, kept: bool) -> set[_WireField]:
         """The entries of lists that exist for their calls alone, and go. `held`: messages that name the extension."""
+        lists: dict[int, list[_WireField]] = {}
+        for field, entry in held.items():
+            if field[0] in part.outline.entry_lists and self._is_own(entry, kept):
+                lists.setdefault(field[0], []).append(field)
         found: set[_WireField] = set()
-        for number, known in part.outline.entry_lists.items():
-            own = {field: entry for field, entry in held.items() if field[0] == number and self._is_own(entry, kept)}
-            if not own:
-                continue
+        for number, own in lists.items():
+            name = part.outline.entry_lists[number].name
             # A message must have parts.
-            if known.name in ("artifacts", "history") or len(own) < [field[0] for field in part.fields].count(number):
+            if name in ("artifacts", "history") or len(own) < [field[0] for field in part.fields].count(number):
                 found.update(own)
-                if known.name == "artifacts":
-                    self._withheld.update(entry.text("artifact_id") for entry in own.values())
+                if name == "artifacts":
+                    self._withheld.update(held[field].text("artifact_id") for field in own)
         return found
 
     def _is_own(self, entry: _Part, kept: bool) -> bool:
@@ -228,14 +229,20 @@ class _Part:
             self.fields.append((key >> 3, start, content, stop))
             start = stop
 
-    def naming_extension(self) -> list[tuple[_KnownField, _WireField]]:
-        """The known fields whose content names the extension."""
-        known, find = self.outline.fields, self.data.find
-        return [
-            (known[field[0]], field)
-            for field in self.fields
-            if field[0] in known and field[2] >= 0 and find(_MARKER, field[2], field[3]) >= 0
-        ]
+    def naming_extension(self) -> tuple[list[tuple[_KnownField, _WireField]], dict[_WireField, _Part]]:
+        """The known fields whose content names the extension, and the messages in those that may hold it.
+
+        Raises ValueError.
+        """
+        naming, held = [], {}
+        for field in self.fields:
+            number, _, content, end = field
+            known = self.outline.fields.get(number)
+            if known is not None and content >= 0 and self.data.find(_MARKER, content, end) >= 0:
+                naming.append((known, field))
+                if known.holds:
+                    held[field] = self.inside(field)
+        return naming, held
 
     def inside(self, field: _WireField) -> _Part:
         """The message in a field. Raises ValueError."""

@@ -362,7 +362,8 @@ class Http2Streams:
         stream.received(Headers(fields, ended))
         if ended:
             stream.peer_has_ended = True
-            self._close_if_over(stream)
+            if stream.has_ended:
+                self._over(stream)
 
     def _data(self, frame: Frame) -> None:
         _, flags, stream_id, payload = frame
@@ -401,13 +402,13 @@ class Http2Streams:
                 stream.received(Data(content, size, ended))
             if ended:
                 stream.peer_has_ended = True
-                self._close_if_over(stream)
+                if stream.has_ended:
+                    self._over(stream)
 
-    def _close_if_over(self, stream: Http2Stream) -> None:
-        """One side has sent everything."""
-        if stream.has_ended and stream.peer_has_ended:
-            stream.is_over = True
-            self.streams.pop(stream.id, None)
+    def _over(self, stream: Http2Stream) -> None:
+        """Both sides have sent everything."""
+        stream.is_over = True
+        self.streams.pop(stream.id, None)
 
     def _broken(self, stream: Http2Stream, code: ErrorCodes) -> None:
         """The peer broke the protocol within a stream."""
@@ -516,7 +517,8 @@ class Http2Streams:
         self._write(kind, flags | frames.END_HEADERS, stream.id, block)
         if end:
             stream.has_ended = True
-            self._close_if_over(stream)
+            if stream.peer_has_ended:
+                self._over(stream)
 
     def write_reset(self, stream: Http2Stream, code: int) -> None:
         if self.streams.pop(stream.id, None) is not None:
@@ -570,7 +572,8 @@ class Http2Streams:
             self.write_headers(stream, trailers, end=stream.ends)
         elif ends:
             stream.has_ended = True
-            self._close_if_over(stream)
+            if stream.peer_has_ended:
+                self._over(stream)
         if stream in self._blocked:
             del self._blocked[stream]
             stream.progressed()
