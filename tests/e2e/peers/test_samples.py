@@ -85,7 +85,7 @@ def unpacked(repository: Path, sample: str, folder: Path) -> Path:
     return folder / root
 
 
-@pytest.mark.parametrize("sample", samples(), ids=lambda sample: sample.folder)
+@pytest.mark.parametrize("sample", [*samples()], ids=lambda sample: sample.folder)
 def test_the_commands_of_the_page_show_the_calls_of_a_sample(sample: Sample, repository: Path, tmp_path: Path) -> None:
     folder = unpacked(repository, sample.folder, tmp_path)
     python = resolved_python(tmp_path / "environment", sample.requirements)
