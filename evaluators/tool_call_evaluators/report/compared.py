@@ -148,9 +148,20 @@ def _sensitivity_lines(sensitivity: Sensitivity) -> list[str]:
     if sensitivity.single_case is not None:
         passes, total = sensitivity.single_case
         lines.append(f"A case that passed {total} of {total} times counts as regressed at {passes} of {total}.")
+    if sensitivity.asked is not None:
+        lines.append(_asked_line(sensitivity.asked, sensitivity))
     if not _detects_any(sensitivity):
         lines.append("This comparison cannot distinguish a regression from chance.")
     return lines
+
+
+def _asked_line(asked: float, sensitivity: Sensitivity) -> str:
+    drop, needed = f"a drop of the pass rate by {asked * 100:.3g} points", sensitivity.asked_repetitions
+    if needed is None:
+        return f"No reasonable number of attempts shows {drop} in {counted(sensitivity.cases, 'case')}: add cases."
+    if needed <= sensitivity.repetitions:
+        return f"These attempts are enough to detect {drop} in 4 of 5 comparisons."
+    return f"To detect {drop} in 4 of 5 comparisons, attempt each case {needed} times in both runs (`repeat`)."
 
 
 def score_changes(comparison: Comparison) -> tuple[ScoreChange, ...]:

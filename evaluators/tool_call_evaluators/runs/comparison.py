@@ -276,6 +276,7 @@ def compare(
     names: tuple[str, str] = ("before", "after"),
     conversation_results: tuple[ConversationResults, ConversationResults] = ({}, {}),
     margin: float = MARGIN,
+    detect: float | None = None,
 ) -> Comparison:
     """Compare two runs, given as turns in the form of /api/turns.
 
@@ -284,7 +285,8 @@ def compare(
     case, in either run, has after the same beginning. `names` are those of the runs. A metric that only one run
     measured, or that both measured with different judges, prompts, versions or thresholds, is in the scores of the
     comparison but affects neither the status nor the pass rate of a case. Conversations that the simulated user
-    invalidated are left out. `margin`: pass rates that differ by less are equivalent.
+    invalidated are left out. `margin`: pass rates that differ by less are equivalent. `detect`: the drop of the pass
+    rate that the comparison should be able to show (`Sensitivity.asked`).
     """
     left = _by_case(follow(before, suite, conversation_results[0]))
     right = _by_case(follow(after, suite, conversation_results[1]))
@@ -300,7 +302,7 @@ def compare(
     cases = {case: (_Side(left.get(case, ()), ignored), _Side(right.get(case, ()), ignored)) for case in left | right}
     both = {case: sides for case, sides in cases.items() if sides[0].executed and sides[1].executed}
     measures = {case: _measures(*sides) for case, sides in both.items()}
-    drops = find_drops(measures)
+    drops = find_drops(measures, detect)
     metrics = metrics_of(*results)
     changes = tuple(_case_change(case, *sides, drops) for case, sides in cases.items())
     decision = decide(

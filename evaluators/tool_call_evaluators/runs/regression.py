@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from statistics import NormalDist, fmean, mode, stdev
 from typing import Literal, TypeAlias, TypeVar
@@ -44,7 +44,8 @@ class Sensitivity:
     `cases`: the number of cases of both runs; `repetitions`: the mean per case, of the run with fewer. `pass_rate` and
     `detected_rate`: the pass rate before, and the highest one after that is seen as a drop in at least `POWER` of
     comparisons; None if none is. `single_case`: the largest number of passes, and the number of repetitions, with which
-    a case that always passed counts as regressed; None if no case can.
+    a case that always passed counts as regressed; None if no case can. `asked`: the drop of the pass rate that a user
+    wants to see, and `asked_repetitions` the smallest number with which it is, in these cases; None if there is none.
     """
 
     cases: int
@@ -52,6 +53,8 @@ class Sensitivity:
     pass_rate: float | None
     detected_rate: float | None
     single_case: tuple[int, int] | None
+    asked: float | None = None
+    asked_repetitions: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,8 +68,8 @@ class Drops:
     sensitivity: Sensitivity
 
 
-def find_drops(cases: Mapping[str, Mapping[Measure, Sides]]) -> Drops:
-    """Test every measure over all cases, and in each case with scores on both sides.
+def find_drops(cases: Mapping[str, Mapping[Measure, Sides]], detect: float | None = None) -> Drops:
+    """Test every measure over all cases, and in each case with scores on both sides. `detect`: `Sensitivity.asked`.
 
     Over all cases, the same number of repetitions of a case counts on both sides, the first ones: means of different
     numbers of scores are not exchangeable between the runs.
@@ -90,6 +93,8 @@ def find_drops(cases: Mapping[str, Mapping[Measure, Sides]]) -> Drops:
     dropped, level = _overall_drops(differences, overall, overall_level)
     dropped_single = {key for index in significant_drops(alone, single_level) if testable for key in groups[index]}
     sensitivity = _sensitivity(cases, level, single_level / max(1, testable))
+    if detect is not None and sensitivity.pass_rate is not None:
+        sensitivity = replace(sensitivity, asked=detect, asked_repetitions=_showing(detect, sensitivity, level))
     return Drops(overall, single, frozenset(dropped), frozenset(dropped_single), sensitivity)
 
 
@@ -139,6 +144,14 @@ def _sensitivity(cases: Mapping[str, Mapping[Measure, Sides]], level: float, sin
     steps = (rate - step / 100 for step in range(1, math.floor(rate * 100 + 1e-6) + 1))
     seen = (lower for lower in steps if power(rate, lower, len(shared), repetitions, level) >= POWER)
     return Sensitivity(len(shared), repetitions, rate, next(seen, None), _single_case(mode(shared), single_level))
+
+
+def _showing(drop: float, found: Sensitivity, level: float) -> int | None:
+    """The smallest number of repetitions with which a drop from the pass rate is detected, or one to 0."""
+    rate = found.pass_rate or 0.0
+    lower = max(0.0, rate - drop)
+    counts = range(1, _MOST_REPETITIONS + 1)
+    return next((count for count in counts if power(rate, lower, found.cases, count, level) >= POWER), None)
 
 
 def power(rate: float, lower: float, cases: int, repetitions: float, level: float) -> float:

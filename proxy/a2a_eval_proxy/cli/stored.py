@@ -94,7 +94,9 @@ def compare(options: CompareOptions) -> bool:
     """
     from ..runs.compare import FORMS, compare_runs, write_page
 
-    comparison = run_async(compare_runs(options.store, options.run_a, options.run_b, margin=options.margin))
+    comparison = run_async(
+        compare_runs(options.store, options.run_a, options.run_b, margin=options.margin, detect=options.detect)
+    )
     text = FORMS[options.format](comparison)
     if options.format == "text":  # in colour on a terminal, unless NO_COLOR is set (https://no-color.org)
         click.echo(text, nl=False, color=False if os.environ.get("NO_COLOR") else None)

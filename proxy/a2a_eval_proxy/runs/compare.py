@@ -35,21 +35,32 @@ FORMS: Mapping[str, Callable[[Comparison], str]] = {
 
 
 async def compare_runs(
-    location: str, before: str, after: str, cases: Collection[str] | None = None, margin: float = MARGIN
+    location: str,
+    before: str,
+    after: str,
+    cases: Collection[str] | None = None,
+    margin: float = MARGIN,
+    detect: float | None = None,
 ) -> Comparison:
     """Two runs of one store. Raises StoreError where there is no store, or no such run in it."""
     async with open_existing_store(location) as store:
-        return await compare_stored(store, before, after, cases, margin)
+        return await compare_stored(store, before, after, cases, margin, detect)
 
 
 async def compare_stored(
-    store: Store, before: str, after: str, cases: Collection[str] | None = None, margin: float = MARGIN
+    store: Store,
+    before: str,
+    after: str,
+    cases: Collection[str] | None = None,
+    margin: float = MARGIN,
+    detect: float | None = None,
 ) -> Comparison:
     """Two runs of an open store, compared in a thread; with `cases`, only these. Raises UnknownRunError."""
     runs = await _turns(store, before, cases), await _turns(store, after, cases)
     results = await conversation_results(store, before), await conversation_results(store, after)
-    names = before, after
-    return await asyncio.to_thread(compare, *runs, names=names, conversation_results=results, margin=margin)
+    return await asyncio.to_thread(
+        compare, *runs, names=(before, after), conversation_results=results, margin=margin, detect=detect
+    )
 
 
 async def _turns(store: Store, run: str, cases: Collection[str] | None) -> list[dict[str, Any]]:

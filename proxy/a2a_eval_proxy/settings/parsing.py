@@ -169,6 +169,11 @@ def _whole(value: Any) -> int:
     return int(str(value))
 
 
+def _share(value: Any) -> float:
+    text = str(value).strip()
+    return float(text.removesuffix("%")) / 100 if text.endswith("%") else float(text)
+
+
 def _switch(value: Any) -> bool:
     word = str(value).lower() if isinstance(value, bool | str) else ""
     if word not in (*_TRUE, *_FALSE):
@@ -300,7 +305,7 @@ ADDRESS_OR_OFF = ValueType(_address_or_off, "HOST:PORT")
 SECONDS = _number_type("SECONDS", "a positive number of seconds", lambda number: 0 < number < _MAX_SECONDS)
 SECONDS_OR_0 = _number_type("SECONDS", "a number of seconds, 0 or more", lambda number: 0 <= number < _MAX_SECONDS)
 SECONDS_FROM_1 = _number_type("SECONDS", "a number of seconds, 1 or more", lambda number: 1 <= number < _MAX_SECONDS)
-SHARE = _number_type("SHARE", "a number from 0 to 1", lambda number: 0 <= number <= 1)
+SHARE = _number_type("SHARE", "a number from 0 to 1, or 0% to 100%", lambda number: 0 <= number <= 1, _share)
 DAYS = _number_type("DAYS", "a positive number of days", lambda number: 0 < number <= 36_500)
 NUMBER = _number_type("NUMBER", "a number, 0 or more", lambda number: 0 <= number < math.inf)
 WHOLE_NUMBER = _number_type("N", "a whole number", lambda number: not math.isnan(number), _whole)

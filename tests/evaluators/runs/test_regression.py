@@ -83,3 +83,23 @@ def test_comparisons_of_whole_runs():
     alarms = sum(compare(run(chance, 0.9), run(chance, 0.9)).regressed for _ in range(8))
     assert alarms <= 3
     assert all(compare(run(chance, 0.95), run(chance, 0.5)).regressed for _ in range(3))
+
+
+@pytest.mark.parametrize("drop", [0.1, 0.2, 0.5])
+def test_the_number_of_attempts_that_shows_a_drop_is_the_smallest(drop):
+    def sample(times):
+        return {str(case): {None: ([1.0] * (times - 1) + [0.0], [1.0] * times)} for case in range(20)}
+
+    rate = 0.9
+    asked = find_drops(sample(10), drop).sensitivity
+    assert asked.pass_rate == pytest.approx(rate)
+    needed = asked.asked_repetitions
+    assert needed is not None
+    assert seen(Setting(20, needed, rate), rate - drop, 200) >= 0.7
+    if needed > 1:
+        assert seen(Setting(20, max(1, needed // 2), rate), rate - drop, 200) < 0.8
+
+
+def test_a_drop_that_few_cases_cannot_show_is_named_as_such():
+    few = {str(case): {None: ([1.0], [1.0])} for case in range(3)}
+    assert find_drops(few, 0.1).sensitivity.asked_repetitions is None
