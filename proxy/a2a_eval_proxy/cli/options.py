@@ -373,9 +373,7 @@ class CompareOptions(StoreOption):
     fail_on_regression: bool = option(types.FLAG, "Exit with 1 if RUN_B is worse: the same as --fail-on regression.")
     fail_on: tuple[FailOn, ...] = _FAIL_ON
     margin: float = option(types.SHARE, "Pass rates that differ by less than this share are equivalent.", 0.05)
-    detect: float | None = option(
-        types.SHARE, "Say how many attempts show a drop of the pass rate by this, such as 10%."
-    )
+    detect: float | None = option(types.SHARE, "Say how many attempts show a drop of the pass rate by this: 10%, 0.1.")
 
     @property
     def conditions(self) -> tuple[FailOn, ...]:
