@@ -1,6 +1,7 @@
 """Installs the built wheels in a clean environment, without a checkout, and does what README.md begins with.
 
     python .ci/try_wheel.py dist --python 3.12 --versions lowest --installer pip
+    python .ci/try_wheel.py dist --extras grpc,signing --folder tried   # which stays
     python .ci/try_wheel.py dist --extension-only        # beside a2a-sdk 0.3
 
 Runs on Linux, macOS and Windows. Standard library only; `--installer uv` needs uv in the interpreter that runs it.
@@ -16,6 +17,7 @@ import subprocess
 import sys
 import tempfile
 import zipfile
+from contextlib import nullcontext
 from pathlib import Path
 
 SCRIPTS, EXE = ("Scripts", ".exe") if os.name == "nt" else ("bin", "")
@@ -34,15 +36,16 @@ def wheel(dist: Path, package: str) -> Path:
     return found.resolve()
 
 
-def lowest(path: Path) -> list[str]:
-    """The direct requirements of a wheel at exactly their lower bounds."""
+def lowest(path: Path, extras: list[str]) -> list[str]:
+    """The direct requirements of a wheel, and those of the extras, at exactly their lower bounds."""
     with zipfile.ZipFile(path) as content:
         (name,) = (name for name in content.namelist() if name.endswith(".dist-info/METADATA"))
         lines = email.message_from_bytes(content.read(name)).get_all("Requires-Dist", [])
+    wanted = [f"extra == '{extra}'" for extra in extras]
     bounds = [
         re.match(r"([\w.-]+)(?:\[[^]]*\])?\s*(?:[^;]*,)?>=\s*([\w.]+)", line)
         for line in lines
-        if "extra ==" not in line
+        if "extra ==" not in line or any(extra in line for extra in wanted)
     ]
     return [f"{bound[1]}=={bound[2]}" for bound in bounds if bound]
 
@@ -63,7 +66,7 @@ def use(scripts: Path, folder: Path) -> None:
     """The demo, and the commands that README.md begins with, against the sample agent."""
     program = str(scripts / f"a2a-eval-proxy{EXE}")
     subprocess.run([program, "--version"], check=True, cwd=folder)
-    subprocess.run([program, "demo"], check=True, cwd=folder, stdout=subprocess.DEVNULL)
+    subprocess.run([program, "demo"], check=True, cwd=folder)
     agent = [str(scripts / f"python{EXE}"), "-m", "a2a_eval_proxy.demo.agent", "--port", "0"]
     with subprocess.Popen(agent, cwd=folder, stdout=subprocess.PIPE, text=True) as served:
         try:
@@ -83,20 +86,26 @@ def main() -> None:
     parser.add_argument("--python", default=sys.executable, help="interpreter to make the environment of")
     parser.add_argument("--versions", choices=("lowest", "newest"), default="newest", help="of the direct requirements")
     parser.add_argument("--installer", choices=("pip", "uv"), default="pip")
+    parser.add_argument("--extras", default="", help="of the proxy, separated by commas")
+    parser.add_argument("--folder", type=Path, help="of the environment and of what the commands write; default: none")
     parser.add_argument("--extension-only", action="store_true", help="the extension, next to a2a-sdk 0.3")
     options = parser.parse_args()
     extension, proxy = wheel(options.dist, "a2a_tool_capture"), wheel(options.dist, "a2a_eval_proxy")
-    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as name:
-        folder = Path(name)
-        subprocess.run([options.python, "-m", "venv", str(folder / "env")], check=True)
+    kept = nullcontext(options.folder) if options.folder else tempfile.TemporaryDirectory(ignore_cleanup_errors=True)
+    with kept as name:
+        folder = Path(name).resolve()
+        without_pip = ["--without-pip"] if options.installer == "uv" else []
+        subprocess.run([options.python, "-m", "venv", *without_pip, str(folder / "env")], check=True)
         python = folder / "env" / SCRIPTS / f"python{EXE}"
         if options.extension_only:
             sdk = f"a2a-tool-capture[a2a-sdk] @ {extension.as_uri()}"
             install(python, options.installer, folder, sdk, versions=["a2a-sdk<0.4"])
             subprocess.run([python, "-c", BESIDE], check=True, cwd=folder)
             return
-        versions = lowest(proxy) if options.versions == "lowest" else []
-        install(python, options.installer, folder, str(extension), str(proxy), versions=versions)
+        extras = options.extras.split(",") if options.extras else []
+        versions = lowest(proxy, extras) if options.versions == "lowest" else []
+        wanted = f"a2a-eval-proxy[{','.join(extras)}] @ {proxy.as_uri()}"
+        install(python, options.installer, folder, str(extension), wanted, versions=versions)
         use(python.parent, folder)
 
 

@@ -1,5 +1,4 @@
-"""The proxy runs with the lowest versions that it says it needs, with the newest, and with other versions of Python,
-also installed from its wheels without a checkout."""
+"""The wheels run with the lowest versions that they require, with the newest, and with other versions of Python."""
 
 from __future__ import annotations
 
@@ -7,8 +6,7 @@ import asyncio
 import os
 import subprocess
 import sys
-import tomllib
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import AsyncExitStack
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -17,12 +15,12 @@ import pytest
 from a2a_tool_capture import CaptureClient
 from agents.grpc_agent import grpc_agent
 from deployment.containers import REPOSITORY
-from packaging.requirements import Requirement
 from support.patience import PATIENCE_S
 from support.postgres_server import PostgresServer
-from support.provision import ROOT, other_python, resolved_python
+from support.provision import ROOT, other_python
 from support.proxy import Proxy
 
+TRY = REPOSITORY / ".ci/try_wheel.py"
 EXTRAS = "grpc", "postgres", "pytest", "signing"
 IMPORTED = "psycopg", "procrastinate", "jwt", "rfc8785", "a2a_eval_proxy.pytest_plugin"
 
@@ -33,49 +31,23 @@ pytestmark = [
 ]  # where nothing is cached, packages are downloaded
 
 
-def required() -> list[Requirement]:
-    """The direct requirements of the proxy and of `EXTRAS`."""
-    content = tomllib.loads((REPOSITORY / "pyproject.toml").read_text("utf-8"))
-    extras = content["project"]["optional-dependencies"]
-    lines: list[str] = content["tool"]["hatch"]["metadata"]["hooks"]["custom"]["dependencies"]
-    return [Requirement(line) for line in [*lines, *(line for name in EXTRAS for line in extras[name])]]
-
-
-def lowest(requirement: Requirement) -> str:
-    """The requirement of exactly its lowest version, which has to exist."""
-    (floor,) = [one.version for one in requirement.specifier if one.operator == ">="]
-    pinned = Requirement(str(requirement))
-    pinned.specifier &= f"=={floor}"
-    return str(pinned)
-
-
 @pytest.fixture
-def folder() -> Iterator[Path]:
-    """Next to other environments: packages are linked, not copied, where the cache of uv is on the same disk."""
+def folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Path]:
+    """Next to other environments: packages are linked, not copied, where the cache of uv is on the same disk.
+
+    What the commands write elsewhere stays with the test."""
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
     ROOT.mkdir(exist_ok=True)
     with TemporaryDirectory(prefix="versions-", dir=ROOT, ignore_cleanup_errors=True) as name:
         yield Path(name)
 
 
-@pytest.fixture(autouse=True)
-def _checkout(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """What is under test is this checkout, and what it writes stays with the test."""
-    roots = ":".join(str(REPOSITORY / name) for name in ("extension", "evaluators", "proxy"))
-    monkeypatch.setenv("PYTHONPATH", roots)
-    monkeypatch.setenv("TMPDIR", str(tmp_path))
-
-
-def demonstrate(python: Path) -> None:
-    done = subprocess.run([python, "-m", "a2a_eval_proxy", "demo"], capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    assert "scored each turn: 12 passed, 3 failed" in " ".join(done.stdout.split())
-
-
-async def serve(python: Path, store: Path, *arguments: str) -> None:
+async def serve(program: Path, folder: Path, store: str) -> None:
     """Through `serve`, one message over HTTP and one over gRPC, with telemetry of its own, which the agent refuses."""
     async with grpc_agent() as agent, AsyncExitStack() as stack:
         stack.enter_context(pytest.MonkeyPatch.context()).setenv("OTEL_EXPORTER_OTLP_ENDPOINT", agent.url)
-        proxy = Proxy(agent.url, store, *arguments, command=(python, "-m", "a2a_eval_proxy"))
+        options = "--grpc", "127.0.0.1:0", "--store", store
+        proxy = Proxy(agent.url, folder / "turns.db", *options, command=(program,))
         await asyncio.to_thread(stack.enter_context, proxy)
         for address in (proxy.url, f"grpc://{proxy.grpc_address}"):
             async with CaptureClient(address, timeout_s=PATIENCE_S) as client:
@@ -86,40 +58,34 @@ async def serve(python: Path, store: Path, *arguments: str) -> None:
         assert "telemetry failed" not in proxy.stderr()
 
 
-@pytest.mark.parametrize("version", [lowest, str])
-async def test_with_the_lowest_and_the_newest_versions(
-    version: Callable[[Requirement], str], folder: Path, tmp_path: Path, postgres: PostgresServer
-) -> None:
-    python = resolved_python(folder, map(version, required()))
-    subprocess.run([python, "-c", f"import {', '.join(IMPORTED)}"], check=True)
-    options = "--grpc", "127.0.0.1:0", "--store", postgres.new_database()
-    await asyncio.gather(asyncio.to_thread(demonstrate, python), serve(python, tmp_path / "turns.db", *options))
-
-
-TRY = REPOSITORY / ".ci/try_wheel.py"
-
-
 @pytest.mark.parametrize(
     ("python", "versions", "installer"),
     [
         ("3.11", "lowest", "uv"),
-        ("3.12", "newest", "uv"),
         ("3.13", "newest", "pip"),  # the image has this one
         ("3.14", "newest", "uv"),
     ],
 )
-def test_the_wheels_alone_do_what_the_first_page_begins_with(
-    dist: Path, python: str, versions: str, installer: str
+async def test_the_wheels_alone_do_what_the_first_page_begins_with_and_serve(
+    dist: Path, python: str, versions: str, installer: str, folder: Path, postgres: PostgresServer
 ) -> None:
-    try_wheel(dist, "--python", other_python(python), "--versions", versions, "--installer", installer)
+    """Pairs of what .github/workflows/ci.yml has all combinations of."""
+    how = "--python", other_python(python), "--versions", versions, "--installer", installer
+    printed = try_wheel(dist, *how, "--extras", ",".join(EXTRAS), "--folder", str(folder))
+    assert "scored each turn: 12 passed, 3 failed" in " ".join(printed.split())
+    scripts = folder / "env/bin"
+    subprocess.run([scripts / "python", "-P", "-c", f"import {', '.join(IMPORTED)}"], check=True)
+    await serve(scripts / "a2a-eval-proxy", folder, postgres.new_database())
 
 
 def test_the_wheel_of_the_extension_goes_beside_the_older_sdk(dist: Path) -> None:
     try_wheel(dist, "--extension-only", "--installer", "uv")
 
 
-def try_wheel(dist: Path, *options: str) -> None:
+def try_wheel(dist: Path, *options: str) -> str:
+    """What it prints."""
     environ = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
     command = [sys.executable, TRY, dist, *options]
     done = subprocess.run(command, env=environ, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
