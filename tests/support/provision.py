@@ -111,12 +111,16 @@ def source_of(name: str) -> Path:
     pin = PINS / f"{name}-source.txt"
 
     def build(folder: Path) -> None:
-        pip = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--no-binary=:all:"]
-        _run(*pip, "-r", str(pin), "--dest", str(folder))
-        (archive,) = folder.glob("*.tar.gz")
+        # pip asks the backend for metadata: an environment that pip makes for that takes most of the time
+        backend, archives = folder / "backend", folder / "archives"
+        _install(backend, sys.executable, "hatchling", "hatch-vcs")
+        pip = [sys.executable, "-m", "pip", "--python", str(backend / "bin/python"), "download", "--quiet", "--no-deps"]
+        _run(*pip, "--no-binary=:all:", "--no-build-isolation", "-r", str(pin), "--dest", str(archives))
+        shutil.rmtree(backend)
+        (archive,) = archives.iterdir()
         with tarfile.open(archive) as content:
             content.extractall(folder, filter="data")
-        archive.unlink()
+        shutil.rmtree(archives)
 
     (unpacked,) = _or_skip(lambda: _provide(f"{name}-source", [pin], build)).iterdir()
     return unpacked
