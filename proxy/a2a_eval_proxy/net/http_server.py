@@ -107,8 +107,9 @@ class HttpServer(uvicorn.Server):
         self._clients.retiring = True
 
     def close(self) -> None:
-        """Take no more connections, and no further request; `stop` waits until open ones have finished."""
+        """Refuse connections, and take no further request; `stop` waits until open ones have finished."""
         self.should_exit = True
+        self._socket.close()  # which would keep those who connect waiting
 
     async def stop(self) -> None:
         self.close()
@@ -116,7 +117,6 @@ class HttpServer(uvicorn.Server):
             if self._serving is not None:
                 await asyncio.wait({self._serving})
         finally:
-            self._socket.close()
             self._limits.close()
 
     @property

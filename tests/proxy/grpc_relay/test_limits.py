@@ -273,8 +273,9 @@ async def test_open_calls_finish_and_new_ones_are_refused_when_the_proxy_stops(a
             assert await call.read() == b"re: 1"
             assert (await late.call("UnaryUnary", b"x"))["code"] is grpc.StatusCode.OK
             stopping = asyncio.create_task(running.aclose())
-            while (await late.call("UnaryUnary", b"x"))["code"] is grpc.StatusCode.OK:
+            while (refused := await late.call("UnaryUnary", b"x"))["code"] is grpc.StatusCode.OK:
                 pass
+            assert "refused" in refused["details"]  # and not when the client gives up connecting
             await call.write(b"2")
             assert await call.read() == b"re: 2"
             await call.done_writing()
