@@ -31,6 +31,7 @@ from a2a_tool_capture.client import (
 from agents import scenario_agent
 from agents.control import Control
 from agents.scenarios import BOTH, SCENARIOS
+from httpx._config import DEFAULT_TIMEOUT_CONFIG
 from starlette.applications import Starlette
 
 COMPLETED = "TASK_STATE_COMPLETED"
@@ -427,13 +428,13 @@ async def test_a_turn_has_an_end() -> None:
     assert names(caught.value.turn) == [call["name"] for call in BOTH]
 
 
-@pytest.mark.slow
-async def test_a_quiet_stream_is_waited_for() -> None:
-    """Longer than httpx's own limit of 5 s between two reads."""
+async def test_a_quiet_stream_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Longer than httpx's own limit between two reads, which is 5 s where no test sets it."""
+    monkeypatch.setattr(DEFAULT_TIMEOUT_CONFIG, "read", 0.2)
     async with on_line(scenarios) as line, CaptureClient(line.url) as client:
         turn = asyncio.create_task(client.send("slow gate"))
         await line.answering["SendStreamingMessage"].wait()
-        await asyncio.sleep(5.5)  # the quiet itself
+        await asyncio.sleep(0.5)  # the quiet itself
         await open_gate(line, "gate")
         assert (await turn).text == "before after"
 
