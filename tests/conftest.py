@@ -52,7 +52,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--chaos-turns",
         type=int,
-        default=500,
+        default=200,
         metavar="N",
         help="Turns that two proxies capture while proxies and workers are killed; 10000 takes minutes.",
     )
