@@ -17,9 +17,8 @@ __version__ = "0.1.0"
 if TYPE_CHECKING:
     from .agent.asgi_gate import ActivationGate
     from .agent.executor import CapturingExecutor, declare_tool_calls
-    from .agent.filtering import without_tool_calls
     from .agent.grpc_gate import ActivationInterceptor
-    from .agent.handler import CapturingRequestHandler
+    from .agent.handler import CapturingRequestHandler, without_tool_calls
     from .agent.middleware import CapturingMiddleware
     from .agent.webhooks import GatedPushConfigStore
     from .client import CaptureClient
@@ -35,7 +34,7 @@ _LAZY = {
     "GatedPushConfigStore": "agent.webhooks",
     "ToolCallRecorder": "recorder",
     "declare_tool_calls": "agent.executor",
-    "without_tool_calls": "agent.filtering",
+    "without_tool_calls": "agent.handler",
 }
 
 _NEWER_SDK = frozenset({"CaptureClient", "GatedPushConfigStore"})

@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta, timezone
 import pytest
 from a2a_tool_capture import METADATA_KEY, URI, Finding, Severity, ToolCall, ToolCallSource, read_tool_calls
 from a2a_tool_capture.models import rfc3339
-from a2a_tool_capture.recording import wire_entry
+from a2a_tool_capture.recorder import wire_entry
 from hypothesis import given
 from hypothesis import strategies as st
 from support.junk import plain_json

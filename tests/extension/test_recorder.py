@@ -24,7 +24,7 @@ from a2a.types import Artifact, StreamResponse
 from a2a_tool_capture import METADATA_KEY, URI, ToolCallRecorder, read_tool_calls
 from a2a_tool_capture.json_values import MAX_VALUES
 from a2a_tool_capture.models import ToolCall, ToolCallSource
-from a2a_tool_capture.recording import CallRecording
+from a2a_tool_capture.recorder import CallRecording
 from google.protobuf.json_format import MessageToDict, MessageToJson, Parse
 from hypothesis import given
 from hypothesis import strategies as st

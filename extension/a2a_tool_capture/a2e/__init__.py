@@ -7,21 +7,26 @@ asyncio: `A2EClient`, `BlockingToolAPI`, `BlockingToolPlugin`, which `a2a_tool_c
 
 from .blocking import A2EClient, BlockingToolAPI, BlockingToolPlugin
 from .client import ToolAPI
-from .errors import A2EError, HostGoneError, HostRefusedError, ProtocolError
 from .messages import (
+    A2EError,
     A2EEvent,
     ErrorMessage,
+    EventKind,
+    HostGoneError,
+    HostRefusedError,
+    ProtocolError,
     ToolCallRequest,
     ToolCallResponse,
+    ToolDefinition,
+    ToolErrorCode,
     ToolEvent,
     ToolListRequest,
     ToolListResponse,
+    ToolParameter,
     ToolResult,
 )
-from .models import EventKind, ToolDefinition, ToolErrorCode, ToolParameter
 from .plugin import A2EPlugin, ToolDeniedError, ToolPlugin
-from .serving import serve, serve_stdio
-from .transport import InProcessTransport, StreamTransport, Transport, host_process
+from .transport import InProcessTransport, StreamTransport, Transport, host_process, serve, serve_stdio
 
 __all__ = [
     "A2EClient",

@@ -16,9 +16,16 @@ from typing import Any, Self, TypeVar
 
 from ..recorder import ToolCallRecorder
 from .client import ToolAPI
-from .errors import HostGoneError
-from .messages import DEFAULT_TIMEOUT_S, Message, Response, ToolEvent, ToolListRequest, ToolResult
-from .models import ToolDefinition
+from .messages import (
+    DEFAULT_TIMEOUT_S,
+    HostGoneError,
+    Message,
+    Response,
+    ToolDefinition,
+    ToolEvent,
+    ToolListRequest,
+    ToolResult,
+)
 from .plugin import OnEvent, ToolHandler, matching, notify, with_tags
 from .transport import Transport
 

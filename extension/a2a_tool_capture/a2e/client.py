@@ -8,21 +8,23 @@ from dataclasses import replace
 from typing import Any
 
 from ..models import ToolCallSource
-from ..recorder import ToolCallRecorder
-from ..recording import CallRecording
-from .errors import HostGoneError, HostRefusedError, ProtocolError
+from ..recorder import CallRecording, ToolCallRecorder
 from .messages import (
     DEFAULT_TIMEOUT_S,
     ErrorMessage,
+    HostGoneError,
+    HostRefusedError,
+    ProtocolError,
     Response,
     ToolCallRequest,
     ToolCallResponse,
+    ToolDefinition,
+    ToolErrorCode,
     ToolEvent,
     ToolListRequest,
     ToolListResponse,
     ToolResult,
 )
-from .models import ToolDefinition, ToolErrorCode
 from .plugin import MAX_EVENTS, OnEvent, notify
 from .transport import Transport
 

@@ -1,29 +1,219 @@
-"""The messages of A2E's tools capability, as values and as lines of JSON."""
+"""The messages of A2E and what they carry, checked as they are read."""
 
 from __future__ import annotations
 
+import dataclasses
 import json
+import math
 import time
 import uuid
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from enum import Enum, StrEnum
+from typing import Any, ClassVar, Self
 
+from ..json_limits import READ
 from ..json_values import not_json
-from .errors import ProtocolError
-from .fields import (
-    JsonObject,
-    list_of,
-    read_any,
-    read_boolean,
-    read_by,
-    read_integer,
-    read_name,
-    read_number,
-    read_object,
-    read_rounded,
-    read_string,
-)
-from .models import ToolDefinition, read_error_code
+
+
+class A2EError(Exception):
+    """Base class of this room's exceptions."""
+
+
+class ProtocolError(A2EError):
+    """A received message is invalid; the text names the field and the expected value.
+
+    `code` is A2E's error code, `message_id` the message's id, `req_id` the id of the request it responds to; "" if
+    unknown.
+    """
+
+    def __init__(self, message: str, code: str = "schema_violation") -> None:
+        super().__init__(message)
+        self.code = code
+        self.message_id = ""
+        self.req_id = ""
+
+
+class HostGoneError(A2EError):
+    """The host has ended, closed the connection, or does not respond."""
+
+
+class HostRefusedError(A2EError):
+    """The host responded with an error; `code` is the host's error code."""
+
+    def __init__(self, code: str, message: str) -> None:
+        super().__init__(f"{code}: {message}" if message else code)
+        self.code = code
+
+
+Read = Callable[[Any, str], Any]
+"""Converts a JSON value, given its path, to a field's value. Raises ProtocolError."""
+
+
+def read_by(read: Read, default: Any = dataclasses.MISSING) -> Any:
+    """A field read by `read`; required without a default. Null means the default."""
+    factory = {"default_factory": default} if callable(default) else {"default": default}
+    return dataclasses.field(metadata={"read": read}, **factory)
+
+
+class JsonObject:
+    """Base class of dataclasses whose fields are defined with `read_by`."""
+
+    @classmethod
+    def from_dict(cls, data: Any, where: str = "") -> Self:
+        """Read a JSON object. Unknown keys are ignored. Raises ProtocolError."""
+        where = where or cls.__name__
+        given = read_object(data, where)
+        values: dict[str, Any] = {}
+        for field in dataclasses.fields(cls):  # type: ignore[arg-type]  # subclasses are dataclasses
+            value = given.get(field.name)
+            if value is not None:
+                values[field.name] = field.metadata["read"](value, f"{where}.{field.name}")
+            elif field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING:
+                raise ProtocolError(f"{where}.{field.name} is missing")
+        return cls(**values)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The JSON object; fields that are None are omitted."""
+        fields = dataclasses.fields(self)  # type: ignore[arg-type]  # as above
+        values = ((field.name, getattr(self, field.name)) for field in fields)
+        return {name: _json(value) for name, value in values if value is not None}
+
+
+def _json(value: Any) -> Any:
+    if isinstance(value, JsonObject):
+        return value.to_dict()
+    if isinstance(value, Enum):
+        return value.value
+    return [_json(item) for item in value] if isinstance(value, tuple) else value
+
+
+# ── readers ─────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _reader(expected: str, is_valid: Callable[[Any], bool]) -> Read:
+    def read(value: Any, where: str) -> Any:
+        if not is_valid(value):
+            raise ProtocolError(f"{where}: expected {expected}, got {_kind(value)}")
+        return value
+
+    return read
+
+
+read_any = _reader("anything", lambda value: True)
+read_string = _reader("a string", lambda value: isinstance(value, str))
+read_name = _reader("a string that is not empty", lambda value: isinstance(value, str) and value != "")
+read_boolean = _reader("true or false", lambda value: isinstance(value, bool))
+read_object = _reader("an object", lambda value: isinstance(value, dict))
+_read_items = _reader("a list", lambda value: isinstance(value, list))
+_read_finite = _reader("a finite number", lambda value: type(value) in (int, float) and math.isfinite(_float(value)))
+_read_whole = _reader("an integer", lambda value: float(value).is_integer())
+
+
+def read_number(value: Any, where: str) -> float:
+    return float(_read_finite(value, where))
+
+
+def read_integer(value: Any, where: str) -> int:
+    return int(_read_whole(_read_finite(value, where), where))
+
+
+def read_rounded(value: Any, where: str) -> int:
+    return round(read_number(value, where))
+
+
+def list_of(read: Read) -> Callable[[Any, str], tuple[Any, ...]]:
+    def read_items(value: Any, where: str) -> tuple[Any, ...]:
+        items = enumerate(_read_items(value, where))
+        return tuple(read(item, f"{where}[{number}]") for number, item in items)
+
+    return read_items
+
+
+read_list = list_of(read_any)
+
+
+def _float(value: float) -> float:
+    try:
+        return float(value)
+    except OverflowError:
+        return math.inf
+
+
+def _kind(value: Any) -> str:
+    match value:
+        case None:
+            return "null"
+        case dict():
+            return "an object"
+        case list():
+            return "a list"
+    return f"{value!r:.60}"
+
+
+class EventKind(StrEnum):
+    """Kind of a `ToolEvent`; its data is `{pct, message}`, `{message}`, a piece of a file, `{level, message}`."""
+
+    PROGRESS = "progress"
+    STATUS = "status"
+    ARTIFACT = "artifact"
+    LOG = "log"
+
+
+class ToolErrorCode(StrEnum):
+    """Why a call failed. Hosts may define further codes."""
+
+    UNKNOWN_TOOL = "unknown_tool"
+    TOOL_DENIED = "tool_denied"
+    TOOL_ERROR = "tool_error"
+
+
+def read_error_code(value: Any, where: str) -> str:
+    """A ToolErrorCode in any case; other codes unchanged."""
+    code = read_string(value, where)
+    return ToolErrorCode(code.lower()) if code.lower() in tuple(ToolErrorCode) else code
+
+
+def _parameters(value: Any, where: str) -> tuple[ToolParameter, ...]:
+    """Reads a list of parameters or a mapping by name; A2E allows both."""
+    if where.count(".") > READ:
+        raise ProtocolError(f"{where}: parameters nest deeper than {READ}")
+    if isinstance(value, dict):
+        value = [{"name": name, **read_object(parameter, f"{where}.{name}")} for name, parameter in value.items()]
+    read: tuple[ToolParameter, ...] = list_of(ToolParameter.from_dict)(value, where)
+    return read
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolParameter(JsonObject):
+    """A parameter of a tool. `type` is JSON Schema's; `properties` are those of an object."""
+
+    name: str = read_by(read_name)
+    type: str = read_by(read_string, "string")
+    description: str = read_by(read_string, "")
+    required: bool = read_by(read_boolean, False)
+    enum: tuple[Any, ...] | None = read_by(read_list, None)
+    properties: tuple[ToolParameter, ...] | None = read_by(_parameters, None)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolDefinition(JsonObject):
+    """A tool of the host. `defer_loading`: only search returns it, not the default list.
+
+    `tool_call_evaluators.ToolDefinition.from_a2e(tool.to_dict())` converts it to JSON Schema.
+    """
+
+    name: str = read_by(read_name)
+    description: str = read_by(read_string, "")
+    input_parameters: tuple[ToolParameter, ...] = read_by(_parameters, ())
+    output_parameters: tuple[ToolParameter, ...] = read_by(_parameters, ())
+    streaming: bool = read_by(read_boolean, False)
+    idempotent: bool = read_by(read_boolean, False)
+    tags: tuple[str, ...] = read_by(list_of(read_string), ())
+    version: str = read_by(read_string, "1.0.0")
+    toolkit: str | None = read_by(read_string, None)
+    defer_loading: bool = read_by(read_boolean, False)
+
 
 VERSION = "1.0"
 DEFAULT_TIMEOUT_S = 30.0

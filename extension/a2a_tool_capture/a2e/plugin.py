@@ -14,17 +14,19 @@ from typing import Any
 
 from .messages import (
     ErrorMessage,
+    EventKind,
     Message,
     Request,
     Response,
     ToolCallRequest,
     ToolCallResponse,
+    ToolDefinition,
+    ToolErrorCode,
     ToolEvent,
     ToolListRequest,
     ToolListResponse,
     ToolResult,
 )
-from .models import EventKind, ToolDefinition, ToolErrorCode
 
 MAX_EVENTS = 10_000
 """Maximum number of events per call; further ones are dropped."""

@@ -8,18 +8,20 @@ from .blocking import BlockingToolAPI as ToolAPI
 from .blocking import BlockingToolPlugin as ToolPlugin
 from .messages import (
     A2EEvent,
+    EventKind,
     ToolCallRequest,
     ToolCallResponse,
+    ToolDefinition,
+    ToolErrorCode,
     ToolEvent,
     ToolListRequest,
     ToolListResponse,
+    ToolParameter,
     ToolResult,
 )
 from .messages import ErrorMessage as A2EError
-from .models import EventKind, ToolDefinition, ToolErrorCode, ToolParameter
 from .plugin import A2EPlugin, ToolDeniedError
-from .serving import serve_stdio
-from .transport import InProcessTransport, host_process
+from .transport import InProcessTransport, host_process, serve_stdio
 
 __all__ = [
     "A2EClient",

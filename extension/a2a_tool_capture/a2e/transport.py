@@ -1,26 +1,174 @@
-"""Transports to a host: in this process, or as JSON lines over a stream."""
+"""Transports between an agent and a host: in this process, or as JSON lines over a stream; and the host's loop."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+import os
+import sys
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager, suppress
 from types import TracebackType
 from typing import Protocol, Self
 
-from .errors import HostGoneError, ProtocolError
-from .lines import MAX_LINE_BYTES, read_lines
-from .messages import ErrorMessage, Request, Response, ToolCallResponse, ToolEvent, ToolListResponse, decode, encode
+from .messages import (
+    ErrorMessage,
+    HostGoneError,
+    ProtocolError,
+    Request,
+    Response,
+    ToolCallResponse,
+    ToolErrorCode,
+    ToolEvent,
+    ToolListResponse,
+    decode,
+    encode,
+)
 from .plugin import A2EPlugin, OnEvent
-from .serving import respond
+
+MAX_LINE_BYTES = 8 * 1024 * 1024
+"""Default of the maximum line length."""
+
+
+_READ_BYTES = 65_536
+
+
+class LineSplitter:
+    """Sans-io. Splits a stream at its newlines. Holds at most `max_bytes` plus one piece of input."""
+
+    def __init__(self, max_bytes: int = MAX_LINE_BYTES) -> None:
+        self._max_bytes = max_bytes
+        self._begun: list[bytes] = []
+        self._length = 0
+
+    def feed(self, data: bytes) -> list[bytes | None]:
+        """The lines that `data` completes, without newlines; None for a line that exceeds `max_bytes`."""
+        *complete, rest = data.split(b"\n")
+        lines = []
+        for piece in complete:
+            self._hold(piece)
+            lines.append(None if self._length > self._max_bytes else b"".join(self._begun))
+            self._begun, self._length = [], 0
+        self._hold(rest)
+        return lines
+
+    def _hold(self, piece: bytes) -> None:
+        self._length += len(piece)
+        if self._length > self._max_bytes:
+            self._begun.clear()
+        else:
+            self._begun.append(piece)
+
+
+async def read_lines(reader: asyncio.StreamReader, max_bytes: int) -> AsyncIterator[bytes | None]:
+    """The lines of `reader` that are not blank; None for a line that exceeds `max_bytes`. Raises ConnectionError."""
+    splitter = LineSplitter(max_bytes)
+    while chunk := await reader.read(_READ_BYTES):
+        for line in splitter.feed(chunk):
+            if line is None or line.strip():
+                yield line
+
+
+MAX_PARALLEL = 64
+"""Maximum number of concurrent calls per agent; further requests wait unread."""
+
+CLOSING_GRACE_S = 1.0
+"""Time after which running calls are cancelled once the agent has closed its side."""
+
+_log = logging.getLogger(__name__)
+
+
+async def respond(
+    plugin: A2EPlugin, line: bytes, post: Callable[[bytes], object], max_line_bytes: int = MAX_LINE_BYTES
+) -> None:
+    """Respond to the message in `line`; `post` receives each line to send, events in the thread that emits them."""
+    try:
+        message = decode(line)
+    except ProtocolError as error:
+        post(encode(ErrorMessage(req_id=error.message_id, code=error.code, message=str(error))))
+        return
+
+    def post_event(event: ToolEvent) -> None:
+        try:
+            post(encode(event))
+        except ValueError as error:
+            name = getattr(message, "tool_name", "")
+            _log.warning("an event of %r was not sent because its data is not JSON: %s", name, error)
+
+    response = await plugin.answer(message, post_event)
+    problem = ""
+    try:
+        answer = encode(response)
+        if len(answer) > max_line_bytes:
+            problem = f"the response has {len(answer)} bytes; the maximum is {max_line_bytes}"
+    except ValueError as error:
+        problem = f"the response of plug-in {plugin.name!r} is not JSON: {error}"
+    if problem:
+        answer = encode(ErrorMessage(req_id=message.id, code=ToolErrorCode.TOOL_ERROR, message=problem))
+    post(answer)
+
+
+async def serve(
+    plugin: A2EPlugin,
+    reader: asyncio.StreamReader,
+    writer: asyncio.StreamWriter,
+    *,
+    max_line_bytes: int = MAX_LINE_BYTES,
+) -> None:
+    """Respond to requests until the agent closes its side. Invalid lines get an error response."""
+    loop = asyncio.get_running_loop()
+    slots = asyncio.Semaphore(MAX_PARALLEL)
+
+    async def answer(line: bytes) -> None:
+        try:
+            # From any thread; the lines of each thread stay in order.
+            await respond(plugin, line, lambda out: loop.call_soon_threadsafe(writer.write, out), max_line_bytes)
+            await asyncio.sleep(0)  # lets posted lines be written
+            await writer.drain()
+        except ConnectionError:
+            pass  # the agent has disconnected; reading ends too
+        finally:
+            slots.release()
+
+    running: set[asyncio.Task[None]] = set()
+    try:
+        with suppress(ConnectionError):
+            async for line in read_lines(reader, max_line_bytes):
+                if line is None:
+                    problem = f"a line is longer than {max_line_bytes} bytes"
+                    writer.write(encode(ErrorMessage(code="invalid_message", message=problem)))
+                    continue
+                await slots.acquire()
+                task = asyncio.create_task(answer(line))
+                running.add(task)
+                task.add_done_callback(running.discard)
+        if running:
+            await asyncio.wait(running, timeout=CLOSING_GRACE_S)
+    finally:
+        for task in running:
+            task.cancel()
+        await asyncio.gather(*running, return_exceptions=True)
+
+
+async def serve_stdio(plugin: A2EPlugin) -> None:
+    """Serve the parent process over stdin and stdout. Output of tools is redirected to stderr."""
+    loop = asyncio.get_running_loop()
+    reader = asyncio.StreamReader()
+    await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdin)
+    output = os.fdopen(os.dup(sys.stdout.fileno()), "wb")
+    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
+    transport, protocol = await loop.connect_write_pipe(lambda: asyncio.streams.FlowControlMixin(loop=loop), output)
+    writer = asyncio.StreamWriter(transport, protocol, None, loop)
+    try:
+        await serve(plugin, reader, writer)
+    finally:
+        writer.close()
+
 
 STOP_GRACE_S = 5.0
 """Time in which a host process must end after its stdin is closed."""
 
 _MOST_LOGGED = 20
-
-_log = logging.getLogger(__name__)
 
 
 class Transport(Protocol):

@@ -20,8 +20,7 @@ from a2a.types import (
 
 from .. import extension_positions
 from ..models import ToolCall
-from ..recorder import ToolCallRecorder
-from ..recording import CallRecording, wire_entry
+from ..recorder import CallRecording, ToolCallRecorder, wire_entry
 from ..spec import METADATA_KEY, OWN_ARTIFACT_PREFIX, URI, agent_extension
 from ..wire import SETTLED_STATES, TERMINAL_STATES
 from . import sdk_compat

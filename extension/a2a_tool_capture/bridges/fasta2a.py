@@ -14,8 +14,7 @@ from fasta2a.storage import Storage
 from ..agent.middleware import request_asks
 from ..models import ToolCall
 from ..recent import Recent
-from ..recorder import ToolCallRecorder
-from ..recording import CallRecording, wire_entry
+from ..recorder import CallRecording, ToolCallRecorder, wire_entry
 from ..spec import METADATA_KEY, OWN_ARTIFACT_PREFIX, URI
 from ..wire import SETTLED_STATES, normalize_state
 

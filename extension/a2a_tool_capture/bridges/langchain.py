@@ -13,8 +13,7 @@ from weakref import WeakKeyDictionary
 from langchain_core.callbacks import BaseCallbackHandler
 from langchain_core.messages import ToolMessage
 
-from ..recorder import ToolCallRecorder
-from ..recording import CallRecording
+from ..recorder import CallRecording, ToolCallRecorder
 
 
 class ToolCallHandler(BaseCallbackHandler):  # type: ignore[misc,unused-ignore]  # untyped without the framework

@@ -12,13 +12,12 @@ from weakref import WeakKeyDictionary, WeakValueDictionary
 from opentelemetry.context import Context
 from opentelemetry.sdk.trace import ReadableSpan, Span, SpanProcessor
 
-from ..recorder import ToolCallRecorder
-from ..recording import CallRecording
-from ..spans.call_assembly import Draft
+from ..recorder import CallRecording, ToolCallRecorder
 from ..spans.grouping import Lineage, ObservationGroup, group
 from ..spans.in_memory import span_of
 from ..spans.model import Span as SpanValue
 from ..spans.observations import Observation, read_span
+from ..spans.tool_calls import Draft
 
 _OTEL = "OpenTelemetry"
 

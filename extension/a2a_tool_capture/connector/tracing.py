@@ -7,7 +7,7 @@ from typing import Any
 
 from ..bridges.openai_agents import ToolCallProcessor
 from ..models import ToolCall, ToolCallSource
-from ..recording import CallRecording
+from ..recorder import CallRecording
 from .agent import recorder
 
 

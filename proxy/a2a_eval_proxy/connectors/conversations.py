@@ -12,7 +12,7 @@ from functools import partial
 from typing import Any
 
 from a2a_tool_capture.models import ToolCall
-from a2a_tool_capture.recording import CallRecording
+from a2a_tool_capture.recorder import CallRecording
 from tool_call_evaluators.evaluator import FAILURES
 
 from ..threads import in_daemon_thread

@@ -22,7 +22,7 @@ from a2a.types import AgentCapabilities, AgentCard, AgentInterface, AgentSkill, 
 from a2a_tool_capture import CapturingRequestHandler, ToolCall, ToolCallRecorder, reconcile
 from a2a_tool_capture.connector import recorder as automatic
 from a2a_tool_capture.json_values import plain_text
-from a2a_tool_capture.recording import CallRecording
+from a2a_tool_capture.recorder import CallRecording
 from starlette.applications import Starlette
 from tool_call_evaluators.evaluator import FAILURES
 

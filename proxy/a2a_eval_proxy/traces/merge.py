@@ -9,10 +9,10 @@ from typing import Any
 
 from a2a_tool_capture import Finding, Severity, reconcile
 from a2a_tool_capture.dialects import DIALECT_NOT_READ
+from a2a_tool_capture.spans.conventions import shows_genai_work
 from a2a_tool_capture.spans.grouping import Lineage
 from a2a_tool_capture.spans.model import Span
 from a2a_tool_capture.spans.tool_calls import tool_calls
-from a2a_tool_capture.spans.work_evidence import shows_genai_work
 from tool_call_evaluators.visibility import NO_CAPTURE, NOT_RECORDED
 
 from ..turn import Turn

@@ -13,8 +13,8 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 
+from a2a_tool_capture.spans.conventions import shows_work
 from a2a_tool_capture.spans.model import LogEvent, Span
-from a2a_tool_capture.spans.work_evidence import shows_work
 
 from ..turn import Turn
 from .correlation_hints import HINTS, root_ended

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from operator import attrgetter
 
+from a2a_tool_capture.spans.conventions import shows_work
 from a2a_tool_capture.spans.model import LogEvent, Span
-from a2a_tool_capture.spans.work_evidence import shows_work
 
 from ..turn import Turn
 from .correlation_hints import Hints

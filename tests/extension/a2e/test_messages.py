@@ -20,8 +20,8 @@ from a2a_tool_capture.a2e import (
     ToolParameter,
     ToolResult,
 )
-from a2a_tool_capture.a2e.lines import LineSplitter
 from a2a_tool_capture.a2e.messages import Message, decode, encode
+from a2a_tool_capture.a2e.transport import LineSplitter
 from hypothesis import given
 from hypothesis import strategies as st
 from support.junk import json_values, plain_json

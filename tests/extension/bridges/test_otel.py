@@ -12,7 +12,7 @@ import pytest
 from a2a_tool_capture import ToolCallRecorder
 from a2a_tool_capture.bridges.otel import ToolSpanProcessor
 from a2a_tool_capture.models import ToolCallSource
-from a2a_tool_capture.recording import CallRecording
+from a2a_tool_capture.recorder import CallRecording
 from a2a_tool_capture.spans.conventions import SUB_AGENT
 from a2a_tool_capture.spans.model import Span as SpanValue
 from a2a_tool_capture.spans.observations import read_span

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 from a2a_tool_capture.spans.content import NOTHING, ToolOutcome
-from a2a_tool_capture.spans.failures import Failure, FailureDetail, failure
 from a2a_tool_capture.spans.model import STATUS_OK
+from a2a_tool_capture.spans.observations import Failure, FailureDetail, failure
 from golden.spans.building import a_span, exception
 
 TRACEBACK = "Traceback (most recent call last):\n  File x\nValueError: no such city"

@@ -6,8 +6,7 @@ import json
 from typing import Any
 
 import pytest
-from a2a_tool_capture.spans.message_sources import transcripts
-from a2a_tool_capture.spans.messages import Answered, Asked, UserSaid
+from a2a_tool_capture.spans.messages import Answered, Asked, UserSaid, transcripts
 from a2a_tool_capture.spans.model import LogEvent, SpanEvent
 from golden.spans.building import START, TRACE, a_span, an_llm_span, answers, asks, user
 
