@@ -7,15 +7,16 @@ The export of the run contains everything.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import fields
 from typing import Any
 
 from ..judged.base import band
 from ..matching.explain import CallChange
 from ..model import EvalResult
-from ..runs.outcomes import ConversationTurn, RunConversation
+from ..runs.outcomes import ConversationTurn, RunConversation, TurnJson
 from ..suite import Expectation
+from .argument_tree import argument_tree
 from .causes import IN_ERRORS
 from .compared import case_data
 from .focus import all_failures
@@ -29,6 +30,8 @@ TEXT_LIMITS = (LONGEST_TEXT, 4_000, 1_000, 250)
 """Limits on the length of a text, in characters; the first limit with which the data fits is used."""
 MAX_CALLS = 300
 """Maximum number of tool calls of a turn on the page."""
+MAX_WORDS = 20
+"""Differences of a call in words."""
 
 
 def page_data(report: Report, most: int = MAX_BYTES) -> str:
@@ -99,7 +102,7 @@ def conversation_data(report: Report, conversation: RunConversation, short: Shor
                 "turns": [turn_data(report, conversation, turn, start, short) for turn in conversation.turns],
             }
         )
-        | _compared(report.changes_of_all(conversation), case.expect if case else None, short)
+        | _compared(report.changes_of_all(conversation), case.expect if case else None, conversation.executed, short)
     )
 
 
@@ -120,7 +123,7 @@ def turn_data(
     if planned.unseen and not turn["tool_calls"]:
         compared = _not_compared(planned.expect, short)
     else:
-        compared = _compared(report.changes(conversation, planned), planned.expect, short)
+        compared = _compared(report.changes(conversation, planned), planned.expect, [turn], short)
     return compared | _without_empty(
         {
             "number": planned.index + 1,
@@ -147,11 +150,17 @@ def turn_data(
     )
 
 
-def _compared(changes: list[CallChange] | None, expect: Expectation | None, short: Shortener) -> dict[str, Any]:
+def _compared(
+    changes: list[CallChange] | None, expect: Expectation | None, turns: Iterable[TurnJson], short: Shortener
+) -> dict[str, Any]:
     """The comparison of expected and actual calls; included even if both are empty, which is as expected."""
     if changes is None:
         return {}
-    return {"expected_calls": _expected_calls(expect, short), "changes": [_change(change) for change in changes]}
+    calls = [call for turn in turns for call in turn["tool_calls"]]
+    return {
+        "expected_calls": _expected_calls(expect, short),
+        "changes": [_change(change, calls, short) for change in changes],
+    }
 
 
 def _not_compared(expect: Expectation | None, short: Shortener) -> dict[str, Any]:
@@ -195,21 +204,14 @@ def _expected_calls(expect: Expectation | None, short: Shortener) -> list[dict[s
     ]
 
 
-def _change(change: CallChange) -> list[Any]:
-    """`[kind, left, right]`, and for changed arguments the top-level names of the differences."""
-    steps = [_first_step(difference.path) for difference in change.differences if difference.part == "arguments"]
-    return [change.kind, change.left, change.right, *([sorted(set(steps))] if steps else [])]
-
-
-def _first_step(path: str) -> str:
-    """`items` of `items[0].qty`; a key that is not an identifier is written `["a key"]`."""
-    if path.startswith("["):
-        try:
-            key = json.JSONDecoder().raw_decode(path, 1)[0]
-        except ValueError:
-            return path
-        return str(key)
-    return path.partition(".")[0].partition("[")[0]
+def _change(change: CallChange, calls: Sequence[Mapping[str, Any]], short: Shortener) -> list[Any]:
+    """`[kind, left, right]`, and for a changed call its differences in words and its arguments as a tree."""
+    if change.right is None or not change.differences:
+        return [change.kind, change.left, change.right]
+    of_arguments = [difference for difference in change.differences if difference.part == "arguments"]
+    tree = argument_tree(calls[change.right]["arguments"] or {}, of_arguments, short) if of_arguments else []
+    words = [short.text(str(difference)) for difference in change.differences[:MAX_WORDS]]
+    return [change.kind, change.left, change.right, words, tree]
 
 
 def _expected(expect: Expectation | None, short: Shortener) -> dict[str, Any]:

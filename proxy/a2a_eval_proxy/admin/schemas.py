@@ -195,9 +195,13 @@ SCHEMAS: dict[str, Schema] = {
     "Timeline": record(
         turn_id=TEXT, started_at=TIME, duration_s=NUMBER,
         items=listed(record(
-            optional=["first_byte_s", "first_seen", "failed"],
+            optional=[
+                "first_byte_s", "first_seen", "failed", "number",
+                "span_id", "parent_span_id", "input_tokens", "output_tokens",
+            ],
             kind=choice(KINDS), name=TEXT, start_s=NUMBER, end_s=nullable(NUMBER), first_byte_s=nullable(NUMBER),
-            first_seen=BOOLEAN, failed=BOOLEAN,
+            first_seen=BOOLEAN, failed=BOOLEAN, number=COUNT,
+            span_id=TEXT, parent_span_id=TEXT, input_tokens=NUMBER, output_tokens=NUMBER,
         )),
     ),
     "Wire": record(turn_id=TEXT, started_at=TIME, complete=BOOLEAN, exchanges=listed(_EXCHANGE)),

@@ -22,6 +22,7 @@ from ..privacy.policy import Privacy
 from ..privacy.redactor import Redactor, detector_rule
 from ..protocol.sse import event_data, with_data
 from ..store.base import TurnJson
+from ..traces.merge import usage_of
 from .api_operation import ApiAnswer, ApiOperation, Given
 from .control import Control, Observed
 from .schemas import KINDS, named
@@ -107,12 +108,14 @@ def _items(
     for exchange in exchanges:
         yield _exchange_item(exchange, since)
     yield _item("first_event", "first event", since(turn["first_event_at"]))
-    for call, times in zip_longest(turn["tool_calls"], turn.get("call_times", ())):
-        yield _call(call, times or {}, since)
+    for number, (call, times) in enumerate(zip_longest(turn["tool_calls"], turn.get("call_times", ())), 1):
+        yield _call(number, call, times or {}, since)
     timed = sorted((span for span in observed.spans if span.start_ns), key=lambda span: span.start_ns)
     for span in timed[:MAX_SPANS]:
         start, end = since(span.start_ns / 1e9), since(max(span.start_ns, span.end_ns) / 1e9)
-        yield _item("span", span.name, start, end, failed=span.status_code == STATUS_ERROR)
+        usage = {name: value for name, value in (usage_of([span]) or {}).items() if name != "cost"}
+        place = {"span_id": span.span_id, "parent_span_id": span.parent_span_id}
+        yield _item("span", span.name, start, end, failed=span.status_code == STATUS_ERROR, **place, **usage)
     yield _item("answer", "answer complete", since(turn["ended_at"]))
     if observed.scored_at is not None and turn["ended_at"] is not None:
         yield _item("scoring", "scoring", since(turn["ended_at"]), since(observed.scored_at))
@@ -128,14 +131,14 @@ def _exchange_item(exchange: Mapping[str, Any], since: _Since) -> dict[str, Any]
     return item
 
 
-def _call(call: Mapping[str, Any], times: Mapping[str, Any], since: _Since) -> dict[str, Any]:
+def _call(number: int, call: Mapping[str, Any], times: Mapping[str, Any], since: _Since) -> dict[str, Any]:
     """`first_seen`: its times are those at which the proxy saw the call and its result, for want of a span."""
     is_seen = times.get("source") == "protocol"
     begin, end = ("first_seen_at", "result_seen_at") if is_seen else ("started_at", "ended_at")
     item = _item("tool_call", call["name"], since(times.get(begin)), since(times.get(end)))
     if item["end_s"] == item["start_s"]:
         item["end_s"] = None
-    return {**item, "first_seen": is_seen, "failed": bool(call["error"])}
+    return {**item, "number": number, "first_seen": is_seen, "failed": bool(call["error"])}
 
 
 def _item(kind: str, name: str, start: float | None, end: float | None = None, **more: Any) -> dict[str, Any]:

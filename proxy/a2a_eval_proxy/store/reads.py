@@ -298,6 +298,13 @@ class StoreReads(ABC):
         statuses = await self._read(statement, {"turn_id": stored_text(turn_id)}, list)
         return statuses[0][0] if statuses else None
 
+    async def cursor_after(self, turn_id: str) -> str | None:
+        """The cursor of the page that begins after this turn; None where the store does not have it."""
+        found = await self._read(
+            "SELECT seq FROM turns WHERE turn_id = :turn_id", {"turn_id": stored_text(turn_id)}, list
+        )
+        return str(found[0][0]) if found else None
+
     async def earlier(self, turn: Turn, most: int) -> list[TurnJson]:
         """The last turns of its conversation and run that were added before it, oldest first: at most `most`, and no
         more once they reach `MAX_PAGE_BYTES`."""

@@ -20,9 +20,10 @@ from ..runs.run_result import judge_turns
 from ..scoring.scorer import WITHOUT_SUITE
 from ..store import TurnQuery
 from ..store.base import TurnJson
+from .call_rows import call_rows
 from .rendering import name_in, turn_row
 from .screen import Screen, Values, View
-from .turn_page import call_rows, fitting
+from .turn_page import fitting
 
 MAX_TURNS = 200
 TEXT_LIMITS = (20_000, 4_000, 1_000)
@@ -70,9 +71,11 @@ def _parts(
 def _part(report: Report, conversation: RunConversation) -> dict[str, Any]:
     data = fitting(partial(conversation_data, report, conversation), TEXT_LIMITS)
     rows = {turn["turn_id"]: turn_row(dict(turn)) for turn in conversation.executed}
-    shown = [(turn, rows.get(turn.get("id", "")), call_rows(turn, is_open=False)) for turn in data["turns"]]
+    shown = [
+        (turn, rows.get(turn.get("id", "")), call_rows(turn, prefix=f"{turn.get('id', '')}-")) for turn in data["turns"]
+    ]
     calls = [call for turn in data["turns"] for call in turn.get("calls", ())]
-    whole = call_rows({**data, "calls": calls}, is_open=False) if "changes" in data else []
+    whole = call_rows({**data, "calls": calls}, prefix="whole-") if "changes" in data else None
     has_whole = "changes" in data or "expect" in data
     return {**data, "run": report.run, "shown": shown, "has_whole": has_whole, "whole": whole}
 

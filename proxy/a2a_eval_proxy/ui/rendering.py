@@ -5,17 +5,18 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
 from importlib.resources import files
+from itertools import islice
 from typing import Any
 from urllib.parse import quote, urlencode
 
 from a2a_tool_capture.canonical import with_whole_numbers
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from starlette.requests import Request
-from tool_call_evaluators.matching.placeholders import readable
+from tool_call_evaluators.matching.placeholders import is_placeholder, readable
 from tool_call_evaluators.report.html import asset as report_asset
 from tool_call_evaluators.report.html import shown
 from tool_call_evaluators.report.model import seconds_between
@@ -102,6 +103,7 @@ SOURCES = {
     "a2e": "A2E",
     "adk": "google-adk",
 }
+MAX_PARTS = 100  # of an object or list
 _ROUNDED = re.compile(r"\d{16}|\d[eE]")
 
 
@@ -128,6 +130,7 @@ def environment(trace_url: str | None = None) -> Environment:
         "duration": duration_text,
         "json": json_line,
         "line": one_line,
+        "parts": parts,
         "pretty": pretty,
         "readable": readable,
         "score": score_text,
@@ -153,6 +156,13 @@ def pretty(value: Any) -> str:
         return json.dumps(value, ensure_ascii=False, indent=2, default=str)
     except (ValueError, RecursionError):
         return str(value)
+
+
+def parts(value: Any) -> list[tuple[Any, Any]]:
+    """The first MAX_PARTS entries of an object or items of a list; [] for any other value, and for a placeholder."""
+    if isinstance(value, Mapping) and not is_placeholder(value):
+        return list(islice(value.items(), MAX_PARTS))
+    return list(enumerate(value[:MAX_PARTS])) if isinstance(value, list | tuple) else []
 
 
 def json_line(value: Any) -> str:

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from starlette.exceptions import HTTPException
+from starlette.requests import Request
 from tool_call_evaluators.report.figures import percentile
 from tool_call_evaluators.report.wording import duration_text
 
 from ..admin.control import MAX_OPEN
 from ..admin.turns_api import FILTERS, turn_query
+from ..scoring.case_book import CaseBook
 from ..store import TurnQuery
 from ..store.base import TurnJson
 from ..store.encoding import json_text
@@ -29,14 +32,22 @@ _VERDICTS = (
 _NARROWING = (("case", "Case"), ("tag", "Tag"), ("tool", "Tool"), ("evaluator", "Evaluator"), ("finding", "Finding"))
 
 
+def given_filters(request: Request) -> dict[str, str]:
+    """The filters of the list in the URL of a page."""
+    given = request.query_params
+    return {item.name: given[item.name].strip() for item in FILTERS if given.get(item.name, "").strip()}
+
+
+def filtered(cases: CaseBook, filters: Mapping[str, str]) -> TurnQuery:
+    """The query for summaries of the turns that have passed these filters, newest first. Raises HTTPException (400)."""
+    read = {item.name: item.read(filters[item.name]) for item in FILTERS if item.name in filters}
+    return turn_query(cases, {**read, "order": "newest", "view": "summary"})
+
+
 async def _values(view: View) -> Mapping[str, Any]:
     given = view.request.query_params
-    filters = {item.name: given[item.name].strip() for item in FILTERS if given.get(item.name, "").strip()}
-    read = {item.name: item.read(filters[item.name]) for item in FILTERS if item.name in filters}
-    cursor = given.get("cursor")
-    query = turn_query(
-        view.control.cases, {**read, "order": "newest", "view": "summary", "limit": _PAGE, "cursor": cursor}
-    )
+    filters, cursor = given_filters(view.request), given.get("cursor")
+    query = replace(filtered(view.control.cases, filters), limit=_PAGE, cursor=cursor)
     try:
         page = await view.control.store.turns(query)
     except ValueError as error:

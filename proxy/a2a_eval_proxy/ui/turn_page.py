@@ -32,19 +32,11 @@ from ..admin.turn_changes_api import (
 from ..admin.wire_api import timeline, timeline_of
 from ..scoring.turn_in_case import turn_in_case
 from ..store.base import TurnJson
+from .call_rows import call_rows
 from .rendering import MEANINGS, named, turn_row
 from .screen import Screen, Values, View
-
-CHANGES = {
-    "same": ("=", "as expected"),
-    "moved": ("↕", "expected in another position"),
-    "changed": ("≠", "different"),
-    "removed": ("−", "missing"),
-    "added": ("+", "unexpected"),
-    "awaited": ("…", "not called yet"),
-    "unknown": ("?", "tool calls are not visible"),
-}
-"""Signs and words of the report, for a comparison of calls."""
+from .turn_neighbours import neighbours
+from .waterfall import waterfall
 
 TEXT_LIMITS = (200_000, 20_000, 4_000, 1_000)
 """Limits on the length of a text, in characters; the first with which a turn fits is used."""
@@ -55,9 +47,12 @@ _EVENTS = "tool_call,text,state,turn.closed,turn.done"
 async def _values(view: View) -> Mapping[str, Any]:
     turn = await _turn(view)
     row, link = turn_row(turn), view.link
-    shown = await _shown(view, turn)
+    shown, work = await _shown(view, turn), await _work(view, turn)
     for made, times in zip(shown.get("calls", ()), turn.get("call_times", ()), strict=False):
         made["when"] = _when(times or {}, turn["started_at"])
+    for number, made in enumerate(shown.get("calls", ()), 1):
+        made["links"] = links_of_call(number, made, work["waterfall"], link("turns", row["turn_id"], "wire"))
+    shown["results"] = sorted(shown.get("results", ()), key=lambda result: _WORST_FIRST.get(result["status"], 0))
     is_changing = row["verdict"] in ("open", "pending")
     return {
         "turn": turn,
@@ -65,7 +60,8 @@ async def _values(view: View) -> Mapping[str, Any]:
         "shown": shown,
         "is_open": row["verdict"] == "open",
         "json": link("api", "open-turns") if row["verdict"] == "open" else link("api", "turns", row["turn_id"]),
-        **await _work(view, turn),
+        **work,
+        **({} if "fragment" in view.request.query_params else await neighbours(view, turn)),
         "events": link("api", "events", types=_EVENTS, turn=turn["turn_id"]) if is_changing else None,
         "calls": call_rows(shown, is_open=row["verdict"] == "open"),
         "findings": [(finding, MEANINGS.get(finding["code"])) for finding in turn["findings"]],
@@ -132,20 +128,26 @@ async def _turn(view: View) -> TurnJson:
     raise HTTPException(404, f"There is no turn {turn_id!r}. It may have been deleted, or not be stored yet.")
 
 
-def call_rows(shown: Mapping[str, Any], *, is_open: bool) -> list[dict[str, Any]]:
-    """Each call once: `kind`, `sign` and `words` of the comparison (None without one), and both sides."""
-    made, expected = shown.get("calls", []), shown.get("expected_calls", [])
-    if "changes" not in shown:
-        return [{"kind": "alone", "sign": None, "expected": None, "made": call, "differing": ()} for call in made]
-    rows = []
-    for kind, left, right, *differing in shown["changes"]:
-        kind = "awaited" if is_open and kind == "removed" else kind
-        sign, words = CHANGES[kind]
-        sides = {"expected": _at(expected, left), "made": _at(made, right)}
-        rows.append(
-            {"kind": kind, "sign": sign, "words": words, **sides, "differing": differing[0] if differing else ()}
-        )
-    return rows
+def links_of_call(number: int, made: Mapping[str, Any], rows: Sequence[Mapping[str, Any]], wire: str) -> dict[str, str]:
+    """The exchange of a call in the raw wire, if that is in memory, and its span, if the proxy has it."""
+    links = {}
+    if any(row["kind"] == "exchange" for row in rows):
+        links["raw wire"] = f"{wire}#call-{number}"
+    own = next((row for row in rows if row["kind"] == "tool_call" and row["number"] == number), None)
+    if own is not None and own["end_s"] is not None:
+        same = [row for row in rows if row["kind"] == "span" and _at_the_same_time(row, own)]
+        for span in sorted(same, key=lambda row: made["name"] not in row["name"])[:1]:
+            links["span"] = f"#span-{span['span_id']}"
+    return links
+
+
+def _at_the_same_time(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
+    """Whether both have the same times, as far as these are exact."""
+    return all(abs(one[end] - other[end]) <= _EXACT_S for end in ("start_s", "end_s"))
+
+
+_EXACT_S = 2e-6
+_WORST_FIRST = {"failed": -2, "errored": -1}
 
 
 def _when(times: Mapping[str, Any], begin: str) -> str:
@@ -162,10 +164,6 @@ def _when(times: Mapping[str, Any], begin: str) -> str:
 _TIMES = (("first_seen_at", "result_seen_at"), ("started_at", "ended_at"))  # of a call in the protocol, and in a trace
 
 
-def _at(calls: list[dict[str, Any]], index: int | None) -> dict[str, Any] | None:
-    return calls[index] if index is not None and index < len(calls) else None
-
-
 def _captured(capture: Mapping[str, Any]) -> list[str]:
     facts = ["the agent's card declares the extension" if capture["declared"] else "the card declares no extension"]
     if capture["requested_by_client"]:
@@ -180,38 +178,6 @@ def _captured(capture: Mapping[str, Any]) -> list[str]:
 
 
 SCREEN = Screen("/turns/{turn_id}", "turn.html", _values, fragments=("turn", "work"))
-
-
-_KIND_WORDS = {"exchange": "exchange", "tool_call": "call", "span": "span"}
-_LEAST_WIDTH = 0.4  # of a bar, in hundredths of the whole
-
-
-def waterfall(timeline: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """The items of a timeline (`admin.wire_api`), each with its bar.
-
-    `begin` and `width` of the bar are hundredths of the whole; `mark` is a moment in it, or None.
-    """
-    whole = timeline["duration_s"] or 1.0
-    rows = []
-    for item in timeline["items"]:
-        start, end, first_byte = item["start_s"], item["end_s"], item.get("first_byte_s")
-        seconds = None if end is None else end - start
-        begin = min(100 * start / whole, 100 - _LEAST_WIDTH)
-        notes = [f"first byte after {1000 * (first_byte - start):.0f} ms"] if first_byte is not None else []
-        notes += ["seen in the response"] if item.get("first_seen") else []
-        rows.append(
-            {
-                **item,
-                "word": _KIND_WORDS.get(item["kind"], ""),
-                "seconds": seconds,
-                "begin": round(begin, 2),
-                "width": round(max(_LEAST_WIDTH, min(100 - begin, 100 * (seconds or 0.0) / whole)), 2),
-                "mark": None if first_byte is None else round(100 * first_byte / whole, 2),
-                "note": ", ".join(notes),
-                "failed": item.get("failed", False),
-            }
-        )
-    return rows
 
 
 async def _to_turn(view: View) -> Response:

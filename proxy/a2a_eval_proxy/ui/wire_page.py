@@ -5,8 +5,10 @@ A request is also shown as a curl command, sent to the proxy, with placeholders 
 
 from __future__ import annotations
 
+import asyncio
+import json
 import shlex
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -61,8 +63,9 @@ async def _values(view: View) -> Values:
             raise
         return {"turn_id": turn_id, "problem": error.detail, "exchanges": [], "complete": True}
     turn = await view.control.store.turn(turn_id)
-    agent = turn["agent"] if turn is not None else ""
+    agent, calls = (turn["agent"], turn["tool_calls"]) if turn is not None else ("", [])
     shown = [_exchange(one, view.control.proxy_url, agent) for one in wire["exchanges"]]
+    await asyncio.to_thread(mark_calls, shown, calls)
     return {"turn_id": turn_id, "problem": None, "exchanges": shown, "complete": wire["complete"]}
 
 
@@ -80,6 +83,17 @@ def _exchange(one: Mapping[str, Any], proxy_url: str | None, agent: str) -> dict
         if len(events) > _MOST_EVENTS
         else (response or {}).get("events_left_out", 0),
     }
+
+
+def mark_calls(exchanges: Sequence[dict[str, Any]], calls: Sequence[Mapping[str, Any]]) -> None:
+    """Set `calls` of the response or event in which each call comes first to the numbers of these calls."""
+    wanted = {number: json.dumps(call["id"] or call["name"])[1:-1] for number, call in enumerate(calls, 1)}
+    for exchange in exchanges:
+        texts = [(event, event["raw"]) for event in exchange["events"]]
+        for place, text in [*texts, (exchange, exchange["response_text"] or "")]:
+            place["calls"] = [number for number, word in wanted.items() if word in text]
+            for number in place["calls"]:
+                del wanted[number]
 
 
 def _event(event: Mapping[str, Any]) -> dict[str, str]:

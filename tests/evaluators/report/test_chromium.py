@@ -171,21 +171,35 @@ def test_narrowing_to_a_metric_that_failed(opened, demo):
     assert labels(session) == ["cancellation"]
 
 
-def test_calls_stand_beside_what_was_expected(opened, demo):
+def test_calls_that_differ_come_first_and_show_the_difference(opened, demo):
     session = opened(demo, "#c-9")
     settle(session, "document.querySelector('.calls')")
-    assert session.execute_script(
-        "return [...document.querySelectorAll('.calls > li')].map((row) => row.className)"
-    ) == [
-        "same",
-        "changed",
-    ]
-    rows = session.execute_script("return [...document.querySelectorAll('.differs')].map((row) => row.innerText)")
-    assert [row.split() for row in rows] == [["amount_eur", "(differs)", "14.5"], ["amount_eur", "(differs)", "29"]]
-    sides = session.execute_script(
-        "return [...document.querySelectorAll('.changed .cell')].map((cell) => cell.getBoundingClientRect().left)"
+    rows = "return [...document.querySelectorAll('.calls > li')].map((row) => [row.className, row.firstChild.open])"
+    assert session.execute_script(rows) == [["changed wrong", True], ["same", False]]
+    assert texts(session, ".call-number") == ["2", "1"]
+    (differs,) = session.execute_script("return [...document.querySelectorAll('.differs')].map((row) => row.innerText)")
+    assert differs.split() == ["amount_eur", "(differs)", "expected", "14.5", "actual", "29"]
+
+
+def test_a_score_leads_to_the_call_that_it_names(opened):
+    suite = parse_suite(
+        "suite: s\nevaluators: [tool_trajectory]\ncases: [{id: a, turns: [{user: x, expect: {tool_calls: ["
+        + ", ".join(f"{{name: tool_{n}}}" for n in range(40))
+        + "]}}]}]"
     )
-    assert sides[0] < sides[1]
+    reason = "call 30 (tool_29) repeats; expected call 40 (tool_39) is missing"
+    calls = [call(f"tool_{n}", error="no" if n == 3 else None) for n in range(39)]
+    session = opened(report([turn("t", "x", calls, [result("tool_trajectory", 0.9, reason=reason)], case="a")], suite))
+    settle(session, "document.querySelector('.results a')")
+    assert texts(session, ".results a") == ["call 30", "expected call 40"]
+    assert texts(session, ".more-calls > summary") == ["38 as expected"]
+    opened_row = "const [row] = document.querySelectorAll(arguments[0]); return [row.open, row.checkVisibility()]"
+    assert session.execute_script(opened_row, "[data-call='call 30']") == [False, False]
+    session.execute_script("document.querySelector('.results a').click()")
+    assert session.execute_script(opened_row, "[data-call='call 30']") == [True, True]
+    assert session.execute_script("return document.activeElement.innerText").split()[0] == "30"
+    assert texts(session, ".calls .call-number")[:2] == ["4", "–"]
+    assert complaints(session) == []
 
 
 def test_a_link_opens_a_conversation_the_filter_hides(opened, demo):
@@ -346,7 +360,7 @@ def test_results_are_pretty_and_can_be_copied_and_placeholders_are_written_for_p
     calls = [call("f", result='{"a":[1]}', a=29), call("g", result=exact)]
     session = opened(report([turn("t", "x", calls, [result("tool_trajectory", 0.0)], case="a")], suite))
     settle(session, "document.querySelector('.calls')")
-    assert {"≈ 14.5 ± 0.1", "/ORD-[0-9]+/", "any", "29"} <= set(texts(session, "dd"))
+    assert {"≈ 14.5 ± 0.1", "/ORD-[0-9]+/", "any", "29"} <= set(texts(session, ".side > :last-child"))
     results = texts(session, ".result pre")
     assert '{\n  "a": [\n    1\n  ]\n}' in results
     assert exact in results
@@ -523,7 +537,7 @@ def test_everything_a_report_can_hold_is_drawn(opened):
     rows = session.execute_script(
         "return [...document.querySelectorAll('.turn:not([id]) .calls > li')].map((row) => row.className)"
     )
-    assert rows[:2] == ["same", "removed"]
+    assert rows[:2] == ["removed wrong", "added wrong"]
     assert complaints(session) == []
 
 

@@ -190,7 +190,10 @@ def test_what_is_shown_of_a_turn():
     (conversation,) = data_of(report([made], suite))
     assert (conversation["label"], conversation["tags"]) == ("a", ["smoke"])
     (shown,) = conversation["turns"]
-    assert shown["changes"] == [["changed", 0, 0, ["n"]], ["added", None, 1]]
+    tree = [{"key": "a b", "value": 3}, {"key": "n", "problem": "different", "expected": 1, "actual": 2}]
+    changed, added = shown["changes"]
+    assert changed == ["changed", 0, 0, ["n: expected 1, got 2"], sorted(tree, key=lambda node: node["key"] != "n")]
+    assert added == ["added", None, 1]
     assert shown["expect"] == {"response contains": "ok"}
     assert shown["calls"][0]["time"] == [0.0, 1.0]
     assert shown["calls"][1]["unknown"] is True
@@ -202,7 +205,8 @@ def test_a_key_that_is_no_identifier_is_marked_too():
         "suite: x\ncases: [{id: a, turns: [{user: hi, expect: {tool_calls: [{name: f, arguments: {'a.b': 1}}]}}]}]"
     )
     (conversation,) = data_of(report([turn("t", "hi", [call("f", **{"a.b": {"c": 2}})], case="a")], suite))
-    assert conversation["turns"][0]["changes"] == [["changed", 0, 0, ["a.b"]]]
+    ((*_, tree),) = conversation["turns"][0]["changes"]
+    assert tree == [{"key": "a.b", "problem": "different", "expected": 1, "actual": {"c": 2}}]
 
 
 def test_a_turn_that_never_came_shows_what_was_expected():
@@ -216,7 +220,7 @@ def test_an_expected_result_stands_beside_the_actual_one_and_is_compared_if_the_
         "suite: x\ncases: [{id: a, turns: [{user: hi, expect: {tool_calls: [{name: f, result: false}]}}]}]"
     )
     for text, shown, changes in (
-        ("true", turn, [["changed", 0, 0]]),
+        ("true", turn, [["changed", 0, 0, ["its result: expected false, got true"], []]]),
         ("false", turn, [["same", 0, 0]]),
         ("true" + " " * 30_000, lambda *made, **options: shortened_turn(turn(*made, **options)), [["same", 0, 0]]),
     ):

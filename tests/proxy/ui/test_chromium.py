@@ -212,7 +212,7 @@ def test_hostile_contents_stay_text(browser: Any, shown: Shown) -> None:
     shown.store(evil)
     with opened(browser, f"{shown.url}/turns/hostile") as session:
         assert session.title.startswith("</script></pre><script>")
-        assert session.execute_script("return [document.images.length, document.scripts.length]") == [0, 1]
+        assert session.execute_script("return [document.images.length, document.scripts.length]") == [0, 2]
         assert BREAKING_OUT in texts(session, "#answer")[0]
         assert "\\u202e" in texts(session, "#answer")[0]
         assert BREAKING_OUT in texts(session, ".metric")[0]
@@ -221,7 +221,7 @@ def test_hostile_contents_stay_text(browser: Any, shown: Shown) -> None:
             assert link == "http:"
         session.get(f"{shown.url}/?conversation=" + BREAKING_OUT.replace("/", "%2F").replace("#", "%23"))
         settle(session, "document.documentElement.dataset.ready")
-        assert session.execute_script("return [document.images.length, document.scripts.length]") == [0, 1]
+        assert session.execute_script("return [document.images.length, document.scripts.length]") == [0, 2]
         assert len(texts(session, ".row")) == 1
         assert session.title != "owned"
         assert complaints(session) == []
@@ -237,14 +237,61 @@ def test_a_script_that_got_in_all_the_same_would_not_run(browser: Any, shown: Sh
         assert any("Content Security Policy" in text for text in complaints(session))
 
 
-def test_a_turn_of_many_calls_and_one_of_long_text_can_be_read(browser: Any, shown: Shown) -> None:
-    calls = [call(f"tool_{number}", result=json.dumps({"n": list(range(50))}), n=number) for number in range(150)]
-    shown.store(turn("long", "long", calls, response_text="lorem ipsum " * 9_000))
-    with opened(browser, f"{shown.url}/turns/long", height=700) as session:
-        assert len(texts(session, ".calls > li")) == 150
-        assert len(texts(session, "#answer")[0]) > 100_000
-        drawn = "return getComputedStyle(document.querySelector('.calls > li:last-child')).contentVisibility"
-        assert session.execute_script(drawn) == "auto"
+def test_a_turn_of_many_calls_and_long_texts_is_short_until_something_is_opened(browser: Any, shown: Shown) -> None:
+    lines = [{"sku": f"SKU-{n}", "quantity": n, "note": "lorem ipsum " * 4} for n in range(8)]
+    calls = [call(f"tool_{n}", result=json.dumps({"n": list(range(50))}), order=lines, n=n) for n in range(150)]
+    assert len(json.dumps([one["arguments"] for one in calls])) > 100_000
+    calls[9]["error"] = calls[119]["error"] = "timeout"
+    reason = "148 of 150 calls succeeded: call 10 (tool_9), call 120 (tool_119); call 140 (tool_139) was slow"
+    evaluations = [result("mine", 1.0), result("tool_error", 0.98, reason=reason)]
+    shown.store(turn("long", "long " * 5_000, calls, evaluations, response_text="lorem ipsum " * 9_000))
+    for width in (400, 1400):
+        with opened(browser, f"{shown.url}/turns/long", width=width, height=700) as session:
+            assert session.execute_script("return document.documentElement.scrollHeight") < 4_000
+            assert len(texts(session, "#answer")[0]) > 100_000
+            assert len(texts(session, ".calls > li")) == 150
+            assert texts(session, ".call-number")[:3] == ["10", "120", "1"]
+            assert texts(session, ".metric") == ["✕failed tool_error", "✓passed mine"]
+            visible = "return document.getElementById(arguments[0]).checkVisibility()"
+            assert [session.execute_script(visible, f"call-{n}") for n in (10, 120, 140)] == [True, False, False]
+            session.execute_script("[...document.querySelectorAll('.results a')].at(-1).click()")
+            settle(session, "location.hash === '#call-140'")
+            assert session.execute_script(visible, "call-140")
+
+
+def test_the_difference_is_marked_in_the_tree_of_arguments(browser: Any, demo: Shown) -> None:
+    with opened(browser, f"{demo.url}/turns/{failed_turn(demo)}") as session:
+        differs = session.execute_script("return document.querySelector('.differs').innerText").split()
+        assert differs == ["amount_eur", "(differs)", "expected", "14.5", "actual", "29.0"]
+        assert texts(session, ".call-number") == ["2", "1"]
+
+
+def test_from_a_turn_to_the_next_one_of_the_list_and_back(browser: Any, demo: Shown) -> None:
+    with opened(browser, f"{demo.url}/?verdict=failed") as session:
+        session.execute_script("document.querySelectorAll('.row .text')[1].click()")
+        visited = []
+        for key in ("j", "k", "k", "u"):
+            settle(session, "document.querySelector('#turn') && document.documentElement.dataset.ready")
+            visited += texts(session, "h1")
+            assert texts(session, ".beside a")[0] == "‹ Filtered turns"
+            session.execute_script("delete document.documentElement.dataset.ready")
+            keys(session, key)
+        settle(session, "document.querySelector('.rows') && document.documentElement.dataset.ready")
+        assert visited == ["cancellation", "partial-refund", "cancellation", "double-question"]
+        assert session.execute_script("return location.search") == "?verdict=failed"
+
+
+def test_the_theme_that_a_reader_chose_stays(browser: Any, demo: Shown) -> None:
+    with opened(browser, demo.url) as session:
+        ground = "return getComputedStyle(document.body).backgroundColor"
+        light = session.execute_script(ground)
+        session.execute_script("document.querySelector('button.theme').click()")
+        dark = session.execute_script(ground)
+        session.get(f"{demo.url}/runs")
+        settle(session, "document.documentElement.dataset.ready")
+        assert (session.execute_script(ground), texts(session, "button.theme")) == (dark, ["Light"])
+        session.execute_script("document.querySelector('button.theme').click(); localStorage.clear()")
+        assert session.execute_script(ground) == light != dark
 
 
 # ── filters and keys ────────────────────────────────────────────────────────────────────────────────────────
@@ -412,6 +459,11 @@ def test_a_turn_is_annotated_made_a_case_bound_and_copied(browser: Any, tmp_path
             copied = copy(session, "Copy as curl")
             assert copied.startswith(f"curl -sS -N -g --path-as-is -X POST {proxy.proxy.url}/ -H ")
             assert json.loads(copy(session, "Copy JSON"))["turn_id"] == turn_id
+            (to_wire,) = session.execute_script(
+                "return [...document.querySelectorAll('.call a')].filter((one) => one.textContent === 'raw wire')"
+                ".map((one) => one.getAttribute('href'))"
+            )
+            assert to_wire.endswith(f"turns/{turn_id}/wire#call-1")
             assert problems(session, axe) == []
             screenshot(session, ARTIFACTS / "turn-with-wire.png")
 

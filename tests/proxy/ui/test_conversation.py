@@ -74,9 +74,9 @@ def test_turns_are_in_order_with_their_calls_next_to_the_expected_ones(shop):
     text = shop.admin.get("/conversations/c%2F1?run=monday").text
     places = [text.index(part) for part in ("Where is it?", "Send it back.", "Not executed", "Expected of the conv")]
     assert places == sorted(places)
-    assert 'class="changed"' in text
+    assert 'class="changed wrong"' in text
     assert "/O-[0-9]+/" in text
-    assert "<b>result </b>{&#34;found&#34;: any}" in text
+    assert "<b>expected result </b>{&#34;found&#34;: any}" in text
     assert "Get it back." in text
     assert "response contains" in text
     assert "<code>goodbye</code>" in text
@@ -113,7 +113,7 @@ def test_calls_that_nobody_saw_are_named_next_to_those_that_were_seen(shop):
 def test_the_conversation_as_a_whole_has_its_expectations_and_results(shop):
     text = shop.admin.get("/conversations/c%2F1?run=monday").text
     whole = text.partition("Expected of the conversation")[2]
-    assert 'class="removed"' in whole  # refund was expected and never called
+    assert 'class="removed wrong"' in whole  # refund was expected and never called
     assert "Scores of the conversation" in whole
     assert "journey" in whole
     assert "0.50" in whole

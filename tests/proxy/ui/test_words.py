@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+from a2a_eval_proxy.ui.call_rows import CHANGES
 from a2a_eval_proxy.ui.rendering import MEANINGS, SOURCES, AssetFiles
-from a2a_eval_proxy.ui.turn_page import CHANGES
 from tool_call_evaluators.report.html import asset
 
 ROOT = Path(__file__).parents[3]

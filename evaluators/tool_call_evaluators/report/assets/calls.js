@@ -19,46 +19,111 @@ const CHANGES = {
   unknown: ["?", "tool calls are not visible"],
 };
 
-function argumentList(call, differing, written) {
-  if (call.unknown) return make("p", { class: "quiet" }, "unknown arguments: the trace does not contain them");
-  if (call.any) return make("p", { class: "quiet" }, "any arguments");
-  const all = differing.includes("");
-  const entries = Object.entries(call.arguments || {}).map(([name, value]) => {
-    const differs = all || differing.includes(name);
-    return make(
-      "div",
-      { class: differs ? "argument differs" : "argument" },
-      make("dt", {}, name, differs && unseen(" (differs)")),
-      make("dd", {}, written(value)),
-    );
+const FEW = 3; // so many calls that are as expected are shown with those that are not
+const MOST = 20; // rows outside the parts that readers open
+
+// A value as a tree whose parts open: objects and lists that do not fit into a line.
+function valueTree(value, written, depth = 0) {
+  const text = written(value);
+  const isTree = value !== null && typeof value === "object" && text.length > 60 && depth < 12;
+  const entries = isTree && !(written === expectedText && isPlaceholder(value)) ? Object.entries(value) : [];
+  if (!entries.length) return text.length > 1000 ? make("details", { class: "result" }, make("summary", {}, text.slice(0, 100)), make("pre", {}, text)) : text;
+  const list = make("dl", { class: "arguments" }, entries.slice(0, 100).map(([name, item]) => argument(name, valueTree(item, written, depth + 1))));
+  const more = entries.length > 100 ? make("p", { class: "quiet" }, `… and ${entries.length - 100} more`) : null;
+  return make("details", { class: "tree", open: text.length < 300 }, make("summary", {}, counted(entries.length, Array.isArray(value) ? "item" : "field")), list, more);
+}
+
+const isPlaceholder = (value) => Object.keys(value).some((key) => key.startsWith("$"));
+
+const argument = (name, content, kind = "") => make("div", { class: `argument ${kind}` }, make("dt", {}, name), make("dd", {}, content));
+
+function side(kind, name, content, none) {
+  const shown = content === undefined ? make("span", { class: "quiet" }, none) : make("span", {}, valueTree(content, kind === "wanted" ? expectedText : json));
+  return make("div", { class: `side ${kind}` }, make("span", { class: "side-name" }, name), shown);
+}
+
+// The tree of `argument_tree`, in which the differences are marked.
+function differenceTree(nodes) {
+  const rows = nodes.map((node) => {
+    if (node.equal) return argument("…", `${node.equal} more as expected`);
+    if (node.parts) return argument(String(node.key), differenceTree(node.parts), "inner");
+    if (!node.problem) return argument(String(node.key), valueTree(node.value, json));
+    const name = node.key === undefined ? "arguments" : String(node.key);
+    const sides = [side("wanted", "expected", node.expected, "nothing"), side("got", "actual", node.actual, node.problem === "unknown" ? "unknown" : "nothing")];
+    return argument([name, unseen(" (differs)")], sides, "differs");
   });
+  return make("dl", { class: "arguments" }, rows);
+}
+
+function argumentList(call, written) {
+  if (call.unknown) return make("p", { class: "quiet" }, "unknown arguments");
+  if (call.any) return make("p", { class: "quiet" }, "any arguments");
+  const entries = Object.entries(call.arguments || {}).map(([name, value]) => argument(name, valueTree(value, written)));
   return entries.length ? make("dl", { class: "arguments" }, entries) : make("p", { class: "quiet" }, "no arguments");
 }
 
-function callBlock(call, differing = [], written = expectedText) {
-  return make("div", { class: "call", dir: "ltr" }, make("code", { class: "tool" }, call.name), argumentList(call, differing, written));
+function brief(row) {
+  const call = row.made || row.expected;
+  const differences = row.differences || [];
+  if (differences.length) return differences[0] + (differences.length > 1 ? ` and ${differences.length - 1} more` : "");
+  if (hasError(row)) return `error: ${call.error}`.slice(0, 200);
+  if (call.any || call.unknown) return `${call.any ? "any" : "unknown"} arguments`;
+  return Object.entries(call.arguments || {}).map(([name, value]) => `${name}: ${expectedText(value)}`).join(", ").slice(0, 200);
 }
 
-function expectedBlock(call, differing = []) {
-  const block = callBlock(call, differing);
-  for (const part of ["result", "error", "succeeded"])
-    if (call[part] !== undefined) block.append(make("p", { class: "source" }, make("b", {}, `${part} `), expectedText(call[part])));
-  return block;
+const hasError = (row) => row.made !== undefined && row.made.error !== undefined;
+const isWrong = (row) => hasError(row) || !["same", "alone", "unknown"].includes(row.kind);
+
+function signOfCall(row) {
+  if (row.kind === "alone" || (row.kind === "same" && hasError(row))) return hasError(row) ? ["✕", "error"] : ["", ""];
+  return CHANGES[row.kind];
 }
 
-function madeBlock(call, differing = []) {
-  const took = call.time && call.time[1] !== null ? ` · ${duration(call.time[1] - call.time[0])}` : "";
-  const block = callBlock(call, differing, json);
-  const source = call.source === "a2a_protocol" ? "" : `source: ${SOURCES[call.source] || call.source}`;
-  if (source || took) block.append(make("p", { class: "source" }, source ? source + took : took.slice(3)));
-  if (call.error !== undefined) block.append(make("p", { class: "call-error", dir: "auto" }, make("b", {}, "error "), call.error));
-  if (call.result !== undefined)
-    block.append(make("details", { class: "result" }, make("summary", {}, "result"), copyButton(call.result), make("pre", { dir: "auto" }, pretty(call.result))));
-  return block;
+function callBody(row, asText) {
+  const { made, expected } = row;
+  const call = made || expected;
+  const [, words] = signOfCall(row);
+  const facts = [];
+  if (made && made.time && made.time[1] !== null) facts.push(`took ${duration(made.time[1] - made.time[0])}`);
+  if (made && made.source !== "a2a_protocol") facts.push(`source: ${SOURCES[made.source] || made.source}`);
+  return make(
+    "div",
+    { class: "call", dir: "ltr" },
+    ["same", "alone"].includes(row.kind) ? null : make("p", { class: "source" }, `${words[0].toUpperCase()}${words.slice(1)}.`),
+    row.tree && row.tree.length ? differenceTree(row.tree) : asText && call.arguments ? make("pre", {}, JSON.stringify(call.arguments, null, 2)) : argumentList(call, made ? json : expectedText),
+    ["result", "error", "succeeded"].filter((part) => expected && expected[part] !== undefined).map((part) => make("p", { class: "source" }, make("b", {}, `expected ${part} `), expectedText(expected[part]))),
+    made && made.error !== undefined ? make("p", { class: "call-error", dir: "auto" }, make("b", {}, "error "), made.error) : null,
+    made && made.result !== undefined ? make("details", { class: "result" }, make("summary", {}, "result"), copyButton(made.result), make("pre", { dir: "auto" }, pretty(made.result))) : null,
+    facts.length ? make("p", { class: "source" }, facts.join(" · ")) : null,
+  );
 }
 
-function cell(title, content) {
-  return make("div", { class: content ? "cell" : "cell nothing" }, make("span", { class: "cell-title" }, title), content || make("p", { class: "quiet" }, "–"));
+function callRow(row, isOpen, asText) {
+  const [mark, words] = signOfCall(row);
+  const summary = make(
+    "summary",
+    {},
+    make("span", { class: "call-number" }, row.made ? row.number : "–"),
+    make("span", { class: "mark", title: words }, make("span", { "aria-hidden": "true" }, mark), unseen(words)),
+    make("code", { class: "tool" }, (row.made || row.expected).name),
+    make("span", { class: "brief" }, brief(row)),
+  );
+  const places = { "data-call": row.made ? `call ${row.number}` : null, "data-expected": row.place === undefined || row.place === null ? null : `expected call ${row.place + 1}` };
+  const details = make("details", { ...places, open: isOpen }, summary, callBody(row, asText));
+  return make("li", { class: `${row.kind}${isWrong(row) ? " wrong" : ""}` }, details);
+}
+
+// All calls once, those that are not as expected first; only the first part is shown at once.
+function callParts(rows, compared) {
+  const wrong = rows.filter(isWrong);
+  let others = rows.filter((row) => !isWrong(row));
+  let first = wrong.slice(0, MOST);
+  if (!wrong.length) [first, others] = [others.slice(0, MOST), others.slice(MOST)];
+  else if (others.length <= FEW) [first, others] = [[...first, ...others], []];
+  const list = (part, isFirst) => make("ol", { class: compared ? "calls compared" : "calls" }, part.map((row, index) => callRow(row, isFirst && !index && isWrong(row), !isFirst)));
+  const parts = [["more that are not as expected", wrong.slice(MOST)], [wrong.length ? "as expected" : "more", others]];
+  const closed = parts.filter(([, part]) => part.length).map(([words, part]) => make("details", { class: "more-calls" }, make("summary", {}, `${part.length} ${words}`), list(part, false)));
+  return [list(first, true), ...closed];
 }
 
 function callRows(turn) {
@@ -69,23 +134,29 @@ function callRows(turn) {
     turn.calls_left_out && make("p", { class: "note" }, `${counted(turn.calls_left_out, "more call")} in the export`),
     turn.unseen && made.length && make("p", { class: "note" }, "others are not visible"),
   ].filter(Boolean);
-  if (turn.missing && expected.length) {
-    const rows = expected.map((call) => make("li", { class: "removed" }, cell("expected", expectedBlock(call))));
-    return [heading, make("ol", { class: "calls" }, rows)];
-  }
-  if (!turn.changes) {
-    const rows = made.map((call) => make("li", { class: "alone" }, cell("actual", madeBlock(call))));
-    return [heading, rows.length ? make("ol", { class: "calls" }, rows) : make("p", { class: "quiet" }, "none"), ...more];
-  }
-  const rows = turn.changes.map(([kind, left, right, differing = []]) => {
-    const [mark, words] = CHANGES[kind];
-    return make(
-      "li",
-      { class: kind },
-      make("span", { class: "mark", title: words }, make("span", { "aria-hidden": "true" }, mark), unseen(words)),
-      cell("expected", expected[left] && expectedBlock(expected[left], differing)),
-      cell("actual", made[right] && madeBlock(made[right], differing)),
-    );
+  if (turn.missing && expected.length) return [heading, callParts(expected.map((call, index) => ({ kind: "removed", expected: call, number: index + 1, place: index })), true)];
+  const rows = turn.changes
+    ? turn.changes.map(([kind, left, right, differences, tree]) => ({ kind, expected: expected[left], made: made[right], number: (made[right] ? right : left) + 1, place: left, differences, tree }))
+    : made.map((call, index) => ({ kind: "alone", made: call, number: index + 1 }));
+  const none = turn.unseen ? "not visible" : turn.changes ? "none, as expected" : "none";
+  return [heading, rows.length ? callParts(rows, Boolean(turn.changes)) : make("p", { class: "quiet" }, none), ...more];
+}
+
+// A reason in which the names of calls lead to them, in the same turn.
+function withCalls(reason) {
+  const pieces = reason.split(/\b((?:expected )?call \d+)\b/);
+  return pieces.map((piece, index) => {
+    if (index % 2 === 0) return piece;
+    const link = make("a", { href: "#" }, piece);
+    link.addEventListener("click", (event) => {
+      event.preventDefault();
+      const turn = link.closest(".turn");
+      const details = turn && turn.querySelector(`[data-${piece.startsWith("expected") ? "expected" : "call"}="${piece}"]`);
+      if (!details) return;
+      for (let outer = details; outer && outer !== turn; outer = outer.parentElement) if (outer.nodeName === "DETAILS") outer.open = true;
+      details.scrollIntoView({ block: "center" });
+      details.querySelector("summary").focus({ preventScroll: true });
+    });
+    return link;
   });
-  return [heading, rows.length ? make("ol", { class: "calls compared" }, rows) : make("p", { class: "quiet" }, turn.unseen ? "not visible" : "none, as expected"), ...more];
 }

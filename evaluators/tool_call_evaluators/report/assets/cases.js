@@ -263,6 +263,7 @@ class Cases {
   print() {
     this.list.replaceChildren(...this.chosen.slice(0, MOST_PRINTED).map((index) => this.row(index)));
     this.openAll();
+    for (const details of this.list.querySelectorAll(".calls > li > details")) details.open = true;
     if (this.chosen.length > MOST_PRINTED)
       this.list.append(make("li", { class: "note" }, `${MOST_PRINTED} of ${this.chosen.length.toLocaleString("en")} are printed; narrow the list to print others.`));
   }

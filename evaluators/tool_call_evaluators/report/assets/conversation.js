@@ -19,11 +19,14 @@ function results(list, title) {
       { class: result.status },
       make("span", { class: "metric" }, sign(result.status), result.metric),
       make("span", { class: "score" }, score(result.score), result.band ? ` ${result.band}` : null, make("span", { class: "quiet" }, limits)),
-      make("div", { class: "said", dir: "auto" }, result.note ? make("span", { class: "chip noted" }, result.note) : null, result.label ? make("b", {}, `${result.label}: `) : null, result.reason || result.status, details),
+      make("div", { class: "said", dir: "auto" }, result.note ? make("span", { class: "chip noted" }, result.note) : null, result.label ? make("b", {}, `${result.label}: `) : null, result.reason ? withCalls(result.reason) : result.status, details),
     );
   });
   return [make("h4", {}, title), make("ul", { class: "results" }, rows)];
 }
+
+const WORST = { failed: -2, errored: -1 };
+const worstFirst = (list) => [...(list || [])].sort((one, other) => (WORST[one.status] || 0) - (WORST[other.status] || 0));
 
 function findings(list) {
   if (!list || !list.length) return null;
@@ -65,11 +68,11 @@ function turnSection(turn, id) {
     ? [make("p", { class: "failure" }, "Not executed: no matching turn."), callRows(turn), expectations(turn.expect)]
     : [
         turn.failure ? make("p", { class: "failure", dir: "auto" }, turn.failure) : null,
+        results(worstFirst(turn.results), "Scores"),
         message("user", turn.user),
         callRows(turn),
         expectations(turn.expect),
         message("agent", turn.agent),
-        results(turn.results, "Scores"),
         findings(turn.findings),
         captured(turn.capture),
         make("p", { class: "ids" }, `turn ${turn.id}`, traceLink(turn.trace), turn.at ? ` · ${turn.at}` : "", " ", copyButton(JSON.stringify(turn, null, 2), "Copy as JSON")),

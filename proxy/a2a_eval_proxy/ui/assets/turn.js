@@ -7,7 +7,16 @@ const TYPES = ["tool_call", "text", "state", "turn.closed", "turn.done"];
 
 export function startTurn() {
   const turn = document.getElementById("turn");
-  if (!turn || !turn.dataset.events) return;
+  if (!turn) return;
+  addEventListener("keydown", (event) => {
+    if (event.ctrlKey || event.metaKey || event.altKey || event.target.matches("input, select, textarea")) return;
+    const link = document.querySelector(`.beside [data-key="${CSS.escape(event.key)}"]`);
+    if (link) link.click();
+  });
+  if (turn.dataset.events) follow(turn);
+}
+
+function follow(turn) {
   const work = document.getElementById("work");
   const refresher = new Refresher(async () => {
     const fresh = await fetchFragments(["turn", "work"]);
