@@ -219,7 +219,9 @@ def _agent(node: Node, folder: Path, notes: Notes, *, allow_plugins: bool, concu
     for name in ("api_config", "custom_config"):
         notes.unknown_keys(agent.at(name), _AGENT_KEYS[name], name)
     if receiver.object().get("enabled") and (kind is None or kind.value != "custom"):
-        notes.add("trace_receiver: `run` receives traces with `--otlp HOST:PORT`, and waits for them with `--trace-wait`")
+        notes.add(
+            "trace_receiver: `run` receives traces with `--otlp HOST:PORT`, and waits for them with `--trace-wait`"
+        )
     if kind is None:
         return AgentDefaults(concurrency=concurrency)
     if kind.choice(("a2a", "custom", "chat_completions")) == "custom":
