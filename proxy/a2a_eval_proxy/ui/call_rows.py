@@ -25,7 +25,7 @@ CHANGES = {
 MAX_SHOWN = 20
 """Rows outside the parts that readers open."""
 _FEW = 3
-"""So many calls that are as expected are shown with those that are not."""
+"""Maximum number of calls that are as expected and are shown with those that are not."""
 _MAX_BRIEF = 200
 _NAMED = re.compile(r"\b(expected )?call (\d+)\b")
 

@@ -273,7 +273,7 @@ def test_from_a_turn_to_the_next_one_of_the_list_and_back(browser: Any, demo: Sh
         for key in ("j", "k", "k", "u"):
             settle(session, "document.querySelector('#turn') && document.documentElement.dataset.ready")
             visited += texts(session, "h1")
-            assert texts(session, ".beside a")[0] == "‹ Filtered turns"
+            assert texts(session, ".neighbours a")[0] == "‹ Filtered turns"
             session.execute_script("delete document.documentElement.dataset.ready")
             keys(session, key)
         settle(session, "document.querySelector('.rows') && document.documentElement.dataset.ready")

@@ -19,7 +19,7 @@ const CHANGES = {
   unknown: ["?", "tool calls are not visible"],
 };
 
-const FEW = 3; // so many calls that are as expected are shown with those that are not
+const FEW = 3; // the most calls that are as expected and are shown with those that are not
 const MOST = 20; // rows outside the parts that readers open
 
 // A value as a tree whose parts open: objects and lists that do not fit into a line.

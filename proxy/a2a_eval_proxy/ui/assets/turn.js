@@ -10,7 +10,7 @@ export function startTurn() {
   if (!turn) return;
   addEventListener("keydown", (event) => {
     if (event.ctrlKey || event.metaKey || event.altKey || event.target.matches("input, select, textarea")) return;
-    const link = document.querySelector(`.beside [data-key="${CSS.escape(event.key)}"]`);
+    const link = document.querySelector(`.neighbours [data-key="${CSS.escape(event.key)}"]`);
     if (link) link.click();
   });
   if (turn.dataset.events) follow(turn);
