@@ -196,7 +196,8 @@ class RelayedCall:
     async def _read(self, method: A2AMethod, message: GrpcMessage) -> bytes:
         """The frame for the agent. Raises RefusedWebhookError, or MessageTooLargeError."""
         relay, head = self._relay, self._head
-        tap, traceparent = relay.open_tap(head, lambda: relay.caller(head, b"", self._peer))
+        # The function does not refer to this call, which has the tap: a cycle would wait for the garbage collector.
+        tap, traceparent = relay.open_tap(head, partial(relay.caller, head, b"", self._peer))
         self._tap, self._traceparent = tap, traceparent.encode()
         try:
             content = message.content(head.forward, relay.settings.max_body_bytes)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import re
+import weakref
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -12,13 +14,16 @@ import grpc.aio
 import httpx
 import pytest
 import pytest_asyncio
-from a2a.types import GetTaskRequest
+from a2a.types import GetTaskRequest, SendMessageRequest
 from a2a_eval_proxy.grpc_relay import held_messages
 from a2a_eval_proxy.grpc_relay.held_messages import HeldMessages
+from a2a_eval_proxy.grpc_relay.relayed_call import RelayedCall
 from a2a_eval_proxy.net.client_limits import ClientLimits
+from a2a_eval_proxy.net.http2_streams import Headers
 from a2a_eval_proxy.relay.body_memory import BodyMemory
 from agents.grpc_agent import UNLIMITED
 from support.grpc_proxy import running_proxy
+from support.patience import PATIENCE_S
 from support.raw_http2 import PREFACE, deliver
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -119,6 +124,34 @@ async def reads_slowly(agent: Any, folder: Path, limit_s: float) -> bool:
         served = not any((await client_errors(proxy)).values())
         call.cancel()
         return served
+
+
+async def test_a_call_is_forgotten_at_once(proxy, monkeypatch):
+    """It is part of no cycle, for which a garbage collector would have to look."""
+    calls: list[weakref.ref[RelayedCall]] = []
+    run = RelayedCall.run
+
+    async def noted(call: RelayedCall, head: Headers) -> None:
+        calls.append(weakref.ref(call))
+        await run(call, head)
+
+    monkeypatch.setattr(RelayedCall, "run", noted)
+    message = {"message_id": "m", "role": "ROLE_USER", "parts": [{"text": "artifact"}]}
+    request = SendMessageRequest(message=message).SerializeToString()
+    gc.disable()
+    try:
+        async with grpc.aio.insecure_channel(proxy.grpc_address) as channel:
+            for method in ("SendMessage", "SendStreamingMessage"):
+                call = channel.unary_stream(f"/lf.a2a.v1.A2AService/{method}")(
+                    request, metadata=[("a2a-version", "1.0")]
+                )
+                assert [answer async for answer in call]
+        async with asyncio.timeout(PATIENCE_S):  # not reached where it works
+            while any(call() for call in calls):
+                await asyncio.sleep(0.01)
+    finally:
+        gc.enable()
+    assert len(calls) == 2
 
 
 class _Client:
