@@ -6,7 +6,10 @@
 | `reconciliation` | of the protocol and of traces | id and name, else `signature`, one with one |
 | `spans.grouping` | observed in one trace | id and tool; one span above the other; name, arguments, time |
 | `matching` of the evaluators | actual and expected | name, arguments by the matcher, the expected outcome |
-| `matching.call_diff` | of two runs | name, arguments by a matcher, by default equal ones; any outcome |
+| `dialects` | parts of one task | id and name, unless a finished id comes again with other arguments |
+| `recording` | an agent's own reports | id and tool |
+| `tool_efficiency` of the evaluators | of one turn | name, arguments by the matcher |
+| `matching.explain` (`diff_calls`) | of two runs | name, arguments by a matcher, by default equal ones; any outcome |
 
 Everywhere values are equal as `canonical.value_key` says: numbers by value, true is not 1. An id names a call within
 one response of a model, no further: servers number them (`call_0`).

@@ -45,7 +45,7 @@ class Sensitivity:
     `detected_rate`: the pass rate before, and the highest one after that is seen as a drop in at least `POWER` of
     comparisons; None if none is. `single_case`: the largest number of passes, and the number of repetitions, with which
     a case that always passed counts as regressed; None if no case can. `asked`: the drop of the pass rate that a user
-    wants to see, and `asked_repetitions` the smallest number with which it is, in these cases; None if no number is enough.
+    wants to see, and `asked_repetitions` the smallest number with which it is, in these cases; None if none does.
     """
 
     cases: int

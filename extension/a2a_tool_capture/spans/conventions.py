@@ -1,4 +1,4 @@
-"""Which spans are tool calls, and where each instrumentation puts the call: a row a convention, known only here.
+"""Which spans are tool calls, and where each instrumentation puts the call: a row a convention.
 
 A span belongs to the first row it bears a marker of, so rows for one library stand above the general ones.
 Decided by markers alone: "tool" in a span's name means nothing (LangGraph's `tools`, MCP's `tools/list`).

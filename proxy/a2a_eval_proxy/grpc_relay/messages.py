@@ -80,13 +80,17 @@ def _methods(file: FileDescriptor) -> dict[str, A2AMethod]:
         for service in descriptor.services_by_name.values():
             for method in service.methods:
                 found[f"/{service.full_name}/{method.name}"] = A2AMethod(
-                    _OPERATIONS.get(method.name, Operation.PUSH_CONFIG),
+                    _OPERATIONS.get(method.name, _other(method.name)),
                     _class(method.input_type),
                     _class(method.output_type),
                     method.server_streaming,
                     legacy,
                 )
     return found
+
+
+def _other(method: str) -> Operation:
+    return Operation.PUSH_CONFIG if "PushNotificationConfig" in method else Operation.OTHER
 
 
 def _class(descriptor: Descriptor) -> type[Message]:

@@ -102,6 +102,8 @@ SOURCES = {
     "openai_agents": "OpenAI Agents SDK",
     "a2e": "A2E",
     "adk": "google-adk",
+    "kagent": "kagent",
+    "client": "client",
 }
 MAX_PARTS = 100  # of an object or list
 _ROUNDED = re.compile(r"\d{16}|\d[eE]")
