@@ -1,10 +1,14 @@
-"""Writes values for people, in reasons and messages, and reads JSON in texts."""
+"""Writes values for people, in reasons, messages and reports, and reads JSON in texts."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+import math
+import re
+from collections.abc import Mapping, Sequence
 from typing import Any
+
+from a2a_tool_capture.json_limits import mapped
 
 MAX_PROBLEMS = 3
 """Maximum number of problems in a reason; the details contain all."""
@@ -47,3 +51,125 @@ def from_json(value: Any) -> Any:
         return json.loads(value)
     except (ValueError, RecursionError):
         return value
+
+
+MISSING_CHARACTER = "\N{REPLACEMENT CHARACTER}"
+
+_UNWRITABLE = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x84\x86-\x9f\ud800-\udfff\ufffe\uffff]")
+
+
+_DIRECTING = re.compile("[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")
+"""Bidirectional controls (Unicode Annex 9): they change the displayed order of the following text."""
+
+
+def printable(text: str) -> str:
+    """`text` without characters that XML or UTF-8 files cannot contain: control characters, halves of surrogate pairs.
+
+    Characters that change the displayed order of others are escaped as `\\u202e`, which is valid in JSON too.
+    """
+    return _DIRECTING.sub(_escaped, _UNWRITABLE.sub(MISSING_CHARACTER, text))
+
+
+def without_directions(text: str) -> str:
+    """JSON text whose strings have bidirectional controls escaped twice, for readers that unescape JSON."""
+    return _DIRECTING.sub(lambda character: "\\" + _escaped(character), text)
+
+
+def _escaped(character: re.Match[str]) -> str:
+    return f"\\u{ord(character.group()):04x}"
+
+
+def escaped(text: str, limit: int = 300) -> str:
+    """`text` as one line, cut to `limit` characters, that Markdown shows as it is."""
+    plain = one_line(printable(text), limit)
+    plain = plain.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+    plain = re.sub(r"([\\`*_{}\[\]()#+!|~$-])", r"\\\1", plain)
+    return re.sub(r":(?=//)|(?<=www)\.", r"\\\g<0>", plain, flags=re.IGNORECASE)  # GitHub links bare addresses
+
+
+def one_line(text: str, limit: int) -> str:
+    """`text` with each run of white space as one space, cut."""
+    return excerpt(" ".join(text[: 4 * limit].split()), limit)
+
+
+def moment_text(time: str | None) -> str:
+    """`2026-11-22 09:00:00` of an RFC 3339 time; a dash for None."""
+    return "–" if time is None else time[:19].replace("T", " ")
+
+
+def state_text(state: str | None) -> str:
+    """`input required` of a task's state; "" for None."""
+    return (state or "").removeprefix("TASK_STATE_").lower().replace("_", " ")
+
+
+def score_text(score: float | None) -> str:
+    """Two decimals; a dash for None."""
+    return "–" if score is None else f"{score:.2f}"
+
+
+def call_text(call: Mapping[str, Any], limit: int = 200) -> str:
+    """`refund(order_id="A-1", amount=3)`; `refund(?)` if the arguments are unknown."""
+    arguments = call.get("arguments")
+    if arguments is None:
+        return f"{call['name']}(?)"
+    inner = ", ".join(f"{key}={json.dumps(value, ensure_ascii=False)}" for key, value in sorted(arguments.items()))
+    return excerpt(f"{call['name']}({inner})", limit)
+
+
+def duration_text(seconds: float | None) -> str:
+    """`840 ms`, `2.4 s`, `3 min 20 s`; a dash for None."""
+    if seconds is None:
+        return "–"
+    if seconds < 1:
+        return f"{seconds * 1000:.0f} ms"
+    if seconds < 60:
+        return f"{seconds:.1f} s"
+    minutes, rest = divmod(round(seconds), 60)
+    return f"{minutes} min {rest} s" if minutes < 60 else f"{minutes // 60} h {minutes % 60} min"
+
+
+EXPECTATION_WORDS = {
+    "tool_calls": "tool calls",
+    "tool_calls_order": "order of tools",
+    "tool_calls_count": "number of calls",
+    "tool_outputs": "tool outputs",
+    "response": "response",
+    "response_contains": "response contains",
+    "behavior": "behaviour",
+}
+"""Names of expectations for people, by their keys in suites."""
+
+
+def gate_name(check: Mapping[str, Any]) -> str:
+    """`tool_error: mean ≥ 0.90`, for a gate as in `Verdict.to_dict`; without a metric for a gate on the run."""
+    return f"{check['metric']}: {check['label']}" if check["metric"] else str(check["label"])
+
+
+def gate_word(check: Mapping[str, Any]) -> str:
+    return {True: "met", False: "not met", None: "tolerated by the suite"}[check["passed"]]
+
+
+def gate_sign(check: Mapping[str, Any]) -> str:
+    return {True: "✓", False: "✕", None: "–"}[check["passed"]]
+
+
+def tokens_text(usage: Mapping[str, Any]) -> str:
+    """`1,200 + 340`: input and output tokens of the agent's models; a dash for an unknown number."""
+    return " + ".join(
+        "–" if usage.get(name) is None else f"{usage[name]:,}" for name in ("input_tokens", "output_tokens")
+    )
+
+
+def cost_text(usage: Mapping[str, Any]) -> str:
+    """`, cost 0.0031`; empty if it is unknown."""
+    return f", cost {usage['cost']:.4g}" if usage.get("cost") else ""
+
+
+def report_json(value: Any, indent: int = 2) -> str:
+    """JSON text of `printable` characters and `finite` numbers."""
+    return printable(json.dumps(finite(value), indent=indent, ensure_ascii=False, allow_nan=False))
+
+
+def finite(value: Any) -> Any:
+    """JSON data with NaN and infinity, which JSON cannot represent, as strings."""
+    return mapped(value, lambda leaf: str(leaf) if isinstance(leaf, float) and not math.isfinite(leaf) else leaf)

@@ -27,7 +27,7 @@ from .question import (
     total,
 )
 from .settings import VOTE_TEMPERATURE, JudgeSettings
-from .transport import LONGEST_WAIT_S, ChatTransport, RefusedError, UnansweredError, backoff, is_transient, transport
+from .transport import ChatTransport, RefusedError, UnansweredError, backoff, transport
 
 logger = logging.getLogger(__name__)
 
@@ -116,7 +116,7 @@ class ChatJudge:
             except RefusedError as error:
                 if self._leaves_out(refused_member(error, request), error):
                     continue
-                problem, wait = _refused(error, attempt)
+                problem, wait = error.retry(attempt)
                 problem += _hint(error, request)
             if wait is None or attempt >= self.settings.retries:
                 attempts = "" if attempt == 0 else f" (after {attempt + 1} attempts)"
@@ -204,17 +204,6 @@ _WORDS = (
 """Words in an error message, and the member of the request they refer to."""
 
 _REFUSES = re.compile(r"support|available|invalid|allow|permitted|unknown|unrecogni|unexpected|deprecat")
-
-
-def _refused(error: RefusedError, attempt: int) -> tuple[str, float | None]:
-    """The problem, and the seconds to wait before a retry; None: a retry would not help."""
-    if not is_transient(error.status, error.code):
-        return str(error), None
-    if error.wait is None:
-        return str(error), backoff(attempt)
-    if error.wait > LONGEST_WAIT_S:
-        return f"{error}; the server asks to wait {error.wait:.0f} s", None
-    return str(error), error.wait
 
 
 def _hint(error: RefusedError, request: Mapping[str, Any]) -> str:

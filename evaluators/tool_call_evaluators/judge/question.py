@@ -23,6 +23,8 @@ from typing import Any, Protocol, runtime_checkable
 
 from a2a_tool_capture.canonical import canonical
 
+from ..texts import counted
+
 
 @dataclass(frozen=True, slots=True)
 class Usage:
@@ -56,6 +58,20 @@ class Usage:
 def total(usages: Iterable[Usage]) -> Usage:
     """The sum; that of no usages is zero, not unknown."""
     return sum(usages, start=Usage())
+
+
+def usage_text(usage: Usage) -> str:
+    """`12 requests, 1,200 + 340 tokens, cost 0.0031`: the cost of judges; empty if no judge was asked."""
+    if not usage.requests:
+        return ""
+    parts = [counted(usage.requests, "request")]
+    if usage.unanswered:
+        parts[0] += f" ({usage.unanswered:,} without an answer, tokens unknown)"
+    if usage.prompt_tokens is not None and usage.completion_tokens is not None:
+        parts.append(f"{usage.prompt_tokens:,} + {usage.completion_tokens:,} tokens")
+    if usage.cost:
+        parts.append(f"cost {usage.cost:.4g}")
+    return ", ".join(parts)
 
 
 def _sum(one: Any, other: Any) -> Any:

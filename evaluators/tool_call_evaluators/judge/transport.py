@@ -82,6 +82,23 @@ class RefusedError(Exception):
         super().__init__(f"HTTP {status}" + (f": {message}" if message else ""))
         self.status, self.code, self.parameter, self.wait = status, code, parameter, wait
 
+    @classmethod
+    def of(cls, response: httpx.Response) -> RefusedError:
+        """The error in the response of a chat-completions API."""
+        message, code = error_of(response.text)
+        wait = asked_wait(response.headers, datetime.now(UTC))
+        return cls(response.status_code, message, code, refused_parameter(response.text), wait)
+
+    def retry(self, attempt: int) -> tuple[str, float | None]:
+        """The problem, and the seconds to wait before a retry; None: a retry would not help."""
+        if not is_transient(self.status, self.code):
+            return str(self), None
+        if self.wait is None:
+            return str(self), backoff(attempt)
+        if self.wait > LONGEST_WAIT_S:
+            return f"{self}; the server asks to wait {self.wait:.0f} s", None
+        return str(self), self.wait
+
 
 class UnansweredError(Exception):
     """There was no whole response. `billed`: the server may have answered, and the request be paid for."""
@@ -122,9 +139,7 @@ class _Http:
             problem = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
             raise UnansweredError(problem, billed=not isinstance(error, _NOT_SENT)) from None
         if not response.is_success:
-            message, code = error_of(response.text)
-            wait = asked_wait(response.headers, datetime.now(UTC))
-            raise RefusedError(response.status_code, message, code, refused_parameter(response.text), wait)
+            raise RefusedError.of(response)
         try:
             return response.json()
         except (ValueError, RecursionError):

@@ -15,9 +15,27 @@ from ..texts import counted, from_json, json_excerpt, json_text, sentence
 from .comparing import AnswerEvaluator, NothingThereError, expected_part
 
 
+@dataclass(frozen=True, kw_only=True)
+class _ExpectedAnswer(AnswerEvaluator):
+    """Compares with the case's expected response, else with an option."""
+
+    criterion: ClassVar[str] = "expected"
+    spellings: ClassVar[Mapping[str, str]] = {"expected_output": "expected"}
+
+    expected: Any = None
+    """The expected value, for cases without `expect: {response: ...}`."""
+
+    def _expected_answer(self, case: EvalCase) -> Any:
+        """The one or the other. Raises SkipEvaluation without any."""
+        expected = self.expected if case.expected_response is None else case.expected_response
+        if expected is None:
+            raise SkipEvaluation(f"not given: {field_text('expected_response')}, or the option expected")
+        return expected
+
+
 @register
 @dataclass(frozen=True, kw_only=True)
-class ExactMatch(AnswerEvaluator):
+class ExactMatch(_ExpectedAnswer):
     """1 if `field` equals the expected value, else 0; `negated`: reversed.
 
     The expected value is the case's `expected_response`, else the option `expected`; without both: skipped. Two strings
@@ -28,20 +46,14 @@ class ExactMatch(AnswerEvaluator):
     """
 
     name: ClassVar[str] = "exact_match"
-    criterion: ClassVar[str] = "expected"
-    spellings: ClassVar[Mapping[str, str]] = {"expected_output": "expected"}
 
-    expected: Any = None
-    """The expected value, for cases without `expect: {response: ...}`."""
     case_sensitive: bool = False
     """True: upper and lower case differ."""
     negated: bool = False
     """True: passes where it would fail, and fails where it would pass."""
 
     def measure(self, case: EvalCase) -> Measurement:
-        expected = self.expected if case.expected_response is None else case.expected_response
-        if expected is None:
-            raise SkipEvaluation(f"not given: {field_text('expected_response')}, or the option expected")
+        expected = self._expected_answer(case)
         try:
             expected = expected_part(expected, self.target_output_key)
             actual = self.actual_part(case)
@@ -97,7 +109,7 @@ class Contains(AnswerEvaluator):
 
 @register
 @dataclass(frozen=True, kw_only=True)
-class JsonSimilarity(AnswerEvaluator):
+class JsonSimilarity(_ExpectedAnswer):
     """Sum of the similarity of each expected leaf / number of expected leaves; 1 without leaves.
 
     Numbers: 1 - |e - a| / |e|, at least 0; for e = 0 only 0 is similar. Strings: 1 - Levenshtein distance /
@@ -111,16 +123,9 @@ class JsonSimilarity(AnswerEvaluator):
     """
 
     name: ClassVar[str] = "json_similarity"
-    criterion: ClassVar[str] = "expected"
-    spellings: ClassVar[Mapping[str, str]] = {"expected_output": "expected"}
-
-    expected: Any = None
-    """The expected value, for cases without `expect: {response: ...}`."""
 
     def measure(self, case: EvalCase) -> Measurement:
-        expected = self.expected if case.expected_response is None else case.expected_response
-        if expected is None:
-            raise SkipEvaluation(f"not given: {field_text('expected_response')}, or the option expected")
+        expected = self._expected_answer(case)
         try:
             expected = expected_part(expected, self.target_output_key)
             actual = from_json(self.actual_part(case))

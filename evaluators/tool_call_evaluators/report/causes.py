@@ -10,8 +10,8 @@ from ..behavior_failures import SEVERITY, normalised
 from ..grouping import grouped
 from ..matching.explain import CallChange
 from ..runs.outcomes import ConversationTurn, RunConversation
+from ..texts import counted
 from .model import GATE_NOT_MET, TOLERATED_BY_SUITE, ReasonJson, Report
-from .wording import counted
 
 NO_METRICS = ("missing_turn", "failed_turn")
 """Labels of failures that no evaluator reports."""

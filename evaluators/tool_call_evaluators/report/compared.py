@@ -11,8 +11,7 @@ from ..matching.arguments import Difference
 from ..matching.explain import CallChange
 from ..runs.comparison import CaseChange, Comparison, ScoreChange, TurnChange
 from ..runs.regression import FALSE_ALARMS, LEAST_CASES, Sensitivity
-from ..texts import json_excerpt
-from .wording import call_text, counted, escaped, printable, report_json, score_text
+from ..texts import call_text, counted, escaped, json_excerpt, printable, report_json, score_text
 
 MAX_CASES = 100
 """Maximum number of cases listed one by one; the number of further cases follows."""

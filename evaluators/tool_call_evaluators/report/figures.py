@@ -11,8 +11,8 @@ from typing import Any
 from ..attempts import Attempts, AttemptsVerdict, pass_rates
 from ..grouping import grouped
 from ..model import CALLS_UNSEEN
+from ..texts import counted
 from .model import Report, duration, seconds_between
-from .wording import counted
 
 
 @dataclass(frozen=True, slots=True)

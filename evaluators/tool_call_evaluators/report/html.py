@@ -17,7 +17,19 @@ from markupsafe import Markup
 from ..attempts import pass_rates
 from ..grouping import grouped
 from ..runs.comparison import Comparison
-from ..texts import json_excerpt
+from ..texts import (
+    cost_text,
+    counted,
+    duration_text,
+    excerpt,
+    gate_name,
+    gate_sign,
+    gate_word,
+    json_excerpt,
+    moment_text,
+    printable,
+    tokens_text,
+)
 from .causes import Cause, causes
 from .compared import (
     MAX_CASES,
@@ -40,18 +52,6 @@ from .figures import attempts, models_usage, percentile, tool_figures, turn_seco
 from .focus import all_failures
 from .model import Report, seconds_between, verdict_sign
 from .page import page_data
-from .wording import (
-    cost_text,
-    counted,
-    cut,
-    duration_text,
-    gate_name,
-    gate_sign,
-    gate_word,
-    moment_text,
-    printable,
-    tokens_text,
-)
 
 
 @cache
@@ -64,7 +64,7 @@ def environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    made.filters |= {"counted": counted, "cut": cut, "duration": duration_text, "number": "{:,}".format}
+    made.filters |= {"counted": counted, "cut": excerpt, "duration": duration_text, "number": "{:,}".format}
     return made
 
 
@@ -124,7 +124,7 @@ def sections(report: Report, links: SectionLinks = _IN_PAGE, why_title: str = "W
 
     def places(error: Cause) -> Targets:
         return [
-            (links.place(index.get(name), turn), cut(name, 60) + (f", turn {turn}" if turn else ""))
+            (links.place(index.get(name), turn), excerpt(name, 60) + (f", turn {turn}" if turn else ""))
             for name, turn in error.places
         ]
 
@@ -206,10 +206,10 @@ def _tiles(report: Report, links: SectionLinks) -> list[tuple[str, str, str, str
 def _why(report: Report, found: Sequence[Cause], links: SectionLinks) -> list[tuple[str, Targets]]:
     """Sentences with the links at their ends: why the run failed, and what it tolerates; empty if there is nothing."""
     tolerated = report.verdict["tolerated"]
-    quarantined: list[tuple[str, Targets]] = [(cut(one, MAX_TEXT), ()) for one in report.quarantined]
+    quarantined: list[tuple[str, Targets]] = [(excerpt(one, MAX_TEXT), ()) for one in report.quarantined]
     if report.passed and not tolerated:
         return quarantined
-    items: list[tuple[str, Targets]] = [(cut(cause.sentence, MAX_TEXT), ()) for cause in found if not cause.places]
+    items: list[tuple[str, Targets]] = [(excerpt(cause.sentence, MAX_TEXT), ()) for cause in found if not cause.places]
     by_status = grouped((report.status(item), (index, item)) for index, item in enumerate(report.conversations))
     failed, invalid = by_status.get("failed", []), by_status.get("invalid", [])
     of_all = f"{len(failed):,} of {counted(len(report.conversations), 'conversation')} failed: "
@@ -223,7 +223,7 @@ def _why(report: Report, found: Sequence[Cause], links: SectionLinks) -> list[tu
     if tolerated:
         messages = list(dict.fromkeys(reason["message"] for reason in tolerated))
         more = f" and {len(messages) - MAX_TOLERATED:,} more" if len(messages) > MAX_TOLERATED else ""
-        shown = "; ".join(cut(message, MAX_TEXT) for message in messages[:MAX_TOLERATED])
+        shown = "; ".join(excerpt(message, MAX_TEXT) for message in messages[:MAX_TOLERATED])
         items.append((f"{counted(len(tolerated), 'problem')} tolerated: {shown}{more}", ()))
     return items + quarantined
 

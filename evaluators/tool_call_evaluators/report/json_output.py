@@ -10,10 +10,10 @@ from ..matching.explain import CallChange
 from ..model import EvalResult
 from ..runs.outcomes import ConversationTurn, RunConversation
 from ..simulation.record import UserRecord, fault_counts, user_usage
+from ..texts import report_json
 from .causes import causes
 from .figures import attempts, models_usage
 from .model import Report, duration
-from .wording import report_json
 
 
 def json_report(report: Report) -> str:

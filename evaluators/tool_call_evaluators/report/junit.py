@@ -13,9 +13,9 @@ from ..gates import TOLERABLE
 from ..grouping import grouped
 from ..model import EvalResult, Status
 from ..runs.outcomes import ConversationTurn, RunConversation, attempts_at
-from ..simulation.record import fault_counts
+from ..simulation.record import fault_counts, user_text
+from ..texts import call_text, excerpt, gate_name, gate_word, printable, score_text
 from .model import ReasonJson, Report, duration
-from .wording import call_text, cut, gate_name, gate_word, printable, score_text, user_text
 
 MAX_OUTPUT = 10_000
 """Maximum length of the transcript in a testcase, in characters ..."""
@@ -85,7 +85,7 @@ def _testcase(report: Report, name: str, group: Sequence[RunConversation]) -> tu
     elif all(report.status(conversation) == "unscored" for conversation in group):
         ET.SubElement(case, "skipped", message="nothing was measured")
     output = "\n\n".join(_transcript(report, conversation) for conversation in group)
-    ET.SubElement(case, "system-out").text = printable(cut(output, MAX_OUTPUT))
+    ET.SubElement(case, "system-out").text = printable(excerpt(output, MAX_OUTPUT))
     return case, seconds
 
 
@@ -99,18 +99,18 @@ def _attempt(case: ET.Element, kind: str, report: Report, attempt: RunConversati
     bad = [result for result in attempt.all_results if result.bad]
     why = [turn.failure for turn in attempt.turns if turn.failure]
     why += [f"{result.evaluator} {result.status}: {result.reason}" for result in bad]
-    message = printable(cut(f"{attempt.label}: {why[0]}", 1_000))
+    message = printable(excerpt(f"{attempt.label}: {why[0]}", 1_000))
     failure = ET.SubElement(case, kind, message=message, type=str(Status.FAILED))
-    ET.SubElement(failure, "stackTrace").text = printable(cut("\n".join(why), MAX_OUTPUT))
-    ET.SubElement(failure, "system-out").text = printable(cut(_transcript(report, attempt), MAX_OUTPUT))
+    ET.SubElement(failure, "stackTrace").text = printable(excerpt("\n".join(why), MAX_OUTPUT))
+    ET.SubElement(failure, "system-out").text = printable(excerpt(_transcript(report, attempt), MAX_OUTPUT))
 
 
 def _problem(case: ET.Element, reasons: Sequence[ReasonJson]) -> None:
     """One element for all reasons: some readers use only the first."""
     kind = "error" if all(reason["code"] in ERROR_CODES for reason in reasons) else "failure"
     first = reasons[0]
-    problem = ET.SubElement(case, kind, message=printable(cut(first["message"], 1_000)), type=first["code"])
-    problem.text = printable(cut("\n".join(reason["message"] for reason in reasons), MAX_OUTPUT))
+    problem = ET.SubElement(case, kind, message=printable(excerpt(first["message"], 1_000)), type=first["code"])
+    problem.text = printable(excerpt("\n".join(reason["message"] for reason in reasons), MAX_OUTPUT))
 
 
 def _transcript(report: Report, conversation: RunConversation) -> str:
@@ -127,10 +127,10 @@ def _transcript(report: Report, conversation: RunConversation) -> str:
 def _turn_lines(report: Report, conversation: RunConversation, turn: ConversationTurn) -> list[str]:
     if turn.turn is None:
         return [f"turn {turn.index + 1}: not executed (no matching turn)"]
-    lines = [f"turn {turn.index + 1} ({turn.turn['turn_id']})", f"  user: {cut(turn.turn['user_text'], MAX_TEXT)}"]
+    lines = [f"turn {turn.index + 1} ({turn.turn['turn_id']})", f"  user: {excerpt(turn.turn['user_text'], MAX_TEXT)}"]
     calls = turn.turn["tool_calls"]
     lines += [f"  call: {call_text(call)}{' [error]' if call['error'] else ''}" for call in calls]
-    lines.append(f"  agent: {cut(turn.turn['response_text'], MAX_TEXT)}")
+    lines.append(f"  agent: {excerpt(turn.turn['response_text'], MAX_TEXT)}")
     lines += [f"  {_result(result, report.note(conversation, turn, result))}" for result in turn.results]
     lines += [f"  finding: {item['severity']} {item['code']}: {item['message']}" for item in turn.turn["findings"]]
     return lines
@@ -139,4 +139,4 @@ def _turn_lines(report: Report, conversation: RunConversation, turn: Conversatio
 def _result(result: EvalResult, note: str) -> str:
     value = result.label if result.score is None and result.label else score_text(result.score)
     note = f" ({note})" if note else ""
-    return f"{result.status}: {result.evaluator} {value}{note}: {cut(result.reason, MAX_TEXT)}"
+    return f"{result.status}: {result.evaluator} {value}{note}: {excerpt(result.reason, MAX_TEXT)}"

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from ..texts import counted, duration_text, escaped, gate_name, gate_sign
 from .causes import causes
 from .compared import change_line
 from .model import Report, seconds_between, verdict_sign
-from .wording import counted, duration_text, escaped, gate_name, gate_sign
 
 MAX_ROWS = 50
 """Maximum number of rows of a table; the number of further rows follows."""

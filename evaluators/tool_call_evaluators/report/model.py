@@ -14,7 +14,7 @@ from a2a_tool_capture.models import ToolCall
 from ..behavior_failures import unique_errors as grouped_errors
 from ..gates import USER_REASONS
 from ..grouping import grouped
-from ..judge.question import Usage
+from ..judge.question import Usage, usage_text
 from ..judged.base import band, judge_usage
 from ..matching.arguments import ArgumentMatcher, Matcher
 from ..matching.explain import CallChange, ChangeKind, diff_calls
@@ -29,10 +29,10 @@ from ..runs.outcomes import (
     follow,
     quarantined,
 )
-from ..simulation.record import UserRecord
+from ..simulation.record import UserRecord, users_text
 from ..suite import Case, EvaluatorSpec, Suite
+from ..texts import counted, one_line, printable, score_text
 from ..visibility import NO_CAPTURE, Visibility
-from .wording import counted, one_line, printable, score_text, usage_text, users_text
 
 ReasonJson: TypeAlias = Mapping[str, Any]
 """A reason as in `Verdict.to_dict`."""

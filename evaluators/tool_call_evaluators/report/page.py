@@ -15,14 +15,15 @@ from ..judged.base import band
 from ..matching.explain import CallChange
 from ..model import EvalResult
 from ..runs.outcomes import ConversationTurn, RunConversation, TurnJson
+from ..simulation.record import user_text
 from ..suite import Expectation
+from ..texts import EXPECTATION_WORDS, cost_text, printable, tokens_text, without_directions
 from .argument_tree import argument_tree
 from .causes import IN_ERRORS
 from .compared import case_data
 from .focus import all_failures
 from .model import Report, seconds_between
 from .shorten import LONGEST_TEXT, Shortener
-from .wording import EXPECTATION_WORDS, cost_text, printable, tokens_text, user_text, without_directions
 
 MAX_BYTES = 24_000_000
 """Maximum size of the data."""

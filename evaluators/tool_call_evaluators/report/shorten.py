@@ -10,7 +10,7 @@ from typing import Any
 from ..matching.call_failure import has_failed
 from ..model import VACUOUS, Status
 from ..runs.outcomes import TurnJson
-from .wording import finite
+from ..texts import finite
 
 LONGEST_TEXT = 20_000
 """Maximum length of a text in any report; the export contains the rest."""

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any
 
 from a2a_tool_capture.models import Finding
 
-from ..judge.question import Usage, total
+from ..judge.question import Usage, total, usage_text
+from ..texts import counted
 from .user import USER_FAULTS, USER_NO_END, USER_UNANSWERED
 
 SIMULATED_USER = "simulated_user"
@@ -86,6 +87,20 @@ def fault_counts(records: Iterable[UserRecord]) -> dict[str, int]:
 def user_usage(records: Iterable[UserRecord]) -> Usage:
     """What the model of the simulated users cost; replayed replies cost nothing."""
     return total(record.usage for record in records)
+
+
+def users_text(users: Sequence[UserRecord]) -> str:
+    """`3 conversations, 1 user_repeats, 12 requests`: simulated users, their faults and cost; empty without any."""
+    if not users:
+        return ""
+    faults = [f"{count:,} {code}" for code, count in fault_counts(users).items()]
+    usage = usage_text(user_usage(users))
+    return ", ".join([counted(len(users), "conversation"), *faults, *([usage] if usage else [])])
+
+
+def user_text(user: UserRecord) -> str:
+    """How a simulated user ended its conversation."""
+    return f"{user.fault.code}: {user.fault.message}" if user.fault else user.end.replace("_", " ")
 
 
 def fingerprint(instructions: str, opening: str | None) -> str:

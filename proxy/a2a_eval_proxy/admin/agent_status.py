@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from a2a_tool_capture.errors import connection_problem
-from tool_call_evaluators.report.wording import one_line, printable
+from tool_call_evaluators.texts import one_line, printable
 
 from ..net.file_watcher import FileWatch
 from ..net.http_client import UpstreamError

@@ -115,7 +115,7 @@ def init(options: InitOptions) -> None:
     \b
     Example: a2a-eval-proxy init --agent localhost:9999
     """
-    from tool_call_evaluators.report.wording import printable
+    from tool_call_evaluators.texts import printable
 
     from ..files import write_out
     from ..privacy.policy import NO_PRIVACY

@@ -17,9 +17,9 @@ from tool_call_evaluators import load_suite
 from tool_call_evaluators.matching.arguments import ArgumentMatcher
 from tool_call_evaluators.options import OptionError
 from tool_call_evaluators.registry import evaluator_class
-from tool_call_evaluators.report.wording import counted
 from tool_call_evaluators.suite import Suite, SuiteError
 from tool_call_evaluators.suite.files import read_text
+from tool_call_evaluators.texts import counted
 
 from ..errors import ConfigError
 from ..ids import new_run_name

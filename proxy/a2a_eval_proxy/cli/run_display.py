@@ -25,10 +25,10 @@ from tool_call_evaluators.report import Report, json_report
 from tool_call_evaluators.report.causes import Cause, causes
 from tool_call_evaluators.report.compared import change_line
 from tool_call_evaluators.report.figures import attempts, attempts_text
-from tool_call_evaluators.report.wording import counted, duration_text, printable
 from tool_call_evaluators.suite import Suite
 from tool_call_evaluators.suite.lint import missing_inputs, unknown_gates, unknown_placeholders, unmeasurable_gates
 from tool_call_evaluators.suite.model import combined
+from tool_call_evaluators.texts import counted, duration_text, printable
 
 from ..errors import UNREACHABLE, ConfigError, RunIncompleteError
 from ..ids import new_run_name

@@ -146,8 +146,8 @@ def validate(options: ValidateOptions) -> None:
     Example: a2a-eval-proxy validate suite.yaml --agent localhost:9999
     """
     from tool_call_evaluators.importers import import_suite, suite_files
-    from tool_call_evaluators.report.wording import counted, printable
     from tool_call_evaluators.suite.model import combined
+    from tool_call_evaluators.texts import counted, printable
 
     files, skipped = suite_files(options.suite)
     for file in skipped:
@@ -163,7 +163,7 @@ def validate(options: ValidateOptions) -> None:
 
 def _check_suite(file: str, imported: Imported, options: ValidateOptions) -> int:
     """Print what is wrong with the suite of a file, and what its agent declares; the number of errors."""
-    from tool_call_evaluators.report.wording import printable
+    from tool_call_evaluators.texts import printable
 
     from ..runs.preflight import check_agent, check_suite, suite_line, unresolved_headers
 

@@ -12,7 +12,7 @@ from typing import Any, ParamSpec
 
 from a2a_tool_capture import ToolCall
 from a2a_tool_capture.recent import RecentKeys
-from tool_call_evaluators.report.wording import counted, duration_text, one_line, printable, score_text
+from tool_call_evaluators.texts import counted, duration_text, one_line, printable, score_text
 from tool_call_evaluators.visibility import TURN_SUCCEEDED, turn_failure_of
 
 from ..telemetry.turn_listener import ScoredTurn, TurnListener

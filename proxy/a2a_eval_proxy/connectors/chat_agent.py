@@ -7,15 +7,14 @@ import os
 import ssl
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from typing import Any
 
 import httpx
 from a2a_tool_capture.connector import recorder
 from a2a_tool_capture.errors import AgentUnreachableError, connection_problem
 from a2a_tool_capture.secret_references import resolve_header
-from tool_call_evaluators.judge.answers import error_of, shortened
-from tool_call_evaluators.judge.transport import LONGEST_WAIT_S, asked_wait, backoff, is_transient
+from tool_call_evaluators.judge.answers import shortened
+from tool_call_evaluators.judge.transport import RefusedError, backoff
 
 from .tools import ToolModule
 
@@ -79,7 +78,7 @@ class ChatApi:
             else:
                 if response.is_success:
                     return self._message(client, response)
-                problem, wait = _refused(response, attempt)
+                problem, wait = RefusedError.of(response).retry(attempt)
             if wait is None or attempt >= RETRIES:
                 raise ChatApiError(self._problem(client, problem))
             await asyncio.sleep(wait)
@@ -124,18 +123,6 @@ _CREDENTIALS = frozenset({"authorization", "api-key", "x-api-key"})
 
 _PLAIN = frozenset({"accept", "accept-encoding", "connection", "user-agent"})
 """Headers that every client sends."""
-
-
-def _refused(response: httpx.Response, attempt: int) -> tuple[str, float | None]:
-    """The message of an error response, and the seconds to wait before a retry; None: a retry would not help."""
-    message, code = error_of(response.text)
-    problem = f"HTTP {response.status_code}" + (f": {message}" if message else "")
-    if not is_transient(response.status_code, code):
-        return problem, None
-    asked = asked_wait(response.headers, datetime.now(UTC))
-    if asked is not None and asked > LONGEST_WAIT_S:
-        return f"{problem}; the server asks to wait {asked:.0f} s", None
-    return problem, backoff(attempt) if asked is None else asked
 
 
 MAX_ROUNDS = 20

@@ -21,8 +21,8 @@ from google.protobuf.json_format import MessageToDict
 from rich.console import Console
 from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
-from tool_call_evaluators.report.wording import score_text
 from tool_call_evaluators.suite import Case, Suite, load_suite
+from tool_call_evaluators.texts import score_text
 
 from ..app import RunningProxy, run_proxy
 from ..children import stop_signal

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from a2a_tool_capture.dialects import DIALECTS
-from tool_call_evaluators.report.wording import call_text, counted, printable
+from tool_call_evaluators.texts import call_text, counted, printable
 from tool_call_evaluators.visibility import Calls, visibility_in
 
 from .frameworks import A2A_SDK, FRAMEWORKS, PAGES, Framework, recognised

@@ -8,13 +8,13 @@ from difflib import unified_diff
 from itertools import takewhile
 from pathlib import Path
 
-from tool_call_evaluators.report.wording import counted
 from tool_call_evaluators.runs.accepting import Acceptance, Proposal, acceptance
 from tool_call_evaluators.runs.recording import record_suite
 from tool_call_evaluators.suite import Suite, SuiteError, load_suite, parse_suite
 from tool_call_evaluators.suite.editing import with_values
 from tool_call_evaluators.suite.files import read_text
 from tool_call_evaluators.suite.yaml_document import read_document
+from tool_call_evaluators.texts import counted
 
 from ..errors import ConfigError
 from ..files import write_file

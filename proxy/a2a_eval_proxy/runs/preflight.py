@@ -10,7 +10,6 @@ from a2a_tool_capture.errors import ConfigurationError
 from a2a_tool_capture.secret_references import resolve_header
 from tool_call_evaluators.judge.question import JudgeNotConfiguredError
 from tool_call_evaluators.model import UNREAD_EXPECTATION
-from tool_call_evaluators.report.wording import counted
 from tool_call_evaluators.suite import Suite
 from tool_call_evaluators.suite.lint import (
     missing_inputs,
@@ -21,6 +20,7 @@ from tool_call_evaluators.suite.lint import (
     unused_expectations,
 )
 from tool_call_evaluators.suite.yaml_document import read_document
+from tool_call_evaluators.texts import counted
 
 from .drive import AgentOptions, agent_client
 

@@ -15,9 +15,9 @@ from tool_call_evaluators.arksim.files.results import ArksimResults
 from tool_call_evaluators.grouping import grouped
 from tool_call_evaluators.report import Report, html_report, json_report, junit_xml, markdown_summary
 from tool_call_evaluators.report.focus import focus_suites
-from tool_call_evaluators.report.wording import cut, printable
 from tool_call_evaluators.suite.files import read_source
 from tool_call_evaluators.suite.yaml_document import SuiteError
+from tool_call_evaluators.texts import excerpt, printable
 
 from ..files import refuse_link, write_file
 from .compare import write_page
@@ -114,7 +114,7 @@ def _error(environ: Mapping[str, str], suite: Path, line: int | None, message: s
     path = suite.absolute()
     name = str(path.relative_to(workspace) if path.is_relative_to(workspace) else suite)
     place = f"file={_escaped(name, ':,')}" + (f",line={line}" if line else "")
-    return f"::error {place}::{_escaped(printable(cut(message, _MAX_MESSAGE)))}"
+    return f"::error {place}::{_escaped(printable(excerpt(message, _MAX_MESSAGE)))}"
 
 
 def _escaped(text: str, more: str = "") -> str:

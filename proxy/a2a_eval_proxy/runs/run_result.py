@@ -14,11 +14,11 @@ from tool_call_evaluators.behavior_failures import unique_errors
 from tool_call_evaluators.judged.base import judge_with
 from tool_call_evaluators.judged.unique_errors import errors_of_run
 from tool_call_evaluators.report import Report, html_report, shortened_turn
-from tool_call_evaluators.report.wording import counted
 from tool_call_evaluators.runs.outcomes import ConversationResults, failures, follow, run_verdict, verdict_of_suites
 from tool_call_evaluators.simulation.record import SIMULATED_USER
 from tool_call_evaluators.suite import Suite
 from tool_call_evaluators.suite.model import CombinedSuite, combined
+from tool_call_evaluators.texts import counted
 from tool_call_evaluators.verdict import MetricSummary, Verdict
 from tool_call_evaluators.visibility import turn_failure_of
 

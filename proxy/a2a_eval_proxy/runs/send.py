@@ -10,7 +10,7 @@ from typing import Any
 from a2a_tool_capture import TaskMerger, ToolCall
 from a2a_tool_capture.dialects import DIALECT_NOT_READ
 from a2a_tool_capture.models import CapturedTurn
-from tool_call_evaluators.report.wording import call_text, counted, cut, duration_text, printable, state_text
+from tool_call_evaluators.texts import call_text, counted, duration_text, excerpt, printable, state_text
 from tool_call_evaluators.visibility import visibility_of
 
 from .drive import AgentOptions, agent_client
@@ -105,8 +105,8 @@ def turn_json(turn: CapturedTurn) -> dict[str, Any]:
 
 def _outcome(call: ToolCall) -> str:
     if call.error:
-        return f"  error: {cut(printable(call.error), _RESULT)}\n"
-    return "" if call.result is None else f"  {cut(printable(call.result), _RESULT)}\n"
+        return f"  error: {excerpt(printable(call.error), _RESULT)}\n"
+    return "" if call.result is None else f"  {excerpt(printable(call.result), _RESULT)}\n"
 
 
 def _continuation(turn: CapturedTurn) -> str:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from tool_call_evaluators.model import VACUOUS
 from tool_call_evaluators.options import did_you_mean
 from tool_call_evaluators.report import with_outcome
-from tool_call_evaluators.report.wording import counted
+from tool_call_evaluators.texts import counted
 
 from ..store import Store, StoreError, TurnQuery, every_turn, open_store
 from ..store.base import Evaluations, Prunable, TurnJson

@@ -17,7 +17,8 @@ from tool_call_evaluators.grouping import grouped
 from tool_call_evaluators.model import Status
 from tool_call_evaluators.report import Report
 from tool_call_evaluators.report.model import GATE_NOT_MET, seconds_between
-from tool_call_evaluators.report.wording import (
+from tool_call_evaluators.runs.outcomes import ConversationTurn, RunConversation, turn_failure
+from tool_call_evaluators.texts import (
     call_text,
     counted,
     duration_text,
@@ -29,7 +30,6 @@ from tool_call_evaluators.report.wording import (
     score_text,
     state_text,
 )
-from tool_call_evaluators.runs.outcomes import ConversationTurn, RunConversation, turn_failure
 from tool_call_evaluators.visibility import FAILED_STATES, TURN_SUCCEEDED
 
 from ..store import Store, TurnQuery

@@ -44,7 +44,7 @@ def start_logging(level: str, form: str, privacy: Privacy) -> None:
 
 class _Redacting(logging.Formatter):
     def __init__(self, form: str, privacy: Privacy) -> None:
-        from tool_call_evaluators.report.wording import printable  # slow to import, and `without_secrets` does without
+        from tool_call_evaluators.texts import printable  # slow to import, and `without_secrets` does without
 
         super().__init__(form)
         self._printable = printable

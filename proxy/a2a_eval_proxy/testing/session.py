@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import NamedTuple
 
-from tool_call_evaluators.report.wording import counted, one_line, printable
 from tool_call_evaluators.suite import Suite
+from tool_call_evaluators.texts import counted, one_line, printable
 
 from ..runs.report_files import publish_report
 from ..runs.run_result import RunResult, judge_turns

@@ -20,9 +20,9 @@ from tool_call_evaluators.report import Report
 from tool_call_evaluators.report.causes import Cause
 from tool_call_evaluators.report.html import SectionLinks, sections
 from tool_call_evaluators.report.model import seconds_between
-from tool_call_evaluators.report.wording import cut, duration_text
 from tool_call_evaluators.runs.outcomes import RunConversation, run_verdict
 from tool_call_evaluators.suite import Suite
+from tool_call_evaluators.texts import duration_text, excerpt
 
 from ..long_computations import LongComputations
 from ..runs.run_result import MAX_TURNS, judged_run
@@ -134,7 +134,7 @@ def _row(report: Report, conversation: RunConversation, link: Link) -> CaseRow:
     status, notes, turns = report.status(conversation), report.notes(conversation), conversation.executed
     ends = [turn["ended_at"] for turn in turns if turn["ended_at"]]
     return CaseRow(
-        label=cut(conversation.label, MAX_REASON),
+        label=excerpt(conversation.label, MAX_REASON),
         case_id=conversation.case_id,
         status="noted" if notes else status,
         note="; ".join(notes) or (_why(report, conversation) if status == "failed" else ""),
@@ -151,7 +151,7 @@ def _why(report: Report, conversation: RunConversation) -> str:
         where = str(reason["where"])
         text = str(reason["message"]).removeprefix(f"{where}: ")
         turn = where.removeprefix(conversation.label).removeprefix(", ")
-        return cut(f"{turn}: {text}" if turn else text, MAX_REASON)
+        return excerpt(f"{turn}: {text}" if turn else text, MAX_REASON)
     return ""
 
 

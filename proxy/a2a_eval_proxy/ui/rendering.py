@@ -20,7 +20,7 @@ from tool_call_evaluators.matching.placeholders import is_placeholder, readable
 from tool_call_evaluators.report.html import asset as report_asset
 from tool_call_evaluators.report.html import shown
 from tool_call_evaluators.report.model import seconds_between
-from tool_call_evaluators.report.wording import counted, cut, duration_text, one_line, score_text
+from tool_call_evaluators.texts import counted, duration_text, excerpt, one_line, score_text
 from tool_call_evaluators.visibility import Calls
 
 from ..settings.parsing import TRACE_ID
@@ -128,7 +128,7 @@ def environment(trace_url: str | None = None) -> Environment:
     )
     made.filters |= {
         "counted": counted,
-        "cut": cut,
+        "cut": excerpt,
         "duration": duration_text,
         "json": json_line,
         "line": one_line,

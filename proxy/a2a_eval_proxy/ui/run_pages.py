@@ -14,8 +14,8 @@ from tool_call_evaluators.matching.placeholders import readable
 from tool_call_evaluators.model import ExpectedCall
 from tool_call_evaluators.report import comparison_body
 from tool_call_evaluators.report.model import seconds_between
-from tool_call_evaluators.report.wording import EXPECTATION_WORDS, cut, duration_text, moment_text
 from tool_call_evaluators.suite import Expectation
+from tool_call_evaluators.texts import EXPECTATION_WORDS, duration_text, excerpt, moment_text
 
 from ..runs.compare import compare_stored
 from ..runs.run_result import MAX_TURNS
@@ -233,10 +233,10 @@ def _lines(name: str, value: Any) -> tuple[str, ...]:
         case "tool_calls_count":
             text = ", ".join(f"{tool} {criterion[0]} {criterion[1]}" for tool, criterion in value.items())
         case "tool_outputs":
-            return tuple(cut(f"{output.name}: {output.output}", MAX_TEXT) for output in value[:MAX_CALLS])
+            return tuple(excerpt(f"{output.name}: {output.output}", MAX_TEXT) for output in value[:MAX_CALLS])
         case _:
             text = value if isinstance(value, str) else readable(value)
-    return (cut(text, MAX_TEXT),)
+    return (excerpt(text, MAX_TEXT),)
 
 
 def expected_call(call: ExpectedCall) -> str:
@@ -244,7 +244,7 @@ def expected_call(call: ExpectedCall) -> str:
     arguments = [f"{key}={readable(value)}" for key, value in (call.arguments or {}).items()]
     given = "any arguments" if call.arguments is None else ", ".join(arguments)
     outcome = [f", {part}: {readable(value)}" for part, value in call.outcome.items()]
-    return cut(f"{call.name}({given}){''.join(outcome)}", MAX_TEXT)
+    return excerpt(f"{call.name}({given}){''.join(outcome)}", MAX_TEXT)
 
 
 SCREENS = (

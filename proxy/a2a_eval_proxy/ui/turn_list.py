@@ -9,7 +9,7 @@ from typing import Any
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from tool_call_evaluators.report.figures import percentile
-from tool_call_evaluators.report.wording import duration_text
+from tool_call_evaluators.texts import duration_text
 
 from ..admin.control import MAX_OPEN
 from ..admin.turns_api import FILTERS, turn_query

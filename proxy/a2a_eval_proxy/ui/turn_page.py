@@ -13,9 +13,9 @@ from starlette.responses import RedirectResponse, Response
 from tool_call_evaluators.report.model import seconds_between
 from tool_call_evaluators.report.page import turn_data
 from tool_call_evaluators.report.shorten import Shortener
-from tool_call_evaluators.report.wording import EXPECTATION_WORDS, counted, duration_text
 from tool_call_evaluators.suite.editing import case_text
 from tool_call_evaluators.suite.model import CombinedSuite
+from tool_call_evaluators.texts import EXPECTATION_WORDS, counted, duration_text
 
 from ..admin.api_operation import form_of
 from ..admin.control import Observed

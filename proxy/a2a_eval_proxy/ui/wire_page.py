@@ -13,7 +13,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from starlette.exceptions import HTTPException
-from tool_call_evaluators.report.wording import printable
+from tool_call_evaluators.texts import printable
 
 from ..admin.wire_api import wire_of
 from ..protocol.sse import event_data

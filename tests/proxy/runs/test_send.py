@@ -52,7 +52,7 @@ def test_calls_and_text_are_printed_as_they_come() -> None:
 
 def transcript_escape() -> str:
     """What stands for an escape character, which would steer the terminal."""
-    from tool_call_evaluators.report.wording import printable
+    from tool_call_evaluators.texts import printable
 
     return printable("\x1b")
 

@@ -16,8 +16,8 @@ from ...behavior_failures import FAILURE_METRICS, GOOD_PERFORMANCE, RANK, SEVERI
 from ...metrics.conversation_scores import EVALUATION_FAILED
 from ...model import EvalResult, Status
 from ...report.model import Report
-from ...report.wording import printable, report_json
 from ...runs.outcomes import ConversationTurn, RunConversation
+from ...texts import printable, report_json
 from .config import Scenarios
 
 SCHEMA_VERSION, EVALUATOR_VERSION = "v1.1", "v1"

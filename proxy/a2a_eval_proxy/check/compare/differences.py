@@ -10,7 +10,7 @@ from itertools import islice
 from typing import Any
 
 from a2a_tool_capture.spec import is_capture_uri
-from tool_call_evaluators.report.wording import cut
+from tool_call_evaluators.texts import excerpt
 
 from ...protocol.extension_filter import UnreadableError, names_extension, strip, strip_event
 from ...protocol.operations import Binding
@@ -226,12 +226,12 @@ def json_deltas(path: str, direct: Any, other: Any, pairing: IdPairing, key: str
 def _shown(value: Any) -> str:
     if value is _MISSING:
         return "(missing)"
-    return cut(json.dumps(value, ensure_ascii=False, default=str), _MAX_TEXT)
+    return excerpt(json.dumps(value, ensure_ascii=False, default=str), _MAX_TEXT)
 
 
 def _summary(answer: WireAnswer) -> str:
     kinds = ", ".join(_kind(message) for message in answer.messages)
-    return cut(f"{len(answer.messages)}: {kinds}" if kinds else "none", _MAX_TEXT)
+    return excerpt(f"{len(answer.messages)}: {kinds}" if kinds else "none", _MAX_TEXT)
 
 
 def _kind(message: WireMessage) -> str:

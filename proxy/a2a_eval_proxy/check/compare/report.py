@@ -8,7 +8,7 @@ from xml.etree import ElementTree as ET
 
 from rich.console import Console
 from tool_call_evaluators.report.junit import junit_document
-from tool_call_evaluators.report.wording import counted, printable
+from tool_call_evaluators.texts import counted, printable
 
 from ..report.wording import as_markup
 from .comparison import CARD, ComparisonReport

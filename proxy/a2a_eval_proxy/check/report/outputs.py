@@ -11,7 +11,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 from tool_call_evaluators.report.junit import junit_document
-from tool_call_evaluators.report.wording import cut, finite, printable
+from tool_call_evaluators.texts import finite, printable
 
 from ..rules.base import CheckVerdict, Problem, RuleResult, RuleStatus
 from . import wording
@@ -160,7 +160,7 @@ def _problem(problem: Problem) -> dict[str, Any]:
 def _bounded(excerpt: Any) -> Any:
     """Returns the value, or the start of its JSON if it exceeds MAX_EXCERPT_CHARS."""
     text = json.dumps(excerpt, ensure_ascii=False)
-    return excerpt if len(text) <= MAX_EXCERPT_CHARS else cut(text, MAX_EXCERPT_CHARS)
+    return excerpt if len(text) <= MAX_EXCERPT_CHARS else excerpt(text, MAX_EXCERPT_CHARS)
 
 
 def report_junit(report: CheckReport, url: str) -> str:

@@ -9,7 +9,7 @@ from itertools import groupby
 
 from rich.markup import escape
 from tool_call_evaluators.grouping import grouped
-from tool_call_evaluators.report.wording import counted, cut, one_line, printable
+from tool_call_evaluators.texts import counted, excerpt, one_line, printable
 
 from ..probe.record import ProbeRequest
 from ..probe.responses import payload_of
@@ -53,7 +53,7 @@ def request_lines(request: ProbeRequest) -> list[str]:
     lines = [f"{request.method} {request.url}"]
     lines += [f"{name}: {value}" for name, value in request.headers]
     if request.body:
-        lines.append(cut(request.body.decode(errors="replace"), MAX_REQUEST))
+        lines.append(excerpt(request.body.decode(errors="replace"), MAX_REQUEST))
     return lines
 
 
@@ -62,7 +62,7 @@ def excerpt_text(problem: Problem) -> str:
     if problem.excerpt is None:
         return ""
     text = json.dumps(problem.excerpt, ensure_ascii=False, default=str)
-    return printable(cut(text, MAX_EXCERPT))
+    return printable(excerpt(text, MAX_EXCERPT))
 
 
 def place(problem: Problem) -> str:

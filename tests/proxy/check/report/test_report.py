@@ -34,7 +34,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console
 from support.junk import almost_events, json_values
-from tool_call_evaluators.report.wording import printable
+from tool_call_evaluators.texts import printable
 
 RPC = Interface(Binding.JSONRPC, "1.0", "http://agent/rpc")
 REST = Interface(Binding.HTTP_JSON, "1.0", "http://agent/rest")
