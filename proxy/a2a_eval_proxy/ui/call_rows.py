@@ -9,7 +9,7 @@ from typing import Any
 
 from markupsafe import Markup, escape
 from tool_call_evaluators.matching.placeholders import readable
-from tool_call_evaluators.report.wording import one_line, printable
+from tool_call_evaluators.texts import one_line, printable
 
 CHANGES = {
     "same": ("=", "as expected"),

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tool_call_evaluators.grouping import grouped
-from tool_call_evaluators.report.wording import tokens_text
+from tool_call_evaluators.texts import tokens_text
 
 _KIND_WORDS = {"exchange": "exchange", "tool_call": "call"}
 _LEAST_WIDTH = 0.4  # of a bar, in hundredths of the whole
