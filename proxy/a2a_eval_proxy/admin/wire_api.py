@@ -78,7 +78,6 @@ def _without_members(text: str, names: frozenset[str]) -> str:
 
 MAX_SPANS = 200  # the first spans of a turn that are shown
 
-
 _Since = Callable[[str | float | None], float | None]
 """Seconds from the beginning of the turn to a moment: RFC 3339, or seconds since the epoch."""
 

@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from ..runs.drive import AgentOptions
     from ..runs.init import FirstSuite
 
-
 _WIDTH = 120  # characters in a line of a report that is written to a file
 
 

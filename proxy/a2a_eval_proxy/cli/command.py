@@ -38,6 +38,8 @@ from ..settings.settings import DEFAULT_STORE
 if TYPE_CHECKING:
     from rich.console import Console
 
+T = TypeVar("T", bound=Options)
+R = TypeVar("R")
 
 _MOST_RUNS = 1_000
 _MOST_BYTES = 5_000_000  # of a suite, as in `tool_call_evaluators.suite`, which is slow to import
@@ -103,9 +105,6 @@ def _files(path: Path) -> Iterable[Path]:
 def _given(ctx: click.Context, name: str) -> Any:
     return ctx.params.get(name) or os.environ.get(environment_name(name))
 
-
-T = TypeVar("T", bound=Options)
-R = TypeVar("R")
 
 _NO_TERMINAL = 120  # characters of a line where there is no terminal, such as in the log of a CI job
 _MANY = 12  # a command with more options than this has headings in its help

@@ -40,7 +40,6 @@ _run = partial(option, group=OptionGroup.RUN)
 _user = partial(option, group=OptionGroup.USER)
 _tls = partial(option, group=OptionGroup.TLS)
 
-
 _FAIL_ON = _run(
     types.some_of("CHANGE,...", ["regression", "newly-failing", "undecided"]),
     "Exit with 1 if the later run is worse, newly fails a case, or if there are not enough runs to decide.",

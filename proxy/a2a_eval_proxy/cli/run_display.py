@@ -64,7 +64,6 @@ if TYPE_CHECKING:
     from ..otlp.trace_service import Tracing
     from ..runs.drive import AgentOptions
 
-
 _LINE_EVERY_S = 10.0
 _MINUTE_S = 60
 

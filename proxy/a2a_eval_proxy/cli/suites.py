@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from tool_call_evaluators.evaluator import EvaluatorBase
     from tool_call_evaluators.importers import Imported
 
-
 _COMMON = ("threshold", "id")
 
 

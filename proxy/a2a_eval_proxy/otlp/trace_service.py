@@ -26,7 +26,6 @@ from .spans import Rejected, logs_from_proto, nameless_spans, spans_from_proto
 _UNREAD_BYTES = 16 * 1024 * 1024
 """Limit of the requests that wait for the reading thread, as sent; decoded they take up to ten times as much."""
 
-
 _PART_SPANS, _MAX_PART_SPANS_OF_TRACE = 200, 2_000
 """Spans passed to the trace book in one iteration of the event loop (a few milliseconds). More for spans of one trace:
 a turn is complete when its root span arrives, which may precede other spans in the batch."""

@@ -147,7 +147,6 @@ _TOKENS = (
     ),
 )
 
-
 _WINDOW, _MOST_TO_START = 16_384, 2_048
 
 

@@ -23,6 +23,8 @@ from ..turn import Turn
 from .content_removal import length_only, result_without_content, user_without_content, without_content
 from .redactor import NO_RULES, Redactor, Rule, hashes
 
+logger = logging.getLogger(__name__)
+
 
 def redacted_case(case: Case, redactor: Redactor) -> Case:
     """Returns the case with redacted texts and calls. Options of evaluators are unchanged."""
@@ -68,8 +70,6 @@ def _texts(value: str | tuple[str, ...] | None, redactor: Redactor) -> str | tup
 def _optional(text: str | None, redactor: Redactor) -> str | None:
     return None if text is None else redactor.text(text)
 
-
-logger = logging.getLogger(__name__)
 
 _FAILED = "redaction-failed"  # replaces an id or text that could not be redacted
 

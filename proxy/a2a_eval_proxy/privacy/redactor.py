@@ -26,7 +26,6 @@ from .detectors import DETECTORS, SECRET_NAME, Detector, SpanIterator
 if TYPE_CHECKING:
     from tool_call_evaluators.model import ExpectedCall
 
-
 _STEP = re.compile(r"(\.\.|\.)?(?:\[(?:'([^']+)'|\"([^\"]+)\"|(\d+)|(\*))\]|(\*)|([\w-]+))")
 
 DROPPED = object()  # returned by an edit to remove a value
@@ -358,7 +357,6 @@ class Redactor:
 
 
 NO_RULES = Redactor((), b"")
-
 
 _PATTERN_S = 0.5  # time limit of a custom pattern for one text
 _ROOTS = ("user_text", "response_text", "tool_calls")

@@ -21,6 +21,8 @@ from ..store.webhooks import Webhook
 from ..telemetry.problem_log import ProblemLog
 from .rewriting import NewWebhook
 
+T = TypeVar("T")
+
 logger = logging.getLogger(__name__)
 
 _MOST_WAITING = 10_000
@@ -72,8 +74,6 @@ class LearnedFacts:
         if stored is not None:
             stored.set_result(None)
 
-
-T = TypeVar("T")
 
 STORE_S = 2.0  # how long a request or a notification waits for the store, in all
 _GRACE_S = 3_600.0  # how long a webhook outlives its task: an agent may repeat its last notifications

@@ -29,6 +29,8 @@ from ..store.webhooks import Delivery, Webhook
 from ..telemetry.problem_log import ProblemLog
 from ..threads import BoundedThreads
 
+logger = logging.getLogger(__name__)
+
 TIMEOUT_S = 30.0  # the upper end of what A2A 1.0, section 13.2 recommends to agents
 BODY_S = 5.0  # how long the body of an answer may take, whose status is what counts
 _MAX_ANSWER_BYTES = 64 * 1024
@@ -126,8 +128,6 @@ async def _answer(client: HttpClient, method: str, target: bytes, headers: RawHe
     drop = _LOCATION if method == "HEAD" else _LOCATION | {b"content-length"}
     return WebhookAnswer(response.status, response_headers(response.headers, drop=drop), content[:_MAX_ANSWER_BYTES])
 
-
-logger = logging.getLogger(__name__)
 
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 1.0, 300.0
 MAX_AGE_S = 86_400.0  # after this time a notification is given up

@@ -20,7 +20,6 @@ from ..store.base import Evaluations, Prunable, TurnJson
 if TYPE_CHECKING:
     from _typeshed import SupportsWrite
 
-
 _PAGE = 200  # turns in memory at once; one may hold megabytes
 _NAMED_RUNS = 20
 _MOST_RUNS = 10_000  # the newest runs, among which a similar name is searched

@@ -30,6 +30,8 @@ from .shared_tasks import SharedTasks
 from .turn_filter import ANY_TURN, TurnFilter, turn_verdict
 from .webhooks import DeliveryTable, WebhookTable
 
+T = TypeVar("T")
+
 _TEXT, _NAME = 200, 100  # characters of texts and of names
 _MOST_CALLS = 50
 
@@ -133,8 +135,6 @@ def of_turn(join: str) -> str:
     """Selects the annotations of a turn as a JSON list; `join` is the aggregate that concatenates texts."""
     return f"(SELECT '[' || {join}(a.body, ',') || ']' FROM annotations AS a WHERE a.turn_id = turns.turn_id)"  # noqa: S608  # fixed texts
 
-
-T = TypeVar("T")
 
 Rows = Iterable[Any]
 

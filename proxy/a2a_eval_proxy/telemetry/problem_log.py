@@ -8,6 +8,10 @@ from collections.abc import Callable
 from functools import wraps
 from typing import Any, ParamSpec, TypeVar
 
+logger = logging.getLogger(__name__)
+P = ParamSpec("P")
+T = TypeVar("T")
+
 EVERY_S = 60.0  # seconds between two lines about the same problem
 
 
@@ -69,13 +73,8 @@ class ProblemLog:
         self._logger.log(self._level, "%s%s", self._text.format(count=count), more)
 
 
-logger = logging.getLogger(__name__)
-
 SCOPE = "a2a_eval_proxy"
 """Instrumentation scope of all we export. Such telemetry is ours, and contains nothing of what an agent did."""
-
-P = ParamSpec("P")
-T = TypeVar("T")
 
 _reported: set[str] = set()
 

@@ -37,6 +37,8 @@ from .problem_log import SCOPE, never_raises, report
 from .requests import RequestTelemetry
 from .turn_listener import ScoredTurn, TurnListener
 
+logger = logging.getLogger(__name__)
+
 EVENT = "gen_ai.evaluation.result"
 
 _LABELS = {"passed": "pass", "failed": "fail"}
@@ -136,8 +138,6 @@ def _context_of(turn: Turn) -> Context:
     )
     return set_span_in_context(NonRecordingSpan(span), Context())
 
-
-logger = logging.getLogger(__name__)
 
 _CLOSE_S = 5.0
 _UNKNOWN_SERVICE = "unknown_service"  # how the SDK begins the name of a service that has none

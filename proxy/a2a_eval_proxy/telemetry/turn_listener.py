@@ -78,7 +78,6 @@ class TurnListeners(TurnListener):
 
 _REPORTS = ("opened", "changed", "ended", "closed", "scored", "conversation_scored")
 
-
 _MOST = 10_000  # turns that are remembered
 
 

@@ -23,7 +23,6 @@ _VALUE = re.compile(rb"[ -~]*")
 
 _BINARY = b"-bin"
 
-
 _OURS_ALONE = frozenset({"user-agent", "grpc-accept-encoding", "accept-encoding", "grpc-encoding"})
 """Each gRPC library sends its own."""
 

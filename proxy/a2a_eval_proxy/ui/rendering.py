@@ -186,7 +186,6 @@ def _meanings(page: str) -> dict[str, str]:
 
 MEANINGS = _meanings(files(__package__).joinpath("findings.md").read_text("utf-8"))
 
-
 STYLE, SCRIPT, ICON = "page.css", "main.js", "icon.svg"
 _MORE_STYLES = ("screens.css", "work.css")
 _TYPES = {"css": "text/css", "js": "text/javascript", "svg": "image/svg+xml"}

@@ -44,7 +44,6 @@ async def _start_check(view: View) -> Response:
 
 CHECK = Screen("/check", "check.html", _check, nav="Check", fragments=("check",), action=_start_check)
 
-
 REST_S = 0.08
 """Least time from the begin of fragments to that of the next ones of their address: what a page itself waits."""
 
@@ -141,7 +140,6 @@ SCREENS = (
     *turn_page.SCREENS,
     wire_page.SCREEN,
 )
-
 
 _ASSETS = "/assets/"
 PAGE_HEADERS = {

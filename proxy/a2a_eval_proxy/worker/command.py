@@ -37,6 +37,8 @@ from ..telemetry.logs import LOG_LINE, start_logging
 from ..telemetry.prometheus import BacklogWatch, process_registry
 from .job_scorer import JobScorer
 
+logger = logging.getLogger(__name__)
+
 MAX_ATTEMPTS = 10
 _LONGEST_WAIT_S = 300
 _RECONNECT_S = 2.0
@@ -195,8 +197,6 @@ def one_line(error: BaseException) -> str:
     told = error if isinstance(error, StoreError) else error.__cause__ or error
     return " ".join(str(told).split())[:300]
 
-
-logger = logging.getLogger(__name__)
 
 _GOODBYE_S = 5.0  # time for the engine to report to the database that this worker ends
 

@@ -36,7 +36,6 @@ TROUBLE = (psycopg.Error, OSError, TimeoutError, UnicodeEncodeError)  # what may
 _REFUSED = ("22", "23", "54")
 """Classes of SQLSTATE: data exception, integrity constraint violation, program limit exceeded."""
 
-
 _PASSING = ("08", "25", "53", "57", "58")
 """Connection exception, invalid transaction state (read-only), insufficient resources, operator intervention, system
 error."""

@@ -47,6 +47,8 @@ from .writes import (
     vacuum,
 )
 
+logger = logging.getLogger(__name__)
+
 _GET = named("SELECT entry FROM judge_answers WHERE key = :key")
 _PUT = named(
     "INSERT INTO judge_answers (key, entry) VALUES (:key, :entry)"
@@ -129,8 +131,6 @@ def _create_tables(connection: psycopg.Connection[Any], *, must_exist: bool) -> 
     if statements:
         connection.execute(f"UPDATE {VERSION_TABLE} SET version_num = '{POSTGRES.version:04}'")  # noqa: S608
 
-
-logger = logging.getLogger(__name__)
 
 _SHOWN = 100  # characters of an id in a message: agents make up some of them
 

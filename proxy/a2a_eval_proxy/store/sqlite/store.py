@@ -43,6 +43,8 @@ from .file import (
 )
 from .reads import SqliteReads
 
+logger = logging.getLogger(__name__)
+
 _BATCH, _BATCH_BYTES = 200, 1024 * 1024
 """Turns deleted in one transaction, and their size, so that none is long, or takes much of a full disk. A larger turn
 is deleted alone."""
@@ -134,8 +136,6 @@ def _used_bytes(connection: sqlite3.Connection) -> int:
 def _number(connection: sqlite3.Connection, name: str) -> int:
     return int(connection.execute(f"PRAGMA {name}").fetchone()[0])
 
-
-logger = logging.getLogger(__name__)
 
 _ROWS = 64  # rows in one statement. Each statement lets go of the interpreter lock, and that costs more than the row.
 _Statement = tuple[str, Sequence[Any]]
