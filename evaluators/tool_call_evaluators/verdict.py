@@ -210,12 +210,11 @@ def _spared(repeated: Iterable[Attempts]) -> frozenset[str]:
 
 
 def _too_few(case: Attempts) -> Reason:
-    message = (
-        f"{case.case_id}: {case.passed} of {number_of(case.made, 'attempt')} passed, and {case.must_pass} must pass"
-    )
+    last = next((name for name, status in reversed([*case.statuses.items()]) if status != "passed"), case.case_id)
+    message = f"{last}: {case.passed} of {number_of(case.made, 'attempt')} at the case passed, "
+    message += f"and {case.must_pass} must pass"
     if case.excluded:
         message += f"; {case.excluded} of them show nothing about the agent"
-    last = next((name for name, status in reversed([*case.statuses.items()]) if status != "passed"), None)
     return Reason("too_few_passed", message, where=last, case_id=case.case_id)
 
 

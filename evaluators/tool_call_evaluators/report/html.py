@@ -206,7 +206,7 @@ def _tiles(report: Report, links: SectionLinks) -> list[tuple[str, str, str, str
 def _why(report: Report, found: Sequence[Cause], links: SectionLinks) -> list[tuple[str, Targets]]:
     """Sentences with the links at their ends: why the run failed, and what it tolerates; empty if there is nothing."""
     tolerated = report.verdict["tolerated"]
-    quarantined: list[tuple[str, Targets]] = [(excerpt(one, MAX_TEXT), ()) for one in report.quarantined]
+    quarantined: list[tuple[str, Targets]] = [(excerpt(one, MAX_TEXT), ()) for one in report.quarantined.values()]
     if report.passed and not tolerated:
         return quarantined
     items: list[tuple[str, Targets]] = [(excerpt(cause.sentence, MAX_TEXT), ()) for cause in found if not cause.places]

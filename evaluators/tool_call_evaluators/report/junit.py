@@ -36,7 +36,7 @@ def _suite(report: Report) -> ET.Element:
     facts = [("run", report.run), *(("agent", agent) for agent in report.agents)]
     facts += [(code, str(count)) for code, count in fault_counts(report.users).items()]
     facts += [(f"gate {gate_name(check)}", f"{check['text']}, {gate_word(check)}") for check in report.gates]
-    facts += [("quarantine", sentence) for sentence in report.quarantined]
+    facts += [("quarantine", sentence) for sentence in report.quarantined.values()]
     properties = ET.SubElement(suite, "properties")
     for name, value in facts:
         ET.SubElement(properties, "property", name=printable(name), value=printable(value))
@@ -76,7 +76,10 @@ def _testcase(report: Report, name: str, group: Sequence[RunConversation]) -> tu
     if not reasons and not flaky:
         notes = [f"{item.label}: {'; '.join(report.notes(item))}" for item in group if report.notes(item)]
         reasons = [{"code": str(Status.FAILED), "message": note} for note in notes]
-    if reasons:
+    if (sentence := report.quarantined.get(name)) is not None and reasons:
+        ET.SubElement(case, "skipped", message=printable(sentence))
+        reasons = []
+    elif reasons:
         _problem(case, reasons)
     if reasons or flaky:
         failed = flaky or [item for item in group if item.attempt() == "failed"][1:]

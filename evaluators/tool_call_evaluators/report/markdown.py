@@ -54,7 +54,7 @@ def _reasons(report: Report) -> list[str]:
 
 
 def _quarantine(report: Report) -> list[str]:
-    sentences = [f"- {escaped(sentence, 600)}" for sentence in report.quarantined[:MAX_ROWS]]
+    sentences = [f"- {escaped(sentence, 600)}" for sentence in [*report.quarantined.values()][:MAX_ROWS]]
     return ["### In quarantine", "\n".join(sentences)] if sentences else []
 
 

@@ -232,6 +232,8 @@ class Report:
         places = {conversation.label} if turn is None else {conversation.label, conversation.where(turn)}
         if any((result.evaluator, place) in self._named for place in places):
             return ""
+        if any((result.evaluator, place) in self._tolerated for place in places):
+            return TOLERATED_BY_SUITE
         if result.status is Status.ERRORED:
             return TOLERATED_BY_SUITE
         return GATE_NOT_MET if result.evaluator in self._missed or None in self._missed else TOLERATED_BY_GATE
@@ -255,13 +257,13 @@ class Report:
             counts[self.status(conversation)] += 1
         return counts
 
-    @property
-    def quarantined(self) -> list[str]:
-        """A sentence for each case in quarantine."""
+    @cached_property
+    def quarantined(self) -> dict[str, str]:
+        """A sentence for each case in quarantine, by its id."""
         if self.parts:
-            return [sentence for part in self.parts for sentence in part.quarantined]
+            return {case_id: sentence for part in self.parts for case_id, sentence in part.quarantined.items()}
         found = quarantined(self.suite, self.conversations) if self.suite else {}
-        return [item.sentence(case_id) for case_id, item in found.items() if item.active]
+        return {case_id: item.sentence(case_id) for case_id, item in found.items() if item.active}
 
     @property
     def count_texts(self) -> list[str]:
@@ -351,6 +353,11 @@ class Report:
     def _named(self) -> set[tuple[str | None, str | None]]:
         """The metrics that reasons name, each with its place."""
         return {(reason["metric"], reason["where"]) for reason in self.reasons}
+
+    @cached_property
+    def _tolerated(self) -> set[tuple[str | None, str | None]]:
+        """The metrics that tolerated reasons name, each with its place."""
+        return {(reason["metric"], reason["where"]) for reason in self.verdict["tolerated"]}
 
     @cached_property
     def _missed(self) -> set[str | None]:

@@ -387,7 +387,7 @@ def show_result(conclusion: RunResult, plan: RunPlan, options: RunOptions | Eval
         messages = list(dict.fromkeys(reason.message for reason in verdict.tolerated))
         more = f"; and {len(messages) - 1} more" if len(messages) > 1 else ""
         console.print(f"tolerated: {plain(messages[0])}{more}", soft_wrap=True, markup=False)
-    for sentence in report.quarantined:
+    for sentence in report.quarantined.values():
         console.print(plain(sentence), soft_wrap=True, markup=False)
     if report.baseline:
         console.print(f"compared with {plain(change_line(report.baseline))}", soft_wrap=True, markup=False)

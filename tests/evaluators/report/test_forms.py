@@ -141,7 +141,9 @@ def test_attempts_that_failed_are_reruns_or_flaky():
     failed = testcase("4")
     assert failed.find("flakyFailure") is None
     assert len(failed.findall("failure")) == len(failed.findall("rerunFailure")) == 1
-    assert "status: 2 of 4 attempts passed, and 3 must pass" in testcase("{times: 4, pass: 3}").findtext("failure")
+    assert "status #2: 2 of 4 attempts at the case passed, and 3 must pass" in testcase("{times: 4, pass: 3}").findtext(
+        "failure"
+    )
 
 
 def test_every_form_shows_what_is_in_quarantine():
@@ -156,9 +158,13 @@ def test_every_form_shows_what_is_in_quarantine():
         "status is in quarantine until 2099-01-01, and does not count: index down (0 of 1 scored attempts passed)"
     )
     assert made.passed
-    assert json.loads(json_report(made))["quarantined"] == [sentence]
+    assert json.loads(json_report(made))["quarantined"] == {"status": sentence}
     (quarantine,) = checked(junit_xml(made)).findall("properties/property[@name='quarantine']")
     assert quarantine.get("value") == sentence
+    xml = checked(junit_xml(made))
+    assert (xml.get("failures"), xml.get("skipped")) == ("0", "1")
+    assert xml.find("testcase[@name='status']/skipped").get("message") == sentence
+    assert "tolerated by the suite" in xml.findtext("testcase[@name='status']/system-out")
     assert "In quarantine" in markdown_summary(made)
     assert sentence in html_report(made)
 

@@ -280,19 +280,20 @@ def attempt(number: int, score: float | None, **fields: object) -> dict[str, obj
             [
                 "status #1: tool_error failed: tool_error said so",
                 "status #2: tool_error failed: tool_error said so",
-                "status: 0 of 2 attempts passed, and 2 must pass",
+                "status #2: 0 of 2 attempts at the case passed, and 2 must pass",
             ],
         ),
         (
             [attempt(0, 1.0), attempt(1, None), attempt(2, None)],
-            ["status: 1 of 3 attempts passed, and 2 must pass; 2 of them show nothing about the agent"],
+            ["status #3: 1 of 3 attempts at the case passed, and 2 must pass; 2 of them show nothing about the agent"],
         ),
         (
             [attempt(0, 1.0)],
             [
                 "status #2: not executed (no matching turn)",
                 "status #3: not executed (no matching turn)",
-                "status: 1 of 3 attempts passed, and 2 must pass; 2 of them show nothing about the agent",
+                "status #3: 1 of 3 attempts at the case passed, and 2 must pass; "
+                "2 of them show nothing about the agent",
             ],
         ),
     ],

@@ -67,7 +67,7 @@ async def test_attempts_end_once_they_decide(setting: Setting) -> None:
     result = await setting.run(watch=watch)
     assert made(result) == {"two": (2, 0, 3), "one": (1, 2, 5), "late": (2, 2, 4)}
     assert [reason.message for reason in result.verdict.reasons if reason.code == "too_few_passed"] == [
-        "one: 1 of 3 attempts passed, and 4 must pass"
+        "one #3: 1 of 3 attempts at the case passed, and 4 must pass"
     ]
     assert {reason.case_id for reason in result.verdict.reasons} == {"one"}
     assert {reason.case_id for reason in result.verdict.tolerated} == {"late"}
