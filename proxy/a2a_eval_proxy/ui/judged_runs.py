@@ -216,6 +216,8 @@ def last_rows(views: Mapping[str, RunView]) -> dict[str, tuple[str, CaseRow]]:
         for case_id, found in grouped((row.case_id, row) for row in view.cases).items():
             if case_id is not None:
                 rows.setdefault(case_id, (name, found[0]))  # failures come first
+        for case_id in view.case_ids - rows.keys():
+            rows[case_id] = name, CaseRow(case_id, case_id, "judged", "", None, 0, 0, "")  # beyond MAX_CASES
     return rows
 
 

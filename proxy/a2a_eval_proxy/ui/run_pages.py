@@ -20,6 +20,7 @@ from tool_call_evaluators.texts import EXPECTATION_WORDS, duration_text, excerpt
 from ..runs.compare import compare_stored
 from ..runs.run_result import MAX_TURNS
 from ..store import RunSummary
+from .case_search import ORDERS, found_cases, in_order
 from .judged_runs import RunView, last_rows
 from .rendering import name_in
 from .screen import Screen, Values, View
@@ -194,23 +195,39 @@ async def _two_runs(view: View) -> Values:
 
 
 MAX_RUNS = 5  # the newest runs are searched for the last conversations of cases
-MAX_CASES = 500
+CASES_PAGE = 50
+MAX_SEARCH = 200  # characters
 MAX_TEXT = 2_000  # characters of an expected value
 MAX_CALLS = 100  # expected calls of a turn
 
 
 async def _all_cases(view: View) -> Values:
+    query = view.request.query_params
+    search, order, page = query.get("q", "").strip(), query.get("sort", ""), page_number(query.get("page"))
+    if order not in ORDERS or len(search) > MAX_SEARCH:
+        raise HTTPException(400, f"sort: expected one of {', '.join(filter(None, ORDERS))}; q: {MAX_SEARCH} characters")
     listed = view.control.cases.listed()
     store = view.control.store
     names = await store.run_names(MAX_RUNS) if listed else []
     newest = [run for name in names for run in await store.runs(name)]
-    rows = await judged(view, newest, FRAGMENT_S if "fragment" in view.request.query_params else FIRST_PAINT_S)
+    rows = await judged(view, newest, FRAGMENT_S if "fragment" in query else FIRST_PAINT_S)
+    last = last_rows({row.run.name: row.view for row in rows if row.view})
+    statuses = {case_id: row.status for case_id, (_, row) in last.items()}
+    found = in_order(found_cases(listed, search), order, statuses)
+    pages = {"q": search or None, "sort": order or None}
     return {
         "suite": view.control.suite,
         "suite_file": view.control.suite_file,
-        "cases": listed[:MAX_CASES],
-        "more": max(0, len(listed) - MAX_CASES),
-        "last": last_rows({row.run.name: row.view for row in rows if row.view}),
+        "count": len(listed),
+        "found": len(found),
+        "cases": found[(page - 1) * CASES_PAGE : page * CASES_PAGE],
+        "page": page,
+        "search": search,
+        "order": order,
+        "orders": ORDERS,
+        "previous": view.link("cases", **pages, page=str(page - 1)) if page > 1 else None,
+        "next": view.link("cases", **pages, page=str(page + 1)) if page * CASES_PAGE < len(found) else None,
+        "last": last,
         "expected": expectations,
         "waits": any(row.lags for row in rows),
     }

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 import pytest
 from a2a_eval_proxy.ui import run_pages
+from a2a_eval_proxy.ui.case_search import in_order
 from support.turn_samples import result, turn
+from tool_call_evaluators.suite import Case
 
 from ..conftest import Shown, shown_proxy
 
@@ -48,6 +51,7 @@ def test_cases_have_their_expectations_their_last_verdict_and_a_link_to_their_tu
     assert 'href="./?case=status"' in status
     assert '<a href="conversations/conversation-1?run=monday">failed</a> in <a href="runs/monday">' in status
     assert "smoke" in status
+    assert "3 cases" in text
     assert "not seen in the last runs" in never
     assert "nothing expected" in never
     assert "<b>Goal</b> Get it back." in never
@@ -68,3 +72,40 @@ def test_verdicts_that_take_time_are_fetched_later(shop, monkeypatch):
 def test_a_proxy_without_cases_says_where_they_come_from(shown):
     shown.admin.delete("/api/cases/x")  # of another test
     assert "--suite suite.yaml" in shown.admin.get("/cases").text
+
+
+@pytest.mark.parametrize(
+    ("query", "found"),
+    [
+        ("", ["status", "never", "replaced"]),
+        ("q=SMOKE", ["status"]),
+        ("q=lookup_order+order", ["status"]),
+        ("q=get+it+back", ["never"]),
+        ("sort=id", ["never", "replaced", "status"]),
+        ("sort=failed", ["status", "never", "replaced"]),
+        ("q=nothing+like+it", []),
+        ("page=2", []),
+    ],
+)
+def test_cases_are_searched_and_sorted(shop, query, found):
+    text = shop.admin.get(f"/cases?{query}").text
+    assert re.findall(r'<h2 id="case-\d+">(\w+)</h2>', text) == found
+    assert ("No case matches" in text) is (not found)
+
+
+def test_cases_come_in_pages_that_keep_search_and_order(shop, monkeypatch):
+    monkeypatch.setattr(run_pages, "CASES_PAGE", 1)
+    text = shop.admin.get("/cases?q=e&sort=id&page=2").text
+    assert re.findall(r'<h2 id="case-\d+">(\w+)</h2>', text) == ["replaced"]
+    assert re.findall(r'href="cases(\?q[^"]+)" rel="(\w+)"', text) == [
+        ("?q=e&amp;sort=id&amp;page=1", "prev"),
+        ("?q=e&amp;sort=id&amp;page=3", "next"),
+    ]
+    for wrong in ("sort=size", "page=0", "q=" + "x" * 201):
+        assert shop.admin.get(f"/cases?{wrong}").status_code == 400
+
+
+def test_the_last_failures_come_first_and_what_was_not_seen_last():
+    cases = [(Case(id=name), "suite") for name in ("new", "good", "bad", "noted")]
+    statuses = {"good": "passed", "bad": "failed", "noted": "noted"}
+    assert [case.id for case, _ in in_order(cases, "failed", statuses)] == ["bad", "noted", "good", "new"]
