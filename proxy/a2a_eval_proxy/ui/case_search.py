@@ -1,4 +1,4 @@
-"""Which cases a page shows: searched, sorted, and so many at a time. Pure."""
+"""Which cases a page shows, and in which order. Pure."""
 
 from __future__ import annotations
 
