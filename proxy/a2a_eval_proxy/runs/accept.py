@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterable
 from dataclasses import dataclass
 from difflib import unified_diff
@@ -22,7 +23,7 @@ from ..ids import prefix_of
 from ..privacy.content_removal import lacks_content
 from ..scoring.suite_file import change_suite_file
 from ..settings.store_url import masked_url
-from ..store import StoreError
+from ..store import Store, StoreError
 from .selection import Selection
 from .stored_turns import compact, conversation_results, open_existing_store, turns_of
 
@@ -34,19 +35,24 @@ async def proposed(
 
     Raises SuiteError where it is no suite in this project's own format, StoreError where there is no store or run.
     """
-    suite = load_suite(file, allow_plugins=allow_plugins)
-    document = read_document(read_text(file), str(file)).value
     async with open_existing_store(store) as opened:
-        turns = [turn async for turn in turns_of(opened, run)]
-        results = await conversation_results(opened, run)
-    if any(lacks_content(turn["user_text"]) for turn in turns):
-        raise ConfigError(f"run {run}: was stored without its content (--no-content): it shows no values to accept")
-    found = acceptance(suite, document, turns, results)
+        found = await proposed_by(opened, run, file, allow_plugins=allow_plugins)
     if selection is None or not selection:
         return found
-    (chosen,) = selection.of_each([suite])
+    (chosen,) = selection.of_each([load_suite(file, allow_plugins=allow_plugins)])
     ids = {case.id for case in chosen.cases}
     return Acceptance(tuple(one for one in found.proposals if one.case_id in ids), found.left_out)
+
+
+async def proposed_by(store: Store, run: str, file: Path, *, allow_plugins: bool = False) -> Acceptance:
+    """The changes of the suite in `file` that a run of the store proposes; raises as `proposed`, and ConfigError."""
+    suite = load_suite(file, allow_plugins=allow_plugins)
+    document = read_document(read_text(file), str(file)).value
+    turns = [turn async for turn in turns_of(store, run)]
+    results = await conversation_results(store, run)
+    if any(lacks_content(turn["user_text"]) for turn in turns):
+        raise ConfigError(f"run {run}: was stored without its content (--no-content): it shows no values to accept")
+    return await asyncio.to_thread(acceptance, suite, document, turns, results)
 
 
 def changed_text(text: str, proposals: Iterable[Proposal], file: Path) -> str:
@@ -77,6 +83,11 @@ def undo(file: Path, *, allow_plugins: bool = False) -> None:
     before = read_text(kept)
     change_suite_file(file, lambda _: before, allow_plugins=allow_plugins)
     kept.unlink()
+
+
+def can_undo(file: Path) -> bool:
+    """Whether there is an `accept` to take back."""
+    return _kept(file).is_file()
 
 
 def _kept(file: Path) -> Path:

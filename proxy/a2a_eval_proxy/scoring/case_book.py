@@ -104,12 +104,12 @@ class CaseBook:
         self._contexts.add(case.id, self._context(registered))
 
     def extend(self, suite: Suite) -> None:
-        """The suite has more cases now, and all that it had."""
+        """The suite has more cases now, and all that it had, which may expect something else."""
         self.suite = suite
         for case in suite.cases:
             if case.id not in self._suite_cases:
-                self._suite_cases[case.id] = self._seen(case)
                 self._suite_texts.add(case.id, self._texts(case))
+            self._suite_cases[case.id] = self._seen(case)
 
     def remove(self, case_id: str) -> bool:
         """Forget a registered case; returns False for an unknown one. The suite's own cases stay."""

@@ -20,6 +20,7 @@ from tool_call_evaluators.texts import EXPECTATION_WORDS, duration_text, excerpt
 from ..runs.compare import compare_stored
 from ..runs.run_result import MAX_TURNS
 from ..store import RunSummary
+from .accept_page import accepts
 from .case_search import ORDERS, found_cases, in_order
 from .judged_runs import RunView, last_rows
 from .rendering import name_in
@@ -164,6 +165,7 @@ async def _one_run(view: View) -> Values:
         "run": run,
         "row": row,
         "judged": judged,
+        "can_accept": judged is not None and judged.failed > 0 and accepts(view.control),
         "too_long": MAX_TURNS if run.turns > MAX_TURNS else None,
         "ended": moment_text(run.ended_at),
     }

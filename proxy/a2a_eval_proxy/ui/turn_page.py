@@ -32,6 +32,7 @@ from ..admin.turn_changes_api import (
 from ..admin.wire_api import timeline, timeline_of
 from ..scoring.turn_in_case import turn_in_case
 from ..store.base import TurnJson
+from .accept_page import accepts
 from .call_rows import call_rows
 from .rendering import MEANINGS, named, turn_row
 from .screen import Screen, Values, View
@@ -64,6 +65,7 @@ async def _values(view: View) -> Mapping[str, Any]:
         **({} if "fragment" in view.request.query_params else await neighbours(view, turn)),
         "events": link("api", "events", types=_EVENTS, turn=turn["turn_id"]) if is_changing else None,
         "calls": call_rows(shown, is_open=row["verdict"] == "open"),
+        "can_accept": row["verdict"] == "failed" and turn["case_id"] is not None and accepts(view.control),
         "findings": [(finding, MEANINGS.get(finding["code"])) for finding in turn["findings"]],
         "expected_names": EXPECTATION_WORDS,
         "captured": _captured(turn["capture"]),
