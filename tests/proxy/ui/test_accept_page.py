@@ -51,6 +51,13 @@ def chosen(page: str) -> dict[str, str]:
     return {**taken, "run": "monday", "action": "accept"}
 
 
+def amount_expected(shop: Shown) -> float:
+    """What turns are scored by from now on."""
+    diff = shop.admin.get("/api/turns/r/diff").json()
+    amount: float = diff["expected"][0]["arguments"]["amount"]
+    return amount
+
+
 def test_a_change_is_reviewed_written_and_taken_back(shop: Shown, suite: Path) -> None:
     assert 'href="../accept?run=monday&amp;case=refund">Accept new behaviour' in shop.admin.get("/turns/r").text
     assert 'href="../accept?run=monday">Accept new behaviour' in shop.admin.get("/runs/monday?wait=1").text
@@ -66,12 +73,10 @@ def test_a_change_is_reviewed_written_and_taken_back(shop: Shown, suite: Path) -
     assert suite.read_text() == SUITE.replace("amount: 14.5", "amount: 29")
     after = shop.admin.get("/accept?run=monday&case=refund&done=1").text
     assert "1 change accepted" in after
-    expected = shop.admin.get("/api/cases").json()["items"][0]
-    assert expected["turns"][0]["expect"]["tool_calls"][0]["arguments"]["amount"] == 29
+    assert amount_expected(shop) == 29
     assert shop.admin.post("/accept", data={"action": "undo", "run": "monday"}).status_code == 303
     assert suite.read_text() == SUITE
-    expected = shop.admin.get("/api/cases").json()["items"][0]
-    assert expected["turns"][0]["expect"]["tool_calls"][0]["arguments"]["amount"] == 14.5
+    assert amount_expected(shop) == 14.5
 
 
 def test_only_what_the_reader_saw_and_chose_is_written(shop: Shown, suite: Path) -> None:

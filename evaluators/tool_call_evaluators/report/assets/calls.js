@@ -23,14 +23,14 @@ const FEW = 3; // the most calls that are as expected and are shown with those t
 const MOST = 20; // rows outside the parts that readers open
 
 // A value as a tree whose parts open: objects and lists that do not fit into a line.
-function valueTree(value, written, depth = 0) {
+function valueTree(value, written, depth = 0, isOpen = true) {
   const text = written(value);
   const isTree = value !== null && typeof value === "object" && text.length > 60 && depth < 12;
   const entries = isTree && !(written === expectedText && isPlaceholder(value)) ? Object.entries(value) : [];
   if (!entries.length) return text.length > 1000 ? make("details", { class: "result" }, make("summary", {}, text.slice(0, 100)), make("pre", {}, text)) : text;
   const list = make("dl", { class: "arguments" }, entries.slice(0, 100).map(([name, item]) => argument(name, valueTree(item, written, depth + 1))));
   const more = entries.length > 100 ? make("p", { class: "quiet" }, `… and ${entries.length - 100} more`) : null;
-  return make("details", { class: "tree", open: text.length < 300 }, make("summary", {}, counted(entries.length, Array.isArray(value) ? "item" : "field")), list, more);
+  return make("details", { class: "tree", open: isOpen && text.length < 300 }, make("summary", {}, counted(entries.length, Array.isArray(value) ? "item" : "field")), list, more);
 }
 
 const isPlaceholder = (value) => Object.keys(value).some((key) => key.startsWith("$"));
@@ -47,7 +47,7 @@ function differenceTree(nodes) {
   const rows = nodes.map((node) => {
     if (node.equal) return argument("…", `${node.equal} more as expected`);
     if (node.parts) return argument(String(node.key), differenceTree(node.parts), "inner");
-    if (!node.problem) return argument(String(node.key), valueTree(node.value, json));
+    if (!node.problem) return argument(String(node.key), valueTree(node.value, json, 0, false));
     const name = node.key === undefined ? "arguments" : String(node.key);
     const sides = [side("wanted", "expected", node.expected, "nothing"), side("got", "actual", node.actual, node.problem === "unknown" ? "unknown" : "nothing")];
     return argument([name, unseen(" (differs)")], sides, "differs");
