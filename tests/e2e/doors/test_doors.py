@@ -34,8 +34,8 @@ from tool_call_evaluators import AgentTrace, experiment
 from tool_call_evaluators.report import Report, html_report
 from tool_call_evaluators.suite import Case, Suite, parse_suite
 
-CONVERSATIONS = 320
-"""Some 500 turns."""
+CONVERSATIONS = 200
+"""Some 300 turns: each number, word, result and state of `behaviours` occurs."""
 TESTED = 40
 """Conversations of the pytest plugin, which has one after the other."""
 SEED = 20261124
@@ -168,7 +168,7 @@ async def test_grpc(conversations: list[behaviours.Conversation], folder: Path) 
         driven = await run_suite(suite, AgentOptions(upstream, concurrency=AT_ONCE), str(folder / "grpc-run.db"), "it")
         async with served(upstream, store, suite, capturing, grpc="127.0.0.1:0"):
             pass
-    assert driven.report.tool_call_count > 300
+    assert driven.report.tool_call_count > 200
     same(driven, await evaluate_store(suite, str(store), "it"))
 
 
@@ -269,7 +269,7 @@ async def test_record_and_back(agent: str, folder: Path, driven: RunResult) -> N
     recorded = parse_suite(recording.text)
     again = await run_suite(recorded, AgentOptions(agent, concurrency=AT_ONCE), str(folder / "again.db"), "again")
     counts = again.report.counts
-    assert counts["passed"] == recording.cases > 100
+    assert counts["passed"] == recording.cases > 60
     assert again.verdict.passed
     once_more = (await record_run(str(folder / "again.db"), "again")).text
     assert once_more == re.sub(r"# Left out.*\n", "", recording.text)
