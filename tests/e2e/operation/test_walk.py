@@ -6,7 +6,7 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Self
 
@@ -19,7 +19,7 @@ README = Path(__file__).parents[3] / "README.md"
 HEADING = "## From zero to a failing gate and back\n"
 END = "\n## Documentation\n"
 PORTS = {"9999": "", "8080": "LISTEN", "8081": "ADMIN", "4318": "OTLP"}
-"""The ports of the README, and the variables that put the proxy elsewhere."""
+"""The ports of the README, and the variables that put `serve` elsewhere. With the last, `run` would wait for traces."""
 READY = ("Sample agent ready", "a2a-eval-proxy ready")
 DONE = "--- done ---"
 INSTALL = "pip install '.[pytest]' && mkdir -p ../trial && cd ../trial"
@@ -27,14 +27,11 @@ INSTALL = "pip install '.[pytest]' && mkdir -p ../trial && cd ../trial"
 
 
 class Shell:
-    """A bash that is given one command after the other, as at a prompt; `cwd` is where it starts.
+    """A bash that is given one command after the other, as at a prompt; `cwd` is where it starts."""
 
-    `variables` are for the environment, without the prefix."""
-
-    def __init__(self, cwd: Path, variables: Mapping[str, str] | None = None) -> None:
+    def __init__(self, cwd: Path) -> None:
         path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
         clean = {name: value for name, value in os.environ.items() if not name.startswith("A2A_EVAL_PROXY_")}
-        clean |= {f"A2A_EVAL_PROXY_{name}": value for name, value in (variables or {}).items()}
         self._bash = subprocess.Popen(
             ["bash"],
             cwd=cwd,
@@ -109,16 +106,17 @@ def test_the_walk(tmp_path: Path, ports: dict[str, str]) -> None:
     text = README.read_text("utf-8").partition(HEADING)[2].partition(END)[0]
     # in one go: a free port may begin with the digits of another
     text = re.sub(rf"(?<=[ :])({'|'.join(ports)})\b", lambda match: ports[match[1]], text)
-    variables = {name: f"127.0.0.1:{ports[shown]}" for shown, name in PORTS.items() if name}
+    elsewhere = " ".join(f"A2A_EVAL_PROXY_{name}=127.0.0.1:{ports[shown]}" for shown, name in PORTS.items() if name)
     for language, name in (("yaml", "suite.yaml"), ("python", "test_shop.py")):
         (content,) = re.findall(rf"```{language}\n(.*?)```", text, re.DOTALL)
         (tmp_path / name).write_text(content, "utf-8")
     commands = []
-    with Shell(tmp_path, variables) as shell:
+    with Shell(tmp_path) as shell:
         for command, shown in steps(text):
             commands.append(command)
             if command != INSTALL:  # done: it is what is tested, and `tmp_path` is no checkout
-                assert_shown(shown, shell.run(command), command)
+                serves = command.startswith("a2a-eval-proxy serve")
+                assert_shown(shown, shell.run(f"{elsewhere} {command}" if serves else command), command)
     assert commands[0] == INSTALL
     assert any(command.startswith("pytest ") for command in commands)
     assert {command.split()[1] for command in commands if command.startswith("a2a-eval-proxy")} >= {
