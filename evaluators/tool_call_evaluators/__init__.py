@@ -34,9 +34,14 @@ from .judged.tool_wording import ToolDescriptionReliability, ToolNameReliability
 from .judged.unique_errors import judged_unique_errors
 from .matching.arguments import ArgumentMatcher, Difference
 from .matching.placeholders import PlaceholderError
-from .metrics.conversation_scores import OverallAgentScore, TurnSuccessRatio, conversation_status
+from .metrics.conversation_scores import (
+    ConversationResult,
+    OverallAgentScore,
+    TurnSuccessRatio,
+    conversation_status,
+    evaluate_conversation,
+)
 from .metrics.custom import metric
-from .metrics.evaluate_conversation import ConversationResult, evaluate_conversation
 from .metrics.external import External
 from .metrics.text_match import Contains, ExactMatch, JsonSimilarity
 from .metrics.tool_call_args import ToolCallArgs

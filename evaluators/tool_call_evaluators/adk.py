@@ -19,9 +19,9 @@ from typing import Any
 from .gates import Gate
 from .model import ExpectedCall
 from .suite import Case, CaseTurn, EvaluatorSpec, Expectation, Simulation, Suite
-from .suite.case_ids import printable_id
 from .suite.files import read_source
 from .suite.importing import Notes, expected_call, unique_ids
+from .suite.writing import printable_id
 from .suite.yaml_document import Node
 from .suite_fields import boolean, number
 

@@ -17,8 +17,8 @@ from typing import Any
 
 from .model import EvalCase, ToolDefinition
 from .suite import Case, CaseTurn, EvaluatorSpec, Expectation, Suite
-from .suite.case_ids import printable_id
 from .suite.importing import Notes, expected_call, unique_ids, user_text
+from .suite.writing import printable_id
 from .suite.yaml_document import MAX_VALUES, Document, Node, Position, SuiteError, read_document
 from .suite.yaml_document import Path as ValuePath
 from .suite_fields import text_or_texts

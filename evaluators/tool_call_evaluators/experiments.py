@@ -22,7 +22,7 @@ from .judge.panel import judge_of
 from .judge.question import Judge, JudgeNotConfiguredError
 from .judge.settings import JudgeSettings
 from .judged.base import JudgedEvaluator, with_judge
-from .metrics.evaluate_conversation import evaluate_conversation
+from .metrics.conversation_scores import evaluate_conversation
 from .model import EvalCase
 from .options import or_known
 from .registry import get_evaluator

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from . import adk, dokimos
+from . import adk, dokimos, uipath
 from .arksim.files.config import CONFIG_KEYS, ArksimRun, read_run
 from .dokimos import read_lines, read_table
 from .model import UNREAD_EXPECTATION
@@ -22,7 +22,6 @@ from .suite.importing import Notes
 from .suite.lint import unused_expectations
 from .suite.model import CombinedSuite, combined
 from .suite.yaml_document import Document, Node, SuiteError, read_document
-from .uipath import evaluation_set
 
 __all__ = ["FORMATS", "Imported", "ImportedSuites", "import_suite", "import_suites", "import_text", "suite_files"]
 
@@ -36,7 +35,7 @@ _KEYS: dict[str, tuple[str, ...]] = {
 
 _READERS: dict[str, Callable[[Node, Path, Notes], Suite]] = {
     "google-adk": adk.read,
-    "uipath": evaluation_set.read,
+    "uipath": uipath.read,
     "dokimos": dokimos.read,
 }
 

@@ -3,7 +3,7 @@
 What is exported here is public, and what a file of metrics imports.
 """
 
-from .metrics.judge_llm import JudgeLLM
+from .metrics.metric_evaluator import JudgeLLM
 from .metrics.metric_types import (
     ChatMessage,
     ConversationEvaluation,

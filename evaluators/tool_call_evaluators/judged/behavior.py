@@ -18,8 +18,7 @@ from ..evaluator import Measurement, Scope, SkipEvaluation
 from ..model import EvalCase, Status
 from ..options import OptionError
 from ..registry import register
-from .base import GradedEvaluator, LabelledEvaluator
-from .transcript import tools_text, turn_data, turns_text
+from .base import GradedEvaluator, LabelledEvaluator, tools_text, turn_data, turns_text
 
 
 @dataclass(frozen=True, kw_only=True)

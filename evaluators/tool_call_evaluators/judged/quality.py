@@ -10,8 +10,7 @@ from ..evaluator import SkipEvaluation, field_text
 from ..model import EvalCase
 from ..registry import register
 from ..texts import json_text
-from .base import GradedEvaluator
-from .transcript import tools_text, turn_data, whole_data
+from .base import GradedEvaluator, tools_text, turn_data, whole_data
 
 
 @dataclass(frozen=True, kw_only=True)

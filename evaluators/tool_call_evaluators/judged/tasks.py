@@ -9,8 +9,7 @@ from ..matching.explain import call_name
 from ..model import EvalCase
 from ..registry import register
 from ..texts import counted, sentence
-from .base import JudgedEvaluator, Ruling, rulings, rulings_schema, shares_details
-from .transcript import numbered, turn_data, whole_data
+from .base import JudgedEvaluator, Ruling, numbered, rulings, rulings_schema, shares_details, turn_data, whole_data
 
 
 @register

@@ -16,8 +16,7 @@ from ..judge.panel import Poll, judge_details, spread
 from ..model import EvalCase, EvalResult, ToolDefinition
 from ..registry import register
 from ..texts import counted
-from .base import JudgeableEvaluator, rulings, rulings_schema, shares
-from .transcript import tools_text
+from .base import JudgeableEvaluator, rulings, rulings_schema, shares, tools_text
 
 MAX_SEGMENTS = 7
 IMPLEMENTATION_WORDS = ("_with_llm", "_via_api", "_from_s3", "_using_bq", "_using_sdk", "_with_gpt4")

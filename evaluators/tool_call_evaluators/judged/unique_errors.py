@@ -10,8 +10,7 @@ from itertools import groupby
 from ..behavior_failures import SEVERITY, BehaviorFailure, UniqueError, ordered, unique_errors
 from ..judge.panel import poll
 from ..judge.question import Answer, Judge, JudgeError, Question, Usage, load_prompt, total
-from .base import object_schema
-from .transcript import numbered
+from .base import numbered, object_schema
 
 MAX_ERRORS = 100
 """The maximum number of errors of one label that the judge compares; rarer ones stay as they are."""

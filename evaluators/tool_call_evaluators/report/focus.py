@@ -7,8 +7,7 @@ from dataclasses import dataclass, replace
 
 from ..runs.outcomes import RunConversation, failures
 from ..suite import Case, CaseTurn, EvaluatorSpec, Suite
-from ..suite.case_ids import printable_id, slug
-from ..suite.writing import suite_text
+from ..suite.writing import printable_id, slug, suite_text
 from .model import Report
 
 ALL = "all-failures"

@@ -21,9 +21,8 @@ from ..matching.call_failure import has_failed
 from ..matching.placeholders import MAX_PATTERN_LENGTH, MAX_TEXT_LENGTH, equal_values, inner_values, is_placeholder
 from ..model import ExpectedCall
 from ..suite import Case, CaseTurn, EvaluatorSpec, Expectation, Suite
-from ..suite.case_ids import free_id, printable_id, slug
 from ..suite.lint import READ_BY
-from ..suite.writing import case_dict, suite_text
+from ..suite.writing import case_dict, free_id, printable_id, slug, suite_text
 from ..suite.yaml_document import MAX_BYTES, MAX_VALUES
 from ..visibility import Calls, visibility_in
 from .outcomes import RunConversation, TurnJson, follow

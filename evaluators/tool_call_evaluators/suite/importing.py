@@ -11,8 +11,8 @@ from typing import Any
 from ..matching.placeholders import quoted
 from ..model import ExpectedCall
 from ..options import did_you_mean
-from .case_ids import free_id
 from .model import Case
+from .writing import free_id
 from .yaml_document import Node
 
 

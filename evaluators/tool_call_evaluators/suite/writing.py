@@ -1,4 +1,7 @@
-"""Writes a suite as the text of a suite file, which `parsing` reads back, and plain values as readable YAML 1.2."""
+"""Writes a suite as the text of a suite file, which `parsing` reads back, and plain values as readable YAML 1.2.
+
+Ids of cases are made here too: they are sent in a header, so they are printable, without surrounding white space.
+"""
 
 from __future__ import annotations
 
@@ -9,12 +12,43 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from importlib.resources import files
 from typing import Any
+from unicodedata import normalize
 
 from ..matching.placeholders import inner_values, with_inner
 from ..suite_fields import Schema
 from ..type_conversion import adapter
 from .model import Case, Suite
 from .yaml_document import plain_value
+
+MAX_LENGTH = 48
+"""Maximum length of an id that is made of a text, in characters."""
+
+
+def slug(text: str, limit: int = MAX_LENGTH) -> str:
+    """The first words of `text` in lower case, as in `für-ord-1001`. Letters of all scripts stay; may be empty."""
+    words = re.findall(r"[^\W_]+", normalize("NFC", text.casefold()))
+    made = words[0][:limit] if words else ""
+    for word in words[1:]:
+        if len(made) + 1 + len(word) > limit:
+            break
+        made = f"{made}-{word}"
+    return made
+
+
+def printable_id(text: str) -> str:
+    """`text` as the id of a case, on one line; `case` if nothing printable remains."""
+    printable = "".join(character if character.isprintable() else " " for character in text)
+    return " ".join(printable.split()) or "case"
+
+
+def free_id(wanted: str, taken: set[str]) -> str:
+    """`wanted`, with a number if it is already `taken`; adds the returned id to `taken`."""
+    name, number = wanted, 2
+    while name in taken:
+        name, number = f"{wanted}-{number}", number + 1
+    taken.add(name)
+    return name
+
 
 WIDTH = 110
 """Maximum line width, in columns: lists and objects that fit are written on one line."""

@@ -9,10 +9,9 @@ from typing import Any
 
 from a2a_tool_capture.secret_references import resolve
 
-from .chat_agent import ChatAgent, ChatApi, ChatOptions
+from .chat_agent import ChatAgent, ChatApi, ChatOptions, ToolModule
 from .loading import ChatReference, python_agents, read_reference
 from .server import ServedAgent, served
-from .tools import ToolModule
 
 
 @asynccontextmanager

@@ -10,8 +10,7 @@ from a2a_tool_capture.client import CaptureClient
 from google.protobuf.json_format import MessageToDict
 from tool_call_evaluators.runs.recording import record_suite
 from tool_call_evaluators.suite import Case, CaseTurn, Suite, parse_suite
-from tool_call_evaluators.suite.case_ids import slug
-from tool_call_evaluators.suite.writing import EDITOR_LINE, SCHEMA_FILE, block, flow, shipped_schema
+from tool_call_evaluators.suite.writing import EDITOR_LINE, SCHEMA_FILE, block, flow, shipped_schema, slug
 from tool_call_evaluators.texts import call_text, counted
 from tool_call_evaluators.visibility import visibility_in
 

@@ -9,7 +9,7 @@ from typing import Any
 from a2a_tool_capture.canonical import canonical
 from tool_call_evaluators.evaluator import EvaluatorBase, evaluate, evaluate_sync, is_built_in
 from tool_call_evaluators.judge.cache import JudgeCache, judged_apart
-from tool_call_evaluators.metrics.evaluate_conversation import evaluate_conversation
+from tool_call_evaluators.metrics.conversation_scores import evaluate_conversation
 from tool_call_evaluators.model import EvalCase, EvalResult
 from tool_call_evaluators.runs.outcomes import ConversationTurn, follow
 from tool_call_evaluators.suite import Case, EvaluatorSpec, Suite

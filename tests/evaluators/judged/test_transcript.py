@@ -7,7 +7,7 @@ import json
 from hypothesis import given
 from hypothesis import strategies as st
 from tool_call_evaluators import EvalCase, ToolDefinition
-from tool_call_evaluators.judged.transcript import calls_text, numbered, tools_text, turn_data, turns_text, whole_data
+from tool_call_evaluators.judged.base import calls_text, numbered, tools_text, turn_data, turns_text, whole_data
 
 nasty = st.text(alphabet=st.characters(exclude_categories=["Cs"]) | st.sampled_from('\n\r\u2028"{}'))
 

@@ -11,8 +11,7 @@ from tool_call_evaluators import SuiteError, load_suite, parse_suite
 from tool_call_evaluators.report import Report
 from tool_call_evaluators.report.focus import ALL, MAX_FILES, focus_suites
 from tool_call_evaluators.runs.outcomes import follow, run_verdict
-from tool_call_evaluators.suite.case_ids import slug
-from tool_call_evaluators.suite.writing import EDITOR_LINE
+from tool_call_evaluators.suite.writing import EDITOR_LINE, slug
 
 DEMO = Path(__file__).parents[3] / "proxy/a2a_eval_proxy/demo/suite.yaml"
 

@@ -14,7 +14,7 @@ from tool_call_evaluators import Status, evaluate_sync, parse_suite
 from tool_call_evaluators.matching.arguments import ArgumentMatcher
 from tool_call_evaluators.model import ExpectedCall
 from tool_call_evaluators.runs.recording import Context, expected_value, record_case, record_suite
-from tool_call_evaluators.suite.case_ids import MAX_LENGTH
+from tool_call_evaluators.suite.writing import MAX_LENGTH
 
 RECORDED = datetime(2026, 11, 21, 9, 0, tzinfo=UTC)
 UUID = "0d9a52b6-6b5a-4a62-9f5d-2f1c3f0a9b11"
