@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from ..runs.drive import AgentOptions
     from ..runs.init import FirstSuite
 
+_HEADERS_TIMEOUT_S = 5.0
 _WIDTH = 120  # characters in a line of a report that is written to a file
 
 
@@ -187,17 +188,30 @@ def doctor(options: DoctorOptions) -> bool:
 
 async def _diagnose(options: DoctorOptions) -> Diagnosis:
     from ..doctor.diagnosis import diagnose
-    from ..doctor.frameworks import FRAMEWORKS
+    from ..doctor.frameworks import CAN_BE_NAMED
     from ..runs.init import send_first
 
     agent = options.agent_options()
-    named = next((one for one in FRAMEWORKS if one.page == options.framework), None)
+    named = next((one for one in CAN_BE_NAMED if one.page == options.framework), None)
     async with receiving(options) as tracing:
         first = await send_first(agent, options.message, tracing)
         (turn,) = first.turns
         scopes = [span.scope for span in tracing.spans(turn["turn_id"])] if tracing else []
-    traces = variables(f"http://{options.otlp}")
-    return diagnose(agent.url, first.card, first.text, turn, scopes, traces, named)
+    given = {"--message": options.message, "--framework": options.framework}
+    again = "".join(f" {name} {shlex.quote(value)}" for name, value in given.items() if value)
+    traces, headers = variables(f"http://{options.otlp}"), await _server_headers(agent)
+    return diagnose(agent.url, first.card, first.text, turn, scopes, traces, named, headers, again)
+
+
+async def _server_headers(agent: AgentOptions) -> dict[str, str]:
+    """The headers of a response of the agent's server; {} without HTTP."""
+    import httpx
+
+    try:
+        async with httpx.AsyncClient(verify=agent.tls or True, timeout=_HEADERS_TIMEOUT_S) as http:
+            return dict((await http.get(f"{agent.url}/.well-known/agent-card.json")).headers)
+    except (httpx.HTTPError, httpx.UnsupportedProtocol):
+        return {}
 
 
 @command(SendOptions)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from a2a_tool_capture.dialects import DIALECTS
 from a2a_tool_capture.wire import BINDINGS
 
-from ..doctor.frameworks import FRAMEWORKS
+from ..doctor.frameworks import CAN_BE_NAMED
 from ..errors import ConfigError
 from ..settings import parsing as types
 from ..settings.options import OptionGroup, Options, option
@@ -271,7 +271,7 @@ class DoctorOptions(ReceivedTracesOptions, DrivenAgentOptions):
     agent: str = option(types.AGENT, "URL of the agent.", required=True, positional=True)
     message: str | None = option(types.TEXT, "Message that makes the agent call a tool. Default: as for `init`.")
     framework: str | None = option(
-        types.one_of(*(framework.page for framework in FRAMEWORKS)), "The agent's framework. Default: as recognised."
+        types.one_of(*(framework.page for framework in CAN_BE_NAMED)), "The agent's framework. Default: as recognised."
     )
     otlp: str | None = _agent(types.ADDRESS, "Where to receive the agent's traces (OTLP/HTTP).", "127.0.0.1:4318")
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,14 +10,7 @@ from a2a_tool_capture.dialects import DIALECTS
 from tool_call_evaluators.texts import call_text, counted, printable
 from tool_call_evaluators.visibility import Calls, visibility_in
 
-from .frameworks import A2A_SDK, FRAMEWORKS, PAGES, Framework, recognised
-
-TRACE_PACKAGES = (
-    "opentelemetry-distro",
-    "opentelemetry-exporter-otlp-proto-http",
-    "opentelemetry-instrumentation-starlette",
-)
-"""What traces need with every framework: they are made, sent, and continue the trace of the request."""
+from .frameworks import A2A_SDK, CAN_BE_NAMED, FRAMEWORKS, PAGES, Framework, recognised
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,10 +29,13 @@ def diagnose(
     scopes: Sequence[str],
     traces: str,
     framework: Framework | None = None,
+    headers: Mapping[str, str] | None = None,
+    again: str = "",
 ) -> Diagnosis:
     """What `message` showed: its `turn` as JSON, the scope of each of its spans, and the variables for its `traces`.
 
-    `framework` is what the user names; None: the one that is recognised.
+    `framework` is what the user names; None: the one that is recognised, at last by the `headers` of its server.
+    `again` are the options of the command that the user repeats.
     """
     seen, calls = visibility_in(turn), turn["tool_calls"]
     bare = [call["name"] for call in calls if call["arguments"] is None or call["result"] == call["error"]]
@@ -48,11 +44,11 @@ def diagnose(
     ]
     lines = [f"sent {message!r}: {counted(len(calls), 'tool call')}", *(f"  {call_text(call)}" for call in calls)]
     lines += _ways(turn, scopes)
-    found = (framework, "") if framework else recognised(card, scopes, marks)
+    found = (framework, "") if framework else recognised(card, scopes, marks, headers)
     if found:
         lines.append(f"framework  {found[0].name}" + (f", by {found[1]}" if found[1] else ""))
-    else:
-        names = ", ".join(one.page for one in FRAMEWORKS)
+    elif seen.calls is not Calls.SEEN or bare:
+        names = ", ".join(one.page for one in CAN_BE_NAMED)
         lines.append(f"framework  not recognised: name it with --framework ({names}), or see {PAGES}/README.md")
     if seen.calls is Calls.NONE_MADE:
         lines += ["", "the agent made no tool call; send a message that needs one: --message TEXT"]
@@ -67,7 +63,7 @@ def diagnose(
         lines += _next(framework, traces)
     elif seen.calls is Calls.SEEN:
         lines += _content(framework, traces)
-    lines += ["", f"then again: a2a-eval-proxy doctor {url}"]
+    lines += ["", f"then again: a2a-eval-proxy doctor {url}{again}"]
     return Diagnosis([printable(line) for line in lines], all_seen=False)
 
 
@@ -96,7 +92,7 @@ def _content(framework: Framework, traces: str) -> list[str]:
 
 def _traced(framework: Framework, traces: str) -> str:
     """The command that starts the agent with traces."""
-    return " ".join(filter(None, [traces, framework.variables, "opentelemetry-instrument python agent.py"]))
+    return " ".join(filter(None, [traces, framework.variables, framework.start]))
 
 
 def _next(framework: Framework, traces: str) -> list[str]:
@@ -105,14 +101,14 @@ def _next(framework: Framework, traces: str) -> list[str]:
     if framework.dialects:
         lines += ["", f"without a line, from its messages: --dialects {framework.dialects} (run, serve, doctor)"]
     if framework.extension:
-        lines += ["", f"in the agent, by the extension: pip install {framework.install}"]
+        lines += ["", f"in the agent, by the extension: {framework.install}"]
         lines += [f"    {line}" for line in framework.extension]
         lines += [f"    ({framework.remark})"] if framework.remark else []
     if framework is A2A_SDK:
         lines += ["", f"traces, and agents in other languages: the page of your framework, in {PAGES}/README.md"]
     elif framework.extension:
-        packages = " ".join([*TRACE_PACKAGES, *filter(None, [framework.instrumentation])])
-        lines += ["", f"or by traces: pip install {packages}"]
+        packages = " ".join(filter(None, [framework.trace_packages, framework.instrumentation]))
+        lines += ["", f"or by traces: {packages}"]
         lines += [f"    {line}" for line in framework.code]
         lines += [f"    {_traced(framework, traces)}"]
     return lines

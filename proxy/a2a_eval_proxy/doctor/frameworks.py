@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,6 +15,9 @@ _SDK_LINES = (
     "recorder = ToolCallRecorder()",
     "@recorder.tool",
     "serve(Answering(answer), recorder)",
+)
+_TRACE_PACKAGES = (
+    "pip install opentelemetry-distro opentelemetry-exporter-otlp-proto-http opentelemetry-instrumentation-starlette"
 )
 _SERVER = "with the server of a2a-sdk.md, whose request handler is CapturingRequestHandler(..., recorder=recorder)"
 
@@ -33,12 +36,18 @@ class Framework:
     mark: str = ""
     """Key of the metadata with which it marks tool calls in messages, which --dialects reads; then its dialects."""
     dialects: str = ""
+    headers: str = ""
+    """Pattern of a header of its server, `name: value` in lower case."""
     install: str = ""
-    """What pip installs for the extension, next to the framework."""
+    """The command that installs what the extension needs, next to the framework."""
     extension: tuple[str, ...] = _SDK_LINES
     remark: str = ""
+    trace_packages: str = _TRACE_PACKAGES
+    """The command that installs what makes and sends traces, and continues that of the request; "" for none."""
     instrumentation: str = ""
     """The package that makes its spans; "" where the framework does itself."""
+    start: str = "opentelemetry-instrument python agent.py"
+    """The command that starts the agent with traces."""
     code: tuple[str, ...] = ()
     """Lines that its traces need."""
     variables: str = ""
@@ -52,13 +61,13 @@ _OPENINFERENCE = ("without OPENINFERENCE_HIDE_INPUTS and OPENINFERENCE_HIDE_OUTP
 
 def _decorated(**facts: Any) -> Framework:
     """One whose tools are decorated, and whose traces are those of OpenInference."""
-    return Framework(install="'./extension[a2a-sdk]'", remark=_SERVER, content=_OPENINFERENCE, **facts)
+    return Framework(install="pip install './extension[a2a-sdk]'", remark=_SERVER, content=_OPENINFERENCE, **facts)
 
 
 A2A_SDK = Framework(
     name="a2a-sdk",
     page="a2a-sdk",
-    install="'./extension[a2a-sdk]'",
+    install="pip install './extension[a2a-sdk]'",
     extension=(
         "from a2a_tool_capture import CapturingRequestHandler",
         "from a2a_tool_capture import ToolCallRecorder",
@@ -66,6 +75,7 @@ A2A_SDK = Framework(
         "@recorder.tool",
         "handler = CapturingRequestHandler(agent, InMemoryTaskStore(), card, recorder=recorder)",
     ),
+    trace_packages="",
 )
 """For Python agents of any framework that is not recognised."""
 
@@ -86,7 +96,7 @@ FRAMEWORKS = (
         card=r"An ADK Agent|An LLM-based agent|\badk\b",
         mark="adk_type",
         dialects="adk",
-        install="'./extension[google-adk]'",
+        install="pip install './extension[google-adk]'",
         extension=(
             "from a2a_tool_capture import ToolCallRecorder",
             "from a2a_tool_capture.bridges.google_adk import to_a2a",
@@ -100,7 +110,7 @@ FRAMEWORKS = (
         page="langchain",
         scopes=r"langchain|langgraph|langsmith",
         card=r"lang(chain|graph|smith)",
-        install="'./extension[a2a-sdk,langchain]'",
+        install="pip install './extension[a2a-sdk,langchain]'",
         extension=(
             "from a2a_tool_capture import ToolCallRecorder",
             "from a2a_tool_capture.bridges.langchain import ToolCallHandler",
@@ -117,7 +127,7 @@ FRAMEWORKS = (
         page="openai-agents",
         scopes=r"openai.?agents",
         card=r"openai.agents",
-        install="'./extension[a2a-sdk,openai-agents]'",
+        install="pip install './extension[a2a-sdk,openai-agents]'",
         extension=(
             "from a2a_tool_capture import ToolCallRecorder",
             "from a2a_tool_capture.bridges.openai_agents import ToolCallProcessor",
@@ -135,7 +145,7 @@ FRAMEWORKS = (
         page="pydantic-ai",
         scopes=r"pydantic.?ai",
         card=r"pydantic.?ai|fasta2a|An AI agent exposed as an A2A agent",
-        install="'./extension[pydantic-ai]'",
+        install="pip install './extension[pydantic-ai]'",
         extension=(
             "from a2a_tool_capture import ToolCallRecorder",
             "from a2a_tool_capture.bridges.pydantic_ai import ToolCallCapability, agent_to_a2a",
@@ -151,7 +161,7 @@ FRAMEWORKS = (
         page="strands",
         scopes=r"strands",
         card=r"strands",
-        install="'./extension[strands]'",
+        install="pip install './extension[strands]'",
         extension=(
             "from a2a_tool_capture import ToolCallRecorder",
             "from a2a_tool_capture.bridges.strands import CapturingA2AServer, ToolCallHooks",
@@ -179,7 +189,7 @@ FRAMEWORKS = (
         page="agent-framework",
         scopes=r"agent.?framework",
         card=r"agent.?framework",
-        install="'./extension[a2a-sdk]'",
+        install="pip install './extension[a2a-sdk]'",
         extension=(*_SDK_LINES[:3], "serve(A2AExecutor(agent), recorder)"),
         remark=_SERVER,
         variables="ENABLE_INSTRUMENTATION=true ENABLE_SENSITIVE_DATA=true",
@@ -207,7 +217,7 @@ FRAMEWORKS = (
         page="ag2",
         scopes=r"\bag2\b",
         card=r"vnd\.ag2",
-        install="'./extension[a2a-sdk]'",
+        install="pip install './extension[a2a-sdk]'",
         extension=(
             "from a2a_tool_capture import CapturingExecutor, CapturingMiddleware, ToolCallRecorder",
             "from ag2.a2a.executor import AgentExecutor",
@@ -222,15 +232,41 @@ FRAMEWORKS = (
         ),
         content=("without TelemetryMiddleware(capture_content=False)",),
     ),
+    Framework(
+        name="@a2a-js/sdk",
+        page="javascript",
+        scopes=r"^@opentelemetry/",
+        headers=r"x-powered-by: express",
+        install="npm install ./extension/js",
+        extension=(
+            'import { ToolCallRecorder, capturing } from "a2a-tool-capture";',
+            "const recorder = new ToolCallRecorder();",
+            'const lookUp = recorder.tool("look_up", ({ order_id }) => ({ order: order_id, status: "shipped" }));',
+            "const requestHandler = new (capturing(DefaultRequestHandler, recorder))"
+            "(card, new InMemoryTaskStore(), new Orders());",
+        ),
+        trace_packages="npm install @opentelemetry/api @opentelemetry/auto-instrumentations-node",
+        start="node --require @opentelemetry/auto-instrumentations-node/register agent.mjs",
+    ),
+    Framework(
+        name="an agent without one of the libraries",
+        page="by-hand",
+        headers=r"server: kestrel",
+        extension=(),
+    ),
 )
 """In the order in which they are tried."""
 
+CAN_BE_NAMED = (A2A_SDK, *FRAMEWORKS)
 
-def recognised(card: Any, scopes: Iterable[str], marks: Iterable[str]) -> tuple[Framework, str] | None:
+
+def recognised(
+    card: Any, scopes: Iterable[str], marks: Iterable[str], headers: Mapping[str, str] | None = None
+) -> tuple[Framework, str] | None:
     """The framework of an agent, and by what it is recognised; None if by nothing.
 
-    `scopes` are those of its spans, `marks` the keys that mark tool calls in its messages. Spans are the best evidence,
-    since a card may have any words.
+    `scopes` are those of its spans, `marks` the keys that mark tool calls in its messages, `headers` those of its
+    server. Spans are the best evidence, since a card may have any words; a header names the language at best.
     """
     seen = list(scopes)
     for framework in FRAMEWORKS:
@@ -238,10 +274,15 @@ def recognised(card: Any, scopes: Iterable[str], marks: Iterable[str]) -> tuple[
             return framework, f"its messages ({framework.mark})"
     for framework in FRAMEWORKS:
         for scope in seen:
-            if re.search(framework.scopes, scope, re.IGNORECASE):
+            if framework.scopes and re.search(framework.scopes, scope, re.IGNORECASE):
                 return framework, f"its traces ({scope})"
     text = json.dumps(card, ensure_ascii=False)
     for framework in FRAMEWORKS:
-        if found := re.search(framework.card, text, re.IGNORECASE):
+        if framework.card and (found := re.search(framework.card, text, re.IGNORECASE)):
             return framework, f"its agent card ({found[0]!r})"
+    lines = [f"{name}: {value}".lower() for name, value in (headers or {}).items()]
+    for framework in FRAMEWORKS:
+        for line in lines:
+            if framework.headers and re.search(framework.headers, line):
+                return framework, f"the header of its server ({line})"
     return None

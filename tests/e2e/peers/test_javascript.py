@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import re
 import shutil
@@ -20,6 +21,7 @@ from e2e.frameworks.serving import until_served
 from support.checking import check
 from support.linked import EXTENSION
 from support.patience import PATIENCE_S
+from support.prefork import COMMAND
 from support.processes import ChildProcess
 from support.provision import PINS, node_environment
 
@@ -74,6 +76,11 @@ async def test_the_lines_of_the_page_make_an_agent_conform(
     with ChildProcess(["node", name], cwd=tmp_path) as agent:
         url = f"http://127.0.0.1:{port}"
         until_served(url, agent)
+        command = [COMMAND, "doctor", url, "--message", questions[0], "--trace-wait", "1", "--otlp", "127.0.0.1:0"]
+        doctor = await asyncio.to_thread(subprocess.run, command, capture_output=True, text=True, check=False)
+        assert doctor.returncode == (1 if mark == "-" else 0), doctor
+        assert "framework  @a2a-js/sdk, by the header of its server (x-powered-by: express)" in doctor.stdout
+        assert ("npm install ./extension/js" in doctor.stdout) is (mark == "-")
         if mark == "-":
             assert not (await check(url, questions[0])).calls_seen
             return

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 from a2a_eval_proxy.cli import main
-from a2a_eval_proxy.doctor.diagnosis import TRACE_PACKAGES, diagnose
-from a2a_eval_proxy.doctor.frameworks import A2A_SDK, FRAMEWORKS, Framework, recognised
+from a2a_eval_proxy.doctor.diagnosis import diagnose
+from a2a_eval_proxy.doctor.frameworks import CAN_BE_NAMED, Framework, recognised
 from agents.scenario_agent import AgentOptions, scenario_agent
 from support.linked import EXTENSION
 from support.turn_samples import turn
@@ -31,6 +31,7 @@ def test_an_agent_that_declares_the_extension_needs_nothing(capsys: pytest.Captu
     assert err.startswith(RUNNING)
     assert "extension  declared on the agent card: 2 calls\ntraces     none received: 0 calls\n" in out
     assert (code, out.splitlines()[-1]) == (0, "all seen")
+    assert "framework" not in out, "there is nothing to add"
 
 
 def test_an_agent_that_shows_nothing_gets_the_lines_of_its_framework(capsys: pytest.CaptureFixture[str]) -> None:
@@ -40,12 +41,13 @@ def test_an_agent_that_shows_nothing_gets_the_lines_of_its_framework(capsys: pyt
         named = doctor(capsys, *asked, "--framework", "crewai")
     assert unknown[0] == named[0] == 1
     assert "extension  not declared on the agent card: 0 calls" in unknown[1]
-    assert "framework  not recognised: name it with --framework (kagent, google-adk, langchain" in unknown[1]
+    assert "framework  not recognised: name it with --framework (a2a-sdk, kagent, google-adk, langchain" in unknown[1]
     assert "    handler = CapturingRequestHandler(agent, InMemoryTaskStore(), card, recorder=recorder)\n" in unknown[1]
     assert "tool calls are not all seen: the agent's card does not declare" in named[1]
     assert "    @recorder.tool\n" in named[1]
     assert "openinference-instrumentation-crewai\n" in named[1]
-    assert named[1].endswith(f"then again: a2a-eval-proxy doctor {agent.url}\n")
+    again = f"then again: a2a-eval-proxy doctor {agent.url} --message 'message me' --framework crewai\n"
+    assert named[1].endswith(again)
 
 
 def lines_of(found: dict[str, Any], *scopes: str, card: object = None) -> str:
@@ -96,6 +98,7 @@ def test_no_call_is_said_where_it_is_known() -> None:
         ({}, ["openinference.instrumentation.llama_index"], [], "llama-index"),
         ({}, ["agent_framework"], [], "agent-framework"),
         ({"description": "Uses LangGraph"}, ["openinference.instrumentation.crewai"], [], "crewai"),
+        ({}, ["@opentelemetry/instrumentation-http"], [], "javascript"),
     ],
 )
 def test_a_framework_is_recognised(card: Any, scopes: list[str], marks: list[str], page: str) -> None:
@@ -104,11 +107,33 @@ def test_a_framework_is_recognised(card: Any, scopes: list[str], marks: list[str
     assert found[0].page == page
 
 
+@pytest.mark.parametrize(
+    ("headers", "page"),
+    [({"X-Powered-By": "Express"}, "javascript"), ({"server": "Kestrel"}, "by-hand"), ({"server": "uvicorn"}, "")],
+)
+def test_a_header_of_the_server_is_the_last_evidence(headers: dict[str, str], page: str) -> None:
+    found = recognised({}, [], [], headers)
+    assert (found[0].page if found else "") == page
+    named = recognised({"description": "An ADK Agent"}, [], [], headers)
+    assert named is not None
+    assert named[0].page == "google-adk"
+
+
+def test_an_agent_in_javascript_gets_lines_of_javascript(capsys: pytest.CaptureFixture[str]) -> None:
+    with scenario_agent(AgentOptions(declared=False)) as agent:
+        _, said, _ = doctor(capsys, agent.url, "--trace-wait", "0.1", "--framework", "javascript")
+    assert "by the extension: npm install ./extension/js\n" in said
+    assert "    const recorder = new ToolCallRecorder();\n" in said
+    assert "or by traces: npm install @opentelemetry/api @opentelemetry/auto-instrumentations-node\n" in said
+    assert "node --require @opentelemetry/auto-instrumentations-node/register agent.mjs\n" in said
+    assert "python" not in said
+
+
 def test_an_agent_of_no_framework_is_none() -> None:
     assert recognised({"name": "Orders", "description": "Knows orders"}, ["a2a-python-sdk"], []) is None
 
 
-@pytest.mark.parametrize("framework", [A2A_SDK, *FRAMEWORKS], ids=lambda framework: framework.page)
+@pytest.mark.parametrize("framework", CAN_BE_NAMED, ids=lambda framework: framework.page)
 def test_the_lines_are_those_of_the_page(framework: Framework) -> None:
     text = (EXTENSION / f"docs/frameworks/{framework.page}.md").read_text("utf-8")
     added = {line.lstrip("+").strip() for line in text.splitlines() if line.startswith("+")}
@@ -116,9 +141,10 @@ def test_the_lines_are_those_of_the_page(framework: Framework) -> None:
     every = {line.lstrip("+ ").strip() for line in text.splitlines()}
     assert set(framework.code) <= every
     words = re.split(r"[\s\\]+", text)
-    needed = [framework.install, framework.instrumentation, *framework.variables.split()]
-    needed += TRACE_PACKAGES if framework.extension and framework is not A2A_SDK else []
-    assert set(filter(None, needed)) <= set(words)
+    needed = [framework.install, framework.instrumentation, framework.variables]
+    if framework.extension and framework.trace_packages:
+        needed += [framework.trace_packages, framework.start]
+    assert set(" ".join(needed).split()) <= set(words)
     switches = re.findall(r"\w+\(\S+\)|[A-Z_]{9,}", " ".join(framework.content))
     assert all(f"`{switch}`" in text for switch in switches)
     assert f"--dialects {framework.dialects}" in text or not framework.dialects
