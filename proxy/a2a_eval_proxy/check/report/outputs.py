@@ -11,7 +11,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 from tool_call_evaluators.report.junit import junit_document
-from tool_call_evaluators.texts import finite, printable
+from tool_call_evaluators.texts import excerpt, finite, printable
 
 from ..rules.base import CheckVerdict, Problem, RuleResult, RuleStatus
 from . import wording
@@ -96,8 +96,8 @@ def _print_problem(problem: Problem, console: Console) -> None:
     for number, line in enumerate(wording.request_lines(problem.request)):
         console.print(f"    {'request' if number == 0 else '':9}{as_markup(line)}", style="dim", soft_wrap=True)
     console.print(f"    {'response':9}{as_markup(wording.place(problem))}", style="dim", soft_wrap=True)
-    if excerpt := wording.excerpt_text(problem):
-        console.print(f"    {'':9}{as_markup(excerpt)}", style="dim", soft_wrap=True)
+    if part := wording.excerpt_text(problem):
+        console.print(f"    {'':9}{as_markup(part)}", style="dim", soft_wrap=True)
 
 
 def _labelled(label: str, text: str) -> Table:
@@ -157,10 +157,10 @@ def _problem(problem: Problem) -> dict[str, Any]:
     }
 
 
-def _bounded(excerpt: Any) -> Any:
+def _bounded(value: Any) -> Any:
     """Returns the value, or the start of its JSON if it exceeds MAX_EXCERPT_CHARS."""
-    text = json.dumps(excerpt, ensure_ascii=False)
-    return excerpt if len(text) <= MAX_EXCERPT_CHARS else excerpt(text, MAX_EXCERPT_CHARS)
+    text = json.dumps(value, ensure_ascii=False)
+    return value if len(text) <= MAX_EXCERPT_CHARS else excerpt(text, MAX_EXCERPT_CHARS)
 
 
 def report_junit(report: CheckReport, url: str) -> str:
@@ -197,6 +197,6 @@ def _testcase(result: RuleResult) -> ET.Element:
 
 def _problem_text(problem: Problem) -> str:
     lines = [problem.message, *(f"  {line}" for line in request_lines(problem.request)), f"  -> {place(problem)}"]
-    if excerpt := excerpt_text(problem):
-        lines.append(f"     {excerpt}")
+    if part := excerpt_text(problem):
+        lines.append(f"     {part}")
     return "\n".join(lines)
