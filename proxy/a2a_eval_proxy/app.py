@@ -48,6 +48,7 @@ from .telemetry.start import start_telemetry
 from .telemetry.turn_events import TurnEvents
 from .telemetry.turn_listener import ScoringTimes, TurnListener, TurnListeners
 from .ui.agent_check import AgentCheck
+from .ui.reruns import Playground
 from .ui.site import Site
 
 logger = logging.getLogger(__name__)
@@ -166,7 +167,13 @@ async def run_proxy(
         stack.push_async_callback(proxy.close_store)
 
         # The port of operators.
-        site = Site(proxy, settings.admin_token, check=AgentCheck.of(settings))
+        site = Site(
+            proxy,
+            settings.admin_token,
+            check=AgentCheck.of(settings),
+            playground=Playground(lambda: reachable(proxy.url)),
+            store_url=settings.store,
+        )
         sources = [Source(COUNTED, lambda: metrics), Source(OPEN, lambda: proxy)]
         if telemetry is not None:
             telemetry.observe(*sources)

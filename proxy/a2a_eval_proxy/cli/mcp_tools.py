@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
 import functools
 import json
-import sys
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -24,6 +22,7 @@ from tool_call_evaluators.texts import counted
 from ..errors import ConfigError
 from ..ids import new_run_name
 from ..runs.accept import accept, changed_text, difference, proposed
+from ..runs.again import run_program
 from ..runs.selection import Selection
 from ..runs.stored_turns import open_existing_store
 from ..runs.tables import StoredRun, find, stored_runs, turn_text
@@ -132,23 +131,16 @@ class Tools:
             raise ConfigError("no suite: start the server with --suite FILE")
         Selection(cases, tags).of(suite)
         name = new_run_name(suite.name)
-        chosen = [*(f"--case={case}" for case in cases), *(f"--tag={tag}" for tag in tags)]
-        given = [str(self._options.suite), "--run", name, "--store", self._options.store, *chosen]
-        given += ["--agent", self._options.agent] if self._options.agent else []
-        given += ["--allow-plugins"] if self._options.allow_plugins else []
-        # a process of its own: standard output belongs to the protocol here
-        program = await asyncio.create_subprocess_exec(
-            sys.executable, "-m", "a2a_eval_proxy", "run", *given,
-            stdin=asyncio.subprocess.DEVNULL, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE,
-        )  # fmt: skip
-        try:
-            out, err = await program.communicate()
-        finally:
-            if program.returncode is None:
-                program.terminate()
-        if program.returncode not in (0, 1):
-            raise ConfigError(err.decode(errors="replace").strip()[-2_000:])
-        return _bounded([f"run {name}", out.decode(errors="replace")])
+        out = await run_program(
+            str(self._options.suite),
+            name,
+            self._options.store,
+            agent=self._options.agent,
+            cases=cases,
+            tags=tags,
+            allow_plugins=self._options.allow_plugins,
+        )
+        return _bounded([f"run {name}", out])
 
     async def explain_evaluator(self, name: str) -> str:
         """Explain an evaluator: what it measures, its options, and a suite as an example."""

@@ -21,6 +21,7 @@ from ..runs.compare import compare_stored
 from ..runs.run_result import MAX_TURNS
 from ..store import RunSummary
 from .accept_page import accepts
+from .again_page import can_run_again
 from .case_search import ORDERS, found_cases, in_order
 from .judged_runs import RunView, last_rows
 from .rendering import name_in
@@ -165,6 +166,7 @@ async def _one_run(view: View) -> Values:
         "run": run,
         "row": row,
         "judged": judged,
+        "can_run_again": judged is not None and judged.failed > 0 and can_run_again(view),
         "can_accept": judged is not None and judged.failed > 0 and accepts(view.control),
         "too_long": MAX_TURNS if run.turns > MAX_TURNS else None,
         "ended": moment_text(run.ended_at),

@@ -17,6 +17,7 @@ from ..store.reads import TurnFigures
 from .agent_check import AgentCheck
 from .judged_runs import JudgedRuns
 from .rendering import Links
+from .reruns import Playground, Reruns
 
 _FRESH_S = 1.0
 _MAX_RUNS = 16
@@ -49,6 +50,8 @@ class View:
     runs: JudgedRuns
     check: AgentCheck | None  # None where there is no agent
     link: Links
+    reruns: Reruns | None = None  # None where nothing runs
+    playground: Playground | None = None  # None where there is no agent
 
 
 Values: TypeAlias = Mapping[str, Any]  # the variables of a template

@@ -24,10 +24,11 @@ from ..long_computations import seen
 from ..net.browser_guard import Headers
 from ..net.page_sessions import IDLE_S, PageSessions
 from ..store import StoreError
-from . import accept_page, conversation, run_pages, turn_list, turn_page, wire_page
+from . import accept_page, again_page, conversation, run_pages, turn_list, turn_page, wire_page
 from .agent_check import AgentCheck
 from .judged_runs import JudgedRuns
 from .rendering import AssetFiles, Links, environment
+from .reruns import Playground, Reruns
 from .screen import RecentFigures, Screen, ScreenFunction, Values, View
 
 
@@ -139,6 +140,8 @@ SCREENS = (
     CHECK,
     *turn_page.SCREENS,
     accept_page.SCREEN,
+    again_page.AGAIN,
+    again_page.PLAY,
     wire_page.SCREEN,
 )
 
@@ -168,8 +171,12 @@ class Site:
         token: str | None = None,
         screens: Sequence[Screen] = SCREENS,
         check: AgentCheck | None = None,
+        playground: Playground | None = None,
+        store_url: str | None = None,
     ) -> None:
         self._control = control
+        self._playground = playground
+        self._reruns = Reruns(store_url) if store_url else None
         self._check = check
         self._runs = JudgedRuns(control.store, control.work, lambda: control.suite, control.suite_file, control.run)
         self._figures = RecentFigures(control.store)
@@ -205,7 +212,11 @@ class Site:
     def _page(self, screen: Screen, function: ScreenFunction) -> Callable[[Request], Awaitable[Response]]:
         async def answer(request: Request, fragments: str | None) -> Response:
             link = Links.of(request)
-            values = await function(View(self._control, request, self._figures, self._runs, self._check, link))
+            values = await function(
+                View(
+                    self._control, request, self._figures, self._runs, self._check, link, self._reruns, self._playground
+                )
+            )
             if isinstance(values, Response):
                 return values
             # In a thread: a long conversation takes 100 ms, in which traffic must not wait.

@@ -26,6 +26,7 @@ from ..scoring.case_book import CaseBook
 from ..store import Store, StoreError, TurnQuery
 from ..store.base import TurnJson
 from ..telemetry.event_bus import EventBus
+from .again_page import PLAY
 from .site import CHECK, SCREENS, Site
 
 EVERY_S = 1.0
@@ -125,8 +126,8 @@ async def store_pages(
     async with AsyncExitStack() as stack:
         store = await stack.enter_async_context(open_existing_store(location))
         control = Control(store=store, cases=CaseBook(suite), suite_file=suite_file, trace_url=trace_url)
-        screens = [screen for screen in SCREENS if screen is not CHECK]
-        site = Site(control, token=token, screens=screens)
+        screens = [screen for screen in SCREENS if screen not in (CHECK, PLAY)]
+        site = Site(control, token=token, screens=screens, store_url=location)
         app = admin_app(control, CollectorRegistry(), token, HostNames(), site.routes, site.access)
         address = f"127.0.0.1:{port}"
         server = await Ports(stack).open(lambda: HttpServer(app, address, shutdown_timeout_s=1.0), "--port")

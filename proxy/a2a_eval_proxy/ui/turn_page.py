@@ -33,6 +33,7 @@ from ..admin.wire_api import timeline, timeline_of
 from ..scoring.turn_in_case import turn_in_case
 from ..store.base import TurnJson
 from .accept_page import accepts
+from .again_page import can_run_again
 from .call_rows import call_rows
 from .rendering import MEANINGS, named, turn_row
 from .screen import Screen, Values, View
@@ -65,6 +66,8 @@ async def _values(view: View) -> Mapping[str, Any]:
         **({} if "fragment" in view.request.query_params else await neighbours(view, turn)),
         "events": link("api", "events", types=_EVENTS, turn=turn["turn_id"]) if is_changing else None,
         "calls": call_rows(shown, is_open=row["verdict"] == "open"),
+        "can_run_again": not is_changing and turn["case_id"] is not None and can_run_again(view),
+        "can_send": not is_changing and view.playground is not None,
         "can_accept": row["verdict"] == "failed" and turn["case_id"] is not None and accepts(view.control),
         "findings": [(finding, MEANINGS.get(finding["code"])) for finding in turn["findings"]],
         "expected_names": EXPECTATION_WORDS,

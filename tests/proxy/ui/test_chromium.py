@@ -357,6 +357,8 @@ def test_every_screen_fits_every_width_and_is_accessible(browser: Any, demo: Sho
         "turns": "/?evaluator=tool_error",
         "turn": f"/turns/{failed_turn(demo)}",
         "case": f"/turns/{failed_turn(demo)}/case",
+        "accept": "/accept?run=demo",
+        "playground": f"/playground?turn={failed_turn(demo)}",
         "nothing": "/?q=nothing+like+that",
         "error": "/turns/none",
     }

@@ -1,0 +1,118 @@
+"""Trying again: cases of a run in a new run, with both results in one table, and single messages to the agent."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from starlette.exceptions import HTTPException
+from starlette.responses import RedirectResponse, Response
+from tool_call_evaluators.suite.model import CombinedSuite
+
+from ..admin.api_operation import form_of
+from ..errors import ConfigError
+from ..ids import new_run_name
+from ..store import TurnQuery
+from .judged_runs import CaseRow
+from .rendering import turn_row
+from .reruns import PLAYGROUND, Rerun
+from .screen import Screen, Values, View
+
+MAX_CASES = 50
+MAX_TEXT = 20_000
+_TURNS = 10
+_URLS = ("http://", "https://", "grpc://", "grpcs://")
+
+
+def can_run_again(view: View) -> bool:
+    """Whether cases can run again from here: with one suite file, and without rules that the new run would not have."""
+    control = view.control
+    one_file = control.suite_file is not None and not isinstance(control.suite, CombinedSuite)
+    return view.reruns is not None and one_file and not control.privacy.changes_turns
+
+
+async def _compared(view: View) -> Values:
+    name = view.request.query_params.get("run", "")
+    last = view.reruns.last if view.reruns is not None else None
+    if last is None or last.name != name:
+        raise HTTPException(404, "This run was not started here, or another one was started since.")
+    before, now = [await _rows(view, run) for run in (last.earlier, last.name)]
+    return {"rerun": last, "rows": [(case, before.get(case, ()), now.get(case, ())) for case in last.cases]}
+
+
+async def _rows(view: View, run: str) -> dict[str, list[CaseRow]]:
+    """The conversations of a run by case; none before its first turn."""
+    found = await view.control.store.runs(run)
+    judged = await view.runs.view(found[0], view.link) if found else None
+    rows: dict[str, list[CaseRow]] = {}
+    for row in judged.cases if judged else ():
+        if row.case_id is not None:
+            rows.setdefault(row.case_id, []).append(row)
+    return rows
+
+
+async def _again(view: View) -> Response:
+    form = await form_of(view.request)
+    earlier, case = form.get("run", ""), form.get("case")
+    if view.reruns is None or not can_run_again(view):
+        raise HTTPException(409, "Cases cannot run again from here: use `a2a-eval-proxy run`.")
+    found = await view.control.store.runs(earlier)
+    judged = await view.runs.view(found[0], view.link) if found else None
+    if judged is None:
+        raise HTTPException(404, f"The store has no run {earlier[:200]!r} that can be judged.")
+    known = {one.id for one in view.control.suite.cases} if view.control.suite else set()
+    cases = _chosen(judged.cases, case, known)
+    agents = [agent for agent in judged.agents if agent.startswith(_URLS)]
+    if len(agents) != 1 or not cases:
+        raise HTTPException(409, "There is nothing to run again: no such case of the suite failed, or no one agent.")
+    rerun = Rerun(new_run_name(f"{earlier}-again"), earlier, cases)
+    try:
+        view.reruns.start(rerun, str(view.control.suite_file), agents[0], allow_plugins=view.control.allow_plugins)
+    except ConfigError as error:
+        raise HTTPException(409, str(error)) from None
+    return RedirectResponse(view.link("again", run=rerun.name), 303)
+
+
+def _chosen(rows: Sequence[CaseRow], case: str | None, known: set[str]) -> tuple[str, ...]:
+    """The one case that is named, or the first ones that failed, as far as the suite has them."""
+    failed = (row.case_id for row in rows if row.status in ("failed", "errored"))
+    wanted = [case] if case is not None else [case_id for case_id in failed if case_id is not None]
+    return tuple(dict.fromkeys(case_id for case_id in wanted if case_id in known))[:MAX_CASES]
+
+
+async def _playground(view: View) -> Values:
+    query = view.request.query_params
+    turn_id, store = query.get("turn"), view.control.store
+    old = await store.turn(turn_id) if turn_id else None
+    newest = TurnQuery(run=PLAYGROUND, limit=_TURNS, newest_first=True, summary=True)
+    stored = (await store.turns(newest)).items
+    in_progress = [turn for turn in await view.control.turns_in_progress() if turn["run"] == PLAYGROUND]
+    turns = {turn["turn_id"]: turn for turn in [*in_progress, *stored]}
+    return {
+        "play": view.playground,
+        "is_sending": view.playground is not None and view.playground.is_sending,
+        "old": None if old is None else turn_row(old),
+        "text": query.get("text", old["user_text"] if old else ""),
+        "conversation": query.get("conversation", ""),
+        "rows": [turn_row(turn) for turn in turns.values()],
+        "run": PLAYGROUND,
+        "most": MAX_TEXT,
+    }
+
+
+async def _send(view: View) -> Response:
+    form: dict[str, Any] = await form_of(view.request, 4 * MAX_TEXT)
+    text = form.get("text", "")
+    if view.playground is None:
+        raise HTTPException(404, "There is no agent here, only a store: use `a2a-eval-proxy send`.")
+    if not text.strip() or len(text) > MAX_TEXT:
+        raise HTTPException(400, f"text: expected 1 to {MAX_TEXT:,} characters")
+    try:
+        view.playground.send(text, form.get("conversation"))
+    except ConfigError as error:
+        raise HTTPException(409, str(error)) from None
+    return RedirectResponse(view.link("playground", turn=form.get("turn")), 303)
+
+
+AGAIN = Screen("/again", "again.html", _compared, fragments=("result",), action=_again)
+PLAY = Screen("/playground", "playground.html", _playground, nav="Playground", fragments=("result",), action=_send)

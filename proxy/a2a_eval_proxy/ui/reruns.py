@@ -1,0 +1,109 @@
+"""What pages let the agent do again: cases of a run, in a process of its own, and single messages."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+
+from a2a_tool_capture.errors import CaptureError
+
+from ..errors import ConfigError
+from ..runs.again import run_program
+from ..threads import LoopThread
+
+logger = logging.getLogger(__name__)
+
+PLAYGROUND = "playground"
+"""The run of single messages."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rerun:
+    """A run `name` of the `cases` of an `earlier` one. `problem`: why it did not take place."""
+
+    name: str
+    earlier: str
+    cases: tuple[str, ...]
+    is_running: bool = True
+    problem: str = ""
+
+
+@dataclass(slots=True)
+class Reruns:
+    """Runs cases of the suite file again, one run at a time; the runs go to the store at `store_url`."""
+
+    store_url: str
+    last: Rerun | None = None
+    _task: asyncio.Task[None] | None = None
+
+    def start(self, rerun: Rerun, suite: str, agent: str, *, allow_plugins: bool) -> None:
+        """Begin it. Raises ConfigError while another one runs."""
+        if self.last is not None and self.last.is_running:
+            raise ConfigError(f"run {self.last.name} is not finished; wait for it")
+        self.last = rerun
+        self._task = asyncio.create_task(self._run(rerun, suite, agent, allow_plugins=allow_plugins))
+
+    async def _run(self, rerun: Rerun, suite: str, agent: str, *, allow_plugins: bool) -> None:
+        problem = "it was stopped"
+        try:
+            await run_program(
+                suite, rerun.name, self.store_url, agent=agent, cases=rerun.cases, allow_plugins=allow_plugins,
+                environment=_without_own_settings(os.environ),
+            )  # fmt: skip
+            problem = ""
+        except (ConfigError, OSError) as error:
+            problem = str(error)
+        finally:
+            self.last = replace(rerun, is_running=False, problem=problem)
+
+
+def _without_own_settings(environment: Mapping[str, str]) -> dict[str, str]:
+    """The variables without those that are settings of this process; a judge's stay."""
+    return {
+        name: value
+        for name, value in environment.items()
+        if not name.startswith("A2A_EVAL_PROXY_") or name.startswith("A2A_EVAL_PROXY_JUDGE")
+    }
+
+
+@dataclass(slots=True)
+class Playground:
+    """Sends single messages through the proxy at `url`, one at a time, as turns of the run PLAYGROUND."""
+
+    url: Callable[[], str]
+    problem: str = ""
+    _task: asyncio.Task[None] | None = field(default=None, init=False)
+
+    @property
+    def is_sending(self) -> bool:
+        return self._task is not None and not self._task.done()
+
+    def send(self, text: str, conversation_id: str | None) -> None:
+        """Begin to send it. Raises ConfigError while another message is being answered."""
+        if self.is_sending:
+            raise ConfigError("the agent has not answered the last message yet")
+        self.problem = ""
+        self._task = asyncio.create_task(self._send(text, conversation_id))
+
+    async def _send(self, text: str, conversation_id: str | None) -> None:
+        thread = LoopThread("message of the playground")
+        try:
+            await thread.call(self._exchange(text, conversation_id))
+        except (CaptureError, ConfigError) as error:
+            self.problem = str(error)
+        except Exception:
+            logger.exception("the message of the playground failed")
+            self.problem = "The message failed unexpectedly; the log of the proxy has the details."
+        finally:
+            thread.close(0)
+
+    async def _exchange(self, text: str, conversation_id: str | None) -> None:
+        """Runs in the thread. What it imports loads the A2A SDK, which a proxy does without until then."""
+        from ..runs.drive import AgentOptions
+        from ..runs.send import send_message
+
+        agent = AgentOptions(self.url(), {"A2A-Eval-Run": PLAYGROUND})
+        await send_message(agent, text, conversation_id=conversation_id, observe=lambda _: None)
