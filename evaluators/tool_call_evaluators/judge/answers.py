@@ -51,7 +51,7 @@ def read_completion(body: Any) -> Completion:
     finish_reason = str(choice.get("finish_reason") or "")
     if finish_reason == "content_filter":
         raise JudgeAnswerError("the answer was filtered (finish_reason content_filter)")
-    return _completion(body, _text(content), str(body.get("model") or ""), finish_reason)
+    return _completion(body, content_text(content), str(body.get("model") or ""), finish_reason)
 
 
 def unusable(body: Any) -> list[Completion]:
@@ -160,27 +160,19 @@ def misfit(value: Any, schema: Mapping[str, Any]) -> str:
     return f"{place}: {shortened(error.message)}" if place else shortened(error.message)
 
 
-def error_of(body: str) -> tuple[str, str | None]:
-    """The message in the body of an error response (empty if missing) and the error code of the API."""
+def error_of(body: str) -> tuple[str, str | None, str]:
+    """The body of an error response: its message, the error code of the API, and the parameter that `param` names, as
+    OpenAI's do; message and parameter are empty if missing."""
     try:
         found = json.loads(body)
     except (ValueError, RecursionError):
-        return shortened(body), None
+        return shortened(body), None, ""
     error = found.get("error", found) if isinstance(found, dict) else found
     if not isinstance(error, dict):
-        return shortened(str(error)), None
+        return shortened(str(error)), None, ""
     message = error.get("message") or error.get("detail") or json.dumps(error)
-    code = error.get("code") or error.get("type")
-    return shortened(str(message)), None if code is None else str(code)
-
-
-def refused_parameter(body: str) -> str:
-    """The parameter that an error response names in `param`, as OpenAI's do; empty if none."""
-    try:
-        found = json.loads(body)["error"]["param"]
-    except (ValueError, KeyError, TypeError, RecursionError):
-        return ""
-    return found if isinstance(found, str) else ""
+    code, parameter = error.get("code") or error.get("type"), error.get("param")
+    return shortened(str(message)), None if code is None else str(code), parameter if isinstance(parameter, str) else ""
 
 
 def shortened(text: str) -> str:
@@ -192,8 +184,8 @@ def shortened(text: str) -> str:
 _FENCED = re.compile(r"\A```(?:json)?\s*\n(.*?)\n?```\Z", re.DOTALL)
 
 
-def _text(content: Any) -> str:
-    """Some servers send the content as a list of parts."""
+def content_text(content: Any) -> str:
+    """The text of a message's `content`, which some servers send as a list of parts; empty for anything else."""
     if isinstance(content, list):
         return "".join(str(part.get("text") or "") for part in content if isinstance(part, Mapping))
     return content if isinstance(content, str) else ""

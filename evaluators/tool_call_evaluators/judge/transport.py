@@ -18,7 +18,7 @@ from typing import Any, Protocol
 
 import httpx
 
-from .answers import error_of, refused_parameter, shortened
+from .answers import error_of, shortened
 from .question import JudgeAnswerError, JudgeNotConfiguredError
 from .settings import JudgeSettings
 
@@ -85,9 +85,8 @@ class RefusedError(Exception):
     @classmethod
     def of(cls, response: httpx.Response) -> RefusedError:
         """The error in the response of a chat-completions API."""
-        message, code = error_of(response.text)
         wait = asked_wait(response.headers, datetime.now(UTC))
-        return cls(response.status_code, message, code, refused_parameter(response.text), wait)
+        return cls(response.status_code, *error_of(response.text), wait)
 
     def retry(self, attempt: int) -> tuple[str, float | None]:
         """The problem, and the seconds to wait before a retry; None: a retry would not help."""

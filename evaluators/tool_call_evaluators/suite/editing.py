@@ -114,9 +114,8 @@ class _Editor:
         other = [site for site in sites if not equal_values(site.wanted, target.wanted)]
         first = next((site for site in other if equal_values(site.wanted, target.value)), None)
         moves = first is not None and len(other) == len(sites)
-        if (
-            moves and target.wanted is not None
-        ):  # nobody shares the changed value: its anchor goes to the first that keeps it
+        if moves and target.wanted is not None:
+            # nobody shares the changed value: its anchor goes to the first that keeps it
             name = self._text.index(f"&{target.anchor}", target.start)
             self._edits.append((name - 1, name + 1 + len(target.anchor or ""), ""))
         for site in other:

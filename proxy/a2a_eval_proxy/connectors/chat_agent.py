@@ -19,7 +19,7 @@ from a2a_tool_capture.secret_references import resolve_header
 from pydantic import PydanticUserError, TypeAdapter, ValidationError
 from pydantic_core import ArgsKwargs
 from tool_call_evaluators.evaluator import FAILURES
-from tool_call_evaluators.judge.answers import shortened
+from tool_call_evaluators.judge.answers import content_text, shortened
 from tool_call_evaluators.judge.transport import RefusedError, backoff
 
 from ..errors import ConfigError
@@ -239,7 +239,7 @@ class ChatAgent:
             messages += [await self._result(call) for call in calls]
             if self._tools is None or not calls:
                 self._messages = messages
-                return _text(message)
+                return content_text(message.get("content")) or str(message.get("refusal") or "")
         raise ChatApiError(f"the model calls tools without end: {MAX_ROUNDS} requests for one message")
 
     async def close(self) -> None:
@@ -272,11 +272,3 @@ class _RequestedCall:
         if not isinstance(read.name, str) or not isinstance(read.arguments, str):
             raise ChatApiError("the model's message has a tool call whose name or arguments are no text")
         return read
-
-
-def _text(message: Mapping[str, Any]) -> str:
-    """The content of a message, which some servers send as a list of parts; without one, the refusal."""
-    content = message.get("content")
-    if isinstance(content, list):
-        return "".join(str(part.get("text") or "") for part in content if isinstance(part, Mapping))
-    return content if isinstance(content, str) else str(message.get("refusal") or "")

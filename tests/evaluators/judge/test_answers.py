@@ -74,7 +74,7 @@ def test_nesting_does_no_harm():
 
 @given(st.text())
 def test_errors_are_short_lines(text):
-    message, _ = error_of(text)
+    message, *_ = error_of(text)
     assert "\n" not in message
     assert len(message) <= 303
 
@@ -82,13 +82,13 @@ def test_errors_are_short_lines(text):
 @pytest.mark.parametrize(
     ("body", "expected"),
     [
-        ('{"error": {"message": "m", "code": "c"}}', ("m", "c")),
-        ('{"error": {"message": "m", "type": "t", "code": null}}', ("m", "t")),
-        ('{"error": "m"}', ("m", None)),
-        ('{"detail": "m"}', ("m", None)),
-        ('{"error": {"code": 500}}', ('{"code": 500}', "500")),
-        ("plain\n text", ("plain text", None)),
-        ("", ("", None)),
+        ('{"error": {"message": "m", "code": "c", "param": "p"}}', ("m", "c", "p")),
+        ('{"error": {"message": "m", "type": "t", "code": null, "param": null}}', ("m", "t", "")),
+        ('{"error": "m"}', ("m", None, "")),
+        ('{"detail": "m"}', ("m", None, "")),
+        ('{"error": {"code": 500}}', ('{"code": 500}', "500", "")),
+        ("plain\n text", ("plain text", None, "")),
+        ("", ("", None, "")),
     ],
 )
 def test_errors_in_all_their_shapes(body, expected):
