@@ -8,7 +8,7 @@ from typing import Any
 
 import httpx
 import pytest
-from agents.scenario_agent import scenario_agent
+from agents.scenario_agent import AgentOptions, scenario_agent
 from agents.serving import ServerThread
 from support.certificates import Authority
 from support.prefork import run
@@ -144,7 +144,7 @@ def test_run_and_check_over_https_with_a_certificate(authority: Authority, tmp_p
     trust = ("--agent-ca", str(authority.ca))
     show = ("--agent-cert", str(pair.cert), "--agent-key", str(pair.key))
     password = {"A2A_EVAL_PROXY_AGENT_KEY_PASSWORD": SECRETS[2]}
-    with scenario_agent(tls=authority.server(clients=authority)) as agent:
+    with scenario_agent(AgentOptions(notifies=True), tls=authority.server(clients=authority)) as agent:
         passed = run("run", "suite.yaml", "--agent", agent.url, *trust, *show, cwd=tmp_path, **password)
         untrusted = run("run", "suite.yaml", "--agent", agent.url, *show, cwd=tmp_path, **password)
         refused = run("run", "suite.yaml", "--agent", agent.url, *trust, cwd=tmp_path)
