@@ -106,7 +106,7 @@ def client(_until_session_ends: ExitStack) -> GetClient:
 
 
 @pytest.fixture(scope="session")
-def proxy_of(_until_session_ends: ExitStack, tmp_path_factory: pytest.TempPathFactory) -> GetProxy:
+def proxy_of(_until_session_ends: ExitStack, tmp_path_factory: pytest.TempPathFactory) -> Iterator[GetProxy]:
     running: dict[tuple[str, ...], Proxy] = {}
 
     def get(upstream: str, *arguments: str) -> Proxy:
@@ -116,7 +116,9 @@ def proxy_of(_until_session_ends: ExitStack, tmp_path_factory: pytest.TempPathFa
             running[key] = _until_session_ends.enter_context(Proxy(upstream, store, *arguments))
         return running[key]
 
-    return get
+    yield get
+    for proxy in running.values():
+        proxy.terminate()  # they end at the same time
 
 
 @pytest.fixture(scope="session")

@@ -334,8 +334,8 @@ def wait_for_store(store: Path, child: ChildProcess) -> None:
 
 
 @pytest.mark.slow
-def test_a_thousand_conversations_take_little_memory(agent: GetAgent, tmp_path: Path) -> None:
-    suite, store = written(tmp_path, many(1000)), tmp_path / "turns.db"
+def test_hundreds_of_conversations_take_little_memory(agent: GetAgent, tmp_path: Path) -> None:
+    suite, store = written(tmp_path, many(500)), tmp_path / "turns.db"
     peak = "import resource, subprocess, sys; code = subprocess.call(sys.argv[1:]); "
     peak += "print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss, file=sys.stderr); sys.exit(code)"
     result = subprocess.run(
@@ -346,5 +346,5 @@ def test_a_thousand_conversations_take_little_memory(agent: GetAgent, tmp_path: 
         timeout=110,
     )
     assert result.returncode == 0, result.stdout[-2000:] + result.stderr
-    assert "1,200 turns" in result.stdout
-    assert int(result.stderr.splitlines()[-1]) < 200 * 1024  # kB; an empty run takes some 80 MB
+    assert "600 turns" in result.stdout
+    assert int(result.stderr.splitlines()[-1]) < 150 * 1024  # kB; an empty run takes some 80 MB, this one 115
