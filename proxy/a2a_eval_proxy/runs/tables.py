@@ -44,6 +44,7 @@ _STYLES = {"passed": "green", "failed": "red", "gate not met": "yellow", "tolera
 """Of the verdicts on turns."""
 
 _MOST_CALLS = 8  # of a turn
+_WHOLE_ID = 32  # characters of the id of a case that stay on a line, so that they can be copied
 _LONGEST_LABEL, _LONGEST_CALL, _LONGEST_TEXT = 60, 120, 500  # characters; reports and the export have the rest
 
 
@@ -76,8 +77,9 @@ def turn_table(turns: Sequence[TurnJson], report: Report | None = None) -> Table
     The verdicts are those of `report`, which may tolerate bad results; without it the turns' own.
     """
     failed, notes = (None, {}) if report is None else (failed_turns(report), _notes(report))
+    ids = (len(plain(turn["case_id"] or "")) for turn in turns)
     table = PlainTable(
-        Column("case", overflow="fold", min_width=4),
+        Column("case", overflow="fold", min_width=max((width for width in ids if width <= _WHOLE_ID), default=4)),
         Column("tool calls", overflow="fold", min_width=12),
         Column("verdict", no_wrap=True, min_width=8),
     )
