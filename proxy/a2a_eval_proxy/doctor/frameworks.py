@@ -138,7 +138,11 @@ FRAMEWORKS = (
         ),
         remark=_SERVER,
         instrumentation="openinference-instrumentation-openai-agents",
-        content=("without RunConfig(trace_include_sensitive_data=False)", *_OPENINFERENCE),
+        content=(
+            "without RunConfig(trace_include_sensitive_data=False)",
+            "without OPENAI_AGENTS_TRACE_INCLUDE_SENSITIVE_DATA=false",
+            *_OPENINFERENCE,
+        ),
     ),
     Framework(
         name="Pydantic AI",

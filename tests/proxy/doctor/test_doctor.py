@@ -145,6 +145,6 @@ def test_the_lines_are_those_of_the_page(framework: Framework) -> None:
     if framework.extension and framework.trace_packages:
         needed += [framework.trace_packages, framework.start]
     assert set(" ".join(needed).split()) <= set(words)
-    switches = re.findall(r"\w+\(\S+\)|[A-Z_]{9,}", " ".join(framework.content))
+    switches = re.findall(r"\w+\(\S+\)|[A-Z_]{9,}(?:=\w+)?", " ".join(framework.content))
     assert all(f"`{switch}`" in text for switch in switches)
     assert f"--dialects {framework.dialects}" in text or not framework.dialects
