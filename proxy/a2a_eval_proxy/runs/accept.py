@@ -76,18 +76,23 @@ def accept(file: Path, proposals: Iterable[Proposal], *, allow_plugins: bool = F
 
 
 def undo(file: Path, *, allow_plugins: bool = False) -> None:
-    """Take back the last `accept`. Raises SuiteError without one, SuiteFileError, OSError."""
+    """Take back the last `accept`. Raises SuiteError without one and for a later edit, SuiteFileError, OSError."""
     kept = _kept(file)
     if not kept.is_file():
         raise SuiteError(f"nothing to undo: {kept.name} does not exist", str(file))
+    if not can_undo(file):
+        raise SuiteError(
+            f"was edited after the last accepted change, which is not undone; {kept.name} has it", str(file)
+        )
     before = read_text(kept)
     change_suite_file(file, lambda _: before, allow_plugins=allow_plugins)
     kept.unlink()
 
 
 def can_undo(file: Path) -> bool:
-    """Whether there is an `accept` to take back."""
-    return _kept(file).is_file()
+    """Whether there is an `accept` to take back, and the suite was not edited since."""
+    kept = _kept(file)
+    return kept.is_file() and file.stat().st_mtime_ns <= kept.stat().st_mtime_ns  # `accept` writes it after the suite
 
 
 def _kept(file: Path) -> Path:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -94,6 +95,20 @@ def test_only_what_the_reader_saw_and_chose_is_written(shop: Shown, suite: Path)
     assert shop.admin.post("/accept", data=one).status_code == 303
     assert "track" in suite.read_text()
     assert "amount: 14.5" in suite.read_text()
+
+
+def test_an_edit_after_the_last_accepted_change_is_not_lost(shop: Shown, suite: Path) -> None:
+    form = chosen(shop.admin.get("/accept?run=monday").text)
+    assert shop.admin.post("/accept", data=form).status_code == 303
+    assert "Undo the last accepted change" in shop.admin.get("/accept?run=monday").text
+    edited = suite.read_text() + "# mine\n"
+    suite.write_text(edited)
+    later = (suite.parent / f".{suite.name}.before-accept").stat().st_mtime_ns + 1_000_000_000
+    os.utime(suite, ns=(later, later))
+    assert "Undo the last accepted change" not in shop.admin.get("/accept?run=monday").text
+    refused = shop.admin.post("/accept", data={"action": "undo", "run": "monday"})
+    assert (refused.status_code, "was edited after the last accepted change" in refused.text) == (409, True)
+    assert suite.read_text() == edited
 
 
 def test_a_read_only_suite_is_only_shown(shop: Shown, suite: Path, monkeypatch: pytest.MonkeyPatch) -> None:
