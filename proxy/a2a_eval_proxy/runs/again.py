@@ -27,7 +27,7 @@ async def run_program(
 
     Raises ConfigError with the message of the program where the run did not take place. It ends with its caller.
     """
-    given = [suite, "--run", run, *(f"--case={case}" for case in cases), *(f"--tag={tag}" for tag in tags)]
+    given = [suite, f"--run={run}", *(f"--case={case}" for case in cases), *(f"--tag={tag}" for tag in tags)]
     given += ["--agent", agent] if agent else []
     given += ["--allow-plugins"] if allow_plugins else []
     program = await asyncio.create_subprocess_exec(
