@@ -19,7 +19,7 @@ from a2a_tool_capture.spec import (
 )
 
 from ...protocol.operations import Binding, Operation
-from ..signatures.verify import SignatureResult
+from ..signatures.result import SignatureResult
 
 
 class Kind(Enum):

@@ -9,7 +9,7 @@ from a2a_tool_capture import URI
 
 from ..probe.interfaces import declared_extensions, offered_interfaces
 from ..probe.record import CardSeen
-from ..signatures.verify import SignatureStatus
+from ..signatures.result import SignatureStatus
 from .base import Problem, Rule, Skipped, Unseen, problem, rules
 
 

@@ -13,7 +13,7 @@ import httpx
 from a2a_tool_capture.errors import connection_problem
 
 from ...errors import ConfigError
-from .verify import SignatureResult, SignatureStatus, invalid, not_verifiable
+from .result import SignatureResult, SignatureStatus, invalid, not_verifiable
 
 if TYPE_CHECKING:
     from .verify import CardSignature, PublicKey

@@ -7,7 +7,6 @@ import json
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from enum import StrEnum
 from typing import Any
 
 import rfc8785
@@ -25,32 +24,7 @@ from jwt import PyJWK
 from jwt.algorithms import get_default_algorithms
 from jwt.exceptions import PyJWTError
 
-
-class SignatureStatus(StrEnum):
-    VERIFIED = "verified"
-    NOT_VERIFIABLE = "not verifiable"
-    """There is no key to verify it with."""
-    INVALID = "invalid"
-
-
-@dataclass(frozen=True, slots=True)
-class SignatureResult:
-    """`where` is the path of the signature in the card; `reason` says why it is not verified."""
-
-    where: str
-    status: SignatureStatus
-    reason: str = ""
-    uncovered: tuple[str, ...] = ()
-    """Top-level fields of the card that a verified signature does not cover."""
-
-
-def invalid(where: str, reason: str) -> SignatureResult:
-    return SignatureResult(where, SignatureStatus.INVALID, reason)
-
-
-def not_verifiable(where: str, reason: str) -> SignatureResult:
-    return SignatureResult(where, SignatureStatus.NOT_VERIFIABLE, reason)
-
+from .result import SignatureResult, SignatureStatus, invalid, not_verifiable
 
 MAX_CARD_BYTES = 1024 * 1024
 

@@ -18,7 +18,7 @@ from a2a.server.request_handlers.response_helpers import agent_card_to_dict
 from a2a.types import AgentCapabilities, AgentCard, AgentInterface, AgentSkill
 from a2a.utils.signing import create_agent_card_signer, create_signature_verifier
 from a2a_eval_proxy.check.signatures.card import verify_card
-from a2a_eval_proxy.check.signatures.verify import SignatureStatus
+from a2a_eval_proxy.check.signatures.result import SignatureStatus
 from a2a_eval_proxy.errors import ConfigError
 from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
