@@ -50,10 +50,6 @@ _WARY_S = 60.0
 _SETTLED_S = 0.1
 """An idle connection of this age is no longer one of the youngest: the agent would have closed it by then."""
 
-_JUST_SEEN_S = 0.002
-"""For this time after data of one connection, the event loop has seen what arrived on the others, too. A check releases
-the interpreter lock: it takes 0.5 us, or 0.1 ms on average while another thread computes."""
-
 _MAX_IDLE = 512
 _SAFE = frozenset({b"GET", b"HEAD", b"OPTIONS"})
 
@@ -86,7 +82,6 @@ class HttpClient:
         self._waiting: deque[asyncio.Future[None]] = deque()
         self._idle: deque[Connection] = deque()
         self._wary_until = 0.0
-        self._seen_at = 0.0
         self._closed = False
 
     def request(
@@ -149,8 +144,7 @@ class HttpClient:
             if wary and now - connection.idle_since < _SETTLED_S and not connection.lost:
                 self._idle.appendleft(connection)
                 return None
-            poll = wary or now - self._seen_at > _JUST_SEEN_S
-            if now - connection.idle_since < _KEEPALIVE_S and connection.is_quiet(poll=poll):
+            if now - connection.idle_since < _KEEPALIVE_S and connection.is_quiet():
                 return connection
             self._note_close(connection)
             connection.abort()
@@ -168,7 +162,6 @@ class HttpClient:
             connection.abort()  # a request waits for a slot: the next connection takes it
             return
         connection.idle_since = time.monotonic()
-        self._seen_at = connection.received_at
         while self._idle and self._idle[0].idle_since <= connection.idle_since - _KEEPALIVE_S:
             self._idle.popleft().abort()
         self._idle.append(connection)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import select
 import ssl
-import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 
 from .http_messages import (
@@ -43,8 +42,6 @@ class Connection(asyncio.Protocol):
         self._poll: select.poll | None = None
         self._abandoned = False
         self._paused = False
-        self._was_paused = False
-        """Whether reading was paused after the last received data: the event loop may have missed what followed."""
         self.transport: asyncio.Transport | None = None
         self.loop: asyncio.AbstractEventLoop
         """Set with the transport. `get_running_loop` takes a system call each time."""
@@ -56,18 +53,16 @@ class Connection(asyncio.Protocol):
         self.aborted = False
         """Whether this side closed it."""
         self.idle_since = 0.0
-        self.received_at = 0.0
-        """When data last arrived, monotonic seconds."""
 
-    def is_quiet(self, *, poll: bool) -> bool:
-        """Whether the agent neither closed this idle connection nor sent anything.
+    def is_quiet(self) -> bool:
+        """Whether the agent neither closed this idle connection nor sent anything, as the operating system reports now.
 
-        With `poll`, as the operating system reports now; else as the event loop has seen, unless reading was paused.
+        The event loop may not have seen it yet: then a request would get a response that nobody asked for.
         """
         transport = self.transport
         if self.lost or transport is None or transport.is_closing():
             return False
-        if not (poll or self._was_paused) or not _CAN_POLL:
+        if not _CAN_POLL:
             return True
         if self._poll is None:
             self._poll = select.poll()
@@ -81,7 +76,7 @@ class Connection(asyncio.Protocol):
     def pause(self) -> None:
         """Pause reading, so that the agent waits."""
         if not self._paused and self.transport is not None:
-            self._paused = self._was_paused = True
+            self._paused = True
             self.transport.pause_reading()
 
     def resume(self) -> None:
@@ -110,8 +105,6 @@ class Connection(asyncio.Protocol):
             self.abort()
 
     def data_received(self, data: bytes) -> None:
-        self._was_paused = False
-        self.received_at = time.monotonic()
         if self.exchange is not None:
             self.exchange.data_received(data)
         else:

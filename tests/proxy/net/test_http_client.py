@@ -1053,11 +1053,8 @@ async def test_a_failing_source_of_a_body_is_an_error_of_the_request() -> None:
 
 
 @pytest.mark.parametrize("stray", [b"", b"HTTP/1.1 200 OK\r\ncontent-length: 5\r\n\r\nstray", b"x"])
-async def test_what_the_loop_has_not_seen_yet_is_seen_before_a_connection_is_used_again(
-    stray: bytes, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_what_the_loop_has_not_seen_yet_is_seen_before_a_connection_is_used_again(stray: bytes) -> None:
     """The agent closes, or sends something, while the event loop is at other work; then comes a POST."""
-    monkeypatch.setattr(http_client, "_JUST_SEEN_S", 0.0)
     listener = socket.create_server(("127.0.0.1", 0))
     left = threading.Event()
 
