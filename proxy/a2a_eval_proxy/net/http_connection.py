@@ -57,7 +57,7 @@ class Connection(asyncio.Protocol):
     def is_quiet(self) -> bool:
         """Whether the agent neither closed this idle connection nor sent anything, as the operating system reports now.
 
-        The event loop may not have seen it yet: then a request would get a response that nobody asked for.
+        The event loop may not have seen it yet: then a request would get a response that belongs to no request.
         """
         transport = self.transport
         if self.lost or transport is None or transport.is_closing():
