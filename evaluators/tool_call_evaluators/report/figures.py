@@ -9,8 +9,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..attempts import Attempts, AttemptsVerdict, pass_rates
-from ..grouping import grouped
-from ..model import CALLS_UNSEEN
 from ..texts import counted
 from .model import Report, duration, seconds_between
 
@@ -42,16 +40,7 @@ def turn_seconds(report: Report) -> list[float]:
 
 def attempts(report: Report) -> list[Attempts]:
     """Of each case with several attempts, planned or made."""
-    allow_unseen = any(reason["code"] == CALLS_UNSEEN for reason in report.verdict["tolerated"])
-    by_case = grouped((item.case_id, item) for item in report.conversations if item.case_id is not None)
-    found = []
-    for case_id, conversations in by_case.items():
-        case = conversations[0].case
-        statuses = {one.label: one.attempt(allow_unseen=allow_unseen) for one in conversations}
-        planned = max(case.conversations if case else 1, len(conversations))
-        if planned > 1:
-            found.append(Attempts(case_id, statuses, planned, case.must_pass if case else None))
-    return found
+    return [item for item in report.attempts.values() if item.planned > 1]
 
 
 def attempts_text(found: Sequence[Attempts]) -> str:

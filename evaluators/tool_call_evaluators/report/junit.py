@@ -12,7 +12,7 @@ from xml.etree import ElementTree as ET
 from ..gates import TOLERABLE
 from ..grouping import grouped
 from ..model import EvalResult, Status
-from ..runs.outcomes import ConversationTurn, RunConversation, attempts_at
+from ..runs.outcomes import ConversationTurn, RunConversation
 from ..simulation.record import fault_counts, user_text
 from ..texts import call_text, excerpt, gate_name, gate_word, printable, score_text
 from .model import ReasonJson, Report, duration
@@ -72,7 +72,9 @@ def _testcase(report: Report, name: str, group: Sequence[RunConversation]) -> tu
     seconds = sum(duration(turn) or 0.0 for turn in turns)
     case = ET.Element("testcase", classname=printable(report.title), name=printable(name), time=f"{seconds:.3f}")
     reasons = [reason for conversation in group for reason in report.reasons_of(conversation)]
-    flaky = [item for item in group if item.attempt() == "failed"] if _passed_often_enough(group) else []
+    attempts = report.attempts.get(name)
+    failed = [item for item in group if attempts is not None and attempts.statuses[item.label] == "failed"]
+    flaky = failed if attempts is not None and attempts.accepted else []
     if not reasons and not flaky:
         notes = [f"{item.label}: {'; '.join(report.notes(item))}" for item in group if report.notes(item)]
         reasons = [{"code": str(Status.FAILED), "message": note} for note in notes]
@@ -82,19 +84,13 @@ def _testcase(report: Report, name: str, group: Sequence[RunConversation]) -> tu
     elif reasons:
         _problem(case, reasons)
     if reasons or flaky:
-        failed = flaky or [item for item in group if item.attempt() == "failed"][1:]
-        for item in failed:
+        for item in flaky or failed[1:]:
             _attempt(case, "flakyFailure" if flaky else "rerunFailure", report, item)
     elif all(report.status(conversation) == "unscored" for conversation in group):
         ET.SubElement(case, "skipped", message="nothing was measured")
     output = "\n\n".join(_transcript(report, conversation) for conversation in group)
     ET.SubElement(case, "system-out").text = printable(excerpt(output, MAX_OUTPUT))
     return case, seconds
-
-
-def _passed_often_enough(group: Sequence[RunConversation]) -> bool:
-    case = group[0].case
-    return case is not None and attempts_at(case, group).accepted
 
 
 def _attempt(case: ET.Element, kind: str, report: Report, attempt: RunConversation) -> None:

@@ -11,6 +11,7 @@ from typing import Any, Literal, TypeAlias
 
 from a2a_tool_capture.models import ToolCall
 
+from ..attempts import Attempts
 from ..behavior_failures import unique_errors as grouped_errors
 from ..gates import USER_REASONS
 from ..grouping import grouped
@@ -256,6 +257,21 @@ class Report:
         for conversation in self.conversations:
             counts[self.status(conversation)] += 1
         return counts
+
+    @cached_property
+    def attempts(self) -> dict[str, Attempts]:
+        """The attempts at each case, by its id, as the verdict counts them."""
+        if self.parts:
+            return {case_id: item for part in self.parts for case_id, item in part.attempts.items()}
+        allow_unseen = any(reason["code"] == CALLS_UNSEEN for reason in self.verdict["tolerated"])
+        by_case = grouped((item.case_id, item) for item in self.conversations if item.case_id is not None)
+        found = {}
+        for case_id, conversations in by_case.items():
+            case = conversations[0].case
+            statuses = {one.label: one.attempt(allow_unseen=allow_unseen) for one in conversations}
+            planned = max(case.conversations if case else 1, len(conversations))
+            found[case_id] = Attempts(case_id, statuses, planned, case.must_pass if case else None)
+        return found
 
     @cached_property
     def quarantined(self) -> dict[str, str]:

@@ -191,7 +191,7 @@ async def _left(
 
 async def _todo(store: Store, suite: Suite, run: str, *, repeat_all: bool) -> dict[str, list[int]]:
     """The numbers of the missing conversations of each case; interrupted ones are discarded."""
-    judged = {case.id for case in suite.cases if case.must_pass is not None and not repeat_all}
+    judged = {case.id for case in suite.cases if case.must_pass is not None}
     turns = [
         without_texts(turn) if turn["case_id"] in judged else {key: turn.get(key) for key in _PLACE}
         async for turn in every_turn(store, TurnQuery(run=run))

@@ -146,6 +146,23 @@ def test_attempts_that_failed_are_reruns_or_flaky():
     )
 
 
+def test_attempts_whose_calls_are_unknown_count_in_junit_as_in_the_verdict():
+    suite = parse_suite(
+        "suite: one\nevaluators: [contains, tool_error]\ncases: [{id: status, repeat: {times: 3, pass: 2}, "
+        "turns: [{user: Where?, expect: {response_contains: sent}}]}]"
+    )
+    unseen = result("tool_error", None) | {"label": "calls_unseen"}
+    turns = [
+        turn(f"t{n}", case="status", start=n, evaluations=[result("contains", float(n > 0)), unseen]) for n in range(3)
+    ]
+    verdict = run_verdict(suite, follow(turns, suite), allow_no_capture=True)
+    assert verdict.passed
+    made = Report.build("r", turns, verdict.to_dict(), suite=suite)
+    case = checked(junit_xml(made)).find("testcase")
+    assert case.find("failure") is None
+    assert len(case.findall("flakyFailure")) == 1
+
+
 def test_every_form_shows_what_is_in_quarantine():
     suite = parse_suite(
         "suite: one\nevaluators: [tool_error]\nquarantine: {status: {reason: index down, until: 2099-01-01}}\n"
