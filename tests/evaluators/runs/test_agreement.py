@@ -1,0 +1,243 @@
+"""Every statistic of agreement against a library of statistics, and what holds for any ratings."""
+
+from __future__ import annotations
+
+import math
+import random
+
+import krippendorff
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.stats import norm
+from statsmodels.stats.inter_rater import cohens_kappa
+from statsmodels.stats.proportion import proportion_confint
+from tool_call_evaluators.runs.agreement import (
+    GROUPS,
+    Confusion,
+    Estimate,
+    Z,
+    best_threshold,
+    cohen_kappa,
+    confusion_at,
+    corrected_rate,
+    gwet_ac1,
+    halves,
+    krippendorff_alpha,
+    proportion,
+)
+
+EXACT = 1e-9
+PAIRS = st.lists(st.tuples(st.integers(0, 3), st.integers(0, 3)), min_size=2, max_size=60)
+VERDICTS = st.lists(st.tuples(st.booleans(), st.booleans()), min_size=1, max_size=60)
+ITEMS = st.lists(st.lists(st.integers(1, 5), min_size=0, max_size=4), min_size=2, max_size=30)
+
+
+def test_the_quantile_is_that_of_scipy():
+    assert pytest.approx(norm.ppf(0.975), abs=EXACT) == Z
+
+
+@given(st.integers(1, 500), st.data())
+def test_wilson_as_statsmodels(n, data):
+    successes = data.draw(st.integers(0, n))
+    found = proportion(successes, n)
+    assert found.interval == pytest.approx(proportion_confint(successes, n, method="wilson"), abs=EXACT)
+    assert found.interval[0] <= found.value <= found.interval[1]
+
+
+def test_a_rate_of_nothing_is_undefined():
+    assert proportion(0, 0) == Estimate(None, None, 0, "there are no such items")
+    assert cohen_kappa([]).value is krippendorff_alpha([], "nominal").value is gwet_ac1([], 2).value is None
+
+
+@given(PAIRS)
+def test_kappa_and_its_interval_as_statsmodels(pairs):
+    found = cohen_kappa(pairs)
+    if len({rating for pair in pairs for rating in pair}) == 1:
+        assert (found.value, found.interval) == (None, None)
+        assert found.undefined == "all ratings are the same"
+        return
+    table = np.zeros((4, 4))
+    for one, other in pairs:
+        table[one, other] += 1
+    with np.errstate(divide="ignore", invalid="ignore"):
+        theirs = cohens_kappa(table)
+    assert found.value == pytest.approx(theirs.kappa, abs=EXACT)
+    low, high = found.interval
+    error = math.sqrt(max(0.0, theirs.var_kappa))
+    assert low == pytest.approx(max(-1, theirs.kappa - Z * error), abs=1e-7)
+    assert high == pytest.approx(min(1, theirs.kappa + Z * error), abs=1e-7)
+
+
+def test_kappa_is_low_and_ac1_high_with_a_skewed_base_rate():
+    """Feinstein and Cicchetti's paradox: 90 % agreement, and a kappa of about 0."""
+    pairs = [(True, True)] * 90 + [(True, False)] * 5 + [(False, True)] * 5
+    assert cohen_kappa(pairs).value == pytest.approx(-0.0526, abs=1e-3)
+    assert gwet_ac1(pairs, 2).value == pytest.approx(0.8895, abs=1e-3)
+
+
+@given(ITEMS)
+def test_ac1_and_its_error_as_irrcac(items):
+    pandas = pytest.importorskip("pandas")
+    raw = pytest.importorskip("irrCAC.raw", exc_type=ImportError)
+    if not any(len(item) > 1 for item in items):
+        assert gwet_ac1(items, 5).value is None
+        return
+    found = gwet_ac1(items, 5)
+    rows = [item + [None] * (4 - len(item)) for item in items if item]
+    table = pandas.DataFrame(rows, dtype=float)
+    theirs = raw.CAC(table, categories=[1, 2, 3, 4, 5], digits=12)
+    if len(rows) == 1:
+        return
+    with np.errstate(divide="ignore", invalid="ignore"):
+        estimate = theirs.gwet()["est"]
+    assert found.value == pytest.approx(estimate["coefficient_value"], abs=EXACT)
+    low, high = found.interval
+    assert low == pytest.approx(max(-1, found.value - Z * estimate["se"]), abs=EXACT)
+    assert high == pytest.approx(min(1, found.value + Z * estimate["se"]), abs=EXACT)
+
+
+@pytest.mark.parametrize("level", ["nominal", "ordinal", "interval"])
+@given(items=ITEMS)
+def test_alpha_as_krippendorff(level, items):
+    found = krippendorff_alpha(items, level)
+    counted = [item for item in items if len(item) > 1]
+    assert found.n == len(counted)
+    if len({rating for item in counted for rating in item}) < 2:
+        assert found.value is None
+        assert found.undefined
+        return
+    matrix = np.array([item + [np.nan] * (4 - len(item)) for item in items], dtype=float).T
+    theirs = krippendorff.alpha(reliability_data=matrix, level_of_measurement=level)
+    assert found.value == pytest.approx(theirs, abs=EXACT)
+    assert found.interval is None or found.interval[0] <= found.value <= found.interval[1]
+
+
+def test_the_jackknife_of_alpha_is_that_of_leaving_each_item_out():
+    chance = random.Random(4)
+    items = [[chance.randint(1, 5), chance.randint(1, 5)] for _ in range(GROUPS - 20)]
+    without = [
+        krippendorff_alpha(items[:number] + items[number + 1 :], "ordinal").value for number in range(len(items))
+    ]
+    mean = sum(without) / len(without)
+    error = math.sqrt((len(items) - 1) / len(items) * sum((value - mean) ** 2 for value in without))
+    found = krippendorff_alpha(items, "ordinal")
+    assert found.interval == pytest.approx((found.value - Z * error, found.value + Z * error), abs=EXACT)
+
+
+def test_the_interval_of_alpha_covers_the_truth_for_many_items_too():
+    """Two raters who copy each other in 6 of 10 items: alpha is 0.6; above 100 items groups are left out."""
+    covered = 0
+    for seed in range(100):
+        chance = random.Random(seed)
+        items = []
+        for _ in range(300):
+            first = chance.random() < 0.5
+            items.append([float(first), float(first if chance.random() < 0.6 else chance.random() < 0.5)])
+        low, high = krippendorff_alpha(items, "nominal").interval
+        covered += low <= 0.6 <= high
+    assert 89 <= covered <= 100
+
+
+@given(VERDICTS)
+def test_a_confusion_counts_every_item_once(pairs):
+    found = Confusion.of(pairs)
+    assert found.m0 + found.m1 == len(pairs) == found.agreement.n
+    assert found.agreement.value == sum(one == other for one, other in pairs) / len(pairs)
+    assert found.base_rate.value == sum(one for one, _ in pairs) / len(pairs)
+
+
+def test_a_corrected_rate_by_known_figures():
+    """Of 200 turns the judge passes 60 %; it finds 90 % of 100 good and 80 % of 50 bad ones: (.6 + .8 - 1) / .7."""
+    found = corrected_rate([1.0] * 120 + [0.0] * 80, Confusion(90, 100, 40, 50))
+    theta = 0.4 / 0.7
+    variance = 0.24 / 200 + (1 - theta) ** 2 * 0.16 / 50 + theta**2 * 0.09 / 100
+    width = Z * math.sqrt(variance) / 0.7
+    assert found.value == pytest.approx(theta, abs=EXACT)
+    assert found.interval == pytest.approx((theta - width, theta + width), abs=EXACT)
+
+
+def test_a_corrected_rate_covers_the_truth():
+    """The truth is 0.7; the judge's own rate, 0.68, is lower."""
+    covered = 0
+    for seed in range(200):
+        chance = random.Random(seed)
+
+        def judged(passes: bool, chance: random.Random = chance) -> bool:
+            return chance.random() < (0.88 if passes else 0.2)
+
+        labels = [chance.random() < 0.7 for _ in range(200)]
+        judge = Confusion.of((label, judged(label)) for label in labels)
+        turns = [float(judged(chance.random() < 0.7)) for _ in range(300)]
+        low, high = corrected_rate(turns, judge).interval
+        covered += low <= 0.7 <= high
+    assert 183 <= covered <= 198
+
+
+def test_repetitions_of_a_case_are_no_more_evidence_than_the_case():
+    judge = Confusion(90, 100, 80, 100)
+    cases = [1.0] * 8 + [0.0] * 2
+    repeated = corrected_rate(cases, judge, [5] * 10)
+    alone = corrected_rate(cases, judge)
+    assert repeated.value == alone.value
+    assert repeated.interval[1] - repeated.interval[0] >= alone.interval[1] - alone.interval[0]
+
+
+@pytest.mark.parametrize(
+    ("judge", "why"),
+    [
+        (Confusion(5, 10, 5, 10), "chance"),  # a coin
+        (Confusion(2, 10, 3, 10), "chance"),  # worse than one
+        (Confusion(7, 10, 7, 10), "chance"),  # the interval touches
+        (Confusion(60, 60, 0, 0), "no label says fails"),
+        (Confusion(0, 0, 60, 60), "no label says passes"),
+    ],
+)
+def test_a_correction_that_means_nothing_is_refused(judge, why):
+    found = corrected_rate([1.0, 0.0] * 40, judge)
+    assert (found.value, found.interval) == (None, None)
+    assert why in found.undefined
+
+
+@given(VERDICTS, st.lists(st.sampled_from([0.0, 1.0]), min_size=1, max_size=50))
+def test_a_corrected_rate_stays_a_rate(pairs, shares):
+    found = corrected_rate(shares, Confusion.of(pairs))
+    assert (found.value is None) == bool(found.undefined)
+    if found.value is not None:
+        assert 0 <= found.interval[0] <= found.value <= found.interval[1] <= 1
+
+
+SCORED = st.lists(st.tuples(st.sampled_from([1.0, 2.0, 3.0, 4.0, 5.0]), st.booleans()), max_size=40)
+
+
+@given(SCORED, st.sampled_from([1.0, 3.0, 5.0]))
+def test_no_threshold_separates_better_than_the_best(items, near):
+    best = best_threshold(items, near)
+    if len({passes for _, passes in items}) < 2:
+        assert best is None
+        return
+
+    def power(threshold: float) -> float:
+        found = confusion_at(items, threshold)
+        return found.tpr.value + found.tnr.value
+
+    powers = {threshold: power(threshold) for threshold in {score for score, _ in items}}
+    assert power(best) == max(powers.values())
+    assert abs(best - near) == min(abs(one - near) for one, found in powers.items() if found == powers[best])
+
+
+@given(SCORED, st.text(max_size=5))
+def test_halves_are_halves_of_each_verdict_and_always_the_same(items, seed):
+    first, second = halves(items, seed)
+    assert sorted(first + second) == sorted(items)
+    for verdict in (True, False):
+        counts = [sum(passes is verdict for _, passes in half) for half in (first, second)]
+        assert 0 <= counts[0] - counts[1] <= 1
+    assert halves(items, seed) == (first, second)
+
+
+@given(ITEMS)
+def test_estimates_survive_json(items):
+    for found in (krippendorff_alpha(items, "ordinal"), proportion(1, 3), proportion(0, 0)):
+        assert Estimate.from_dict(found.to_dict()) == found
