@@ -8,6 +8,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from a2a_tool_capture.canonical import with_whole_numbers
 from a2a_tool_capture.json_limits import mapped
 
 MAX_PROBLEMS = 3
@@ -173,3 +174,18 @@ def report_json(value: Any, indent: int = 2) -> str:
 def finite(value: Any) -> Any:
     """JSON data with NaN and infinity, which JSON cannot represent, as strings."""
     return mapped(value, lambda leaf: str(leaf) if isinstance(leaf, float) and not math.isfinite(leaf) else leaf)
+
+
+_ROUNDED = re.compile(r"\d{16}|\d[eE]")
+
+
+def pretty_json(value: Any) -> str:
+    """JSON on several lines, from data or from text. Any other text, and numbers that would be rounded, as they are."""
+    try:
+        if isinstance(value, str):
+            if _ROUNDED.search(value):
+                return value
+            value = with_whole_numbers(json.loads(value))
+        return json.dumps(value, ensure_ascii=False, indent=2, default=str)
+    except (ValueError, RecursionError):
+        return str(value)

@@ -19,7 +19,7 @@ from tool_call_evaluators.judge import JudgeNotConfiguredError
 
 from .admin.agent_status import AgentWatch
 from .admin.api import admin_app
-from .admin.control import MAX_OPEN, Control, Observed
+from .admin.control import MAX_OPEN, Control
 from .capture.visibility import CallVisibility
 from .clock import CLOCK, JumpGuard
 from .net.browser_guard import HostNames
@@ -289,10 +289,9 @@ class RunningProxy(Control):
         """See `Control`."""
         return await self.serving.wire(turn_id, tasks, began, ended)
 
-    def observed(self, turn_id: str) -> Observed:
-        """What this process knows about the times of a turn: spans only if rules can be applied to their names."""
-        traced = self.tracing is not None and self.privacy.covers_texts
-        return Observed(self.scoring_times.of(turn_id), self.tracing.spans(turn_id) if self.tracing and traced else ())
+    def scored_at(self, turn_id: str) -> float | None:
+        """See `Control`."""
+        return self.scoring_times.of(turn_id)
 
     @property
     def evaluates(self) -> bool:

@@ -50,7 +50,7 @@ class CaptureFacts:
 
 _IN_MEMORY = ("parent_span_id", "in_store", "shown_by")
 """Fields of a turn that are not in its JSON."""
-_OPTIONAL = ("simulated_user", "usage")
+_OPTIONAL = ("simulated_user", "usage", "spans")
 """Fields that are in the JSON if they are not None."""
 
 
@@ -89,6 +89,8 @@ class Turn:
     """The evidence that calls would have been captured; "" without any. In JSON it is in `calls_evidence`."""
     usage: dict[str, int | float] | None = None
     """Of the agent's models, as far as its traces state them: `input_tokens`, `output_tokens`, `cost`."""
+    spans: list[dict[str, Any]] | None = None
+    """What its traces show of the agent's work, by start: see `traces.merge.spans_of`. None: no spans, not in JSON."""
     in_store: bool = False
     """Whether the store may have it as open. Not in JSON."""
 

@@ -27,6 +27,8 @@ from ..texts import (
     gate_word,
     json_excerpt,
     moment_text,
+    one_line,
+    pretty_json,
     printable,
     tokens_text,
 )
@@ -52,19 +54,32 @@ from .figures import attempts, models_usage, percentile, tool_figures, turn_seco
 from .focus import all_failures
 from .model import Report, seconds_between, verdict_sign
 from .page import page_data
+from .timeline import timeline, waterfall
+
+
+def templates() -> PackageLoader:
+    """The templates of this package."""
+    return PackageLoader(__package__ or "", "templates")
 
 
 @cache
 def environment() -> Environment:
     made = Environment(
-        loader=PackageLoader(__package__ or "", "templates"),
+        loader=templates(),
         autoescape=True,
         undefined=StrictUndefined,
         finalize=shown,
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    made.filters |= {"counted": counted, "cut": excerpt, "duration": duration_text, "number": "{:,}".format}
+    made.filters |= {
+        "counted": counted,
+        "cut": excerpt,
+        "duration": duration_text,
+        "line": one_line,
+        "number": "{:,}".format,
+        "pretty": pretty_json,
+    }
     return made
 
 
@@ -255,6 +270,7 @@ SCRIPTS = ("elements.js", "calls.js", "timings.js", "conversation.js", "cases.js
 
 def html_report(report: Report) -> str:
     """The whole page. The policy allows its script and style by hash only; all data is escaped or JSON."""
+    seen, unseen = _seen(report)
     return standalone_page(
         "report.html",
         f"{'Passed' if report.passed else 'Failed'}: {', '.join(dict.fromkeys((report.title, report.run)))}",
@@ -263,11 +279,46 @@ def html_report(report: Report) -> str:
         baseline=report.baseline.before if report.baseline else "",
         trace_url=report.trace_url,
         agent=report.agents[0] if len(report.agents) == 1 else "",
+        seen=seen,
+        unseen=unseen,
         data=Markup(page_data(report)),  # noqa: S704  # JSON that is safe inside a script element
     )
 
 
-def standalone_page(template: str, title: str, content: str, script: str = "", **values: str) -> str:
+MAX_SEEN_BYTES = 4_000_000
+"""Of the HTML of timelines and raw wires in a report."""
+
+
+def _seen(report: Report) -> tuple[list[Markup], int]:
+    """What was seen of the turns, as HTML: the timeline of each with spans, and the raw wire of each that has one.
+
+    Failed conversations come first until there is no more room; then the number of turns that are left out.
+    """
+    found: dict[tuple[int, int], Markup] = {}
+    room, left_out = MAX_SEEN_BYTES, 0
+    for index, item in sorted(enumerate(report.conversations), key=lambda one: report.status(one[1]) != "failed"):
+        for planned in item.turns:
+            exchanges = report.wires.get(planned.turn["turn_id"], ()) if planned.turn else ()
+            if planned.turn is None or not (exchanges or planned.turn.get("spans")):
+                continue
+            number = planned.index + 1
+            html = rendered(
+                "seen_turn.html",
+                place=f"{index}-{number}",
+                title="Timeline and raw wire" if exchanges else "Timeline",
+                of=f"{item.label}, turn {number}",
+                rows=waterfall(timeline(planned.turn)),
+                exchanges=exchanges,
+            )
+            room -= len(html)
+            if room < 0:
+                left_out += 1
+            else:
+                found[index, number] = Markup(html)  # noqa: S704  # a template escaped it
+    return [found[place] for place in sorted(found)], left_out
+
+
+def standalone_page(template: str, title: str, content: str, script: str = "", **values: Any) -> str:
     """A page with this content, which is HTML. Its policy allows the report's style and `script`, and nothing else."""
     style = asset("report.css")
     allowed = ["default-src 'none'", *([f"script-src {_hash(script)}"] if script else []), f"style-src {_hash(style)}"]

@@ -69,6 +69,8 @@ class Report:
     """The comparison with an earlier run."""
     trace_url: str = ""
     """The address of a trace for people, http or https, with `{trace_id}`; empty: trace ids are no links."""
+    wires: Mapping[str, Sequence[Mapping[str, Any]]] = field(default_factory=dict)
+    """The exchanges of turns with the agent, by turn id, as `seen.html` shows them; only where that was asked for."""
     _changes: dict[str, list[CallChange]] = field(default_factory=dict, init=False, repr=False, compare=False)
     """The comparisons of turns by turn id: several parts of a report read them."""
     _matchers: dict[str | None, Matcher] = field(default_factory=dict, init=False, repr=False, compare=False)

@@ -20,6 +20,10 @@ _SHORT = 40
 """Names, states and times repeat in many turns."""
 
 
+_SPANS, _SPANS_OF_A_BAD_TURN = 20, 100
+"""Spans of a turn in a report, the first ones."""
+
+
 class Shortener:
     """Cuts strings, at any depth, to `limit` characters and adds the number of missing ones."""
 
@@ -49,9 +53,11 @@ def shortened_turn(turn: TurnJson) -> TurnJson:
     and reasons. The data that identifies and compares turns (user text, arguments, scores) stays; of the details of a
     good result only those of its judge."""
     cut = Shortener(LONGEST_TEXT - _ROOM).text
+    spans = turn.get("spans", ())[: _SPANS_OF_A_BAD_TURN if _is_bad(turn) else _SPANS]
     short_turn: TurnJson = shared(
         {
             **turn,
+            **({"spans": spans} if spans else {}),
             "response_text": cut(turn["response_text"]),
             "tool_calls": [with_outcome(call, cut(call["result"]), cut(call["error"])) for call in turn["tool_calls"]],
             "findings": [{**finding, "message": cut(finding["message"])} for finding in turn["findings"]],
@@ -62,6 +68,10 @@ def shortened_turn(turn: TurnJson) -> TurnJson:
         }
     )
     return short_turn
+
+
+def _is_bad(turn: TurnJson) -> bool:
+    return any(result["status"] in (Status.FAILED, Status.ERRORED) for result in turn["evaluations"])
 
 
 def shared(value: Any) -> Any:

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any
 
-from a2a_tool_capture.spans.model import Span
 from tool_call_evaluators.suite import Case, Suite
 
 from ..long_computations import LongComputations
@@ -19,13 +18,6 @@ from ..telemetry.event_bus import EventBus
 from .agent_status import AgentWatch
 
 MAX_OPEN = 1_000  # maximum number of open turns that are shown, the newest ones
-
-
-class Observed(NamedTuple):
-    """What the proxy that captured a turn knows about its times."""
-
-    scored_at: float | None = None  # seconds since the epoch
-    spans: Sequence[Span] = ()
 
 
 @dataclass(eq=False, kw_only=True)
@@ -81,9 +73,9 @@ class Control:
         """The exchanges of a turn that are in memory (`relay.wire_json`); see `relay.wire_log.WireLog.of_turn`."""
         return []
 
-    def observed(self, turn_id: str) -> Observed:
-        """What this process knows about the times of a turn."""
-        return Observed()
+    def scored_at(self, turn_id: str) -> float | None:
+        """When this process scored a turn, in seconds since the epoch; None if it did not, or long ago."""
+        return None
 
     @property
     def evaluates(self) -> bool:

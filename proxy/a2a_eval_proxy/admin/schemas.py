@@ -8,6 +8,7 @@ from typing import get_args
 from a2a_tool_capture.models import Severity, ToolCallSource
 from tool_call_evaluators.matching.explain import ChangeKind
 from tool_call_evaluators.model import Status
+from tool_call_evaluators.report.timeline import KINDS
 from tool_call_evaluators.runs.comparison import CaseStatus
 from tool_call_evaluators.runs.regression import Answer
 from tool_call_evaluators.visibility import Calls
@@ -51,7 +52,6 @@ def page_of(*names: str) -> Schema:
 
 
 ASSESSMENTS = ("right", "wrong")
-KINDS = ("request", "exchange", "first_event", "tool_call", "span", "answer", "scoring")
 
 _TIMES = {"started_at": TIME, "first_event_at": nullable(TIME), "ended_at": nullable(TIME)}
 _RESULTS = dict.fromkeys(("passed", "failed", "errored", "skipped"), COUNT)
@@ -106,6 +106,11 @@ SCHEMAS: dict[str, Schema] = {
         source=choice(["trace", "protocol"]), started_at=TIME, ended_at=nullable(TIME),
         first_seen_at=TIME, result_seen_at=nullable(TIME),
     ),
+    "Span": record(
+        optional=["input_tokens", "output_tokens"],
+        span_id=TEXT, parent_span_id=TEXT, name=TEXT, started_at=TIME, ended_at=TIME, failed=BOOLEAN,
+        input_tokens=NUMBER, output_tokens=NUMBER,
+    ),
     "Finding": record(code=TEXT, severity=choice(list(Severity)), message=TEXT, where=TEXT),
     "Evaluation": record(**_EVALUATION),
     "Annotation": record(
@@ -117,7 +122,9 @@ SCHEMAS: dict[str, Schema] = {
         assessment=choice(ASSESSMENTS), evaluator=nullable(TEXT), note=TEXT, who=TEXT,
     ),
     "Turn": record(
-        optional=["call_times", "calls", "calls_evidence", "simulated_user", "usage", "annotations", "cut"],
+        optional=[
+            "call_times", "calls", "calls_evidence", "simulated_user", "usage", "spans", "annotations", "cut",
+        ],
         turn_id=TEXT, run=TEXT, case_id=nullable(TEXT), conversation_id=TEXT, task_id=TEXT, agent=TEXT, binding=TEXT,
         protocol_version=TEXT, state=nullable(TEXT), status=choice(STATUSES), user_text=TEXT, response_text=TEXT,
         **_TIMES, trace_id=TEXT, tool_calls=listed(named("ToolCall")),
@@ -127,7 +134,8 @@ SCHEMAS: dict[str, Schema] = {
             sources={"type": "object", "additionalProperties": COUNT}, matched_by_id=COUNT,
             matched_by_signature=COUNT, protocol_only=COUNT, trace_only=COUNT,
         ),
-        findings=listed(named("Finding")), simulated_user=OPEN, usage=OPEN, evaluations=listed(named("Evaluation")),
+        findings=listed(named("Finding")), simulated_user=OPEN, usage=OPEN,
+        spans=listed(named("Span")), evaluations=listed(named("Evaluation")),
         annotations=listed(named("Annotation")),
         cut={"type": "boolean", "description": "Whether texts or lists were shortened"},
     ),

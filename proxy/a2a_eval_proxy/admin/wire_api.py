@@ -7,25 +7,23 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from datetime import UTC, datetime
-from itertools import zip_longest
 from typing import Any
 
 from a2a_tool_capture.models import rfc3339
-from a2a_tool_capture.spans.model import STATUS_ERROR
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
+from tool_call_evaluators.report.timeline import seconds, timeline
 
 from ..privacy.policy import Privacy
 from ..privacy.redactor import Redactor, detector_rule
 from ..protocol.sse import event_data, with_data
 from ..store.base import TurnJson
-from ..traces.merge import usage_of
 from .api_operation import ApiAnswer, ApiOperation, Given
-from .control import Control, Observed
-from .schemas import KINDS, named
+from .control import Control
+from .schemas import named
 from .turns_api import NO_TURN, TURN_ID, stored_turn
 
 _CREDENTIALS = Redactor([detector_rule("token")], b"")
@@ -76,79 +74,6 @@ def _without_members(text: str, names: frozenset[str]) -> str:
         return f"[not shown: {len(text)} characters that are not JSON]"
 
 
-MAX_SPANS = 200  # the first spans of a turn that are shown
-
-_Since = Callable[[str | float | None], float | None]
-"""Seconds from the beginning of the turn to a moment: RFC 3339, or seconds since the epoch."""
-
-
-def timeline(turn: TurnJson, exchanges: Sequence[Mapping[str, Any]], observed: Observed) -> dict[str, Any]:
-    """The timeline of a turn, as in `GET /api/turns/{id}/timeline`. `exchanges` are those that are in memory.
-
-    An item has a `kind` (`KINDS`), a `name`, `start_s`, and `end_s` if it took time: seconds since the turn began.
-    """
-    began = seconds(turn["started_at"])
-    items = [item for item in _items(turn, exchanges, observed, began) if item["start_s"] is not None]
-    items.sort(key=lambda item: (item["start_s"], KINDS.index(item["kind"])))
-    last = max((item["end_s"] if item["end_s"] is not None else item["start_s"] for item in items), default=0.0)
-    return {"turn_id": turn["turn_id"], "started_at": turn["started_at"], "duration_s": last, "items": items}
-
-
-def _items(
-    turn: TurnJson, exchanges: Sequence[Mapping[str, Any]], observed: Observed, began: float
-) -> Iterator[dict[str, Any]]:
-    def since(moment: str | float | None) -> float | None:
-        if moment is None:
-            return None
-        at = moment if isinstance(moment, float) else seconds(str(moment))
-        return max(0.0, round(at - began, 6))
-
-    yield _item("request", "request", 0.0)
-    for exchange in exchanges:
-        yield _exchange_item(exchange, since)
-    yield _item("first_event", "first event", since(turn["first_event_at"]))
-    for number, (call, times) in enumerate(zip_longest(turn["tool_calls"], turn.get("call_times", ())), 1):
-        yield _call(number, call, times or {}, since)
-    timed = sorted((span for span in observed.spans if span.start_ns), key=lambda span: span.start_ns)
-    for span in timed[:MAX_SPANS]:
-        start, end = since(span.start_ns / 1e9), since(max(span.start_ns, span.end_ns) / 1e9)
-        usage = {name: value for name, value in (usage_of([span]) or {}).items() if name != "cost"}
-        place = {"span_id": span.span_id, "parent_span_id": span.parent_span_id}
-        yield _item("span", span.name, start, end, failed=span.status_code == STATUS_ERROR, **place, **usage)
-    yield _item("answer", "answer complete", since(turn["ended_at"]))
-    if observed.scored_at is not None and turn["ended_at"] is not None:
-        yield _item("scoring", "scoring", since(turn["ended_at"]), since(observed.scored_at))
-
-
-def _exchange_item(exchange: Mapping[str, Any], since: _Since) -> dict[str, Any]:
-    """`first_byte_s` is when the header of the response came."""
-    request, response = exchange["request"], exchange["response"]
-    name = f"{request['method']} {request['target']}"
-    item = _item("exchange", name, since(exchange["started_at"]), since(exchange["ended_at"]))
-    item["first_byte_s"] = None if response is None else since(response["at"])
-    item["failed"] = bool(exchange["problem"]) or (response is not None and response["status"] >= 400)
-    return item
-
-
-def _call(number: int, call: Mapping[str, Any], times: Mapping[str, Any], since: _Since) -> dict[str, Any]:
-    """`first_seen`: its times are those at which the proxy saw the call and its result, for want of a span."""
-    is_seen = times.get("source") == "protocol"
-    begin, end = ("first_seen_at", "result_seen_at") if is_seen else ("started_at", "ended_at")
-    item = _item("tool_call", call["name"], since(times.get(begin)), since(times.get(end)))
-    if item["end_s"] == item["start_s"]:
-        item["end_s"] = None
-    return {**item, "number": number, "first_seen": is_seen, "failed": bool(call["error"])}
-
-
-def _item(kind: str, name: str, start: float | None, end: float | None = None, **more: Any) -> dict[str, Any]:
-    return {"kind": kind, "name": name, "start_s": start, "end_s": end, **more}
-
-
-def seconds(moment: str) -> float:
-    """Seconds since the epoch of an RFC 3339 time."""
-    return datetime.fromisoformat(moment).timestamp()
-
-
 class WireApi:
     """Handles `/api/turns/{turn_id}/wire` and `/api/turns/{turn_id}/timeline`."""
 
@@ -197,11 +122,11 @@ async def wire_of(control: Control, turn_id: str) -> dict[str, Any]:
 
 
 async def timeline_of(control: Control, turn: TurnJson) -> dict[str, Any]:
-    """The timeline of a turn; names of spans and targets of requests are redacted."""
+    """The timeline of a turn; targets of requests are redacted."""
     exchanges = await _exchanges(control, turn["turn_id"], turn)
-    found = timeline(turn, exchanges, control.observed(turn["turn_id"]))
+    found = timeline(turn, exchanges, control.scored_at(turn["turn_id"]))
     for item in found["items"]:
-        if item["kind"] in ("span", "exchange"):
+        if item["kind"] == "exchange":
             item["name"] = control.privacy.text(item["name"])
     return found
 

@@ -29,6 +29,7 @@ def without_content(turn: Turn) -> Turn:
         tool_calls=[_call(call) for call in turn.tool_calls],
         findings=[replace(finding, message=length_only(finding.message)) for finding in turn.findings],
         simulated_user=turn.simulated_user and user_without_content(turn.simulated_user),
+        spans=None,
     )
 
 

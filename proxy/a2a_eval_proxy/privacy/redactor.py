@@ -207,7 +207,14 @@ class Redactor:
             tool_calls=[replace(call, id=self.identifier(call.id)) for call in self._calls(turn.tool_calls, content)],
             findings=[self.finding(finding) for finding in turn.findings],
             simulated_user=turn.simulated_user and self.simulated_user(turn.simulated_user),
+            spans=self._spans(turn.spans),
         )
+
+    def _spans(self, spans: list[dict[str, Any]] | None) -> list[dict[str, Any]] | None:
+        """None with rules by path, which say nothing of names of spans."""
+        if spans is None or self.has_paths:
+            return None
+        return [{**span, "name": self.text(span["name"])} for span in spans]
 
     def simulated_user(self, record: Mapping[str, Any]) -> dict[str, Any]:
         """Returns the redacted record of a simulated user (JSON form); what was replaced cannot be replayed."""

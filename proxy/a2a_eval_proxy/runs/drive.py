@@ -373,7 +373,7 @@ class _Driver:
     async def _say(self, conversation: CaptureConversation, text: str, case: Case) -> tuple[Turn | None, bool]:
         """The turn that a message led to, if any; and whether the conversation cannot continue."""
         turn = self._begun(conversation, case)
-        traceparent = f"00-{turn.trace_id}-{turn.parent_span_id}-01" if self._tracing else ""
+        traceparent = f"00-{turn.trace_id}-{turn.parent_span_id}-01"
         if self._tracing:
             self._tracing.opened(turn)
         try:
@@ -413,7 +413,6 @@ class _Driver:
         self.problem = self._privacy.text(problem)
 
     def _begun(self, conversation: CaptureConversation, case: Case) -> Turn:
-        traced = self._tracing is not None
         return Turn(
             turn_id=new_turn_id(),
             run=self._run,
@@ -423,8 +422,8 @@ class _Driver:
             started_at=CLOCK.now(),
             case_id=case.id,
             conversation_id=conversation.context_id or "",
-            trace_id=secrets.token_hex(16) if traced else "",
-            parent_span_id=secrets.token_hex(8) if traced else "",
+            trace_id=secrets.token_hex(16),
+            parent_span_id=secrets.token_hex(8),
         )
 
 

@@ -11,11 +11,11 @@ from a2a_tool_capture import Finding, Severity, reconcile
 from a2a_tool_capture.dialects import DIALECT_NOT_READ
 from a2a_tool_capture.spans.conventions import shows_genai_work
 from a2a_tool_capture.spans.grouping import Lineage
-from a2a_tool_capture.spans.model import Span
+from a2a_tool_capture.spans.model import STATUS_ERROR, Span
 from a2a_tool_capture.spans.tool_calls import tool_calls
 from tool_call_evaluators.visibility import NO_CAPTURE, NOT_RECORDED
 
-from ..turn import Turn
+from ..turn import Turn, rfc3339_at
 from .trace_records import Evidence
 
 
@@ -55,9 +55,30 @@ def merge_traces(turn: Turn, evidence: Evidence, *, late: bool = False, absorb_a
         protocol_only=joined.protocol_only,
         trace_only=joined.trace_only,
     )
-    usage = usage_of(evidence.spans) or turn.usage
-    merged = replace(turn, tool_calls=joined.tool_calls, findings=findings, capture=capture, usage=usage)
+    usage, spans = usage_of(evidence.spans) or turn.usage, spans_of(evidence.spans) or turn.spans
+    merged = replace(turn, tool_calls=joined.tool_calls, findings=findings, capture=capture, usage=usage, spans=spans)
     return replace(merged, shown_by=turn.shown_by or ("spans" if shows_work else ""))
+
+
+MAX_SPANS = 200  # the first spans of a turn, which it keeps
+_MAX_NAME = 200  # characters
+
+
+def spans_of(spans: Iterable[Span]) -> list[dict[str, Any]]:
+    """The spans with times, by start: ids, name, times (RFC 3339), whether it `failed`, and the tokens it states."""
+    timed = sorted((span for span in spans if span.start_ns), key=lambda span: span.start_ns)
+    return [
+        {
+            "span_id": span.span_id,
+            "parent_span_id": span.parent_span_id,
+            "name": span.name[:_MAX_NAME],
+            "started_at": rfc3339_at(span.start_ns / 1e9),
+            "ended_at": rfc3339_at(max(span.start_ns, span.end_ns) / 1e9),
+            "failed": span.status_code == STATUS_ERROR,
+            **{name: value for name, value in (usage_of([span]) or {}).items() if name != "cost"},
+        }
+        for span in timed[:MAX_SPANS]
+    ]
 
 
 _ATTRIBUTES: Mapping[str, tuple[str, ...]] = {

@@ -13,14 +13,14 @@ from itertools import islice
 from typing import Any
 from urllib.parse import quote, urlencode
 
-from a2a_tool_capture.canonical import with_whole_numbers
-from jinja2 import Environment, PackageLoader, StrictUndefined
+from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
 from starlette.requests import Request
 from tool_call_evaluators.matching.placeholders import is_placeholder, readable
 from tool_call_evaluators.report.html import asset as report_asset
 from tool_call_evaluators.report.html import shown
+from tool_call_evaluators.report.html import templates as report_templates
 from tool_call_evaluators.report.model import seconds_between
-from tool_call_evaluators.texts import counted, duration_text, excerpt, one_line, score_text
+from tool_call_evaluators.texts import counted, duration_text, excerpt, one_line, pretty_json, score_text
 from tool_call_evaluators.visibility import Calls
 
 from ..settings.parsing import TRACE_ID
@@ -106,7 +106,6 @@ SOURCES = {
     "client": "client",
 }
 MAX_PARTS = 100  # of an object or list
-_ROUNDED = re.compile(r"\d{16}|\d[eE]")
 
 
 class Absent(StrictUndefined):
@@ -117,9 +116,12 @@ class Absent(StrictUndefined):
 
 
 def environment(trace_url: str | None = None) -> Environment:
-    """Templates of this package, which escape and neutralize every value. `trace_url`: see `TraceUrlOption`."""
+    """Templates of this package and of the report, which escape and neutralize every value.
+
+    `trace_url`: see `TraceUrlOption`.
+    """
     made = Environment(
-        loader=PackageLoader(__package__ or "", "templates"),
+        loader=ChoiceLoader([PackageLoader(__package__ or "", "templates"), report_templates()]),
         autoescape=True,
         undefined=Absent,
         finalize=shown,
@@ -133,7 +135,7 @@ def environment(trace_url: str | None = None) -> Environment:
         "json": json_line,
         "line": one_line,
         "parts": parts,
-        "pretty": pretty,
+        "pretty": pretty_json,
         "readable": readable,
         "score": score_text,
         "sentence": sentence,
@@ -146,18 +148,6 @@ def environment(trace_url: str | None = None) -> Environment:
 
 def trace_address(trace_id: str, trace_url: str) -> str:
     return trace_url.replace(TRACE_ID, quote(trace_id, safe=""))
-
-
-def pretty(value: Any) -> str:
-    """JSON on several lines, from data or from text. Any other text, and numbers that would be rounded, as they are."""
-    try:
-        if isinstance(value, str):
-            if _ROUNDED.search(value):
-                return value
-            value = with_whole_numbers(json.loads(value))
-        return json.dumps(value, ensure_ascii=False, indent=2, default=str)
-    except (ValueError, RecursionError):
-        return str(value)
 
 
 def parts(value: Any) -> list[tuple[Any, Any]]:

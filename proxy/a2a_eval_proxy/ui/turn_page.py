@@ -13,12 +13,12 @@ from starlette.responses import RedirectResponse, Response
 from tool_call_evaluators.report.model import seconds_between
 from tool_call_evaluators.report.page import turn_data
 from tool_call_evaluators.report.shorten import Shortener
+from tool_call_evaluators.report.timeline import timeline, waterfall
 from tool_call_evaluators.suite.editing import case_text
 from tool_call_evaluators.suite.model import CombinedSuite
 from tool_call_evaluators.texts import EXPECTATION_WORDS, counted, duration_text
 
 from ..admin.api_operation import form_of
-from ..admin.control import Observed
 from ..admin.turn_changes_api import (
     MAX_NOTE,
     MAX_WHO,
@@ -29,7 +29,7 @@ from ..admin.turn_changes_api import (
     remove_annotation,
     repeats,
 )
-from ..admin.wire_api import timeline, timeline_of
+from ..admin.wire_api import timeline_of
 from ..scoring.turn_in_case import turn_in_case
 from ..store.base import TurnJson
 from .accept_page import accepts
@@ -38,7 +38,6 @@ from .call_rows import call_rows
 from .rendering import MEANINGS, named, turn_row
 from .screen import Screen, Values, View
 from .turn_neighbours import neighbours
-from .waterfall import waterfall
 
 TEXT_LIMITS = (200_000, 20_000, 4_000, 1_000)
 """Limits on the length of a text, in characters; the first with which a turn fits is used."""
@@ -83,7 +82,7 @@ async def _values(view: View) -> Mapping[str, Any]:
 async def _work(view: View, turn: TurnJson) -> dict[str, Any]:
     is_done = turn["status"] == "done"
     # The page of an open turn is rendered again with each event: reading its wire as often would be much work.
-    found = await timeline_of(view.control, turn) if is_done else timeline(turn, (), Observed())
+    found = await timeline_of(view.control, turn) if is_done else timeline(turn, ())
     return {
         "waterfall": waterfall(found),
         "annotations": turn.get("annotations", []),

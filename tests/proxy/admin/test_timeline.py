@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from a2a_eval_proxy.admin.control import Observed
-from a2a_eval_proxy.admin.wire_api import MAX_SPANS, timeline
+from a2a_eval_proxy.traces.merge import MAX_SPANS, spans_of
 from a2a_tool_capture.spans.model import STATUS_ERROR, Span
 from support.turn_samples import BEGIN, at, call, turn
+from tool_call_evaluators.report.timeline import timeline
 
 BEGAN = BEGIN.timestamp()
 
@@ -40,10 +40,11 @@ def test_items_come_in_the_order_in_which_they_began() -> None:
         {"source": "protocol", "first_seen_at": at(2.0), "result_seen_at": at(2.0)},
         None,
     ]
+    spans = spans_of([span("agent", 0.125, 2.25), span("tool", 0.5, 0.75, status_code=STATUS_ERROR)])
     found = timeline(
-        {**turn("1", calls=calls, seconds=3.0), "ended_at": at(2.5), "call_times": times},
+        {**turn("1", calls=calls, seconds=3.0), "ended_at": at(2.5), "call_times": times, "spans": spans},
         [exchange],
-        Observed(BEGAN + 2.75, [span("agent", 0.125, 2.25), span("tool", 0.5, 0.75, status_code=STATUS_ERROR)]),
+        BEGAN + 2.75,
     )
     assert shown(found["items"]) == [
         ("request", "request", 0.0, None),
@@ -64,17 +65,18 @@ def test_items_come_in_the_order_in_which_they_began() -> None:
 
 
 def test_a_turn_of_another_process_has_what_is_stored() -> None:
-    found = timeline(turn("1"), [], Observed())
+    found = timeline(turn("1"), [])
     assert [item["kind"] for item in found["items"]] == ["request", "first_event", "answer"]
 
 
 def test_an_open_turn_has_no_answer_yet() -> None:
-    found = timeline({**turn("1"), "first_event_at": None, "ended_at": None}, [], Observed(scored_at=1.0))
+    found = timeline({**turn("1"), "first_event_at": None, "ended_at": None}, [], 1.0)
     assert ([item["kind"] for item in found["items"]], found["duration_s"]) == (["request"], 0.0)
 
 
 def test_clocks_that_differ_and_many_spans_do_no_harm() -> None:
     spans = [span(f"s{number}", number - 5.0, 0.0) for number in range(MAX_SPANS + 50)]
-    items = timeline(turn("1"), [], Observed(spans=[Span("t", "no time"), *spans]))["items"]
+    kept = spans_of([Span("t", "no time"), *spans])
+    items = timeline({**turn("1"), "spans": kept}, [])["items"]
     assert sum(item["kind"] == "span" for item in items) == MAX_SPANS
     assert all(0 <= item["start_s"] <= (item["end_s"] or item["start_s"]) for item in items)

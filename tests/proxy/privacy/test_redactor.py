@@ -6,6 +6,7 @@ import json
 from typing import Any
 
 import pytest
+from a2a_eval_proxy.privacy.content_removal import without_content
 from a2a_eval_proxy.privacy.redactor import Action, Redactor, parse_path, parse_rules
 from a2a_eval_proxy.turn import Turn
 from a2a_tool_capture import Finding, ToolCall
@@ -176,6 +177,14 @@ def test_everything_that_is_said_in_a_turn_is_redacted() -> None:
     assert "ann" not in json.dumps(seen.to_dict())
     assert seen.response_text == "to [email]"
     assert said.user_text == secret
+
+
+def test_names_of_spans_are_redacted_and_not_kept_where_rules_do_not_cover_them() -> None:
+    named = [{"span_id": "1", "name": "mail to jane@example.com"}]
+    masked = redactor(["email"]).turn(turn(spans=named))
+    assert masked.spans == [{"span_id": "1", "name": "mail to [email]"}]
+    assert redactor([{"path": "$.user_text"}]).turn(turn(spans=named)).spans is None
+    assert without_content(turn(spans=named)).spans is None
 
 
 def test_a_pattern_that_does_not_end_is_stopped_and_all_is_masked() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -24,6 +25,7 @@ from opentelemetry.sdk.trace.export import BatchSpanProcessor
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 from starlette.applications import Starlette
 from support.patience import PATIENCE_S
+from tool_call_evaluators.report import html_report
 from tool_call_evaluators.suite import parse_suite
 
 LATE_MS = 300
@@ -51,6 +53,8 @@ class _Traced(AgentExecutor):
 
     def __init__(self) -> None:
         self.receiver = ""
+        self.trace_ids: list[str] = []
+        self._sends = False
         self._provider: TracerProvider | None = None
 
     async def execute(self, context: RequestContext, event_queue: EventQueue) -> None:
@@ -59,6 +63,7 @@ class _Traced(AgentExecutor):
         parent = TraceContextTextMapPropagator().extract(context.call_context.state["headers"])
         text = context.get_user_input()
         with self._tracer().start_as_current_span("invoke_agent", parent) as span:
+            self.trace_ids.append(f"{span.get_span_context().trace_id:032x}")
             span.set_attribute("gen_ai.operation.name", "invoke_agent")
             attributes = {
                 "gen_ai.operation.name": "execute_tool",
@@ -74,8 +79,10 @@ class _Traced(AgentExecutor):
 
     def _tracer(self) -> Any:
         if self._provider is None:
-            exporter = OTLPSpanExporter(f"{self.receiver}/v1/traces")
             self._provider = TracerProvider(shutdown_on_exit=False)
+        if self.receiver and not self._sends:
+            self._sends = True
+            exporter = OTLPSpanExporter(f"{self.receiver}/v1/traces")
             self._provider.add_span_processor(BatchSpanProcessor(exporter, schedule_delay_millis=LATE_MS))
         return self._provider.get_tracer("orders")
 
@@ -112,6 +119,23 @@ async def test_spans_that_come_after_the_answer_are_the_calls_of_their_turns(
     assert made == {text: [{"order": text}] for text in ("ORD-1", "ORD-2", "ORD-3")}
     assert {turn["calls_evidence"] for turn in result.report.turns} == {"tool_calls"}
     assert all(turn["trace_id"] for turn in result.report.turns)
+    for turn in result.report.turns:
+        agent, tool = turn["spans"]
+        assert (agent["name"], tool["name"]) == ("invoke_agent", "execute_tool look_up")
+        assert tool["parent_span_id"] == agent["span_id"]
+    page = html_report(result.report)
+    assert len(re.findall('<tr class="span depth-1">.*?execute_tool look_up', page, re.DOTALL)) == 3
+
+
+async def test_a_turn_has_a_trace_id_although_no_traces_are_received(
+    traced: tuple[str, _Traced], tmp_path: Any
+) -> None:
+    url, executor = traced
+    suite = parse_suite("suite: one\nevaluators: []\ncases: [{id: a, turns: [{user: ORD-1}]}]")
+    result = await run_suite(suite, AgentOptions(url, binding="JSONRPC"), str(tmp_path / "turns.db"), "untraced")
+    (turn,) = result.report.turns
+    assert turn["trace_id"] == executor.trace_ids[0]
+    assert "spans" not in turn
 
 
 async def test_a_first_suite_has_the_calls_that_traces_show(traced: tuple[str, _Traced]) -> None:

@@ -75,6 +75,7 @@ function turnSection(turn, id) {
         message("agent", turn.agent),
         findings(turn.findings),
         captured(turn.capture),
+        seen.get(id.replace("c-", "seen-")) || null,
         make("p", { class: "ids" }, `turn ${turn.id}`, traceLink(turn.trace), turn.at ? ` · ${turn.at}` : "", " ", copyButton(JSON.stringify(turn, null, 2), "Copy as JSON")),
       ];
   return make("section", { class: "turn", id }, heading, body);

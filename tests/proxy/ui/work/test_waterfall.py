@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from a2a_eval_proxy.ui.waterfall import waterfall
 from hypothesis import given
 from hypothesis import strategies as st
+from tool_call_evaluators.report.timeline import waterfall
 
 times = st.floats(0, 1e6, allow_nan=False)
 

@@ -8,8 +8,8 @@ import uuid
 
 import pytest
 from a2a_eval_proxy.ui.turn_page import links_of_call
-from a2a_eval_proxy.ui.waterfall import waterfall
 from support.turn_samples import result, turn
+from tool_call_evaluators.report.timeline import waterfall
 
 from ..conftest import Shown, artifact, status, task
 
