@@ -59,14 +59,14 @@ class CachingJudge:
     def __init__(self, judge: Judge, cache: JudgeCache, identity: str) -> None:
         self._judge = judge
         self._cache = cache
-        self._identity = identity
+        self.identity = identity
 
     def __repr__(self) -> str:
         return f"CachingJudge({self._judge!r})"
 
     async def ask(self, question: Question) -> Answer:
         """Answer. Raises JudgeError. A failure of the cache is logged, and the judge is asked."""
-        key = question.key(self._identity + _sample.get())
+        key = question.key(self.identity + _sample.get())
         try:
             kept = await self._cache.get(key)
         except JudgeCacheError as error:

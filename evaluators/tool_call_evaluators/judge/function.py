@@ -23,6 +23,7 @@ class FunctionJudge:
     def __init__(self, function: PromptFunction) -> None:
         self.function = function
         self.model = getattr(function, "__name__", type(function).__name__)
+        self.identity = f"{getattr(function, '__module__', '')}.{getattr(function, '__qualname__', self.model)}"
 
     def __repr__(self) -> str:
         return f"FunctionJudge({self.model})"

@@ -67,6 +67,11 @@ class ChatJudge:
     def __repr__(self) -> str:
         return f"ChatJudge({self.settings.model!r} at {self.settings.place})"
 
+    @property
+    def identity(self) -> str:
+        """See `JudgeSettings.identity`."""
+        return self.settings.identity
+
     @cached_property
     def _transport(self) -> ChatTransport:
         return transport(self.settings, self._api_key)

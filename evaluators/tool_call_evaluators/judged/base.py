@@ -5,14 +5,17 @@ The text is JSON, so that no text of an agent or tool can imitate another call, 
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 from abc import abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
+from functools import cached_property
 from statistics import median
 from typing import Any, ClassVar, TypeVar
 
+from a2a_tool_capture.canonical import canonical
 from a2a_tool_capture.models import ToolCall
 
 from ..evaluator import AsyncEvaluator, EvaluatorBase, Measurement
@@ -23,6 +26,7 @@ from ..judge.panel import (
     Poll,
     connect,
     dissent,
+    identity_of,
     judge_details,
     judge_of,
     majority,
@@ -33,7 +37,7 @@ from ..judge.panel import (
     spread,
     votes_of,
 )
-from ..judge.question import Judge, JudgeNotConfiguredError, Prompt, Question, Usage, load_prompt, total
+from ..judge.question import FRAME, Judge, JudgeNotConfiguredError, Prompt, Question, Usage, load_prompt, total
 from ..judge.settings import JudgeSettings
 from ..model import EvalCase, EvalResult, ToolDefinition
 from ..options import OptionError
@@ -76,6 +80,31 @@ class JudgeableEvaluator(EvaluatorBase):
         questions = [Question(prompt, data, schema, criteria) for data in datas]
         return await poll(judge_of(self.judge), questions, votes_of(self.judge, self.votes))
 
+    @cached_property
+    def judge_key(self) -> str:
+        """Identifies what a calibration holds for: a hash (16 hex digits) of prompt, criteria and other options, model,
+        parameters, votes, and what reads the answers. `id` and `threshold` are no part."""
+        try:
+            prompt = self.prompt if isinstance(self.prompt, Prompt) else load_prompt(self.prompt or self.name)
+        except LookupError:  # a custom metric, which writes its own
+            prompt = Prompt(self.name, self.version, "")
+        own = {item.name: getattr(self, item.name) for item in fields(self) if item.name not in _NOT_IN_KEY}
+        content = [
+            [self.name, self.version, self.scale, votes_of(self.judge, self.votes)],
+            [str(prompt), prompt.text, load_prompt(FRAME).text],
+            [getattr(self, "labels", None), getattr(self, "grades", None), own],
+            identity_of(self.judge),
+        ]
+        return hashlib.sha256(canonical(content).encode()).hexdigest()[:16]
+
+    def _scored(self, found: Measurement) -> EvalResult:
+        if isinstance(judge := found.details.get("judge"), Mapping):
+            found = replace(found, details={**found.details, "judge": {**judge, "key": self.judge_key}})
+        return super()._scored(found)
+
+
+_NOT_IN_KEY = frozenset({"judge", "votes", "id", "threshold"})
+
 
 @dataclass(frozen=True, kw_only=True)
 class JudgedEvaluator(JudgeableEvaluator, AsyncEvaluator):
@@ -84,7 +113,7 @@ class JudgedEvaluator(JudgeableEvaluator, AsyncEvaluator):
     If no judge is configured or reachable, or its answer is invalid, `measure` raises JudgeError, and the result is
     errored.
     Details of each: `judge`, `{model, prompt, votes, spread, cached, requests, prompt_tokens, completion_tokens,
-    cost}`, and `votes`, the values of the answers.
+    cost, key}` (`key`: see `judge_key`), and `votes`, the values of the answers.
     """
 
     needs_judge: ClassVar[bool] = True

@@ -23,6 +23,10 @@ ANNOTATIONS: Columns = {
 }
 ANNOTATIONS_INDEX = "CREATE INDEX annotations_turn ON annotations (turn_id)"
 
+CALIBRATIONS: Columns = {"name": "TEXT PRIMARY KEY", "body": "TEXT NOT NULL"}
+"""By the metric and the key of its judge."""
+_ADD_CALIBRATIONS = f"CREATE TABLE calibrations ({', '.join(map(' '.join, CALIBRATIONS.items()))})"
+
 
 @dataclass(frozen=True, slots=True)
 class Schema:
@@ -84,6 +88,7 @@ class Schema:
             },
             "judge_answers": {"key": "TEXT PRIMARY KEY", **self.judge_answers},
             "annotations": ANNOTATIONS,
+            "calibrations": CALIBRATIONS,
             "webhooks": WEBHOOKS,
             "deliveries": {"number": f"{self.number} PRIMARY KEY", **DELIVERIES},
             **self.shared,
@@ -118,6 +123,7 @@ SQLITE = Schema(
     conversation_key="run, conversation_id, case_id",
     turns={"heard_at": "INTEGER NOT NULL DEFAULT 0"},  # in seconds since the epoch
     judge_answers={"entry": "TEXT", "kept_at": "TEXT NOT NULL"},
+    migrations={11: (_ADD_CALIBRATIONS,)},
 )
 
 PREFIX = 128
@@ -140,4 +146,5 @@ POSTGRES = Schema(
     conversations={"key": "TEXT"},
     indexes=(f"CREATE INDEX conversations_run ON conversations (left(run, {PREFIX}))", *SHARED_INDEXES),
     shared=SHARED_TABLES,
+    migrations={11: (_ADD_CALIBRATIONS,)},
 )

@@ -13,6 +13,7 @@ from tool_call_evaluators import (
     EvalResult,
     Helpfulness,
     JudgedEvaluator,
+    LlmJudgeOutput,
     OptionError,
     Status,
     ToolError,
@@ -32,6 +33,7 @@ from tool_call_evaluators.judge import (
     JudgeUnreachableError,
     MemoryJudgeCache,
     PreparedJudge,
+    Prompt,
     Usage,
 )
 
@@ -229,3 +231,37 @@ async def test_settings_without_a_suite_are_enough():
         with pytest.MonkeyPatch.context() as patch:
             patch.setenv("TEST_JUDGE_KEY", KEY)
             assert (await evaluator.evaluate(TURN)).score == 3
+
+
+def test_the_key_of_a_judge_is_that_of_what_it_is_asked_and_how():
+    def key(option=None, **options):
+        return Helpfulness(
+            judge={"model": "m", "base_url": "http://127.0.0.1:1/v1", **(option or {})}, **options
+        ).judge_key
+
+    same = key()
+    assert same == key(id="other", threshold=5.0) == key({"prices": {"input": 1, "output": 2}, "retries": 0})
+    changed = [
+        key({"model": "n"}), key({"temperature": 1.0}), key({"base_url": "http://127.0.0.1:2/v1"}), key(votes=3),
+        key({"extra_body": {"seed": 1}}), key({"response_format": "text"}),
+        LlmJudgeOutput(judge={"model": "m"}, criteria="polite").judge_key,
+        LlmJudgeOutput(judge={"model": "m"}, criteria="short").judge_key,
+    ]  # fmt: skip
+    assert len({same, *changed}) == len(changed) + 1
+
+
+def test_the_key_is_the_same_with_and_without_a_cache_and_changes_with_the_prompt(monkeypatch):
+    settings = JudgeSettings(model="m")
+    (cached,) = with_judge([Helpfulness()], settings, cache=MemoryJudgeCache(), environ={})
+    (bare,) = with_judge([Helpfulness()], settings, environ={})
+    assert cached.judge_key == bare.judge_key
+    monkeypatch.setattr(Helpfulness, "prompt", Prompt("helpfulness", "1", "another text"))
+    (reworded,) = with_judge([Helpfulness()], settings, environ={})
+    assert reworded.judge_key != bare.judge_key
+
+
+async def test_every_judged_result_has_the_key():
+    judge = PreparedJudge([{"reason": "r", "score": 4}])
+    evaluator = Helpfulness(judge=judge)
+    (result,) = await evaluate(EvalCase(user_text="u", response_text="a"), [evaluator])
+    assert result.details["judge"]["key"] == evaluator.judge_key

@@ -36,7 +36,7 @@ from a2a_eval_proxy.store.postgres import store as postgres_store
 from a2a_eval_proxy.store.postgres import writes
 from a2a_eval_proxy.store.postgres.database import Database, named
 from a2a_eval_proxy.store.postgres.store import JOB_ENGINE
-from a2a_eval_proxy.store.schema import FIRST_VERSION
+from a2a_eval_proxy.store.schema import POSTGRES
 from support.kept import Kept, result, turn
 from support.patience import PATIENCE_S
 from support.postgres_server import PASSWORD, PostgresServer
@@ -67,7 +67,7 @@ def test_any_number_may_start_together_on_an_empty_database(url: str) -> None:
         stores = list(threads.map(open_store, [url] * 4))
     for store in stores:
         store.close()
-    assert rows(url, "SELECT version_num FROM a2a_eval_proxy_version") == [(f"{FIRST_VERSION:04}",)]
+    assert rows(url, "SELECT version_num FROM a2a_eval_proxy_version") == [(f"{POSTGRES.version:04}",)]
 
 
 async def test_a_reader_misses_no_turn_that_several_add_at_once(url: str) -> None:
@@ -249,7 +249,7 @@ async def test_a_store_of_an_unknown_version_is_refused_and_stays_as_it_is(url: 
     await asyncio.to_thread(kept.store.close)
     with psycopg.connect(url) as connection:
         connection.execute("UPDATE a2a_eval_proxy_version SET version_num = %s", (version,))
-    with pytest.raises(StoreError, match=f"another version.*schema {int(version)}, this one has {FIRST_VERSION}"):
+    with pytest.raises(StoreError, match=f"another version.*schema {int(version)}, this one has {POSTGRES.version}"):
         open_store(url)
     assert rows(url, "SELECT turn_id, status FROM turns") == [("turn-0001", "pending")]
     assert rows(url, "SELECT version_num FROM a2a_eval_proxy_version") == [(version,)]
@@ -257,11 +257,11 @@ async def test_a_store_of_an_unknown_version_is_refused_and_stays_as_it_is(url: 
 
 def test_a_store_of_an_earlier_version_is_upgraded(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     open_store(url).close()
-    step = {FIRST_VERSION + 1: ("ALTER TABLE turns ADD COLUMN mood text",)}
+    step = {**POSTGRES.migrations, POSTGRES.version + 1: ("ALTER TABLE turns ADD COLUMN mood text",)}
     monkeypatch.setattr(postgres_store, "POSTGRES", replace(postgres_store.POSTGRES, migrations=step))
     open_store(url).close()
     open_store(url).close()
-    assert rows(url, "SELECT version_num FROM a2a_eval_proxy_version") == [(f"{FIRST_VERSION + 1:04}",)]
+    assert rows(url, "SELECT version_num FROM a2a_eval_proxy_version") == [(f"{POSTGRES.version + 1:04}",)]
     assert rows(url, "SELECT mood FROM turns") == []
 
 

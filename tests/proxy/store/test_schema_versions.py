@@ -18,7 +18,8 @@ from a2a_eval_proxy.store.sqlite.store import SqliteStore
 from support.kept import Kept, turn
 from support.prefork import run
 
-LATER = FIRST_VERSION + 1
+NOW = SQLITE.version
+LATER = NOW + 1
 
 UPGRADED = f"""
 from dataclasses import replace
@@ -27,7 +28,7 @@ statements = (
     "ALTER TABLE turns ADD COLUMN mood TEXT NOT NULL DEFAULT 'calm'",
     "CREATE INDEX turns_mood ON turns (mood)",
 )
-file.SQLITE = replace(file.SQLITE, migrations={{{LATER}: statements}})
+file.SQLITE = replace(file.SQLITE, migrations={{**file.SQLITE.migrations, {LATER}: statements}})
 """
 """Begins a program of the next version."""
 
@@ -87,7 +88,7 @@ def test_several_processes_create_stores_at_once(tmp_path: Path) -> None:
     paths = [tmp_path / f"{number}.db" for number in range(3)]
     done = run_program(tmp_path, OPEN, *paths)
     assert (done.stdout.split(), done.stderr) == (["0"] * 12, "")
-    assert [content(path) for path in paths] == [(FIRST_VERSION, [])] * 3
+    assert [content(path) for path in paths] == [(NOW, [])] * 3
 
 
 def test_several_processes_upgrade_a_store_at_once(path: Path) -> None:
@@ -120,7 +121,7 @@ def test_a_process_that_is_killed_in_the_middle_leaves_the_store_as_it_was(path:
     assert run_program(path.parent, KILLED, new, statement).returncode == -SIGKILL
     assert content(new) == (0, [])
     SqliteStore(str(new)).close()
-    assert content(new) == (FIRST_VERSION, [])
+    assert content(new) == (NOW, [])
 
 
 @pytest.mark.parametrize("version", [1, FIRST_VERSION - 1, LATER])
@@ -128,13 +129,13 @@ def test_a_store_of_an_unknown_version_is_refused_and_stays_as_it_is(path: Path,
     set_version(path, version)
     before = path.read_bytes()
     for patient in (False, True):
-        with pytest.raises(StoreError, match=rf"turns.db: another .*schema {version}, this one has {FIRST_VERSION}"):
+        with pytest.raises(StoreError, match=rf"turns.db: another .*schema {version}, this one has {NOW}"):
             SqliteStore(str(path), patient=patient)._open()
     assert path.read_bytes() == before
     assert list(path.parent.iterdir()) == [path]
 
 
-@pytest.mark.parametrize("number", [0, 1, FIRST_VERSION, 99])
+@pytest.mark.parametrize("number", [0, 1, NOW, 99])
 def test_a_database_of_another_program_is_refused(tmp_path: Path, number: int) -> None:
     path = tmp_path / "other.db"
     with closing(sqlite3.connect(path)) as connection:
@@ -147,8 +148,28 @@ def test_a_database_of_another_program_is_refused(tmp_path: Path, number: int) -
 
 
 def test_a_store_two_versions_behind_takes_every_step(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    steps = {LATER: ("ALTER TABLE turns ADD COLUMN a TEXT",), LATER + 1: ("ALTER TABLE turns ADD COLUMN b TEXT",)}
+    steps = {
+        **SQLITE.migrations,
+        LATER: ("ALTER TABLE turns ADD COLUMN a TEXT",),
+        LATER + 1: ("ALTER TABLE turns ADD COLUMN b TEXT",),
+    }
     monkeypatch.setattr(file, "SQLITE", replace(SQLITE, migrations=steps))
     SqliteStore(str(path)).close()
     version, (row,) = content(path)
     assert (version, row[-2:]) == (LATER + 1, (None, None))
+
+
+def test_a_store_of_the_first_version_is_the_same_as_a_new_one_after_its_upgrade(tmp_path: Path) -> None:
+    def tables(path: Path) -> list[Any]:
+        with closing(sqlite3.connect(path)) as connection:
+            return connection.execute("SELECT name FROM sqlite_master ORDER BY name").fetchall()
+
+    old, new = tmp_path / "old.db", tmp_path / "new.db"
+    for path in (old, new):
+        SqliteStore(str(path)).close()
+    with closing(sqlite3.connect(old)) as connection:
+        connection.execute("DROP TABLE calibrations")
+    set_version(old, FIRST_VERSION)
+    SqliteStore(str(old)).close()
+    assert tables(old) == tables(new)
+    assert content(old) == (NOW, [])
