@@ -20,12 +20,15 @@ from tool_call_evaluators.judge import JudgeNotConfiguredError
 from .admin.agent_status import AgentWatch
 from .admin.api import admin_app
 from .admin.control import MAX_OPEN, Control
+from .admin.tokens import AdminTokens
+from .admin.trusted_proxies import TrustedProxies
 from .capture.visibility import CallVisibility
 from .clock import CLOCK, JumpGuard
 from .net.browser_guard import HostNames
 from .net.file_watcher import FileWatch
 from .net.http_server import HttpServer, reachable
 from .net.ports import Ports
+from .net.tls import TlsFiles, server_tls
 from .otlp.receivers import receive_traces
 from .otlp.trace_service import Tracing
 from .privacy.policy import Privacy
@@ -99,7 +102,7 @@ async def run_proxy(
                 expected=settings.expect_traces,
                 conversation_attributes=settings.conversation_attributes,
             )
-        otlp = await receive_traces(ports, settings, tracing, metrics)
+        otlp = await receive_traces(ports, settings, tracing, metrics, files)
         telemetry = start_telemetry(settings.upstream, privacy)
         requests = evaluations = None
         if telemetry is not None:
@@ -167,9 +170,10 @@ async def run_proxy(
         stack.push_async_callback(proxy.close_store)
 
         # The port of operators.
+        tokens = AdminTokens(settings.admin_token, settings.metrics_token) if settings.admin_token else None
         site = Site(
             proxy,
-            settings.admin_token,
+            tokens,
             check=AgentCheck.of(settings),
             playground=Playground(lambda: reachable(proxy.url)),
             store_url=settings.store,
@@ -182,8 +186,10 @@ async def run_proxy(
             backlog = BacklogWatch(store.work.backlog)
             sources.append(backlog.source)
             _run(backlog.watch(), stack)
-        admin = admin_app(proxy, process_registry(*sources), settings.admin_token, names, site.routes, site.access)
-        server = await ports.open(lambda: HttpServer(admin, settings.admin, shutdown_timeout_s=1.0), "--admin")
+        users = TrustedProxies(settings) if settings.admin_user_header else None
+        admin = admin_app(proxy, process_registry(*sources), tokens, names, site.routes, site.access, users)
+        tls = server_tls(TlsFiles.of(settings, "admin_tls"), files, "TLS of the admin port")
+        server = await ports.open(lambda: HttpServer(admin, settings.admin, shutdown_timeout_s=1.0, tls=tls), "--admin")
         proxy.open_ports(ports, server.url, site)
 
         # From here on, turns come, until `finish`.
@@ -197,6 +203,8 @@ async def run_proxy(
         if webhooks is not None:
             _run(webhooks.watch(), stack)
         await serving.open(stack)
+        files.start()
+        stack.push_async_callback(files.close)
         stack.callback(proxy.not_ready_any_more)
         proxy.ready()
         yield proxy

@@ -24,18 +24,21 @@ from .api_operation import ApiAnswer, ApiOperation, ApiParameter, Given, Handler
 from .cases_api import CasesApi
 from .control import Control
 from .events_api import EventsApi
-from .guard import HEALTH_PATHS, AdminGuard, PageAccess
+from .guard import HEALTH_PATHS, METRICS_PATH, AdminGuard, PageAccess
 from .runs_api import RunsApi
 from .schemas import SCHEMAS, named
+from .tokens import AdminTokens
+from .trusted_proxies import TrustedProxies
 from .turn_changes_api import TurnChangesApi
 from .turns_api import TurnsApi
 from .wire_api import WireApi
 
 _REFUSED = {
     400: ApiAnswer("A parameter or the body is wrong or unknown", named("Error")),
-    401: ApiAnswer("The admin token is missing", named("Error")),
-    403: ApiAnswer("A page of another site sends the request", named("Error")),
+    401: ApiAnswer("The admin token is missing or wrong", named("Error")),
+    403: ApiAnswer("A page of another site sends the request, or the sender may not do this", named("Error")),
     421: ApiAnswer("The Host header names another host", named("Error")),
+    429: ApiAnswer("Too many wrong tokens came from this address", named("Error")),
     503: ApiAnswer("The store cannot be read or written now", named("Error")),
 }
 """Answers of every operation that is not open."""
@@ -98,10 +101,11 @@ def _answer(answer: ApiAnswer) -> dict[str, Any]:
 def admin_app(
     control: Control,
     registry: CollectorRegistry,
-    token: str | None,
+    tokens: AdminTokens | None,
     names: HostNames,
     pages: Sequence[Route] = (),
     access: PageAccess | None = None,
+    proxies: TrustedProxies | None = None,
 ) -> ASGIApp:
     """The ASGI application of the admin port, which `AdminGuard` protects. `pages` are further routes."""
     apis = TurnsApi, TurnChangesApi, WireApi, RunsApi, CasesApi, EventsApi
@@ -120,13 +124,13 @@ def admin_app(
         },
     )
     app.router.redirect_slashes = False
-    return AdminGuard(app, token, names, access)
+    return AdminGuard(app, tokens, names, access, proxies)
 
 
-def worker_app(registry: CollectorRegistry, problems: Callable[[], list[str]], token: str | None) -> ASGIApp:
+def worker_app(registry: CollectorRegistry, problems: Callable[[], list[str]], tokens: AdminTokens | None) -> ASGIApp:
     """The ASGI application of the port of a worker. `problems` says why it takes no jobs."""
     routes = [operation.route() for operation in health_operations(registry, problems)]
-    return AdminGuard(Starlette(routes=routes), token, HostNames())
+    return AdminGuard(Starlette(routes=routes), tokens, HostNames())
 
 
 def health_operations(
@@ -152,7 +156,7 @@ def health_operations(
     return [
         operation("/healthz", "Whether the process is alive", healthz, (200, "It is")),
         operation("/readyz", "Whether the process serves", readyz, (200, "It does"), not_ready),
-        operation("/metrics", "Metrics in the Prometheus format", metrics, (200, "The metrics")),
+        operation(METRICS_PATH, "Metrics in the Prometheus format", metrics, (200, "The metrics")),
     ]
 
 

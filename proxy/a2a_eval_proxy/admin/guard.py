@@ -1,18 +1,27 @@
-"""Who may use the admin port: holders of the token and page sessions; without a token all but pages of other sites."""
+"""Who may use the admin port: holders of a token, page sessions, and users whom a trusted proxy names; without a token
+all but pages of other sites."""
 
 from __future__ import annotations
 
-import hmac
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 from starlette.responses import JSONResponse
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from ..net.browser_guard import Headers, HostNames, Refusal, cross_origin_write, refusal
+from ..net.browser_guard import READS, Headers, HostNames, Refusal, cross_origin_write, refusal
+from . import audit
+from .tokens import AdminTokens, TooManyGuessesError
+from .trusted_proxies import TrustedProxies, User
 
+SENDER = "a2a_eval_proxy.sender"
+"""Key in the scope of an admitted request: the `User` who sends it."""
 HEALTH_PATHS = frozenset({"/healthz", "/readyz"})
-_NOT_PAGES = ("/api/", "/metrics")
+METRICS_PATH = "/metrics"
+_NOT_PAGES = ("/api/", METRICS_PATH)
+_WAITS = "/api/flush"  # changes nothing, though it is a POST
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,48 +31,138 @@ class PageAccess:
     has_session: Callable[[Headers], bool]  # whether the request's cookie is that of an open session
     is_open: Callable[[str], bool]  # whether everybody may have this path: the login and the assets
     login: ASGIApp  # answers browsers that ask for a page without a session
+    is_login: Callable[[Scope], bool]  # whether the request would open a session
+
+
+class _Admitted(NamedTuple):
+    """What answers a request, and who sends it; None for a request that is refused."""
+
+    answer: ASGIApp
+    user: User | None = None
 
 
 class AdminGuard:
     """An ASGI application that refuses requests before they reach `app`.
 
-    Requests with the bearer token pass. All others are refused if they name a foreign host or come from a page of
-    another site, and changes if they come from a page of another origin. Then, where there is a token, they need the
-    session of a page.
+    Users whom one of `proxies` names may do what their groups may. Then, requests with the admin token pass, and those
+    with the metrics token to the metrics. All others are refused if they name a foreign host or come from a page of
+    another site, and changes if they come from a page of another origin, those of named users too. Where there is a
+    token, they need the session of a page. Changes and logins are written to the audit log.
     """
 
-    def __init__(self, app: ASGIApp, token: str | None, names: HostNames, pages: PageAccess | None = None) -> None:
+    def __init__(
+        self,
+        app: ASGIApp,
+        tokens: AdminTokens | None,
+        names: HostNames,
+        pages: PageAccess | None = None,
+        proxies: TrustedProxies | None = None,
+    ) -> None:
         self._app = app
-        self._token = token.encode() if token else None
+        self._tokens = tokens
         self._names = names
         self._pages = pages
+        self._proxies = proxies
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        answer = self._app
-        if scope["type"] == "http" and scope["path"] not in HEALTH_PATHS and not self._has_token(scope["headers"]):
-            answer = self._without_token(scope)
+        if scope["type"] != "http" or scope["path"] in HEALTH_PATHS:
+            await self._app(scope, receive, send)
+            return
+        peer = peer_of(scope)
+        answer, user = self._admitted(scope, peer)
+        if user is not None:
+            scope[SENDER] = user
+            if _is_change(scope) or self._is_login(scope):
+                send = _audited(scope, send, user, peer)
         await answer(scope, receive, send)
 
-    def _has_token(self, headers: Headers) -> bool:
-        if self._token is None:
-            return False
-        given = next((value for name, value in headers if name == b"authorization"), b"")
-        scheme, _, token = given.partition(b" ")  # the scheme in any case: RFC 9110, section 11.1
-        return scheme.lower() == b"bearer" and hmac.compare_digest(token.strip(), self._token)
+    def _admitted(self, scope: Scope, peer: str) -> _Admitted:
+        user = None if self._proxies is None else self._proxies.user(scope, peer)
+        if isinstance(user, Refusal):
+            return _Admitted(_refused(user))
+        if user is not None:
+            return self._named(scope, user)
+        token = _bearer(scope["headers"])
+        if self._tokens is None or token is None:
+            return self._without_token(scope)
+        try:
+            which = self._tokens.check(token, peer)
+        except TooManyGuessesError as error:
+            return _Admitted(_wait(error))
+        if which == "admin":
+            return _Admitted(self._app, _ADMIN)
+        if which is None:
+            return self._without_token(scope)
+        if scope["path"] == METRICS_PATH and scope["method"] in READS:
+            return _Admitted(self._app, _METRICS)
+        return _Admitted(_refused(Refusal(403, f"this token reads {METRICS_PATH} only")))
 
-    def _without_token(self, scope: Scope) -> ASGIApp:
-        headers, method, path = scope["headers"], scope["method"], scope["path"]
-        pages, is_page = self._pages, not path.startswith(_NOT_PAGES)
-        has_session = self._token is None or (pages is not None and pages.has_session(headers))
-        if self._token is not None and not has_session and (pages is None or not is_page):
-            return _needs_token
-        if refused := refusal(headers, self._names, navigation=is_page and method == "GET"):
-            return _refused(refused)
-        if refused := cross_origin_write(method, headers, of_browser=self._token is not None):
-            return _refused(refused)
+    def _named(self, scope: Scope, user: User) -> _Admitted:
+        """For a request of a user whom a proxy in front names: in a browser, any page can make one."""
+        if refused := self._of_another_site(scope, of_browser=True):
+            return _Admitted(_refused(refused))
+        if not user.may_change and _is_change(scope):
+            return _Admitted(_refused(Refusal(403, "you may read only; a group of admin_write_groups may change this")))
+        return _Admitted(self._app, user)
+
+    def _without_token(self, scope: Scope) -> _Admitted:
+        headers, path = scope["headers"], scope["path"]
+        pages = self._pages
+        has_session = self._tokens is None or (pages is not None and pages.has_session(headers))
+        if self._tokens is not None and not has_session and (pages is None or not _is_page(path)):
+            return _Admitted(_needs_token)
+        if refused := self._of_another_site(scope, of_browser=self._tokens is not None):
+            return _Admitted(_refused(refused))
         if has_session or pages is None or pages.is_open(path):
-            return self._app
-        return pages.login if _wants_page(headers) else _needs_token
+            user = _ANYONE if self._tokens is None else _SESSION if has_session else _VISITOR
+            return _Admitted(self._app, user)
+        return _Admitted(pages.login if _wants_page(headers) else _needs_token)
+
+    def _of_another_site(self, scope: Scope, *, of_browser: bool) -> Refusal | None:
+        headers, method = scope["headers"], scope["method"]
+        return refusal(
+            headers, self._names, navigation=_is_page(scope["path"]) and method == "GET"
+        ) or cross_origin_write(method, headers, of_browser=of_browser)
+
+    def _is_login(self, scope: Scope) -> bool:
+        return self._pages is not None and self._pages.is_login(scope)
+
+
+_ADMIN, _METRICS, _SESSION = User("admin token"), User("metrics token"), User("session")
+_ANYONE = User("no login")  # where there is no token
+_VISITOR = User("login")  # who logs in
+
+
+def peer_of(scope: Scope) -> str:
+    """The address of who sends the request; "" where it is not known."""
+    client: Any = scope.get("client")
+    return client[0] if client else ""
+
+
+def _audited(scope: Scope, send: Send, user: User, peer: str) -> Send:
+    """Writes the audit line when the response begins, unless the change is refused."""
+
+    async def sending(message: Message) -> None:
+        if message["type"] == "http.response.start" and message["status"] < 400:
+            audit.log(scope, message["status"], user, peer)
+        await send(message)
+
+    return sending
+
+
+def _bearer(headers: Headers) -> str | None:
+    """The bearer token of a request; its scheme may be in any case: RFC 9110, section 11.1."""
+    given = next((value for name, value in headers if name == b"authorization"), b"")
+    scheme, _, token = given.partition(b" ")
+    return token.strip().decode("utf-8", "surrogateescape") if scheme.lower() == b"bearer" else None
+
+
+def _is_change(scope: Scope) -> bool:
+    return scope["method"] not in READS and scope["path"] != _WAITS
+
+
+def _is_page(path: str) -> bool:
+    return not path.startswith(_NOT_PAGES)
 
 
 def _wants_page(headers: Headers) -> bool:
@@ -72,6 +171,10 @@ def _wants_page(headers: Headers) -> bool:
 
 def _refused(refused: Refusal) -> ASGIApp:
     return JSONResponse({"error": refused.message}, refused.status)
+
+
+def _wait(error: TooManyGuessesError) -> ASGIApp:
+    return JSONResponse({"error": str(error)}, 429, headers={"Retry-After": str(math.ceil(error.wait_s))})
 
 
 _needs_token = JSONResponse(

@@ -23,6 +23,7 @@ from ..store import TurnQuery, every_turn
 from ..store.base import TurnJson
 from ..store.reads import MOST_OF_A_TURN, Annotation
 from .api_operation import TEXT, ApiAnswer, ApiOperation, ApiParameter, Given, json_object
+from .audit import note
 from .control import Control
 from .schemas import ASSESSMENTS, named, page_of
 from .turns_api import NO_TURN, TURN_ID, stored_turn
@@ -101,7 +102,9 @@ class TurnChangesApi:
 
     async def annotate(self, request: Request, given: Given) -> Response:
         data, _ = await json_object(request, "an annotation", _MAX_BYTES)
-        return JSONResponse((await annotate(self._control, given["turn_id"], data)).to_dict(), 201)
+        annotation = await annotate(self._control, given["turn_id"], data)
+        note(request, annotation=annotation.annotation_id, assessment=annotation.assessment)
+        return JSONResponse(annotation.to_dict(), 201)
 
     async def remove(self, _: Request, given: Given) -> Response:
         await remove_annotation(self._control, given["turn_id"], given["annotation_id"])
@@ -114,11 +117,14 @@ class TurnChangesApi:
     async def append_case(self, request: Request, given: Given) -> Response:
         data, _ = await json_object(request, "a case to append", _MAX_CASE_BYTES)
         case_id = await append_case(self._control, data)
+        note(request, case=case_id, file=str(self._control.suite_file))
         return JSONResponse({"case_id": case_id, "file": self._control.suite_file}, 201)
 
     async def bind_case(self, request: Request, given: Given) -> Response:
         data, _ = await json_object(request, "a binding", _MAX_CASE_BYTES)
-        return JSONResponse({"case_id": await bind_case(self._control, given["turn_id"], data)}, 202)
+        case_id = await bind_case(self._control, given["turn_id"], data)
+        note(request, case=case_id)
+        return JSONResponse({"case_id": case_id}, 202)
 
 
 async def annotate(control: Control, turn_id: str, data: Mapping[str, Any]) -> Annotation:

@@ -150,6 +150,7 @@ class Command(click.Command):
         """Call the function with the options from flags, environment and file. Raises ConfigError."""
         flags = dict(ctx.params)
         _warn_of_unknown_variables(_known_keys(ctx))
+        _warn_of_secrets(self.options, flags)
         path = flags.pop("config") or os.environ.get(environment_name("config"))
         file = read_config_file(path, _known_keys(ctx)) if path else None
         if self._function(load(self.options, flags, os.environ, file)) is False:
@@ -220,6 +221,19 @@ def _known_keys(ctx: click.Context) -> set[str]:
     commands = group.commands.values() if isinstance(group, click.Group) else [group]
     declared = [options_of(command.options) for command in commands if isinstance(command, Command)]
     return {name for options in declared for name, option in options.items() if not option.positional}
+
+
+def _warn_of_secrets(options: type[Options], flags: Mapping[str, Any]) -> None:
+    """Name flags with a secret, which the list of processes shows to every user of the machine."""
+    for name, item in options_of(options).items():
+        value = flags.get(name)
+        if item.is_secret_as_a_whole and isinstance(value, str) and "${" not in value:
+            by_file = f", or give '{flag_name(name)} ${{file:PATH}}'" if item.references else ""
+            click.echo(
+                f"warning: {flag_name(name)}: other users of this machine can read it in the list of processes (ps); "
+                f"set the variable {environment_name(name)}{by_file}",
+                err=True,
+            )
 
 
 def _warn_of_unknown_variables(options: Collection[str]) -> None:

@@ -17,6 +17,7 @@ from ..settings import parsing as types
 from ..settings.options import OptionGroup, Options, option
 from ..settings.parsing import is_loopback
 from ..settings.settings import (
+    AdminPortOptions,
     PluginOption,
     PrivacyOptions,
     RedactionOptions,
@@ -300,7 +301,7 @@ class EvaluateOptions(TraceUrlOption, PluginOption, ReportOptions, RedactionOpti
     )
 
 
-class WorkerOptions(PluginOption, RedactionOptions):
+class WorkerOptions(PluginOption, RedactionOptions, AdminPortOptions):
     store: str = option(
         replace(types.TEXT, metavar="URL"), "PostgreSQL database with the pending turns.", required=True
     )
@@ -313,9 +314,6 @@ class WorkerOptions(PluginOption, RedactionOptions):
     )
     shutdown_timeout: float = option(types.SECONDS_OR_0, "Maximum time to finish running jobs after SIGTERM.", 20.0)
     admin: str | None = option(types.ADDRESS, "Address of /healthz, /readyz and /metrics. Default: none.")
-    admin_token: str | None = option(
-        types.TEXT, "Bearer token of /metrics. Required unless --admin is on loopback.", secret=True
-    )
 
     def __post_init__(self) -> None:
         if not is_postgres(self.store):
@@ -323,6 +321,7 @@ class WorkerOptions(PluginOption, RedactionOptions):
             raise ConfigError(f"--store: workers share a store; expected postgresql://..., got {given!r}")
         if self.admin and not is_loopback(self.admin) and not self.admin_token:
             raise ConfigError(f"--admin: {self.admin} is not on loopback, which requires --admin-token")
+        self.check_admin()
 
 
 class ExportOptions(StoredRunOptions):

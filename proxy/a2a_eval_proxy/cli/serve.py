@@ -165,13 +165,20 @@ def worker(options: WorkerOptions) -> None:
     from ..store.postgres import require_extra
 
     require_extra()
-    from ..worker.command import AdminOptions, EngineOptions, work_until_stopped
+    from ..worker.command import EngineOptions, work_until_stopped
 
     engine = EngineOptions(options.concurrency, options.stalled_after, options.shutdown_timeout)
-    admin = None if options.admin is None else AdminOptions(options.admin, options.admin_token)
     privacy = options.privacy()
     run_async(
-        work_until_stopped(options.store, options.suite, engine, privacy, admin, allow_plugins=options.allow_plugins)
+        work_until_stopped(
+            options.store,
+            options.suite,
+            engine,
+            privacy,
+            options.admin,
+            options,
+            allow_plugins=options.allow_plugins,
+        )
     )
 
 

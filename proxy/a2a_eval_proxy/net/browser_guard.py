@@ -25,7 +25,8 @@ Headers = Iterable[tuple[bytes, bytes]]
 _OURS = ("localhost", ".localhost", ".svc", ".svc.cluster.local")
 """Names, and ends of names, that are not in public DNS: RFC 6761, section 6.3, and Kubernetes."""
 
-_READS = frozenset({"GET", "HEAD", "OPTIONS"})
+READS = frozenset({"GET", "HEAD", "OPTIONS"})
+"""Methods that change nothing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +85,7 @@ def cross_origin_write(method: str, headers: Headers, *, of_browser: bool) -> Re
 
     `of_browser`: browsers alone send such requests here. Then one that does not name its origin is refused, too.
     """
-    if method in _READS:
+    if method in READS:
         return None
     given = _texts(headers)
     origins, sites = given.get(b"origin", []), given.get(b"sec-fetch-site", [])

@@ -9,9 +9,11 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from a2a_tool_capture.secret_references import resolve_header
 
 from ..errors import ListenError
+from ..net.file_watcher import FileWatch
 from ..net.http2_server import Http2Connection
 from ..net.http_server import HttpServer
 from ..net.ports import Ports
+from ..net.tls import HTTP_2, TlsFiles, server_tls
 from ..settings.settings import DEFAULT_OTLP, TraceSettings
 from ..telemetry.counters import Metrics
 from .trace_service import Tracing
@@ -42,11 +44,12 @@ async def tracing_at(address: str, wait_s: float) -> AsyncIterator[tuple[Tracing
 
 
 async def receive_traces(
-    ports: Ports, settings: TraceSettings, tracing: Tracing | None, metrics: Metrics
+    ports: Ports, settings: TraceSettings, tracing: Tracing | None, metrics: Metrics, files: FileWatch
 ) -> HttpServer | None:
-    """Start the OTLP receivers; returns the one for HTTP.
+    """Start the OTLP receivers; returns the one for HTTP. `files` watches those of TLS.
 
-    Raises ListenError for an address that is in use, and ConfigurationError for a variable that is not set.
+    Raises ListenError for an address that is in use, ConfigurationError for a variable that is not set, and ConfigError
+    for files of TLS.
     """
     if tracing is None:
         return None
@@ -64,15 +67,19 @@ async def receive_traces(
         ports.stack.push_async_callback(forward.close, _FORWARD_CLOSE_S)
     intake = Intake(tracing, max_bytes=_MAX_OTLP_BYTES, forward=forward, counts=metrics.otlp_requests)
     if otlp_grpc := settings.otlp_grpc:
+        grpc_tls = server_tls(TlsFiles.of(settings, "otlp_tls", alpn=HTTP_2), files, "TLS for traces over gRPC")
         await ports.open(
-            lambda: HttpServer(GrpcReceiver(intake), otlp_grpc, shutdown_timeout_s=1.0, speaks=Http2Connection),
+            lambda: HttpServer(
+                GrpcReceiver(intake), otlp_grpc, shutdown_timeout_s=1.0, tls=grpc_tls, speaks=Http2Connection
+            ),
             "--otlp-grpc",
         )
     if not (otlp := settings.otlp):
         return None
+    tls = server_tls(TlsFiles.of(settings, "otlp_tls"), files, "TLS for traces")
     try:
         return await ports.open(
-            lambda: HttpServer(HttpReceiver(intake), otlp, shutdown_timeout_s=1.0),
+            lambda: HttpServer(HttpReceiver(intake), otlp, shutdown_timeout_s=1.0, tls=tls),
             "--otlp (or receive no traces: --no-otlp)",
         )
     except ListenError as error:

@@ -172,8 +172,6 @@ class DataPort:
             await self._push.open(self._ports, self._limits())
         self._negotiation.refresh(loop.time())
         stack.callback(loop.create_task(self._expire()).cancel)
-        self.files.start()
-        stack.push_async_callback(self.files.close)
         grpc = None
         if self._grpc is not None:
             grpc = self._grpc_server = await self._open_grpc(stack, self._grpc)

@@ -155,11 +155,12 @@ class ServingProcess:
         telemetry = start_telemetry(settings.upstream, self._privacy)
         if telemetry is not None:
             stack.push_async_callback(telemetry.close)
+        files = FileWatch()
         self._port = DataPort(
             share,
             self._privacy,
             HostNames(settings.host_names),
-            FileWatch(),
+            files,
             self._metrics,
             None if telemetry is None else telemetry.requests,
             self._book,
@@ -172,6 +173,8 @@ class ServingProcess:
             on_problems=lambda problems: self._link.send("problems", problems=problems),
         )
         await self._port.open(stack)
+        files.start()
+        stack.push_async_callback(files.close)
 
     async def _obey(self) -> None:
         """Take the messages of the main process."""

@@ -54,6 +54,11 @@ class Option:
     no_flag: str | None = None
     """Help of a flag `--no-NAME` that means `off`."""
 
+    @property
+    def is_secret_as_a_whole(self) -> bool:
+        """Whether the value is a token, a password or a key. Headers are not: many of them are no secret."""
+        return self.secret and not self.type.metavar.startswith("NAME")
+
     def masked(self, value: Any) -> str:
         """`value` as a message may show it."""
         if self.secret:

@@ -10,12 +10,14 @@ import os
 import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from ipaddress import ip_address
+from ipaddress import IPv4Network, IPv6Network, ip_address, ip_network
 from pathlib import Path
 from typing import Any
 from urllib.parse import SplitResult, unquote, urlsplit
 
 from a2a_tool_capture.dialects import DIALECTS
+from a2a_tool_capture.errors import ConfigurationError
+from a2a_tool_capture.secret_references import resolve
 
 from ..privacy.redactor import parse_rules
 from ..protocol.headers import NOT_TO_SET
@@ -54,6 +56,24 @@ def parse_text(value: Any) -> str:
     if not isinstance(value, str) or not value.strip():
         raise ValueError("expected a non-empty string")
     return value.strip()
+
+
+MIN_TOKEN = 16
+"""Characters of a token: 64 bits even of one that has hexadecimal digits alone."""
+
+
+def parse_token(value: Any) -> str:
+    """A token of at least `MIN_TOKEN` characters that a header can hold; references are expanded."""
+    try:
+        token = resolve("a token", parse_text(value)).strip()
+    except ConfigurationError as error:
+        raise ValueError(f"{error}; expected a token") from None
+    if len(token) < MIN_TOKEN or not token.isascii() or not token.isprintable() or " " in token:
+        raise ValueError(
+            f"expected a token of at least {MIN_TOKEN} printable ASCII characters without blanks; "
+            "'openssl rand -hex 32' makes one"
+        )
+    return token
 
 
 def parse_url(value: Any) -> str:
@@ -187,6 +207,22 @@ def _webhook_targets(value: Any) -> tuple[str, ...]:
     return targets
 
 
+def _networks(value: Any) -> tuple[IPv4Network | IPv6Network, ...]:
+    try:
+        return tuple(ip_network(name) for name in _names(value))
+    except ValueError as error:
+        raise ValueError(
+            f"expected addresses and networks such as 10.1.0.0/16, separated by commas ({error})"
+        ) from None
+
+
+def _header_name(value: Any) -> str:
+    text = parse_text(value)
+    if not _HEADER_NAME.fullmatch(text):
+        raise ValueError("expected the name of a header, such as X-Forwarded-User")
+    return text
+
+
 def some_of(metavar: str, choices: Sequence[str]) -> ValueType:
     """Some of a few words, separated by commas."""
 
@@ -285,6 +321,7 @@ def one_of(*choices: str) -> ValueType:
 
 
 TEXT = ValueType(parse_text, "TEXT")
+TOKEN = ValueType(parse_token, "TOKEN")
 TEXTS = ValueType(_texts, "TEXT", unset=())
 NAME = ValueType(parse_text, "NAME")
 EVALUATOR = ValueType(parse_text, "[NAME]", completes=EVALUATORS)
@@ -316,6 +353,8 @@ MEGABYTES = ValueType(COUNT.parse, "MB")
 REPETITIONS = _number_type("N", "a whole number from 1 to 1000", lambda number: 1 <= number <= 1000, _whole)
 CONCURRENCY = _number_type("N", "a whole number from 1 to 1000", lambda number: 1 <= number <= 1000, _whole)
 NAMES = ValueType(_names, "NAME,...", unset=())
+NETWORKS = ValueType(_networks, "NETWORK,...", unset=())
+HEADER_NAME = ValueType(_header_name, "NAME")
 WEBHOOK_TARGETS = ValueType(_webhook_targets, "TARGET,...", unset=())
 DIALECT_NAMES = some_of("NAME,...", tuple(DIALECTS))
 HEADER_PAIRS = ValueType(_header_pairs, "NAME=VALUE,...", unset=())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import cached_property, partial
+from ipaddress import IPv4Network, IPv6Network
 from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import urlsplit
 
@@ -258,6 +259,11 @@ class TraceSettings(Options):
         no_flag="Do not receive OpenTelemetry traces over HTTP.",
     )
     otlp_grpc: str | None = _traces(types.ADDRESS, "Address to receive OpenTelemetry traces on over gRPC.")
+    otlp_tls_cert: str | None = _tls(
+        types.FILE, "Certificate chain (PEM) for TLS on --otlp and --otlp-grpc. Reloaded when the file changes."
+    )
+    otlp_tls_key: str | None = _tls(types.FILE, "Private key (PEM) of --otlp-tls-cert.")
+    otlp_tls_key_password: str | None = _tls(types.TEXT, "Password of --otlp-tls-key, if encrypted.", secret=True)
     otlp_forward: str | None = _traces(types.URL, "URL of a collector to forward all received telemetry to.")
     otlp_forward_headers: tuple[tuple[str, str], ...] = _traces(
         types.HEADER_PAIRS, "Headers for that collector. ${VARIABLE} is expanded.", secret=True, references=True
@@ -269,6 +275,68 @@ class TraceSettings(Options):
     conversation_attributes: tuple[str, ...] = _traces(
         types.NAMES, "Span attributes that hold the A2A contextId, in addition to the standard ones."
     )
+
+
+_token = partial(_admin, types.TOKEN, secret=True, references=True)
+
+
+class AdminPortOptions(Options):
+    """Who may use the admin port of a proxy or a worker, and its certificate."""
+
+    admin_token: str | None = _token(
+        help="Bearer token of the admin port, of 16 characters or more. Required unless its address is on loopback. "
+        "${VARIABLE} and ${file:PATH} are expanded."
+    )
+    metrics_token: str | None = _token(help="Bearer token that may read /metrics and nothing else.")
+    admin_tls_cert: str | None = _tls(
+        types.FILE, "Certificate chain (PEM) for HTTPS on --admin. Reloaded when the file changes."
+    )
+    admin_tls_key: str | None = _tls(types.FILE, "Private key (PEM) of --admin-tls-cert.")
+    admin_tls_key_password: str | None = _tls(types.TEXT, "Password of --admin-tls-key, if encrypted.", secret=True)
+
+    def check_admin(self) -> None:
+        """Raises ConfigError."""
+        check_pair("admin_tls", self.admin_tls_cert, self.admin_tls_key)
+        if self.metrics_token and not self.admin_token:
+            raise ConfigError("metrics_token: without admin_token, everybody may read the metrics; set both")
+        if self.metrics_token and self.metrics_token == self.admin_token:
+            raise ConfigError("metrics_token: is the admin_token, which may change cases; choose another")
+
+
+class AdminUsers(Options):
+    """People whom a proxy in front of the admin port has authenticated."""
+
+    admin_user_header: str | None = _admin(
+        types.HEADER_NAME,
+        "Header in which a proxy that authenticates people names the user, such as X-Forwarded-User. Accepted from "
+        "--admin-proxies only.",
+    )
+    admin_groups_header: str | None = _admin(
+        types.HEADER_NAME, "Header in which that proxy names the user's groups, separated by commas."
+    )
+    admin_proxies: tuple[IPv4Network | IPv6Network, ...] = _admin(
+        types.NETWORKS, "Addresses and networks of that proxy. Everyone there can name any user."
+    )
+    admin_read_groups: tuple[str, ...] = _admin(types.NAMES, "Groups whose users may read; *: every user.")
+    admin_write_groups: tuple[str, ...] = _admin(
+        types.NAMES, "Groups whose users may also change cases, annotations and the suite; *: every user."
+    )
+
+    def check_users(self, admin_token: str | None) -> None:
+        """Raises ConfigError."""
+        groups = {*self.admin_read_groups, *self.admin_write_groups}
+        if not self.admin_user_header:
+            for name in ("admin_groups_header", "admin_proxies", "admin_read_groups", "admin_write_groups"):
+                if getattr(self, name):
+                    raise ConfigError(f"{name}: is for users that a proxy names; set admin_user_header")
+        elif not admin_token:
+            raise ConfigError("admin_user_header: set admin_token, or who comes past that proxy needs no login")
+        elif not self.admin_proxies:
+            raise ConfigError("admin_user_header: set admin_proxies, the addresses from which it is accepted")
+        elif not groups:
+            raise ConfigError("admin_user_header: who may do what? Set admin_read_groups, admin_write_groups or both")
+        elif groups != {"*"} and not self.admin_groups_header:
+            raise ConfigError("admin_user_header: set admin_groups_header, the header with the groups of the user")
 
 
 class ClientSettings(Options):
@@ -321,6 +389,8 @@ class Settings(
     PluginOption,
     StoreOption,
     PrivacyOptions,
+    AdminUsers,
+    AdminPortOptions,
     TraceSettings,
     TrafficSettings,
 ):
@@ -332,9 +402,6 @@ class Settings(
     suite: str | None = _run(types.FILE, "Suite file with cases and evaluators, or a folder of them.")
     evaluate: bool = _run(types.SWITCH, "Score turns. Unscored turns stay pending for `worker` or `evaluate`.", True)
     admin: str = _admin(types.ADDRESS, "Address of the admin API and the metrics.", "127.0.0.1:8081")
-    admin_token: str | None = _admin(
-        types.TEXT, "Bearer token of the admin API. Required unless its address is on loopback.", secret=True
-    )
     allow_hosts: tuple[str, ...] = _admin(
         types.NAMES, "Host names to accept in the headers Host and Origin, in addition to the proxy's own."
     )
@@ -352,6 +419,8 @@ class Settings(
                 f"admin: {self.admin} is reachable from other machines; set --admin-token, or use a loopback "
                 "address such as 127.0.0.1:8081"
             )
+        self.check_admin()
+        self.check_users(self.admin_token)
         self._check_addresses()
         self._check_tls()
         self._check_push()
@@ -393,9 +462,12 @@ class Settings(
     def _check_tls(self) -> None:
         check_pair("tls", self.tls_cert, self.tls_key)
         check_pair("push_tls", self.push_tls_cert, self.push_tls_key)
+        check_pair("otlp_tls", self.otlp_tls_cert, self.otlp_tls_key)
         check_pair("upstream", self.upstream_cert, self.upstream_key)
         if self.tls_client_ca and not self.tls_cert:
             raise ConfigError("tls_client_ca: clients present certificates over HTTPS only; set tls_cert and tls_key")
+        if self.otlp_tls_cert and not self.otlp and not self.otlp_grpc:
+            raise ConfigError("otlp_tls_cert: no traces are received; leave it out, or set otlp or otlp_grpc")
         for name in ("upstream_ca", "upstream_cert"):
             if getattr(self, name) and not self.upstream_is_secure:
                 raise ConfigError(f"{name}: requires an agent that uses HTTPS, but upstream is {self.upstream}")

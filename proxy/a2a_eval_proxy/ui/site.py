@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import hmac
 import secrets
 import time
 from collections.abc import Awaitable, Callable, Hashable, Mapping, Sequence
@@ -19,7 +18,8 @@ from starlette.types import Receive, Scope, Send
 
 from ..admin.api_operation import form_of
 from ..admin.control import Control
-from ..admin.guard import PageAccess
+from ..admin.guard import SENDER, PageAccess, peer_of
+from ..admin.tokens import AdminTokens, TooManyGuessesError
 from ..long_computations import seen
 from ..net.browser_guard import Headers
 from ..net.page_sessions import IDLE_S, PageSessions
@@ -86,8 +86,8 @@ class Login:
     The name of the cookie is the process's own: cookies are shared by all ports of a host.
     """
 
-    def __init__(self, token: str) -> None:
-        self._token = token
+    def __init__(self, tokens: AdminTokens) -> None:
+        self._tokens = tokens
         self._sessions = PageSessions()
         self._cookie = f"a2a-eval-proxy-{secrets.token_hex(4)}"
 
@@ -111,24 +111,40 @@ class Login:
         pairs = (pair for name, value in headers if name == b"cookie" for pair in value.decode("latin-1").split(";"))
         return [value for key, _, value in (pair.strip().partition("=") for pair in pairs) if key == self._cookie]
 
-    def by_code(self, code: str) -> Response | None:
-        """Redirects to the pages with a new session; None for a code that is used, expired or wrong."""
-        session = secrets.token_urlsafe(24)
-        return self._into(session) if self._sessions.redeem(code, session, time.monotonic()) else None
+    def by_code(self, request: Request, code: str) -> Response | None:
+        """Redirects to the pages with a new session; None for a code that is used, expired or wrong.
+
+        Raises TooManyGuessesError.
+        """
+        peer, session = peer_of(request.scope), secrets.token_urlsafe(24)
+        self._tokens.must_wait(peer)
+        if not self._sessions.redeem(code, session, time.monotonic()):
+            self._tokens.wrong(peer, "a used, old or wrong login link")
+            return None
+        return self._into(request, session)
 
     async def by_token(self, request: Request) -> Response | None:
         """The same for a form with the admin token."""
+        peer = peer_of(request.scope)
+        self._tokens.must_wait(peer)  # before the form is read
         given = (await form_of(request, _MAX_FORM_BYTES)).get("token", "")
-        if not hmac.compare_digest(given.strip().encode("utf-8", "replace"), self._token.encode()):
+        if self._tokens.check(given.strip(), peer) != "admin":
             return None
         session = secrets.token_urlsafe(24)
         self._sessions.open(session, time.monotonic())
-        return self._into(session)
+        return self._into(request, session)
 
-    def _into(self, session: str) -> Response:
+    def _into(self, request: Request, session: str) -> Response:
         response = RedirectResponse("./", 303)
-        # No path: that of the login, which includes the prefix of a proxy in front.
-        response.set_cookie(self._cookie, session, max_age=int(IDLE_S), path=None, httponly=True, samesite="strict")
+        response.set_cookie(
+            self._cookie,
+            session,
+            max_age=int(IDLE_S),
+            path=None,  # that of the login, which includes the prefix of a proxy in front
+            secure=request.url.scheme == "https",
+            httponly=True,
+            samesite="strict",
+        )
         return response
 
 
@@ -163,12 +179,12 @@ _ASSET_HEADERS = {
 
 
 class Site:
-    """The pages. `token` is the admin token; without one, no login is needed."""
+    """The pages. Without `tokens`, no login is needed."""
 
     def __init__(
         self,
         control: Control,
-        token: str | None = None,
+        tokens: AdminTokens | None = None,
         screens: Sequence[Screen] = SCREENS,
         check: AgentCheck | None = None,
         playground: Playground | None = None,
@@ -184,7 +200,7 @@ class Site:
         self._fragments = SharedFragments()
         self._environment = environment(control.trace_url)
         self._nav = [(screen.path.strip("/"), screen.nav) for screen in screens if screen.nav]
-        self._login = Login(token) if token else None
+        self._login = Login(tokens) if tokens else None
         self.routes = [
             *(route for screen in screens for route in self._routes_of(screen)),
             Route(f"{_ASSETS}{{name}}", self._asset),
@@ -197,7 +213,7 @@ class Site:
         """What the guard of the admin port must know; None without a token."""
         if self._login is None:
             return None
-        return PageAccess(self._login.has_session, _is_open, self._ask_to_log_in)
+        return PageAccess(self._login.has_session, _is_open, self._ask_to_log_in, _is_login)
 
     def address(self, base: str) -> str:
         """Where to open the pages of the proxy at `base`: with a token, a link that works once."""
@@ -249,7 +265,8 @@ class Site:
             "nav": self._nav,
             "here": request.scope["path"].strip("/"),
             "query": request.query_params,
-            "with_login": self._login is not None,
+            "with_login": self._login is not None and self._login.has_session(request.headers.raw),
+            "reads_only": not getattr(request.scope.get(SENDER), "may_change", True),
         }
         context = {**own, **values}
         if fragments is None:
@@ -275,15 +292,18 @@ class Site:
     async def _log_in(self, request: Request) -> Response:
         if self._login is None:
             raise HTTPException(404, "no login is needed: the admin port has no token")
-        code = request.query_params.get("code")
-        if request.method == "POST":
-            opened = await self._login.by_token(request)
-            problem = "That is not the admin token."
-        else:
-            opened = self._login.by_code(code) if code and request.method == "GET" else None
-            problem = "This link was used before, or it is older than 15 minutes." if code else ""
+        code, opened, status = request.query_params.get("code"), None, 401
+        try:
+            if request.method == "POST":
+                opened = await self._login.by_token(request)
+                problem = "That is not the admin token."
+            else:
+                opened = self._login.by_code(request, code) if code and request.method == "GET" else None
+                problem = "This link was used before, or it is older than 15 minutes." if code else ""
+        except TooManyGuessesError as error:
+            problem, status = f"{error}.".capitalize(), 429
         if opened is None:
-            return self._render(request, "login.html", {"problem": problem, "again": None}, 401 if problem else 200)
+            return self._render(request, "login.html", {"problem": problem, "again": None}, status if problem else 200)
         opened.headers.update(PAGE_HEADERS)
         return opened
 
@@ -298,6 +318,10 @@ class Site:
         again = b"./" + request.scope["raw_path"].rpartition(b"/")[2] + (b"?" + query if query else b"")
         response = self._render(request, "login.html", {"problem": "", "again": again.decode("latin-1")}, 401)
         await response(scope, receive, send)
+
+
+def _is_login(scope: Scope) -> bool:
+    return scope["path"] == LOGIN_PATH and b"code=" in scope["query_string"]
 
 
 def _is_open(path: str) -> bool:

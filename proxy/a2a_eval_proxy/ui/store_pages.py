@@ -18,6 +18,7 @@ from tool_call_evaluators.suite import Suite
 
 from ..admin.api import admin_app
 from ..admin.control import Control
+from ..admin.tokens import AdminTokens
 from ..net.browser_guard import HostNames
 from ..net.http_server import HttpServer
 from ..net.ports import Ports
@@ -123,12 +124,13 @@ async def store_pages(
     Raises StoreError for a store that is missing or cannot be read, ListenError for a port that is taken.
     """
     token = secrets.token_urlsafe(24)
+    tokens = AdminTokens(token)
     async with AsyncExitStack() as stack:
         store = await stack.enter_async_context(open_existing_store(location))
         control = Control(store=store, cases=CaseBook(suite), suite_file=suite_file, trace_url=trace_url)
         screens = [screen for screen in SCREENS if screen not in (CHECK, PLAY)]
-        site = Site(control, token=token, screens=screens, store_url=location)
-        app = admin_app(control, CollectorRegistry(), token, HostNames(), site.routes, site.access)
+        site = Site(control, tokens, screens=screens, store_url=location)
+        app = admin_app(control, CollectorRegistry(), tokens, HostNames(), site.routes, site.access)
         address = f"127.0.0.1:{port}"
         server = await Ports(stack).open(lambda: HttpServer(app, address, shutdown_timeout_s=1.0), "--port")
         watch = asyncio.create_task(StoreWatch(store, control.bus).run())

@@ -23,10 +23,14 @@ from procrastinate.worker import Worker
 from tool_call_evaluators.importers import import_suites
 
 from ..admin.api import worker_app
+from ..admin.tokens import AdminTokens
 from ..children import stop_signal
+from ..net.file_watcher import FileWatch
 from ..net.http_server import HttpServer
 from ..net.ports import Ports
+from ..net.tls import TlsFiles, server_tls
 from ..privacy.policy import Privacy
+from ..settings.settings import AdminPortOptions
 from ..settings.store_url import masked_url
 from ..store import StoreError
 from ..store.postgres.store import PostgresStore
@@ -201,26 +205,20 @@ def one_line(error: BaseException) -> str:
 _GOODBYE_S = 5.0  # time for the engine to report to the database that this worker ends
 
 
-@dataclass(frozen=True, slots=True)
-class AdminOptions:
-    """The address a worker listens on, `HOST:PORT`, and the bearer token that `/metrics` requires."""
-
-    address: str
-    token: str | None = None
-
-
 async def work_until_stopped(
     location: str,
     suite_file: str | None,
     options: EngineOptions,
     privacy: Privacy,
-    admin: AdminOptions | None,
+    admin: str | None,
+    port: AdminPortOptions,
     *,
     allow_plugins: bool,
 ) -> None:
     """Score what is pending, and what comes, until the first signal; then end what is under way.
 
-    `location` is one of PostgreSQL; None as `admin`: without a port. Raises SuiteError, StoreError or ListenError.
+    `location` is one of PostgreSQL. `admin`: HOST:PORT of the port with `/metrics`, None for no port; `port`: who may
+    use it. Raises SuiteError, StoreError, ConfigError or ListenError.
     """
     start_logging("info", LOG_LINE, privacy)
     logging.getLogger("procrastinate").setLevel(logging.WARNING)  # else a line for each job
@@ -240,7 +238,7 @@ async def work_until_stopped(
         ready = f"a2a-eval-proxy worker ready: store {place}, {suite}, {options.concurrency} jobs at once"
         async with AsyncExitStack() as stack:
             if admin is not None:
-                ready += f", admin {await _admin(stack, admin, engine, store, metrics)}"
+                ready += f", admin {await _admin(stack, admin, port, engine, store, metrics)}"
             working = asyncio.create_task(engine.run())
             stopping = asyncio.create_task(stop.wait())
             click.echo(ready)
@@ -272,14 +270,25 @@ async def _end_tasks() -> None:
 
 
 async def _admin(
-    stack: AsyncExitStack, options: AdminOptions, engine: Engine, store: PostgresStore, metrics: Metrics
+    stack: AsyncExitStack,
+    address: str,
+    options: AdminPortOptions,
+    engine: Engine,
+    store: PostgresStore,
+    metrics: Metrics,
 ) -> str:
-    """The URL of the worker's port, which `stack` closes. Raises ListenError."""
+    """The URL of the worker's port, which `stack` closes. Raises ConfigError or ListenError."""
     backlog = BacklogWatch(store.work.backlog)
     stack.callback(asyncio.create_task(backlog.watch()).cancel)
     registry = process_registry(Source(SCORED, lambda: metrics), backlog.source)
-    app = worker_app(registry, engine.problems, options.token)
-    return (await Ports(stack).open(lambda: HttpServer(app, options.address, shutdown_timeout_s=1.0), "--admin")).url
+    tokens = AdminTokens(options.admin_token, options.metrics_token) if options.admin_token else None
+    app = worker_app(registry, engine.problems, tokens)
+    files = FileWatch()
+    tls = server_tls(TlsFiles.of(options, "admin_tls"), files, "TLS of the admin port")
+    server = await Ports(stack).open(lambda: HttpServer(app, address, shutdown_timeout_s=1.0, tls=tls), "--admin")
+    files.start()
+    stack.push_async_callback(files.close)
+    return server.url
 
 
 def log_lost_task(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:

@@ -70,13 +70,13 @@ def test_defaults() -> None:
 def test_everything_may_come_from_the_file(config_file: Any) -> None:
     file = config_file(
         "upstream: https://agent.example.com/base/\nlisten: 0.0.0.0:80\npublic-url: https://proxy.example.com\n"
-        "evaluate: off\nmax_connections: 5\nturn_timeout: 1.5\nadmin_token: s3cret\nsuite:\n"
+        "evaluate: off\nmax_connections: 5\nturn_timeout: 1.5\nadmin_token: s3cret-s3cret-s3cret\nsuite:\n"
     )
     settings = load({"upstream": None}, file=file)
     assert settings.upstream == "https://agent.example.com/base"
     assert (settings.listen, settings.public_url) == ("0.0.0.0:80", "https://proxy.example.com")
     assert (settings.evaluate, settings.max_connections, settings.turn_timeout) == (False, 5, 1.5)
-    assert (settings.admin_token, settings.suite) == ("s3cret", None)
+    assert (settings.admin_token, settings.suite) == ("s3cret-s3cret-s3cret", None)
 
 
 @pytest.mark.parametrize("text", ["", "# nothing yet\n", "---\n"])
@@ -246,7 +246,7 @@ def test_an_admin_port_that_others_can_reach_needs_a_token(admin: str) -> None:
     message = problem({"admin": admin})
     assert admin in message
     assert "--admin-token" in message
-    assert load({"admin": admin, "admin_token": "s3cret"}).admin == admin
+    assert load({"admin": admin, "admin_token": "s3cret-s3cret-s3cret"}).admin == admin
 
 
 @pytest.mark.parametrize("admin", ["127.0.0.1:8081", "127.9.9.9:1", "[::1]:8081", "localhost:8081"])
@@ -256,7 +256,7 @@ def test_on_loopback_it_does_not(admin: str) -> None:
 
 
 def test_secrets_are_masked() -> None:
-    settings = load({"admin_token": "s3cret"})
+    settings = load({"admin_token": "s3cret-s3cret-s3cret"})
     assert "s3cret" not in repr(settings)
     assert "admin_token=***" in repr(settings)
 
@@ -384,6 +384,60 @@ def test_every_setting_is_in_the_documents_as_it_is() -> None:
 def test_the_page_knows_no_setting_that_is_gone() -> None:
     section = PAGE.read_text("utf-8").split("\n## ")[0]
     assert set(re.findall(r"^\| `(\w+)` \|", section, re.MULTILINE)) == set(FIELDS)
+
+
+@pytest.mark.parametrize(
+    "given", ["s3cret", "x" * 15, "a token with blanks in it", "t\xf6ken-" * 5, "new\nline-of-a-header"]
+)
+def test_a_token_that_can_be_guessed_is_refused_without_showing_it(given: str) -> None:
+    message = problem({"admin_token": given})
+    assert message.startswith("--admin-token: expected a token of at least 16 ")
+    assert "openssl rand -hex 32" in message
+    assert given not in message
+
+
+def test_a_token_may_come_from_a_file_and_is_as_long_as_what_is_there(tmp_path: Path) -> None:
+    path = tmp_path / "token"
+    path.write_text("0123456789abcdef\n")
+    assert load({"admin_token": f"${{file:{path}}}"}).admin_token == "0123456789abcdef"
+    path.write_text("short")
+    assert "at least 16" in problem({"admin_token": f"${{file:{path}}}"})
+    assert "needs the file" in problem({"admin_token": f"${{file:{path}.missing}}"})
+
+
+ADMIN_TOKEN = {"admin_token": "0123456789abcdef"}
+USERS = {**ADMIN_TOKEN, "admin_user_header": "X-Forwarded-User", "admin_groups_header": "X-Forwarded-Groups"}
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"metrics_token": "0123456789abcdef"}, "metrics_token: without admin_token"),
+        ({**ADMIN_TOKEN, "metrics_token": "0123456789abcdef"}, "metrics_token: is the admin_token"),
+        ({"admin_tls_cert": "c"}, "admin_tls_cert: requires admin_tls_key"),
+        ({"otlp_tls_key": "c"}, "otlp_tls_key: requires otlp_tls_cert"),
+        ({"otlp": "off", "otlp_tls_cert": "c", "otlp_tls_key": "c"}, "otlp_tls_cert: no traces are received"),
+        ({"admin_proxies": "10.0.0.1"}, "admin_proxies: is for users that a proxy names"),
+        ({"admin_write_groups": "a"}, "admin_write_groups: is for users that a proxy names"),
+        ({"admin_user_header": "X-User"}, "admin_user_header: set admin_token"),
+        (USERS, "admin_user_header: set admin_proxies"),
+        ({**USERS, "admin_proxies": "10.0.0.1"}, "admin_user_header: who may do what?"),
+        ({**USERS, "admin_proxies": "10.0.0.0/33"}, "--admin-proxies: expected addresses and networks"),
+        ({**USERS, "admin_proxies": "10.0.0.1/8"}, "--admin-proxies: expected addresses and networks"),
+        ({**USERS, "admin_user_header": "X User"}, "--admin-user-header: expected the name of a header"),
+        (
+            {**USERS, "admin_groups_header": None, "admin_proxies": "::1", "admin_read_groups": "a"},
+            "admin_user_header: set admin_groups_header",
+        ),
+    ],
+)
+def test_settings_of_the_admin_port_that_do_not_go_together(given: dict[str, Any], message: str) -> None:
+    assert problem(given).startswith(message)
+
+
+def test_every_user_of_a_proxy_needs_no_groups() -> None:
+    given = {**USERS, "admin_groups_header": None, "admin_proxies": "10.0.0.0/8,::1", "admin_write_groups": "*"}
+    assert [str(network) for network in load(given).admin_proxies] == ["10.0.0.0/8", "::1/128"]
 
 
 # ── headers for the collector ───────────────────────────────────────────────────────────────────────────────

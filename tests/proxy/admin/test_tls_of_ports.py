@@ -1,0 +1,116 @@
+"""TLS on the admin port and on both OTLP ports, and what they show when files are replaced, broken and repaired."""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+from pathlib import Path
+
+import httpx
+import pytest
+from a2a_eval_proxy.app import run_proxy
+from a2a_eval_proxy.errors import ConfigError
+from a2a_eval_proxy.net import file_watcher
+from a2a_eval_proxy.settings import Settings
+from cryptography import x509
+from support.certificates import Authority, MountedSecret
+from support.patience import PATIENCE_S
+from support.ports import held_ports
+
+TOKEN = "admin-0123456789abcdef"
+
+
+def settings(folder: Path, secret: MountedSecret, **given: object) -> Settings:
+    files = {f"{port}_tls_{part}": str(secret / f"tls.{end}") for port in ("admin", "otlp") for part, end in PARTS}
+    ports = dict.fromkeys(("listen", "admin", "otlp"), "127.0.0.1:0")
+    store = str(folder / "turns.db")
+    return Settings(upstream="http://127.0.0.1:9", store=store, admin_token=TOKEN, **{**ports, **files, **given})
+
+
+PARTS = (("cert", "crt"), ("key", "key"))
+
+
+async def serial_at(url: str) -> int:
+    """That of the certificate which the server shows."""
+    parts = httpx.URL(url)
+    assert parts.scheme == "https"
+    context = ssl.create_default_context()
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    _, writer = await asyncio.open_connection(parts.host, parts.port, ssl=context)
+    try:
+        shown = writer.get_extra_info("ssl_object").getpeercert(binary_form=True)
+    finally:
+        writer.close()
+        await writer.wait_closed()
+    return x509.load_der_x509_certificate(shown).serial_number
+
+
+async def until_logged(caplog: pytest.LogCaptureFixture, text: str, times: int = 1) -> None:
+    async with asyncio.timeout(PATIENCE_S):
+        while caplog.text.count(text) < times:
+            await asyncio.sleep(0.01)
+
+
+async def test_admin_and_traces_over_tls_with_files_that_change(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO")
+    monkeypatch.setattr(file_watcher, "CHECK_EVERY_S", 0.02)
+    authority = Authority(tmp_path / "ca")
+    first, second = authority.issue("first"), authority.issue("second")
+    secret = MountedSecret(tmp_path / "secret")
+    secret.put_pair(first)
+    async with run_proxy(settings(tmp_path, secret)) as proxy:
+        urls = proxy.admin_url, str(proxy.otlp_url)
+        async with httpx.AsyncClient(verify=authority.client()) as client:
+            bearer = {"authorization": f"Bearer {TOKEN}"}
+            assert (await client.get(f"{urls[0]}/api/turns", headers=bearer)).status_code == 200
+            cookie = (await client.get(proxy.page_address())).headers["set-cookie"]
+            assert "Secure" in cookie.split("; ")
+            exported = await client.post(
+                f"{urls[1]}/v1/traces", headers={"content-type": "application/json"}, content="{}"
+            )
+            assert exported.status_code == 200
+        async with httpx.AsyncClient() as stranger:
+            for url in urls:
+                with pytest.raises(httpx.ConnectError, match="CERTIFICATE_VERIFY_FAILED"):
+                    await stranger.get(url)
+                with pytest.raises(httpx.RemoteProtocolError):
+                    await stranger.get(url.replace("https", "http"))
+        secret.put(tls_crt=second.cert.read_bytes(), tls_key=first.key.read_bytes())  # they do not fit
+        await until_logged(caplog, "cannot be replaced, the earlier one stays in use", times=2)
+        assert [await serial_at(url) for url in urls] == [first.serial] * 2
+        secret.put_pair(second)
+        await until_logged(caplog, "TLS of the admin port: replaced")
+        await until_logged(caplog, "TLS for traces: replaced")
+        assert [await serial_at(url) for url in urls] == [second.serial] * 2
+
+
+async def test_a_file_that_cannot_be_used_is_one_sentence_at_the_start(tmp_path: Path) -> None:
+    secret = MountedSecret(tmp_path / "secret")
+    secret.put(tls_crt=b"", tls_key=b"")
+    for port, given in (("admin", {"otlp_tls_cert": None, "otlp_tls_key": None}), ("otlp", {})):
+        with pytest.raises(ConfigError, match=f"^{port}_tls_cert: cannot use .*there is no PEM certificate in it"):
+            async with run_proxy(settings(tmp_path, secret, **given)):
+                pass
+
+
+async def test_traces_over_grpc_with_tls(tmp_path: Path) -> None:
+    authority = Authority(tmp_path / "ca")
+    secret = MountedSecret(tmp_path / "secret")
+    secret.put_pair(authority.issue("own"))
+    with held_ports(1) as (port,):
+        await _exports_over_grpc(settings(tmp_path, secret, otlp=None, otlp_grpc=f"127.0.0.1:{port}"), authority)
+
+
+async def _exports_over_grpc(given: Settings, authority: Authority) -> None:
+    grpc, address = pytest.importorskip("grpc"), str(given.otlp_grpc)
+    async with run_proxy(given):
+        trusted = grpc.ssl_channel_credentials(authority.ca.read_bytes())
+        async with grpc.aio.secure_channel(address, trusted) as channel:
+            export = channel.unary_unary("/opentelemetry.proto.collector.trace.v1.TraceService/Export")
+            assert await export(b"", timeout=PATIENCE_S) == b""
+        async with grpc.aio.insecure_channel(address) as channel:
+            export = channel.unary_unary("/opentelemetry.proto.collector.trace.v1.TraceService/Export")
+            with pytest.raises(grpc.aio.AioRpcError):
+                await export(b"", timeout=PATIENCE_S)
