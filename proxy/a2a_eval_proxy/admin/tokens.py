@@ -14,7 +14,7 @@ logger = logging.getLogger(__name__)
 
 
 class TooManyGuessesError(Exception):
-    """The sender has to wait `wait_s` seconds; what it sent was not looked at."""
+    """The sender has to wait `wait_s` seconds; what it sent was not checked."""
 
     def __init__(self, wait_s: float) -> None:
         super().__init__(f"too many wrong tokens came from this address; wait {wait_s:.1f} s")

@@ -23,7 +23,7 @@ def network_of(peer: str) -> str:
 
 
 class FailedLogins:
-    """After `FREE` wrong tokens, a sender has one attempt in `PAUSE_S`: earlier ones are not even looked at.
+    """After `FREE` wrong tokens, a sender has one attempt in `PAUSE_S`: earlier ones are not even checked.
 
     Nothing waits: a refused attempt holds no connection and no memory. At most `MAX_PEERS` senders are known, the ones
     that failed last. Times are seconds on any clock that never goes back.

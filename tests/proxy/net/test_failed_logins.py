@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 
 def attempts(logins: FailedLogins, peer: str, times: list[float]) -> int:
-    """How many of the attempts at these times are looked at, all of them wrong."""
+    """How many of the attempts at these times are checked, all of them wrong."""
     looked_at = 0
     for now in times:
         if not logins.wait_s(peer, now):
