@@ -7,22 +7,18 @@ import heapq
 import logging
 import socket
 import time
-from collections.abc import AsyncIterator, Coroutine, Sequence
+from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import Any
 
-from tool_call_evaluators.importers import ImportedSuites, import_suites
-from tool_call_evaluators.judge import JudgeNotConfiguredError
-
-from .admin.agent_status import AgentWatch
 from .admin.api import admin_app
 from .admin.control import MAX_OPEN, Control
 from .admin.tokens import AdminTokens
 from .admin.trusted_proxies import TrustedProxies
-from .capture.visibility import CallVisibility
+from .agent_line import AgentLine, SharedParts, run_in
 from .clock import CLOCK, JumpGuard
 from .net.browser_guard import HostNames
 from .net.file_watcher import FileWatch
@@ -32,24 +28,16 @@ from .net.tls import TlsFiles, server_tls
 from .otlp.receivers import receive_traces
 from .otlp.trace_service import Tracing
 from .privacy.policy import Privacy
-from .push.registry import WebhookRegistry
-from .scoring.case_book import CaseBook
 from .scoring.pipeline import Pipeline
-from .scoring.scorer import Scorer
-from .scoring.stored_tasks import StoredTasks
 from .serving.local_serving import LocalServing
 from .serving.processes import ServingProcesses
-from .serving.replicas import Replicas
-from .serving.reports import ScoringReports
-from .serving.turn_capture import CaptureRules
 from .settings import Settings
 from .store import Store, StoreError, TurnQuery, every_turn, marked_in_use, open_store
 from .telemetry.counters import COUNTED, OPEN, STORE, Metrics, Source
 from .telemetry.event_bus import EventBus
 from .telemetry.prometheus import BacklogWatch, process_registry
 from .telemetry.start import start_telemetry
-from .telemetry.turn_events import TurnEvents
-from .telemetry.turn_listener import ScoringTimes, TurnListener, TurnListeners
+from .telemetry.turn_listener import ScoringTimes, TurnListener
 from .ui.agent_check import AgentCheck
 from .ui.reruns import Playground
 from .ui.site import Site
@@ -86,14 +74,13 @@ async def run_proxy(
     At its end, open responses may finish, what is open is closed, and what is closed is scored. Raises StoreError,
     SuiteError or ListenError (an OSError) where it cannot start; nothing is left behind then.
     """
-    imported = _imported_suites(settings)
-    suite = imported.suite if imported else None
-    privacy = privacy or settings.privacy()
     async with AsyncExitStack() as stack:
         metrics, bus, files = Metrics(), EventBus(), FileWatch()
         ports, names = Ports(stack), HostNames(settings.host_names)
+        agents = settings.each_agent.values()
+        privacy = privacy or settings.privacy()
 
-        # Telemetry: the agent's, and the proxy's own, which may be sent to its own receiver.
+        # Telemetry: the agents', and the proxy's own, which may be sent to its own receiver.
         tracing = None
         if settings.otlp or settings.otlp_grpc:
             tracing = Tracing(
@@ -103,65 +90,49 @@ async def run_proxy(
                 conversation_attributes=settings.conversation_attributes,
             )
         otlp = await receive_traces(ports, settings, tracing, metrics, files)
-        telemetry = start_telemetry(settings.upstream, privacy)
-        requests = evaluations = None
+        otlp_url = None if otlp is None else otlp.url
+        telemetry = start_telemetry(privacy)
         if telemetry is not None:
             stack.push_async_callback(telemetry.close)
-            requests, evaluations = telemetry.requests, telemetry.evaluations
 
-        # Turns: where they are stored, who hears of them, how they are scored.
+        # Agents: their traffic, and how their turns are stored and scored.
         store = open_store(settings.store, for_workers=not settings.evaluate, patient=True)
-        cases = CaseBook(suite, privacy=privacy)
-        events, scoring_times = TurnEvents(bus, privacy, cases.case_of), ScoringTimes()
-        heard = TurnListeners(*listeners, events, scoring_times, *filter(None, (tracing, evaluations)))
-        scorer = Scorer(cases, suite, privacy.judge_cache(store.judge_cache)) if settings.evaluate else None
-        pipeline = Pipeline(store, cases, scorer, heard, metrics, tracing, privacy)
-
-        # Traffic: what is captured of it, and the port for clients, which opens last.
-        webhooks = None
-        if settings.push_mode == "relay":
-            webhooks = WebhookRegistry(store, settings.upstream, privacy.identifier, settings.retain_days)
-        visibility = CallVisibility(
-            negotiate=settings.negotiate,
-            dialects=bool(settings.dialects),
-            logs=lambda: tracing is None or not tracing.heard,
-        )
-        stored_tasks = StoredTasks(
-            store,
-            pipeline,
-            heard,
-            agent=settings.upstream,
-            timeouts=settings.turn_timeouts,
-            privacy=privacy,
+        scoring_times = ScoringTimes()
+        shared = SharedParts(
+            store=store,
+            metrics=metrics,
+            bus=bus,
+            files=files,
+            tracing=tracing,
+            telemetry=telemetry,
+            listeners=(*listeners, scoring_times),
+            traces_at=otlp_url or settings.otlp_grpc,
             keeps_open_turns=keeps_open_turns,
-            goes_on=None if webhooks is None else webhooks.keeps_open,
         )
-        reports = ScoringReports(CaptureRules.of(settings), pipeline, heard, visibility, stored_tasks, metrics)
-        replicas = None
-        if store.shared and not privacy.changes_turns:  # what replicas exchange is not redacted
-            replicas = Replicas(store.shared_tasks, reports, settings.upstream)
+        scoring = shared.scoring(settings, privacy)
+        lines = {
+            agent.name: AgentLine(agent, shared, shared.scoring(agent.settings), serves=serving_processes is None)
+            for agent in agents
+        }
         serving = (
-            LocalServing(settings, privacy, names, files, metrics, requests, reports, webhooks, replicas)
+            LocalServing(settings, names, files, metrics, [line.traffic for line in lines.values()])
             if serving_processes is None
-            else ServingProcesses(settings, metrics, reports, serving_processes, replicas)
+            else ServingProcesses(settings, metrics, [line.reported for line in lines.values()], serving_processes)
         )
-        otlp_url = None if otlp is None else otlp.url
-        agent = AgentWatch(settings, files, otlp_url or settings.otlp_grpc)
-        stack.callback(agent.close)
+        for line in lines.values():
+            stack.callback(line.status.close)
         proxy = RunningProxy(
             settings=settings,
-            agent=agent,
+            lines=lines,
             store=store,
-            cases=cases,
+            cases=scoring.cases,
             bus=bus,
-            suite_file=imported.file if imported else None,
+            suite_file=scoring.suite_file,
             trace_url=settings.trace_url,
             privacy=privacy,
+            agent=lines[""].status if "" in lines else None,
             tracing=tracing,
-            pipeline=pipeline,
-            reports=reports,
             serving=serving,
-            events=events,
             scoring_times=scoring_times,
             otlp_url=otlp_url,
         )
@@ -174,8 +145,8 @@ async def run_proxy(
         site = Site(
             proxy,
             tokens,
-            check=AgentCheck.of(settings),
-            playground=Playground(lambda: reachable(proxy.url)),
+            check=AgentCheck.of(settings) if settings.upstream else None,
+            playground=Playground(lambda: reachable(proxy.url)) if settings.upstream else None,
             store_url=settings.store,
         )
         sources = [Source(COUNTED, lambda: metrics), Source(OPEN, lambda: proxy)]
@@ -185,7 +156,7 @@ async def run_proxy(
         if store.work is not None:
             backlog = BacklogWatch(store.work.backlog)
             sources.append(backlog.source)
-            _run(backlog.watch(), stack)
+            run_in(stack, backlog.watch())
         users = TrustedProxies(settings) if settings.admin_user_header else None
         admin = admin_app(proxy, process_registry(*sources), tokens, names, site.routes, site.access, users)
         tls = server_tls(TlsFiles.of(settings, "admin_tls"), files, "TLS of the admin port")
@@ -196,12 +167,11 @@ async def run_proxy(
         stack.push_async_callback(proxy.finish)
         if shared_file:
             logger.warning("store %s: %s", settings.store, _SHARED_FILE)
-        await _open(store, pipeline, stack)
-        _run(_expire(proxy, tracing), stack)
-        _run(_prune(store, settings.retain_days, settings.retain_mb), stack)
-        _run(stored_tasks.watch_over(), stack)
-        if webhooks is not None:
-            _run(webhooks.watch(), stack)
+        await _open(store, [line.pipeline for line in lines.values()], stack)
+        run_in(stack, _expire(proxy, tracing))
+        run_in(stack, _prune(store, settings.retain_days, settings.retain_mb))
+        for line in lines.values():
+            line.start(stack)
         await serving.open(stack)
         files.start()
         stack.push_async_callback(files.close)
@@ -215,12 +185,10 @@ class RunningProxy(Control):
     """A proxy in this process. `run_proxy` makes one; all its parts share one event loop."""
 
     settings: Settings
-    agent: AgentWatch
+    lines: dict[str, AgentLine]
+    """The agents by name; that of `--upstream` has none."""
     tracing: Tracing | None
-    pipeline: Pipeline
-    reports: ScoringReports
     serving: LocalServing | ServingProcesses
-    events: TurnEvents
     scoring_times: ScoringTimes
     otlp_url: str | None
     """Where traces are received over HTTP; None where they are not."""
@@ -266,23 +234,25 @@ class RunningProxy(Control):
     @property
     def queue_depth(self) -> int:
         """Turns waiting to be scored."""
-        return self.pipeline.depth
+        return sum(line.pipeline.depth for line in self.lines.values())
 
     @property
     def open_turns(self) -> int:
         """Number of turns not yet closed."""
-        return len(self.reports.open_turns)
+        return sum(len(line.reports.open_turns) for line in self.lines.values())
 
     async def flush(self, timeout_s: float) -> dict[str, int]:
         """Wait until every turn captured so far is done, at most `timeout_s`; what is left `pending` and `open`."""
         try:
             async with asyncio.timeout(timeout_s):
                 await self.serving.settled()
-                await self.reports.settled()
-                await self.pipeline.drained()
+                await asyncio.gather(*(line.settled() for line in self.lines.values()))
         except TimeoutError:
             pass  # the returned numbers show it
-        return {"pending": self.queue_depth + self.reports.waiting, "open": self.open_turns}
+        return {
+            "pending": self.queue_depth + sum(line.reports.waiting for line in self.lines.values()),
+            "open": self.open_turns,
+        }
 
     async def turns(self, run: str | None = None) -> list[dict[str, Any]]:
         """Every stored turn (of a run), oldest first, in the JSON form of /api/turns."""
@@ -291,7 +261,12 @@ class RunningProxy(Control):
     async def turns_in_progress(self, most: int = MAX_OPEN, turn_id: str | None = None) -> list[dict[str, Any]]:
         """See `Control`."""
         found = await self.serving.latest_open(most, turn_id)
-        return await self.events.open_turns(heapq.nlargest(most, found, key=lambda turn: turn.started_at))
+        newest = heapq.nlargest(most, found, key=lambda turn: turn.started_at)
+        shown: dict[str, dict[str, Any]] = {}
+        for name, line in self.lines.items():
+            turns = [turn for turn in newest if (turn.agent_name or "") == name]
+            shown |= {turn["turn_id"]: turn for turn in await line.events.open_turns(turns)}
+        return [shown[turn.turn_id] for turn in newest if turn.turn_id in shown]
 
     async def wire(self, turn_id: str, tasks: Sequence[str], began: float, ended: float | None) -> list[dict[str, Any]]:
         """See `Control`."""
@@ -308,7 +283,7 @@ class RunningProxy(Control):
 
     def bind(self, turn: dict[str, Any], case_id: str) -> None:
         """See `Control`."""
-        self.pipeline.bind(turn, case_id)
+        self.lines[turn.get("agent_name") or ""].pipeline.bind(turn, case_id)
 
     def remarks(self) -> list[str]:
         """Problems that do not stop traffic."""
@@ -320,7 +295,8 @@ class RunningProxy(Control):
 
     def watch_turns(self, live: bool) -> None:
         """Report the changes of open turns while a client listens to them."""
-        self.events.watch(self.reports.open_turns if live else ())
+        for line in self.lines.values():
+            line.watch(live)
         self.serving.watch(live)
 
     def ready(self) -> None:
@@ -341,11 +317,9 @@ class RunningProxy(Control):
         """No more requests come: close the open turns that no other process continues, score the closed ones."""
         timeout_s = self.settings.shutdown_timeout
         self._finish_by = asyncio.get_running_loop().time() + timeout_s
-        await self.reports.close_turns(timeout_s)
+        await asyncio.gather(*(line.reports.close_turns(timeout_s) for line in self.lines.values()))
         await self.flush(timeout_s)
-        await self.reports.close()
-        await self.pipeline.close()
-        await self.events.close()
+        await asyncio.gather(*(line.close() for line in self.lines.values()))
         self.bus.close()
 
     async def close_store(self) -> None:
@@ -354,27 +328,7 @@ class RunningProxy(Control):
         await asyncio.to_thread(self.store.close, max(left_s, _CLOSE_STORE_S))
 
 
-def _imported_suites(settings: Settings) -> ImportedSuites | None:
-    """The suites of the settings; what is odd about them is logged. Raises SuiteError."""
-    if not settings.suite:
-        return None
-    imported = import_suites(settings.suite, allow_plugins=settings.allow_plugins)
-    for note in imported.notes:
-        logger.warning("suite %s", note)
-    for part in imported.parts if settings.evaluate else ():
-        try:
-            part.check_judges()
-        except JudgeNotConfiguredError as error:  # traffic does not depend on it
-            logger.warning("suite %s: %s; until then its results are errors", part.name, error)
-    return imported
-
-
-def _run(work: Coroutine[Any, Any, None], stack: AsyncExitStack) -> None:
-    """Do this in the background, until `stack` ends it."""
-    stack.callback(asyncio.get_running_loop().create_task(work).cancel)
-
-
-async def _open(store: Store, pipeline: Pipeline, stack: AsyncExitStack) -> None:
+async def _open(store: Store, pipelines: Sequence[Pipeline], stack: AsyncExitStack) -> None:
     """Open the store, and score what an earlier process left. Traffic does not wait for one that is away.
 
     Raises StoreError for what will not pass: a folder that is missing, a store of a later version.
@@ -385,16 +339,16 @@ async def _open(store: Store, pipeline: Pipeline, stack: AsyncExitStack) -> None
     error = await asyncio.to_thread(store.first_attempt, _STORE_WAIT_S)
     if error is not None and not error.may_pass:
         raise error
-    resuming = loop.create_task(_resume(pipeline, opened))
+    resuming = loop.create_task(_resume(pipelines, opened))
     stack.callback(resuming.cancel)
     if error is None and store.health.problem is None:
         await resuming
 
 
-async def _resume(pipeline: Pipeline, opened: asyncio.Event) -> None:
+async def _resume(pipelines: Sequence[Pipeline], opened: asyncio.Event) -> None:
     await opened.wait()
     try:
-        resumed = await pipeline.resume()
+        resumed = sum([await pipeline.resume() for pipeline in pipelines])
     except StoreError as error:
         logger.error("what an earlier process left pending is not scored: %s", error)
     else:

@@ -50,7 +50,7 @@ class CaptureFacts:
 
 _IN_MEMORY = ("parent_span_id", "in_store", "shown_by")
 """Fields of a turn that are not in its JSON."""
-_OPTIONAL = ("simulated_user", "usage", "spans")
+_OPTIONAL = ("agent_name", "simulated_user", "usage", "spans")
 """Fields that are in the JSON if they are not None."""
 
 
@@ -83,6 +83,8 @@ class Turn:
     tool_calls: list[ToolCall] = field(default_factory=list)
     capture: CaptureFacts = field(default_factory=CaptureFacts)
     findings: list[Finding] = field(default_factory=list)
+    agent_name: str | None = None
+    """Which of several agents behind the proxy; None where there is only one: not in JSON."""
     simulated_user: dict[str, Any] | None = None
     """In turns of a simulated user: `{"conversation": number}`, in the last one its `UserRecord`. None: not in JSON."""
     shown_by: str = ""

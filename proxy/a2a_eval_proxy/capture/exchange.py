@@ -73,6 +73,7 @@ class RequestFacts:
     declared: bool
     requested_by_header: bool
     started_at: float
+    agent_name: str | None = None
 
 
 class ExchangeBook(Protocol):
@@ -184,6 +185,7 @@ class Exchange:
             turn_id=self._new_id(),
             run=facts.run,
             agent=facts.agent,
+            agent_name=facts.agent_name,
             binding=str(request.binding),
             protocol_version="0.3" if request.legacy or not facts.version else major_minor(facts.version),
             started_at=facts.started_at,

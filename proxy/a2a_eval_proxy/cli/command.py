@@ -212,7 +212,7 @@ def _parameters(spec: Field[Any]) -> Iterator[click.Parameter]:
 def _default(spec: Field[Any]) -> str:
     if spec.default is MISSING:
         return "  [required]" if spec.default_factory is MISSING else ""
-    return "" if spec.default in (None, ()) else f"  [default: {spec.default}]"
+    return "" if spec.default in (None, (), "") else f"  [default: {spec.default}]"
 
 
 def _known_keys(ctx: click.Context) -> set[str]:

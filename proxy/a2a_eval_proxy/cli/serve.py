@@ -70,13 +70,15 @@ async def _serve_until_stopped(settings: Settings, privacy: Privacy, role: Role 
         traces = f"traces {proxy.otlp_url}, " if proxy.otlp_url else ""
         grpc = f"gRPC {proxy.grpc_address}, " if proxy.grpc_address else ""
         click.echo(
-            f"a2a-eval-proxy ready: proxy {proxy.url} -> agent {settings.upstream}, admin {proxy.admin_url}, "
+            f"a2a-eval-proxy ready: proxy {proxy.url} -> {_behind(settings)}, admin {proxy.admin_url}, "
             f"{traces}{grpc}store {masked_url(settings.store)}, run {settings.run}"
         )
         click.echo(f"open {proxy.page_address()} in a browser to see turns live", err=True)
-        watch = loop.create_task(proxy.agent.report(partial(lines.write, str)))
+        reports = [line.status.report(partial(lines.write, str)) for line in proxy.lines.values()]
+        watches = [loop.create_task(report) for report in reports]
         await stop.wait()
-        watch.cancel()
+        for watch in watches:
+            watch.cancel()
         if role is not None:
             loop.remove_reader(role.supervised)
         limit = f"{settings.shutdown_timeout:g} s"
@@ -86,6 +88,15 @@ async def _serve_until_stopped(settings: Settings, privacy: Privacy, role: Role 
         )
         await proxy.drain()
     lines.close()
+
+
+def _behind(settings: Settings) -> str:
+    """The agent, or the names of several."""
+    if settings.upstream:
+        return f"agent {settings.upstream}"
+    names = list(settings.each_agent)
+    more = f" and {len(names) - _MOST_NAMES} more" if len(names) > _MOST_NAMES else ""
+    return f"{len(names)} agents at /agents/NAME: {' '.join(names[:_MOST_NAMES])}{more}"
 
 
 async def _serve_for(role: Role, privacy: Privacy) -> None:
@@ -99,6 +110,8 @@ async def _serve_for(role: Role, privacy: Privacy) -> None:
     _tune_interpreter()
     await ServingProcess(settings, privacy, link, role.caller_key, role.push).run()
 
+
+_MOST_NAMES = 10
 
 _SWITCH_INTERVAL_S = 0.000_5
 """How long the store's thread may keep the event loop waiting for the interpreter lock; Python's default is 5 ms."""

@@ -6,7 +6,7 @@ import asyncio
 import hashlib
 import json
 import logging
-from collections.abc import MutableMapping
+from collections.abc import Collection, MutableMapping
 from dataclasses import replace
 from typing import Any
 from urllib.parse import urlsplit
@@ -35,9 +35,19 @@ class CardRelay:
     """Serves the agent's card with the proxy's URLs. Keeps no card; negotiation learns from each one."""
 
     def __init__(
-        self, upstream: Upstream, negotiation: Negotiation, *, public_url_is_fixed: bool, refuses_push: bool
+        self,
+        upstream: Upstream,
+        negotiation: Negotiation,
+        *,
+        public_url_is_fixed: bool,
+        refuses_push: bool,
+        hosts: Collection[str] | None = None,
     ) -> None:
-        """`public_url_is_fixed`: the URLs in a card do not depend on the request. `refuses_push`: see `rewrite`."""
+        """`public_url_is_fixed`: the URLs in a card do not depend on the request. `refuses_push`: see `rewrite`.
+
+        `hosts`: the names by which calls over gRPC reach the agent, where it is one of several; None: any.
+        """
+        self._hosts = hosts
         self._refuses_push = refuses_push
         self._public_url_is_fixed = public_url_is_fixed
         self._upstream = upstream
@@ -46,7 +56,7 @@ class CardRelay:
         self.grpc_port: int | None = None
         """Where clients of the proxy speak gRPC, on the host of its public URL; None: nowhere."""
         self.url = ""
-        """Where the data port listens."""
+        """Where HTTP reaches the agent on the data port."""
 
     async def respond(self, scope: MutableMapping[str, Any], head: ClientRequestHeaders, public: str) -> LocalResponse:
         """The response to a request for the agent's card. Raises UpstreamError.
@@ -144,16 +154,23 @@ class CardRelay:
     def public_url(self, call: ClientRequestHeaders, configured: str | None) -> str:
         """The public URL as far as the metadata of a gRPC `call` shows it, which has no `Host`."""
         own = urlsplit(self.url)
-        return public_url(replace(call, host=own.netloc), own.scheme, configured)
+        return configured or public_url(replace(call, host=own.netloc), own.scheme, None) + own.path
 
     def rewritten(self, card: dict[str, Any], public: str) -> RewrittenCard:
         """The card with the proxy's URLs; each finding is logged once."""
-        host = urlsplit(public).hostname or ""
-        grpc = None if self.grpc_port is None else f"{f'[{host}]' if ':' in host else host}:{self.grpc_port}"
-        rewritten = rewrite(card, self._upstream.base, public, grpc, refuses_push=self._refuses_push)
+        rewritten = rewrite(card, self._upstream.base, public, self._grpc(public), refuses_push=self._refuses_push)
         for finding in rewritten.findings:
             self._warn(finding.message)
         return rewritten
+
+    def _grpc(self, public: str) -> str | None:
+        """HOST:PORT for clients that speak gRPC; None where none leads to the agent."""
+        host = urlsplit(public).hostname or ""
+        if self._hosts is not None and host not in self._hosts:
+            host = next(iter(self._hosts), "")
+        if self.grpc_port is None or not host:
+            return None
+        return f"{f'[{host}]' if ':' in host else host}:{self.grpc_port}"
 
     def _warn(self, message: str) -> None:
         if message not in self._warned and len(self._warned) < 100:

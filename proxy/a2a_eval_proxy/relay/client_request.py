@@ -63,8 +63,10 @@ class Reachability:
 
 @dataclass(frozen=True, slots=True)
 class RelayContext:
-    """What all requests of a forwarder share."""
+    """What all requests to one agent share."""
 
+    agent_name: str | None
+    """None where there is only one."""
     settings: TrafficSettings
     upstream: Upstream
     book: ExchangeBook
@@ -100,6 +102,7 @@ class RelayContext:
             declared=self.negotiation.declared,
             requested_by_header=head.requested,
             started_at=CLOCK.now(),
+            agent_name=self.agent_name,
         )
         tap = Tap(
             self.book,
@@ -163,7 +166,9 @@ class ClientRequest:
 
     @property
     def public_url(self) -> str:
-        return public_url(self.head, self.scope["scheme"], self._context.settings.public_url)
+        configured = self._context.settings.public_url
+        url = public_url(self.head, self.scope["scheme"], configured)
+        return url if configured else url + self.scope["root_path"]
 
     def close(self) -> None:
         """Count the response by its status ("none" where the client left before it) and time; release its bytes."""

@@ -233,7 +233,7 @@ class _RequestRelay:
         client, upstream = self._client, self._context.upstream
         known: tuple[RawHeaders, RequestHead] | None = client.kept.get(self._asks)
         if known is None or known[0] is not upstream.own_headers:
-            target = upstream.target(client.scope.get("raw_path") or b"/", client.scope["query_string"])
+            target = upstream.target(client.scope["raw_path"], client.scope["query_string"])
             head = RequestHead(client.method.encode(), target, self._upstream_headers())
             known = client.kept[self._asks] = upstream.own_headers, head
         return known[1]

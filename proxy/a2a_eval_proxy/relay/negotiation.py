@@ -49,6 +49,8 @@ class Negotiation:
         """Whether the last card declared a version of the extension."""
         self.known = False
         """Whether there was a card yet."""
+        self.card: Any = None
+        """The last card."""
         self.api_keys: frozenset[ApiKey] = frozenset()
         """The API keys that the last card declared."""
         self.grpc_address: str | None = None
@@ -59,7 +61,7 @@ class Negotiation:
         self.declared = bool(declared_uris(card))
         if self._mode == "declared":
             self.wants_extension = self.declared and not self._stopped
-        self.known = True
+        self.known, self.card = True, card
         self.api_keys = declared_api_keys(card)
         self.grpc_address = self._grpc_address(card)
         self._known_until = now + self._ttl_s

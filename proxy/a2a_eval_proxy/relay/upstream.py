@@ -80,7 +80,7 @@ class Upstream:
 
     def target(self, raw_path: bytes, query: bytes) -> bytes:
         """The request target at the agent, byte for byte what the client sent."""
-        path = self._prefix + raw_path
+        path = self._prefix + raw_path or b"/"
         return path + b"?" + query if query else path
 
     async def get(self, target: bytes, headers: RawHeaders) -> tuple[HttpExchange, bytes]:

@@ -41,7 +41,10 @@ class Conversations:
         under_way: Callable[[int], None],
         done: Callable[[Sequence[ScoredConversation], int], None],
         privacy: Privacy = NO_PRIVACY,
+        agent_name: str | None = None,
     ) -> None:
+        """`agent_name`: see `Pipeline`."""
+        self._agent_name = agent_name
         self._store = store
         self._cases = cases
         self._scorer = scorer
@@ -150,5 +153,6 @@ class Conversations:
         if not found and (alone := await self._store.turn(key.conversation_id)) is not None:
             found = [alone]
         turns = [in_its_case(turn, self._moved) for turn in found]
-        ours = [turn for turn in turns if turn["case_id"] == key.case_id]
+        of_agent = (turn for turn in turns if self._agent_name in (None, turn.get("agent_name")))
+        ours = [turn for turn in of_agent if turn["case_id"] == key.case_id]
         return [self._privacy.stored_turn(turn) for turn in ours]

@@ -21,6 +21,7 @@ from ..privacy.policy import NO_PRIVACY, Privacy
 from ..store import ConversationKey, Scored, ScoredConversation, Store, TurnQuery, every_turn
 from ..store.base import StoreUnreachableError
 from ..store.store import once_readable
+from ..store.turn_filter import TurnFilter
 from ..telemetry.counters import Metrics
 from ..telemetry.problem_log import ProblemLog
 from ..telemetry.turn_listener import ScoredTurn, TurnListener
@@ -71,8 +72,13 @@ class Pipeline:
         tracing: Tracing | None = None,
         privacy: Privacy = NO_PRIVACY,
         executor: ScoringExecutor | None = None,
+        agent_name: str | None = None,
     ) -> None:
-        """`scorer` None: turns are stored for others to score. `executor` (None: a thread) is closed by `close`."""
+        """`scorer` None: turns are stored for others to score. `executor` (None: a thread) is closed by `close`.
+
+        `agent_name`: which of several agents the turns are of, and those of the store that concern them; None: any.
+        """
+        self._agent_name = agent_name
         self._store = store
         self._cases = cases
         self._scores = scorer is not None
@@ -98,13 +104,22 @@ class Pipeline:
         self.moved: dict[str, str] = {}
         """The cases of rescored turns, by turn id, that were stored with another or none."""
         self._conversations = Conversations(
-            store, cases, scorer, executor, self.moved, self._count_up, self._conversations_done, privacy
+            store,
+            cases,
+            scorer,
+            executor,
+            self.moved,
+            self._count_up,
+            self._conversations_done,
+            privacy,
+            agent_name,
         )
         self._workers = [self._loop.create_task(work) for work in (self._work(), self._conversations.work())]
         self._unfinished = 0
         self._idle = asyncio.Event()
         self._idle.set()
-        store.on_ended = partial(self._loop.call_soon_threadsafe, self._idle.set)
+        self._store_ended = partial(self._loop.call_soon_threadsafe, self._idle.set)
+        store.on_ended.add(self._store_ended)
         self._positions = TurnPositions(_REMEMBERED)
 
     @property
@@ -152,7 +167,8 @@ class Pipeline:
         for _, case_id, conversation_id in self._positions:
             self._cases.remember(conversation_id, case_id)
         total = 0
-        async for item in every_turn(self._store, TurnQuery(run=run, status="pending"), PAGE):
+        query = TurnQuery(run=run, status="pending", content=TurnFilter(agent=self._agent_name))
+        async for item in every_turn(self._store, query, PAGE):
             turn = Turn.from_dict(item)
             self._score_again([self._job(TurnViews(turn, turn, turn))])
             total += 1
@@ -230,6 +246,7 @@ class Pipeline:
         await asyncio.to_thread(self._executor.close)
         await self._intake.close()
         self._store_behind.close()
+        self._store.on_ended.discard(self._store_ended)
 
     # ── to the store ────────────────────────────────────────────────────────────────────────────────────
 
@@ -336,7 +353,8 @@ class Pipeline:
         except Exception as error:  # noqa: BLE001  # error boundary: an unreadable store costs the turn its context
             logger.error("the turns before %s could not be read: %s", turn.turn_id, error)
             return []
-        return [self._privacy.stored_turn(item) for item in earlier if not lacks_content(item["user_text"])]
+        ours = (item for item in earlier if self._agent_name in (None, item.get("agent_name")))
+        return [self._privacy.stored_turn(item) for item in ours if not lacks_content(item["user_text"])]
 
     def _scored(self, job: Job, turn: Turn, results: Results, used: Evidence | None) -> ScoredTurn:
         """A turn has its results, with the evidence `used`; returns what listeners get."""

@@ -15,7 +15,7 @@ from ..capture.lookups import TaskHistory
 from ..capture.turn_book import TurnBook
 from ..clock import CLOCK
 from ..privacy.policy import Privacy
-from ..settings.settings import TurnTimeouts
+from ..settings.settings import Agent, TurnTimeouts
 from ..store import Scored, Store
 from ..store.base import TurnJson
 from ..telemetry.problem_log import ProblemLog
@@ -44,7 +44,7 @@ GoesOn = Callable[[str], Awaitable[bool]]
 class StoredTasks:
     """Answers the turn book's questions, and sees to turns that the store has as open. Lives on one event loop.
 
-    `book`, set before anything else is called, is the turn book that asks. `agent` is the URL whose turns are ours;
+    `book`, set before anything else is called, is the turn book that asks. `agent` is the one whose turns are ours;
     `listener` receives the turns of other processes that continue here, as opened.
     """
 
@@ -54,7 +54,7 @@ class StoredTasks:
         pipeline: Pipeline,
         listener: TurnListener,
         *,
-        agent: str,
+        agent: Agent,
         timeouts: TurnTimeouts,
         privacy: Privacy,
         keeps_open_turns: bool = True,
@@ -118,7 +118,7 @@ class StoredTasks:
                 starting = False
                 continue
             for item in items:
-                if item["agent"] == self._agent and not self.book.knows(item["turn_id"]):
+                if self._agent.owns(item) and not self.book.knows(item["turn_id"]):
                     self.book.give_up(_turn(item), CLOCK.now())
 
     async def answered(self, timeout_s: float) -> None:
@@ -161,11 +161,12 @@ class StoredTasks:
             await asyncio.sleep(pause_s)
             try:
                 await self._pipeline.written()
-                items = await self._store.of_task(self._privacy.identifier(task_id), 1)
+                items = await self._store.of_task(self._privacy.identifier(task_id), MAX_TURNS)
             except Exception as error:  # noqa: BLE001  # error boundary: the finding is in the log, too
                 logger.debug("the store could not be asked about a task or turn: %r", error)
                 self._unread.seen()
                 return
+            items = [item for item in items if self._agent.owns(item)][-1:]
             if items and items[0]["status"] != "pending":  # its results would be lost
                 self._store_with(finding, items[0])
                 return
@@ -182,7 +183,7 @@ class StoredTasks:
 
     async def _history(self, task_id: str) -> TaskHistory:
         items = await self._store.of_task(self._privacy.identifier(task_id), MAX_TURNS)
-        turns = [_turn(item) for item in items if item["agent"] == self._agent]
+        turns = [_turn(item) for item in items if self._agent.owns(item)]
         if self._privacy.changes_turns:
             turns = [_as_seen_redacted(turn) for turn in turns]
         last = turns[-1] if turns else None

@@ -2,26 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import AsyncExitStack
-from typing import TYPE_CHECKING
+from typing import NamedTuple
 
 from ..capture.forwarding import ForwardingBook
 from ..capture.turn_book import TurnBook
 from ..clock import CLOCK
 from ..net.browser_guard import HostNames
 from ..net.file_watcher import FileWatch
-from ..privacy.policy import Privacy
-from ..push.registry import WebhookRegistry
-from ..settings.settings import TrafficSettings
+from ..settings import Settings
 from ..telemetry.counters import Metrics
 from ..turn import Turn
+from .agent_relay import AgentRelay
 from .data_port import DataPort
 from .replicas import Replicas
 from .reports import ScoringReports
 from .turn_capture import TurnCapture
-
-if TYPE_CHECKING:
-    from ..telemetry.requests import RequestTelemetry
 
 
 class _Announcements:
@@ -33,55 +30,76 @@ class _Announcements:
         self.closed = reports.closed_elsewhere
 
 
-class LocalServing(DataPort):
-    """The data port in the process that stores and scores."""
+class CapturedHere:
+    """What captures the turns of one agent in the process that stores and scores."""
 
-    def __init__(
-        self,
-        settings: TrafficSettings,
-        privacy: Privacy,
-        names: HostNames,
-        files: FileWatch,
-        metrics: Metrics,
-        requests: RequestTelemetry | None,
-        reports: ScoringReports,
-        webhooks: WebhookRegistry | None,
-        replicas: Replicas | None,
-    ) -> None:
-        """`webhooks` None: they are not relayed. `replicas` None: no other proxy sees the same tasks."""
+    def __init__(self, reports: ScoringReports, metrics: Metrics, replicas: Replicas | None) -> None:
+        """`replicas` None: no other proxy sees the same tasks."""
+        self.notified = reports.notified
         self._replicas = replicas
-        self._captures = [reports.capture]
-        book: TurnBook | ForwardingBook = reports.capture.book
+        self.captures = [reports.capture]
+        self.book: TurnBook | ForwardingBook = reports.capture.book
         if replicas is not None:
             own = TurnCapture(reports.capture.rules, metrics, _Announcements(reports))
-            self._captures.append(own)
-            book = ForwardingBook(own.book, replicas.observed, replicas.proxy)
-        notified, push = reports.notified, settings.push_listen
-        super().__init__(settings, privacy, names, files, metrics, requests, book, notified, push, webhooks)
-
-    def watch(self, live: bool) -> None:
-        """Start or stop to report changes of open turns."""
-        for capture in self._captures:
-            capture.watch(live)
+            self.captures.append(own)
+            self.book = ForwardingBook(own.book, replicas.observed, replicas.proxy)
 
     async def open(self, stack: AsyncExitStack) -> None:
         if self._replicas is not None:
             await self._replicas.open(stack)
             stack.callback(self._forward_all)
-        await super().open(stack)
-
-    async def latest_open(self, most: int, turn_id: str | None = None) -> list[Turn]:
-        """Copies of the latest open turns, at most `most` of each process, or of the one with this id, as far as they
-        are known."""
-        return [turn for capture in self._captures for turn in capture.book.latest_open(most, turn_id)]
 
     async def settled(self) -> None:
         """Returns when what was captured so far is in the turns of the proxies that fold them."""
-        await self._captures[-1].answered_closed()
+        await self.captures[-1].answered_closed()
         if self._replicas is not None:
             await self._replicas.settled()
 
     def _forward_all(self) -> None:
         """No more requests come: what was captured reaches the replicas."""
-        self._book.close_all(CLOCK.now())
-        self._captures[-1].close()
+        self.book.close_all(CLOCK.now())
+        self.captures[-1].close()
+
+
+class RelayedHere(NamedTuple):
+    """An agent whose traffic is relayed in the process that stores and scores."""
+
+    relay: AgentRelay
+    captured: CapturedHere
+
+
+class LocalServing(DataPort):
+    """The data port in the process that stores and scores."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        names: HostNames,
+        files: FileWatch,
+        metrics: Metrics,
+        agents: Sequence[RelayedHere],
+    ) -> None:
+        self._captured = [agent.captured for agent in agents]
+        super().__init__(settings, names, files, metrics, [agent.relay for agent in agents], settings.push_listen)
+
+    def watch(self, live: bool) -> None:
+        """Start or stop to report changes of open turns."""
+        for captured in self._captured:
+            for capture in captured.captures:
+                capture.watch(live)
+
+    async def open(self, stack: AsyncExitStack) -> None:
+        for captured in self._captured:
+            await captured.open(stack)
+        await super().open(stack)
+
+    async def latest_open(self, most: int, turn_id: str | None = None) -> list[Turn]:
+        """Copies of the latest open turns, at most `most` of each agent and process, or of the one with this id, as far
+        as they are known."""
+        captures = [capture for captured in self._captured for capture in captured.captures]
+        return [turn for capture in captures for turn in capture.book.latest_open(most, turn_id)]
+
+    async def settled(self) -> None:
+        """See `CapturedHere.settled`."""
+        for captured in self._captured:
+            await captured.settled()

@@ -5,9 +5,10 @@ from __future__ import annotations
 import asyncio
 import logging
 import socket
-from collections.abc import Callable, Container, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Container, Iterable, Sequence
 from contextlib import AsyncExitStack
-from typing import Any
+from typing import Any, NamedTuple
 
 from ..capture.observations import ObservedTurns, decoded, turn_from_message
 from ..clock import CLOCK
@@ -32,6 +33,25 @@ _MAX_WAIT_S = 2.0
 """Longest time that an observation waits for processes that do not say whether they have an earlier one."""
 
 
+class ReportedAgent(NamedTuple):
+    """Where the main process takes what serving processes report of one agent."""
+
+    name: str
+    reports: ScoringReports
+    replicas: Replicas | None
+    """None: no other proxy sees the same tasks."""
+
+
+class _Agent:
+    """What the main process knows of one agent."""
+
+    def __init__(self, agent: ReportedAgent) -> None:
+        self.reports = agent.reports
+        self.replicas = agent.replicas
+        self.observed = agent.replicas or ObservedTurns(agent.reports.capture.book, CLOCK.of_steady)
+        self.opted_in = SharedOptedInTasks(agent.name)
+
+
 class _Peer:
     """A serving process."""
 
@@ -39,8 +59,8 @@ class _Peer:
         self.link = link
         self.source = ""
         """What the ids of its exchanges begin with; "" before it has said so."""
-        self.own: set[str] = set()
-        """Ids of the turns that it folds itself."""
+        self.own: defaultdict[str, set[str]] = defaultdict(set)
+        """Ids of the turns that it folds itself, by agent."""
         self.asked = False
         """Whether it was asked for a mark, and has not answered."""
         self.pid = 0
@@ -60,20 +80,16 @@ class ServingProcesses:
         self,
         settings: TrafficSettings,
         metrics: Metrics,
-        reports: ScoringReports,
+        agents: Iterable[ReportedAgent],
         links: socket.socket,
-        replicas: Replicas | None,
     ) -> None:
         self.url = f"{'https' if settings.tls_cert else 'http'}://{settings.listen}"
         self.grpc_address = settings.grpc
         self._settings = settings
         self._metrics = metrics
-        self._reports = reports
-        self._replicas = replicas
-        self._observed = replicas or ObservedTurns(reports.capture.book, CLOCK.of_steady)
+        self._agents = {agent.name: _Agent(agent) for agent in agents}
         self._links_to_come = links
         self._peers: set[_Peer] = set()
-        self._opted_in = SharedOptedInTasks()
         self._changed = asyncio.Condition()
         self._failure: Exception | None = None
         self._started = False
@@ -89,14 +105,16 @@ class ServingProcesses:
 
     def watch(self, live: bool) -> None:
         self._live = live
-        self._reports.capture.watch(live)
+        for agent in self._agents.values():
+            agent.reports.capture.watch(live)
         for peer in self._peers:
             peer.link.send("watch", live=live)
 
     async def open(self, stack: AsyncExitStack) -> None:
         loop = asyncio.get_running_loop()
-        if self._replicas is not None:
-            await self._replicas.open(stack, self._ask_for_marks)
+        for agent in self._agents.values():
+            if agent.replicas is not None:
+                await agent.replicas.open(stack, self._ask_for_marks)
         loop.add_reader(self._links_to_come, self._accept)
         stack.callback(loop.remove_reader, self._links_to_come)
         stack.callback(loop.create_task(self._expire()).cancel)
@@ -119,7 +137,9 @@ class ServingProcesses:
 
     async def latest_open(self, most: int, turn_id: str | None = None) -> list[Turn]:
         items = await self._ask("latest_open", most=most, turn_id=turn_id)
-        return [*self._reports.capture.book.latest_open(most, turn_id), *map(turn_from_message, items)]
+        books = (agent.reports.capture.book for agent in self._agents.values())
+        here = (turn for book in books for turn in book.latest_open(most, turn_id))
+        return [*here, *map(turn_from_message, items)]
 
     async def _ask(self, subject: str, **question: Any) -> list[dict[str, Any]]:
         """The items of all answers that come in time."""
@@ -132,20 +152,27 @@ class ServingProcesses:
 
     async def settled(self) -> None:
         await asyncio.gather(*(peer.link.ask("settled") for peer in self._peers))
-        while self._observed.waiting:  # noqa: ASYNC110  # for at most `_MAX_WAIT_S`
-            await asyncio.sleep(_EXPIRE_EVERY_S / 10)
-        if self._replicas is not None:
-            await self._replicas.settled()
+        for agent in list(self._agents.values()):
+            while agent.observed.waiting:  # noqa: ASYNC110  # for at most `_MAX_WAIT_S`
+                await asyncio.sleep(_EXPIRE_EVERY_S / 10)
+            if agent.replicas is not None:
+                await agent.replicas.settled()
 
     async def _expire(self) -> None:
-        book = self._reports.capture.book
         while True:
             await asyncio.sleep(_EXPIRE_EVERY_S)
-            CLOCK.align(busy=bool(self._reports.open_turns))
+            agents = self._agents.values()
+            CLOCK.align(busy=any(agent.reports.open_turns for agent in agents))
             for peer in self._peers:
-                self._observed.mark(peer.source, CLOCK.steady(CLOCK.now()) - _MAX_WAIT_S)
-            self._ask_for_marks(self._observed.behind())
-            book.expire(CLOCK.now())
+                self._mark(peer, CLOCK.steady(CLOCK.now()) - _MAX_WAIT_S)
+            for agent in agents:
+                self._ask_for_marks(agent.observed.behind())
+                agent.reports.capture.book.expire(CLOCK.now())
+
+    def _mark(self, peer: _Peer, at: float) -> None:
+        """The process has reported everything that it observed until `at`, of every agent."""
+        for agent in self._agents.values():
+            agent.observed.mark(peer.source, at)
 
     async def _until(self, condition: Callable[[], bool]) -> None:
         async with self._changed:
@@ -162,7 +189,8 @@ class ServingProcesses:
         except TimeoutError:
             logger.error("%d serving process(es) did not stop in time", len(self._peers))
         for peer in self._peers:
-            self._observed.leave(peer.source)
+            for agent in self._agents.values():
+                agent.observed.leave(peer.source)
 
     def _accept(self) -> None:
         """Take the connection to a new serving process from the supervisor."""
@@ -179,14 +207,15 @@ class ServingProcesses:
         link = await Link.over(connection)
         peer = _Peer(link)
         self._peers.add(peer)
-        self._opted_in.tell(link)
+        for agent in self._agents.values():
+            agent.opted_in.tell(link)
         if self._live:
             link.send("watch", live=True)
         if self._stopping:
             link.send("stop")
         async for message in link.messages():
             if message["kind"] in SHARED:
-                self._opted_in.learn(message)
+                self._agents[message["agent"]].opted_in.learn(message)
                 for other in self._peers - {peer}:
                     other.link.send(**message)
             self._take(peer, message)
@@ -198,49 +227,29 @@ class ServingProcesses:
             logger.error("the serving process %d cannot serve: %s", peer.pid, peer.failure)
         elif peer.failure is None and not peer.said_bye:
             logger.error("the serving process %d ended unexpectedly; its open turns are incomplete", peer.pid)
-        self._observed.leave(peer.source)
-        self._reports.process_ended(peer.own, CLOCK.now())
-        if peer.source:
-            self._observed.source_ended(peer.source, CLOCK.steady(CLOCK.now()))
+        for name, agent in self._agents.items():
+            agent.observed.leave(peer.source)
+            agent.reports.process_ended(peer.own[name], CLOCK.now())
+            if peer.source:
+                agent.observed.source_ended(peer.source, CLOCK.steady(CLOCK.now()))
         await link.close()
         await self._notify()
 
     def _take(self, peer: _Peer, message: dict[str, Any]) -> None:
         """Act on a message of a serving process."""
-        reports = self._reports
         match message["kind"]:
-            case "observed":
-                observation = decoded(message["observation"].encode())
-                if observation["kind"] == "sent":
-                    peer.own.discard(observation["turn"]["turn_id"])
-                self._observed.mark(peer.source, message["at"])
-                self._observed.put(message["at"], observation)
-                self._ask_for_marks(self._observed.behind())
             case "mark":
                 peer.asked = False
-                self._observed.mark(peer.source, message["at"])
-                self._ask_for_marks(self._observed.behind())
-            case "opened":
-                turn = turn_from_message(message["turn"])
-                peer.own.add(turn.turn_id)
-                reports.announced(turn)
-            case "changed":
-                reports.changed(changes_from_message(message["changes"]))
-            case "closed":
-                turn = turn_from_message(message["turn"])
-                peer.own.discard(turn.turn_id)
-                reports.closed_elsewhere(turn)
-            case "lost":
-                peer.own.discard(message["turn_id"])
-                reports.lost(message["turn_id"])
-            case "notified":
-                (reports.notified.add if message["expected"] else reports.notified.discard)(message["task_id"])
+                self._mark(peer, message["at"])
+                for agent in self._agents.values():
+                    self._ask_for_marks(agent.observed.behind())
             case "counts":
                 add_counts(self._metrics, message)
             case "hello":
                 peer.pid, peer.source = message["pid"], message["source"]
-                self._observed.join(peer.source)
-                self._observed.mark(peer.source, message["at"])
+                for agent in self._agents.values():
+                    agent.observed.join(peer.source)
+                    agent.observed.mark(peer.source, message["at"])
             case "ready":
                 peer.ready = True
             case "problems":
@@ -250,6 +259,35 @@ class ServingProcesses:
                 peer.failure = ConfigError(message["error"]) if bad_input else ListenError(0, message["error"])
             case "bye":
                 peer.said_bye = True
+            case _ if message["agent"] in self._agents:
+                self._take_of(self._agents[message["agent"]], peer, message)
+
+    def _take_of(self, agent: _Agent, peer: _Peer, message: dict[str, Any]) -> None:
+        """Act on what a serving process reports of an agent."""
+        reports, own = agent.reports, peer.own[message["agent"]]
+        match message["kind"]:
+            case "observed":
+                observation = decoded(message["observation"].encode())
+                if observation["kind"] == "sent":
+                    own.discard(observation["turn"]["turn_id"])
+                agent.observed.mark(peer.source, message["at"])
+                agent.observed.put(message["at"], observation)
+                self._ask_for_marks(agent.observed.behind())
+            case "opened":
+                turn = turn_from_message(message["turn"])
+                own.add(turn.turn_id)
+                reports.announced(turn)
+            case "changed":
+                reports.changed(changes_from_message(message["changes"]))
+            case "closed":
+                turn = turn_from_message(message["turn"])
+                own.discard(turn.turn_id)
+                reports.closed_elsewhere(turn)
+            case "lost":
+                own.discard(message["turn_id"])
+                reports.lost(message["turn_id"])
+            case "notified":
+                (reports.notified.add if message["expected"] else reports.notified.discard)(message["task_id"])
 
     def _ask_for_marks(self, sources: Container[str] | None = None) -> None:
         """Have the processes with these sources, or all, say how far they have reported."""

@@ -1,9 +1,10 @@
-"""The port on which the agent's notifications arrive, and what relays the webhooks that they are for."""
+"""The port on which the agents' notifications arrive, and what relays the webhooks that they are for."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
+from contextlib import AsyncExitStack
 from urllib.parse import urlsplit
 
 from ..clock import CLOCK
@@ -12,6 +13,7 @@ from ..net.file_watcher import FileWatch
 from ..net.http_client import RequestHead
 from ..net.http_server import Address, HttpServer
 from ..net.ports import Ports
+from ..net.server_exchange import Application
 from ..net.tls import TlsFiles, server_tls
 from ..push.capture import NotificationCapture
 from ..push.listener import NotificationRecord, PushListener
@@ -23,23 +25,17 @@ from ..settings.settings import TrafficSettings
 logger = logging.getLogger(__name__)
 
 
-class PushPort:
-    """Relays webhooks; `open` listens for notifications."""
+class AgentPush:
+    """Relays the webhooks of one agent."""
 
     def __init__(
         self,
         settings: TrafficSettings,
-        files: FileWatch,
         webhooks: WebhookRegistry,
         notifications: NotificationCapture,
-        address: Address | None,
         wire_log: WireLog | None,
     ) -> None:
-        """`address` None: notifications are received in another process. Reads the files of TLS; raises ConfigError."""
-        self._settings = settings
-        self._address = address
         self._wire_log = wire_log
-        self._tls = server_tls(TlsFiles.of(settings, "push_tls"), files, "TLS for notifications")
         self.relay = PushRelay(
             webhooks,
             notifications,
@@ -49,26 +45,17 @@ class PushPort:
             max_body_bytes=settings.max_body_bytes,
             check_every_s=settings.turn_timeouts.look_for_ended_webhooks_s,
         )
+        self.listener = PushListener(self.relay, settings.max_body_bytes, self._keep)
 
-    async def open(self, ports: Ports, limits: ClientLimits) -> None:
-        """Relay webhooks until the stack of `ports` ends, and receive notifications. Raises ListenError."""
-        settings, address, relay, stack = self._settings, self._address, self.relay, ports.stack
+    def open(self, stack: AsyncExitStack, *, receives: bool) -> None:
+        """Relay webhooks until the stack ends, and with `receives` their notifications."""
+        relay, loop = self.relay, asyncio.get_running_loop()
         stack.push_async_callback(relay.registry.close)
-        stack.callback(asyncio.get_running_loop().create_task(relay.watch()).cancel)
-        if address is None:
-            return
-        listener = PushListener(relay, settings.max_body_bytes, self._keep)
-        stack.callback(listener.close)
-        if relay.retry is not None:
+        stack.callback(loop.create_task(relay.watch()).cancel)
+        stack.callback(self.listener.close)
+        if receives and relay.retry is not None:
             stack.push_async_callback(relay.retry.close)
-            stack.callback(asyncio.get_running_loop().create_task(relay.retry.watch()).cancel)
-        server = await ports.open(
-            lambda: HttpServer(
-                listener, address, shutdown_timeout_s=settings.shutdown_timeout, limits=limits, tls=self._tls
-            ),
-            "--push-listen",
-        )
-        logger.info("webhooks: notifications of the agent are received on %s", server.url)
+            stack.callback(loop.create_task(relay.retry.watch()).cancel)
 
     def _keep(self, record: NotificationRecord) -> None:
         """Keep a notification for the wire of its turn."""
@@ -84,3 +71,27 @@ class PushPort:
             wire.status, wire.headers, wire.response_at = record.answer.status, record.answer.headers, CLOCK.now()
             wire.part(record.answer.body, CLOCK.now())
         wire.end(CLOCK.now(), record.problem, b"")
+
+
+class PushPort:
+    """Where the notifications of all agents arrive."""
+
+    def __init__(self, settings: TrafficSettings, files: FileWatch, address: Address) -> None:
+        """Reads the files of TLS; raises ConfigError."""
+        self._address = address
+        self._shutdown_timeout_s = settings.shutdown_timeout
+        self._tls = server_tls(TlsFiles.of(settings, "push_tls"), files, "TLS for notifications")
+
+    async def open(self, ports: Ports, limits: ClientLimits, application: Application) -> None:
+        """Listen for notifications, which `application` answers. Raises ListenError."""
+        server = await ports.open(
+            lambda: HttpServer(
+                application,
+                self._address,
+                shutdown_timeout_s=self._shutdown_timeout_s,
+                limits=limits,
+                tls=self._tls,
+            ),
+            "--push-listen",
+        )
+        logger.info("webhooks: notifications of the agent are received on %s", server.url)

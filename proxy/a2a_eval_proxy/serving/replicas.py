@@ -15,6 +15,7 @@ from a2a_tool_capture.recent import Recent
 from ..capture.observations import Observation, ObservedTurns, decoded, encoded, unread
 from ..clock import CLOCK
 from ..memory import share
+from ..settings.settings import Agent
 from ..store import StoreError
 from ..store.shared_tasks import LeftObservation, SharedTasks, task_key
 from ..telemetry.problem_log import ProblemLog
@@ -70,7 +71,7 @@ class Replicas(ObservedTurns):
     Belongs to one event loop. Times are those of the steady clock here, and the database's in the store.
     """
 
-    def __init__(self, table: SharedTasks, reports: ScoringReports, agent: str) -> None:
+    def __init__(self, table: SharedTasks, reports: ScoringReports, agent: Agent) -> None:
         super().__init__(reports.capture.book, CLOCK.of_steady)
         self.join(_OTHERS)
         self.proxy = secrets.token_hex(8)
@@ -111,7 +112,7 @@ class Replicas(ObservedTurns):
             observation["exchange"] = f"{self.proxy} {observation['exchange']}"
         self.follow(observation)
         self._observes.set()
-        key, now = task_key(self._agent, observation["task"]), _now()
+        key, now = self._key(observation["task"]), _now()
         task = self._tasks.get(key)
         if task is None:
             task = self._tasks[key] = _Task(now, now, waiting=[])
@@ -120,6 +121,10 @@ class Replicas(ObservedTurns):
             task.waiting.append((at, observation))
         else:
             self._pass_on(key, task, at, observation)
+
+    def _key(self, task_id: str) -> str:
+        """See `task_key`."""
+        return task_key(self._agent.key, task_id, self._agent.name)
 
     def source_ended(self, source: str, at: float) -> None:
         """See `ObservedTurns`. `source`: of a process of this proxy."""
@@ -131,7 +136,7 @@ class Replicas(ObservedTurns):
         if one.get("notified"):
             self._notified[one["task"]] = one["at"]
         if "left_at" in one:
-            key = task_key(self._agent, one["task"])
+            key = self._key(one["task"])
             self._folded[key] = max(self._folded.get(key, 0.0), one["left_at"])
 
     def _pass_on(self, key: str, task: _Task, at: float, observation: Observation) -> None:
@@ -281,7 +286,7 @@ class Replicas(ObservedTurns):
         if len(read) < len(left):
             under_way = (observation["task"] for observation in read.values())
             task_ids = [*self._reports.capture.book.task_ids, *self._under_way.values(), *under_way]
-            known = {task_key(self._agent, task_id): task_id for task_id in task_ids}
+            known = {self._key(task_id): task_id for task_id in task_ids}
             for one in left:
                 if one.number not in read and one.task in known:
                     read[one.number] = unread(known[one.task], one.at)
@@ -290,7 +295,7 @@ class Replicas(ObservedTurns):
     async def _forget(self) -> None:
         """Delete what the turns show that are stored."""
         open_turns = self._reports.capture.book.open_turns
-        needed = {task_key(self._agent, turn.task_id) for turn in open_turns if turn.task_id}
+        needed = {self._key(turn.task_id) for turn in open_turns if turn.task_id}
         needed.update(key for key, *_ in self._unsent)
         shown = {key: self._folded.pop(key) for key in self._folded.keys() - needed}
         try:
@@ -314,14 +319,14 @@ class Replicas(ObservedTurns):
 
     async def _sweep(self, now: float) -> None:
         """Take over the tasks of proxies that are no more, and release tasks of which nothing is known."""
-        await self._table.take_over(self.proxy)
+        await self._table.take_over(self.proxy, self._agent.name)
         self._end_gone(now)
         if self._folded and (self._forgetting is None or self._forgetting.done()):
             self._forgetting = asyncio.create_task(self._forget())
         if now - self._released_at < _RELEASE_AFTER_S:
             return
         self._released_at = now
-        known = {task_key(self._agent, task_id) for task_id in self._reports.capture.book.task_ids}
+        known = {self._key(task_id) for task_id in self._reports.capture.book.task_ids}
         old = [
             key
             for key, task in self._tasks.items()

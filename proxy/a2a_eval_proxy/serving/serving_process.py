@@ -9,7 +9,7 @@ import signal
 import socket
 from contextlib import AsyncExitStack
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from a2a_tool_capture import Finding, Severity
 
@@ -24,14 +24,20 @@ from ..push.capture import NotifiedTasks
 from ..push.registry import WebhookRegistry
 from ..relay.opted_in_tasks import Callers
 from ..settings import Settings
+from ..settings.settings import Agent
 from ..store import push_tables_at
+from ..store.reads import StoreReads
 from ..telemetry.counters import Metrics, take_counts
 from ..telemetry.start import start_telemetry
 from ..turn import Turn
+from .agent_relay import AgentRelay
 from .data_port import DataPort
 from .link import ASK, Link, changes_to_message
 from .shared_opted_in_tasks import SHARED, SharedOptedInTasks
 from .turn_capture import CaptureRules, TurnCapture
+
+if TYPE_CHECKING:
+    from ..telemetry.requests import RequestTelemetry
 
 _COUNT_EVERY_S = 1.0
 
@@ -44,43 +50,48 @@ _MAIN_TOO_SLOW = Finding(
 class _ForwardedNotifiedTasks(NotifiedTasks):
     """Those of this process, which the main process learns."""
 
-    def __init__(self, link: Link) -> None:
+    def __init__(self, link: Link, agent_name: str) -> None:
         super().__init__()
         self._link = link
+        self._agent_name = agent_name
 
     def add(self, key: str) -> None:
         super().add(key)
-        self._link.send("notified", task_id=key, expected=True)
+        self._link.send("notified", agent=self._agent_name, task_id=key, expected=True)
 
     def discard(self, key: str) -> None:
         super().discard(key)
-        self._link.send("notified", task_id=key, expected=False)
+        self._link.send("notified", agent=self._agent_name, task_id=key, expected=False)
 
 
 class _LinkReports:
-    """Sends what is captured to the main process."""
+    """Sends what is captured of one agent to the main process."""
 
-    def __init__(self, link: Link, metrics: Metrics, *, all_calls: bool) -> None:
+    def __init__(self, link: Link, agent_name: str, metrics: Metrics, *, all_calls: bool) -> None:
         """`all_calls`: changes of a turn are sent with its other calls, which redaction by path needs."""
         self._link = link
+        self._agent_name = agent_name
         self._all_calls = all_calls
         self._metrics = metrics
         self._cut: set[str] = set()
         """Exchanges of which the main process does not get everything."""
 
+    def _send(self, kind: str, **values: Any) -> None:
+        self._link.send(kind, agent=self._agent_name, **values)
+
     def opened(self, turn: Turn) -> None:
-        self._link.send("opened", turn=turn_to_message(turn))
+        self._send("opened", turn=turn_to_message(turn))
 
     def changed(self, changes: TurnChanges) -> None:
         if not self._link.is_full:
-            self._link.send("changed", changes=changes_to_message(changes, all_calls=self._all_calls))
+            self._send("changed", changes=changes_to_message(changes, all_calls=self._all_calls))
 
     def closed(self, turn: Turn) -> None:
         if self._link.is_full:
             self._metrics.turns_dropped += 1
-            self._link.send("lost", turn_id=turn.turn_id)
+            self._send("lost", turn_id=turn.turn_id)
         else:
-            self._link.send("closed", turn=turn_to_message(turn))
+            self._send("closed", turn=turn_to_message(turn))
 
     def observed(self, at: float, observation: Observation) -> None:
         """Send an observation, whose place among those of other processes is at the time `at`."""
@@ -92,7 +103,14 @@ class _LinkReports:
             self._cut.discard(exchange)
             observation = {**observation, "findings": [*observation["findings"], _MAIN_TOO_SLOW.to_dict()]}
         observation = {**observation, "at": CLOCK.steady(observation["at"])}
-        self._link.send("observed", at=CLOCK.steady(at), observation=encoded(observation).decode())
+        self._send("observed", at=CLOCK.steady(at), observation=encoded(observation).decode())
+
+
+class _AgentHere(NamedTuple):
+    """What captures the turns of one agent in this process."""
+
+    capture: TurnCapture
+    book: ForwardingBook
 
 
 class ServingProcess:
@@ -108,20 +126,26 @@ class ServingProcess:
         self._callers = Callers(caller_key)
         self._push = push
         self._metrics = Metrics()
-        self._opted_in = SharedOptedInTasks(link)
-        reports = _LinkReports(link, self._metrics, all_calls=privacy.redactor.has_paths)
-        self._capture = TurnCapture(CaptureRules.of(settings), self._metrics, reports)
-        self._book = ForwardingBook(self._capture.book, reports.observed, secrets.token_hex(6))
+        self._source = secrets.token_hex(6)
+        """What the ids of exchanges begin with."""
+        self._opted_in = {name: SharedOptedInTasks(name, link) for name in settings.each_agent}
+        self._agents = {agent.name: self._captured(agent) for agent in settings.each_agent.values()}
         self._port: DataPort | None = None
         self._stop = asyncio.Event()
         self._answering: set[asyncio.Task[None]] = set()
+
+    def _captured(self, agent: Agent) -> _AgentHere:
+        privacy = agent.settings.privacy() if agent.name else self._privacy
+        reports = _LinkReports(self._link, agent.name, self._metrics, all_calls=privacy.redactor.has_paths)
+        capture = TurnCapture(CaptureRules.of(agent.settings), self._metrics, reports)
+        return _AgentHere(capture, ForwardingBook(capture.book, reports.observed, self._source))
 
     async def run(self) -> None:
         """Open the data port and serve. An error of the start is reported to the main process, which ends with it."""
         loop = asyncio.get_running_loop()
         loop.add_signal_handler(signal.SIGTERM, self._stop.set)
         loop.add_signal_handler(signal.SIGINT, lambda: None)  # Ctrl-C reaches the supervisor too, which decides
-        self._link.send("hello", pid=os.getpid(), source=self._book.source, at=CLOCK.steady(CLOCK.now()))
+        self._link.send("hello", pid=os.getpid(), source=self._source, at=CLOCK.steady(CLOCK.now()))
         obeying = loop.create_task(self._obey())
         async with AsyncExitStack() as stack:
             try:
@@ -133,8 +157,9 @@ class ServingProcess:
             counting = loop.create_task(self._send_counts())
             stack.callback(counting.cancel)
             await self._stop.wait()
-        self._book.close_all(CLOCK.now())  # no more requests come
-        self._capture.close()
+        for agent in self._agents.values():
+            agent.book.close_all(CLOCK.now())  # no more requests come
+            agent.capture.close()
         self._link.send("counts", **take_counts(self._metrics))
         self._link.send("bye")
         obeying.cancel()
@@ -142,39 +167,48 @@ class ServingProcess:
 
     async def _open(self, stack: AsyncExitStack) -> None:
         settings, each = self._settings, self._settings.processes
-        share = replace(
-            settings,
-            max_connections=-(-settings.max_connections // each),
-            max_client_connections=-(-settings.max_client_connections // each),
-        )
-        webhooks = None
-        if settings.push_mode == "relay":
-            tables = stack.enter_context(push_tables_at(settings.store))
-            identifier = self._privacy.identifier
-            webhooks = WebhookRegistry(tables, settings.upstream, identifier, settings.retain_days)
-        telemetry = start_telemetry(settings.upstream, self._privacy)
+        telemetry = start_telemetry(self._privacy)
         if telemetry is not None:
             stack.push_async_callback(telemetry.close)
-        files = FileWatch()
+        requests = None if telemetry is None else telemetry.requests
+        tables = None
+        if settings.push_mode == "relay":
+            tables = stack.enter_context(push_tables_at(settings.store))
+        names, files = HostNames(settings.host_names), FileWatch()
         self._port = DataPort(
-            share,
-            self._privacy,
-            HostNames(settings.host_names),
+            replace(settings, max_client_connections=-(-settings.max_client_connections // each)),
+            names,
             files,
             self._metrics,
-            None if telemetry is None else telemetry.requests,
-            self._book,
-            _ForwardedNotifiedTasks(self._link),
+            [self._relay(agent, files, requests, tables) for agent in settings.each_agent.values()],
             self._push,
-            webhooks,
-            opted_in=self._opted_in,
-            callers=self._callers,
             shared=True,
             on_problems=lambda problems: self._link.send("problems", problems=problems),
         )
         await self._port.open(stack)
         files.start()
         stack.push_async_callback(files.close)
+
+    def _relay(
+        self, agent: Agent, files: FileWatch, requests: RequestTelemetry | None, tables: StoreReads | None
+    ) -> AgentRelay:
+        settings, privacy = agent.settings, agent.settings.privacy() if agent.name else self._privacy
+        here = replace(settings, max_connections=-(-settings.max_connections // settings.processes))
+        webhooks = None
+        if settings.push_mode == "relay" and tables is not None:
+            webhooks = WebhookRegistry(tables, agent.key, privacy.identifier, settings.retain_days)
+        return AgentRelay(
+            agent._replace(settings=here),
+            privacy,
+            files,
+            self._metrics,
+            None if requests is None else requests.to(settings.upstream),
+            self._agents[agent.name].book,
+            _ForwardedNotifiedTasks(self._link, agent.name),
+            webhooks,
+            opted_in=self._opted_in[agent.name],
+            callers=self._callers,
+        )
 
     async def _obey(self) -> None:
         """Take the messages of the main process."""
@@ -183,13 +217,14 @@ class ServingProcess:
                 case "mark":
                     self._link.send("mark", at=CLOCK.steady(CLOCK.now()))
                 case kind if kind in SHARED:
-                    self._opted_in.learn(message)
+                    self._opted_in[message["agent"]].learn(message)
                 case kind if kind == ASK:
                     task = asyncio.get_running_loop().create_task(self._answer(message))
                     self._answering.add(task)
                     task.add_done_callback(self._answering.discard)
                 case "watch":
-                    self._capture.watch(message["live"])
+                    for agent in self._agents.values():
+                        agent.capture.watch(message["live"])
                 case "retire" if self._port is not None:
                     self._port.retire()
                 case "stop":
@@ -203,9 +238,12 @@ class ServingProcess:
             case "wire" if self._port is not None:
                 answer = await self._port.wire(**asked["question"])
             case "latest_open":
-                answer = [turn_to_message(turn) for turn in self._capture.book.latest_open(**asked["question"])]
+                books = (agent.capture.book for agent in self._agents.values())
+                turns = (turn for book in books for turn in book.latest_open(**asked["question"]))
+                answer = list(map(turn_to_message, turns))
             case "settled":
-                await self._capture.answered_closed()
+                for agent in self._agents.values():
+                    await agent.capture.answered_closed()
         self._link.answer(asked, answer)
 
     async def _send_counts(self) -> None:

@@ -164,14 +164,15 @@ def load(
             if item.references and (unset := unset_variables(str(value))):
                 raise ConfigError(f"{source}: needs the environment variable {unset[0]}, which is not set")
         elif spec.default is MISSING and spec.default_factory is MISSING:
-            raise _missing(name, item)
+            raise missing(name, item)
         else:
             continue
         values[name] = item.parse(source, value)
     return options(**values)
 
 
-def _missing(name: str, item: Option) -> ConfigError:
+def missing(name: str, item: Option) -> ConfigError:
+    """The error for a required option that is not given."""
     metavar = item.type.metavar
     return ConfigError(
         f"{flag_name(name)} is required: give {flag_name(name)} {metavar}, set {environment_name(name)}, or write "

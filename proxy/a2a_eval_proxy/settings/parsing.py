@@ -5,6 +5,7 @@ Every parser raises ValueError with what is accepted.
 
 from __future__ import annotations
 
+import json
 import math
 import os
 import re
@@ -25,6 +26,8 @@ from ..protocol.webhook_targets import WebhookTargets
 
 _HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+", re.ASCII)
 """RFC 9110, section 5.6.2."""
+_AGENT_NAME = re.compile(r"[A-Za-z0-9]([A-Za-z0-9-]{0,61}[A-Za-z0-9])?", re.ASCII)
+"""As a label of a host name: an agent's name may be part of one, and stands in paths and metrics."""
 _CARD_PATHS = ("/.well-known/agent-card.json", "/.well-known/agent.json")
 _HOST_AND_PORT = re.compile(r"(localhost|[\w-]+(\.[\w-]+)+|\[[0-9a-fA-F:]+\]|[\w-]+(?=:\d))(:\d+)?(/|$)", re.ASCII)
 """What is taken for an agent's URL without its scheme."""
@@ -286,6 +289,35 @@ def _upstream_headers(value: Any) -> tuple[tuple[str, str], ...]:
     return headers
 
 
+def _agents(value: Any) -> tuple[tuple[str, str], ...]:
+    """The agents by name, each with its settings as JSON: text as in `--agents`, or a mapping with their settings or
+    URLs. Their settings are checked where they are laid over those of the proxy."""
+    if isinstance(value, str):
+        pairs = [pair.strip().partition("=") for pair in value.split(",") if pair.strip()]
+        value = {name.strip(): url for name, _, url in pairs} if len({name for name, *_ in pairs}) == len(pairs) else 0
+    if not isinstance(value, dict) or not value:
+        raise ValueError("expected NAME=URL,NAME=URL, or in a config file a mapping of names to settings or URLs")
+    found = []
+    for name, given in value.items():
+        if not isinstance(name, str) or not _AGENT_NAME.fullmatch(name):
+            raise ValueError(f"expected a name of at most 63 letters, digits and - for each, got {str(name)[:80]!r}")
+        settings = {"upstream": given} if isinstance(given, str) else given
+        if not isinstance(settings, dict) or not all(isinstance(key, str) for key in settings):
+            raise ValueError(f"expected settings such as 'upstream: URL' for {name}")
+        try:
+            found.append((name, json.dumps({key.replace("-", "_"): one for key, one in settings.items()})))
+        except TypeError:
+            raise ValueError(f"expected texts, numbers and lists as settings for {name}; put dates in quotes") from None
+    return tuple(found)
+
+
+def _directory(value: Any) -> str:
+    text = parse_text(value)
+    if not Path(text).is_dir():
+        raise ValueError("expected a directory")
+    return text
+
+
 def _output_directory(value: Any) -> Path:
     """Created when written; checked at once, so that a run does not fail at its end."""
     folder = Path(parse_text(value))
@@ -337,6 +369,8 @@ AGENT = ValueType(parse_agent, "URL")
 UPSTREAM = ValueType(parse_upstream, "URL")
 TRACE_URL = ValueType(parse_trace_url, "URL")
 URL_PATH = ValueType(_url_path, "PATH")
+AGENTS = ValueType(_agents, "NAME=URL,...", unset=())
+DIRECTORY = ValueType(_directory, "DIR", completes="dir")
 ADDRESS = ValueType(parse_address, "HOST:PORT")
 ADDRESS_OR_OFF = ValueType(_address_or_off, "HOST:PORT")
 SECONDS = _number_type("SECONDS", "a positive number of seconds", lambda number: 0 < number < _MAX_SECONDS)

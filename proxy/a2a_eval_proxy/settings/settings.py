@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Mapping
 from dataclasses import replace
 from functools import cached_property, partial
 from ipaddress import IPv4Network, IPv6Network
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import urlsplit
 
 from a2a_tool_capture.dialects import DIALECTS
@@ -16,7 +18,8 @@ from ..privacy.detectors import DETECTORS
 from ..privacy.redactor import Rule
 from ..protocol.agent_card import WELL_KNOWN_PATHS
 from . import parsing as types
-from .options import OptionGroup, Options, option
+from .agents import own_settings
+from .options import OptionGroup, Options, missing, option, options_of
 from .parsing import is_loopback, split_address
 
 if TYPE_CHECKING:
@@ -134,7 +137,7 @@ class AgentSettings(Options):
     upstream: str = _agent(
         types.UPSTREAM,
         "URL of the agent; grpc://HOST:PORT or grpcs://HOST:PORT for one that has only gRPC.",
-        required=True,
+        "",
     )
     grpc: str | None = _agent(types.ADDRESS, "Address to listen on for clients that speak gRPC.")
     transcode: bool = _agent(
@@ -384,7 +387,21 @@ class TrafficSettings(RetentionOptions, PushSettings, ClientSettings, AgentSetti
         return TurnTimeouts(self.turn_timeout)
 
 
+class AgentsOptions(Options):
+    """Which agents are behind the proxy, where there are several."""
+
+    agents: tuple[tuple[str, str], ...] = _agent(
+        types.AGENTS,
+        "Several agents in place of --upstream, each at /agents/NAME. A config file may give each settings of its own.",
+        secret=True,
+    )
+    agents_dir: str | None = _agent(
+        types.DIRECTORY, "Directory with a file NAME.yaml for each agent, in addition to --agents."
+    )
+
+
 class Settings(
+    AgentsOptions,
     TraceUrlOption,
     PluginOption,
     StoreOption,
@@ -414,6 +431,8 @@ class Settings(
     )
 
     def __post_init__(self) -> None:
+        if self.upstream and (self.agents or self.agents_dir):
+            raise ConfigError("upstream: is the only agent, and `agents` or `agents_dir` names others; leave out one")
         if not is_loopback(self.admin) and not self.admin_token:
             raise ConfigError(
                 f"admin: {self.admin} is reachable from other machines; set --admin-token, or use a loopback "
@@ -424,7 +443,12 @@ class Settings(
         self._check_addresses()
         self._check_tls()
         self._check_push()
-        self._check_grpc()
+        if self.upstream:
+            self._check_upstream()
+        elif not (self.agents or self.agents_dir):
+            raise missing("upstream", options_of(Settings)["upstream"])
+        else:
+            _ = self.each_agent  # raises ConfigError
         if self.no_content and not self.evaluate:
             raise ConfigError(
                 "no_content: turns stored without content cannot be scored later; leave out --no-evaluate"
@@ -437,7 +461,15 @@ class Settings(
                     f"otlp_forward: {self.otlp_forward} is where this proxy receives traces; expected a collector's URL"
                 )
 
-    def _check_grpc(self) -> None:
+    @cached_property
+    def each_agent(self) -> dict[str, Agent]:
+        """The agents by name; that of `upstream` has none."""
+        return _agents_of(self)
+
+    def _check_upstream(self) -> None:
+        for name in ("upstream_ca", "upstream_cert"):
+            if getattr(self, name) and not self.upstream_is_secure:
+                raise ConfigError(f"{name}: requires an agent that uses HTTPS, but upstream is {self.upstream}")
         if self.grpc_upstream and not self.grpc and not self.transcode:
             raise ConfigError(
                 f"upstream: {self.upstream} has only gRPC; set --grpc, the address for clients that speak it, or "
@@ -468,9 +500,6 @@ class Settings(
             raise ConfigError("tls_client_ca: clients present certificates over HTTPS only; set tls_cert and tls_key")
         if self.otlp_tls_cert and not self.otlp and not self.otlp_grpc:
             raise ConfigError("otlp_tls_cert: no traces are received; leave it out, or set otlp or otlp_grpc")
-        for name in ("upstream_ca", "upstream_cert"):
-            if getattr(self, name) and not self.upstream_is_secure:
-                raise ConfigError(f"{name}: requires an agent that uses HTTPS, but upstream is {self.upstream}")
 
     def _check_push(self) -> None:
         if self.push == "relay" and not self.push_url:
@@ -496,7 +525,61 @@ class Settings(
         """The configured host names of the proxy."""
         listening = (split_address(address)[0] for address in (self.listen, self.admin))
         public = urlsplit(self.public_url).hostname if self.public_url else None
-        return (*self.allow_hosts, *listening, *([public] if public else []))
+        of_agents = (host for agent in self.each_agent.values() for host in agent.hosts)
+        return (*self.allow_hosts, *listening, *([public] if public else []), *of_agents)
+
+
+class Agent(NamedTuple):
+    """One of the agents behind the proxy."""
+
+    name: str
+    """"" for the one of `upstream`."""
+    settings: Settings
+    hosts: tuple[str, ...] = ()
+    """Names in `Host` or `:authority` of requests that are for it, in lower case."""
+
+    @property
+    def key(self) -> str:
+        """What its tasks and webhooks are found by in a store."""
+        return self.name or self.settings.upstream
+
+    def owns(self, turn: Mapping[str, Any]) -> bool:
+        """Whether a stored turn, in its JSON form, is one of this agent."""
+        name = turn.get("agent_name")
+        return name == self.name if self.name else name is None and turn["agent"] == self.settings.upstream
+
+    @property
+    def path(self) -> str:
+        """What the paths of its requests begin with."""
+        return f"/agents/{self.name}" if self.name else ""
+
+
+def _agents_of(settings: Settings) -> dict[str, Agent]:
+    """The agents by name: the one of `upstream`, or those of `agents`. Raises ConfigError, which names the setting."""
+    if not settings.agents:
+        return {"": Agent("", settings)} if settings.upstream else {}
+    agents: dict[str, Agent] = {}
+    taken: dict[str, str] = {}
+    for name, own in settings.agents:
+        if name in agents:
+            raise ConfigError(f"agents.{name}: there is another agent of this name")
+        agents[name] = agent = _agent_of(settings, name, json.loads(own))
+        for host in agent.hosts:
+            if (other := taken.setdefault(host, name)) != name:
+                raise ConfigError(f"agents.{name}.hosts: {host} is already a host of {other}")
+    return agents
+
+
+def _agent_of(shared: Settings, name: str, own: Mapping[str, Any]) -> Agent:
+    given, hosts = own_settings(name, own, options_of(Settings))
+    values: dict[str, Any] = {"agents": (), "agents_dir": None, "run": f"{shared.run}-{name}"}
+    for url in ("public_url", "push_url"):
+        if getattr(shared, url):
+            values[url] = f"{getattr(shared, url)}/agents/{name}"
+    try:
+        return Agent(name, replace(shared, **(values | given)), hosts)
+    except ConfigError as error:
+        raise ConfigError(f"agents.{name}.{error}") from None
 
 
 def check_pair(setting: str, cert: str | None, key: str | None) -> None:

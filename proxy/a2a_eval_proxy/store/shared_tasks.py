@@ -68,7 +68,8 @@ _DONE = (
     " WHERE o.task = one ->> 0 AND o.at <= CAST(one ->> 1 AS float) AND o.reader = :proxy"
 )
 _TAKE_OVER = (
-    "INSERT INTO task_owners (task, owner) SELECT DISTINCT task, :proxy FROM observations WHERE task NOT IN"  # noqa: S608
+    "INSERT INTO task_owners (task, owner) SELECT DISTINCT task, :proxy FROM observations"  # noqa: S608
+    " WHERE split_part(task, '@', 2) = :agent AND task NOT IN"
     f" (SELECT task FROM task_owners WHERE owner IN {_ALIVE}) ORDER BY task ON CONFLICT (task) DO UPDATE SET owner ="
     f" CASE WHEN task_owners.owner IN {_ALIVE} THEN task_owners.owner ELSE excluded.owner END"
 )
@@ -83,9 +84,12 @@ _EXPIRE = (
 )
 
 
-def task_key(agent: str, task_id: str) -> str:
-    """What the tables call a task, or a configuration of its webhooks: agents make up ids of any size."""
-    return blake2b(f"{agent}\0{task_id}".encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
+def task_key(agent: str, task_id: str, agent_name: str = "") -> str:
+    """What the tables call a task, or a configuration of its webhooks: agents make up ids of any size.
+
+    `agent_name`: which of several agents of a proxy."""
+    key = blake2b(f"{agent}\0{task_id}".encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
+    return f"{key}@{agent_name}" if agent_name else key
 
 
 class LeftObservation(NamedTuple):
@@ -133,9 +137,9 @@ class SharedTasks(StoreTable):
         """Delete what `proxy` knows of these tasks up to a time: the turns that show it are stored."""
         await self._change(_DONE, {"proxy": proxy, "rows": json.dumps(list(shown.items()))})
 
-    async def take_over(self, proxy: str) -> None:
-        """Own the tasks that have observations and no living owner."""
-        await self._change(_TAKE_OVER, {"proxy": proxy})
+    async def take_over(self, proxy: str, agent_name: str = "") -> None:
+        """Own the tasks of this agent that have observations and no living owner."""
+        await self._change(_TAKE_OVER, {"proxy": proxy, "agent": agent_name})
 
     async def release(self, tasks: Collection[str], proxy: str) -> None:
         """Own these tasks no longer: nothing of them is known."""

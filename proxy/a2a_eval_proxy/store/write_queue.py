@@ -74,7 +74,7 @@ class QueuedWrites(ABC):
         self.patience_s = math.inf if patient else PATIENCE_S  # how long it may fail until the work that needs it ends
         self.health = StoreHealth()
         self._on_opened: Callable[[], object] = nothing
-        self.on_ended: Callable[[], object] = nothing  # called in the store's thread when it has `ended_by`
+        self.on_ended: set[Callable[[], object]] = set()  # called in the store's thread when it has `ended_by`
         self.ended_by: StoreError | None = None
         """Why nothing more is ever written; None as long as the store is written, or tried again."""
         self._retention: Prune | None = None  # what is deleted regularly; also when the disk is full
@@ -305,7 +305,8 @@ class QueuedWrites(ABC):
             waiting = self.health.waiting_turns
             self.ended_by = type(error)(f"{error}; {waiting} turn(s) are lost" if waiting else str(error))
             self.health.problem = str(error).removeprefix(f"store {self._name}: ")
-            self.on_ended()
+            for ended in list(self.on_ended):
+                ended()
         if self.ended_by is not None:
             for item in queued:
                 if isinstance(item, Mark):

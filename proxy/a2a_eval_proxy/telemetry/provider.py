@@ -151,7 +151,7 @@ class Telemetry:
     bounded queues.
     """
 
-    def __init__(self, signals: Collection[str], upstream: str, redact: Callable[[str], str] | None) -> None:
+    def __init__(self, signals: Collection[str], redact: Callable[[str], str] | None) -> None:
         resource = _resource()
         meters = _meters(resource) if "metrics" in signals else NoOpMeterProvider()
         tracers = _tracers(resource, meters, redact) if "traces" in signals else NoOpTracerProvider()
@@ -159,7 +159,7 @@ class Telemetry:
         sdk = SdkMeterProvider, SdkTracerProvider, SdkLoggerProvider
         self._shutdowns = [one.shutdown for one in (meters, tracers, loggers) if isinstance(one, sdk)]
         self._meter = meters.get_meter(SCOPE, __version__)
-        self.requests = RequestTelemetry(tracers.get_tracer(SCOPE, __version__), self._meter, upstream)
+        self.requests = RequestTelemetry(tracers.get_tracer(SCOPE, __version__), self._meter)
         self.evaluations = EvaluationTelemetry(loggers.get_logger(SCOPE, __version__), self._meter)
 
     def observe(self, *sources: Source) -> None:

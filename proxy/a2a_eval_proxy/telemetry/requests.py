@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Awaitable, Callable, MutableMapping
 from contextlib import AbstractContextManager
+from copy import copy
 from types import TracebackType
 from typing import Any
 from urllib.parse import urlsplit
@@ -70,10 +71,18 @@ class SpanSource:
 
 
 class RequestTelemetry(SpanSource):
-    """Begins the spans of each request. `upstream` is the agent's URL."""
+    """Begins the spans of each request to one agent."""
 
-    def __init__(self, tracer: Tracer, meter: Meter, upstream: str) -> None:
+    def __init__(self, tracer: Tracer, meter: Meter) -> None:
         super().__init__(tracer, meter, "http.server.request.duration", "Duration of requests, streams to their end")
+
+    def to(self, upstream: str) -> RequestTelemetry:
+        """That of requests to the agent at this URL."""
+        telemetry = copy(self)
+        telemetry._lead_to(upstream)
+        return telemetry
+
+    def _lead_to(self, upstream: str) -> None:
         parts = urlsplit(upstream)
         self._upstream = f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
         self._upstream_server: Attributes = {
@@ -103,7 +112,7 @@ class RequestTelemetry(SpanSource):
         server = {
             **common,
             "url.scheme": scope["scheme"],
-            "url.path": path,
+            "url.path": scope["root_path"] + path,
             "network.protocol.version": scope["http_version"],
             **_reached_at(head.host),
             **_client(scope),

@@ -54,10 +54,10 @@ def _is_wanted(signal: str, environment: Mapping[str, str]) -> bool:
     return protocol == _PROTOCOL
 
 
-def start_telemetry(upstream: str, privacy: Privacy) -> Telemetry | None:
+def start_telemetry(privacy: Privacy) -> Telemetry | None:
     """Telemetry as this process's environment wants it; None where it wants none, or where telemetry is not available.
 
-    `upstream` is the agent's URL; the rules of `privacy` apply to each text in a span.
+    The rules of `privacy` apply to each text in a span.
     """
     signals = wanted_signals(os.environ)
     if not signals:
@@ -65,7 +65,7 @@ def start_telemetry(upstream: str, privacy: Privacy) -> Telemetry | None:
     try:
         from .provider import Telemetry
 
-        return Telemetry(signals, upstream, privacy.text if privacy.changes_turns else None)
+        return Telemetry(signals, privacy.text if privacy.changes_turns else None)
     except Exception as error:  # noqa: BLE001  # a proxy without telemetry is better than none
         report(error)
         return None

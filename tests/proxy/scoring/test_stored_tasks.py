@@ -160,7 +160,7 @@ async def test_turns_of_a_conversation_are_stored_in_their_order(agent: str, sto
 
 
 def book_of(proxy: RunningProxy) -> TurnBook:
-    return proxy.reports.capture.book
+    return proxy.lines[""].reports.capture.book
 
 
 async def test_a_task_that_the_book_has_forgotten_goes_on(agent: str, store: str) -> None:

@@ -16,10 +16,11 @@ from a2a_eval_proxy.capture.turn_book import TurnBook
 from a2a_eval_proxy.clock import CLOCK
 from a2a_eval_proxy.serving import processes, replicas
 from a2a_eval_proxy.serving.link import Link
-from a2a_eval_proxy.serving.processes import ServingProcesses
+from a2a_eval_proxy.serving.processes import ReportedAgent, ServingProcesses
 from a2a_eval_proxy.serving.replicas import Replicas
 from a2a_eval_proxy.serving.reports import ScoringReports
 from a2a_eval_proxy.settings import Settings
+from a2a_eval_proxy.settings.settings import Agent
 from a2a_eval_proxy.store import Store, StoreError, open_store
 from a2a_eval_proxy.store.shared_tasks import LeftObservation, SharedTasks, task_key
 from a2a_eval_proxy.telemetry.counters import Metrics
@@ -28,6 +29,7 @@ from support.patience import PATIENCE_S
 from support.postgres_server import PostgresServer
 
 WORKING = {"task": {"id": "t", "contextId": "c", "status": {"state": "TASK_STATE_WORKING"}}}
+AGENT = Agent("", Settings(upstream="http://agent"))
 DONE = {"task": {"id": "t", "contextId": "c", "status": {"state": "TASK_STATE_COMPLETED"}}}
 
 
@@ -47,7 +49,7 @@ class Proxy:
         self.closed: list[Turn] = []
         self.book = TurnBook(self.closed.append)
         self.capture = self
-        self.replicas = Replicas(store.shared_tasks, self, "agent")  # type: ignore[arg-type]  # the part that it needs
+        self.replicas = Replicas(store.shared_tasks, self, AGENT)  # type: ignore[arg-type]  # the part that it needs
         self.sees = ForwardingBook(TurnBook(self.closed.append), self.replicas.observed, self.replicas.proxy)
 
     async def started(self) -> Proxy:
@@ -198,7 +200,7 @@ async def test_what_turns_show_that_are_stored_is_deleted(store: Store) -> None:
 
 async def test_an_observation_that_cannot_be_read_costs_itself(store: Store) -> None:
     owner, other = await owner_and_other(store)
-    task = task_key("agent", "t")
+    task = task_key(AGENT.key, "t")
     other.sends("turn")
     await until(lambda: owner.book.open_turns)
     await store.shared_tasks.send([(task, 0.0, junk, "") for junk in ("{", "[]", '{"kind": "event"}')])
@@ -231,13 +233,14 @@ class HeldBack:
         self._link.send("hello", pid=1, source=self.sees.source, at=CLOCK.steady(CLOCK.now()) - 2)
         self._link.send("ready")
         settings, reports = Settings(upstream="http://agent"), cast("ScoringReports", proxy)
-        serving = ServingProcesses(settings, Metrics(), reports, stack.enter_context(links), proxy.replicas)
+        agent = ReportedAgent("", reports, proxy.replicas)
+        serving = ServingProcesses(settings, Metrics(), [agent], stack.enter_context(links))
         await serving.open(stack)
         stack.push_async_callback(self._link.close)
 
     def catches_up(self) -> None:
         for at, observation in self._held:
-            self._link.send("observed", at=at, observation=observation.decode())
+            self._link.send("observed", agent="", at=at, observation=observation.decode())
         self._link.send("mark", at=CLOCK.steady(CLOCK.now()))
 
 

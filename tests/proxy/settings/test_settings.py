@@ -378,7 +378,7 @@ def test_every_setting_is_in_the_documents_as_it_is() -> None:
         if isinstance(value, bool):
             assert default == ("on" if value else "off"), name
         else:
-            assert default == ("" if value in (None, ()) or value is dataclasses.MISSING else f"`{value}`"), name
+            assert default == ("" if value in (None, (), "") or value is dataclasses.MISSING else f"`{value}`"), name
 
 
 def test_the_page_knows_no_setting_that_is_gone() -> None:

@@ -1,0 +1,184 @@
+"""One agent of a proxy, from its traffic to the results of its turns: what is built from its own settings."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Coroutine, Sequence
+from contextlib import AsyncExitStack
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from tool_call_evaluators.importers import ImportedSuites, import_suites
+from tool_call_evaluators.judge import JudgeNotConfiguredError
+
+from .admin.agent_status import AgentWatch
+from .capture.visibility import CallVisibility
+from .net.file_watcher import FileWatch
+from .otlp.trace_service import Tracing
+from .privacy.policy import Privacy
+from .push.registry import WebhookRegistry
+from .scoring.case_book import CaseBook
+from .scoring.pipeline import Pipeline
+from .scoring.scorer import Scorer
+from .scoring.stored_tasks import StoredTasks
+from .serving.agent_relay import AgentRelay
+from .serving.local_serving import CapturedHere, RelayedHere
+from .serving.processes import ReportedAgent
+from .serving.replicas import Replicas
+from .serving.reports import ScoringReports
+from .serving.turn_capture import CaptureRules
+from .settings import Settings
+from .settings.settings import Agent
+from .store import Store
+from .telemetry.counters import Metrics
+from .telemetry.event_bus import EventBus
+from .telemetry.turn_events import TurnEvents
+from .telemetry.turn_listener import TurnListener, TurnListeners
+
+if TYPE_CHECKING:
+    from .telemetry.provider import Telemetry
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Scoring:
+    """By what turns are scored, and how they are redacted: the same for agents with the same suite and rules."""
+
+    privacy: Privacy
+    cases: CaseBook
+    scorer: Scorer | None
+    """None where other processes score."""
+    suite_file: str | None
+
+    @classmethod
+    def of(cls, settings: Settings, privacy: Privacy, store: Store) -> Scoring:
+        """Raises SuiteError."""
+        imported = _imported_suites(settings)
+        suite, file = (imported.suite, imported.file) if imported else (None, None)
+        cases = CaseBook(suite, privacy=privacy)
+        scorer = Scorer(cases, suite, privacy.judge_cache(store.judge_cache)) if settings.evaluate else None
+        return cls(privacy, cases, scorer, file)
+
+
+@dataclass(kw_only=True)
+class SharedParts:
+    """What all agents of a proxy share."""
+
+    store: Store
+    metrics: Metrics
+    bus: EventBus
+    files: FileWatch
+    tracing: Tracing | None
+    telemetry: Telemetry | None
+    listeners: Sequence[TurnListener]
+    traces_at: str | None
+    """Where traces are received."""
+    keeps_open_turns: bool
+    scorings: dict[tuple[Any, ...], Scoring] = field(default_factory=dict)
+
+    def scoring(self, settings: Settings, privacy: Privacy | None = None) -> Scoring:
+        """That of an agent with these settings. `privacy` None: theirs. Raises SuiteError, ConfigError."""
+        key = (settings.suite, settings.redact, settings.redact_key, settings.no_content)
+        if key not in self.scorings:
+            self.scorings[key] = Scoring.of(settings, privacy or settings.privacy(), self.store)
+        return self.scorings[key]
+
+
+class AgentLine:
+    """Captures the turns of one agent, stores and scores them. All its parts share one event loop."""
+
+    def __init__(self, agent: Agent, shared: SharedParts, scoring: Scoring, *, serves: bool) -> None:
+        """`serves`: this process relays its traffic, too. Raises ConfigError, GrpcMissingError."""
+        settings, store, metrics, privacy = agent.settings, shared.store, shared.metrics, scoring.privacy
+        tracing, telemetry = shared.tracing, shared.telemetry
+        self.agent = agent
+        self.scoring = scoring
+        self.events = TurnEvents(shared.bus, privacy, scoring.cases.case_of)
+        evaluations = None if telemetry is None else telemetry.evaluations
+        heard = TurnListeners(*shared.listeners, self.events, *filter(None, (tracing, evaluations)))
+        name = agent.name or None
+        self.pipeline = Pipeline(
+            store, scoring.cases, scoring.scorer, heard, metrics, tracing, privacy, agent_name=name
+        )
+        self._webhooks = None
+        if settings.push_mode == "relay":
+            self._webhooks = WebhookRegistry(store, agent.key, privacy.identifier, settings.retain_days)
+        visibility = CallVisibility(
+            negotiate=settings.negotiate,
+            dialects=bool(settings.dialects),
+            logs=lambda: tracing is None or not tracing.heard,
+        )
+        self._stored_tasks = StoredTasks(
+            store,
+            self.pipeline,
+            heard,
+            agent=agent,
+            timeouts=settings.turn_timeouts,
+            privacy=privacy,
+            keeps_open_turns=shared.keeps_open_turns,
+            goes_on=None if self._webhooks is None else self._webhooks.keeps_open,
+        )
+        rules = CaptureRules.of(settings)
+        self.reports = ScoringReports(rules, self.pipeline, heard, visibility, self._stored_tasks, metrics)
+        replicas = None
+        if store.shared and not privacy.changes_turns:  # what replicas exchange is not redacted
+            replicas = Replicas(store.shared_tasks, self.reports, agent)
+        self.reported = ReportedAgent(agent.name, self.reports, replicas)
+        self._relayed: RelayedHere | None = None
+        if serves:
+            captured = CapturedHere(self.reports, metrics, replicas)
+            requests = None if telemetry is None else telemetry.requests.to(settings.upstream)
+            relay = AgentRelay(
+                agent, privacy, shared.files, metrics, requests, captured.book, captured.notified, self._webhooks
+            )
+            self._relayed = RelayedHere(relay, captured)
+        self.status = AgentWatch(settings, shared.files, shared.traces_at)
+
+    @property
+    def traffic(self) -> RelayedHere:
+        """What relays its traffic in this process."""
+        assert self._relayed is not None, "other processes relay it"  # noqa: S101  # see __init__
+        return self._relayed
+
+    def start(self, stack: AsyncExitStack) -> None:
+        """See to what earlier processes left, until the end of the stack."""
+        run_in(stack, self._stored_tasks.watch_over())
+        if self._webhooks is not None:
+            run_in(stack, self._webhooks.watch())
+
+    async def settled(self) -> None:
+        """Returns when every turn captured so far is done."""
+        await self.reports.settled()
+        await self.pipeline.drained()
+
+    def watch(self, live: bool) -> None:
+        """Start or stop to publish what changes in open turns."""
+        self.events.watch(self.reports.open_turns if live else ())
+
+    async def close(self) -> None:
+        """What is not scored stays pending."""
+        await self.reports.close()
+        await self.pipeline.close()
+        await self.events.close()
+
+
+def run_in(stack: AsyncExitStack, work: Coroutine[Any, Any, None]) -> None:
+    """Do this in the background, until `stack` ends it."""
+    stack.callback(asyncio.get_running_loop().create_task(work).cancel)
+
+
+def _imported_suites(settings: Settings) -> ImportedSuites | None:
+    """The suites of the settings; what is odd about them is logged. Raises SuiteError."""
+    if not settings.suite:
+        return None
+    imported = import_suites(settings.suite, allow_plugins=settings.allow_plugins)
+    for note in imported.notes:
+        logger.warning("suite %s", note)
+    for part in imported.parts if settings.evaluate else ():
+        try:
+            part.check_judges()
+        except JudgeNotConfiguredError as error:  # traffic does not depend on it
+            logger.warning("suite %s: %s; until then its results are errors", part.name, error)
+    return imported

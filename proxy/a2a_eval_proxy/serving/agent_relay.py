@@ -1,0 +1,174 @@
+"""What relays the traffic of one agent, in a process that serves clients."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from contextlib import AsyncExitStack
+from typing import TYPE_CHECKING, Any
+
+from ..capture.forwarding import ForwardingBook
+from ..capture.turn_book import TurnBook
+from ..clock import CLOCK
+from ..errors import GrpcMissingError
+from ..grpc_relay.agent import GrpcAgent
+from ..grpc_relay.server import GrpcPort
+from ..memory import share
+from ..net.browser_guard import BrowserGuard, HostNames
+from ..net.client_limits import ClientLimits
+from ..net.file_watcher import FileWatch
+from ..net.server_exchange import Application
+from ..privacy.policy import Privacy
+from ..protocol.agent_card import grpc_address
+from ..push.capture import NotificationCapture, NotifiedTasks
+from ..push.registry import WebhookRegistry
+from ..relay.body_memory import BodyMemory
+from ..relay.card_relay import CardRelay
+from ..relay.client_request import Reachability, RelayContext
+from ..relay.forwarder import Forwarder
+from ..relay.negotiation import Negotiation
+from ..relay.opted_in_tasks import Callers, OptedInTasks
+from ..relay.upstream import Upstream
+from ..relay.wire_json import exchange_json
+from ..relay.wire_log import MAX_AGE_S, WireLog
+from ..settings.settings import Agent
+from ..telemetry.counters import Metrics
+from ..transcode import card_of
+from .push_port import AgentPush
+from .refusals import HttpRefusal
+
+if TYPE_CHECKING:
+    from ..telemetry.requests import RequestTelemetry
+    from ..transcode.application import TranscodingClient
+
+
+class AgentRelay:
+    """Relays the requests that a `DataPort` has for one agent, between `open` and the end of its stack."""
+
+    def __init__(
+        self,
+        agent: Agent,
+        privacy: Privacy,
+        files: FileWatch,
+        metrics: Metrics,
+        requests: RequestTelemetry | None,
+        book: TurnBook | ForwardingBook,
+        notified: NotifiedTasks,
+        webhooks: WebhookRegistry | None,
+        *,
+        opted_in: OptedInTasks | None = None,
+        callers: Callers | None = None,
+    ) -> None:
+        """`book` receives what is captured, `notified` the tasks of which notifications may come. `webhooks` None: they
+        are not relayed. Other processes may share `opted_in` and `callers`.
+
+        Reads the files of TLS. Raises ConfigError, or GrpcMissingError.
+        """
+        self.agent = agent
+        self.settings = settings = agent.settings
+        self.book = book
+        self._requests = requests
+        days = settings.retain_days
+        max_age_s = MAX_AGE_S if days is None else min(MAX_AGE_S, days * 86_400)
+        self._wire_log = WireLog(share(32, settings.processes), max_age_s) if privacy.covers_texts else None
+        self.push = None
+        if webhooks is not None:
+            notifications = NotificationCapture(book, notified, CLOCK.now)
+            self.push = AgentPush(settings, webhooks, notifications, self._wire_log)
+        upstream = Upstream(settings, files)
+        self._transcoding = None
+        if settings.transcode:
+            self._transcoding = upstream.http = _transcoding_client()(settings, files)
+        self._negotiation = Negotiation(
+            settings.negotiate,
+            card_of(settings, upstream),
+            grpc_address=lambda card: grpc_address(card, settings.upstream, settings.grpc),
+        )
+        self._cards = CardRelay(
+            upstream,
+            self._negotiation,
+            public_url_is_fixed=settings.public_url is not None,
+            refuses_push=settings.push_mode == "refuse",
+            hosts=agent.hosts if agent.name else None,
+        )
+        self._relay = RelayContext(
+            agent.name or None,
+            settings,
+            upstream,
+            book,
+            self._negotiation,
+            metrics,
+            cards=self._cards,
+            opted_in=opted_in or OptedInTasks(),
+            callers=callers or Callers(),
+            bodies=BodyMemory(max(share(8, settings.processes), 2 * settings.max_body_bytes)),
+            reachability=Reachability(settings.upstream),
+            wire_log=self._wire_log,
+            push=None if self.push is None else self.push.relay,
+            loop=asyncio.get_running_loop(),
+        )
+        self._grpc_address: str | None = None
+        self._grpc_agent = GrpcAgent(settings, files) if settings.grpc is not None else None
+
+    def calls(self, limits: ClientLimits) -> GrpcPort | None:
+        """What answers the calls of clients over gRPC; None where the proxy takes none."""
+        return None if self._grpc_agent is None else GrpcPort(self._relay, self._grpc_agent, self._requests, limits)
+
+    def application(self, names: HostNames) -> Application:
+        """The ASGI application for requests over HTTP. `names`: those that clients may use."""
+        settings = self.settings
+        if settings.grpc_upstream and not settings.transcode:
+            return HttpRefusal(502, "NO_HTTP_INTERFACE", self._no_http)
+        data: Any = Forwarder(self._relay, self._requests)
+        return BrowserGuard(data, names) if settings.adds_credentials else data
+
+    def _no_http(self) -> str:
+        return (
+            f"the agent at {self.settings.upstream} has no HTTP interface; use gRPC, at {self._grpc_address} of the "
+            "proxy, or start the proxy with --transcode"
+        )
+
+    def reached_at(self, url: str, grpc_address: str | None) -> None:
+        """Where clients of the proxy speak HTTP, and gRPC, as HOST:PORT."""
+        self._grpc_address = grpc_address
+        if grpc_address is not None:
+            self._cards.grpc_port = int(grpc_address.rpartition(":")[2])
+            self._cards.url = url + self.agent.path
+
+    def listed(self, public: str) -> dict[str, Any]:
+        """The agent as GET /agents shows it, at the proxy with this public URL: with its card as last read, if it was."""
+        url, card = self.settings.public_url or public + self.agent.path, self._negotiation.card
+        shown = self._cards.rewritten(card, url).card if isinstance(card, dict) else None
+        return {"name": self.agent.name, "url": url, "card": shown}
+
+    async def wire(self, turn_id: str, tasks: Sequence[str], began: float, ended: float | None) -> list[dict[str, Any]]:
+        """The exchanges of a turn in memory (`relay.wire_json`); none where rules cannot be applied to them."""
+        log = self._wire_log
+        return [] if log is None else [exchange_json(one) for one in log.of_turn(turn_id, tasks, began, ended)]
+
+    def open(self, stack: AsyncExitStack, *, notified_here: bool) -> None:
+        """Requests may come. `notified_here`: notifications are received in this process."""
+        if self._transcoding is not None:
+            stack.push_async_callback(self._transcoding.disconnect)
+        stack.callback(self._relay.upstream.http.close)
+        stack.push_async_callback(self._negotiation.close)
+        if self._grpc_agent is not None:
+            stack.callback(self._grpc_agent.close)
+        if self.push is not None:
+            self.push.open(stack, receives=notified_here)
+        self._negotiation.refresh(asyncio.get_running_loop().time())
+
+    def expire(self, now: float) -> None:
+        """Close the turns, and forget the exchanges, whose time is over."""
+        self.book.expire(now)
+        if self._wire_log is not None:
+            self._wire_log.expire(now)
+
+
+def _transcoding_client() -> type[TranscodingClient]:
+    """Imports grpcio, an optional dependency. Raises GrpcMissingError."""
+    try:
+        from ..transcode.application import TranscodingClient
+    except ImportError as error:
+        raise GrpcMissingError("transcode: --transcode needs grpcio: pip install 'a2a-eval-proxy[grpc]'") from error
+    return TranscodingClient

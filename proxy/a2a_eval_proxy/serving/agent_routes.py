@@ -1,0 +1,168 @@
+"""Which agent a request is for: by `Host` or `:authority`, else by a path that begins with `/agents/NAME`.
+
+The agent gets the rest of the path. A proxy with the one agent of `--upstream` needs none of this.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from ..grpc_relay.server import GrpcPort
+from ..net.grpc_wire import GrpcStatus
+from ..net.header_compression import Fields
+from ..net.http2_connection import AsyncStream
+from ..net.http2_server import Ends, StreamHandler
+from ..net.http2_streams import Headers
+from ..net.server_exchange import Application
+from ..protocol.headers import public_url, read_request
+from .agent_relay import AgentRelay
+from .push_port import AgentPush
+from .refusals import GrpcRefusal, HttpRefusal
+
+_AGENTS, _BELOW_AGENTS = b"/agents", b"/agents/"
+
+_UNKNOWN = HttpRefusal(
+    404, "AGENT_NOT_FOUND", lambda: "no agent of this proxy has this name; GET /agents lists those there are"
+)
+_UNNAMED = HttpRefusal(
+    404,
+    "AGENT_NOT_FOUND",
+    lambda: "several agents are behind this proxy, each at /agents/NAME; GET /agents lists them",
+)
+_NO_AUTHORITY = (
+    "several agents are behind this proxy: call one by the authority that `hosts` in its settings names, or with "
+    "/agents/NAME before the path"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class AgentRoute:
+    """An agent, and what answers its requests."""
+
+    relay: AgentRelay
+    application: Application
+    calls: GrpcPort | None
+    """None where no gRPC is relayed."""
+
+
+class Routed(NamedTuple):
+    """An agent, and the path of a request without what leads to it."""
+
+    route: AgentRoute
+    path: bytes
+    prefix: bytes
+
+
+class AgentRoutes:
+    """The agents that requests lead to. `put` and `remove` change them at any time; requests under way continue."""
+
+    def __init__(self) -> None:
+        self._by_name: dict[bytes, AgentRoute] = {}
+        self._by_host: dict[bytes, AgentRoute] = {}
+
+    def __iter__(self) -> Iterator[AgentRoute]:
+        return iter(list(self._by_name.values()))
+
+    def put(self, route: AgentRoute) -> None:
+        """Requests for the agent lead here, from now on."""
+        self.remove(route.relay.agent.name)
+        self._by_name[route.relay.agent.name.encode()] = route
+        for host in route.relay.agent.hosts:
+            self._by_host[host.encode()] = route
+
+    def remove(self, name: str) -> None:
+        """No request leads to the agent any more."""
+        route = self._by_name.pop(name.encode(), None)
+        self._by_host = {host: other for host, other in self._by_host.items() if other is not route}
+
+    def find(self, host: bytes, path: bytes) -> Routed | None:
+        """The agent of a request to this host (with a port, or without) and path."""
+        if self._by_host and (route := self._by_host.get(_name_of(host))) is not None:
+            return Routed(route, path, b"")
+        if not path.startswith(_BELOW_AGENTS):
+            return None
+        name = path[len(_BELOW_AGENTS) :].partition(b"/")[0]
+        route = self._by_name.get(name)
+        prefix = _BELOW_AGENTS + name
+        return None if route is None else Routed(route, path[len(prefix) :], prefix)
+
+    def notified(self, name: bytes) -> AgentPush | None:
+        """What takes the notifications for this agent, or the only one."""
+        route = self._by_name.get(name) or self._by_name.get(b"")
+        return None if route is None else route.relay.push
+
+
+def _name_of(host: bytes) -> bytes:
+    """The name in `Host` or `:authority`, without the port."""
+    name, _, port = host.rpartition(b":")
+    return (name if name and port.isdigit() else host).lower().rstrip(b".")
+
+
+class RoutedRequests:
+    """The ASGI application of several agents."""
+
+    def __init__(self, routes: AgentRoutes, public_url: str | None) -> None:
+        """`public_url`: see `ClientSettings`."""
+        self._routes = routes
+        self._public_url = public_url
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        path = scope["raw_path"]
+        host = next((value for name, value in scope["headers"] if name == b"host"), b"")
+        found = self._routes.find(host, path)
+        if found is None and path == _AGENTS and scope["method"] in ("GET", "HEAD"):
+            await self._list(scope, send)
+            return
+        if found is None:
+            refused = _UNKNOWN if path.startswith(_BELOW_AGENTS) else _UNNAMED
+            await refused(scope, receive, send)
+            return
+        if found.prefix:
+            prefix = found.prefix.decode()
+            scope = {**scope, "path": scope["path"][len(prefix) :], "raw_path": found.path, "root_path": prefix}
+        await found.route.application(scope, receive, send)
+
+    async def _list(self, scope: Any, send: Any) -> None:
+        """Send what the proxy knows of its agents, with their cards."""
+        public = public_url(read_request(scope["headers"]), scope["scheme"], self._public_url)
+        agents = [route.relay.listed(public) for route in self._routes]
+        body = json.dumps({"agents": agents}, separators=(",", ":")).encode()
+        headers = [(b"content-type", b"application/json"), (b"content-length", b"%d" % len(body))]
+        await send({"type": "http.response.start", "status": 200, "headers": headers})
+        await send({"type": "http.response.body", "body": b"" if scope["method"] == "HEAD" else body})
+
+
+class RoutedCalls(StreamHandler):
+    """Answers the gRPC calls for several agents."""
+
+    def __init__(self, routes: AgentRoutes) -> None:
+        self._routes = routes
+        self._refusal = GrpcRefusal(GrpcStatus.NOT_FOUND, _NO_AUTHORITY)
+
+    async def answer(self, stream: AsyncStream, head: Headers, ends: Ends) -> None:
+        fields = dict(head.fields)
+        found = self._routes.find(fields.get(b":authority") or fields.get(b"host", b""), fields.get(b":path", b""))
+        if found is None or found.route.calls is None:
+            await self._refusal.answer(stream, head, ends)
+            return
+        if found.prefix:
+            head = head._replace(fields=[(n, found.path if n == b":path" else value) for n, value in head.fields])
+        await found.route.calls.answer(stream, head, ends)
+
+    def refusal(self, head: Headers, message: str) -> Fields:
+        return self._refusal.refusal(head, message)
+
+
+class RoutedNotifications:
+    """The ASGI application for the notifications of all agents: the last part of the path but one names the agent."""
+
+    def __init__(self, routes: AgentRoutes) -> None:
+        self._routes = routes
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        names = (b"", *scope["raw_path"].split(b"/"))
+        push = self._routes.notified(names[-2])
+        await (_UNKNOWN if push is None else push.listener)(scope, receive, send)

@@ -1,0 +1,50 @@
+"""What answers requests that are for no agent, or that the agent's interface does not take."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from ..net.grpc_wire import GrpcStatus, ending, only_trailers
+from ..net.header_compression import Fields
+from ..net.http2_connection import AsyncStream
+from ..net.http2_server import Ends, StreamHandler
+from ..net.http2_streams import Headers
+from ..protocol import error_bodies
+from ..protocol.operations import Binding
+
+_MAX_REFUSED_BYTES = 1_000_000
+"""Of a request that is refused, which is read for its JSON-RPC id."""
+
+
+class GrpcRefusal(StreamHandler):
+    """Answers calls of gRPC."""
+
+    def __init__(self, status: GrpcStatus, message: str) -> None:
+        self._status = status
+        self._message = message
+
+    async def answer(self, stream: AsyncStream, head: Headers, ends: Ends) -> None:
+        stream.send_headers(self.refusal(head, self._message), end=True)
+
+    def refusal(self, head: Headers, message: str) -> Fields:
+        return only_trailers(ending(self._status, message))
+
+
+class HttpRefusal:
+    """Answers HTTP requests with an error in the shape of their binding: an ASGI application."""
+
+    def __init__(self, status: int, reason: str, message: Callable[[], str]) -> None:
+        """See `error_bodies.error`."""
+        self._status, self._reason, self._message = status, reason, message
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        body, more = b"", scope["method"] == "POST"
+        while more and len(body) < _MAX_REFUSED_BYTES:
+            message = await receive()
+            body += message.get("body", b"")
+            more = message.get("more_body", False)
+        binding = Binding.JSONRPC if scope["method"] == "POST" else Binding.HTTP_JSON
+        status, headers, content = error_bodies.error(self._status, self._reason, self._message(), binding, body)
+        await send({"type": "http.response.start", "status": status, "headers": headers})
+        await send({"type": "http.response.body", "body": b"" if scope["method"] == "HEAD" else content})

@@ -1,0 +1,61 @@
+"""The agents behind the proxy: the settings that each may have of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from a2a_tool_capture.secret_references import unset_variables
+
+from ..errors import ConfigError
+from .options import Option
+from .parsing import NAMES
+
+OWN = frozenset(
+    {
+        *("upstream", "transcode", "transcode_card", "card_path", "negotiate", "require_artifact_uri", "dialects"),
+        *("upstream_ca", "upstream_cert", "upstream_key", "upstream_key_password", "upstream_header"),
+        *("connect_timeout", "response_timeout", "max_connections", "max_body_bytes", "turn_timeout", "public_url"),
+        *("push", "push_allow", "push_retry", "redact", "redact_key", "no_content", "run", "suite"),
+    }
+)
+"""The settings that an agent may have of its own; the others are those of the ports, the store and the processes."""
+
+_HOSTS = "hosts"
+
+
+def own_settings(
+    name: str, own: Mapping[str, Any], options: Mapping[str, Option]
+) -> tuple[dict[str, Any], tuple[str, ...]]:
+    """The parsed settings of an agent, of those that are `options` of the proxy, and its hosts. Raises ConfigError."""
+    values: dict[str, Any] = {}
+    hosts: tuple[str, ...] = ()
+    for key, value in own.items():
+        place = f"agents.{name}.{key}"
+        if key == _HOSTS:
+            hosts = tuple(host.lower().rstrip(".") for host in _hosts(place, value))
+        elif key not in OWN:
+            raise ConfigError(f"{place}: {_unknown(key, key in options)}")
+        elif value is not None:
+            if options[key].references and (unset := unset_variables(str(value))):
+                raise ConfigError(f"{place}: needs the environment variable {unset[0]}, which is not set")
+            values[key] = options[key].parse(place, value)
+    if "upstream" not in values:
+        raise ConfigError(f"agents.{name}.upstream is required: write the URL of the agent")
+    return values, hosts
+
+
+def _hosts(place: str, value: Any) -> tuple[str, ...]:
+    try:
+        hosts: tuple[str, ...] = NAMES.parse(value)
+    except ValueError as error:
+        raise ConfigError(f"{place}: {error}, got {value!r}") from None
+    return hosts
+
+
+def _unknown(key: str, of_proxy: bool) -> str:
+    from tool_call_evaluators.options import or_known  # slow to import
+
+    if of_proxy:
+        return "is a setting of the proxy, which all agents share; write it above `agents`"
+    return f"unknown setting {key!r}{or_known(key, sorted({*OWN, _HOSTS}))}"

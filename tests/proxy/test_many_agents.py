@@ -1,0 +1,163 @@
+"""Several agents of a2a-sdk behind one proxy: each request, card, turn and result stays with its agent."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from pathlib import Path
+from typing import Any, NamedTuple
+from urllib.parse import urlsplit
+
+import grpc.aio
+import httpx
+import pytest
+from a2a.client import A2ACardResolver, ClientConfig, create_client
+from a2a.types import AgentCard, Message, Part, Role, SendMessageRequest
+from a2a_eval_proxy.app import RunningProxy, run_proxy
+from a2a_eval_proxy.settings import Settings
+from a2a_eval_proxy.settings.options import load
+from agents.grpc_agent import UNLIMITED, GrpcAgent, grpc_agent
+from agents.scenario_agent import RPC_PATH
+
+NAMES = ("orders", "refunds")
+HOSTS = {name: f"{name}.test" for name in NAMES}
+
+
+class Many(NamedTuple):
+    """A proxy before several agents, and clients of its ports."""
+
+    proxy: RunningProxy
+    agents: dict[str, GrpcAgent]
+    http: httpx.AsyncClient
+    admin: httpx.AsyncClient
+
+    async def turns(self, **query: Any) -> list[dict[str, Any]]:
+        await self.admin.post("/api/flush")
+        items: list[dict[str, Any]] = (await self.admin.get("/api/turns", params=query)).json()["items"]
+        return items
+
+    async def card(self, name: str) -> AgentCard:
+        return await A2ACardResolver(self.http, f"{self.proxy.url}/agents/{name}").get_agent_card()
+
+
+def settings(folder: Path, agents: dict[str, Any], **others: Any) -> Settings:
+    ports = {"listen": "127.0.0.1:0", "admin": "127.0.0.1:0", "otlp": False}
+    return load(Settings, {**ports, "store": str(folder / "turns.db"), "run": "day", "agents": agents, **others})
+
+
+@asynccontextmanager
+async def many_agents(folder: Path, **others: Any) -> AsyncIterator[Many]:
+    async with AsyncExitStack() as stack:
+        agents = {name: await stack.enter_async_context(grpc_agent()) for name in NAMES}
+        given = {name: {"upstream": agent.url, "hosts": HOSTS[name]} for name, agent in agents.items()}
+        proxy = await stack.enter_async_context(run_proxy(settings(folder, given, grpc="127.0.0.1:0", **others)))
+        http = await stack.enter_async_context(httpx.AsyncClient())
+        admin = await stack.enter_async_context(httpx.AsyncClient(base_url=proxy.admin_url))
+        yield Many(proxy, agents, http, admin)
+
+
+async def send(card: AgentCard, binding: str, text: str, http: httpx.AsyncClient, proxy: RunningProxy) -> None:
+    """One message of a2a-sdk's client over this binding, as the card says where."""
+
+    def channel(address: str) -> grpc.aio.Channel:
+        # the names of the test do not resolve: the connection is to the proxy, the authority that of the card
+        return grpc.aio.insecure_channel(str(proxy.grpc_address), [*UNLIMITED, ("grpc.default_authority", address)])
+
+    config = ClientConfig(httpx_client=http, supported_protocol_bindings=[binding], grpc_channel_factory=channel)
+    client = await create_client(card, config)
+    message = Message(message_id=text, role=Role.ROLE_USER, parts=[Part(text=text)])
+    async for _ in client.send_message(SendMessageRequest(message=message)):
+        pass
+
+
+@pytest.mark.parametrize("binding", ["JSONRPC", "HTTP+JSON", "GRPC"])
+async def test_each_agent_gets_its_own_messages_on_every_binding(tmp_path: Path, binding: str) -> None:
+    async with many_agents(tmp_path) as many:
+        for name in NAMES:
+            await send(await many.card(name), binding, f"chunks for {name}", many.http, many.proxy)
+        turns = await many.turns()
+        assert [(turn["agent_name"], turn["user_text"], turn["run"]) for turn in turns] == [
+            (name, f"chunks for {name}", f"day-{name}") for name in NAMES
+        ]
+        assert [turn["agent"] for turn in turns] == [many.agents[name].url for name in NAMES]
+        assert all(turn["binding"] == binding and turn["tool_calls"] for turn in turns)
+
+
+async def test_every_address_in_a_card_leads_back_through_the_proxy(tmp_path: Path) -> None:
+    async with many_agents(tmp_path) as many:
+        port = str(many.proxy.grpc_address).rpartition(":")[2]
+        for name in NAMES:
+            card = await many.card(name)
+            addresses = {item.protocol_binding: item.url for item in card.supported_interfaces}
+            assert addresses.pop("GRPC") == f"{HOSTS[name]}:{port}"
+            assert all(url.startswith(f"{many.proxy.url}/agents/{name}/") for url in addresses.values()), addresses
+
+
+async def test_a_host_leads_to_its_agent(tmp_path: Path) -> None:
+    async with many_agents(tmp_path) as many:
+        for name in NAMES:
+            host = {"host": f"{HOSTS[name].upper()}:80"}
+            card = (await many.http.get(f"{many.proxy.url}/.well-known/agent-card.json", headers=host)).json()
+            addresses = [urlsplit(item["url"]) for item in card["supportedInterfaces"]]
+            assert {at.hostname for at in addresses if at.scheme == "http"} == {HOSTS[name]}
+            assert not any(at.path.startswith("/agents") for at in addresses)
+
+
+async def test_the_agents_are_listed_with_their_cards(tmp_path: Path) -> None:
+    async with many_agents(tmp_path) as many:
+        for name in NAMES:
+            await many.card(name)
+        listed = (await many.http.get(f"{many.proxy.url}/agents")).json()["agents"]
+        assert [(item["name"], item["url"]) for item in listed] == [
+            (name, f"{many.proxy.url}/agents/{name}") for name in NAMES
+        ]
+        assert all(item["card"]["supportedInterfaces"][0]["url"].startswith(item["url"]) for item in listed)
+
+
+@pytest.mark.parametrize("path", ["/", "/agents", "/agents/nobody", "/agents/ORDERS/rpc", "/agents/%6frders/rpc"])
+async def test_what_is_for_no_agent_is_refused_in_the_shape_of_its_binding(tmp_path: Path, path: str) -> None:
+    async with many_agents(tmp_path) as many:
+        request = {"jsonrpc": "2.0", "id": 7, "method": "SendMessage", "params": {}}
+        refused = await many.http.post(many.proxy.url + path, json=request)
+        error = refused.json()
+        assert (refused.status_code, error["id"]) == (404, 7)
+        assert error["error"]["data"][0]["reason"] == "AGENT_NOT_FOUND"
+        told = json.dumps(error)
+        assert not any(agent.url in told or name in told for name, agent in many.agents.items())
+
+
+async def test_a_call_for_no_agent_is_refused(tmp_path: Path) -> None:
+    async with many_agents(tmp_path) as many, grpc.aio.insecure_channel(str(many.proxy.grpc_address)) as channel:
+        call = channel.unary_unary("/lf.a2a.v1.A2AService/GetTask")
+        with pytest.raises(grpc.aio.AioRpcError) as refused:
+            await call(b"")
+        assert refused.value.code() is grpc.StatusCode.NOT_FOUND
+
+
+async def test_a_path_leads_calls_to_their_agent(tmp_path: Path) -> None:
+    async with many_agents(tmp_path) as many, grpc.aio.insecure_channel(str(many.proxy.grpc_address)) as channel:
+        for name, agent in many.agents.items():
+            call = channel.unary_unary(f"/agents/{name}/lf.a2a.v1.A2AService/GetExtendedAgentCard")
+            assert await call(b"")
+            assert [seen.path for seen in agent.seen] == ["/lf.a2a.v1.A2AService/GetExtendedAgentCard"]
+
+
+async def test_equal_ids_of_conversations_and_callers_do_not_cross(tmp_path: Path) -> None:
+    async with many_agents(tmp_path) as many:
+        for name in NAMES:
+            message = {
+                "messageId": name,
+                "contextId": "same",
+                "role": "ROLE_USER",
+                "parts": [{"text": f"chunks to {name}"}],
+            }
+            body = {"jsonrpc": "2.0", "id": 1, "method": "SendMessage", "params": {"message": message}}
+            answer = await many.http.post(
+                f"{many.proxy.url}/agents/{name}{RPC_PATH}",
+                json=body,
+                headers={"a2a-version": "1.0", "a2a-eval-run": "both"},
+            )
+            assert "result" in answer.json()
+        turns = await many.turns(run="both")
+        assert [(turn["agent_name"], turn["conversation_id"]) for turn in turns] == [(name, "same") for name in NAMES]
