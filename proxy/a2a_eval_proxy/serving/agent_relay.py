@@ -136,7 +136,7 @@ class AgentRelay:
             self._cards.url = url + self.agent.path
 
     def listed(self, public: str) -> dict[str, Any]:
-        """The agent as GET /agents shows it, at the proxy with this public URL: with its card as last read, if it was."""
+        """The agent as GET /agents shows it, at the proxy with this public URL, with its card as last read."""
         url, card = self.settings.public_url or public + self.agent.path, self._negotiation.card
         shown = self._cards.rewritten(card, url).card if isinstance(card, dict) else None
         return {"name": self.agent.name, "url": url, "card": shown}
