@@ -16,7 +16,7 @@ import hashlib
 import json
 import secrets
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from functools import cache
 from importlib.resources import files
 from typing import Any, Protocol, runtime_checkable
@@ -208,6 +208,20 @@ class Question:
             self.vote,
         ]
         return hashlib.sha256(canonical(content).encode()).hexdigest()
+
+
+def order_swapped(question: Question) -> Question:
+    """The question with the choices of its schema in the opposite order."""
+    return replace(question, schema=_swapped(question.schema))
+
+
+def _swapped(schema: Any) -> Any:
+    if not isinstance(schema, Mapping):
+        return schema
+    swapped = {key: _swapped(value) for key, value in schema.items()}
+    if schema.get("type") == "string" and "enum" in schema:
+        swapped["enum"] = schema["enum"][::-1]
+    return swapped
 
 
 @dataclass(frozen=True, slots=True)

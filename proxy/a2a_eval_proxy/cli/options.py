@@ -382,6 +382,15 @@ class CompareOptions(StoreOption):
     report: Path | None = option(types.OUTPUT_DIRECTORY, "Directory for comparison.html.")
 
 
+class CalibrateOptions(PluginOption, RedactionOptions, StoredRunOptions):
+    suite: str = option(types.FILE, "Suite file or folder with the judges.", required=True, positional=True)
+    evaluator: str | None = _run(types.NAME, "Only the judge of these results. Default: every one with labels.")
+    labels: str | None = _run(
+        types.FILE, "CSV or JSON Lines with turn_id, label, evaluator, who, by. Default: the annotations in the store."
+    )
+    output: str = _output()
+
+
 class AcceptOptions(SelectionOptions, PluginOption, StoreOption):
     suite: str = option(types.FILE, "Suite file to change.", required=True, positional=True)
     run: str | None = _run(types.run_name("NAME"), "Run that shows the new behaviour. Default: the newest.")

@@ -1,9 +1,10 @@
-"""Commands about stored turns: `export`, `runs`, `show`, `compare`, `record`, `prune` and `accept`."""
+"""Commands about stored turns: `export`, `runs`, `show`, `compare`, `record`, `prune`, `accept` and `calibrate`."""
 
 from __future__ import annotations
 
 import os
 import sys
+import time
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -12,7 +13,16 @@ from typing import TYPE_CHECKING
 import click
 
 from .command import command, run_async, wide_console
-from .options import AcceptOptions, CompareOptions, ExportOptions, PruneOptions, RecordOptions, RunsOptions, ShowOptions
+from .options import (
+    AcceptOptions,
+    CalibrateOptions,
+    CompareOptions,
+    ExportOptions,
+    PruneOptions,
+    RecordOptions,
+    RunsOptions,
+    ShowOptions,
+)
 from .output import JsonOutput, echo_document, echo_json, put_document, refuse_existing
 
 if TYPE_CHECKING:
@@ -165,6 +175,67 @@ def prune(options: PruneOptions) -> None:
     from ..runs.stored_turns import pruned
 
     click.echo(run_async(pruned(options.store, options.retain_days, options.retain_mb, dry_run=options.dry_run)))
+
+
+_MOST_DISAGREEMENTS = 20
+_LINE_EVERY_S = 10.0
+
+
+@command(CalibrateOptions)
+def calibrate(options: CalibrateOptions) -> None:
+    """Compare the judges of a suite with labels of people.
+
+    Labels are the annotations in the store, given on the page /label, or a file. Says how consistent a judge is, how
+    often it agrees with people, what it passes and fails wrongly, and where. Every score of that judge shows it from
+    then on, until its prompt, criteria, model, parameters or threshold change.
+
+    \b
+    Exit codes: 0 compared, 2 nothing to compare, 3 no judge answered.
+    Example: a2a-eval-proxy calibrate suite.yaml --labels labels.csv
+    """
+    from tool_call_evaluators.importers import import_suites
+    from tool_call_evaluators.runs.calibration import calibration_lines
+    from tool_call_evaluators.texts import counted, printable
+
+    from ..runs.calibrate import calibrate
+
+    suite = import_suites(options.suite, allow_plugins=options.allow_plugins).suite
+    said_at = time.monotonic()
+
+    def advance(done: int, of: int) -> None:
+        nonlocal said_at
+        if time.monotonic() - said_at > _LINE_EVERY_S:
+            said_at = time.monotonic()
+            click.echo(f"{done:,} of {counted(of, 'labelled turn')}", err=True)
+
+    labels = None if options.labels is None else Path(options.labels)
+    made = run_async(
+        calibrate(
+            suite, options.store, options.run, options.evaluator, labels, privacy=options.privacy(), advance=advance
+        )
+    )
+    if options.output == "json":
+        echo_json(made)
+        return
+    for one in made:
+        threshold = f"threshold {one['threshold']:g}"
+        lines = [f"{one['metric']}: {one['model'] or 'a judge'}, {one['prompt']}, {threshold}"]
+        lines += [f"  {line}" for line in calibration_lines(one)]
+        wrong = one["disagreements"]
+        if wrong:
+            lines.append(
+                f"  {counted(one['disagreement_count'], 'disagreement')}; each in full: a2a-eval-proxy show ID"
+            )
+        for found in wrong[:_MOST_DISAGREEMENTS]:
+            people, judge = ("passes" if found[who] else "fails" for who in ("people", "judge"))
+            lines.append(
+                f"    {found['turn_id']}: people: {people}, judge: {judge} ({found['label'] or found['score']})"
+            )
+        if one["disagreement_count"] > _MOST_DISAGREEMENTS:
+            lines.append(
+                f"    … and {one['disagreement_count'] - _MOST_DISAGREEMENTS:,} more: the page /judges lists them"
+            )
+        click.echo(printable("\n".join(lines)) + "\n")
 
 
 _ANSWERS = "accept it? [y]es, [n]o, [a]ll of the rest, [q]uit"

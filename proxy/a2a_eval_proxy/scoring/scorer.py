@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -83,7 +84,7 @@ class Scorer:
         """
         evaluators = self.evaluators(turn.case_id).turn
         case = self._case_or_errors(turn, earlier, evaluators, history)
-        with judged_apart(self._sample(turn.case_id, turn.conversation_id)):
+        with self.as_sample(turn.case_id, turn.conversation_id):
             results = case if isinstance(case, list) else await evaluate(case, evaluators)
         return _results(turn, results)
 
@@ -145,14 +146,15 @@ class Scorer:
             whole = case.conversation_case(seen)
         except Exception as error:  # noqa: BLE001  # error boundary: an agent may send anything
             return self.conversation_errors(case_id, f"the conversation does not fit its case: {error}")
-        with judged_apart(self._sample(case_id, turns[0]["conversation_id"])):
+        with self.as_sample(case_id, turns[0]["conversation_id"]):
             found = await evaluate_conversation(whole, evaluators.conversation, name=conversation.label)
         return _json(found.results)
 
-    def _sample(self, case_id: str | None, conversation_id: str) -> str:
-        """The conversation, where it is one of several repetitions: the judge is asked for each."""
+    def as_sample(self, case_id: str | None, conversation_id: str) -> AbstractContextManager[None]:
+        """Context in which a conversation, where it is one of several repetitions, has answers of the judge of its
+        own."""
         case = self._cases.case(case_id) if case_id else None
-        return conversation_id if case is not None and case.conversations > 1 else ""
+        return judged_apart(conversation_id if case is not None and case.conversations > 1 else "")
 
     def conversation_errors(self, case_id: str | None, reason: str) -> Results:
         """Results of a conversation that could not be evaluated."""

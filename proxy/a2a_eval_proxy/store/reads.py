@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass
 from datetime import datetime
 from typing import Any, Literal, TypeVar
 
+from tool_call_evaluators.runs.calibration import calibration_name, standing
 from tool_call_evaluators.visibility import visibility_in
 
 from ..turn import Turn, rfc3339_at
@@ -58,7 +59,8 @@ def turn_summary(turn: TurnJson) -> TurnJson:
         "verdict": turn_verdict(turn["evaluations"]),
     }
     if annotations := turn.get("annotations"):
-        summary["assessments"] = [annotation["assessment"] for annotation in annotations]
+        said = [annotation["assessment"] for annotation in annotations if annotation["assessment"] is not None]
+        summary |= {"assessments": said} if said else {}
     return summary
 
 
@@ -101,15 +103,16 @@ MOST_OF_A_TURN = 20  # annotations of one turn
 
 @dataclass(frozen=True, slots=True)
 class Annotation:
-    """A person's assessment, "right" or "wrong", of a turn, or of the result of one `evaluator`.
+    """An assessment, "right" or "wrong", of a turn or of the result of one `evaluator`; or a `label`, which says what
+    that evaluator should have found (None: see there).
 
-    `score`, `passed` and `version` are those of that result when it was assessed. Times are RFC 3339. Ids ascend with
-    time.
+    `score`, `passed` and `version` are those of that result when it was annotated. Times are RFC 3339. Ids ascend with
+    time. `by` is "person" or "model".
     """
 
     annotation_id: str
     turn_id: str
-    assessment: str
+    assessment: str | None
     note: str
     who: str
     at: str
@@ -117,6 +120,9 @@ class Annotation:
     score: float | None = None
     passed: bool | None = None
     version: str | None = None
+    label: str | float | None = None
+    """"pass", "fail", a grade on the evaluator's scale, or the name of one of its labels."""
+    by: str = "person"
 
     def to_dict(self) -> dict[str, Any]:
         """The JSON form, as in the `annotations` of a turn."""
@@ -127,6 +133,9 @@ INSERT = (
     "INSERT INTO annotations (annotation_id, turn_id, body)"  # noqa: S608  # fixed texts
     " SELECT CAST(:annotation_id AS TEXT), turn_id, CAST(:body AS TEXT) FROM turns WHERE turn_id = :turn_id"
     f" AND (SELECT count(*) FROM annotations WHERE annotations.turn_id = turns.turn_id) < {MOST_OF_A_TURN}"
+)
+PUT_CALIBRATION = (
+    "INSERT INTO calibrations (name, body) VALUES (:name, :body) ON CONFLICT (name) DO UPDATE SET body = excluded.body"
 )
 DELETE = "DELETE FROM annotations WHERE annotation_id = :annotation_id AND turn_id = :turn_id"
 
@@ -264,12 +273,15 @@ class StoreReads(ABC):
         page = TurnPage(max(1, min(query.limit, MAX_PAGE)), query.content, query.summary)
         last = await self._fill(page, conditions, values, order)
         last = end if last is None else last
+        if not query.summary:
+            await self._with_standing([result for turn in page.turns for result in turn["evaluations"]])
         return Page(page.turns, None if last is None else str(last))
 
     async def _newest(self, conditions: str, values: dict[str, Any], most: int) -> list[TurnJson]:
         """Returns the last turns that fulfil the conditions, oldest first, up to the limits of `Page`."""
         page = TurnPage(most)
         await self._fill(page, conditions, values, "DESC")
+        await self._with_standing([result for turn in page.turns for result in turn["evaluations"]])
         return page.turns[::-1]
 
     async def _last_examined(self, conditions: str, values: dict[str, Any], order: Order) -> int | None:
@@ -323,7 +335,7 @@ class StoreReads(ABC):
         """Returns the evaluations of whole conversations: of a run, of one conversation, or all."""
         conditions, values = self._conditions(run=run, conversation_id=conversation)
         statement = f"SELECT run, conversation_id, case_id, turns, evaluations FROM conversations WHERE {conditions}"  # noqa: S608  # fixed texts
-        return await self._read(
+        found = await self._read(
             statement,
             values,
             lambda rows: [
@@ -331,6 +343,8 @@ class StoreReads(ABC):
                 for run, conversation, case_id, turns, evaluations in rows
             ],
         )
+        await self._with_standing([result for one in found for result in one.evaluations])
+        return found
 
     async def unscored_conversations(self, newest: int) -> list[ConversationKey]:
         """Returns the conversations of cases, among the `newest` turns, with scored turns not evaluated yet."""
@@ -352,6 +366,30 @@ class StoreReads(ABC):
         """Delete it; False where the turn has none with this id."""
         ids = {"annotation_id": stored_text(annotation_id), "turn_id": stored_text(turn_id)}
         return await self._change(DELETE, ids) == 1
+
+    async def annotations(self, run: str | None = None) -> list[dict[str, Any]]:
+        """All annotations (JSON forms) of the turns of a run, or (None) of all, in no order."""
+        conditions, values = self._conditions(run=run)
+        statement = f"SELECT annotations.body FROM annotations JOIN turns USING (turn_id) WHERE {conditions}"  # noqa: S608  # fixed texts
+        return await self._read(statement, values, lambda rows: [json.loads(body) for (body,) in rows])
+
+    async def calibrations(self) -> list[dict[str, Any]]:
+        """The calibrations of judges (`tool_call_evaluators.runs.calibration`), in no order."""
+        return await self._read(
+            "SELECT body FROM calibrations", {}, lambda rows: [json.loads(body) for (body,) in rows]
+        )
+
+    async def put_calibration(self, made: dict[str, Any]) -> None:
+        """Keep a calibration in place of an earlier one of the same judge."""
+        await self._change(PUT_CALIBRATION, {"name": stored_text(calibration_name(made)), "body": json_text(made)})
+
+    async def _with_standing(self, results: Sequence[dict[str, Any]]) -> None:
+        """Write into the results of judges what calibrations say about them: `details.judge.calibration`."""
+        judged = [result for result in results if isinstance(result.get("details", {}).get("judge"), dict)]
+        made = await self.calibrations() if judged else []
+        for result in judged:
+            if found := standing(result, made):
+                result["details"]["judge"]["calibration"] = found
 
     async def run_names(self, most: int) -> list[str]:
         """Returns the names of the runs with the newest turns, at most `most`, the newest first."""

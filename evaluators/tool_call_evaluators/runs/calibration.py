@@ -1,0 +1,531 @@
+"""A judge calibrated by labels of people: how far it agrees, and what every score of that judge says about it.
+
+A *label* is what a rater says about a turn: whether it passes by a metric, its grade, or the name of a label. Labels of
+models are counted apart. A *calibration* holds for one judge (`JudgeableEvaluator.judge_key`) and threshold; what
+changed since makes it *stale*. Its JSON form is what stores keep and what all texts are made of.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import math
+from codecs import BOM_UTF8, BOM_UTF16_BE, BOM_UTF16_LE
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from statistics import fmean, median
+from typing import Any, Literal
+
+from ..evaluator import EvaluatorBase
+from ..grouping import grouped
+from ..judged.base import JudgeableEvaluator, LabelledEvaluator
+from ..texts import counted, printable
+from .agreement import (
+    Confusion,
+    Estimate,
+    best_threshold,
+    cohen_kappa,
+    confusion_at,
+    corrected_rate,
+    gwet_ac1,
+    halves,
+    krippendorff_alpha,
+    proportion,
+)
+
+MIN_LABELS = 50
+"""Labelled turns for a claim: with fewer, an interval of the agreement is wider than 20 points."""
+MAX_DISAGREEMENTS = 1_000
+MAX_RATER = 100  # characters
+
+LabelValue = bool | float | str
+"""Whether it passes; a grade on the evaluator's scale; or one of its labels."""
+
+
+@dataclass(frozen=True, slots=True)
+class Label:
+    """What a rater says about a turn. `metric` is None where a file names none.
+
+    `sighted`: the rater saw the judge's verdict. `by_model`: a model wrote it.
+    """
+
+    turn_id: str
+    value: LabelValue
+    metric: str | None = None
+    rater: str = ""
+    by_model: bool = False
+    sighted: bool = False
+
+
+class LabelError(ValueError):
+    """What is no label, or no file of labels; the message says where, and what is expected."""
+
+    exit_code = 2
+    """Exit code of a command that ends with this error: bad usage or input."""
+
+
+_WORDS = {
+    **dict.fromkeys(("pass", "passed", "yes", "true", "good"), True),
+    **dict.fromkeys(("fail", "failed", "no", "false", "bad"), False),
+}
+
+
+def label_value(given: Any) -> LabelValue:
+    """`pass` or `fail`, a grade, or the name of a label. Raises LabelError for anything else."""
+    if isinstance(given, bool):
+        return given
+    if isinstance(given, int | float) and math.isfinite(given):
+        return float(given)
+    if not isinstance(given, str) or not given.strip():
+        raise LabelError(f"label: expected pass, fail, a grade or a label's name, got {given!r:.80}")
+    text = given.strip()
+    if text.lower() in _WORDS:
+        return _WORDS[text.lower()]
+    try:
+        grade = float(text)
+    except ValueError:
+        return text
+    if not math.isfinite(grade):
+        raise LabelError(f"label: expected a finite grade, got {text!r:.80}")
+    return grade
+
+
+def label_passes(value: LabelValue, evaluator: EvaluatorBase) -> bool:
+    """Whether a label passes by the evaluator's threshold or good label. Raises LabelError for one it does not have."""
+    if isinstance(value, bool):
+        return value
+    low, high = evaluator.scale
+    expected = f"pass, fail, or a grade from {low:g} to {high:g}"
+    if isinstance(value, str):
+        labels = evaluator.labels if isinstance(evaluator, LabelledEvaluator) else ()
+        if value in labels and isinstance(evaluator, LabelledEvaluator):
+            return value == evaluator.good_label
+        raise LabelError(
+            f"{value!r:.80} is no label of {evaluator.metric}; expected {' or '.join(labels) if labels else expected}"
+        )
+    if not low <= value <= high or evaluator.threshold is None:
+        raise LabelError(f"{value:g} is no grade of {evaluator.metric}; expected {expected}")
+    return value >= evaluator.threshold
+
+
+COLUMNS = ("turn_id", "label", "evaluator", "who", "by")
+"""Of a file of labels; the first two are required. `by` is `person` or `model`. Others are ignored."""
+BY = ("person", "model")
+
+
+def read_labels(data: bytes, name: str) -> list[Label]:
+    """The labels of a CSV file with a head, or of JSON Lines (`name` ends with .jsonl or .json).
+
+    UTF-8 or UTF-16 with or without a byte order mark; else Windows-1252. Cells are texts: a formula is nothing but a
+    text. Raises LabelError, which names the line.
+    """
+    text = _decoded(data)
+    rows = _json_rows(text) if name.lower().endswith((".jsonl", ".json", ".ndjson")) else _csv_rows(text)
+    labels = []
+    for line, row in rows:
+        try:
+            labels.append(_label(row))
+        except LabelError as error:
+            raise LabelError(f"{name}, line {line}: {error}") from None
+    if not labels:
+        raise LabelError(f"{name}: it has no labels")
+    return labels
+
+
+def _decoded(data: bytes) -> str:
+    for mark, encoding in ((BOM_UTF8, "utf-8-sig"), (BOM_UTF16_LE, "utf-16"), (BOM_UTF16_BE, "utf-16")):
+        if data.startswith(mark):
+            return data.decode(encoding, "replace")
+    try:
+        return data.decode("utf-8")
+    except UnicodeDecodeError:
+        return data.decode("cp1252", "replace")
+
+
+def _csv_rows(text: str) -> Iterator[tuple[int, Mapping[str, Any]]]:
+    head = text.partition("\n")[0]
+    delimiter = max(",;\t", key=head.count)  # spreadsheets write semicolons where a comma is the decimal sign
+    reader = csv.DictReader(io.StringIO(text.replace("\0", "")), delimiter=delimiter)
+    names = [(name or "").strip().lower() for name in reader.fieldnames or ()]
+    if missing := [column for column in COLUMNS[:2] if column not in names]:
+        raise LabelError(f"the first line must name the columns {', '.join(COLUMNS)}; there is no {missing[0]}")
+    reader.fieldnames = names
+    try:
+        for row in reader:
+            yield reader.line_num, {key: value for key, value in row.items() if value not in (None, "")}
+    except csv.Error as error:
+        raise LabelError(f"line {reader.line_num}: it is no CSV: {error}") from None
+
+
+def _json_rows(text: str) -> Iterator[tuple[int, Mapping[str, Any]]]:
+    for number, line in enumerate(text.split("\n"), start=1):
+        if not line.strip():
+            continue
+        try:
+            row = json.loads(line)
+        except (ValueError, RecursionError):
+            row = None
+        if not isinstance(row, dict):
+            raise LabelError(f"line {number}: expected a JSON object")
+        yield number, {key: value for key, value in row.items() if value is not None}
+
+
+def _label(row: Mapping[str, Any]) -> Label:
+    texts = {}
+    for column in ("turn_id", "evaluator", "who", "by"):
+        value = row.get(column, "")
+        if not isinstance(value, str):
+            raise LabelError(f"{column}: expected a text, got {value!r:.80}")
+        texts[column] = value.strip()
+    if not texts["turn_id"]:
+        raise LabelError("turn_id: it is missing")
+    by = texts["by"].lower() or BY[0]
+    if by not in BY:
+        raise LabelError(f"by: expected person or model, got {texts['by']!r:.80}")
+    value = label_value(row.get("label"))
+    return Label(texts["turn_id"], value, texts["evaluator"] or None, texts["who"][:MAX_RATER], by == BY[1])
+
+
+def label_of(annotation: Mapping[str, Any]) -> Label | None:
+    """The label in an annotation of a result (as in a turn): its `label`, or, where it assesses the verdict of the
+    judge as right or wrong, that verdict or the contrary. None for any other."""
+    metric, passed = annotation.get("evaluator"), annotation.get("passed")
+    if metric is None:
+        return None
+    value: LabelValue
+    if (given := annotation.get("label")) is not None:
+        value = label_value(given)
+    elif annotation.get("assessment") is not None and passed is not None:
+        value = passed if annotation["assessment"] == "right" else not passed
+    else:
+        return None
+    by_model = annotation.get("by") == BY[1]
+    return Label(annotation["turn_id"], value, metric, annotation.get("who") or "", by_model, sighted=given is None)
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """The judge's verdict on a labelled turn."""
+
+    passed: bool
+    score: float
+    label: str | None = None
+    model: str = ""
+    prompt: str = ""
+
+
+@dataclass(slots=True)
+class Consistency:
+    """How often the judge gave the same verdict when it was asked the same twice, past the cache, and with its choices
+    in the opposite order."""
+
+    asked: int = 0
+    same: int = 0
+    swapped: int = 0
+    swapped_same: int = 0
+
+    def count(self, first: Verdict, second: Verdict, *, swapped: bool = False) -> None:
+        same = (first.passed, first.label) == (second.passed, second.label)
+        if swapped:
+            self.swapped += 1
+            self.swapped_same += same
+        else:
+            self.asked += 1
+            self.same += same
+
+    def to_dict(self) -> dict[str, Any]:
+        return {
+            "twice": proportion(self.same, self.asked).to_dict(),
+            "order_swapped": proportion(self.swapped_same, self.swapped).to_dict() if self.swapped else None,
+        }
+
+
+@dataclass(slots=True)
+class Labels:
+    """The labels of one metric, by turn."""
+
+    people: dict[str, dict[str, LabelValue]] = field(default_factory=dict)
+    models: dict[str, dict[str, LabelValue]] = field(default_factory=dict)
+    excluded: Counter[str] = field(default_factory=Counter)
+    sighted: int = 0
+
+    @classmethod
+    def of(cls, labels: Iterable[Label]) -> Labels:
+        """A rater who contradicts their own label of a turn has given none."""
+        found = cls()
+        for by_model, target in ((False, found.people), (True, found.models)):
+            given = grouped(((one.turn_id, one.rater), one) for one in labels if one.by_model is by_model)
+            for (turn_id, rater), own in given.items():
+                if len({(type(one.value), one.value) for one in own}) > 1:
+                    found.excluded["contradictory labels of one rater"] += 1
+                    continue
+                target.setdefault(turn_id, {})[rater] = own[0].value
+                found.sighted += not by_model and all(one.sighted for one in own)
+        return found
+
+    @property
+    def turn_ids(self) -> list[str]:
+        return list(dict.fromkeys((*self.people, *self.models)))
+
+
+def calibration(
+    evaluator: JudgeableEvaluator,
+    labels: Labels,
+    verdicts: Mapping[str, Verdict],
+    consistency: Consistency,
+    at: str,
+) -> dict[str, Any]:
+    """The calibration, in its JSON form. Turns without a verdict do not count; `labels.excluded` says why.
+
+    `at` is the time, RFC 3339. Raises LabelError for a label that the evaluator does not have.
+    """
+    excluded = Counter(labels.excluded)
+    pairs: dict[str, tuple[bool, Verdict]] = {}
+    for turn_id, given in labels.people.items():
+        majority = _majority(given.values(), evaluator)
+        if turn_id in verdicts and majority is None:
+            excluded["turns on which the raters are divided"] += 1
+        elif turn_id in verdicts and majority is not None:
+            pairs[turn_id] = majority, verdicts[turn_id]
+    judged = [(passes, verdict.passed) for passes, verdict in pairs.values()]
+    confusion = Confusion.of(judged)
+    people = [labels.people[turn_id] for turn_id in pairs]
+    several = any(len(given) > 1 for given in people)
+    graded = {turn_id: list(given.values()) for turn_id, given in labels.people.items() if turn_id in pairs}
+    apart = [number for number, (one, other) in enumerate(judged) if one is not other]
+    of_models = {
+        turn_id: majority
+        for turn_id, given in labels.models.items()
+        if turn_id in verdicts and (majority := _majority(given.values(), evaluator)) is not None
+    }
+    some = next(iter(verdicts.values()), Verdict(False, 0.0))
+    return {
+        "metric": evaluator.metric,
+        "evaluator": evaluator.name,
+        "key": evaluator.judge_key,
+        "model": some.model,
+        "prompt": some.prompt,
+        "threshold": evaluator.threshold,
+        "at": at,
+        "labelled_turns": len(pairs),
+        "labels": sum(map(len, people)),
+        "raters": sorted({rater for given in people for rater in given}),
+        "sighted_labels": labels.sighted,
+        "enough": len(pairs) >= MIN_LABELS,
+        "consistency": consistency.to_dict(),
+        "confusion": asdict(confusion),
+        "base_rate": confusion.base_rate.to_dict(),
+        "agreement": confusion.agreement.to_dict(),
+        "tpr": confusion.tpr.to_dict(),
+        "tnr": confusion.tnr.to_dict(),
+        "kappa": _kappa(judged).to_dict(),
+        "ac1": gwet_ac1(judged, 2).to_dict(),
+        "raters_alpha": _between_raters(people, evaluator) if several else None,
+        "grades_alpha": _grades(graded, pairs),
+        "threshold_choice": _choice(evaluator, list(pairs.values())),
+        "labels_of_models": _of_models(of_models, verdicts),
+        "excluded": dict(sorted(excluded.items())),
+        "disagreements": [
+            _disagreement(turn_id, *pairs[turn_id])
+            for turn_id in [[*pairs][number] for number in apart[:MAX_DISAGREEMENTS]]
+        ],
+        "disagreement_count": len(apart),
+    }
+
+
+def _majority(values: Iterable[LabelValue], evaluator: EvaluatorBase) -> bool | None:
+    """Whether more raters pass than fail it; None if as many do."""
+    verdicts = [label_passes(value, evaluator) for value in values]
+    passing = sum(verdicts) * 2 - len(verdicts)
+    return None if passing == 0 else passing > 0
+
+
+def _kappa(judged: Sequence[tuple[bool, bool]]) -> Estimate:
+    if len({passes for passes, _ in judged}) == 1:
+        return Estimate(None, None, len(judged), "all labels are of one class")
+    return cohen_kappa(judged)
+
+
+def _between_raters(people: Sequence[Mapping[str, LabelValue]], evaluator: EvaluatorBase) -> dict[str, Any]:
+    """Alpha of the raters: ordinal where all labels are grades, else nominal over pass and fail."""
+    ordinal = all(_is_grade(value) for given in people for value in given.values())
+    level: Literal["ordinal", "nominal"] = "ordinal" if ordinal else "nominal"
+    ratings = [
+        [float(value if ordinal else label_passes(value, evaluator)) for value in given.values()] for given in people
+    ]
+    return {"level": level, **krippendorff_alpha(ratings, level).to_dict()}
+
+
+def _grades(people: Mapping[str, list[LabelValue]], pairs: Mapping[str, tuple[bool, Verdict]]) -> dict[str, Any] | None:
+    """Ordinal alpha of the judge and the median of the raters, over the turns that have nothing but grades."""
+    both = [
+        (median(float(value) for value in given), pairs[turn_id][1].score)
+        for turn_id, given in people.items()
+        if all(map(_is_grade, given))
+    ]
+    return krippendorff_alpha(both, "ordinal").to_dict() if both else None
+
+
+def _is_grade(value: LabelValue) -> bool:
+    return isinstance(value, float)
+
+
+def _choice(evaluator: JudgeableEvaluator, pairs: Sequence[tuple[bool, Verdict]]) -> dict[str, Any] | None:
+    """The threshold that separates best on one half of the turns, measured on the other; None without a claim."""
+    items = [(verdict.score, passes) for passes, verdict in pairs]
+    if isinstance(evaluator, LabelledEvaluator) or len(items) < MIN_LABELS or evaluator.threshold is None:
+        return None
+    chosen_on, reported_on = halves(sorted(items), evaluator.judge_key)
+    chosen = best_threshold(chosen_on, evaluator.threshold)
+    if chosen is None:
+        return None
+    now, then = (confusion_at(reported_on, threshold) for threshold in (evaluator.threshold, chosen))
+    return {
+        "threshold": chosen,
+        "chosen_on": len(chosen_on),
+        "reported_on": len(reported_on),
+        "agreement": then.agreement.to_dict(),
+        "tpr": then.tpr.to_dict(),
+        "tnr": then.tnr.to_dict(),
+        "agreement_now": now.agreement.to_dict(),
+    }
+
+
+def _of_models(labels: Mapping[str, bool], verdicts: Mapping[str, Verdict]) -> dict[str, Any] | None:
+    if not labels:
+        return None
+    return Confusion.of((passes, verdicts[turn_id].passed) for turn_id, passes in labels.items()).agreement.to_dict()
+
+
+def _disagreement(turn_id: str, passes: bool, verdict: Verdict) -> dict[str, Any]:
+    return {
+        "turn_id": turn_id,
+        "people": passes,
+        "judge": verdict.passed,
+        "score": verdict.score,
+        "label": verdict.label,
+    }
+
+
+Standing = Literal["calibrated", "stale", "too few labels", "not calibrated"]
+
+
+def calibration_name(made: Mapping[str, Any]) -> str:
+    """Under which a store keeps it: a later one of the same judge replaces it."""
+    return f"{made['key']} {made['metric']}"
+
+
+def standing(result: Mapping[str, Any], made: Iterable[Mapping[str, Any]]) -> dict[str, Any] | None:
+    """What a result (JSON form) says about its judge by these calibrations; None if no judge was asked.
+
+    `{status, text}`; with the numbers of the calibration where one holds.
+    """
+    judge = result["details"].get("judge")
+    if result["score"] is None or not isinstance(judge, Mapping) or "prompt" not in judge:
+        return None
+    of_metric = sorted((one for one in made if one["metric"] == result["evaluator"]), key=lambda one: str(one["at"]))
+    same = [one for one in of_metric if one["key"] == judge.get("key")]
+    if not of_metric:
+        return {"status": "not calibrated", "text": "not calibrated"}
+    found = (same or of_metric)[-1]
+    if changed := _changed(found, result, judge, same=bool(same)):
+        return {"status": "stale", "text": f"calibration is stale: {changed}"}
+    if not found["enough"]:
+        has = counted(found["labelled_turns"], "labelled turn")
+        return {"status": "too few labels", "text": f"not calibrated: {has}, {MIN_LABELS} are needed"}
+    numbers = {name: found[name] for name in ("agreement", "confusion")}
+    return {"status": "calibrated", "text": agreement_text(found["agreement"]), **numbers}
+
+
+def _changed(found: Mapping[str, Any], result: Mapping[str, Any], judge: Mapping[str, Any], *, same: bool) -> str:
+    """What differs between a calibration and a result; empty if nothing does."""
+    if found["threshold"] != result["threshold"]:
+        return f"the threshold was {_number(found['threshold'])}, and is {_number(result['threshold'])}"
+    for name in ("model", "prompt"):
+        if found[name] != judge.get(name) and judge.get(name):
+            return printable(f"the {name} was {found[name]}, and is {judge[name]}")
+    return "" if same else "the prompt, criteria, parameters or place of the judge changed"
+
+
+def _number(value: float | None) -> str:
+    return "none" if value is None else f"{value:g}"
+
+
+def agreement_text(agreement: Mapping[str, Any]) -> str:
+    """`agrees with people in 84 %, 76 to 90, n = 120`."""
+    return f"agrees with people in {percent(agreement)}, n = {agreement['n']:,}"
+
+
+def corrected(results: Mapping[str, Sequence[bool]], confusion: Mapping[str, int]) -> dict[str, Any]:
+    """The pass rate that people would have found (JSON form), from the verdicts of the judge on each case."""
+    shares = [fmean(passed) for passed in results.values()]
+    return corrected_rate(shares, Confusion(**confusion), [len(passed) for passed in results.values()]).to_dict()
+
+
+def corrected_text(found: Mapping[str, Any]) -> str:
+    """`corrected pass rate 71 %, 60 to 82`, or why there is none."""
+    if found["value"] is None:
+        return f"no corrected pass rate: {found['undefined']}"
+    return f"corrected pass rate {percent(found)}"
+
+
+def percent(found: Mapping[str, Any]) -> str:
+    """`71 %, 60 to 82`; a dash where it is undefined."""
+    if found["value"] is None:
+        return f"– ({found.get('undefined', 'undefined')})"
+    low, high = found["interval"]
+    return f"{found['value'] * 100:.0f} %, {low * 100:.0f} to {high * 100:.0f}"
+
+
+def coefficient(found: Mapping[str, Any]) -> str:
+    """`0.62, 0.48 to 0.76`; `undefined` with the reason."""
+    if found["value"] is None:
+        return f"undefined ({found['undefined']})"
+    interval = found["interval"]
+    return f"{found['value']:.2f}" + (f", {interval[0]:.2f} to {interval[1]:.2f}" if interval else "")
+
+
+def calibration_lines(made: Mapping[str, Any]) -> list[str]:
+    """The calibration in sentences, the most important first; without the disagreements."""
+    n, raters = made["labelled_turns"], len(made["raters"])
+    labels = f"{counted(made['labels'], 'label')} of {counted(raters, 'rater')} on {counted(n, 'turn')}"
+    lines = []
+    if made["enough"]:
+        lines.append(agreement_text(made["agreement"]))
+    elif n:
+        lines.append(f"no claim: {counted(n, 'labelled turn')}, {MIN_LABELS} are needed; what follows may be chance")
+        lines.append(f"so far it {agreement_text(made['agreement'])}")
+    else:
+        lines.append("no claim: no labels of people")
+    twice, swapped = made["consistency"]["twice"], made["consistency"]["order_swapped"]
+    if twice["n"]:
+        lines.append(f"asked the same twice, the judge says the same in {percent(twice)}, n = {twice['n']:,}")
+    if swapped:
+        lines.append(f"with the choices in the opposite order, in {percent(swapped)}, n = {swapped['n']:,}")
+    if n:
+        lines += [
+            labels + (f", {made['sighted_labels']:,} given in sight of the verdict" if made["sighted_labels"] else ""),
+            f"of what people pass, it passes {percent(made['tpr'])} (TPR, n = {made['tpr']['n']:,})",
+            f"of what people fail, it fails {percent(made['tnr'])} (TNR, n = {made['tnr']['n']:,})",
+            f"Cohen's kappa {coefficient(made['kappa'])}, at a base rate of {percent(made['base_rate'])}",
+            f"Gwet's AC1 {coefficient(made['ac1'])}",
+        ]
+    if alpha := made["grades_alpha"]:
+        lines.append(
+            f"grades: Krippendorff's alpha {coefficient(alpha)} (ordinal, judge and median, n = {alpha['n']:,})"
+        )
+    if alpha := made["raters_alpha"]:
+        lines.append(f"raters with each other: alpha {coefficient(alpha)} ({alpha['level']}, n = {alpha['n']:,})")
+    if choice := made["threshold_choice"]:
+        lines.append(
+            f"the threshold {choice['threshold']:g} separates best on {choice['chosen_on']:,} turns; on the other"
+            f" {choice['reported_on']:,} it agrees in {percent(choice['agreement'])}, the present one"
+            f" ({made['threshold']:g}) in {percent(choice['agreement_now'])}"
+        )
+    if models := made["labels_of_models"]:
+        lines.append(f"labels that models wrote, counted apart: agrees in {percent(models)}, n = {models['n']:,}")
+    if made["excluded"]:
+        lines.append("excluded: " + ", ".join(f"{count:,} {what}" for what, count in made["excluded"].items()))
+    return lines

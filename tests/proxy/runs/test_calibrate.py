@@ -1,0 +1,349 @@
+"""`calibrate` end to end: a real store, a real HTTP endpoint that speaks the judge's API, scripted verdicts."""
+
+from __future__ import annotations
+
+import asyncio
+import csv
+import io
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from a2a_eval_proxy.cli import cli
+from a2a_eval_proxy.errors import BAD_INPUT, UNREACHABLE, ConfigError
+from a2a_eval_proxy.ids import new_turn_id
+from a2a_eval_proxy.runs.calibrate import MAX_ASKED_TWICE, NoVerdictError, calibrate
+from a2a_eval_proxy.runs.rescore import evaluate_store
+from a2a_eval_proxy.store import open_store
+from a2a_eval_proxy.store.reads import Annotation
+from agents.serving import ServerThread
+from click.testing import CliRunner
+from judges.fake_api import KEY, MODEL, FakeApi, fails, says
+from support.kept import Kept, turn
+from tool_call_evaluators import parse_suite
+from tool_call_evaluators.runs.calibration import LabelError
+
+GRADED = """\
+suite: answers
+judge: {{model: {model}, base_url: "{url}/v1", retries: 0, concurrency: 8}}
+evaluators: [{evaluators}]
+"""
+
+
+def grade_of(request: dict[str, Any]) -> int:
+    """The grade that the answer asks for: `answer 17 grade 4`."""
+    return int(re.findall(r"grade (\d)", request["messages"][-1]["content"])[-1])
+
+
+def as_asked(request: dict[str, Any]) -> Any:
+    return says({"reason": "so it is", "score": grade_of(request)})
+
+
+class Scripted:
+    """A judge at a port; `respond` is replaced at will."""
+
+    def __init__(self) -> None:
+        self.respond = as_asked
+        self.api = FakeApi(lambda request: self.respond(request))
+        self.url = ""
+
+    def suite(self, evaluators: str = "helpfulness", model: str = MODEL) -> str:
+        return GRADED.format(url=self.url, evaluators=evaluators, model=model)
+
+
+@pytest.fixture
+def judge(monkeypatch: pytest.MonkeyPatch) -> Iterator[Scripted]:
+    monkeypatch.setenv("A2A_EVAL_PROXY_JUDGE_API_KEY", KEY)
+    scripted = Scripted()
+    with ServerThread(scripted.api.app) as server:
+        scripted.url = server.url
+        yield scripted
+
+
+async def filled(path: Path, grades: list[int], run: str = "nightly") -> list[str]:
+    """A store with a turn for each grade, done and without results."""
+    kept = Kept(open_store(str(path)))
+    turns = [
+        turn(
+            number,
+            run=run,
+            status="done",
+            user_text=f"question {number}",
+            response_text=f"answer {number} grade {grade}",
+        )
+        for number, grade in enumerate(grades)
+    ]
+    await kept.add(*turns)
+    await asyncio.to_thread(kept.store.close)
+    return [one.turn_id for one in turns]
+
+
+def labels_file(path: Path, rows: list[dict[str, Any]], *, encoding: str = "utf-8") -> Path:
+    text = io.StringIO()
+    writer = csv.DictWriter(text, list(dict.fromkeys(key for row in rows for key in row)))
+    writer.writeheader()
+    writer.writerows(rows)
+    path.write_text(text.getvalue(), encoding)
+    return path
+
+
+GRADES = [5, 4, 3, 2, 1] * 24  # 72 of 120 pass at the threshold of 3
+
+
+def people(ids: list[str], grades: list[int] = GRADES, wrong: int = 6, **more: Any) -> list[dict[str, Any]]:
+    """Labels that agree with the judge except for the first `wrong` turns that pass."""
+    rows = []
+    for turn_id, grade in zip(ids, grades, strict=True):
+        passes = grade >= 3
+        if passes and wrong:
+            passes, wrong = False, wrong - 1
+        rows.append({"turn_id": turn_id, "label": "pass" if passes else "fail", **more})
+    return rows
+
+
+async def test_from_labels_to_every_score(judge: Scripted, tmp_path: Path) -> None:
+    store = tmp_path / "turns.db"
+    ids = await filled(store, GRADES)
+    suite = parse_suite(judge.suite())
+    before = await evaluate_store(suite, str(store), "nightly")
+    (scored,) = [result for result in before.report.results if result.evaluator == "helpfulness"][:1]
+    assert scored.details["judge"]["calibration"] == {"status": "not calibrated", "text": "not calibrated"}
+    asked = len(judge.api.requests)
+    assert asked == 120
+
+    file = labels_file(tmp_path / "labels.csv", people(ids))
+    (made,) = await calibrate(suite, str(store), labels=file)
+    assert len(judge.api.requests) - asked == 2 * MAX_ASKED_TWICE  # all else comes from the cache
+    assert made["confusion"] == {"k1": 66, "m1": 66, "k0": 48, "m0": 54}
+    assert (made["labelled_turns"], made["labels"], made["enough"]) == (120, 120, True)
+    assert made["agreement"]["value"] == 0.95
+    assert made["consistency"]["twice"]["value"] == 1
+    assert made["consistency"]["order_swapped"] is None  # grades have no order to swap
+    assert {one["turn_id"] for one in made["disagreements"]} == {
+        turn_id for turn_id, row in zip(ids, people(ids), strict=True) if row["label"] == "fail"
+    } & {turn_id for turn_id, grade in zip(ids, GRADES, strict=True) if grade >= 3}
+
+    after = await evaluate_store(suite, str(store), "nightly")
+    said = {result.details["judge"]["calibration"]["text"] for result in after.report.results}
+    assert said == {"agrees with people in 95 %, 90 to 98, n = 120"}
+    assert len(judge.api.requests) - asked == 2 * MAX_ASKED_TWICE
+
+
+async def test_what_changes_makes_it_stale(judge: Scripted, tmp_path: Path) -> None:
+    store = tmp_path / "turns.db"
+    ids = await filled(store, GRADES)
+    await calibrate(parse_suite(judge.suite()), str(store), labels=labels_file(tmp_path / "l.csv", people(ids)))
+
+    async def texts(suite: str) -> set[str]:
+        result = await evaluate_store(parse_suite(suite), str(store), "nightly")
+        return {one.details["judge"]["calibration"]["text"] for one in result.report.results}
+
+    assert await texts(judge.suite()) == {"agrees with people in 95 %, 90 to 98, n = 120"}
+    assert await texts(judge.suite("{helpfulness: {threshold: 4}}")) == {
+        "calibration is stale: the threshold was 3, and is 4"
+    }
+    warm = judge.suite().replace("retries: 0", "retries: 0, temperature: 0.5")
+    assert await texts(warm) == {"calibration is stale: the prompt, criteria, parameters or place of the judge changed"}
+    assert await texts(judge.suite("{relevance: {id: helpfulness}}")) == {
+        "calibration is stale: the prompt was helpfulness@1, and is relevance@1"
+    }
+    assert await texts(judge.suite("relevance")) == {"not calibrated"}
+
+
+async def test_annotations_of_several_raters(judge: Scripted, tmp_path: Path) -> None:
+    store_path = tmp_path / "turns.db"
+    ids = await filled(store_path, GRADES[:60])
+    suite = parse_suite(judge.suite())
+    await evaluate_store(suite, str(store_path), "nightly")
+    store = open_store(str(store_path))
+
+    async def say(turn_id: str, label: str | float | None, who: str, **more: Any) -> None:
+        fields = {"assessment": None, "note": "", "at": "2026-11-28T09:00:00Z", "evaluator": "helpfulness", **more}
+        assert await store.annotate(Annotation(new_turn_id(), turn_id, label=label, who=who, **fields))
+
+    for number, turn_id in enumerate(ids):
+        grade = GRADES[number]
+        await say(turn_id, float(grade), "ann")
+        await say(turn_id, float(max(1, grade - 1)), "bo")
+        if number < 10:
+            await say(turn_id, "pass", "a model", by="model")
+    await say(ids[0], "fail", "cy")
+    await say(ids[0], "pass", "cy")  # contradicts it
+    await say(ids[1], None, "di", assessment="wrong", passed=True, score=4.0)
+    await asyncio.to_thread(store.close)
+    (made,) = await calibrate(suite, str(store_path))
+    assert made["raters"] == ["ann", "bo", "di"]
+    assert made["excluded"] == {
+        "contradictory labels of one rater": 1,
+        "turns on which the raters are divided": 12,  # grade 3 of one, 2 of the other
+    }
+    assert made["labelled_turns"] == 48
+    assert made["enough"] is False
+    assert made["sighted_labels"] == 1
+    assert made["raters_alpha"]["level"] == "nominal"  # one of the labels is no grade
+    assert made["labels_of_models"] == {"value": 0.6, "interval": made["labels_of_models"]["interval"], "n": 10}
+
+
+async def test_grades_are_compared_as_grades(judge: Scripted, tmp_path: Path) -> None:
+    ids = await filled(tmp_path / "turns.db", GRADES)
+    rows = [
+        {"turn_id": turn_id, "label": min(5, grade + shift), "who": who}
+        for turn_id, grade in zip(ids, GRADES, strict=True)
+        for who, shift in (("ann", 0), ("bo", 1), ("cy", 0))
+    ]
+    file = labels_file(tmp_path / "labels.csv", rows)
+    (made,) = await calibrate(parse_suite(judge.suite()), str(tmp_path / "turns.db"), labels=file)
+    assert made["raters_alpha"]["level"] == "ordinal"
+    assert made["grades_alpha"]["value"] == 1.0  # the median is that of ann and cy
+    assert made["agreement"]["value"] == 1.0
+    assert made["threshold_choice"]["threshold"] == 3.0
+
+
+async def test_a_threshold_is_chosen_on_one_half_and_reported_on_the_other(judge: Scripted, tmp_path: Path) -> None:
+    ids = await filled(tmp_path / "turns.db", GRADES)
+    rows = [
+        {"turn_id": turn_id, "label": "pass" if grade >= 5 else "fail"}
+        for turn_id, grade in zip(ids, GRADES, strict=True)
+    ]
+    file = labels_file(tmp_path / "labels.csv", rows)
+    (made,) = await calibrate(parse_suite(judge.suite()), str(tmp_path / "turns.db"), labels=file)
+    choice = made["threshold_choice"]
+    assert (choice["threshold"], choice["chosen_on"], choice["reported_on"]) == (5.0, 60, 60)
+    assert choice["agreement"]["value"] == 1
+    assert 0.5 < choice["agreement_now"]["value"] < 0.7
+
+
+async def test_a_judge_of_labels_is_asked_with_its_choices_in_the_opposite_order(
+    judge: Scripted, tmp_path: Path
+) -> None:
+    """This judge always takes the first choice."""
+
+    def first(request: dict[str, Any]) -> Any:
+        schema = request["response_format"]["json_schema"]["schema"]["properties"]["label"]
+        return says({"reason": "r", "label": schema["enum"][0]})
+
+    judge.respond = first
+    ids = await filled(tmp_path / "turns.db", GRADES[:60])
+    rows = [{"turn_id": turn_id, "label": "no failure", "evaluator": "agent_behavior_failure"} for turn_id in ids]
+    file = labels_file(tmp_path / "labels.csv", rows)
+    (made,) = await calibrate(
+        parse_suite(judge.suite("agent_behavior_failure")), str(tmp_path / "turns.db"), labels=file
+    )
+    assert made["consistency"]["twice"]["value"] == 1
+    assert made["consistency"]["order_swapped"]["value"] == 0
+    assert made["kappa"]["undefined"] == "all labels are of one class"
+    assert made["tnr"]["undefined"]
+
+
+async def test_a_judge_that_wavers_is_seen_to(judge: Scripted, tmp_path: Path) -> None:
+    turns = 0
+
+    def wavering(request: dict[str, Any]) -> Any:
+        nonlocal turns
+        turns += 1
+        return says({"reason": "r", "score": 5 if turns % 2 else 1})
+
+    judge.respond = wavering
+    ids = await filled(tmp_path / "turns.db", GRADES[:60])
+    suite = parse_suite(judge.suite().replace("concurrency: 8", "concurrency: 1"))
+    file = labels_file(tmp_path / "labels.csv", people(ids, GRADES[:60]))
+    (made,) = await calibrate(suite, str(tmp_path / "turns.db"), labels=file)
+    assert made["consistency"]["twice"]["n"] == 60
+    assert made["consistency"]["twice"]["value"] < 0.5
+
+
+async def test_a_judge_that_goes_away_in_the_middle_is_excluded_and_counted(judge: Scripted, tmp_path: Path) -> None:
+    ids = await filled(tmp_path / "turns.db", GRADES)
+
+    def away(request: dict[str, Any]) -> Any:
+        number = int(re.findall(r"question (\d+)", request["messages"][-1]["content"])[-1])
+        return fails(503, "it is away") if number >= 80 else as_asked(request)
+
+    judge.respond = away
+    file = labels_file(tmp_path / "labels.csv", people(ids))
+    (made,) = await calibrate(parse_suite(judge.suite()), str(tmp_path / "turns.db"), labels=file)
+    assert made["excluded"] == {"turns without the judge's answer": 40}
+    assert made["labelled_turns"] == made["agreement"]["n"] == 80
+    judge.respond = lambda request: fails(503, "it is away")
+    await filled(tmp_path / "other.db", GRADES)
+    with pytest.raises(NoVerdictError, match=r"no verdict on any of 120 labelled turns.*503"):
+        await calibrate(parse_suite(judge.suite()), str(tmp_path / "other.db"), labels=file)
+
+
+async def test_labels_of_what_cannot_be_judged(judge: Scripted, tmp_path: Path) -> None:
+    store = str(tmp_path / "turns.db")
+    ids = await filled(tmp_path / "turns.db", GRADES[:10])
+    other = await filled(tmp_path / "turns.db", [], run="other")
+    assert other == []
+    rows = [
+        *people(ids, GRADES[:10], 0),
+        {"turn_id": "nobody-knows-it", "label": "pass"},
+        {"turn_id": "=HYPERLINK()", "label": 1},
+    ]
+    (made,) = await calibrate(parse_suite(judge.suite()), store, labels=labels_file(tmp_path / "l.csv", rows))
+    assert made["excluded"] == {"unknown turns": 2}
+    assert made["enough"] is False
+    only_unknown = labels_file(tmp_path / "u.csv", rows[-2:])
+    with pytest.raises(LabelError, match="helpfulness: no labelled turn can be judged: 2 unknown turns"):
+        await calibrate(parse_suite(judge.suite()), store, labels=only_unknown)
+    with pytest.raises(LabelError, match=r"no turn has a label of helpfulness: give labels on the page /label"):
+        await calibrate(parse_suite(judge.suite()), store)
+    with pytest.raises(ConfigError, match="no judged evaluators of turns"):
+        await calibrate(parse_suite(judge.suite("tool_error")), store)
+    with pytest.raises(ConfigError, match="helpfulness has no threshold"):
+        await calibrate(parse_suite(judge.suite("{helpfulness: {threshold: null}}")), store)
+    with pytest.raises(LabelError, match="several judges: name one in the column evaluator"):
+        await calibrate(parse_suite(judge.suite("helpfulness, relevance")), store, labels=only_unknown)
+
+
+# ── the command ─────────────────────────────────────────────────────────────────────────────────────────────
+
+
+async def test_the_command_says_it_in_words_and_in_json(judge: Scripted, tmp_path: Path) -> None:
+    store, suite = tmp_path / "turns.db", tmp_path / "suite.yaml"
+    ids = await filled(store, GRADES)
+    suite.write_text(judge.suite())
+    file = labels_file(tmp_path / "labels.csv", people(ids))
+    arguments = ["calibrate", str(suite), "--store", str(store), "--labels", str(file)]
+    done = await asyncio.to_thread(CliRunner().invoke, cli, arguments)
+    assert done.exit_code == 0, done.output
+    for said in (
+        f"helpfulness: {MODEL}-2026, helpfulness@1, threshold 3\n",
+        "  agrees with people in 95 %, 90 to 98, n = 120\n",
+        "  of what people pass, it passes 100 %, 94 to 100 (TPR, n = 66)\n",
+        "  6 disagreements; each in full: a2a-eval-proxy show ID\n",
+        "people: fails, judge: passes (5.0)\n",
+    ):
+        assert said in done.output
+    done = await asyncio.to_thread(CliRunner().invoke, cli, [*arguments, "--output", "json"])
+    assert json.loads(done.stdout)[0]["disagreement_count"] == 6
+
+
+@pytest.mark.parametrize(
+    ("content", "code", "said"),
+    [
+        ("", BAD_INPUT, "must name the columns turn_id, label"),
+        ("turn_id,label\n", BAD_INPUT, "it has no labels"),
+        ("turn_id,label\nturn-0001,perhaps\n", BAD_INPUT, "'perhaps' is no label of helpfulness"),
+        ("turn_id,label\nturn-0001,6\n", BAD_INPUT, "6 is no grade of helpfulness"),
+        ("turn_id,label,by\nturn-0001,pass,robot\n", BAD_INPUT, "line 2: by: expected person or model"),
+        ("turn_id,label,evaluator\nturn-0001,pass,coherence\n", BAD_INPUT, "it has no labels of helpfulness"),
+    ],
+)
+async def test_files_that_are_none(judge: Scripted, tmp_path: Path, content: str, code: int, said: str) -> None:
+    store, suite, file = tmp_path / "turns.db", tmp_path / "suite.yaml", tmp_path / "labels.csv"
+    await filled(store, GRADES[:5])
+    suite.write_text(judge.suite())
+    file.write_text(content)
+    arguments = ["calibrate", str(suite), "--store", str(store), "--labels", str(file)]
+    done = await asyncio.to_thread(CliRunner().invoke, cli, arguments)
+    assert (getattr(done.exception, "exit_code", done.exit_code), said in str(done.exception)) == (code, True), (
+        done.exception
+    )
+
+
+def test_a_judge_away_is_infrastructure() -> None:
+    assert NoVerdictError.exit_code == UNREACHABLE
