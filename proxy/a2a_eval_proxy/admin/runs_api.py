@@ -34,7 +34,7 @@ _DOWNLOAD = {
 
 
 class RunsApi:
-    """Handles `/api/runs`. Runs are judged and compared one at a time."""
+    """Handles `/api/runs` and `/api/calibrations`. Runs are judged and compared one at a time."""
 
     def __init__(self, control: Control) -> None:
         self._control = control
@@ -42,6 +42,10 @@ class RunsApi:
     def operations(self) -> list[ApiOperation]:
         return [
             ApiOperation("GET", "/api/runs", "List all runs", self.runs, {200: ApiAnswer("All runs", page_of("Run"))}),
+            ApiOperation(
+                "GET", "/api/calibrations", "List the calibrations of judges", self.calibrations,
+                {200: ApiAnswer("All calibrations", page_of("Calibration"))},
+            ),
             ApiOperation(
                 "GET", "/api/runs/{name}/report", "Download the HTML report of a run", self.report,
                 {200: ApiAnswer("The report", media_type="text/html"), 404: _NO_RUN, 422: _TOO_LONG},
@@ -65,6 +69,9 @@ class RunsApi:
     async def runs(self, _: Request, given: Given) -> Response:
         runs = await self._control.store.runs()
         return JSONResponse({"items": [asdict(run) for run in runs], "next_cursor": None})
+
+    async def calibrations(self, _: Request, given: Given) -> Response:
+        return JSONResponse({"items": await self._control.store.calibrations(), "next_cursor": None})
 
     async def run(self, _: Request, given: Given) -> Response:
         return JSONResponse(await self._judged("details", given["name"], run_details))

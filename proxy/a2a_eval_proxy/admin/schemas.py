@@ -9,6 +9,7 @@ from a2a_tool_capture.models import Severity, ToolCallSource
 from tool_call_evaluators.matching.explain import ChangeKind
 from tool_call_evaluators.model import Status
 from tool_call_evaluators.report.timeline import KINDS
+from tool_call_evaluators.runs.calibration import BY
 from tool_call_evaluators.runs.comparison import CaseStatus
 from tool_call_evaluators.runs.regression import Answer
 from tool_call_evaluators.visibility import Calls
@@ -53,6 +54,10 @@ def page_of(*names: str) -> Schema:
 
 ASSESSMENTS = ("right", "wrong")
 
+_LABEL: Schema = {
+    "anyOf": [TEXT, NUMBER],
+    "description": "What the evaluator should have found: pass, fail, a grade on its scale, or one of its labels",
+}
 _TIMES = {"started_at": TIME, "first_event_at": nullable(TIME), "ended_at": nullable(TIME)}
 _RESULTS = dict.fromkeys(("passed", "failed", "errored", "skipped"), COUNT)
 _RUN = {
@@ -114,13 +119,16 @@ SCHEMAS: dict[str, Schema] = {
     "Finding": record(code=TEXT, severity=choice(list(Severity)), message=TEXT, where=TEXT),
     "Evaluation": record(**_EVALUATION),
     "Annotation": record(
-        annotation_id=TEXT, turn_id=TEXT, assessment=choice(ASSESSMENTS), note=TEXT, who=TEXT, at=TIME,
+        optional=["label", "by"],
+        annotation_id=TEXT, turn_id=TEXT, assessment=nullable(choice(ASSESSMENTS)), note=TEXT, who=TEXT, at=TIME,
         evaluator=nullable(TEXT), score=nullable(NUMBER), passed=nullable(BOOLEAN), version=nullable(TEXT),
+        label=nullable(_LABEL), by=choice(BY),
     ),
     "NewAnnotation": record(
-        optional=["evaluator", "note", "who"],
-        assessment=choice(ASSESSMENTS), evaluator=nullable(TEXT), note=TEXT, who=TEXT,
+        optional=["assessment", "evaluator", "label", "by", "note", "who"],
+        assessment=choice(ASSESSMENTS), evaluator=nullable(TEXT), label=_LABEL, by=choice(BY), note=TEXT, who=TEXT,
     ),
+    "Calibration": {**OPEN, "description": "How far a judge agrees with people; see evaluators/docs/calibration.md"},
     "Turn": record(
         optional=[
             "call_times", "calls", "calls_evidence", "simulated_user", "usage", "spans", "annotations", "cut",

@@ -10,6 +10,7 @@ from a2a_tool_capture.models import rfc3339
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
+from tool_call_evaluators.runs.calibration import BY, LabelError, label_value
 from tool_call_evaluators.runs.recording import record_case
 from tool_call_evaluators.suite import Case, SuiteError
 from tool_call_evaluators.suite.editing import case_text
@@ -30,7 +31,7 @@ from .turns_api import NO_TURN, TURN_ID, stored_turn
 
 MAX_NOTE, MAX_WHO = 2_000, 100  # characters
 _MAX_BYTES = 64 * 1024
-_FIELDS = ("assessment", "evaluator", "note", "who")
+_FIELDS = ("assessment", "evaluator", "label", "by", "note", "who")
 
 
 class TurnChangesApi:
@@ -103,7 +104,7 @@ class TurnChangesApi:
     async def annotate(self, request: Request, given: Given) -> Response:
         data, _ = await json_object(request, "an annotation", _MAX_BYTES)
         annotation = await annotate(self._control, given["turn_id"], data)
-        note(request, annotation=annotation.annotation_id, assessment=annotation.assessment)
+        note(request, annotation=annotation.annotation_id, assessment=annotation.assessment or "label")
         return JSONResponse(annotation.to_dict(), 201)
 
     async def remove(self, _: Request, given: Given) -> Response:
@@ -146,13 +147,21 @@ def _annotation(privacy: Privacy, turn: TurnJson, data: Mapping[str, Any]) -> An
     for name in data:
         if name not in _FIELDS:
             raise HTTPException(400, f"{name!r:.80}: no such field; there are {', '.join(_FIELDS)}")
-    if data.get("assessment") not in ASSESSMENTS:
-        raise HTTPException(400, f"assessment: expected 'right' or 'wrong', got {data.get('assessment')!r:.80}")
+    assessment, by = data.get("assessment"), data.get("by", BY[0])
     result = _result(turn, data.get("evaluator"))
+    label = None if data.get("label") is None else _label(result, data["label"])
+    if label is not None and assessment is not None:
+        raise HTTPException(400, "an annotation has an assessment or a label, not both")
+    if label is None and assessment not in ASSESSMENTS:
+        raise HTTPException(400, f"assessment: expected 'right' or 'wrong', got {assessment!r:.80}; or give a label")
+    if by not in BY:
+        raise HTTPException(400, f"by: expected {' or '.join(map(repr, BY))}, got {by!r:.80}")
     return Annotation(
         annotation_id=new_turn_id(),
         turn_id=turn["turn_id"],
-        assessment=data["assessment"],
+        assessment=assessment,
+        label=label,
+        by=by,
         note=privacy.stored_note(_text(data, "note", MAX_NOTE)),
         who=privacy.stored_note(_text(data, "who", MAX_WHO)),
         at=rfc3339(datetime.now(UTC)),
@@ -169,6 +178,24 @@ def _result(turn: TurnJson, evaluator: Any) -> dict[str, Any] | None:
         names = ", ".join(results) or "none"
         raise HTTPException(400, f"evaluator: the turn has no result of {evaluator!r:.80}; its results: {names}")
     return results[evaluator]
+
+
+def _label(result: Mapping[str, Any] | None, given: Any) -> str | float:
+    """What the evaluator should have found, as it is stored. Raises HTTPException (400)."""
+    if result is None:
+        raise HTTPException(400, "label: it is of the result of an evaluator; name the evaluator")
+    try:
+        value = label_value(given)
+    except LabelError as error:
+        raise HTTPException(400, str(error)) from None
+    low, high = result["scale"]
+    if isinstance(value, bool):
+        return "pass" if value else "fail"
+    if isinstance(value, float) and not low <= value <= high:
+        raise HTTPException(400, f"label: expected a grade from {low:g} to {high:g}, got {value:g}")
+    if isinstance(value, str) and len(value) > MAX_WHO:
+        raise HTTPException(400, f"label: expected a text of at most {MAX_WHO} characters")
+    return value
 
 
 def _text(data: Mapping[str, Any], name: str, most: int) -> str:

@@ -365,7 +365,8 @@ def _turn_lines(turn: TurnJson) -> Iterator[str]:
     for one in turn.get("annotations", ()):
         who = f" by {one['who']}" if one["who"] else ""
         note = f": {_text(one['note'])}" if one["note"] else ""
-        yield f"annotated {one['assessment']}: {one['evaluator'] or 'the turn'}{who}{note}"
+        what = one["assessment"] or f"with the label {one['label']}" + (" of a model" if one["by"] == "model" else "")
+        yield f"annotated {what}: {one['evaluator'] or 'the turn'}{who}{note}"
     for finding in turn["findings"]:
         yield f"{finding['severity']}: {finding['code']}: {_text(finding['message'])}"
 

@@ -98,7 +98,7 @@ def turn_figures(turns: int, rows: Iterable[FigureRow]) -> TurnFigures:
     return TurnFigures(turns, len(counted), calls, worst.count(FAILED), worst.count(ERRORED), tuple(seconds))
 
 
-MOST_OF_A_TURN = 20  # annotations of one turn
+MOST_OF_A_TURN = 100  # annotations of one turn, of all raters
 
 
 @dataclass(frozen=True, slots=True)

@@ -196,7 +196,7 @@ async def _annotate(view: View) -> Response:
         note(view.request, deleted=form["delete"])
     else:
         annotation = await annotate(view.control, turn_id, form)
-        note(view.request, annotation=annotation.annotation_id, assessment=annotation.assessment)
+        note(view.request, annotation=annotation.annotation_id, assessment=annotation.assessment or "label")
     return RedirectResponse(view.link("turns", turn_id) + "#annotations", 303)
 
 

@@ -101,7 +101,7 @@ async def test_annotations_of_a_turn_are_bounded(proxy: Proxied) -> None:
     full = await proxy.admin.post(path, json={"assessment": "right"})
     assert (full.status_code, full.json()["error"]) == (
         409,
-        "the turn has 20 annotations, the maximum; delete some",
+        "the turn has 100 annotations, the maximum; delete some",
     )
 
 
@@ -134,3 +134,35 @@ async def test_half_a_surrogate_pair_is_refused(proxy: Proxied) -> None:
     response = await proxy.admin.post(path, content=b'{"assessment": "right", "note": "\\ud800"}')
     assert (response.status_code, "half of a surrogate pair" in response.json()["error"]) == (400, True)
     assert (await proxy.get(path))["items"] == []
+
+
+async def test_a_label_says_what_the_evaluator_should_have_found(proxy: Proxied) -> None:
+    path = await a_turn(proxy)
+
+    async def answered(**fields: Any) -> tuple[int, dict[str, Any]]:
+        response = await proxy.admin.post(path, json=fields)
+        return response.status_code, response.json()
+
+    status, label = await answered(evaluator="tool_error", label="Pass", who="ann")
+    assert (status, label["label"], label["assessment"], label["by"]) == (201, "pass", None, "person")
+    status, grade = await answered(evaluator="tool_error", label=0.5, by="model")
+    assert (status, grade["label"], grade["by"]) == (201, 0.5, "model")
+    assert (await proxy.get(path))["items"] == [label, grade]
+    (summary,) = [
+        turn for turn in (await proxy.get("/api/turns", limit=1000, view="summary"))["items"] if turn["turn_id"] in path
+    ]
+    assert "assessments" not in summary
+    for fields, said in (
+        ({"label": "pass"}, "label: it is of the result of an evaluator"),
+        ({"evaluator": "tool_error", "label": 7}, "label: expected a grade from 0 to 1, got 7"),
+        ({"evaluator": "tool_error", "label": []}, "label: expected pass, fail"),
+        ({"evaluator": "tool_error", "label": "pass", "assessment": "right"}, "an assessment or a label, not both"),
+        ({"evaluator": "tool_error", "label": "pass", "by": "robot"}, "by: expected 'person' or 'model'"),
+        ({"evaluator": "tool_error"}, "assessment: expected"),
+    ):
+        status, refused = await answered(**fields)
+        assert (status, said in refused["error"]) == (400, True), refused
+
+
+async def test_calibrations_are_listed(proxy: Proxied) -> None:
+    assert await proxy.get("/api/calibrations") == {"items": [], "next_cursor": None}
