@@ -206,7 +206,7 @@ def label_of(annotation: Mapping[str, Any]) -> Label | None:
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class JudgeVerdict:
     """The judge's verdict on a labelled turn."""
 
     passed: bool
@@ -226,7 +226,7 @@ class Consistency:
     swapped: int = 0
     swapped_same: int = 0
 
-    def count(self, first: Verdict, second: Verdict, *, swapped: bool = False) -> None:
+    def count(self, first: JudgeVerdict, second: JudgeVerdict, *, swapped: bool = False) -> None:
         same = (first.passed, first.label) == (second.passed, second.label)
         if swapped:
             self.swapped += 1
@@ -273,7 +273,7 @@ class Labels:
 def calibration(
     evaluator: JudgeableEvaluator,
     labels: Labels,
-    verdicts: Mapping[str, Verdict],
+    verdicts: Mapping[str, JudgeVerdict],
     consistency: Consistency,
     at: str,
 ) -> dict[str, Any]:
@@ -282,7 +282,7 @@ def calibration(
     `at` is the time, RFC 3339. Raises LabelError for a label that the evaluator does not have.
     """
     excluded = Counter(labels.excluded)
-    pairs: dict[str, tuple[bool, Verdict]] = {}
+    pairs: dict[str, tuple[bool, JudgeVerdict]] = {}
     for turn_id, given in labels.people.items():
         majority = _majority(given.values(), evaluator)
         if turn_id in verdicts and majority is None:
@@ -300,7 +300,7 @@ def calibration(
         for turn_id, given in labels.models.items()
         if turn_id in verdicts and (majority := _majority(given.values(), evaluator)) is not None
     }
-    some = next(iter(verdicts.values()), Verdict(False, 0.0))
+    some = next(iter(verdicts.values()), JudgeVerdict(False, 0.0))
     return {
         "metric": evaluator.metric,
         "evaluator": evaluator.name,
@@ -358,7 +358,9 @@ def _between_raters(people: Sequence[Mapping[str, LabelValue]], evaluator: Evalu
     return {"level": level, **krippendorff_alpha(ratings, level).to_dict()}
 
 
-def _grades(people: Mapping[str, list[LabelValue]], pairs: Mapping[str, tuple[bool, Verdict]]) -> dict[str, Any] | None:
+def _grades(
+    people: Mapping[str, list[LabelValue]], pairs: Mapping[str, tuple[bool, JudgeVerdict]]
+) -> dict[str, Any] | None:
     """Ordinal alpha of the judge and the median of the raters, over the turns that have nothing but grades."""
     both = [
         (median(float(value) for value in given), pairs[turn_id][1].score)
@@ -372,7 +374,7 @@ def _is_grade(value: LabelValue) -> bool:
     return isinstance(value, float)
 
 
-def _choice(evaluator: JudgeableEvaluator, pairs: Sequence[tuple[bool, Verdict]]) -> dict[str, Any] | None:
+def _choice(evaluator: JudgeableEvaluator, pairs: Sequence[tuple[bool, JudgeVerdict]]) -> dict[str, Any] | None:
     """The threshold that separates best on one half of the turns, measured on the other; None without a claim."""
     items = [(verdict.score, passes) for passes, verdict in pairs]
     if isinstance(evaluator, LabelledEvaluator) or len(items) < MIN_LABELS or evaluator.threshold is None:
@@ -393,13 +395,13 @@ def _choice(evaluator: JudgeableEvaluator, pairs: Sequence[tuple[bool, Verdict]]
     }
 
 
-def _of_models(labels: Mapping[str, bool], verdicts: Mapping[str, Verdict]) -> dict[str, Any] | None:
+def _of_models(labels: Mapping[str, bool], verdicts: Mapping[str, JudgeVerdict]) -> dict[str, Any] | None:
     if not labels:
         return None
     return Confusion.of((passes, verdicts[turn_id].passed) for turn_id, passes in labels.items()).agreement.to_dict()
 
 
-def _disagreement(turn_id: str, passes: bool, verdict: Verdict) -> dict[str, Any]:
+def _disagreement(turn_id: str, passes: bool, verdict: JudgeVerdict) -> dict[str, Any]:
     return {
         "turn_id": turn_id,
         "people": passes,
@@ -465,7 +467,7 @@ def corrected(results: Mapping[str, Sequence[bool]], confusion: Mapping[str, int
 
 
 def corrected_text(found: Mapping[str, Any]) -> str:
-    """`corrected pass rate 71 %, 60 to 82`, or why there is none."""
+    """`corrected pass rate 71 %, 60 to 82`, or why it is refused."""
     if found["value"] is None:
         return f"no corrected pass rate: {found['undefined']}"
     return f"corrected pass rate {percent(found)}"

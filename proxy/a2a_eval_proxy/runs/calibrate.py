@@ -19,10 +19,10 @@ from tool_call_evaluators.judged.base import JudgeableEvaluator, LabelledEvaluat
 from tool_call_evaluators.model import EvalCase, EvalResult, Status
 from tool_call_evaluators.runs.calibration import (
     Consistency,
+    JudgeVerdict,
     Label,
     LabelError,
     Labels,
-    Verdict,
     calibration,
     label_of,
     label_passes,
@@ -163,7 +163,7 @@ class _OfJudge:
     """What one judge said about the labelled turns. Cases may have judges of their own for one metric."""
 
     evaluator: JudgeableEvaluator
-    verdicts: dict[str, Verdict] = field(default_factory=dict)
+    verdicts: dict[str, JudgeVerdict] = field(default_factory=dict)
     consistency: Consistency = field(default_factory=Consistency)
     silent: int = 0
     problem: str = ""
@@ -181,9 +181,9 @@ class _OfJudge:
             self.consistency.count(again[0], _verdict(asked.swapped), swapped=True)
 
 
-def _verdict(result: EvalResult) -> Verdict:
+def _verdict(result: EvalResult) -> JudgeVerdict:
     judge = result.details["judge"]
-    return Verdict(bool(result.passed), result.score or 0.0, result.label, judge["model"], judge["prompt"])
+    return JudgeVerdict(bool(result.passed), result.score or 0.0, result.label, judge["model"], judge["prompt"])
 
 
 class _SwappedChoices:
