@@ -161,7 +161,7 @@ LAYERS = {
         "bridges | client",
         "agent_connection",
         "a2e | agent | merge | spans",
-        "client_tls | dialects | secret_references",
+        "client_tls | dialects | secret_references | wire_observer",
         "artifact_calls | errors | reconciliation | recorder",
         "same_call",
         "extension_positions | models",

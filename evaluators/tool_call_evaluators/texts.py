@@ -177,13 +177,14 @@ def finite(value: Any) -> Any:
 
 
 _ROUNDED = re.compile(r"\d{16}|\d[eE]")
+_STRING = re.compile(r'"(?:[^"\\]|\\.)*"')
 
 
 def pretty_json(value: Any) -> str:
     """JSON on several lines, from data or from text. Any other text, and numbers that would be rounded, as they are."""
     try:
         if isinstance(value, str):
-            if _ROUNDED.search(value):
+            if _ROUNDED.search(_STRING.sub("", value)):
                 return value
             value = with_whole_numbers(json.loads(value))
         return json.dumps(value, ensure_ascii=False, indent=2, default=str)

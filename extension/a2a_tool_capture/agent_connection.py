@@ -40,6 +40,7 @@ from .errors import (
 from .json_values import read_json
 from .spec import EXTENSIONS_HEADER, KNOWN_VERSIONS
 from .wire import BINDINGS, received_event, rpc_error, unknown_fields, unread_event
+from .wire_observer import ObservedClient, grpc_interceptors
 
 _received: ContextVar[Any] = ContextVar("received")
 """The JSON of the event, or of the whole response, that this task received last; a ValueError for what is no JSON."""
@@ -67,7 +68,7 @@ def last_error() -> Any:
     return rpc_error(_received.get())
 
 
-class EventClient(httpx.AsyncClient):
+class EventClient(ObservedClient):
     """Keeps what it receives for `last_received`: whole responses when they are read, streams event by event.
 
     `in_envelope`: whether answers are JSON-RPC. As long as it is None, responses are no events, and not kept.
@@ -236,7 +237,8 @@ class AgentConnection:
             ("grpc.min_reconnect_backoff_ms", round(self._connect_timeout_s * 1000)),  # the time to connect
         ]
         try:
-            channel = grpc_channel(url, self._tls, options, secure=self._url.startswith(SECURE_SCHEMES))
+            secure, observed = self._url.startswith(SECURE_SCHEMES), grpc_interceptors()
+            channel = grpc_channel(url, self._tls, options, secure=secure, interceptors=observed)
         except ImportError:
             raise ConfigurationError(_GRPC_MISSING) from None
         self._channels.append(channel)

@@ -28,7 +28,12 @@ class ClientTls(ssl.SSLContext):
 
 
 def grpc_channel(
-    url: str, tls: ssl.SSLContext | None, options: Sequence[tuple[str, int]], *, secure: bool = False
+    url: str,
+    tls: ssl.SSLContext | None,
+    options: Sequence[tuple[str, int]],
+    *,
+    secure: bool = False,
+    interceptors: Sequence[Any] = (),
 ) -> Any:
     """A grpc.aio.Channel to HOST:PORT, which may have a scheme: encrypted for https and grpcs, else if `secure`.
 
@@ -38,8 +43,8 @@ def grpc_channel(
 
     target = url.rpartition("://")[2].rstrip("/")
     if secure or url.startswith(SECURE_SCHEMES):
-        return grpc.aio.secure_channel(target, channel_credentials(tls), options)
-    return grpc.aio.insecure_channel(target, options)
+        return grpc.aio.secure_channel(target, channel_credentials(tls), options, interceptors=interceptors)
+    return grpc.aio.insecure_channel(target, options, interceptors=interceptors)
 
 
 def channel_credentials(tls: ssl.SSLContext | None) -> Any:

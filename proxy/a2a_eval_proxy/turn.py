@@ -48,7 +48,7 @@ class CaptureFacts:
         }
 
 
-_IN_MEMORY = ("parent_span_id", "in_store", "shown_by")
+_IN_MEMORY = ("parent_span_id", "in_store", "shown_by", "wire")
 """Fields of a turn that are not in its JSON."""
 _OPTIONAL = ("agent_name", "simulated_user", "usage", "spans")
 """Fields that are in the JSON if they are not None."""
@@ -93,6 +93,8 @@ class Turn:
     """Of the agent's models, as far as its traces state them: `input_tokens`, `output_tokens`, `cost`."""
     spans: list[dict[str, Any]] | None = None
     """What its traces show of the agent's work, by start: see `traces.merge.spans_of`. None: no spans, not in JSON."""
+    wire: str = ""
+    """What the turn looked like on the wire, as JSON (`relay.shown_wire`), to be stored with it. Not in JSON."""
     in_store: bool = False
     """Whether the store may have it as open. Not in JSON."""
 

@@ -285,7 +285,7 @@ def html_report(report: Report) -> str:
     )
 
 
-MAX_SEEN_BYTES = 4_000_000
+MAX_SEEN_BYTES = 6_000_000
 """Of the HTML of timelines and raw wires in a report."""
 
 
@@ -298,16 +298,19 @@ def _seen(report: Report) -> tuple[list[Markup], int]:
     room, left_out = MAX_SEEN_BYTES, 0
     for index, item in sorted(enumerate(report.conversations), key=lambda one: report.status(one[1]) != "failed"):
         for planned in item.turns:
-            exchanges = report.wires.get(planned.turn["turn_id"], ()) if planned.turn else ()
-            if planned.turn is None or not (exchanges or planned.turn.get("spans")):
+            turn = planned.turn or {}
+            exchanges = report.wires.get(turn.get("turn_id", ""), ())
+            parts = [("timeline", turn.get("spans")), ("raw wire", exchanges)]
+            title = " and ".join([name for name, part in parts if part]).capitalize()
+            if not title:
                 continue
             number = planned.index + 1
             html = rendered(
                 "seen_turn.html",
                 place=f"{index}-{number}",
-                title="Timeline and raw wire" if exchanges else "Timeline",
-                of=f"{item.label}, turn {number}",
-                rows=waterfall(timeline(planned.turn)),
+                title=title,
+                of=f"{item.label}, turn {number}: {report.status(item)}",
+                rows=waterfall(timeline(turn)) if turn.get("spans") else [],
                 exchanges=exchanges,
             )
             room -= len(html)

@@ -52,6 +52,7 @@ from ..runs.tables import (
     suite_table,
     turn_table,
 )
+from ..runs.turn_wire import stored_wires
 from ..settings.store_url import masked_url
 from ..telemetry.logs import start_logging
 from .agents import receiving
@@ -185,7 +186,7 @@ async def _run_and_show(options: RunOptions, tracing: Tracing | None) -> bool:
         await write_simulation(simulation, conclusion.report, plan.scenarios, options.store)
     elif simulation:
         plan = replace(plan, warnings=[*plan.warnings, f"{simulation} is not written: --no-content"])
-    conclusion = await _compared(conclusion, options)
+    conclusion = await _with_wires(await _compared(conclusion, options), options, privacy)
     passed = show_result(conclusion, plan, options) and not _fails_by_baseline(conclusion, options)
     if options.update and not passed:
         for file in plan.suites:
@@ -204,6 +205,17 @@ async def _compared(conclusion: RunResult, options: RunOptions | EvaluateOptions
     cases = {item.case_id for item in report.conversations if item.case_id} if options.selection else None
     comparison = await compare_runs(options.store, options.baseline, report.run, cases)
     return replace(conclusion, report=replace(report, baseline=comparison))
+
+
+async def _with_wires(conclusion: RunResult, options: RunOptions | EvaluateOptions, privacy: Privacy) -> RunResult:
+    """This result with what its turns looked like on the wire, where that is asked for. Raises StoreError."""
+    if not options.report_wire:
+        return conclusion
+    if isinstance(options, EvaluateOptions) and privacy.changes_turns:
+        click.echo("note: the report has no wire: it was stored under other rules of redaction", err=True)
+        return conclusion
+    wires = await stored_wires(options.store, conclusion.report)
+    return replace(conclusion, report=replace(conclusion.report, wires=wires))
 
 
 def _fails_by_baseline(conclusion: RunResult, options: RunOptions | EvaluateOptions) -> bool:
@@ -274,7 +286,7 @@ async def evaluate_and_show(options: EvaluateOptions) -> bool:
             watch=progress,
         )
     conclusion = replace(conclusion, report=replace(conclusion.report, trace_url=options.trace_url or ""))
-    conclusion = await _compared(conclusion, options)
+    conclusion = await _with_wires(await _compared(conclusion, options), options, privacy)
     passed = show_result(conclusion, plan.selecting(options.selection), options)
     passed = passed and not _fails_by_baseline(conclusion, options)
     if conclusion.unreachable and not passed:
@@ -308,6 +320,8 @@ def _start(options: RunOptions | EvaluateOptions, privacy: Privacy) -> RunPlan:
         plan = _with_suite(plan, file, options)
         if plan.arksim and len(files) > 1:
             raise ConfigError(f"{file}: an ArkSim configuration cannot be run together with other suites")
+    if options.report_wire and plan.report is None:
+        raise ConfigError("--report-wire: it is part of report.html; name its directory with --report DIR")
     without = [file for file, suite in plan.suites.items() if not suite.cases]
     if without and (len(files) > 1 or isinstance(options, RunOptions)):
         raise ConfigError(f"{without[0]}: the suite has no cases")

@@ -15,7 +15,7 @@ from ..protocol.sse import SseEvent
 
 MAX_AGE_S = 24 * 3600.0
 MAX_EXCHANGE_BYTES = 2 * 1024 * 1024
-"""For the request and the response of one exchange; of more, the beginning is kept."""
+"""For the request and the response of one exchange, unless a log has another limit; of more, the beginning is kept."""
 
 MAX_PER_S, MAX_AT_ONCE = 20, 50
 """Limits of new exchanges; others are not kept. Keeping all adds a tenth to the cost of a request under full load:
@@ -68,7 +68,7 @@ class WireExchange:
 
     def keep(self, body: bytes, *, complete: bool) -> None:
         """Keep the request, whose `body` may be only its beginning, and what follows. Called once, first."""
-        most = MAX_EXCHANGE_BYTES // 2
+        most = self._log.exchange_bytes // 2
         if len(body) > most or not complete:
             self.body_is_cut, body = True, body[:most]
         self.body = body
@@ -82,7 +82,7 @@ class WireExchange:
         """Bytes of the response arrived."""
         if self.forgotten:
             return
-        room = MAX_EXCHANGE_BYTES - self.size
+        room = self._log.exchange_bytes - self.size
         if len(data) > room or self.left_out:
             kept = data[: max(0, room - _PART_BYTES)] if not self.left_out else b""
             self.left_out += len(data) - len(kept)
@@ -116,8 +116,9 @@ class WireExchange:
 class WireLog:
     """The exchanges that concern turns, oldest first, of at most `max_bytes`. Belongs to one event loop."""
 
-    def __init__(self, max_bytes: int, max_age_s: float = MAX_AGE_S) -> None:
+    def __init__(self, max_bytes: int, max_age_s: float = MAX_AGE_S, exchange_bytes: int = MAX_EXCHANGE_BYTES) -> None:
         self._max_bytes = max_bytes
+        self.exchange_bytes = exchange_bytes
         self._max_age_s = max_age_s
         self._exchanges: deque[WireExchange] = deque()
         self._admissible = float(MAX_AT_ONCE)

@@ -16,6 +16,7 @@ from a2a_tool_capture import Finding, Severity
 from a2a_tool_capture.client import CaptureClient, CaptureConversation
 from a2a_tool_capture.errors import AgentError, AgentUnreachableError, CaptureError
 from a2a_tool_capture.models import CapturedTurn
+from a2a_tool_capture.wire_observer import observing
 from tool_call_evaluators.model import EvalResult
 from tool_call_evaluators.runs.outcomes import attempts_at, follow, remaining
 from tool_call_evaluators.simulation.record import SIMULATED_USER
@@ -40,6 +41,7 @@ from ..turn import Turn
 from .run_result import RunResult, RunWatch, load_and_judge_run, scoring
 from .simulated_users import Conversations, SimulatedUsers, Speaker, planned_turns, users_of
 from .stored_turns import conversation_results, unknown_run, without_texts
+from .turn_wire import MAX_RUN_BYTES, TurnWire
 
 logger = logging.getLogger(__name__)
 
@@ -294,6 +296,7 @@ class _Driver:
     _server: ServedAgent | None
     _watch: RunWatch
     _tracing: Tracing | None
+    _wire_room: int = field(default_factory=lambda: MAX_RUN_BYTES)  # for what turns look like on the wire
     stopped_at: str = ""  # the first case that is not run because another one failed
     taken: int = 0  # turns that came about, also those that the agent answered with an error
     unanswered: int = 0  # conversations in which a message led to no turn, or the simulated user's model to no message
@@ -374,13 +377,21 @@ class _Driver:
         """The turn that a message led to, if any; and whether the conversation cannot continue."""
         turn = self._begun(conversation, case)
         traceparent = f"00-{turn.trace_id}-{turn.parent_span_id}-01"
+        wire = TurnWire(turn.turn_id) if self._privacy.covers_texts and self._wire_room > 0 else None
         if self._tracing:
             self._tracing.opened(turn)
         try:
-            return await self._send(conversation, text, turn, traceparent)
+            with observing(wire):
+                outcome = await self._send(conversation, text, turn, traceparent)
         finally:
             if self._tracing:
                 self._tracing.ended(turn)
+        if wire is not None and outcome[0] is not None:
+            turn.wire = await asyncio.to_thread(wire.as_json, self._privacy)
+            if self._wire_room > 0 >= self._wire_room - len(turn.wire):
+                logger.warning("the wire of later turns is not stored: that of the run has reached its limit")
+            self._wire_room -= len(turn.wire)
+        return outcome
 
     async def _send(
         self, conversation: CaptureConversation, text: str, turn: Turn, traceparent: str

@@ -13,7 +13,7 @@ _TURN_BYTES, _FINDING_BYTES, _CALL_BYTES = 2_000, 400, 900
 
 def memory_of(turn: Turn) -> int:
     """Bytes, about."""
-    size = _TURN_BYTES + getsizeof(turn.user_text) + getsizeof(turn.response_text)
+    size = _TURN_BYTES + getsizeof(turn.user_text) + getsizeof(turn.response_text) + getsizeof(turn.wire)
     for finding in turn.findings:
         size += _FINDING_BYTES + getsizeof(finding.message)
     for call in turn.tool_calls:

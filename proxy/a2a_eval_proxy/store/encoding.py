@@ -39,11 +39,13 @@ class EncodedTurn:
     ended_at: float | None
     body: bytes
     results: EncodedResults | None = None
+    wire: bytes = b""
+    """What it looked like on the wire, as JSON; b"" where that is not known."""
 
     @property
     def size(self) -> int:
         """Bytes of memory, about."""
-        return len(self.body) + ROW_BYTES + (0 if self.results is None else len(self.results.json))
+        return len(self.body) + len(self.wire) + ROW_BYTES + (0 if self.results is None else len(self.results.json))
 
     def columns(self) -> dict[str, Any]:
         """What is stored of the turn, by the name of the column."""
@@ -103,7 +105,8 @@ def encoded_turn(turn: Turn, evaluations: Evaluations | None = None) -> EncodedT
     case_id = None if turn.case_id is None else stored_text(turn.case_id)
     names = stored_text(turn.run), case_id, stored_text(turn.conversation_id), stored_text(turn.task_id)
     body, results = json_bytes(turn.to_dict()), None if evaluations is None else encoded_results(evaluations)
-    return EncodedTurn(turn.turn_id, *names, turn.status, turn.started_at, turn.ended_at, body, results)
+    wire = utf8_text(turn.wire).encode()
+    return EncodedTurn(turn.turn_id, *names, turn.status, turn.started_at, turn.ended_at, body, results, wire)
 
 
 def encoded_results(evaluations: Evaluations) -> EncodedResults:
@@ -192,7 +195,8 @@ class Add(Item):
     raw: Sequence[Turn] = ()
 
     def __post_init__(self) -> None:
-        self.size = sum([len(turn.user_text) + len(turn.response_text) + ROW_BYTES for turn in self.raw])
+        texts = [len(turn.user_text) + len(turn.response_text) + len(turn.wire) for turn in self.raw]
+        self.size = sum(texts) + ROW_BYTES * len(texts)
 
     def encode(self) -> None:
         self.rows = [encoded_turn(turn, self.results.get(turn.turn_id)) for turn in self.raw]

@@ -25,7 +25,17 @@ ANNOTATIONS_INDEX = "CREATE INDEX annotations_turn ON annotations (turn_id)"
 
 CALIBRATIONS: Columns = {"name": "TEXT PRIMARY KEY", "body": "TEXT NOT NULL"}
 """By the metric and the key of its judge."""
-_ADD_CALIBRATIONS = f"CREATE TABLE calibrations ({', '.join(map(' '.join, CALIBRATIONS.items()))})"
+WIRES: Columns = {
+    "turn_id": "TEXT PRIMARY KEY REFERENCES turns (turn_id) ON DELETE CASCADE",
+    "body": "TEXT NOT NULL",
+}
+
+
+def _adding(table: str, columns: Columns) -> tuple[str, ...]:
+    return (f"CREATE TABLE {table} ({', '.join(map(' '.join, columns.items()))})",)
+
+
+_MIGRATIONS = {11: _adding("calibrations", CALIBRATIONS), 12: _adding("wires", WIRES)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +99,7 @@ class Schema:
             "judge_answers": {"key": "TEXT PRIMARY KEY", **self.judge_answers},
             "annotations": ANNOTATIONS,
             "calibrations": CALIBRATIONS,
+            "wires": WIRES,
             "webhooks": WEBHOOKS,
             "deliveries": {"number": f"{self.number} PRIMARY KEY", **DELIVERIES},
             **self.shared,
@@ -123,7 +134,7 @@ SQLITE = Schema(
     conversation_key="run, conversation_id, case_id",
     turns={"heard_at": "INTEGER NOT NULL DEFAULT 0"},  # in seconds since the epoch
     judge_answers={"entry": "TEXT", "kept_at": "TEXT NOT NULL"},
-    migrations={11: (_ADD_CALIBRATIONS,)},
+    migrations=_MIGRATIONS,
 )
 
 PREFIX = 128
@@ -146,5 +157,5 @@ POSTGRES = Schema(
     conversations={"key": "TEXT"},
     indexes=(f"CREATE INDEX conversations_run ON conversations (left(run, {PREFIX}))", *SHARED_INDEXES),
     shared=SHARED_TABLES,
-    migrations={11: (_ADD_CALIBRATIONS,)},
+    migrations=_MIGRATIONS,
 )

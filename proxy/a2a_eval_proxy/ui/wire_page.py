@@ -16,7 +16,7 @@ from starlette.exceptions import HTTPException
 from tool_call_evaluators.texts import printable
 
 from ..admin.wire_api import wire_of
-from ..protocol.sse import event_data
+from ..relay.shown_wire import with_texts
 from ..relay.wire_json import MASKED
 from .screen import Screen, Values, View
 
@@ -50,10 +50,6 @@ def curl_command(request: Mapping[str, Any], proxy_url: str, agent: str) -> str:
     return shlex.join(words)
 
 
-_MOST_EVENTS = 500
-_MOST_CHARACTERS = 20_000  # of a body or event; the JSON has all
-
-
 async def _values(view: View) -> Values:
     turn_id = view.request.path_params["turn_id"]
     try:
@@ -70,19 +66,9 @@ async def _values(view: View) -> Values:
 
 
 def _exchange(one: Mapping[str, Any], proxy_url: str | None, agent: str) -> dict[str, Any]:
-    request, response = one["request"], one["response"]
+    request = one["request"]
     has_curl = not (one["notification"] or ["content-type", "application/grpc"] in request["headers"])
-    events = response.get("events", []) if response is not None else []
-    return {
-        **one,
-        "curl": curl_command(request, proxy_url, agent) if proxy_url and has_curl else None,
-        "request_text": _text(request["body"]),
-        "response_text": _text(response["body"]) if response is not None and "body" in response else None,
-        "events": [{**event, **_event(event)} for event in events[:_MOST_EVENTS]],
-        "more_events": len(events) - _MOST_EVENTS + response.get("events_left_out", 0)
-        if len(events) > _MOST_EVENTS
-        else (response or {}).get("events_left_out", 0),
-    }
+    return with_texts(one) | {"curl": curl_command(request, proxy_url, agent) if proxy_url and has_curl else None}
 
 
 def mark_calls(exchanges: Sequence[dict[str, Any]], calls: Sequence[Mapping[str, Any]]) -> None:
@@ -94,23 +80,6 @@ def mark_calls(exchanges: Sequence[dict[str, Any]], calls: Sequence[Mapping[str,
             place["calls"] = [number for number, word in wanted.items() if word in text]
             for number in place["calls"]:
                 del wanted[number]
-
-
-def _event(event: Mapping[str, Any]) -> dict[str, str]:
-    """The data of an event for reading, and its beginning."""
-    text = _text(event)
-    data = event_data(event["text"].encode()).decode() if "text" in event else text
-    return {"data": (data or text)[:_MOST_CHARACTERS], "raw": text}
-
-
-def _text(content: Mapping[str, Any]) -> str:
-    if "withheld" in content:
-        return f"[{content['bytes']} bytes, not shown: {content['withheld']}]"
-    if "base64" in content:
-        return f"[{content['bytes']} bytes that are not text, in base64]\n{content['base64'][:_MOST_CHARACTERS]}"
-    text = content["text"]
-    more = len(text) - _MOST_CHARACTERS
-    return text if more <= 0 else f"{text[:_MOST_CHARACTERS]}\n[{more:,} more characters in the JSON]"
 
 
 SCREEN = Screen("/turns/{turn_id}/wire", "wire.html", _values, fragments=("wire",))

@@ -234,7 +234,7 @@ async def test_why_there_is_no_wire(proxy: Proxied, tmp_path: Path) -> None:
     async with proxied(tmp_path) as second:
         gone = await second.admin.get(f"/api/turns/{turn['turn_id']}/wire")
     assert gone.status_code == 404
-    assert "is not in memory: this proxy keeps the last exchanges since its start" in gone.json()["error"]
+    assert "is not known: `serve` keeps the last exchanges since its start in memory" in gone.json()["error"]
 
 
 @pytest.mark.parametrize(

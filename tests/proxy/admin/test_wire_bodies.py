@@ -6,9 +6,9 @@ import json
 from typing import Any
 
 import pytest
-from a2a_eval_proxy.admin.wire_api import shown_body, shown_event
 from a2a_eval_proxy.privacy.policy import NO_PRIVACY, privacy_of
 from a2a_eval_proxy.privacy.redactor import detector_rule
+from a2a_eval_proxy.relay.shown_wire import shown_body, shown_event
 from hypothesis import given
 from hypothesis import strategies as st
 

@@ -169,6 +169,7 @@ def test_a_store_of_the_first_version_is_the_same_as_a_new_one_after_its_upgrade
         SqliteStore(str(path)).close()
     with closing(sqlite3.connect(old)) as connection:
         connection.execute("DROP TABLE calibrations")
+        connection.execute("DROP TABLE wires")
     set_version(old, FIRST_VERSION)
     SqliteStore(str(old)).close()
     assert tables(old) == tables(new)

@@ -62,6 +62,24 @@ async def kept(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[
 # ── retention ───────────────────────────────────────────────────────────────────────────────────────────────
 
 
+async def test_what_a_turn_looked_like_on_the_wire_is_kept_with_it_and_goes_with_it(kept: Kept) -> None:
+    wires = [json.dumps({"turn_id": f"turn-{number:04}", "text": "\x00 \ud800 ü"}) for number in range(3)]
+    await kept.add(*(turn(number, wire=wire) for number, wire in enumerate(wires)), turn(3))
+    assert [await kept.store.wire(f"turn-{number:04}") for number in range(4)] == [*map(json.loads, wires), None]
+    assert "wire" not in (await kept.store.turn("turn-0000") or {})
+    kept.store.discard(["turn-0000"], lambda: None)
+    kept.store.prune(datetime.fromtimestamp(1_763_700_001.9, UTC), None)
+    await kept.store.drained()
+    assert [await kept.store.wire(f"turn-{number:04}") is None for number in range(4)] == [True, True, False, True]
+
+
+async def test_a_limit_of_size_counts_what_turns_looked_like_on_the_wire(kept: Kept) -> None:
+    noise = [random.Random(number).randbytes(100_000).hex() for number in range(10)]
+    await kept.add(*(turn(number, wire=json.dumps({"text": text})) for number, text in enumerate(noise)))
+    await kept.store.pruned(None, 1_000_000)
+    assert 3 <= len(await kept.ids()) <= 8
+
+
 async def test_old_turns_go_with_what_was_said_of_them(kept: Kept) -> None:
     await kept.add(*(turn(number, conversation_id=f"c{number}") for number in range(5)))
     await kept.finish_conversations(

@@ -39,6 +39,7 @@ from .writes import (
     conversation_columns,
     delete_turns,
     insert_turns,
+    insert_wires,
     prune,
     put_conversations,
     put_results,
@@ -237,6 +238,8 @@ async def _write_all(items: list[Item], added: dict[int, Rows], connection: Conn
     new = [row for item in items for row in added.get(id(item), ())]
     async with connection.transaction():
         await insert_turns(connection, new, for_workers=for_workers)
+        wires = {turn.turn_id: turn.wire.decode() for item in items if isinstance(item, Add) for turn in item.rows}
+        await insert_wires(connection, {turn_id: wire for turn_id, wire in wires.items() if wire})
         settled = {turn.turn_id: turn.body.decode() for item in items if isinstance(item, Settle) for turn in item.rows}
         await settle_turns(connection, settled, for_workers=for_workers)
         await put_results(connection, [result_columns(one) for one in latest_results(items)])

@@ -114,6 +114,10 @@ _UPSERT = (
 )
 _CONVERSATION = _statement(_UPSERT, _CONVERSATION_COLUMNS)
 _NEWER_CONVERSATION = _statement(_UPSERT + " WHERE known.turns < excluded.turns", _CONVERSATION_COLUMNS)
+_WIRES = (
+    b"INSERT INTO wires (turn_id, body) SELECT * FROM unnest(%(turn_id)b::TEXT[], %(body)b::TEXT[])"
+    b" ON CONFLICT (turn_id) DO NOTHING"
+)
 _DISCARD_CONVERSATIONS = named(
     "DELETE FROM conversations AS c USING turns AS t WHERE t.turn_id = ANY(:ids) AND c.run = t.run"
     " AND left(c.conversation_id, 128) = left(t.conversation_id, 128) AND c.conversation_id = t.conversation_id"
@@ -164,6 +168,12 @@ async def insert_turns(connection: Connection, rows: Rows, *, for_workers: bool)
     await connection.execute(_INSERT, by_column(complete, _TURN_COLUMNS))
 
 
+async def insert_wires(connection: Connection, wires: dict[str, str]) -> None:
+    """Add what turns that are there looked like on the wire, by their ids."""
+    if wires:
+        await connection.execute(_WIRES, {"turn_id": list(wires), "body": list(wires.values())})
+
+
 async def settle_turns(connection: Connection, bodies: dict[str, str], *, for_workers: bool) -> None:
     """Replace what is known of turns, by their ids, which makes them pending, and (`for_workers`) queue them."""
     if bodies:
@@ -210,9 +220,9 @@ _TOO_OLD = named(
     " ORDER BY seq LIMIT :most)"
 )
 TOO_MUCH = (
-    "seq <= (SELECT max(seq) FROM (SELECT seq,"
-    " sum(pg_column_size(body) + pg_column_size(evaluations)) OVER (ORDER BY seq DESC) AS taken FROM turns) AS newest"
-    " WHERE taken > :max_bytes)"
+    "seq <= (SELECT max(seq) FROM (SELECT seq, sum(pg_column_size(t.body) + pg_column_size(t.evaluations)"
+    " + coalesce(pg_column_size(w.body), 0)) OVER (ORDER BY seq DESC) AS taken"
+    " FROM turns AS t LEFT JOIN wires AS w USING (turn_id)) AS newest WHERE taken > :max_bytes)"
 )
 """The condition that a turn is older than the newest ones that take `:max_bytes`."""
 
@@ -249,4 +259,4 @@ async def prune(connection: Connection, *, before: float | None, max_bytes: int 
 
 async def vacuum(connection: Connection) -> None:
     """Free the space of deleted rows. Must not run in a transaction. Skips tables that another proxy vacuums."""
-    await connection.execute(named("VACUUM (SKIP_LOCKED) turns, annotations, conversations, judge_answers"))
+    await connection.execute(named("VACUUM (SKIP_LOCKED) turns, annotations, wires, conversations, judge_answers"))

@@ -239,7 +239,7 @@ def _prepare(connection: sqlite3.Connection, path: str, version: int, tables: se
     connection.execute("PRAGMA secure_delete = ON")  # overwrites deleted and replaced values
     connection.execute("PRAGMA journal_mode = WAL")  # SQLite would refuse one of two that switch at once
     connection.execute("PRAGMA synchronous = NORMAL")
-    connection.execute("PRAGMA foreign_keys = ON")  # annotations are deleted with their turn
+    connection.execute("PRAGMA foreign_keys = ON")  # annotations and wires are deleted with their turn
     if version != SQLITE.version:
         _create_tables(connection)  # before the next line: an upgrade sorts large indexes on disk
     connection.execute("PRAGMA temp_store = MEMORY")  # else a large group leaves copies of its pages in /var/tmp

@@ -50,7 +50,10 @@ _BATCH, _BATCH_BYTES = 200, 1024 * 1024
 is deleted alone."""
 
 _VACUUMED = 250  # pages freed in one transaction
-_SIZE = "(length(body) + length(evaluations))"
+_SIZE = (
+    "(length(body) + length(evaluations)"
+    " + coalesce((SELECT length(w.body) FROM wires AS w WHERE w.turn_id = oldest.turn_id), 0))"
+)
 
 _DELETE_CONVERSATION = (
     "DELETE FROM conversations WHERE run = :run AND conversation_id = :conversation_id AND NOT EXISTS"  # noqa: S608  # fixed texts
@@ -98,7 +101,8 @@ def _delete_oldest(connection: sqlite3.Connection, condition: str, values: tuple
     with transaction(connection):
         found = connection.execute(
             f"SELECT seq, run, conversation_id FROM (SELECT *, sum({_SIZE}) OVER (ORDER BY seq) - {_SIZE} AS earlier"  # noqa: S608  # fixed texts
-            f" FROM (SELECT * FROM turns ORDER BY seq LIMIT {most}) WHERE {condition}) WHERE earlier < {_BATCH_BYTES}",
+            f" FROM (SELECT * FROM turns ORDER BY seq LIMIT {most}) AS oldest WHERE {condition})"
+            f" WHERE earlier < {_BATCH_BYTES}",
             values,
         ).fetchall()
         connection.executemany("DELETE FROM turns WHERE seq = ?", [(seq,) for seq, _, _ in found])
@@ -305,9 +309,10 @@ class CopiedSqliteStore(SqliteStore):
 
 def _statements(group: list[Item]) -> Iterator[_Statement]:
     """What writes a group: turns before their results, results in the order in which they came."""
-    added = [_row(turn) for item in group if isinstance(item, Add) for turn in item.rows]
-    for rows in _chunks(added):
+    new = [turn for item in group if isinstance(item, Add) for turn in item.rows]
+    for rows in _chunks([_row(turn) for turn in new]):
         yield _insert(len(rows)), list(chain.from_iterable(rows))
+    yield from ((_WIRE, (turn.turn_id, turn.wire.decode())) for turn in new if turn.wire)
     scored = latest_results(group)
     for rows in _chunks([(one.turn_id, *one.results.columns().values()) for one in scored]):
         yield _update(len(rows)), list(chain.from_iterable(rows))
@@ -341,6 +346,7 @@ _CONVERSATION = (
     f"INSERT OR REPLACE INTO conversations (run, conversation_id, case_id, turns, {', '.join(_RESULTS)})"  # noqa: S608  # fixed texts
     f" VALUES (?, ?, ?, ?{', ?' * len(_RESULTS)})"
 )
+_WIRE = "INSERT OR IGNORE INTO wires (turn_id, body) VALUES (?, ?)"
 _MERGED = "UPDATE turns SET body = ?, case_id = ? WHERE turn_id = ?"
 _SETTLE = "UPDATE turns SET status = 'pending', body = ? WHERE turn_id = ?"
 _DISCARD = (

@@ -61,7 +61,7 @@ def test_forms_of_other_sites_are_refused(shown: Shown, turn_id: str) -> None:
 
 
 def test_pages_of_a_turn_without_wire_or_suite_say_so(shown: Shown, turn_id: str) -> None:
-    assert "is not in memory" in shown.admin.get(f"/turns/{turn_id}/wire").text
+    assert "is not known" in shown.admin.get(f"/turns/{turn_id}/wire").text
     case = shown.admin.get(f"/turns/{turn_id}/case").text
     assert "With <code>--suite FILE</code>" in case
     assert "&lt;script&gt;" in case
