@@ -15,11 +15,14 @@ import click
 from .command import command, run_async, wide_console
 from .options import (
     AcceptOptions,
+    BackupOptions,
     CalibrateOptions,
     CompareOptions,
     ExportOptions,
+    MigrateOptions,
     PruneOptions,
     RecordOptions,
+    RestoreOptions,
     RunsOptions,
     ShowOptions,
 )
@@ -236,6 +239,52 @@ def calibrate(options: CalibrateOptions) -> None:
                 f"    … and {one['disagreement_count'] - _MOST_DISAGREEMENTS:,} more: the page /judges lists them"
             )
         click.echo(printable("\n".join(lines)) + "\n")
+
+
+@command(MigrateOptions)
+def migrate(options: MigrateOptions) -> None:
+    """Bring the schema of a store to this version.
+
+    Prints which schema the store has and what will be changed, and changes it. `serve` and every other command do the
+    same when they open a store; this one does it before. A store of a later version is refused: the only way back is a
+    backup.
+
+    \b
+    Example: a2a-eval-proxy migrate --store turns.db
+    """
+    from ..store.upkeep import migrated
+
+    for line in migrated(options.store):
+        click.echo(line)
+
+
+@command(BackupOptions)
+def backup(options: BackupOptions) -> None:
+    """Copy a store in SQLite to a file, also while proxies write it.
+
+    The copy is the store at one moment, and is checked. For PostgreSQL use pg_dump.
+
+    \b
+    Example: a2a-eval-proxy backup --store turns.db before.db
+    """
+    from ..store.upkeep import backed_up
+
+    click.echo(backed_up(options.store, options.file))
+
+
+@command(RestoreOptions)
+def restore(options: RestoreOptions) -> None:
+    """Put a backup in the place of a store in SQLite.
+
+    The backup is checked first. A store that is in use is refused; one that is not is kept under another name, which is
+    printed. For PostgreSQL use pg_restore.
+
+    \b
+    Example: a2a-eval-proxy restore before.db --store turns.db
+    """
+    from ..store.upkeep import restored
+
+    click.echo(restored(Path(options.file), options.store))
 
 
 _ANSWERS = "accept it? [y]es, [n]o, [a]ll of the rest, [q]uit"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from .base import StoreError
 from .shared_tasks import INDEXES as SHARED_INDEXES
@@ -36,6 +37,14 @@ def _adding(table: str, columns: Columns) -> tuple[str, ...]:
 
 
 _MIGRATIONS = {11: _adding("calibrations", CALIBRATIONS), 12: _adding("wires", WIRES)}
+
+
+class Upgrade(NamedTuple):
+    """The version of a store, and the statements that bring it to the version of this program."""
+
+    version: int
+    latest: int
+    statements: list[str]
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,7 +28,7 @@ from ..encoding import (
     Settle,
     latest_results,
 )
-from ..schema import POSTGRES
+from ..schema import POSTGRES, Upgrade
 from ..store import Store
 from ..write_queue import QueuedWrites
 from .database import CONNECT_TIMEOUT_S, TROUBLE, Connection, Database, named, passes, reason, refused
@@ -116,13 +116,41 @@ def prepare(url: str, *, must_exist: bool = False) -> None:
         raise StoreError(f"{problem}; give a database of its own") from error
 
 
-def _create_tables(connection: psycopg.Connection[Any], *, must_exist: bool) -> None:
+def upgrade_of(url: str) -> Upgrade:
+    """That of an existing store. Raises StoreError for what is none or of an unknown version; StoreUnreachableError."""
+    check_url(url)
+    name = f"store {masked_url(url)}"
+    try:
+        with psycopg.connect(url, connect_timeout=CONNECT_TIMEOUT_S) as connection:
+            version = _stored_version(connection)
+    except (psycopg.Error, OSError) as error:
+        raise StoreUnreachableError(f"{name}: cannot connect: {reason(error)}") from error
+    if version is None:
+        raise StoreError(f"{name}: {_NO_STORE}")
+    try:
+        return Upgrade(version, POSTGRES.version, POSTGRES.upgrade(version))
+    except StoreError as error:
+        raise StoreError(f"{name}: {error}") from None
+
+
+_NO_STORE = "the database holds no store; has anything been captured into it?"
+
+
+def _stored_version(connection: psycopg.Connection[Any]) -> int | None:
+    """None where the database holds no store."""
     (exists,) = connection.execute("SELECT to_regclass(%s) IS NOT NULL", (VERSION_TABLE,)).fetchone() or (False,)
-    if exists:
-        (version,) = connection.execute(f"SELECT version_num FROM {VERSION_TABLE}").fetchone() or ("0",)  # noqa: S608
-        statements = POSTGRES.upgrade(int(version))
+    if not exists:
+        return None
+    (version,) = connection.execute(f"SELECT version_num FROM {VERSION_TABLE}").fetchone() or ("0",)  # noqa: S608
+    return int(version)
+
+
+def _create_tables(connection: psycopg.Connection[Any], *, must_exist: bool) -> None:
+    version = _stored_version(connection)
+    if version is not None:
+        statements = POSTGRES.upgrade(version)
     elif must_exist:
-        raise StoreError("the database holds no store; has anything been captured into it?")
+        raise StoreError(_NO_STORE)
     else:
         connection.execute(f"CREATE TABLE {VERSION_TABLE} (version_num varchar(32) PRIMARY KEY)")
         connection.execute(f"INSERT INTO {VERSION_TABLE} VALUES ('')")  # noqa: S608  # fixed texts

@@ -14,7 +14,7 @@ from pathlib import Path
 from urllib.parse import quote
 
 from ..base import StoreError, StoreFileError
-from ..schema import FIRST_VERSION, SQLITE
+from ..schema import FIRST_VERSION, SQLITE, Upgrade
 
 
 @contextmanager
@@ -42,7 +42,7 @@ def found_by(column: str) -> str:
     )
 
 
-_BESIDE = ("-wal", "-shm")
+BESIDE = ("-wal", "-shm")
 """Suffixes of the files next to a database: the write-ahead log, which is part of the data, and its index."""
 
 _HEADER_BYTES = 100
@@ -151,6 +151,28 @@ def open_file(path: str) -> tuple[sqlite3.Connection, Identity | None]:
     return connection, file
 
 
+def upgrade_of(path: str) -> Upgrade:
+    """That of an existing store. Raises StoreError for what is none, or of an unknown version."""
+    if not Path(path).is_file():
+        raise StoreError(f"store {path}: there is no such file; --store names another")
+    try:
+        with closing(sqlite3.connect(f"file:{quote(path)}?mode=rw", uri=True, timeout=BUSY_TIMEOUT_S)) as connection:
+            version = _version(connection)
+            return Upgrade(version, SQLITE.version, _statements(connection, path, version))
+    except sqlite3.Error as error:
+        raise StoreFileError(f"store {path}: {error}; {_GIVE}") from error
+
+
+def _statements(connection: sqlite3.Connection, path: str, version: int) -> list[str]:
+    """Those of its upgrade. Raises StoreError for a database that is not a store, or one of an unknown version."""
+    if version == 0 or not connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'turns'").fetchone():
+        raise StoreError(f"store {path}: the file is a database, but not a store (schema {version}); {_GIVE}")
+    try:
+        return SQLITE.upgrade(version)
+    except StoreError as error:
+        raise StoreError(f"store {path}: {error}") from None
+
+
 def _version_in_header(path: str) -> int | None:
     """Returns the user version in the header of a database (https://www.sqlite.org/fileformat2.html, 1.3), or None."""
     try:
@@ -229,12 +251,7 @@ def _prepare(connection: sqlite3.Connection, path: str, version: int, tables: se
     """
     is_new = version == 0 and not tables - {"judge_answers"}  # a judge cache alone may use the file before
     if not is_new:
-        if version == 0 or "turns" not in tables:
-            raise StoreError(f"store {path}: the file is a database, but not a store (schema {version}); {_GIVE}")
-        try:
-            SQLITE.upgrade(version)
-        except StoreError as error:
-            raise StoreError(f"store {path}: {error}") from None
+        _statements(connection, path, version)
     connection.execute("PRAGMA auto_vacuum = INCREMENTAL")  # takes effect in a new file only: it can shrink
     connection.execute("PRAGMA secure_delete = ON")  # overwrites deleted and replaced values
     connection.execute("PRAGMA journal_mode = WAL")  # SQLite would refuse one of two that switch at once
@@ -270,7 +287,7 @@ def moved_aside(path: str, damaged: Identity | None, why: str) -> str:
         if identity(path) != damaged:
             return f"{why}; another process moved it, and the file now there is used"
         Path(path).rename(target)
-        for suffix in _BESIDE:
+        for suffix in BESIDE:
             with suppress(FileNotFoundError):
                 Path(path + suffix).rename(target + suffix)
     return f"{why}; it was moved to {target}, from which 'sqlite3 FILE .recover' may get turns; a new one is made"
