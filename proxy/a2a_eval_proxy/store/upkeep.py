@@ -34,7 +34,7 @@ def migrated(location: str) -> Iterator[str]:
 
 
 def upgrade_of(location: str) -> Upgrade:
-    """That of an existing store. Raises StoreError for what is none, or of an unknown version."""
+    """That of an existing store. Raises StoreError for a missing one, or one of an unknown version."""
     if not is_postgres(location):
         return file.upgrade_of(file_path(location))
     from .postgres import require_extra

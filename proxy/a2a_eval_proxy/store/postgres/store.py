@@ -117,7 +117,7 @@ def prepare(url: str, *, must_exist: bool = False) -> None:
 
 
 def upgrade_of(url: str) -> Upgrade:
-    """That of an existing store. Raises StoreError for what is none or of an unknown version; StoreUnreachableError."""
+    """That of an existing store. Raises StoreUnreachableError; StoreError for a missing one, or an unknown version."""
     check_url(url)
     name = f"store {masked_url(url)}"
     try:

@@ -20,8 +20,8 @@ _PARTIAL = ".partial"
 def back_up(path: str, target: Path) -> int:
     """Copy the store at `path` to the new file `target`; returns the number of its turns.
 
-    The copy is one moment of the store, with what its write-ahead log has. It is one file, without a log. Processes
-    that write the store go on writing. Raises StoreError for what is no store, is damaged, or cannot be copied.
+    The copy is one moment of the store, with what its write-ahead log has. It is one file, without a log. Writers
+    of the store are not held up. Raises StoreError for what is no store, is damaged, or cannot be copied.
     """
     upgrade_of(path)
     if target.exists():
@@ -34,7 +34,7 @@ def back_up(path: str, target: Path) -> int:
 def restore(backup: Path, path: str) -> tuple[int, Path | None]:
     """Put a copy of `backup` in the place of the store at `path`.
 
-    Returns the number of its turns, and the name that the former store has now, None if there was none. Raises
+    Returns the number of its turns, and the name that the former store has now, None if it did not exist. Raises
     StoreError, and changes nothing, for a backup that is no store, of a later version, or damaged, and for a store that
     a process uses.
     """

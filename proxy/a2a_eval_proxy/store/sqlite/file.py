@@ -152,7 +152,7 @@ def open_file(path: str) -> tuple[sqlite3.Connection, Identity | None]:
 
 
 def upgrade_of(path: str) -> Upgrade:
-    """That of an existing store. Raises StoreError for what is none, or of an unknown version."""
+    """That of an existing store. Raises StoreError for a missing one, or one of an unknown version."""
     if not Path(path).is_file():
         raise StoreError(f"store {path}: there is no such file; --store names another")
     try:
