@@ -16,7 +16,9 @@ from pathlib import Path
 
 import psycopg
 import pytest
+from a2a_eval_proxy.settings.store_url import masked_url
 from a2a_eval_proxy.store import StoreError, marked_in_use, open_store
+from a2a_eval_proxy.store.postgres import store as postgres_store
 from a2a_eval_proxy.store.schema import FIRST_VERSION, POSTGRES, SQLITE
 from a2a_eval_proxy.store.sqlite import backup, file
 from a2a_eval_proxy.store.sqlite.store import SqliteStore
@@ -103,7 +105,7 @@ def test_a_store_of_a_later_or_unreleased_version_is_refused_and_stays(
     refused(command("migrate", "--store", path), f"(schema {version}, ")
 
 
-def test_migrate_over_postgresql(postgres: PostgresServer) -> None:
+def test_migrate_over_postgresql(postgres: PostgresServer, monkeypatch: pytest.MonkeyPatch) -> None:
     url = postgres.new_database()
     refused(command("migrate", "--store", url), "the database holds no store")
     open_store(url).close()
@@ -113,11 +115,13 @@ def test_migrate_over_postgresql(postgres: PostgresServer) -> None:
     with pytest.raises(StoreError, match=r"another version of a2a-eval-proxy wrote it \(schema 999"):
         list(migrated(url))
     with psycopg.connect(url, autocommit=True) as connection:
-        connection.execute("DROP TABLE calibrations")
-        connection.execute(f"UPDATE a2a_eval_proxy_version SET version_num = '{FIRST_VERSION:04}'")
-    done = command("migrate", "--store", url)
-    assert done.stderr == ""
-    assert done.stdout.splitlines()[-1].endswith(f": has schema {POSTGRES.version} now")
+        connection.execute(f"UPDATE a2a_eval_proxy_version SET version_num = '{POSTGRES.version:04}'")
+    step = {**POSTGRES.migrations, POSTGRES.version + 1: ("ALTER TABLE turns ADD COLUMN mood text",)}
+    monkeypatch.setattr(postgres_store, "POSTGRES", replace(POSTGRES, migrations=step))
+    assert list(migrated(url))[1:] == [
+        "  ALTER TABLE turns ADD COLUMN mood text",
+        f"store {masked_url(url)}: has schema {POSTGRES.version + 1} now",
+    ]
 
 
 def test_a_missing_store_is_not_made(tmp_path: Path) -> None:
