@@ -21,6 +21,7 @@ from .admin.trusted_proxies import TrustedProxies
 from .agent_line import AgentLine, SharedParts, run_in
 from .clock import CLOCK, JumpGuard
 from .net.browser_guard import HostNames
+from .net.certificate_ends import CertificateEnds
 from .net.file_watcher import FileWatch
 from .net.http_server import HttpServer, reachable
 from .net.ports import Ports
@@ -32,8 +33,9 @@ from .scoring.pipeline import Pipeline
 from .serving.local_serving import LocalServing
 from .serving.processes import ServingProcesses
 from .settings import Settings
+from .settings.options import options_of
 from .store import Store, StoreError, TurnQuery, every_turn, marked_in_use, open_store
-from .telemetry.counters import COUNTED, OPEN, STORE, Metrics, Source
+from .telemetry.counters import CERTIFICATES, COUNTED, OPEN, STORE, Metrics, Source
 from .telemetry.event_bus import EventBus
 from .telemetry.prometheus import BacklogWatch, process_registry
 from .telemetry.start import start_telemetry
@@ -152,7 +154,10 @@ async def run_proxy(
         sources = [Source(COUNTED, lambda: metrics), Source(OPEN, lambda: proxy)]
         if telemetry is not None:
             telemetry.observe(*sources)
-        sources.append(Source(STORE, lambda: store.health))
+        ends = CertificateEnds(
+            {name: getattr(settings, name) for name in options_of(Settings) if name.endswith("_cert")}
+        )
+        sources += [Source(STORE, lambda: store.health), Source(CERTIFICATES, lambda: ends)]
         if store.work is not None:
             backlog = BacklogWatch(store.work.backlog)
             sources.append(backlog.source)

@@ -47,6 +47,36 @@ def bound(limit_files: tuple[str, ...] = _LIMIT_FILES) -> int:
     return _USUAL_BYTES
 
 
+class ContainerMemory:
+    """What the container of this process takes, and may take, of memory. In bytes; None where that is not known."""
+
+    def __init__(self, groups: Path = Path("/sys/fs/cgroup")) -> None:
+        """`groups`: where control groups are mounted, versions 2 or 1."""
+        self._folder = groups if (groups / "memory.max").exists() else groups / "memory"
+        self._is_version_2 = self._folder is groups
+
+    @property
+    def limit(self) -> int | None:
+        limit = self._number("memory.max" if self._is_version_2 else "memory.limit_in_bytes")
+        return None if limit is None or limit >= _NO_LIMIT else limit
+
+    @property
+    def used(self) -> int | None:
+        """Without files that the kernel may drop: what counts when it looks for memory."""
+        total = self._number("memory.current" if self._is_version_2 else "memory.usage_in_bytes")
+        if total is None:
+            return None
+        dropped = self._number("memory.stat", "inactive_file" if self._is_version_2 else "total_inactive_file")
+        return max(0, total - (dropped or 0))
+
+    def _number(self, file: str, key: str = "") -> int | None:
+        try:
+            words = (self._folder / file).read_text("ascii").split()
+            return int(words[words.index(key) + 1 if key else 0])
+        except (OSError, ValueError, IndexError):
+            return None
+
+
 _BOUND = bound()
 
 

@@ -162,8 +162,11 @@ class DataPort:
         return server_tls(TlsFiles.of(self._settings, "tls", ca_setting="tls_client_ca", alpn=alpn), self.files, name)
 
     async def _expire(self) -> None:
+        now = asyncio.get_running_loop().time
         while True:
+            due = now() + _EXPIRE_EVERY_S
             await asyncio.sleep(_EXPIRE_EVERY_S)
+            self.metrics.loop_delay_s.add(max(0.0, now() - due))
             CLOCK.align(busy=any(relay.book.open_turns for relay in self._relays))
             for relay in self._relays:
                 relay.expire(CLOCK.now())

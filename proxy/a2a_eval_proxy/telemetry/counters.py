@@ -56,6 +56,8 @@ class Metrics:
     request_s: Durations = field(default_factory=Durations)
     """From a request's headers to the end of its answer, or until the client left."""
     first_byte_s: Durations = field(default_factory=Durations)  # from a request's headers to the headers of its answer
+    loop_delay_s: Durations = field(default_factory=Durations)
+    """How late the event loop of a process that serves clients comes to its work: so late it passes on traffic, too."""
     client_errors: Counter[str] = field(default_factory=Counter)
     """Limits of time, size and number, and rules of HTTP, that clients broke, by reason."""
     turns_closed: int = 0
@@ -81,7 +83,7 @@ class Metrics:
 
 _NUMBERS = ("requests", "upstream_errors", "turns_evicted", "turns_dropped")
 _COUNTERS = ("responses", "client_errors")
-_DURATIONS = ("request_s", "first_byte_s")
+_DURATIONS = ("request_s", "first_byte_s", "loop_delay_s")
 
 
 def take_counts(metrics: Metrics) -> dict[str, Any]:
@@ -171,6 +173,7 @@ COUNTED = (
     Instrument(
         "time_to_first_byte_seconds", "From a request's headers to the headers of its answer", attribute="first_byte_s"
     ),
+    Instrument("loop_delay_seconds", "How late the proxy itself comes to its work", attribute="loop_delay_s"),
     Instrument("client_errors", "Requests and connections of clients refused or cut off", labels=("reason",)),
     Instrument("turns.closed", "Turns captured to their end", "{turn}"),
     Instrument("turns.failed", "Turns that the agent failed, by what went wrong", "{turn}", ("code",)),
@@ -211,6 +214,22 @@ STORE = (
     ),
 )
 """Of `StoreHealth`: how the store does."""
+
+CERTIFICATES = (
+    Gauge(
+        "certificate_not_after_timestamp_seconds",
+        "When the certificate in the file of a setting ends",
+        labels=("setting",),
+        attribute="ends",
+    ),
+)
+"""Of `CertificateEnds`."""
+
+CONTAINER = (
+    Gauge("memory_used_bytes", "Memory of the container that cannot be reclaimed", attribute="used"),
+    Gauge("memory_limit_bytes", "Limit of the container's memory, beyond which it is killed", attribute="limit"),
+)
+"""Of `ContainerMemory`."""
 
 BACKLOG = (
     Gauge("pending_turns", "Turns in the shared store that wait to be scored, 100,000 at most", attribute="turns"),

@@ -14,8 +14,9 @@ from prometheus_client import CollectorRegistry, ProcessCollector
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 from prometheus_client.registry import Collector
 
+from ..memory import ContainerMemory
 from ..store import StoreError
-from .counters import BACKLOG, BOUNDS_S, Durations, Instrument, Source
+from .counters import BACKLOG, BOUNDS_S, CONTAINER, Durations, Instrument, Source
 
 if TYPE_CHECKING:
     from ..store.postgres.work import Backlog
@@ -28,7 +29,7 @@ _ASK_EVERY_S = 15.0
 def process_registry(*sources: Source) -> CollectorRegistry:
     """A registry with `sources` and what every process of ours reports: version, memory, descriptors, CPU time."""
     registry = CollectorRegistry(auto_describe=False)
-    registry.register(_Instruments(sources))
+    registry.register(_Instruments((*sources, Source(CONTAINER, ContainerMemory))))
     ProcessCollector(registry=registry)
     return registry
 

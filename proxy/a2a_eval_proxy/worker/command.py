@@ -25,6 +25,7 @@ from tool_call_evaluators.importers import import_suites
 from ..admin.api import worker_app
 from ..admin.tokens import AdminTokens
 from ..children import stop_signal
+from ..net.certificate_ends import CertificateEnds
 from ..net.file_watcher import FileWatch
 from ..net.http_server import HttpServer
 from ..net.ports import Ports
@@ -36,7 +37,7 @@ from ..store import StoreError
 from ..store.postgres.store import PostgresStore
 from ..store.postgres.work import WorkStore
 from ..store.postgres.writes import QUEUE, TASK
-from ..telemetry.counters import SCORED, Metrics, Source
+from ..telemetry.counters import CERTIFICATES, SCORED, Metrics, Source
 from ..telemetry.logs import LOG_LINE, start_logging
 from ..telemetry.prometheus import BacklogWatch, process_registry
 from .job_scorer import JobScorer
@@ -280,7 +281,8 @@ async def _admin(
     """The URL of the worker's port, which `stack` closes. Raises ConfigError or ListenError."""
     backlog = BacklogWatch(store.work.backlog)
     stack.callback(asyncio.create_task(backlog.watch()).cancel)
-    registry = process_registry(Source(SCORED, lambda: metrics), backlog.source)
+    ends = CertificateEnds({"admin_tls_cert": options.admin_tls_cert})
+    registry = process_registry(Source(SCORED, lambda: metrics), backlog.source, Source(CERTIFICATES, lambda: ends))
     tokens = AdminTokens(options.admin_token, options.metrics_token) if options.admin_token else None
     app = worker_app(registry, engine.problems, tokens)
     files = FileWatch()

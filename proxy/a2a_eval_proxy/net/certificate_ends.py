@@ -1,0 +1,72 @@
+"""When the certificates in PEM files end, so that an alert can say so before. Their other fields are not read."""
+
+from __future__ import annotations
+
+import binascii
+import re
+from base64 import b64decode
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+
+_CERTIFICATE = re.compile(rb"-----BEGIN CERTIFICATE-----(.*?)-----END CERTIFICATE-----", re.DOTALL)
+_EXPLICIT_VERSION, _UTC_TIME = 0xA0, 0x17
+_MAX_BYTES = 16 * 1024 * 1024
+
+
+class CertificateEnds:
+    """The ends of the certificates of settings, read when they are asked for. A chain ends when its first one does.
+
+    A file that cannot be used keeps the end that it had: so does the certificate in use.
+    """
+
+    def __init__(self, files: Mapping[str, str | None]) -> None:
+        """`files`: paths by the names of their settings; None for one that is not given."""
+        self._files = {setting: path for setting, path in files.items() if path is not None}
+        self._ends: dict[str, float] = {}
+
+    @property
+    def ends(self) -> Mapping[str, float]:
+        """In seconds since the epoch, by setting."""
+        for setting, path in self._files.items():
+            try:
+                with Path(path).open("rb") as file:
+                    self._ends[setting] = first_end(file.read(_MAX_BYTES))
+            except (OSError, ValueError):
+                continue
+        return self._ends
+
+
+def first_end(pem: bytes) -> float:
+    """The end of the certificate in a PEM file that ends first, in seconds since the epoch.
+
+    Raises ValueError where no certificate is in it, or one that cannot be read.
+    """
+    try:
+        return min(_end(b64decode(content)) for content in _CERTIFICATE.findall(pem))
+    except (binascii.Error, IndexError) as error:
+        raise ValueError(f"no certificate: {error}") from None
+
+
+def _end(certificate: bytes) -> float:
+    """`notAfter` of a certificate in DER: RFC 5280, section 4.1."""
+    _, signed, _ = _element(_element(certificate)[1])
+    tag, _, rest = _element(signed)
+    fields = rest if tag == _EXPLICIT_VERSION else signed
+    for _ in ("serialNumber", "signature", "issuer"):
+        fields = _element(fields)[2]
+    _, validity, _ = _element(fields)
+    tag, text, _ = _element(_element(validity)[2])
+    time = text.decode("ascii")
+    if tag == _UTC_TIME:  # two digits of the year: section 4.1.2.5.1
+        time = f"{'19' if time[:2] >= '50' else '20'}{time}"
+    return datetime.strptime(time, "%Y%m%d%H%M%SZ").replace(tzinfo=UTC).timestamp()
+
+
+def _element(content: bytes) -> tuple[int, bytes, bytes]:
+    """The first element of a DER content: its tag, its content, and what follows it (X.690, section 8.1)."""
+    length, start = content[1], 2
+    if length & 0x80:
+        start += length & 0x7F
+        length = int.from_bytes(content[2:start], "big")
+    return content[0], content[start : start + length], content[start + length :]
