@@ -8,6 +8,7 @@ Suite files of this project are accepted too. Each format has the module of its 
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -146,7 +147,7 @@ def suite_files(paths: Iterable[str]) -> tuple[list[str], list[str]]:
             raise SuiteError("the folder has no suite (a .yaml or .yml file with the keys `suite` and `cases`)", path)
         for file, is_suite in found.items():
             if is_suite:
-                files.setdefault(Path(file).resolve(), file)
+                files.setdefault(Path(os.path.realpath(file)), file)  # of a loop of links, too
             else:
                 others.append(file)
     return list(files.values()), others

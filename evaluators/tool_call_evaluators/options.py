@@ -87,7 +87,8 @@ def _canonical_word(value: Any, hint: Any) -> Any:
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:
     """`" (did you mean X?)"`; empty if no known name is close."""
-    close = difflib.get_close_matches(word, list(known), n=1)
+    names = {name.lower(): name for name in known}
+    close = [names[name] for name in difflib.get_close_matches(word.lower(), names, n=1)]
     return f" (did you mean {close[0]}?)" if close else ""
 
 

@@ -136,6 +136,7 @@ class _EventStream(httpx.Response):
 
 
 CARD_TIMEOUT_S = 30.0
+"""Maximum time for the card, if a turn may take as long."""
 
 _KEPT_IDLE_S = 3.0
 """Time for which an idle connection is used again. Many agents run on uvicorn, which closes it after 5 s: a request
@@ -150,12 +151,18 @@ class AgentConnection:
     """Connections to the agent at `url`, over HTTP and gRPC. `headers` are sent with every request."""
 
     def __init__(
-        self, url: str, headers: Mapping[str, str], tls: ssl.SSLContext | None, connect_timeout_s: float
+        self,
+        url: str,
+        headers: Mapping[str, str],
+        tls: ssl.SSLContext | None,
+        connect_timeout_s: float,
+        card_timeout_s: float = CARD_TIMEOUT_S,
     ) -> None:
         self._url = url
         self._headers = headers
         self._tls = tls
         self._connect_timeout_s = connect_timeout_s
+        self._card_timeout_s = card_timeout_s
         self._channels: list[Any] = []
         self._http = EventClient(
             headers=headers,
@@ -179,8 +186,8 @@ class AgentConnection:
             return await self._card_over_grpc()
         resolver = A2ACardResolver(self._http, self._url, card_path)
         with mapped_errors(self._url, first=True):
-            card = await resolver.get_agent_card(http_kwargs={"timeout": CARD_TIMEOUT_S})
-        return card, _choose(card, binding)
+            card = await resolver.get_agent_card(http_kwargs={"timeout": self._card_timeout_s})
+        return card, _choose(card, binding, self._url)
 
     def client(self, card: AgentCard, *, polling: bool) -> Client:
         """The client of a2a-sdk for the one interface of `card`."""
@@ -271,23 +278,22 @@ def _supported() -> list[str]:
     return [binding for binding in BINDINGS if binding != _GRPC or find_spec("grpc") is not None]
 
 
-def _choose(card: AgentCard, binding: str | None) -> AgentInterface:
+def _choose(card: AgentCard, binding: str | None, url: str) -> AgentInterface:
+    source = f"the card of {card.name!r} at {url}"
     wanted = BINDINGS if binding is None else (binding,)
     offered = [interface for interface in card.supported_interfaces if interface.protocol_binding in wanted]
     if not offered:
         available = ", ".join(sorted({interface.protocol_binding for interface in card.supported_interfaces}))
-        raise ConfigurationError(
-            f"the card of {card.name!r} offers {available or 'no interfaces'}; expected {' or '.join(wanted)}"
-        )
+        raise ConfigurationError(f"{source} offers {available or 'no interfaces'}; expected {' or '.join(wanted)}")
     supported = _supported()
     usable = [interface for interface in offered if interface.protocol_binding in supported]
     if not usable:
-        raise ConfigurationError(f"the card of {card.name!r} offers GRPC: {_GRPC_MISSING}")
+        raise ConfigurationError(f"{source} offers GRPC: {_GRPC_MISSING}")
     interface: AgentInterface = min(usable, key=lambda candidate: is_legacy_version(candidate.protocol_version))
     is_grpc = interface.protocol_binding == _GRPC
     if not re.match(r"(?:\w+://)?[^/]+:\d+/?$" if is_grpc else r"https?://[^/]", interface.url):
         raise AgentError(
-            f"the card of {card.name!r} gives {interface.url!r} as its {interface.protocol_binding} URL; "
+            f"{source} gives {interface.url!r} as its {interface.protocol_binding} URL; "
             f"expected {'HOST:PORT' if is_grpc else 'an absolute http or https URL'}"
         )
     return interface
@@ -323,17 +329,20 @@ def _error_from(error: Exception, url: str, first: str) -> CaptureError:
         if isinstance(cause, httpx.HTTPStatusError):
             response = cause.response
             kind = AgentUnreachableError if response.status_code in _GATEWAY_STATUSES else AgentError
-            problem = response_problem(response.headers.get("content-type", ""), response.text)
+            problem = response_problem(response.status_code, response.headers, response.text)
             return kind(f"{response.url} answered HTTP {response.status_code}: {problem}".rstrip(": "))
         if isinstance(cause, httpx.TimeoutException):
-            return AgentUnreachableError(f"{url} did not respond in time ({type(cause).__name__})")
+            return AgentUnreachableError(f"{url} did not respond in time ({type(cause).__name__}); does it hang?")
         if callable(getattr(cause, "code", None)):
             return _error_of_call(cause, url, first)
         if isinstance(cause, httpx.RequestError):
             what = "cannot be reached" if isinstance(cause, httpx.ConnectError) else "closed the connection"
             return AgentUnreachableError(f"{url} {what}: {connection_problem(cause, first)}")
     if isinstance(error, A2AClientError):
-        return AgentError(f"{url} answered with an error: {error.message}")
+        if not first:
+            return AgentError(f"{url} answered with an error: {error.message}")
+        problem = "not JSON" if isinstance(error.__cause__, json.JSONDecodeError) else str(error.__cause__ or error)
+        return AgentError(f"{url} answered with no agent card ({problem}); is it an A2A agent?")
     if isinstance(error, SerializeToJsonError):
         return AgentError(f"{url} answered with what JSON cannot hold: {error}")
     return AgentError(f"{url} answered with something that is not A2A: {error}")

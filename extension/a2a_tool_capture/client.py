@@ -15,7 +15,7 @@ from a2a.helpers import new_text_message
 from a2a.types import AgentCard, GetTaskRequest, Role, SendMessageRequest, StreamResponse, SubscribeToTaskRequest
 from a2a.utils.errors import TaskNotFoundError
 
-from .agent_connection import AgentConnection, mapped_errors
+from .agent_connection import CARD_TIMEOUT_S, AgentConnection, mapped_errors
 from .dialects import DIALECT_MARKS, DIALECTS, DialectMark
 from .errors import AgentError as AgentError
 from .errors import AgentUnreachableError as AgentUnreachableError
@@ -100,7 +100,8 @@ class CaptureClient:
         Raises AgentUnreachableError or AgentError if the card cannot be fetched, ConfigurationError if the card has
         no interface that this client supports.
         """
-        connection = AgentConnection(self.url, self._headers, self._tls, self._connect_timeout_s)
+        card_timeout_s = min(CARD_TIMEOUT_S, self._timeout_s or CARD_TIMEOUT_S)
+        connection = AgentConnection(self.url, self._headers, self._tls, self._connect_timeout_s, card_timeout_s)
         try:
             self._card, self._interface = await connection.card_and_interface(self._card_path, self._binding)
             card = AgentCard()  # a copy with one interface, so that the SDK's factory selects it
@@ -234,7 +235,9 @@ class CaptureClient:
         `lost`: the connection broke. An agent that then does not know its own task has restarted.
         """
         if not progress.task_id:
-            raise AgentError(f"{self._interface.url} ended its response without a Message or a Task")
+            raise AgentError(
+                f"{self._interface.url} ended its response without a Message or a Task; is that the agent's URL?"
+            )
         subscribes = self._streams
         failed = 0
         delay_s = FIRST_POLL_S

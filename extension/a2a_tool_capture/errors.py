@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Mapping
 
 from .models import CapturedTurn
 
@@ -84,12 +85,21 @@ def connection_problem(error: BaseException | str, url: str = "") -> str:
     return str(error) or type(error).__name__
 
 
-def response_problem(content_type: str, text: str) -> str:
-    """What an HTTP error response says: the message in A2A's form of errors (AIP-193), else the start of its text."""
-    if content_type.startswith("text/html"):
-        return "a web page; is it an A2A agent?"
+_CREDENTIALS = "credentials are missing or not accepted: give them with --header, for serve --upstream-header"
+
+
+def response_problem(status: int, headers: Mapping[str, str], text: str) -> str:
+    """What an HTTP response without success says, and what to do: the message in A2A's form of errors (AIP-193), else
+    the start of its text."""
+    if target := headers.get("location"):
+        return f"it leads to {target}; give that URL if it is the agent's"
+    refused = status in (401, 403)
+    if headers.get("content-type", "").startswith("text/html"):
+        return _CREDENTIALS if refused else "a web page; is it an A2A agent?"
     try:
-        text = json.loads(text)["error"]["message"]
+        error = json.loads(text)["error"]
+        text = error if isinstance(error, str) else error["message"]
     except (ValueError, TypeError, KeyError, RecursionError):
         pass
-    return " ".join(str(text)[:1_000].split())[:200]
+    said = " ".join(str(text)[:1_000].split())[:200]
+    return "; ".join(filter(None, [said, _CREDENTIALS * refused]))

@@ -10,6 +10,7 @@ from .errors import ConfigurationError
 
 _REFERENCE = re.compile(r"\$\{(?:file:([^}]+)|([A-Za-z_][A-Za-z0-9_]*))\}")
 _MAX_SECRET_BYTES = 65_536
+_FRAMING = ("content-length", "transfer-encoding")  # they frame the body: of each request another one
 
 
 def resolve_header(name: str, value: str) -> str:
@@ -17,8 +18,11 @@ def resolve_header(name: str, value: str) -> str:
 
     `${VARIABLE}` is replaced by an environment variable, `${file:PATH}` by the content of a file without leading and
     trailing white space. Replaced text is not searched for references and never part of an error. Raises
-    ConfigurationError if a variable or file is missing or empty, or if the result is not a valid header value.
+    ConfigurationError if a variable or file is missing or empty, if the result is not a valid header value, or if the
+    header frames the body.
     """
+    if name.lower() in _FRAMING:
+        raise ConfigurationError(f"header {name!r} is set for each request; leave it out")
     filled = resolve(f"header {name!r}", value)
     if not (filled.isascii() and filled.isprintable()):
         raise ConfigurationError(

@@ -137,7 +137,7 @@ async def test_the_first_interface_of_the_card_is_chosen(bindings: list[str], ch
         card.supported_interfaces.add(
             url="a:1" if binding == "GRPC" else "http://a:1", protocol_binding=binding, protocol_version="1.0"
         )
-    assert agent_connection._choose(card, None).protocol_binding == chosen
+    assert agent_connection._choose(card, None, "http://agent").protocol_binding == chosen
 
 
 async def test_without_grpcio_another_interface_is_chosen(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -145,9 +145,9 @@ async def test_without_grpcio_another_interface_is_chosen(monkeypatch: pytest.Mo
     card = AgentCard(name="a")
     card.supported_interfaces.add(url="a:1", protocol_binding="GRPC", protocol_version="1.0")
     with pytest.raises(ConfigurationError, match=r"a2a-tool-capture\[grpc\]"):
-        agent_connection._choose(card, None)
+        agent_connection._choose(card, None, "http://agent")
     card.supported_interfaces.add(url="http://a:1", protocol_binding="JSONRPC", protocol_version="1.0")
-    assert agent_connection._choose(card, None).protocol_binding == "JSONRPC"
+    assert agent_connection._choose(card, None, "http://agent").protocol_binding == "JSONRPC"
 
 
 @pytest.mark.parametrize("url", ["a", "http://a/b", "", "/a2a"])
@@ -155,4 +155,4 @@ async def test_an_address_that_is_none(url: str) -> None:
     card = AgentCard(name="a")
     card.supported_interfaces.add(url=url, protocol_binding="GRPC", protocol_version="1.0")
     with pytest.raises(AgentError, match="expected HOST:PORT"):
-        agent_connection._choose(card, None)
+        agent_connection._choose(card, None, "http://agent")

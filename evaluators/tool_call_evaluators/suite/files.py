@@ -39,9 +39,10 @@ def read_bytes(path: Path, most: int, kind: str) -> bytes:
             data = file.read(most + 1)
     except OSError as error:
         hint = "; name a file in it" if isinstance(error, IsADirectoryError) else ""
-        if re.match("https?:/", str(path)):
+        name = re.sub("^(https?:/)(?!/)", r"\1/", str(path))  # Path makes one slash of two
+        if name.startswith(("http://", "https://")):
             hint = "; it is a URL: give that of an agent with --agent, and a file here"
-        raise SuiteError(f"cannot be read: {error.strerror or error}{hint}", str(path)) from None
+        raise SuiteError(f"cannot be read: {error.strerror or error}{hint}", name) from None
     if len(data) > most:
         raise SuiteError(f"is larger than {most:,} bytes, the maximum size of {kind}", str(path))
     return data

@@ -208,6 +208,10 @@ def _problem(error: yaml.MarkedYAMLError, text: str) -> str:
         return f"nests deeper than {READ} levels"
     if "mapping values are not allowed" in said:
         return f"{said}: a string with ': ' needs quotes"
+    if "violates indentation" in said:
+        return f"{said}; indent with spaces"
+    if "did not find expected" in said or "unexpected end of stream" in said:
+        return f"{said}; is a bracket or a quote not closed, or a line not indented like its neighbours?"
     if mark is not None and "cannot start any token" in said:
         found = text.split("\n")[mark.line][mark.column :][:1]
         return f"{said}: a tab; indent with spaces" if found == "\t" else f"{said}: {found!r}; put the string in quotes"

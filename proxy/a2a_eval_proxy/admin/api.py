@@ -19,6 +19,7 @@ from starlette.routing import Match, Route
 from starlette.types import ASGIApp
 
 from ..net.browser_guard import HostNames
+from ..protocol.agent_card import WELL_KNOWN_PATHS
 from ..store import StoreError
 from .api_operation import ApiAnswer, ApiOperation, ApiParameter, Given, Handler
 from .cases_api import CasesApi
@@ -174,6 +175,8 @@ async def _error(places: Sequence[str], request: Request, error: Exception) -> R
     said, headers = error.detail, error.headers
     if error.status_code == 404 and said == "Not Found":  # starlette's word for a path without a route
         said = f"no such path; there are {', '.join(places)}"
+        if request.url.path in WELL_KNOWN_PATHS:
+            said = "the admin port of a2a-eval-proxy is no agent: clients use the address of --listen"
     elif error.status_code == 405:
         routes = [route for route in request.app.routes if route.matches(request.scope)[0] is not Match.NONE]
         allowed = ", ".join(sorted({method for route in routes for method in route.methods or ()}))

@@ -146,6 +146,17 @@ class Command(click.Command):
         self.options = options
         self._function = function
 
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """As click does, with a hint for an agent's URL in the wrong place."""
+        given = [*args]
+        try:
+            return super().parse_args(ctx, args)
+        except click.UsageError as error:
+            url = next((word for word in given if word.startswith(("http://", "https://"))), None)
+            if not (url and f"argument ({url})" in error.message and "agent" in options_of(self.options)):
+                raise
+            raise click.UsageError(f"{error.message}; give the agent's URL as --agent {url}", ctx) from None
+
     def invoke(self, ctx: click.Context) -> None:
         """Call the function with the options from flags, environment and file. Raises ConfigError."""
         flags = dict(ctx.params)

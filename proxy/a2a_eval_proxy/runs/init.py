@@ -6,13 +6,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from a2a_tool_capture.client import CaptureClient
+from a2a_tool_capture.client import AgentError, CaptureClient
 from google.protobuf.json_format import MessageToDict
 from tool_call_evaluators.runs.recording import record_suite
 from tool_call_evaluators.suite import Case, CaseTurn, Suite, parse_suite
 from tool_call_evaluators.suite.writing import EDITOR_LINE, SCHEMA_FILE, block, flow, shipped_schema, slug
 from tool_call_evaluators.texts import call_text, counted
-from tool_call_evaluators.visibility import visibility_in
+from tool_call_evaluators.visibility import AGENT_UNREACHABLE, visibility_in
 
 from ..connectors.loading import read_reference
 from ..files import ScratchFolder
@@ -20,6 +20,8 @@ from ..otlp.trace_service import Tracing
 from .drive import AgentOptions, run_suite
 
 SUITE, CONFIG, CI = "suite.yaml", "a2a-eval-proxy.yaml", ".github/workflows/agent.yml"
+
+_NO_ANSWER = (AGENT_UNREACHABLE, "agent_error")
 
 _GREETING = "Hello, what can you do?"  # what is sent if the card gives no example and the user no message
 
@@ -126,7 +128,8 @@ def files(suite: FirstSuite, url: str) -> dict[str, str]:
 
 
 async def send_first(agent: AgentOptions, message: str | None, tracing: Tracing | None) -> FirstMessage:
-    """Send one message to the agent, `message` or the first example of its card. Raises as `first_suite`."""
+    """Send one message to the agent, `message` or the first example of its card. Raises as `first_suite`, AgentError
+    also for an agent that answered with an error."""
     card = await _card(agent)
     examples = [example for skill in card.get("skills", ()) for example in skill.get("examples", ()) if example.strip()]
     text = message or next(iter(examples), _GREETING)
@@ -134,7 +137,10 @@ async def send_first(agent: AgentOptions, message: str | None, tracing: Tracing 
     asked = Suite(name=name, cases=(Case(id=slug(text) or "case", turns=(CaseTurn(user=text),)),))
     with ScratchFolder() as folder:
         result = await run_suite(asked, agent, str(Path(folder, "turns.db")), "init", tracing=tracing)
-    return FirstMessage(card, text, asked, [dict(turn) for turn in result.report.turns])
+    turns = [dict(turn) for turn in result.report.turns]
+    for finding in (finding for turn in turns for finding in turn["findings"] if finding["code"] in _NO_ANSWER):
+        raise AgentError(f"the agent did not answer {text!r} (--message sends another): {finding['message']}")
+    return FirstMessage(card, text, asked, turns)
 
 
 async def _card(agent: AgentOptions) -> dict[str, Any]:

@@ -117,7 +117,7 @@ def parse_agent_url(value: Any) -> str:
     """As `parse_url`, for the URL of an agent: `http://` may be missing, and the URL of its card stands for it."""
     text = parse_text(value)
     if os.path.isfile(text):  # noqa: PTH113  # Path raises where a name is too long for a file
-        raise ValueError(f"expected a URL such as http://127.0.0.1:9999, got the file {text!r}; are the two swapped?")
+        raise ValueError("expected a URL such as http://127.0.0.1:9999, not a file (are two arguments swapped?)")
     if _HOST_AND_PORT.match(text):
         text = f"http://{text}"
     for path in _CARD_PATHS:
@@ -235,7 +235,7 @@ def some_of(metavar: str, choices: Sequence[str]) -> ValueType:
             raise ValueError(f"expected one or more of {', '.join(choices)}, separated by commas")
         return tuple(dict.fromkeys(names))
 
-    return ValueType(parse, metavar, unset=())
+    return ValueType(parse, metavar, tuple(choices), unset=())
 
 
 def _names(value: Any) -> tuple[str, ...]:
@@ -323,15 +323,18 @@ def _output_directory(value: Any) -> Path:
     folder = Path(parse_text(value))
     existing = next(path for path in (folder, *folder.absolute().parents) if path.exists() or path.is_symlink())
     if not existing.is_dir():
-        raise ValueError(f"cannot create the directory: {existing} is a file")
+        raise ValueError(f"cannot create the directory, as {'it' if existing == folder else existing} is a file")
     if not os.access(existing, os.W_OK | os.X_OK):
         raise ValueError("expected a directory that can be written to")
     return folder
 
 
 def _output_file(value: Any) -> Path:
+    """Checked at once, as by `_output_directory`."""
     path = Path(parse_text(value))
-    if path.is_dir() or (path.exists() and not os.access(path, os.W_OK)):
+    if not path.parent.is_dir():
+        raise ValueError(f"there is no directory {str(path.parent)!r}; create it first")
+    if path.is_dir() or not os.access(path if path.exists() else path.parent, os.W_OK):
         raise ValueError("expected a file that can be written to")
     return path
 

@@ -70,7 +70,8 @@ def open_store(location: str, *, must_exist: bool = False, for_workers: bool = F
         scheme = location.split("://")[0]
         raise StoreError(f"store {scheme}://... is not supported; give a path, sqlite:///path or postgresql://...")
     if must_exist and not Path(path).is_file():
-        raise StoreError(f"store {path}: there is no such file; --store names another")
+        problem = "is a directory" if Path(path).is_dir() else "there is no such file"
+        raise StoreError(f"store {path}: {problem}; --store names another")
     if must_exist and is_read_only(path):
         return CopiedSqliteStore(path)
     return SqliteStore(path, patient=patient)

@@ -1,12 +1,23 @@
-"""Mistakes of users: each gives one sentence and the right exit code, before the agent gets a message."""
+"""Mistakes of users: each gives one sentence and the right exit code, before the agent gets a message.
+
+The sentence is the same in every encoding of the output, but for what the encoding lacks, and at every width.
+"""
 
 from __future__ import annotations
 
+import asyncio
+import io
+import itertools
 import json
 import logging
+import os
+import shlex
 import socket
+import sqlite3
 import ssl
-from collections.abc import Iterator
+import subprocess
+from collections.abc import Callable, Iterator
+from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -15,6 +26,14 @@ import pytest
 import trustme
 from a2a_eval_proxy.cli import main
 from agents.scenario_agent import scenario_agent
+from agents.serving import ServerThread
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, JSONResponse, PlainTextResponse, RedirectResponse, Response
+from starlette.routing import Route
+from support.patience import PATIENCE_S
+from support.prefork import COMMAND
+from support.proxy import Proxy
 
 NOBODY = "http://127.0.0.1:1"
 UNSET = "agent.headers.X-Key: header 'X-Key' needs the environment variable NO_SUCH_KEY, which is not set"
@@ -24,8 +43,14 @@ UNTRUSTED = (
     "its certificate is not trusted (unable to get local issuer certificate); name its authority with --agent-ca"
 )
 CASES = "cases:\n  - id: ask\n    turns: [{user: message me}]\n"
+
+
+def _expecting(calls: str) -> str:
+    return f"suite: s\ncases:\n  - {{id: a, turns: [{{user: hi, expect: {{tool_calls: {calls}}}}}]}}\n"
+
+
 CALLS = "[{name: search, arguments: {q: {$regx: Berlin}}}]"
-SUITES = {
+SUITES: dict[str, str | bytes] = {
     "suite.yaml": f"suite: s\nevaluators: [tool_error]\ntolerate: [vacuous]\n{CASES}",
     "typo.yaml": f"suite: s\nevaluators:\n  - tool_eror\n{CASES}",
     "option.yaml": f"suite: s\nevaluators:\n  - tool_error: {{thresold: 1}}\n{CASES}",
@@ -45,6 +70,37 @@ SUITES = {
     "plugin.yaml": f"suite: s\nplugins: [no-such.py]\n{CASES}",
     "settings.yaml": "# of this project\nstore: turns.db\nheader: ['X-Key: ${NO_SUCH_KEY}']\n",
     "csv.yaml": "input,expected\nhi,there\n",
+    "latin.yaml": "suite: größe\n".encode("latin-1"),
+    "binary.yaml": b"\x00\x01\xff",
+    "tab.yaml": "suite: s\n\tcases: []\n",
+    "unclosed.yaml": "suite: s\ncases:\n  - {id: a, turns: [{user: hi}]\n",
+    "list.yaml": "- a\n- b\n",
+    "word.yaml": "hello\n",
+    "alias.yaml": "suite: s\ncases:\n  - *nope\n",
+    "number-id.yaml": "suite: s\ncases:\n  - {id: 3, turns: [{user: hi}]}\n",
+    "turns.yaml": "suite: s\ncases:\n  - {id: a, turns: hello}\n",
+    "tags.yaml": "suite: s\ncases:\n  - {id: a, tags: x, turns: [{user: hi}]}\n",
+    "regex.yaml": _expecting("[{name: f, arguments: {x: {$regex: '['}}}]"),
+    "arguments.yaml": _expecting("[{name: f, arguments: [1]}]"),
+    "tool.yaml": _expecting("[{tool: f}]"),
+    "bare-name.yaml": _expecting("[lookup]"),
+    "unread.yaml": "suite: s\nevaluators: [tool_error]\n" + _expecting("[{name: f}]").partition("\n")[2],
+    "tolerate.yaml": f"suite: s\nevaluators: [tool_error]\ntolerate: [vacuos]\n{CASES}",
+    "repeat.yaml": f"suite: s\nevaluators: [tool_error]\nrepeat: {{times: 2, pass: 5}}\n{CASES}",
+    "gate-text.yaml": f"suite: s\nevaluators: [tool_error]\ngates: {{pass_rate: high}}\n{CASES}",
+    "judge-url.yaml": f"suite: s\njudge: {{model: m, base_url: localhost}}\nevaluators: [helpfulness]\n{CASES}",
+    "agent-url.yaml": f"suite: s\nagent: {{url: 'ftp://x'}}\nevaluators: [tool_error]\n{CASES}",
+    "agent-key.yaml": f"suite: s\nagent: {{ulr: 'http://x'}}\nevaluators: [tool_error]\n{CASES}",
+    "tools.yaml": f"suite: s\ntools: broken.yaml\nevaluators: [tool_error]\n{CASES}",
+    "plug.py": "raise ValueError('of the plug-in')\n",
+    "raises.yaml": f"suite: s\nplugins: [plug.py]\nevaluators: [tool_error]\n{CASES}",
+    "outside.yaml": f"suite: s\nplugins: [../plug.py]\nevaluators: [tool_error]\n{CASES}",
+    "quarantine.yaml": f"suite: s\nevaluators: [tool_error]\nquarantine: [ask]\n{CASES}",
+    "setting.yaml": "stroe: turns.db\n",
+    "settings-list.yaml": "- a\n",
+    "agent.py": "class A: pass\n",
+    "scenarios.json": '{"scenarios": [{"scenario_id": "s", "goal": "g"}]}',
+    "binary.db": b"\x00\x01\x02" * 1_000,
     "simulated.yaml": "suite: s\nevaluators: [tool_trajectory]\ncases:\n"
     "  - {id: a, simulate: {goal: g}, expect: {tool_calls: [{name: f}]}}\n",
 }
@@ -52,7 +108,7 @@ SUITES = {
 
 @dataclass(frozen=True)
 class Mistake:
-    """What a user types, and part of the sentence that answers it. `{agent}`, `{proxy}` stand for URLs."""
+    """What a user types, and part of the sentence that answers it. `{agent}`, `{strange}` stand for URLs."""
 
     command: str
     sentence: str
@@ -87,11 +143,11 @@ MISTAKES = {
     "certificate of another": Mistake(
         "send hi --agent https://{secure} --agent-ca ca.pem", "its certificate is for another host; use its name", 3
     ),
-    "agent and suite swapped": Mistake("run {agent} --agent suite.yaml", "got the file 'suite.yaml'; are the two swap"),
+    "agent and suite swapped": Mistake("run {agent} --agent suite.yaml", "not a file (are two arguments swapped?), go"),
     "agent for a suite": Mistake("run {agent}", "it is a URL: give that of an agent with --agent, and a file here"),
     "agent for a suite: evaluate": Mistake("evaluate --suite {agent}", "it is a URL: give that of an agent with"),
-    "suite for an agent: check": Mistake("check suite.yaml", "got the file 'suite.yaml'"),
-    "suite for an agent: send": Mistake("send hi --agent suite.yaml", "got the file 'suite.yaml'"),
+    "suite for an agent: check": Mistake("check suite.yaml", "not a file (are two arguments swapped?), got"),
+    "suite for an agent: send": Mistake("send hi --agent suite.yaml", "not a file (are two arguments swapped?), got"),
     "simulated user": Mistake("run simulated.yaml", "scope: conversation}}; and the simulated user needs a model"),
     "no agent there": Mistake("run suite.yaml --agent {agent}/elsewhere", "/elsewhere/.well-known/agent-card.json", 3),
     "no agent there: check": Mistake("check {agent}/elsewhere", "HTTP 404: no agent card found", 3),
@@ -99,7 +155,63 @@ MISTAKES = {
     "no agent: init": Mistake("init --dir new", "--agent is required: give --agent URL, or set A2A_EVAL_PROXY_AGENT"),
     "other scheme": Mistake("run suite.yaml --agent ftp://x", "--agent: expected a URL such as http://127.0.0.1:9999"),
     "user in the URL": Mistake("run suite.yaml --agent http://a:b@c", "without user name and password"),
+    "web page": Mistake("run suite.yaml --agent {strange}/html", "no agent card (not JSON); is it an A2A agent?", 3),
+    "web page: check": Mistake("check {strange}/html", "expected a JSON object; is it an A2A agent?", 3),
+    "web page: validate": Mistake("validate suite.yaml --agent {strange}/html", "(not JSON); is it an A2A agent?", 3),
+    "JSON that is no card": Mistake("send hi --agent {strange}/list", "Agent card must be a JSON object); is it an", 3),
+    "empty card": Mistake("run suite.yaml --agent {strange}/object", "/object offers no interfaces; expected JSONRPC"),
+    "interfaces of others": Mistake("send hi --agent {strange}/soap", "/soap offers SOAP; expected JSONRPC or HTTP+JS"),
+    "binding that is not offered": Mistake("send hi --agent {strange}/answers-html --binding GRPC", "expected GRPC"),
+    "login": Mistake("run suite.yaml --agent {strange}/login", "it leads to https://login.example/; give that URL", 3),
+    "login: check": Mistake("check {strange}/login", "it leads to https://login.example/; give that URL if", 3),
+    "no credentials": Mistake("run suite.yaml --agent {strange}/401", "HTTP 401: who?; credentials are missing or", 3),
+    "no credentials: check": Mistake("check {strange}/401", "not accepted: give them with --header", 3),
+    "forbidden": Mistake("init --agent {strange}/403 --dir new", "HTTP 403: who?; credentials are missing or not", 3),
+    "broken agent": Mistake("run suite.yaml --agent {strange}/500", "agent-card.json answered HTTP 500: who?", 3),
+    "agent that hangs": Mistake(
+        "run suite.yaml --timeout 0.1 --agent {strange}/hangs", "/hangs did not respond in time", 3
+    ),
+    "agent that hangs: check": Mistake("check {strange}/hangs --timeout 0.1", "no answer within 0.1 s", 3),
+    "port of the admin API": Mistake("send hi --agent {admin}", "the admin port of a2a-eval-proxy is no agent: cli", 3),
+    "messages without credentials": Mistake("send hi --agent {strange}/answers-401", "credentials are missing or n", 3),
+    "messages without credentials: init": Mistake(
+        "init --dir new --agent {strange}/answers-401", "the agent did not answer 'Hello, what can you do?' (", 3
+    ),
+    "messages answered by a web page": Mistake("send hi --agent {strange}/answers-html", "is that the agent's URL?", 3),
+    "messages that fail": Mistake("send hi --agent {strange}/answers-500", "answered HTTP 500: who?", 3),
+    "messages that hang": Mistake("send hi --timeout 0.1 --agent {strange}/answers-hangs", "did not finish within", 3),
+    "messages to a dead port": Mistake("run suite.yaml --agent {strange}/elsewhere", f"{NOBODY}/ cannot be reached", 3),
+    "URL in the place of nothing": Mistake("init {agent}", "give the agent's URL as --agent http://127.0.0.1:"),
+    "URL after the text": Mistake("send hi {agent}", "give the agent's URL as --agent http://127.0.0.1:"),
+    "suite for an agent: serve": Mistake("serve --upstream suite.yaml", "not a file (are two arguments swapped?)"),
+    "proxy without an agent": Mistake("check {agent} --via {strange}/html", "is not an agent card: expected a JSON", 3),
+    "Python agent that is missing": Mistake("run suite.yaml --agent python:no.py:A", "no.py:A: no such Python file"),
+    "Python agent without the class": Mistake("run suite.yaml --agent python:agent.py:B", "agent.py has no class B"),
+    "Python agent that is none": Mistake("run suite.yaml --agent python:agent.py:A", "no method execute(user_query"),
+    "model without a URL": Mistake("run suite.yaml --agent openai:x --agent-model m", "--agent: expected a URL such a"),
     # the command line
+    "option of another command": Mistake("runs --agent http://x", "No such option '--agent'"),
+    "no duration": Mistake(f"{RUN} --timeout 5m", "--timeout: expected a positive number of seconds, got '5m'"),
+    "no repetitions": Mistake(f"{RUN} --repeat 0", "--repeat: expected a whole number from 1 to 1000, got '0'"),
+    "lower case": Mistake(f"{RUN} --binding grpc", "got 'grpc' (did you mean GRPC?)"),
+    "unknown change": Mistake(f"{RUN} --fail-on worse", "--fail-on: expected one or more of regression, newly-failing"),
+    "change from nothing": Mistake(f"{RUN} --fail-on regression", "name it with --baseline NAME"),
+    "no share": Mistake("compare done done --detect 200%", "--detect: expected a number from 0 to 1, or 0% to 100%"),
+    "unknown dialect": Mistake(f"{RUN} --dialects adl", "got 'adl' (did you mean adk?)"),
+    "unknown detector": Mistake(f"{RUN} --redact phon", "there is no detector 'phon'; expected one of token, email"),
+    "hash without key": Mistake(f"{RUN} --redact email:hash", "give --redact-key '${VARIABLE}'"),
+    "header that frames": Mistake(f"{RUN} --header Content-Length:3", "'Content-Length' is set for each request; leav"),
+    "header of a missing file": Mistake(f"{RUN} --header X:${{file:no.txt}}", "header 'X' needs the file no.txt: No s"),
+    "missing authority": Mistake(f"{RUN} --agent-ca no.pem", "agent_ca: cannot use no.pem: No such file"),
+    "authority that is none": Mistake(f"{RUN} --agent-ca suite.yaml", "there is no PEM certificate in it"),
+    "certificate without key": Mistake(f"{RUN} --agent-cert ca.pem", "agent_cert: requires agent_key"),
+    "accepted without update": Mistake(f"{RUN} --yes", "--yes: accepts the changes of --update, which is not given"),
+    "no address": Mistake(f"{RUN} --otlp nope", "--otlp: expected HOST:PORT such as 127.0.0.1:8080"),
+    "report below a file": Mistake(f"{RUN} --report suite.yaml/report", "suite.yaml is a file"),
+    "unknown setting": Mistake(f"{RUN} --config setting.yaml", "setting.yaml:1: unknown setting 'stroe' (did you mean"),
+    "settings that are none": Mistake(f"{RUN} --config settings-list.yaml", "contains no settings; expected lines suc"),
+    "broken settings": Mistake(f"{RUN} --config broken.yaml", "--config: broken.yaml:2:1: did not find expected node"),
+    "unknown framework": Mistake("doctor {agent} --framework langchian", "(did you mean langchain?)"),
     "no suite": Mistake("run", "Missing argument 'SUITE...'"),
     "unknown command": Mistake("evalute", "No such command 'evalute'"),
     "unknown option": Mistake(f"{RUN} --concurrncy 2", "Did you mean '--concurrency'?"),
@@ -116,7 +228,7 @@ MISTAKES = {
     "variable with a wrong value": Mistake(
         RUN, "A2A_EVAL_PROXY_CONCURRENCY: expected a whole number", environment={"A2A_EVAL_PROXY_CONCURRENCY": "x"}
     ),
-    "report in a file": Mistake(f"{RUN} --report suite.yaml", "--report: cannot create the directory: "),
+    "report in a file": Mistake(f"{RUN} --report suite.yaml", "--report: cannot create the directory, as it is a file"),
     "variable in the config": Mistake(
         f"{RUN} --config settings.yaml", "settings.yaml:3: header: needs the environment variable NO_SUCH_KEY, which is"
     ),
@@ -144,6 +256,36 @@ MISTAKES = {
     "variable of a header": Mistake("run header.yaml --agent {agent}", f"header.yaml:2:19: {UNSET}"),
     "variable of a header: validate": Mistake("validate header.yaml", f"header.yaml:2:19: {UNSET}"),
     "missing plug-in": Mistake("run plugin.yaml --agent {agent}", "plugin.yaml:2:11"),
+    "suite in another encoding": Mistake("run latin.yaml --agent {agent}", "latin.yaml: is not UTF-8: byte 9 cannot b"),
+    "suite that is no text": Mistake("run binary.yaml --agent {agent}", "binary.yaml: is not UTF-8: byte 2 cannot"),
+    "suite that cannot be read": Mistake("run loop.yaml --agent {agent}", "loop.yaml: cannot be read: Too many levels"),
+    "tab": Mistake("run tab.yaml --agent {agent}", "tab.yaml:2:1: found a tab character that violates indentation; in"),
+    "bracket not closed": Mistake("run unclosed.yaml --agent {agent}", "is a bracket or a quote not closed, or a line"),
+    "list for a suite": Mistake("run list.yaml --agent {agent}", "is neither a suite (an object with the key `suite`)"),
+    "word for a suite": Mistake("validate word.yaml", "word.yaml: is neither a suite (an object with the key"),
+    "alias of nothing": Mistake("run alias.yaml --agent {agent}", "alias.yaml:3:5: alias *nope has no anchor before i"),
+    "number for an id": Mistake("run number-id.yaml --agent {agent}", "expected a string, got 3; put it in quotes"),
+    "text for turns": Mistake("run turns.yaml --agent {agent}", 'cases[0].turns: expected a list, got "hello"'),
+    "text for tags": Mistake("run tags.yaml --agent {agent}", 'cases[0].tags: expected a list, got "x"'),
+    "regular expression": Mistake("run regex.yaml --agent {agent}", "$regex '[' does not compile: unterminated"),
+    "list for arguments": Mistake("run arguments.yaml --agent {agent}", "arguments: expected an object, got a list"),
+    "key of a call": Mistake("run tool.yaml --agent {agent}", "tool_calls[0].tool: unknown key; accepted are name, ar"),
+    "name for a call": Mistake("run bare-name.yaml --agent {agent}", 'expected an object, got "lookup"'),
+    "expectation without evaluator": Mistake("validate unread.yaml", "not valid: 1 error"),
+    "tolerate typo": Mistake("run tolerate.yaml --agent {agent}", "unknown 'vacuos' (did you mean vacuous?)"),
+    "more to pass than times": Mistake("run repeat.yaml --agent {agent}", "repeat.pass: must not be above times"),
+    "text for a gate": Mistake("run gate-text.yaml --agent {agent}", 'gates.pass_rate: expected a number, got "high"'),
+    "URL of the judge": Mistake("run judge-url.yaml --agent {agent}", "base_url must be a URL such as https://host/v1"),
+    "URL in the suite": Mistake("run agent-url.yaml", "agent.url: expected a URL that begins with http:// or https://"),
+    "agent typo in the suite": Mistake("run agent-key.yaml", "agent.ulr: unknown key (did you mean url?)"),
+    "broken tools": Mistake("run tools.yaml --agent {agent}", "broken.yaml:2:1: did not find expected node content"),
+    "plug-in that raises": Mistake("run raises.yaml --agent {agent}", "plug-in plug.py: ValueError: of the plug-in"),
+    "plug-in from outside": Mistake("run outside.yaml --agent {agent}", "allow running it with --allow-plugins"),
+    "quarantine that is a list": Mistake("run quarantine.yaml --agent {agent}", "quarantine: expected an object, got"),
+    "unknown tag": Mistake(f"{RUN} --tag nope", "--tag: no case of suite 's' has the tag 'nope'"),
+    "scenarios for a suite": Mistake(f"{RUN} --scenario-file-path no.json", "it is not an ArkSim configuration"),
+    "another format": Mistake(f"{RUN} --format arksim", "is neither an ArkSim configuration nor its scenarios"),
+    "no folder for the report": Mistake("check {agent} --out no/x.json", "--out: there is no directory 'no'; create i"),
     # the store
     "no store": Mistake("evaluate --suite suite.yaml --store no.db", "there is no such file; --store names another"),
     "unknown run": Mistake("evaluate --suite suite.yaml --run nope", "no run 'nope'; the store has done"),
@@ -152,12 +294,38 @@ MISTAKES = {
     "unknown turn": Mistake("show nope", "no turn 'nope', and no run 'nope'"),
     "run name in use": Mistake(f"{RUN} --run done", "run 'done' already exists in a2a-eval-proxy.db; use --resume"),
     "file that exists": Mistake("record --run done --out suite.yaml", "suite.yaml already exists"),
-    "file in no folder": Mistake("record --run done --out no/file.yaml", "proxy: no/file.yaml: No such file"),
+    "file in no folder": Mistake("record --run done --out no/file.yaml", "--out: there is no directory 'no'; create i"),
     "store that is no store": Mistake(f"{RUN} --store suite.yaml", "store suite.yaml: "),
     "other database": Mistake(f"{RUN} --store mysql://x/y", "store mysql://... is not supported"),
     "database down": Mistake(
         f"{RUN} --store postgresql://alice:s3cret@127.0.0.1:1/db", "postgresql://alice:***@127.0.0.1:1/db: cannot", 3
     ),
+    "folder for a store": Mistake("runs --store folder", "store folder: is a directory; --store names another"),
+    "folder for a new store": Mistake(f"{RUN} --store folder", "store folder: Is a directory; give the path"),
+    "store in no folder": Mistake(f"{RUN} --store no/turns.db", "there is no directory 'no'; give the path of a store"),
+    "no database": Mistake("runs --store binary.db", "store binary.db: file is not a database; give the path"),
+    "database of others": Mistake("runs --store others.db", "the file is a database, but not a store (schema 0)"),
+    "damaged store": Mistake("runs --store damaged.db", "store damaged.db: database disk image is malformed"),
+    "newer store": Mistake(f"{RUN} --store newer.db", "another version of a2a-eval-proxy wrote it (schema 99"),
+    "newer store: runs": Mistake("runs --store newer.db", "use that version, for example to export its turns, or give"),
+    "no such database host": Mistake(f"{RUN} --store postgresql://no-such-host.invalid/x", "failed to resolve host", 3),
+    "unknown baseline": Mistake(f"{RUN} --baseline nope", "no run 'nope'; the store has done"),
+    "unknown run: record": Mistake("record --run nope", "no run 'nope'; the store has done"),
+    "unknown run: accept": Mistake("accept suite.yaml --run nope", "no run 'nope'; the store has done"),
+    "unknown run: replay": Mistake(f"{RUN} --replay-user nope", "no run 'nope'; the store has done"),
+    "one run only": Mistake("compare done", "Missing argument 'RUN_B'"),
+    "two names": Mistake("show done done", "Got unexpected extra argument (done)"),
+    "nothing to undo": Mistake("accept suite.yaml --undo", "suite.yaml: nothing to undo"),
+    "folder to accept": Mistake("accept folder --run done", "folder: cannot be read: Is a directory; name a file in i"),
+    "folder to write": Mistake("record --run done --out folder", "--out: expected a file that can be written to"),
+    "update of nothing": Mistake("record --run done --update", "--update: changes the file of --suite; give --suite"),
+    "prune what": Mistake("prune", "which turns? Give --retain-days, --retain-mb or both"),
+    "prune: no number": Mistake("prune --retain-days x", "--retain-days: expected a positive number of days, got 'x'"),
+    "worker without a server": Mistake("worker --store turns.db", "workers share a store; expected postgresql://"),
+    "not exported so": Mistake("export --format csv", "--format: expected one of jsonl, got 'csv'"),
+    "nothing to convert": Mistake("convert nope.json", "nope.json: cannot be read: No such file or directory"),
+    "converted into an existing file": Mistake("convert scenarios.json --out suite.yaml", "suite.yaml already exists"),
+    "unknown evaluator": Mistake("evaluators tool_eror", "unknown evaluator 'tool_eror' (did you mean tool_error?)"),
     # serve
     "port in use": Mistake(
         "serve --upstream {agent} --listen {taken} --admin 127.0.0.1:0 --no-otlp",
@@ -192,13 +360,63 @@ def folder(agent: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("mistakes")
     Path(folder, "folder").mkdir()
     for name, text in SUITES.items():
-        Path(folder, name).write_text(text)
+        Path(folder, name).write_bytes(text if isinstance(text, bytes) else text.encode())
+    Path(folder, "loop.yaml").symlink_to("loop.yaml")
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
         patch.setattr("sys.argv", ["a2a-eval-proxy", "run", "suite.yaml", "--agent", agent, "--run", "done"])
         with pytest.raises(SystemExit):
             main()
+    whole = Path(folder, "a2a-eval-proxy.db").read_bytes()
+    Path(folder, "damaged.db").write_bytes(whole[:100] + b"\xff" * 4_000 + whole[4_100:])
+    Path(folder, "newer.db").write_bytes(whole)
+    for name, statement in (("newer.db", "PRAGMA user_version = 99"), ("others.db", "CREATE TABLE customers (name)")):
+        with closing(sqlite3.connect(folder / name)) as connection:
+            connection.execute(statement)
     return folder
+
+
+_CARD = {
+    "name": "Strange", "description": "x", "version": "1", "capabilities": {}, "skills": [],
+    "defaultInputModes": ["text/plain"], "defaultOutputModes": ["text/plain"],
+}  # fmt: skip
+
+
+def _strange_agents(url: str) -> Starlette:
+    """The first part of the path says what the agent does: with its card, or after `answers-` with messages."""
+
+    async def answer(request: Request) -> Response:
+        name = request.path_params["name"]
+        interface = {"url": f"{url}/{name}/rpc", "protocolBinding": "JSONRPC", "protocolVersion": "1.0"}
+        if name.startswith("answers-"):
+            if request.method == "GET":
+                return JSONResponse(_CARD | {"supportedInterfaces": [interface]})
+            name = name.removeprefix("answers-")
+        if name == "soap":
+            return JSONResponse(_CARD | {"supportedInterfaces": [interface | {"protocolBinding": "SOAP"}]})
+        if name == "elsewhere":
+            return JSONResponse(_CARD | {"supportedInterfaces": [interface | {"url": f"{NOBODY}/"}]})
+        if name == "hangs":
+            await asyncio.Event().wait()
+        if name.isdigit():
+            return PlainTextResponse("who?", int(name))
+        if name == "login":
+            return RedirectResponse("https://login.example/")
+        return HTMLResponse("<html>Welcome</html>") if name == "html" else JSONResponse([] if name == "list" else {})
+
+    return Starlette(routes=[Route("/{name}/{path:path}", answer, methods=["GET", "POST"])])
+
+
+@pytest.fixture(scope="module")
+def admin(agent: str, folder: Path) -> Iterator[str]:
+    with Proxy(agent, folder / "proxy.db") as proxy:
+        yield proxy.admin_url
+
+
+@pytest.fixture(scope="module")
+def strange() -> Iterator[str]:
+    with ServerThread(_strange_agents) as server:
+        yield server.url
 
 
 @pytest.fixture
@@ -225,26 +443,67 @@ def messages(agent: str) -> int:
     return sum(request["method"] == "POST" for request in requests)
 
 
+ENCODINGS, WIDTHS = ("utf-8", "cp1252", "ascii"), ("60", "80", "200")
+
+
+@pytest.fixture
+def typed(agent: str, secure: str, strange: str, admin: str) -> Iterator[Callable[[Mistake], list[str]]]:
+    """The words of a mistake's command."""
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        values = {
+            "{agent}": agent, "{secure}": secure, "{strange}": strange, "{admin}": admin,
+            "{address}": agent.removeprefix("http://"), "{taken}": f"127.0.0.1:{taken.getsockname()[1]}",
+        }  # fmt: skip
+
+        def words(mistake: Mistake) -> list[str]:
+            command = mistake.command
+            for name, value in values.items():
+                command = command.replace(name, value)
+            return shlex.split(command)
+
+        yield words
+
+
+def judge(mistake: Mistake, code: int, out: str, err: str) -> None:
+    """Whether a command said what it should: one sentence, on one line."""
+    assert (code, mistake.sentence in out + err) == (mistake.code, True), out + err
+    assert "Traceback" not in out + err
+    assert "s3cret" not in out + err
+    if "not valid" not in out:
+        (line,) = (line for line in err.splitlines() if not line.startswith("receiving traces; "))
+        assert line.startswith("a2a-eval-proxy: ")
+        assert mistake.sentence in line
+
+
 @pytest.mark.usefixtures("here")
 @pytest.mark.parametrize("name", MISTAKES)
 def test_one_sentence_before_the_first_message(
-    name: str, agent: str, secure: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    name: str, agent: str, typed: Callable[[Mistake], list[str]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     mistake = MISTAKES[name]
+    before = messages(agent)
     for variable, value in mistake.environment.items():
         monkeypatch.setenv(variable, value)
-    before = messages(agent)
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        address = f"127.0.0.1:{taken.getsockname()[1]}"
-        command = mistake.command.replace("{agent}", agent).replace("{taken}", address)
-        command = command.replace("{address}", agent.removeprefix("http://")).replace("{secure}", secure)
-        code = ended(command.split(), monkeypatch)
-    out, err = capsys.readouterr()
-    assert (code, mistake.sentence in out + err) == (mistake.code, True)
-    assert "Traceback" not in out + err
-    assert "s3cret" not in out + err
-    assert err.count("a2a-eval-proxy: ") == 1 or "not valid" in out
+    for encoding, width in itertools.product(ENCODINGS, WIDTHS):
+        monkeypatch.setenv("COLUMNS", width)
+        out, err = (io.TextIOWrapper(io.BytesIO(), encoding=encoding) for _ in range(2))
+        monkeypatch.setattr("sys.stdout", out)
+        monkeypatch.setattr("sys.stderr", err)
+        code = ended(typed(mistake), monkeypatch)
+        out.flush()
+        err.flush()
+        judge(mistake, code, *(stream.buffer.getvalue().decode(encoding) for stream in (out, err)))  # type: ignore[attr-defined]
     assert messages(agent) == before
+
+
+@pytest.mark.usefixtures("here")
+@pytest.mark.parametrize("encoding", ENCODINGS)
+@pytest.mark.parametrize("name", ["agent down", "web page", "key typo", "newer store", "no judge"])
+def test_a_process_says_the_same(name: str, encoding: str, typed: Callable[[Mistake], list[str]]) -> None:
+    mistake = MISTAKES[name]
+    env = {**os.environ, **mistake.environment, "PYTHONIOENCODING": encoding}
+    done = subprocess.run([COMMAND, *typed(mistake)], env=env, capture_output=True, timeout=PATIENCE_S, check=False)
+    judge(mistake, done.returncode, done.stdout.decode(encoding), done.stderr.decode(encoding))
 
 
 @pytest.mark.usefixtures("here")

@@ -27,7 +27,7 @@ def doctor(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, st
 
 def test_an_agent_that_declares_the_extension_needs_nothing(capsys: pytest.CaptureFixture[str]) -> None:
     with scenario_agent() as agent:
-        code, out, err = doctor(capsys, agent.url, "--message", "chunks please", "--trace-wait", "0.1")
+        code, out, err = doctor(capsys, agent.url, "--message", "message me", "--trace-wait", "0.1")
     assert err.startswith(RUNNING)
     assert "extension  declared on the agent card: 2 calls\ntraces     none received: 0 calls\n" in out
     assert (code, out.splitlines()[-1]) == (0, "all seen")
@@ -121,7 +121,9 @@ def test_a_header_of_the_server_is_the_last_evidence(headers: dict[str, str], pa
 
 def test_an_agent_in_javascript_gets_lines_of_javascript(capsys: pytest.CaptureFixture[str]) -> None:
     with scenario_agent(AgentOptions(declared=False)) as agent:
-        _, said, _ = doctor(capsys, agent.url, "--trace-wait", "0.1", "--framework", "javascript")
+        _, said, _ = doctor(
+            capsys, agent.url, "--message", "message me", "--trace-wait", "0.1", "--framework", "javascript"
+        )
     assert "by the extension: npm install ./extension/js\n" in said
     assert "    const recorder = new ToolCallRecorder();\n" in said
     assert "or by traces: npm install @opentelemetry/api @opentelemetry/auto-instrumentations-node\n" in said

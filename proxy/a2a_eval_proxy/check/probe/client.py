@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 import httpx
 from a2a_tool_capture.client import AgentError, AgentUnreachableError, ConfigurationError
-from a2a_tool_capture.errors import connection_problem
+from a2a_tool_capture.errors import connection_problem, response_problem
 from a2a_tool_capture.secret_references import resolve_header
 from a2a_tool_capture.spec import EXTENSIONS_HEADER, LEGACY_EXTENSIONS_HEADER
 from google.protobuf.message import DecodeError
@@ -182,12 +182,13 @@ class ProbeClient(AgentTransport):
                 except ValueError:
                     card = None
                 if not isinstance(card, dict):
-                    raise AgentError(f"{request.url} is not an agent card: expected a JSON object")
+                    raise AgentError(f"{request.url} is not an agent card: expected a JSON object; is it an A2A agent?")
                 return CardSeen(request, card, body=body)
             problem = problem or f"{request.url} answered HTTP {answer.status}"
             if answer.status != httpx.codes.NOT_FOUND:
-                break
-        raise AgentError(f"{problem}: no agent card found")
+                headers = {name.lower(): value for name, value in answer.headers}
+                raise AgentError(f"{problem}: {response_problem(answer.status, headers, 'no agent card')}")
+        raise AgentError(f"{problem}: no agent card found; is it an A2A agent?")
 
     async def exchange(self, request: OperationRequest, listener: Listener | None = None) -> ProbeExchange:
         """Send `request` and read the answer; calls `listener` with each event of a stream as it arrives.
