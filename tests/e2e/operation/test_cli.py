@@ -341,9 +341,7 @@ def test_three_commands_from_an_agent_to_a_gate_that_fails(agent: GetAgent, nobo
     assert again.returncode == 2
     assert "suite.yaml already exists" in again.stderr
     assert (tmp_path / "suite.yaml").read_text("utf-8") == text.replace("weather Berlin", "weather Paris")
-    silent = run(
-        "init", "--agent", agent("v1-undeclared"), "--message", "message me", "--dir", "silent", cwd=tmp_path
-    )
+    silent = run("init", "--agent", agent("v1-undeclared"), "--message", "message me", "--dir", "silent", cwd=tmp_path)
     assert (silent.returncode, silent.stderr.count("\n")) == (0, 1)
     assert silent.stderr.startswith("warning: no tool calls can be seen: ")
     other = run("init", "--agent", nobody, "--dir", "other", cwd=tmp_path)
