@@ -187,7 +187,7 @@ MISTAKES = {
     "proxy without an agent": Mistake("check {agent} --via {strange}/html", "is not an agent card: expected a JSON", 3),
     "Python agent that is missing": Mistake("run suite.yaml --agent python:no.py:A", "no.py:A: no such Python file"),
     "Python agent without the class": Mistake("run suite.yaml --agent python:agent.py:B", "agent.py has no class B"),
-    "Python class that is no agent": Mistake("run suite.yaml --agent python:agent.py:A", "no method execute(user_query"),
+    "class that is no agent": Mistake("run suite.yaml --agent python:agent.py:A", "no method execute(user_query"),
     "model without a URL": Mistake("run suite.yaml --agent openai:x --agent-model m", "--agent: expected a URL such a"),
     # the command line
     "option of another command": Mistake("runs --agent http://x", "No such option '--agent'"),
