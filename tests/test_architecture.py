@@ -120,6 +120,7 @@ LAYERS = {
         "cli | pytest_plugin",
         "demo | testing",
         "app | worker",
+        "agent_lines",
         "agent_line",
         "ui",
         "admin | check | doctor | serving",

@@ -76,6 +76,8 @@ class SharedParts:
     traces_at: str | None
     """Where traces are received."""
     keeps_open_turns: bool
+    relays_here: bool
+    """Whether this process relays traffic; otherwise it only stores and scores."""
     scorings: dict[tuple[Any, ...], Scoring] = field(default_factory=dict)
 
     def scoring(self, settings: Settings, privacy: Privacy | None = None) -> Scoring:
@@ -89,8 +91,8 @@ class SharedParts:
 class AgentLine:
     """Captures the turns of one agent, stores and scores them. All its parts share one event loop."""
 
-    def __init__(self, agent: Agent, shared: SharedParts, scoring: Scoring, *, serves: bool) -> None:
-        """`serves`: this process relays its traffic, too. Raises ConfigError, GrpcMissingError."""
+    def __init__(self, agent: Agent, shared: SharedParts, scoring: Scoring, key: str) -> None:
+        """`key`: what messages of serving processes call it. Raises ConfigError, GrpcMissingError."""
         settings, store, metrics, privacy = agent.settings, shared.store, shared.metrics, scoring.privacy
         tracing, telemetry = shared.tracing, shared.telemetry
         self.agent = agent
@@ -125,16 +127,25 @@ class AgentLine:
         replicas = None
         if store.shared and not privacy.changes_turns:  # what replicas exchange is not redacted
             replicas = Replicas(store.shared_tasks, self.reports, agent)
-        self.reported = ReportedAgent(agent.name, self.reports, replicas)
+        self.reported = ReportedAgent(key, agent, self.reports, replicas)
         self._relayed: RelayedHere | None = None
-        if serves:
+        if shared.relays_here:
             captured = CapturedHere(self.reports, metrics, replicas)
             requests = None if telemetry is None else telemetry.requests.to(settings.upstream)
             relay = AgentRelay(
                 agent, privacy, shared.files, metrics, requests, captured.book, captured.notified, self._webhooks
             )
             self._relayed = RelayedHere(relay, captured)
-        self.status = AgentWatch(settings, shared.files, shared.traces_at)
+        own = shared.files.part()
+        self.status = AgentWatch(settings, own, shared.traces_at)
+        self._stack = AsyncExitStack()
+        self._stack.callback(self.status.close)
+        self._stack.callback(shared.files.drop, own)
+
+    @property
+    def served(self) -> Any:
+        """What `add` and `remove` of the data port take."""
+        return self._relayed or self.reported
 
     @property
     def traffic(self) -> RelayedHere:
@@ -142,11 +153,15 @@ class AgentLine:
         assert self._relayed is not None, "other processes relay it"  # noqa: S101  # see __init__
         return self._relayed
 
-    def start(self, stack: AsyncExitStack) -> None:
-        """See to what earlier processes left, until the end of the stack."""
-        run_in(stack, self._stored_tasks.watch_over())
+    def start(self) -> None:
+        """See to what earlier processes left, until `leave`."""
+        run_in(self._stack, self._stored_tasks.watch_over())
         if self._webhooks is not None:
-            run_in(stack, self._webhooks.watch())
+            run_in(self._stack, self._webhooks.watch())
+
+    async def leave(self) -> None:
+        """The agent is served no longer."""
+        await self._stack.aclose()
 
     async def settled(self) -> None:
         """Returns when every turn captured so far is done."""

@@ -7,7 +7,7 @@ import heapq
 import logging
 import socket
 import time
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
@@ -18,7 +18,8 @@ from .admin.api import admin_app
 from .admin.control import MAX_OPEN, Control
 from .admin.tokens import AdminTokens
 from .admin.trusted_proxies import TrustedProxies
-from .agent_line import AgentLine, SharedParts, run_in
+from .agent_line import SharedParts, run_in
+from .agent_lines import AgentLines
 from .clock import CLOCK, JumpGuard
 from .net.browser_guard import HostNames
 from .net.certificate_ends import CertificateEnds
@@ -33,6 +34,7 @@ from .scoring.pipeline import Pipeline
 from .serving.local_serving import LocalServing
 from .serving.processes import ServingProcesses
 from .settings import Settings
+from .settings.agent_files import AgentFiles
 from .settings.options import options_of
 from .store import Store, StoreError, TurnQuery, every_turn, marked_in_use, open_store
 from .telemetry.counters import CERTIFICATES, COUNTED, OPEN, STORE, Metrics, Source
@@ -65,21 +67,25 @@ async def run_proxy(
     *listeners: TurnListener,
     keeps_open_turns: bool = True,
     privacy: Privacy | None = None,
+    agents: AgentFiles | None = None,
     serving_processes: socket.socket | None = None,
 ) -> AsyncIterator[RunningProxy]:
     """Run a proxy in the current event loop for the time of the block.
 
     `listeners` receive every turn. `keeps_open_turns`: turns that outlive their exchange are stored as open, for a
     later process to continue; otherwise they are closed as incomplete at the end. `privacy` None: that of the settings.
+    `agents`: the files to watch for agents that are added, changed or removed; None: those of the settings.
     `serving_processes`: sends the connections to the processes that serve clients; None: this process serves them.
 
     At its end, open responses may finish, what is open is closed, and what is closed is scored. Raises StoreError,
     SuiteError or ListenError (an OSError) where it cannot start; nothing is left behind then.
     """
+    if agents is None:
+        agents = AgentFiles(settings)
+        settings = agents.read()
     async with AsyncExitStack() as stack:
         metrics, bus, files = Metrics(), EventBus(), FileWatch()
         ports, names = Ports(stack), HostNames(settings.host_names)
-        agents = settings.each_agent.values()
         privacy = privacy or settings.privacy()
 
         # Telemetry: the agents', and the proxy's own, which may be sent to its own receiver.
@@ -110,19 +116,16 @@ async def run_proxy(
             listeners=(*listeners, scoring_times),
             traces_at=otlp_url or settings.otlp_grpc,
             keeps_open_turns=keeps_open_turns,
+            relays_here=serving_processes is None,
         )
         scoring = shared.scoring(settings, privacy)
-        lines = {
-            agent.name: AgentLine(agent, shared, shared.scoring(agent.settings), serves=serving_processes is None)
-            for agent in agents
-        }
-        serving = (
+        lines = AgentLines(settings, shared)
+        stack.push_async_callback(lines.leave)
+        serving = lines.serving = (
             LocalServing(settings, names, files, metrics, [line.traffic for line in lines.values()])
             if serving_processes is None
             else ServingProcesses(settings, metrics, [line.reported for line in lines.values()], serving_processes)
         )
-        for line in lines.values():
-            stack.callback(line.status.close)
         proxy = RunningProxy(
             settings=settings,
             lines=lines,
@@ -137,6 +140,7 @@ async def run_proxy(
             serving=serving,
             scoring_times=scoring_times,
             otlp_url=otlp_url,
+            files=files,
         )
         bus.on_recording = proxy.watch_turns
         shared_file = stack.enter_context(marked_in_use(settings.store))  # writes: no setting is wrong any more
@@ -175,9 +179,11 @@ async def run_proxy(
         await _open(store, [line.pipeline for line in lines.values()], stack)
         run_in(stack, _expire(proxy, tracing))
         run_in(stack, _prune(store, settings.retain_days, settings.retain_mb))
-        for line in lines.values():
-            line.start(stack)
+        lines.start()
+        stack.push_async_callback(lines.leave)
         await serving.open(stack)
+        if agents.paths:
+            files.add("the agents", agents.paths, proxy.change_agents(agents))
         files.start()
         stack.push_async_callback(files.close)
         stack.callback(proxy.not_ready_any_more)
@@ -190,18 +196,19 @@ class RunningProxy(Control):
     """A proxy in this process. `run_proxy` makes one; all its parts share one event loop."""
 
     settings: Settings
-    lines: dict[str, AgentLine]
-    """The agents by name; that of `--upstream` has none."""
+    lines: AgentLines
     tracing: Tracing | None
     serving: LocalServing | ServingProcesses
     scoring_times: ScoringTimes
     otlp_url: str | None
     """Where traces are received over HTTP; None where they are not."""
+    files: FileWatch
     admin_url: str = ""
     _site: Site = field(init=False)
     _ports: Ports = field(init=False)
     _problems: list[str] = field(default_factory=lambda: ["the proxy is starting"])
     _finish_by: float = 0.0
+    _under_way: set[asyncio.Task[None]] = field(default_factory=set)
 
     def open_ports(self, ports: Ports, admin_url: str, site: Site) -> None:
         """The port of operators is open: where it is, and its pages."""
@@ -239,23 +246,23 @@ class RunningProxy(Control):
     @property
     def queue_depth(self) -> int:
         """Turns waiting to be scored."""
-        return sum(line.pipeline.depth for line in self.lines.values())
+        return sum(line.pipeline.depth for line in self.lines.all)
 
     @property
     def open_turns(self) -> int:
         """Number of turns not yet closed."""
-        return sum(len(line.reports.open_turns) for line in self.lines.values())
+        return sum(len(line.reports.open_turns) for line in self.lines.all)
 
     async def flush(self, timeout_s: float) -> dict[str, int]:
         """Wait until every turn captured so far is done, at most `timeout_s`; what is left `pending` and `open`."""
         try:
             async with asyncio.timeout(timeout_s):
                 await self.serving.settled()
-                await asyncio.gather(*(line.settled() for line in self.lines.values()))
+                await asyncio.gather(*(line.settled() for line in self.lines.all))
         except TimeoutError:
             pass  # the returned numbers show it
         return {
-            "pending": self.queue_depth + sum(line.reports.waiting for line in self.lines.values()),
+            "pending": self.queue_depth + sum(line.reports.waiting for line in self.lines.all),
             "open": self.open_turns,
         }
 
@@ -300,9 +307,29 @@ class RunningProxy(Control):
 
     def watch_turns(self, live: bool) -> None:
         """Report the changes of open turns while a client listens to them."""
-        for line in self.lines.values():
+        for line in self.lines.all:
             line.watch(live)
         self.serving.watch(live)
+
+    def change_agents(self, files: AgentFiles) -> Callable[[], None]:
+        """A function that has the agents served that `files` have now. It may be called in another thread, and raises
+        ConfigError where they cannot be read."""
+        loop = asyncio.get_running_loop()
+
+        def change() -> None:
+            settings = files.read()
+            loop.call_soon_threadsafe(self._run, self.lines.change, settings)
+
+        return change
+
+    def look_at_files(self) -> None:
+        """Read the files that have changed now, without waiting for the next look."""
+        self._run(asyncio.to_thread, self.files.check)
+
+    def _run(self, work: Callable[..., Coroutine[Any, Any, None]], *arguments: Any) -> None:
+        task = asyncio.get_running_loop().create_task(work(*arguments))
+        self._under_way.add(task)
+        task.add_done_callback(self._under_way.discard)
 
     def ready(self) -> None:
         """Clients may come."""
@@ -322,9 +349,9 @@ class RunningProxy(Control):
         """No more requests come: close the open turns that no other process continues, score the closed ones."""
         timeout_s = self.settings.shutdown_timeout
         self._finish_by = asyncio.get_running_loop().time() + timeout_s
-        await asyncio.gather(*(line.reports.close_turns(timeout_s) for line in self.lines.values()))
+        await asyncio.gather(*(line.reports.close_turns(timeout_s) for line in self.lines.all))
         await self.flush(timeout_s)
-        await asyncio.gather(*(line.close() for line in self.lines.values()))
+        await asyncio.gather(*(line.close() for line in self.lines.all))
         self.bus.close()
 
     async def close_store(self) -> None:

@@ -1,4 +1,5 @@
-"""Files of commands: those that they make for their user, and temporary folders that outlive no process for long."""
+"""Files of commands: those in a directory, those that they make for their user, and temporary folders that outlive no
+process for long."""
 
 from __future__ import annotations
 
@@ -9,6 +10,12 @@ import shutil
 import time
 from pathlib import Path
 from tempfile import TemporaryDirectory, gettempdir
+
+
+def yaml_files(directory: str) -> list[Path]:
+    """The files with a YAML suffix in a directory, by name, without hidden ones. Raises OSError."""
+    found = (path for path in Path(directory).iterdir() if path.suffix in (".yaml", ".yml"))
+    return sorted(path for path in found if not path.name.startswith(".") and path.is_file())
 
 
 def write_out(path: Path, text: str) -> None:

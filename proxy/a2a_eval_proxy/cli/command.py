@@ -162,7 +162,8 @@ class Command(click.Command):
         flags = dict(ctx.params)
         _warn_of_unknown_variables(_known_keys(ctx))
         _warn_of_secrets(self.options, flags)
-        path = flags.pop("config") or os.environ.get(environment_name("config"))
+        del flags["config"]
+        path = config_path(ctx)
         file = read_config_file(path, _known_keys(ctx)) if path else None
         if self._function(load(self.options, flags, os.environ, file)) is False:
             ctx.exit(GATE_FAILED)
@@ -188,6 +189,11 @@ class Command(click.Command):
         """Write where else options may stand."""
         formatter.write_paragraph()
         formatter.write_text(_EPILOG)
+
+
+def config_path(ctx: click.Context) -> str | None:
+    """The file of `--config`, if there is one."""
+    return ctx.params["config"] or os.environ.get(environment_name("config"))
 
 
 def command(options: type[T]) -> Callable[[Callable[[T], bool | None]], Command]:

@@ -14,8 +14,9 @@ import click
 from ..children import stop_signal
 from ..memory import return_large_blocks
 from ..settings import Settings
+from ..settings.agent_files import AgentFiles
 from ..settings.store_url import masked_url
-from .command import command, run_async, wide_console
+from .command import command, config_path, run_async, wide_console
 from .options import DemoOptions, McpOptions, UiOptions, WorkerOptions
 from .output import guarded
 
@@ -37,8 +38,10 @@ def serve(settings: Settings) -> None:
     Example: a2a-eval-proxy serve --upstream http://127.0.0.1:9999 --suite suite.yaml
     """
     privacy = settings.privacy()
+    agents = AgentFiles(settings, config_path(click.get_current_context()))
+    settings = agents.read()
     if settings.processes == 1:
-        run_async(_serve_until_stopped(settings, privacy))
+        run_async(_serve_until_stopped(settings, privacy, agents))
         return
     from .. import app  # noqa: F401  # before the fork, so that its children start sooner and share the memory
     from ..serving import serving_process  # noqa: F401  # likewise
@@ -47,11 +50,17 @@ def serve(settings: Settings) -> None:
     role = fork_processes(settings)
     if isinstance(role, int):
         sys.exit(role)
-    run_async(_serve_until_stopped(role.settings, privacy, role) if role.is_main else _serve_for(role, privacy))
+    if not role.is_main:
+        run_async(_serve_for(role, privacy))
+        return
+    run_async(_serve_until_stopped(role.settings, privacy, agents.with_settings(role.settings), role))
 
 
-async def _serve_until_stopped(settings: Settings, privacy: Privacy, role: Role | None = None) -> None:
-    """Run a proxy, print one line when it is ready, and stop in order on the first signal; later ones are ignored."""
+async def _serve_until_stopped(
+    settings: Settings, privacy: Privacy, agents: AgentFiles, role: Role | None = None
+) -> None:
+    """Run a proxy, print one line when it is ready, and stop in order on the first signal; later ones are ignored.
+    SIGHUP has it look at the files of the agents."""
     from ..app import run_proxy
     from ..telemetry.logs import LOG_LINE, start_logging, without_secrets
     from .turn_lines import LineWriter, TurnLines
@@ -65,7 +74,10 @@ async def _serve_until_stopped(settings: Settings, privacy: Privacy, role: Role 
     lines = LineWriter(lambda line: guarded(privacy.text(without_secrets(line))))
     listeners = [] if settings.quiet else [TurnLines(lines, scores=settings.evaluate)]
     serving = None if role is None else role.link
-    async with run_proxy(settings, *listeners, privacy=privacy, serving_processes=serving) as proxy:
+    running = run_proxy(settings, *listeners, privacy=privacy, agents=agents, serving_processes=serving)
+    async with running as proxy:
+        if agents.paths and hasattr(signal, "SIGHUP"):
+            loop.add_signal_handler(signal.SIGHUP, proxy.look_at_files)
         _tune_interpreter()
         traces = f"traces {proxy.otlp_url}, " if proxy.otlp_url else ""
         grpc = f"gRPC {proxy.grpc_address}, " if proxy.grpc_address else ""
@@ -94,9 +106,11 @@ def _behind(settings: Settings) -> str:
     """The agent, or the names of several."""
     if settings.upstream:
         return f"agent {settings.upstream}"
+    from tool_call_evaluators.texts import counted
+
     names = list(settings.each_agent)
     more = f" and {len(names) - _MOST_NAMES} more" if len(names) > _MOST_NAMES else ""
-    return f"{len(names)} agents at /agents/NAME: {' '.join(names[:_MOST_NAMES])}{more}"
+    return f"{counted(len(names), 'agent')} at /agents/NAME: {' '.join(names[:_MOST_NAMES])}{more}"
 
 
 async def _serve_for(role: Role, privacy: Privacy) -> None:

@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 
 
 class AgentRelay:
-    """Relays the requests that a `DataPort` has for one agent, between `open` and the end of its stack."""
+    """Relays the requests that a `DataPort` has for one agent, between `open` and `close`."""
 
     def __init__(
         self,
@@ -68,6 +68,9 @@ class AgentRelay:
         self.settings = settings = agent.settings
         self.book = book
         self._requests = requests
+        self._stack = AsyncExitStack()
+        own = files.part()
+        self._stack.callback(files.drop, own)
         days = settings.retain_days
         max_age_s = MAX_AGE_S if days is None else min(MAX_AGE_S, days * 86_400)
         self._wire_log = WireLog(share(32, settings.processes), max_age_s) if privacy.covers_texts else None
@@ -75,10 +78,10 @@ class AgentRelay:
         if webhooks is not None:
             notifications = NotificationCapture(book, notified, CLOCK.now)
             self.push = AgentPush(settings, webhooks, notifications, self._wire_log)
-        upstream = Upstream(settings, files)
+        upstream = Upstream(settings, own)
         self._transcoding = None
         if settings.transcode:
-            self._transcoding = upstream.http = _transcoding_client()(settings, files)
+            self._transcoding = upstream.http = _transcoding_client()(settings, own)
         self._negotiation = Negotiation(
             settings.negotiate,
             card_of(settings, upstream),
@@ -108,7 +111,7 @@ class AgentRelay:
             loop=asyncio.get_running_loop(),
         )
         self._grpc_address: str | None = None
-        self._grpc_agent = GrpcAgent(settings, files) if settings.grpc is not None else None
+        self._grpc_agent = GrpcAgent(settings, own) if settings.grpc is not None else None
 
     def calls(self, limits: ClientLimits) -> GrpcPort | None:
         """What answers the calls of clients over gRPC; None where the proxy takes none."""
@@ -146,8 +149,9 @@ class AgentRelay:
         log = self._wire_log
         return [] if log is None else [exchange_json(one) for one in log.of_turn(turn_id, tasks, began, ended)]
 
-    def open(self, stack: AsyncExitStack, *, notified_here: bool) -> None:
-        """Requests may come. `notified_here`: notifications are received in this process."""
+    def open(self, *, notified_here: bool) -> None:
+        """Requests may come, until `close`. `notified_here`: notifications are received in this process."""
+        stack = self._stack
         if self._transcoding is not None:
             stack.push_async_callback(self._transcoding.disconnect)
         stack.callback(self._relay.upstream.http.close)
@@ -157,6 +161,10 @@ class AgentRelay:
         if self.push is not None:
             self.push.open(stack, receives=notified_here)
         self._negotiation.refresh(asyncio.get_running_loop().time())
+
+    async def close(self) -> None:
+        """No more requests come."""
+        await self._stack.aclose()
 
     def expire(self, now: float) -> None:
         """Close the turns, and forget the exchanges, whose time is over."""

@@ -5,9 +5,10 @@ The agent gets the rest of the path. A proxy with the one agent of `--upstream` 
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import Iterator
-from dataclasses import dataclass
+from contextlib import AbstractContextManager
 from typing import Any, NamedTuple
 
 from ..grpc_relay.server import GrpcPort
@@ -19,7 +20,6 @@ from ..net.http2_streams import Headers
 from ..net.server_exchange import Application
 from ..protocol.headers import public_url, read_request
 from .agent_relay import AgentRelay
-from .push_port import AgentPush
 from .refusals import GrpcRefusal, HttpRefusal
 
 _AGENTS, _BELOW_AGENTS = b"/agents", b"/agents/"
@@ -38,14 +38,30 @@ _NO_AUTHORITY = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class AgentRoute:
-    """An agent, and what answers its requests."""
+class AgentRoute(AbstractContextManager[None]):
+    """An agent, and what answers its requests. A request is under way as long as its context."""
 
-    relay: AgentRelay
-    application: Application
-    calls: GrpcPort | None
-    """None where no gRPC is relayed."""
+    def __init__(self, relay: AgentRelay, application: Application, calls: GrpcPort | None) -> None:
+        """`calls` None: no gRPC is relayed."""
+        self.relay = relay
+        self.application = application
+        self.calls = calls
+        self._under_way = 0
+        self._idle = asyncio.Event()
+        self._idle.set()
+
+    def __enter__(self) -> None:
+        self._under_way += 1
+        self._idle.clear()
+
+    def __exit__(self, *error: object) -> None:
+        self._under_way -= 1
+        if not self._under_way:
+            self._idle.set()
+
+    async def drained(self) -> None:
+        """Returns when no request is under way."""
+        await self._idle.wait()
 
 
 class Routed(NamedTuple):
@@ -68,14 +84,15 @@ class AgentRoutes:
 
     def put(self, route: AgentRoute) -> None:
         """Requests for the agent lead here, from now on."""
-        self.remove(route.relay.agent.name)
+        if (earlier := self._by_name.get(route.relay.agent.name.encode())) is not None:
+            self.remove(earlier)
         self._by_name[route.relay.agent.name.encode()] = route
         for host in route.relay.agent.hosts:
             self._by_host[host.encode()] = route
 
-    def remove(self, name: str) -> None:
-        """No request leads to the agent any more."""
-        route = self._by_name.pop(name.encode(), None)
+    def remove(self, route: AgentRoute) -> None:
+        """No request leads here any more."""
+        self._by_name = {name: other for name, other in self._by_name.items() if other is not route}
         self._by_host = {host: other for host, other in self._by_host.items() if other is not route}
 
     def find(self, host: bytes, path: bytes) -> Routed | None:
@@ -89,10 +106,9 @@ class AgentRoutes:
         prefix = _BELOW_AGENTS + name
         return None if route is None else Routed(route, path[len(prefix) :], prefix)
 
-    def notified(self, name: bytes) -> AgentPush | None:
-        """What takes the notifications for this agent, or the only one."""
-        route = self._by_name.get(name) or self._by_name.get(b"")
-        return None if route is None else route.relay.push
+    def notified(self, name: bytes) -> AgentRoute | None:
+        """The agent with this name, or the only one."""
+        return self._by_name.get(name) or self._by_name.get(b"")
 
 
 def _name_of(host: bytes) -> bytes:
@@ -123,7 +139,8 @@ class RoutedRequests:
         if found.prefix:
             prefix = found.prefix.decode()
             scope = {**scope, "path": scope["path"][len(prefix) :], "raw_path": found.path, "root_path": prefix}
-        await found.route.application(scope, receive, send)
+        with found.route:
+            await found.route.application(scope, receive, send)
 
     async def _list(self, scope: Any, send: Any) -> None:
         """Send what the proxy knows of its agents, with their cards."""
@@ -150,7 +167,8 @@ class RoutedCalls(StreamHandler):
             return
         if found.prefix:
             head = head._replace(fields=[(n, found.path if n == b":path" else value) for n, value in head.fields])
-        await found.route.calls.answer(stream, head, ends)
+        with found.route:
+            await found.route.calls.answer(stream, head, ends)
 
     def refusal(self, head: Headers, message: str) -> Fields:
         return self._refusal.refusal(head, message)
@@ -164,5 +182,9 @@ class RoutedNotifications:
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         names = (b"", *scope["raw_path"].split(b"/"))
-        push = self._routes.notified(names[-2])
-        await (_UNKNOWN if push is None else push.listener)(scope, receive, send)
+        route = self._routes.notified(names[-2])
+        if route is None or route.relay.push is None:
+            await _UNKNOWN(scope, receive, send)
+            return
+        with route:
+            await route.relay.push.listener(scope, receive, send)

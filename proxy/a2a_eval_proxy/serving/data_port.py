@@ -56,7 +56,8 @@ class DataPort:
         self.metrics = metrics
         self._settings = settings
         self._names = names
-        self._relays = relays
+        self._routes_of: dict[AgentRelay, AgentRoute] = {}
+        self._first = relays
         self._shared = shared
         self._on_problems = on_problems
         self._push = None
@@ -92,24 +93,23 @@ class DataPort:
     async def open(self, stack: AsyncExitStack) -> None:
         """Listen. Raises ListenError."""
         settings, limits = self._settings, self._limits()
-        for relay in self._relays:
-            relay.open(stack, notified_here=self._push is not None)
+        self._of_calls = self._limits()
+        stack.push_async_callback(self._close)
+        for relay in self._first:
+            self._add(relay)
         self._ports = Ports(stack, self._on_problems)
         if self._push is not None:
             await self._push.open(self._ports, self._limits(), RoutedNotifications(self._routes))
         stack.callback(asyncio.get_running_loop().create_task(self._expire()).cancel)
-        of_calls = self._limits()
-        routes = [AgentRoute(relay, relay.application(self._names), relay.calls(of_calls)) for relay in self._relays]
-        for route in routes:
-            self._routes.put(route)
         data: Application = RoutedRequests(self._routes, settings.public_url)
         calls: StreamHandler = RoutedCalls(self._routes)
-        if not settings.agents:  # what is behind one agent's URL needs no way to it
-            data, calls = routes[0].application, routes[0].calls or calls
+        if settings.upstream:  # the way to the only agent is short
+            (only,) = self._routes
+            data, calls = only.application, only.calls or calls
         if settings.grpc is None:
             calls = GrpcRefusal(GrpcStatus.UNIMPLEMENTED, _NO_GRPC)
         else:
-            grpc = self._grpc_server = await self._open_grpc(settings.grpc, calls, of_calls)
+            grpc = self._grpc_server = await self._open_grpc(settings.grpc, calls, self._of_calls)
             self.grpc_address = grpc.address
         streams = HttpStreams(data, calls, limits)
         self._server = await self._ports.open(
@@ -124,11 +124,35 @@ class DataPort:
             ),
             "--listen",
         )
-        for relay in self._relays:
+        for relay in self._routes_of:
             relay.reached_at(reachable(self.url), self.grpc_address)
         stack.callback(self._ports.give_up)
         if self._grpc_server is not None:
             stack.callback(self._grpc_server.close)  # both ports wait for open responses at the same time
+
+    async def _close(self) -> None:
+        for relay in list(self._routes_of):
+            await relay.close()
+
+    def _add(self, relay: AgentRelay) -> None:
+        relay.open(notified_here=self._push is not None)
+        route = AgentRoute(relay, relay.application(self._names), relay.calls(self._of_calls))
+        self._routes_of[relay] = route
+        self._routes.put(route)
+
+    def put(self, relay: AgentRelay) -> None:
+        """Requests for its agent lead here from now on, and to an earlier relay of that name no longer."""
+        self._names.add(relay.agent.hosts)
+        self._add(relay)
+        relay.reached_at(reachable(self.url), self.grpc_address)
+
+    async def take_out(self, relay: AgentRelay) -> None:
+        """No request leads here any more; returns when none is under way."""
+        route = self._routes_of[relay]
+        self._routes.remove(route)
+        await route.drained()
+        await relay.close()
+        del self._routes_of[relay]
 
     async def _open_grpc(self, address: str, calls: StreamHandler, limits: ClientLimits) -> HttpServer:
         return await self._ports.open(
@@ -153,7 +177,7 @@ class DataPort:
             max_header_bytes=settings.max_header_bytes,
             max_connections=connections_possible(
                 settings.max_client_connections,
-                *(FILES_WHEN_TRANSCODING for relay in self._relays if relay.settings.transcode),
+                *(FILES_WHEN_TRANSCODING for relay in self._first if relay.settings.transcode),
             ),
             broken_limits=self.metrics.client_errors,
         )
@@ -167,6 +191,7 @@ class DataPort:
             due = now() + _EXPIRE_EVERY_S
             await asyncio.sleep(_EXPIRE_EVERY_S)
             self.metrics.loop_delay_s.add(max(0.0, now() - due))
-            CLOCK.align(busy=any(relay.book.open_turns for relay in self._relays))
-            for relay in self._relays:
+            relays = list(self._routes_of)
+            CLOCK.align(busy=any(relay.book.open_turns for relay in relays))
+            for relay in relays:
                 relay.expire(CLOCK.now())

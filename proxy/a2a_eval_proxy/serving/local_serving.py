@@ -35,6 +35,7 @@ class CapturedHere:
 
     def __init__(self, reports: ScoringReports, metrics: Metrics, replicas: Replicas | None) -> None:
         """`replicas` None: no other proxy sees the same tasks."""
+        self._stack = AsyncExitStack()
         self.notified = reports.notified
         self._replicas = replicas
         self.captures = [reports.capture]
@@ -44,10 +45,14 @@ class CapturedHere:
             self.captures.append(own)
             self.book = ForwardingBook(own.book, replicas.observed, replicas.proxy)
 
-    async def open(self, stack: AsyncExitStack) -> None:
+    async def open(self) -> None:
         if self._replicas is not None:
-            await self._replicas.open(stack)
-            stack.callback(self._forward_all)
+            await self._replicas.open(self._stack)
+            self._stack.callback(self._forward_all)
+
+    async def close(self) -> None:
+        """No more requests come."""
+        await self._stack.aclose()
 
     async def settled(self) -> None:
         """Returns when what was captured so far is in the turns of the proxies that fold them."""
@@ -80,18 +85,42 @@ class LocalServing(DataPort):
         agents: Sequence[RelayedHere],
     ) -> None:
         self._captured = [agent.captured for agent in agents]
+        self._live = False
         super().__init__(settings, names, files, metrics, [agent.relay for agent in agents], settings.push_listen)
 
     def watch(self, live: bool) -> None:
         """Start or stop to report changes of open turns."""
+        self._live = live
         for captured in self._captured:
             for capture in captured.captures:
                 capture.watch(live)
 
     async def open(self, stack: AsyncExitStack) -> None:
+        stack.push_async_callback(self._close_captured)
         for captured in self._captured:
-            await captured.open(stack)
+            await captured.open()
         await super().open(stack)
+
+    async def _close_captured(self) -> None:
+        for captured in self._captured:
+            await captured.close()
+
+    async def add(self, agent: RelayedHere) -> None:
+        """Serve an agent, in place of an earlier one of its name."""
+        await agent.captured.open()
+        for capture in agent.captured.captures:
+            capture.watch(self._live)
+        self._captured.append(agent.captured)
+        self.put(agent.relay)
+
+    async def remove(self, agent: RelayedHere) -> None:
+        """Serve an agent no longer; returns when no request for it is under way."""
+        await self.take_out(agent.relay)
+        await agent.captured.close()
+        self._captured.remove(agent.captured)
+
+    async def announce(self, agents: object) -> None:
+        """No other process has to know."""
 
     async def latest_open(self, most: int, turn_id: str | None = None) -> list[Turn]:
         """Copies of the latest open turns, at most `most` of each agent and process, or of the one with this id, as far

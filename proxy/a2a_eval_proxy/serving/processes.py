@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from ..capture.observations import ObservedTurns, decoded, turn_from_message
 from ..clock import CLOCK
 from ..errors import BAD_INPUT, ConfigError, ListenError
-from ..settings.settings import TrafficSettings
+from ..settings.settings import Agent, TrafficSettings
 from ..telemetry.counters import Metrics, add_counts
 from ..turn import Turn
 from .link import Link, changes_from_message
@@ -36,7 +36,9 @@ _MAX_WAIT_S = 2.0
 class ReportedAgent(NamedTuple):
     """Where the main process takes what serving processes report of one agent."""
 
-    name: str
+    key: str
+    """What messages call it: another one of the same name may end while this one begins."""
+    agent: Agent
     reports: ScoringReports
     replicas: Replicas | None
     """None: no other proxy sees the same tasks."""
@@ -49,7 +51,20 @@ class _Agent:
         self.reports = agent.reports
         self.replicas = agent.replicas
         self.observed = agent.replicas or ObservedTurns(agent.reports.capture.book, CLOCK.of_steady)
-        self.opted_in = SharedOptedInTasks(agent.name)
+        self.opted_in = SharedOptedInTasks(agent.key)
+        self.stack = AsyncExitStack()
+
+    async def open(self, ask_for_marks: Callable[[], None]) -> None:
+        """Take reports, until `close`."""
+        if self.replicas is not None:
+            await self.replicas.open(self.stack, ask_for_marks)
+
+    async def settled(self) -> None:
+        """Returns when what was reported so far is in turns."""
+        while self.observed.waiting:  # noqa: ASYNC110  # for at most `_MAX_WAIT_S`
+            await asyncio.sleep(_EXPIRE_EVERY_S / 10)
+        if self.replicas is not None:
+            await self.replicas.settled()
 
 
 class _Peer:
@@ -60,7 +75,7 @@ class _Peer:
         self.source = ""
         """What the ids of its exchanges begin with; "" before it has said so."""
         self.own: defaultdict[str, set[str]] = defaultdict(set)
-        """Ids of the turns that it folds itself, by agent."""
+        """Ids of the turns that it folds itself, by the key of their agent."""
         self.asked = False
         """Whether it was asked for a mark, and has not answered."""
         self.pid = 0
@@ -87,7 +102,9 @@ class ServingProcesses:
         self.grpc_address = settings.grpc
         self._settings = settings
         self._metrics = metrics
-        self._agents = {agent.name: _Agent(agent) for agent in agents}
+        self._agents = {agent.key: _Agent(agent) for agent in agents}
+        self._announced: dict[str, Any] = {}
+        """What processes that start are to know of the agents."""
         self._links_to_come = links
         self._peers: set[_Peer] = set()
         self._changed = asyncio.Condition()
@@ -112,9 +129,9 @@ class ServingProcesses:
 
     async def open(self, stack: AsyncExitStack) -> None:
         loop = asyncio.get_running_loop()
+        stack.push_async_callback(self._close_agents)
         for agent in self._agents.values():
-            if agent.replicas is not None:
-                await agent.replicas.open(stack, self._ask_for_marks)
+            await agent.open(self._ask_for_marks)
         loop.add_reader(self._links_to_come, self._accept)
         stack.callback(loop.remove_reader, self._links_to_come)
         stack.callback(loop.create_task(self._expire()).cancel)
@@ -153,10 +170,37 @@ class ServingProcesses:
     async def settled(self) -> None:
         await asyncio.gather(*(peer.link.ask("settled") for peer in self._peers))
         for agent in list(self._agents.values()):
-            while agent.observed.waiting:  # noqa: ASYNC110  # for at most `_MAX_WAIT_S`
-                await asyncio.sleep(_EXPIRE_EVERY_S / 10)
-            if agent.replicas is not None:
-                await agent.replicas.settled()
+            await agent.settled()
+
+    async def _close_agents(self) -> None:
+        for agent in self._agents.values():
+            await agent.stack.aclose()
+
+    async def add(self, agent: ReportedAgent) -> None:
+        """Take reports of an agent, as soon as processes serve it: see `announce`."""
+        known = self._agents[agent.key] = _Agent(agent)
+        await known.open(self._ask_for_marks)
+        known.reports.capture.watch(self._live)
+        now = CLOCK.steady(CLOCK.now())
+        for peer in self._peers:
+            if peer.source:
+                known.observed.join(peer.source)
+                known.observed.mark(peer.source, now)
+
+    async def announce(self, agents: Iterable[ReportedAgent]) -> None:
+        """Have the processes serve these agents, and no longer the others."""
+        self._announced = {"agents": [[agent.key, agent.agent.name, agent.agent.own] for agent in agents]}
+        await self._ask("agents", **self._announced)
+
+    async def remove(self, agent: ReportedAgent) -> None:
+        """Returns when no request for an agent that is not announced any more is under way, and all is reported."""
+        await asyncio.gather(*(peer.link.ask("drained", key=agent.key) for peer in self._peers))
+        known = self._agents[agent.key]
+        await known.settled()
+        await known.stack.aclose()
+        del self._agents[agent.key]
+        for peer in self._peers:
+            peer.own.pop(agent.key, None)
 
     async def _expire(self) -> None:
         while True:
@@ -211,11 +255,14 @@ class ServingProcesses:
             agent.opted_in.tell(link)
         if self._live:
             link.send("watch", live=True)
+        if self._announced:
+            link.send("agents", **self._announced)
         if self._stopping:
             link.send("stop")
         async for message in link.messages():
             if message["kind"] in SHARED:
-                self._agents[message["agent"]].opted_in.learn(message)
+                if message["agent"] in self._agents:
+                    self._agents[message["agent"]].opted_in.learn(message)
                 for other in self._peers - {peer}:
                     other.link.send(**message)
             self._take(peer, message)
@@ -227,9 +274,9 @@ class ServingProcesses:
             logger.error("the serving process %d cannot serve: %s", peer.pid, peer.failure)
         elif peer.failure is None and not peer.said_bye:
             logger.error("the serving process %d ended unexpectedly; its open turns are incomplete", peer.pid)
-        for name, agent in self._agents.items():
+        for key, agent in self._agents.items():
             agent.observed.leave(peer.source)
-            agent.reports.process_ended(peer.own[name], CLOCK.now())
+            agent.reports.process_ended(peer.own[key], CLOCK.now())
             if peer.source:
                 agent.observed.source_ended(peer.source, CLOCK.steady(CLOCK.now()))
         await link.close()

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 import secrets
 import signal
 import socket
+from collections.abc import Coroutine
 from contextlib import AsyncExitStack
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -17,6 +19,7 @@ from ..capture.forwarding import ForwardingBook
 from ..capture.observations import Observation, encoded, turn_to_message
 from ..capture.turn_changes import TurnChanges
 from ..clock import CLOCK
+from ..errors import ConfigError, GrpcMissingError
 from ..net.browser_guard import HostNames
 from ..net.file_watcher import FileWatch
 from ..privacy.policy import Privacy
@@ -38,6 +41,8 @@ from .turn_capture import CaptureRules, TurnCapture
 
 if TYPE_CHECKING:
     from ..telemetry.requests import RequestTelemetry
+
+logger = logging.getLogger(__name__)
 
 _COUNT_EVERY_S = 1.0
 
@@ -107,10 +112,17 @@ class _LinkReports:
 
 
 class _AgentHere(NamedTuple):
-    """What captures the turns of one agent in this process."""
+    """One agent in this process."""
 
     capture: TurnCapture
     book: ForwardingBook
+    opted_in: SharedOptedInTasks
+    relay: AgentRelay
+
+    def close(self) -> None:
+        """No more requests come: what was captured is reported."""
+        self.book.close_all(CLOCK.now())
+        self.capture.close()
 
 
 class ServingProcess:
@@ -128,17 +140,18 @@ class ServingProcess:
         self._metrics = Metrics()
         self._source = secrets.token_hex(6)
         """What the ids of exchanges begin with."""
-        self._opted_in = {name: SharedOptedInTasks(name, link) for name in settings.each_agent}
-        self._agents = {agent.name: self._captured(agent) for agent in settings.each_agent.values()}
+        self._agents: dict[str, _AgentHere] = {}
+        """By the keys that the messages of the main process have for them."""
+        self._changed = asyncio.Condition()
+        self._announced: list[list[str]] = [[name, name, agent.own] for name, agent in settings.each_agent.items()]
         self._port: DataPort | None = None
         self._stop = asyncio.Event()
-        self._answering: set[asyncio.Task[None]] = set()
-
-    def _captured(self, agent: Agent) -> _AgentHere:
-        privacy = agent.settings.privacy() if agent.name else self._privacy
-        reports = _LinkReports(self._link, agent.name, self._metrics, all_calls=privacy.redactor.has_paths)
-        capture = TurnCapture(CaptureRules.of(agent.settings), self._metrics, reports)
-        return _AgentHere(capture, ForwardingBook(capture.book, reports.observed, self._source))
+        self._under_way: set[asyncio.Task[None]] = set()
+        self._leaving: set[str] = set()
+        self._live = False
+        self._requests: RequestTelemetry | None = None
+        self._tables: StoreReads | None = None
+        self._files: FileWatch
 
     async def run(self) -> None:
         """Open the data port and serve. An error of the start is reported to the main process, which ends with it."""
@@ -158,8 +171,7 @@ class ServingProcess:
             stack.callback(counting.cancel)
             await self._stop.wait()
         for agent in self._agents.values():
-            agent.book.close_all(CLOCK.now())  # no more requests come
-            agent.capture.close()
+            agent.close()
         self._link.send("counts", **take_counts(self._metrics))
         self._link.send("bye")
         obeying.cancel()
@@ -170,45 +182,88 @@ class ServingProcess:
         telemetry = start_telemetry(self._privacy)
         if telemetry is not None:
             stack.push_async_callback(telemetry.close)
-        requests = None if telemetry is None else telemetry.requests
-        tables = None
+        self._requests = None if telemetry is None else telemetry.requests
+        self._tables = None
         if settings.push_mode == "relay":
-            tables = stack.enter_context(push_tables_at(settings.store))
-        names, files = HostNames(settings.host_names), FileWatch()
-        self._port = DataPort(
+            self._tables = stack.enter_context(push_tables_at(settings.store))
+        self._files = FileWatch()
+        for agent in settings.each_agent.values():
+            self._add(agent.name, agent)
+        port = DataPort(
             replace(settings, max_client_connections=-(-settings.max_client_connections // each)),
-            names,
-            files,
+            HostNames(settings.host_names),
+            self._files,
             self._metrics,
-            [self._relay(agent, files, requests, tables) for agent in settings.each_agent.values()],
+            [agent.relay for agent in self._agents.values()],
             self._push,
             shared=True,
             on_problems=lambda problems: self._link.send("problems", problems=problems),
         )
-        await self._port.open(stack)
-        files.start()
-        stack.push_async_callback(files.close)
+        await port.open(stack)
+        self._port = port
+        self._files.start()
+        stack.push_async_callback(self._files.close)
+        await self._serve_announced()
 
-    def _relay(
-        self, agent: Agent, files: FileWatch, requests: RequestTelemetry | None, tables: StoreReads | None
-    ) -> AgentRelay:
+    def _add(self, key: str, agent: Agent) -> _AgentHere:
+        """Capture the traffic of an agent. Raises ConfigError, GrpcMissingError."""
         settings, privacy = agent.settings, agent.settings.privacy() if agent.name else self._privacy
-        here = replace(settings, max_connections=-(-settings.max_connections // settings.processes))
+        reports = _LinkReports(self._link, key, self._metrics, all_calls=privacy.redactor.has_paths)
+        capture = TurnCapture(CaptureRules.of(settings), self._metrics, reports)
+        book = ForwardingBook(capture.book, reports.observed, self._source)
+        opted_in = SharedOptedInTasks(key, self._link)
         webhooks = None
-        if settings.push_mode == "relay" and tables is not None:
-            webhooks = WebhookRegistry(tables, agent.key, privacy.identifier, settings.retain_days)
-        return AgentRelay(
-            agent._replace(settings=here),
+        if settings.push_mode == "relay" and self._tables is not None:
+            webhooks = WebhookRegistry(self._tables, agent.key, privacy.identifier, settings.retain_days)
+        relay = AgentRelay(
+            agent._replace(
+                settings=replace(settings, max_connections=-(-settings.max_connections // settings.processes))
+            ),
             privacy,
-            files,
+            self._files,
             self._metrics,
-            None if requests is None else requests.to(settings.upstream),
-            self._agents[agent.name].book,
-            _ForwardedNotifiedTasks(self._link, agent.name),
+            None if self._requests is None else self._requests.to(settings.upstream),
+            book,
+            _ForwardedNotifiedTasks(self._link, key),
             webhooks,
-            opted_in=self._opted_in[agent.name],
+            opted_in=opted_in,
             callers=self._callers,
         )
+        added = self._agents[key] = _AgentHere(capture, book, opted_in, relay)
+        capture.watch(self._live)
+        return added
+
+    async def _serve_announced(self) -> None:
+        """Serve the agents that the main process has announced last, once the port is open."""
+        if self._port is None:
+            return
+        settings = replace(self._settings, agents=tuple((name, own) for _, name, own in self._announced))
+        wanted = {key: settings.each_agent[name] for key, name, _ in self._announced}
+        for key, agent in wanted.items():
+            if key not in self._agents:
+                try:
+                    self._port.put(self._add(key, agent).relay)
+                except (ConfigError, GrpcMissingError) as error:
+                    logger.error("agent %s cannot be served: %s", agent.name, error)
+        for key in [key for key in self._agents if key not in wanted and key not in self._leaving]:
+            self._leaving.add(key)
+            self._run(self._drain(key))
+
+    async def _drain(self, key: str) -> None:
+        """Serve an agent no longer, once no request for it is under way."""
+        agent = self._agents[key]
+        assert self._port is not None  # noqa: S101  # it was served there
+        await self._port.take_out(agent.relay)
+        agent.close()
+        async with self._changed:
+            del self._agents[key]
+            self._leaving.discard(key)
+            self._changed.notify_all()
+
+    def _run(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.get_running_loop().create_task(work)
+        self._under_way.add(task)
+        task.add_done_callback(self._under_way.discard)
 
     async def _obey(self) -> None:
         """Take the messages of the main process."""
@@ -217,12 +272,15 @@ class ServingProcess:
                 case "mark":
                     self._link.send("mark", at=CLOCK.steady(CLOCK.now()))
                 case kind if kind in SHARED:
-                    self._opted_in[message["agent"]].learn(message)
+                    if message["agent"] in self._agents:
+                        self._agents[message["agent"]].opted_in.learn(message)
                 case kind if kind == ASK:
-                    task = asyncio.get_running_loop().create_task(self._answer(message))
-                    self._answering.add(task)
-                    task.add_done_callback(self._answering.discard)
+                    self._run(self._answer(message))
+                case "agents":
+                    self._announced = message["agents"]
+                    await self._serve_announced()
                 case "watch":
+                    self._live = message["live"]
                     for agent in self._agents.values():
                         agent.capture.watch(message["live"])
                 case "retire" if self._port is not None:
@@ -241,6 +299,12 @@ class ServingProcess:
                 books = (agent.capture.book for agent in self._agents.values())
                 turns = (turn for book in books for turn in book.latest_open(**asked["question"]))
                 answer = list(map(turn_to_message, turns))
+            case "agents":
+                self._announced = asked["question"]["agents"]
+                await self._serve_announced()
+            case "drained":
+                async with self._changed:
+                    await self._changed.wait_for(lambda: asked["question"]["key"] not in self._agents)
             case "settled":
                 for agent in self._agents.values():
                     await agent.capture.answered_closed()

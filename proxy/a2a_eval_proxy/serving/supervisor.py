@@ -74,6 +74,7 @@ class _Supervisor:
     def __init__(self, settings: Settings, push: socket.socket | None) -> None:
         self._settings = settings
         self._push = push
+        self._signals = _SIGNALS if settings.upstream else (*_SIGNALS, signal.SIGHUP)
         self._supervised, self._alive = os.pipe()
         self._links, self._links_of_main = socket.socketpair()
         self._links.setblocking(False)  # a main process that does not read cannot hold up the supervisor
@@ -86,17 +87,19 @@ class _Supervisor:
     def run(self) -> Role | int:
         """See `fork_processes`."""
         signal.signal(signal.SIGCHLD, lambda *_: None)  # a signal that is ignored need not become pending
-        signal.pthread_sigmask(signal.SIG_BLOCK, _SIGNALS)
+        signal.pthread_sigmask(signal.SIG_BLOCK, self._signals)
         stopping = False
         if (role := self._fork_main() or self._fork_serving()) is not None:
             return role
         while True:
             if len(self._serving) < self._settings.processes and not any(signal.getitimer(signal.ITIMER_REAL)):
                 signal.alarm(_PAUSE_S)
-            number = signal.sigwait(_SIGNALS)
+            number = signal.sigwait(self._signals)
             if number in (signal.SIGTERM, signal.SIGINT):
                 stopping = True
                 os.kill(self._main, signal.SIGTERM)  # it stops the others
+            elif number == signal.SIGHUP:
+                os.kill(self._main, signal.SIGHUP)  # it reads the files of the agents
             elif number == signal.SIGALRM and not stopping and (role := self._fork_serving()) is not None:
                 return role
             elif (code := self._reap()) is not None:
@@ -140,7 +143,9 @@ class _Supervisor:
         self._links.close()
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGCHLD):
             signal.signal(number, signal.SIG_DFL)
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, _SIGNALS)
+        if signal.SIGHUP in self._signals:
+            signal.signal(signal.SIGHUP, signal.SIG_IGN)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, self._signals)
         if self._push is not None and not receives:
             self._push.close()
         push = self._push if receives else None

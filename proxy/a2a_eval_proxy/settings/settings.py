@@ -535,6 +535,8 @@ class Agent(NamedTuple):
     name: str
     """"" for the one of `upstream`."""
     settings: Settings
+    own: str = ""
+    """Its own settings, as JSON."""
     hosts: tuple[str, ...] = ()
     """Names in `Host` or `:authority` of requests that are for it, in lower case."""
 
@@ -563,21 +565,21 @@ def _agents_of(settings: Settings) -> dict[str, Agent]:
     for name, own in settings.agents:
         if name in agents:
             raise ConfigError(f"agents.{name}: there is another agent of this name")
-        agents[name] = agent = _agent_of(settings, name, json.loads(own))
+        agents[name] = agent = _agent_of(settings, name, own)
         for host in agent.hosts:
             if (other := taken.setdefault(host, name)) != name:
                 raise ConfigError(f"agents.{name}.hosts: {host} is already a host of {other}")
     return agents
 
 
-def _agent_of(shared: Settings, name: str, own: Mapping[str, Any]) -> Agent:
-    given, hosts = own_settings(name, own, options_of(Settings))
+def _agent_of(shared: Settings, name: str, own: str) -> Agent:
+    given, hosts = own_settings(name, json.loads(own), options_of(Settings))
     values: dict[str, Any] = {"agents": (), "agents_dir": None, "run": f"{shared.run}-{name}"}
     for url in ("public_url", "push_url"):
         if getattr(shared, url):
             values[url] = f"{getattr(shared, url)}/agents/{name}"
     try:
-        return Agent(name, replace(shared, **(values | given)), hosts)
+        return Agent(name, replace(shared, **(values | given)), own, hosts)
     except ConfigError as error:
         raise ConfigError(f"agents.{name}.{error}") from None
 

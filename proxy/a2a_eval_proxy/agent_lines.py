@@ -1,0 +1,101 @@
+"""The agents of a running proxy, which may be added, changed and removed."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import logging
+from collections.abc import Iterator, Mapping
+
+from tool_call_evaluators.suite import SuiteError
+
+from .agent_line import AgentLine, SharedParts
+from .errors import ConfigError, GrpcMissingError
+from .serving.local_serving import LocalServing
+from .serving.processes import ServingProcesses
+from .settings import Settings
+from .settings.settings import Agent
+
+logger = logging.getLogger(__name__)
+
+
+class AgentLines(Mapping[str, AgentLine]):
+    """The agents in force, by name; that of `--upstream` has none. Belongs to one event loop."""
+
+    def __init__(self, settings: Settings, shared: SharedParts) -> None:
+        """Raises ConfigError, GrpcMissingError, SuiteError."""
+        self._shared = shared
+        self._lines = {agent.name: self._new(agent, agent.name) for agent in settings.each_agent.values()}
+        self._leaving: dict[asyncio.Task[None], AgentLine] = {}
+        self._numbers = itertools.count(2)
+        self._changing = asyncio.Lock()
+        self.serving: LocalServing | ServingProcesses
+        """Set before anything is changed."""
+
+    def __getitem__(self, name: str) -> AgentLine:
+        return self._lines[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._lines)
+
+    def __len__(self) -> int:
+        return len(self._lines)
+
+    @property
+    def all(self) -> list[AgentLine]:
+        """Those in force, and those that have still to answer, to store or to score something."""
+        return [*self._lines.values(), *self._leaving.values()]
+
+    def start(self) -> None:
+        for line in self._lines.values():
+            line.start()
+
+    async def leave(self) -> None:
+        """No agent is served any longer."""
+        for line in self.all:
+            await line.leave()
+
+    async def change(self, settings: Settings) -> None:
+        """Serve the agents of these settings. One that changed serves new requests as it is now; those under way end
+        as they began. What cannot be served is logged, and the earlier one stays."""
+        async with self._changing:
+            wanted, before = settings.each_agent, dict(self._lines)
+            new = {name: agent for name, agent in wanted.items() if name not in before or before[name].agent != agent}
+            for name, agent in new.items():
+                try:
+                    scoring = await asyncio.to_thread(self._shared.scoring, agent.settings)
+                    line = AgentLine(agent, self._shared, scoring, f"{name}.{next(self._numbers)}")
+                except (ConfigError, GrpcMissingError, SuiteError) as error:
+                    kept = "the earlier one stays in use" if name in before else "it is not served"
+                    logger.error("agent %s: %s, %s", name, kept, error)
+                else:
+                    await self._add(line, known=name in before)
+            for name in before.keys() - wanted.keys():
+                del self._lines[name]
+            await self.serving.announce([line.reported for line in self._lines.values()])
+            for name in self._lines.keys() - before.keys():
+                logger.info("agent %s: added", name)
+            for name, line in before.items():
+                if self._lines.get(name) is not line:
+                    task = asyncio.get_running_loop().create_task(self._end(line))
+                    self._leaving[task] = line
+                    task.add_done_callback(self._leaving.pop)
+                    logger.info("agent %s: %s", name, "changed" if name in self._lines else "removed")
+
+    def _new(self, agent: Agent, key: str) -> AgentLine:
+        return AgentLine(agent, self._shared, self._shared.scoring(agent.settings), key)
+
+    async def _add(self, line: AgentLine, *, known: bool) -> None:
+        await self.serving.add(line.served)
+        self._lines[line.agent.name] = line
+        line.start()
+        if not known:
+            await line.pipeline.resume()
+
+    async def _end(self, line: AgentLine) -> None:
+        """Once its last response has ended, store and score what is left."""
+        await self.serving.remove(line.served)
+        await line.leave()
+        await line.reports.close_turns(line.agent.settings.shutdown_timeout)
+        await line.settled()
+        await line.close()

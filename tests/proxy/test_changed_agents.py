@@ -1,0 +1,175 @@
+"""Agents that are added, changed and removed while the proxy runs: no response is dropped, no turn lost."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from a2a_eval_proxy.app import RunningProxy, run_proxy
+from a2a_eval_proxy.settings import Settings
+from a2a_eval_proxy.settings.options import load
+from agents.stepwise_agent import RPC_PATH, stepwise_agent
+from support.patience import PATIENCE_S
+from support.prefork import COMMAND
+from support.processes import ChildProcess
+
+
+@pytest.fixture(scope="module")
+def agents() -> Iterator[tuple[str, str]]:
+    with stepwise_agent() as one, stepwise_agent() as other:
+        yield one.url, other.url
+
+
+class Folder:
+    """A directory with a file for each agent."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        path.mkdir()
+
+    def put(self, name: str, upstream: str, **others: Any) -> None:
+        """As Kubernetes does it for a ConfigMap: the whole file at once."""
+        part = self.path / f".{name}"
+        part.write_text(json.dumps({"upstream": upstream, **others}))
+        part.replace(self.path / f"{name}.yaml")
+
+    def remove(self, name: str) -> None:
+        (self.path / f"{name}.yaml").unlink()
+
+
+@asynccontextmanager
+async def running(folder: Folder, **others: Any) -> AsyncIterator[RunningProxy]:
+    ports = {"listen": "127.0.0.1:0", "admin": "127.0.0.1:0", "otlp": False, "store": f"{folder.path}.db", "run": "day"}
+    async with run_proxy(load(Settings, {**ports, "agents_dir": str(folder.path), **others})) as proxy:
+        yield proxy
+
+
+async def looked(proxy: RunningProxy) -> None:
+    """The proxy has read its files, and serves what they say."""
+    await asyncio.to_thread(proxy.files.check)
+    while proxy._under_way:
+        await asyncio.wait(proxy._under_way)
+
+
+def message(text: str, *, stream: bool = False) -> dict[str, Any]:
+    params = {"message": {"messageId": text, "role": "ROLE_USER", "parts": [{"text": text}]}}
+    return {"jsonrpc": "2.0", "id": 1, "method": "SendStreamingMessage" if stream else "SendMessage", "params": params}
+
+
+def answers(url: str, name: str, text: str) -> int:
+    headers = {"a2a-version": "1.0"}
+    address = f"{url}/agents/{name}{RPC_PATH}"
+    return httpx.post(address, json=message(text), headers=headers, trust_env=False, timeout=PATIENCE_S).status_code
+
+
+async def said(proxy: RunningProxy, name: str, text: str) -> int:
+    return await asyncio.to_thread(answers, proxy.url, name, text)
+
+
+async def test_agents_come_and_go(agents: tuple[str, str], tmp_path: Path) -> None:
+    folder = Folder(tmp_path / "agents")
+    async with running(folder) as proxy:
+        assert await said(proxy, "orders", "done") == 404
+        folder.put("orders", agents[0])
+        await looked(proxy)
+        assert await said(proxy, "orders", "done") == 200
+        folder.put("orders", agents[1])
+        folder.put("refunds", agents[0])
+        await looked(proxy)
+        assert await said(proxy, "orders", "done") == 200
+        assert await said(proxy, "refunds", "done") == 200
+        folder.remove("orders")
+        await looked(proxy)
+        assert await said(proxy, "orders", "done") == 404
+        assert await said(proxy, "refunds", "done") == 200
+        await proxy.flush(PATIENCE_S)
+        turns = await proxy.turns()
+    assert [(turn["agent_name"], turn["agent"]) for turn in turns] == [
+        ("orders", agents[0]),
+        ("orders", agents[1]),
+        ("refunds", agents[0]),
+        ("refunds", agents[0]),
+    ]
+    assert {(turn["status"], len(turn["tool_calls"])) for turn in turns} == {("done", 1)}
+
+
+async def test_a_stream_ends_as_it_began_though_its_agent_changes(agents: tuple[str, str], tmp_path: Path) -> None:
+    folder = Folder(tmp_path / "agents")
+    folder.put("orders", agents[0])
+    async with running(folder) as proxy, httpx.AsyncClient(trust_env=False, timeout=PATIENCE_S) as client:
+        body, headers = message(f"gate {tmp_path.name} please", stream=True), {"a2a-version": "1.0"}
+        async with client.stream("POST", f"{proxy.url}/agents/orders{RPC_PATH}", json=body, headers=headers) as stream:
+            pieces = stream.aiter_bytes()
+            first = await anext(pieces)
+            folder.put("orders", agents[1])
+            await looked(proxy)
+            assert await said(proxy, "orders", "done") == 200
+            await client.post(f"{agents[0]}/_control/open", params={"gate": tmp_path.name})
+            rest = b"".join([piece async for piece in pieces])
+        assert b"TASK_STATE_COMPLETED" in first + rest
+        for leaving in list(proxy.lines._leaving):
+            await leaving
+        await proxy.flush(PATIENCE_S)
+        turns = await proxy.turns()
+    assert [(turn["agent"], turn["state"]) for turn in turns] == [
+        (agents[1], "TASK_STATE_COMPLETED"),
+        (agents[0], "TASK_STATE_COMPLETED"),
+    ]
+
+
+async def test_a_bad_file_is_logged_once_and_changes_nothing(
+    agents: tuple[str, str], tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    folder = Folder(tmp_path / "agents")
+    folder.put("orders", agents[0])
+    async with running(folder) as proxy:
+        folder.put("orders", "not a url")
+        for _ in range(3):
+            await looked(proxy)
+        assert await said(proxy, "orders", "done") == 200
+        folder.put("orders", agents[0], suite=str(tmp_path / "missing.yaml"))
+        await looked(proxy)
+        assert await said(proxy, "orders", "done") == 200
+    errors = [record.getMessage() for record in caplog.records if record.levelname == "ERROR"]
+    assert len(errors) == 2, errors
+    assert "agents.orders.upstream: expected a URL" in errors[0]
+    assert errors[1].startswith("agent orders: the earlier one stays in use, ")
+
+
+def test_all_processes_learn_of_agents_by_signal(agents: tuple[str, str], tmp_path: Path) -> None:
+    folder = Folder(tmp_path / "agents")
+    folder.put("orders", agents[0])
+    command = [COMMAND, "serve", "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--no-otlp", "--processes", "2"]
+    command += ["--agents-dir", str(folder.path), "--store", str(tmp_path / "turns.db"), "--run", "day"]
+    with ChildProcess(command, cwd=tmp_path) as serve:
+        found = serve.wait_for(r"ready: proxy (\S+) -> 1 agent at /agents/NAME: orders, admin (\S+),")
+        url, admin = found[1], found[2]
+        for _ in range(8):  # each on a connection of its own, which any process may get
+            assert answers(url, "orders", "done") == 200
+        folder.put("refunds", agents[1])
+        os.kill(serve.process.pid, signal.SIGHUP)
+        while "refunds" not in httpx.get(f"{url}/agents", trust_env=False).text:
+            pass
+        while "agent refunds: added" not in serve.stderr():
+            pass
+        for _ in range(8):
+            assert answers(url, "refunds", "done") == 200
+        folder.remove("orders")
+        os.kill(serve.process.pid, signal.SIGHUP)
+        while "agent orders: removed" not in serve.stderr():
+            pass
+        for _ in range(8):
+            assert answers(url, "orders", "done") == 404
+            assert answers(url, "refunds", "done") == 200
+        httpx.post(f"{admin}/api/flush", trust_env=False, timeout=PATIENCE_S)
+        turns = httpx.get(f"{admin}/api/turns", trust_env=False).json()["items"]
+    assert [turn["agent_name"] for turn in turns] == ["orders"] * 8 + ["refunds"] * 16
+    assert {(turn["status"], turn["run"] == f"day-{turn['agent_name']}") for turn in turns} == {("done", True)}
