@@ -128,19 +128,19 @@ class AgentLine:
         if store.shared and not privacy.changes_turns:  # what replicas exchange is not redacted
             replicas = Replicas(store.shared_tasks, self.reports, agent)
         self.reported = ReportedAgent(key, agent, self.reports, replicas)
+        self._stack = AsyncExitStack()
+        files = shared.files.part()
+        self._stack.callback(shared.files.drop, files)
         self._relayed: RelayedHere | None = None
         if shared.relays_here:
             captured = CapturedHere(self.reports, metrics, replicas)
             requests = None if telemetry is None else telemetry.requests.to(settings.upstream)
             relay = AgentRelay(
-                agent, privacy, shared.files, metrics, requests, captured.book, captured.notified, self._webhooks
+                agent, privacy, files, metrics, requests, captured.book, captured.notified, self._webhooks
             )
             self._relayed = RelayedHere(relay, captured)
-        own = shared.files.part()
-        self.status = AgentWatch(settings, own, shared.traces_at)
-        self._stack = AsyncExitStack()
+        self.status = AgentWatch(settings, files, shared.traces_at)
         self._stack.callback(self.status.close)
-        self._stack.callback(shared.files.drop, own)
 
     @property
     def served(self) -> Any:

@@ -322,7 +322,7 @@ class RunningProxy(Control):
 
         return change
 
-    def look_at_files(self) -> None:
+    def read_changed_files(self) -> None:
         """Read the files that have changed now, without waiting for the next look."""
         self._run(asyncio.to_thread, self.files.check)
 

@@ -60,7 +60,7 @@ async def _serve_until_stopped(
     settings: Settings, privacy: Privacy, agents: AgentFiles, role: Role | None = None
 ) -> None:
     """Run a proxy, print one line when it is ready, and stop in order on the first signal; later ones are ignored.
-    SIGHUP has it look at the files of the agents."""
+    SIGHUP has it read the files of the agents, where these changed."""
     from ..app import run_proxy
     from ..telemetry.logs import LOG_LINE, start_logging, without_secrets
     from .turn_lines import LineWriter, TurnLines
@@ -77,7 +77,7 @@ async def _serve_until_stopped(
     running = run_proxy(settings, *listeners, privacy=privacy, agents=agents, serving_processes=serving)
     async with running as proxy:
         if agents.paths and hasattr(signal, "SIGHUP"):
-            loop.add_signal_handler(signal.SIGHUP, proxy.look_at_files)
+            loop.add_signal_handler(signal.SIGHUP, proxy.read_changed_files)
         _tune_interpreter()
         traces = f"traces {proxy.otlp_url}, " if proxy.otlp_url else ""
         grpc = f"gRPC {proxy.grpc_address}, " if proxy.grpc_address else ""

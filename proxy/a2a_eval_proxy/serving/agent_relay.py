@@ -69,8 +69,6 @@ class AgentRelay:
         self.book = book
         self._requests = requests
         self._stack = AsyncExitStack()
-        own = files.part()
-        self._stack.callback(files.drop, own)
         days = settings.retain_days
         max_age_s = MAX_AGE_S if days is None else min(MAX_AGE_S, days * 86_400)
         self._wire_log = WireLog(share(32, settings.processes), max_age_s) if privacy.covers_texts else None
@@ -78,10 +76,10 @@ class AgentRelay:
         if webhooks is not None:
             notifications = NotificationCapture(book, notified, CLOCK.now)
             self.push = AgentPush(settings, webhooks, notifications, self._wire_log)
-        upstream = Upstream(settings, own)
+        upstream = Upstream(settings, files)
         self._transcoding = None
         if settings.transcode:
-            self._transcoding = upstream.http = _transcoding_client()(settings, own)
+            self._transcoding = upstream.http = _transcoding_client()(settings, files)
         self._negotiation = Negotiation(
             settings.negotiate,
             card_of(settings, upstream),
@@ -111,7 +109,7 @@ class AgentRelay:
             loop=asyncio.get_running_loop(),
         )
         self._grpc_address: str | None = None
-        self._grpc_agent = GrpcAgent(settings, own) if settings.grpc is not None else None
+        self._grpc_agent = GrpcAgent(settings, files) if settings.grpc is not None else None
 
     def calls(self, limits: ClientLimits) -> GrpcPort | None:
         """What answers the calls of clients over gRPC; None where the proxy takes none."""

@@ -118,6 +118,7 @@ class _AgentHere(NamedTuple):
     book: ForwardingBook
     opted_in: SharedOptedInTasks
     relay: AgentRelay
+    files: FileWatch
 
     def close(self) -> None:
         """No more requests come: what was captured is reported."""
@@ -143,7 +144,8 @@ class ServingProcess:
         self._agents: dict[str, _AgentHere] = {}
         """By the keys that the messages of the main process have for them."""
         self._changed = asyncio.Condition()
-        self._announced: list[list[str]] = [[name, name, agent.own] for name, agent in settings.each_agent.items()]
+        self._announced: list[list[str]] | None = None
+        """Key, name and settings of each agent, where these are not those of the start any more."""
         self._port: DataPort | None = None
         self._stop = asyncio.Event()
         self._under_way: set[asyncio.Task[None]] = set()
@@ -211,7 +213,7 @@ class ServingProcess:
         reports = _LinkReports(self._link, key, self._metrics, all_calls=privacy.redactor.has_paths)
         capture = TurnCapture(CaptureRules.of(settings), self._metrics, reports)
         book = ForwardingBook(capture.book, reports.observed, self._source)
-        opted_in = SharedOptedInTasks(key, self._link)
+        opted_in, files = SharedOptedInTasks(key, self._link), self._files.part()
         webhooks = None
         if settings.push_mode == "relay" and self._tables is not None:
             webhooks = WebhookRegistry(self._tables, agent.key, privacy.identifier, settings.retain_days)
@@ -220,7 +222,7 @@ class ServingProcess:
                 settings=replace(settings, max_connections=-(-settings.max_connections // settings.processes))
             ),
             privacy,
-            self._files,
+            files,
             self._metrics,
             None if self._requests is None else self._requests.to(settings.upstream),
             book,
@@ -229,13 +231,13 @@ class ServingProcess:
             opted_in=opted_in,
             callers=self._callers,
         )
-        added = self._agents[key] = _AgentHere(capture, book, opted_in, relay)
+        added = self._agents[key] = _AgentHere(capture, book, opted_in, relay, files)
         capture.watch(self._live)
         return added
 
     async def _serve_announced(self) -> None:
         """Serve the agents that the main process has announced last, once the port is open."""
-        if self._port is None:
+        if self._port is None or self._announced is None:
             return
         settings = replace(self._settings, agents=tuple((name, own) for _, name, own in self._announced))
         wanted = {key: settings.each_agent[name] for key, name, _ in self._announced}
@@ -255,6 +257,7 @@ class ServingProcess:
         assert self._port is not None  # noqa: S101  # it was served there
         await self._port.take_out(agent.relay)
         agent.close()
+        self._files.drop(agent.files)
         async with self._changed:
             del self._agents[key]
             self._leaving.discard(key)

@@ -233,7 +233,7 @@ class HeldBack:
         self._link.send("hello", pid=1, source=self.sees.source, at=CLOCK.steady(CLOCK.now()) - 2)
         self._link.send("ready")
         settings, reports = Settings(upstream="http://agent"), cast("ScoringReports", proxy)
-        agent = ReportedAgent("", reports, proxy.replicas)
+        agent = ReportedAgent("", AGENT, reports, proxy.replicas)
         serving = ServingProcesses(settings, Metrics(), [agent], stack.enter_context(links))
         await serving.open(stack)
         stack.push_async_callback(self._link.close)
