@@ -13,7 +13,7 @@ from ..simulation.record import UserRecord, fault_counts, user_usage
 from ..texts import report_json
 from .causes import causes
 from .figures import attempts, models_usage
-from .model import Report, duration
+from .model import Report, duration, judge_standing
 
 
 def json_report(report: Report) -> str:
@@ -37,6 +37,7 @@ def json_report(report: Report) -> str:
         "counts": report.counts,
         "noted_conversations": report.noted_count,
         **report.verdict,
+        "judges": report.judges,
         "judge_usage": report.usage.to_dict(),
         "models_usage": models_usage(report)[0] or None,
         "simulated_users": {
@@ -109,5 +110,6 @@ def _results(
     return [
         {key: getattr(result, key) for key in ("evaluator", "score", "status", "threshold", "label", "reason")}
         | {"note": report.note(conversation, turn, result)}
+        | ({"calibration": said} if (said := judge_standing(result)) else {})
         for result in results
     ]

@@ -77,7 +77,9 @@ def _scores(report: Report) -> list[str]:
         ]
         for metric in report.verdict["metrics"]
     ]
-    return ["### Scores", *_table(("metric", "mean", "passed", "failed", "skipped", "errored"), rows)] if rows else []
+    judges = [f"- {escaped(line, 600)}" for line in report.judge_lines[:MAX_ROWS]]
+    parts = ["### Scores", *_table(("metric", "mean", "passed", "failed", "skipped", "errored"), rows)] if rows else []
+    return [*parts, "\n".join(judges)] if judges else parts
 
 
 def _table(head: Sequence[str], rows: Sequence[Iterable[str]]) -> list[str]:

@@ -22,7 +22,7 @@ from .argument_tree import argument_tree
 from .causes import IN_ERRORS
 from .compared import case_data
 from .focus import all_failures
-from .model import Report, seconds_between
+from .model import Report, judge_standing, seconds_between
 from .shorten import LONGEST_TEXT, Shortener
 
 MAX_BYTES = 24_000_000
@@ -231,6 +231,7 @@ def _result(result: EvalResult, short: Shortener, note: str) -> dict[str, Any]:
             "scale": None if result.scale == (0.0, 1.0) else list(result.scale),
             "threshold": result.threshold,
             "label": result.label,
+            "judge": said["text"] if (said := judge_standing(result)) else None,
             "note": note,
             "reason": short.text(result.reason),
             "details": short.value(result.details) if result.bad and result.details else None,

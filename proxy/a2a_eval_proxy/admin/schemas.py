@@ -172,6 +172,7 @@ SCHEMAS: dict[str, Schema] = {
                 turn_id=nullable(TEXT),
             )),
         )),
+        judges=nullable({**OPEN, "description": "What calibrations say about the judge of each judged metric"}),
         judge_usage=nullable(_USAGE),
     ),
     "CallDiff": record(

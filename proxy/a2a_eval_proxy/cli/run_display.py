@@ -373,6 +373,8 @@ def _show_tables(console: Console, report: Report, lines: int | None) -> None:
     if metrics:
         console.print()
         console.print(score_table(metrics))
+        for line in report.judge_lines:
+            console.print(line, soft_wrap=True, markup=False)
     if report.gates:
         console.print()
         console.print(gate_table(report.gates))

@@ -257,9 +257,9 @@ async def judged_run(
 
 
 async def run_details(store: Store, suite: Suite | None, run: RunSummary, *, current: bool) -> dict[str, Any]:
-    """The run's numbers with `metrics`, `verdict` and `judge_usage` of `judged_run`; null all three beyond
+    """The run's numbers with `metrics`, `verdict`, `judges` and `judge_usage` of `judged_run`; null all four beyond
     MAX_TURNS."""
-    details: dict[str, Any] = {**asdict(run), "metrics": None, "verdict": None, "judge_usage": None}
+    details: dict[str, Any] = {**asdict(run), "metrics": None, "verdict": None, "judges": None, "judge_usage": None}
     if run.turns > MAX_TURNS:
         return details
     conclusion = await judged_run(store, suite, run, current=current)
@@ -272,6 +272,7 @@ async def run_details(store: Store, suite: Suite | None, run: RunSummary, *, cur
             "tolerated_count": len(verdict.tolerated),
             "reasons": [asdict(reason) for reason in verdict.reasons[:MAX_REASONS]],
         },
+        "judges": conclusion.report.judges,
         "judge_usage": conclusion.report.usage.to_dict(),
     }
 

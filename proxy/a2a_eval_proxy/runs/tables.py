@@ -362,6 +362,8 @@ def _turn_lines(turn: TurnJson) -> Iterator[str]:
         score = "" if result["score"] is None else f" {result['score']:.2f}"
         label = f" ({result['label']})" if result["label"] else ""
         yield f"{result['evaluator']}{score} {result['status']}{label}: {_text(result['reason'])}"
+        if said := (result["details"].get("judge") or {}).get("calibration"):
+            yield f"  the judge: {said['text']}"
     for one in turn.get("annotations", ()):
         who = f" by {one['who']}" if one["who"] else ""
         note = f": {_text(one['note'])}" if one["note"] else ""

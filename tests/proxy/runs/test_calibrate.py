@@ -7,6 +7,7 @@ import csv
 import io
 import json
 import re
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -239,20 +240,18 @@ async def test_a_judge_of_labels_is_asked_with_its_choices_in_the_opposite_order
 
 
 async def test_a_judge_that_wavers_is_seen_to(judge: Scripted, tmp_path: Path) -> None:
-    turns = 0
+    asked: Counter[int] = Counter()
 
     def wavering(request: dict[str, Any]) -> Any:
-        nonlocal turns
-        turns += 1
-        return says({"reason": "r", "score": 5 if turns % 2 else 1})
+        number = int(re.findall(r"question (\d+)", request["messages"][-1]["content"])[-1])
+        asked[number] += 1
+        return says({"reason": "r", "score": 5 if asked[number] % 2 else 1})
 
     judge.respond = wavering
     ids = await filled(tmp_path / "turns.db", GRADES[:60])
-    suite = parse_suite(judge.suite().replace("concurrency: 8", "concurrency: 1"))
     file = labels_file(tmp_path / "labels.csv", people(ids, GRADES[:60]))
-    (made,) = await calibrate(suite, str(tmp_path / "turns.db"), labels=file)
-    assert made["consistency"]["twice"]["n"] == 60
-    assert made["consistency"]["twice"]["value"] < 0.5
+    (made,) = await calibrate(parse_suite(judge.suite()), str(tmp_path / "turns.db"), labels=file)
+    assert (made["consistency"]["twice"]["n"], made["consistency"]["twice"]["value"]) == (60, 0)
 
 
 async def test_a_judge_that_goes_away_in_the_middle_is_excluded_and_counted(judge: Scripted, tmp_path: Path) -> None:
@@ -347,3 +346,35 @@ async def test_files_that_are_none(judge: Scripted, tmp_path: Path, content: str
 
 def test_a_judge_away_is_infrastructure() -> None:
     assert NoVerdictError.exit_code == UNREACHABLE
+
+
+async def test_every_score_of_the_judge_shows_it_wherever_it_is_shown(judge: Scripted, tmp_path: Path) -> None:
+    store, suite, report = tmp_path / "turns.db", tmp_path / "suite.yaml", tmp_path / "report"
+    ids = await filled(store, GRADES[:60])
+    suite.write_text(judge.suite())
+    file = labels_file(tmp_path / "labels.csv", people(ids, GRADES[:60], 3))
+    said = "agrees with people in 95 %, 86 to 98, n = 60"
+    corrected = "corrected pass rate 55 %, 40 to 70"
+
+    async def command(*arguments: object) -> str:
+        done = await asyncio.to_thread(CliRunner().invoke, cli, [str(argument) for argument in arguments])
+        assert done.exit_code in (0, 1), done.output
+        return done.output
+
+    scored = ("evaluate", "--store", store, "--suite", suite, "--report", report)
+    assert "helpfulness: not calibrated\n" in await command(*scored)
+    await command("calibrate", suite, "--store", store, "--labels", file)
+    assert f"helpfulness: {said}; {corrected}\n" in await command(*scored)
+    assert f"  the judge: {said}\n" in await command("show", "--store", store, ids[0])
+    exported = json.loads((await command("export", "--store", store)).splitlines()[0])
+    assert exported["evaluations"][0]["details"]["judge"]["calibration"]["text"] == said
+    whole = json.loads((report / "report.json").read_text())
+    assert whole["judges"]["helpfulness"]["text"] == f"{said}; {corrected}"
+    assert whole["judges"]["helpfulness"]["corrected"]["value"] == pytest.approx(0.55)
+    assert whole["conversations"][0]["turns"][0]["results"][0]["calibration"]["text"] == said
+    assert f"helpfulness: {said}; {corrected}" in (report / "report.html").read_text()
+    (data,) = re.findall(
+        r'type="application/json"[^>]*>(.*?)</script>', (report / "report.html").read_text(), re.DOTALL
+    )
+    assert said in json.dumps(json.loads(data), ensure_ascii=False)
+    assert "agrees with people in 95 %, 86 to 98, n = 60" in (report / "summary.md").read_text().replace("\\", "")

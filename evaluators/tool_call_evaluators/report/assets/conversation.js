@@ -19,7 +19,7 @@ function results(list, title) {
       { class: result.status },
       make("span", { class: "metric" }, sign(result.status), result.metric),
       make("span", { class: "score" }, score(result.score), result.band ? ` ${result.band}` : null, make("span", { class: "quiet" }, limits)),
-      make("div", { class: "said", dir: "auto" }, result.note ? make("span", { class: "chip noted" }, result.note) : null, result.label ? make("b", {}, `${result.label}: `) : null, result.reason ? withCalls(result.reason) : result.status, details),
+      make("div", { class: "said", dir: "auto" }, result.note ? make("span", { class: "chip noted" }, result.note) : null, result.label ? make("b", {}, `${result.label}: `) : null, result.reason ? withCalls(result.reason) : result.status, result.judge ? make("p", { class: "quiet" }, `The judge: ${result.judge}`) : null, details),
     );
   });
   return [make("h4", {}, title), make("ul", { class: "results" }, rows)];
