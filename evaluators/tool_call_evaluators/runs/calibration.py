@@ -520,7 +520,13 @@ def calibration_lines(made: Mapping[str, Any]) -> list[str]:
         )
     if alpha := made["raters_alpha"]:
         lines.append(f"raters with each other: alpha {coefficient(alpha)} ({alpha['level']}, n = {alpha['n']:,})")
-    if choice := made["threshold_choice"]:
+    choice = made["threshold_choice"]
+    if choice and choice["threshold"] == made["threshold"]:
+        lines.append(
+            f"no other threshold separates better: chosen on {choice['chosen_on']:,} turns; on the other"
+            f" {choice['reported_on']:,} it agrees in {percent(choice['agreement'])}"
+        )
+    elif choice:
         lines.append(
             f"the threshold {choice['threshold']:g} separates best on {choice['chosen_on']:,} turns; on the other"
             f" {choice['reported_on']:,} it agrees in {percent(choice['agreement'])}, the present one"

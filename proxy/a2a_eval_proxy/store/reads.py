@@ -9,6 +9,7 @@ from dataclasses import asdict, dataclass
 from datetime import datetime
 from typing import Any, Literal, TypeVar
 
+import orjson
 from tool_call_evaluators.runs.calibration import calibration_name, standing
 from tool_call_evaluators.visibility import visibility_in
 
@@ -381,6 +382,26 @@ class StoreReads(ABC):
         conditions, values = self._conditions(run=run)
         statement = f"SELECT annotations.body FROM annotations JOIN turns USING (turn_id) WHERE {conditions}"  # noqa: S608  # fixed texts
         return await self._read(statement, values, lambda rows: [json.loads(body) for (body,) in rows])
+
+    async def turns_with_result(self, metric: str, run: str | None, most: int) -> list[str]:
+        """The ids of the newest turns, of a run or of all, that are done and have a result of an evaluator that was not
+        skipped."""
+        conditions, values = self._conditions(run=run)
+        conditions += f" AND {self._has_status('done')}"
+        if (end := await self._last_examined(conditions, values, "DESC")) is not None:
+            conditions, values = f"{conditions} AND seq >= :end", {**values, "end": end}
+        content = TurnFilter(evaluator=metric)
+        conditions, values = self._with_content(conditions, values, content)
+        statement = f"SELECT turn_id, evaluations FROM turns WHERE {conditions} ORDER BY seq DESC LIMIT {int(most)}"  # noqa: S608  # fixed texts
+
+        def found(rows: Rows) -> list[str]:
+            return [
+                turn_id
+                for turn_id, evaluations in rows
+                if any(one["evaluator"] == metric and one["status"] != "skipped" for one in orjson.loads(evaluations))
+            ]
+
+        return await self._read(statement, values, found)
 
     async def calibrations(self) -> list[dict[str, Any]]:
         """The calibrations of judges (`tool_call_evaluators.runs.calibration`), in no order."""

@@ -24,7 +24,7 @@ from ..long_computations import seen
 from ..net.browser_guard import Headers
 from ..net.page_sessions import IDLE_S, PageSessions
 from ..store import StoreError
-from . import accept_page, again_page, conversation, run_pages, turn_list, turn_page, wire_page
+from . import accept_page, again_page, conversation, label_page, run_pages, turn_list, turn_page, wire_page
 from .agent_check import AgentCheck
 from .judged_runs import JudgedRuns
 from .rendering import AssetFiles, Links, environment
@@ -156,6 +156,7 @@ SCREENS = (
     CHECK,
     *turn_page.SCREENS,
     accept_page.SCREEN,
+    *label_page.SCREENS,
     again_page.AGAIN,
     again_page.PLAY,
     wire_page.SCREEN,

@@ -49,7 +49,7 @@ _EVENTS = "tool_call,text,state,turn.closed,turn.done"
 async def _values(view: View) -> Mapping[str, Any]:
     turn = await _turn(view)
     row, link = turn_row(turn), view.link
-    shown, work = await _shown(view, turn), await _work(view, turn)
+    shown, work = await shown_turn(view, turn), await _work(view, turn)
     for made, times in zip(shown.get("calls", ()), turn.get("call_times", ()), strict=False):
         made["when"] = _when(times or {}, turn["started_at"])
     for number, made in enumerate(shown.get("calls", ()), 1):
@@ -97,7 +97,7 @@ async def _work(view: View, turn: TurnJson) -> dict[str, Any]:
     }
 
 
-async def _shown(view: View, turn: TurnJson) -> dict[str, Any]:
+async def shown_turn(view: View, turn: TurnJson) -> dict[str, Any]:
     """The data of a turn as in the report (`report.page`), with its aligned calls if its case expects some."""
     planned = await turn_in_case(view.control.cases, view.control.store, turn)
 

@@ -8,6 +8,14 @@ export function startWork() {
     if (button) say(button, (await copied(button)) ? "Copied" : "Not copied");
   });
   document.addEventListener("toggle", ({ target }) => target.open && target.dataset.load && load(target), true);
+  addEventListener("keydown", (event) => {
+    if (event.ctrlKey || event.metaKey || event.altKey || event.target.matches("input, select, textarea")) return;
+    const keyed = document.querySelector(`[data-key="${CSS.escape(event.key)}"]`);
+    if (!keyed) return;
+    event.preventDefault();
+    if (keyed.matches("input")) keyed.focus();
+    else keyed.click();
+  });
   document.addEventListener("submit", ({ target }) => {
     for (const field of target.querySelectorAll("[data-remember]")) sessionStorage[field.dataset.remember] = field.value;
   });

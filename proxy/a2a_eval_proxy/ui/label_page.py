@@ -1,0 +1,184 @@
+"""Judges: what calibrations say about them, and the page on which people label turns, blind to the judge's verdict."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from hashlib import sha256
+from typing import Any, NamedTuple
+
+from starlette.exceptions import HTTPException
+from starlette.responses import RedirectResponse, Response
+from tool_call_evaluators.evaluator import EvaluatorBase
+from tool_call_evaluators.judge.question import load_prompt
+from tool_call_evaluators.judged.base import GradedEvaluator, JudgeableEvaluator, LabelledEvaluator
+from tool_call_evaluators.options import OptionError
+from tool_call_evaluators.registry import evaluator_class
+from tool_call_evaluators.runs.calibration import MIN_LABELS, calibration_lines
+from tool_call_evaluators.texts import EXPECTATION_WORDS
+
+from ..admin.api_operation import form_of
+from ..admin.audit import note
+from ..admin.control import Control
+from ..admin.turn_changes_api import MAX_NOTE, MAX_WHO, annotate, remove_annotation
+from ..store import TurnQuery
+from ..store.base import TurnJson
+from ..turn import Turn
+from .call_rows import call_rows
+from .screen import Screen, Values, View
+from .turn_page import shown_turn
+
+MAX_TO_LABEL = 1_000
+"""Turns that are offered: the newest."""
+_EARLIER = 5  # turns before the one to label
+_NEWEST = 100  # turns in which judges are looked for
+_MAX_SHOWN = 200  # disagreements of one judge
+_MOST_KEYS = 9  # choices that have a key of their own
+
+
+class Choice(NamedTuple):
+    """A label that can be given, and its key."""
+
+    value: str
+    text: str
+    key: str
+
+
+async def judged_metrics(control: Control) -> list[str]:
+    """The metrics of judges of turns: of the suite, and of the newest turns."""
+    specs = control.suite.specs if control.suite else ()
+    built = [(spec, spec.build()) for spec in specs]
+    of_suite = [item.metric for spec, item in built if item.needs_judge and (spec.scope or item.scope) == "turn"]
+    newest = await control.store.turns(TurnQuery(status="done", limit=_NEWEST, newest_first=True))
+    results = (result for turn in newest.items for result in turn["evaluations"])
+    of_turns = [one["evaluator"] for one in results if "prompt" in (one["details"].get("judge") or {})]
+    return list(dict.fromkeys((*of_suite, *of_turns)))
+
+
+async def _judges(view: View) -> Values:
+    made = sorted(await view.control.store.calibrations(), key=lambda one: (one["metric"], one["at"]), reverse=True)
+    return {
+        "judges": [(one, calibration_lines(one), one["disagreements"][:_MAX_SHOWN]) for one in made],
+        "metrics": await judged_metrics(view.control),
+        "least": MIN_LABELS,
+    }
+
+
+async def _label(view: View) -> Values:
+    query, store = view.request.query_params, view.control.store
+    metric, who, run = query.get("metric", ""), query.get("who", "").strip()[:MAX_WHO], query.get("run") or None
+    values = {"metric": metric, "who": who, "run": run, "max_who": MAX_WHO, "max_note": MAX_NOTE, "turn": None}
+    if not metric or not who:
+        return {**values, "metrics": await judged_metrics(view.control)}
+    offered = await store.turns_with_result(metric, run, MAX_TO_LABEL)
+    offered.sort(key=lambda turn_id: sha256(turn_id.encode("utf-8", "replace")).digest())  # the same for all raters
+    given = [one for one in await store.annotations(run) if one["evaluator"] == metric and one.get("label") is not None]
+    people = [one for one in given if one["by"] == "person" and one["turn_id"] in set(offered)]
+    name = view.control.privacy.stored_note(who)
+    mine = {one["turn_id"]: one for one in people if one["who"] == name}
+    after = query.get("after")
+    turn_id = query.get("turn") or _next(offered, mine, after)
+    values |= {
+        "offered": len(offered),
+        "mine": len(mine),
+        "labelled": len({one["turn_id"] for one in people}),
+        "raters": len({one["who"] for one in people}),
+        "last": after if after in mine else None,
+        "least": MIN_LABELS,
+    }
+    if turn_id is None:
+        return values
+    turn = await store.turn(turn_id)
+    if turn is None:
+        raise HTTPException(404, f"There is no turn {turn_id[:200]!r}.")
+    shown = await shown_turn(view, turn)
+    evaluator = _evaluator(view.control, metric)
+    earlier = await _earlier(view, turn)
+    return values | {
+        "turn": turn,
+        "own": mine.get(turn_id),
+        "user": shown.get("user"),
+        "agent": shown.get("agent"),
+        "expect": shown.get("expect"),
+        "expected_names": EXPECTATION_WORDS,
+        "calls": call_rows(shown),
+        "unseen": shown.get("unseen"),
+        "earlier": earlier,
+        "choices": choices(evaluator),
+        "rubric": _rubric(evaluator),
+        "threshold": getattr(evaluator, "threshold", None) if isinstance(evaluator, GradedEvaluator) else None,
+    }
+
+
+def _next(offered: Sequence[str], mine: Any, after: str | None) -> str | None:
+    """The first turn that the rater has not labelled, from the one that follows `after`; None: all are labelled."""
+    begin = offered.index(after) + 1 if after in offered else 0
+    return next((one for one in [*offered[begin:], *offered[:begin]] if one not in mine), None)
+
+
+async def _earlier(view: View, turn: TurnJson) -> list[TurnJson]:
+    """The turns before it in its conversation, which the judge is given too."""
+    return await view.control.store.earlier(Turn.from_dict(dict(turn)), _EARLIER)
+
+
+def _evaluator(control: Control, metric: str) -> EvaluatorBase | type[EvaluatorBase] | None:
+    """The evaluator of the suite that goes by this name, else the registered one; None for an unknown one."""
+    built = (spec.build() for spec in (control.suite.specs if control.suite else ()))
+    found = next((one for one in built if one.metric == metric), None)
+    try:
+        return found or evaluator_class(metric)
+    except OptionError:
+        return None
+
+
+def choices(evaluator: EvaluatorBase | type[EvaluatorBase] | None) -> list[Choice]:
+    """The labels to choose from: the names of labels, grades up to nine, else pass and fail."""
+    kind = evaluator if isinstance(evaluator, type) or evaluator is None else type(evaluator)
+    if kind is not None and issubclass(kind, LabelledEvaluator) and len(kind.labels) <= _MOST_KEYS:
+        return [Choice(label, label, str(key)) for key, label in enumerate(reversed(kind.labels), start=1)]
+    if (
+        kind is not None
+        and issubclass(kind, GradedEvaluator)
+        and kind.scale == kind.grades
+        and kind.grades[1] <= _MOST_KEYS
+    ):
+        low, high = kind.grades
+        return [Choice(str(grade), str(grade), str(grade)) for grade in range(high, low - 1, -1)]
+    return [Choice("pass", "Pass", "p"), Choice("fail", "Fail", "f")]
+
+
+def _rubric(evaluator: EvaluatorBase | type[EvaluatorBase] | None) -> str:
+    """What the judge is asked, without the criteria of the suite: people judge by the same words."""
+    kind = evaluator if isinstance(evaluator, type) or evaluator is None else type(evaluator)
+    if kind is None or not issubclass(kind, JudgeableEvaluator):
+        return ""
+    prompt = kind.prompt or kind.name
+    try:
+        text = load_prompt(prompt).text if isinstance(prompt, str) else prompt.text
+    except LookupError:
+        text = ""
+    criteria = getattr(evaluator, "criteria", None)
+    return f"{text}\n\nCriteria: {criteria}" if isinstance(criteria, str) and criteria else text
+
+
+async def _give(view: View) -> Response:
+    form, control = await form_of(view.request), view.control
+    turn_id, metric, who = form.get("turn_id", ""), form.get("metric", ""), form.get("who", "").strip()
+    if not who or not metric or not form.get("label"):
+        raise HTTPException(400, "A label needs the name of the rater, an evaluator and a label.")
+    stored = await control.store.turn(turn_id)
+    given = {"evaluator": metric, "label": form["label"], "who": who, "note": form.get("note", "")}
+    annotation = await annotate(control, turn_id, given)  # first: a refused label replaces none
+    for one in (stored or {}).get("annotations", ()):
+        if one.get("label") is not None and (one["evaluator"], one["who"]) == (metric, annotation.who):
+            await remove_annotation(control, turn_id, one["annotation_id"])
+    note(view.request, annotation=annotation.annotation_id, assessment="label")
+    return RedirectResponse(
+        view.link("label", metric=metric, who=who, run=form.get("run"), after=turn_id),
+        303,
+    )
+
+
+SCREENS = (
+    Screen("/judges", "judges.html", _judges, nav="Judges"),
+    Screen("/label", "label.html", _label, action=_give),
+)

@@ -1,0 +1,186 @@
+"""Turns are labelled blind, by several people, with nothing but forms; calibrations lead to where judge and people
+disagree."""
+
+from __future__ import annotations
+
+import re
+import uuid
+from html import unescape
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from a2a_eval_proxy.ui.label_page import choices
+from selenium.webdriver.common.keys import Keys
+from support.chromium import chromium, tab
+from support.turn_samples import result, turn
+from tool_call_evaluators import AgentBehaviorFailure, Helpfulness, LlmJudgeOutput
+from tool_call_evaluators.runs.calibration import Consistency, JudgeVerdict, Label, Labels, calibration
+
+from .conftest import Shown
+
+VERDICT = "the judge says that it is splendid"
+
+
+def judged(score: float, metric: str = "helpfulness") -> dict[str, Any]:
+    judge = {"model": "m-1", "prompt": f"{metric}@1", "votes": 1, "key": Helpfulness(judge={"model": "m"}).judge_key}
+    return result(metric, score, threshold=3.0, scale=[1.0, 5.0], reason=VERDICT, details={"judge": judge})
+
+
+@pytest.fixture
+def run(shown: Shown) -> str:
+    """A run with four judged turns."""
+    name = f"labels-{uuid.uuid4().hex}"
+    shown.store(
+        *(
+            turn(f"{name}-{number}", f"Question {number}", evaluations=[judged(4.5)], run=name, start=number)
+            for number in range(4)
+        )
+    )
+    return name
+
+
+def page(shown: Shown, run: str, who: str = "ann", **more: str) -> str:
+    response = shown.admin.get("/label", params={"metric": "helpfulness", "who": who, "run": run, **more})
+    assert response.status_code == 200
+    return response.text
+
+
+def offered(text: str) -> str:
+    """The turn that a page offers."""
+    return re.findall(r'name="turn_id" value="([^"]+)"', text)[0]
+
+
+def give(shown: Shown, run: str, turn_id: str, label: str, who: str = "ann", **more: str) -> httpx.Response:
+    form = {"metric": "helpfulness", "who": who, "run": run, "turn_id": turn_id, "label": label, **more}
+    response = shown.admin.post("/label", data=form)
+    assert response.status_code == 303, response.text
+    return shown.admin.get(f"/{response.headers['location']}")
+
+
+def test_a_page_says_nothing_of_what_the_judge_or_other_raters_said(shown: Shown, run: str) -> None:
+    text = page(shown, run)
+    give(shown, run, offered(text), "1", "bo", note="terrible, says bo")
+    text = page(shown, run)
+    for said in (VERDICT, "4.5", "terrible", "passed", "failed", "m-1"):
+        assert said not in text.replace("4.5 and more", "")
+    assert "You grade how helpful" in text  # the words of the judge's own prompt
+    assert re.findall(r'<button name="label" value="(\d)"', text) == ["5", "4", "3", "2", "1"]
+
+
+def test_every_turn_comes_once_in_the_same_order_for_all_and_progress_is_shown(shown: Shown, run: str) -> None:
+    orders = []
+    for who in ("ann", "bo"):
+        text, order = page(shown, run, who), []
+        for number in range(4):
+            assert f"{who}: {number} of 4 turns" in unescape(text)
+            order.append(offered(text))
+            text = give(shown, run, order[-1], "4", who).text
+        assert "You have labelled every turn." in text
+        orders.append(order)
+    assert len(set(orders[0])) == 4
+    assert orders[0] == orders[1]
+    assert "2 raters, 4 turns labelled, 50 make a claim" in page(shown, run)
+
+
+def test_skip_leads_on_and_back_leads_to_the_label_that_is_replaced(shown: Shown, run: str) -> None:
+    first = offered(page(shown, run))
+    second = offered(page(shown, run, after=first))
+    assert second != first
+    text = give(shown, run, first, "2", note="too short").text
+    assert offered(text) == second
+    (back,) = re.findall(r'href="([^"]+)" data-key="b"', text)
+    again = shown.admin.get(f"/{unescape(back)}").text
+    assert offered(again) == first
+    assert 'value="2" data-key="2" accesskey="2" aria-pressed="true"' in again
+    assert 'value="too short"' in again
+    give(shown, run, first, "5")
+    labels = [one["label"] for one in shown.admin.get(f"/api/turns/{first}/annotations").json()["items"]]
+    assert labels == [5.0]
+
+
+@pytest.mark.parametrize(
+    ("form", "status", "said"),
+    [
+        ({"label": "6"}, 400, "expected a grade from 1 to 5"),
+        ({"label": ""}, 400, "needs the name of the rater"),
+        ({"who": " "}, 400, "needs the name of the rater"),
+        ({"metric": "absent"}, 400, "no result of"),
+        ({"turn_id": "absent"}, 404, "no turn"),
+    ],
+)
+def test_what_is_no_label_is_refused(shown: Shown, run: str, form: dict[str, str], status: int, said: str) -> None:
+    whole = {"metric": "helpfulness", "who": "ann", "run": run, "turn_id": f"{run}-0", "label": "4", **form}
+    refused = shown.admin.post("/label", data=whole)
+    assert (refused.status_code, said in unescape(refused.text)) == (status, True), refused.text
+
+
+def test_another_site_labels_nothing_and_a_visitor_logs_in_first(shown: Shown, locked: Shown, run: str) -> None:
+    form = {"metric": "helpfulness", "who": "ann", "turn_id": f"{run}-0", "label": "4"}
+    foreign = {"origin": "http://evil.example", "sec-fetch-site": "cross-site"}
+    assert shown.admin.post("/label", data=form, headers=foreign).status_code == 403
+    for path in ("/label", "/judges"):
+        assert locked.admin.get(path).status_code == 401
+    assert locked.admin.post("/label", data=form).status_code in (401, 403)
+
+
+def test_names_and_texts_of_others_stay_text(shown: Shown) -> None:
+    name, hostile = f"hostile-{uuid.uuid4().hex}", "<script>alert(1)</script>"
+    shown.store(turn(name, hostile, evaluations=[judged(4.5)], run=name, response_text=hostile))
+    text = page(shown, name, who=hostile)
+    assert "<script>alert" not in text
+    assert "<script>alert" not in give(shown, name, name, "3", who=hostile, note=hostile).text
+    assert "<script>alert" not in shown.admin.get(f"/turns/{name}").text
+
+
+def test_choices_are_those_of_the_evaluator() -> None:
+    assert [one.value for one in choices(Helpfulness())] == ["5", "4", "3", "2", "1"]
+    assert next(iter(choices(AgentBehaviorFailure))).text == "no failure"
+    assert [one.key for one in choices(LlmJudgeOutput())] == ["p", "f"] == [one.key for one in choices(None)]
+
+
+def test_judges_lead_to_each_disagreement(shown: Shown, run: str) -> None:
+    evaluator = Helpfulness(judge={"model": "m"}, id=run)
+    labels = Labels.of([Label(f"{run}-0", False), Label(f"{run}-1", True)])
+    verdicts = {f"{run}-{number}": JudgeVerdict(True, 4.0, None, "m-1", "helpfulness@1") for number in range(2)}
+    made = calibration(evaluator, labels, verdicts, Consistency(), "2026-11-28T09:00:00Z")
+    shown.loop.run(shown.proxy.store.put_calibration(made))
+    text = unescape(shown.admin.get("/judges").text)
+    assert "No claim: 2 labelled turns, 50 are needed; what follows may be chance." in text
+    (link,) = re.findall(rf'href="([^"]+{run}-0)">', text)
+    assert shown.admin.get(f"/{link}").status_code == 200
+    assert 'href="label?metric=helpfulness"' in text
+
+
+def test_a_rater_needs_the_keyboard_only(shown: Shown, run: str, tmp_path: Path) -> None:
+    with chromium(tmp_path) as session, tab(session) as opened:
+        opened.get(f"{shown.url}/label?metric=helpfulness&who=kim&run={run}")
+        body = "return document.querySelector('[name=turn_id]')?.value"
+        settled(opened, "")
+        seen = []
+        for key in ("5", "s", "2"):
+            seen.append(opened.execute_script(body))
+            opened.switch_to.active_element.send_keys(key)
+            settled(opened, seen[-1])
+        fourth = opened.execute_script(body)
+        opened.switch_to.active_element.send_keys("b")
+        settled(opened, fourth)
+        assert opened.execute_script(body) == seen[2]
+        opened.switch_to.active_element.send_keys("n")
+        opened.switch_to.active_element.send_keys("5 pages long", Keys.ENTER)  # writes, and gives no label
+        assert opened.execute_script(body) == seen[2]
+        opened.switch_to.active_element.send_keys(Keys.TAB)
+    labels = {
+        turn_id: [one["label"] for one in shown.admin.get(f"/api/turns/{turn_id}/annotations").json()["items"]]
+        for turn_id in seen
+    }
+    assert labels == {seen[0]: [5.0], seen[1]: [], seen[2]: [2.0]}
+
+
+def settled(session: Any, before: str) -> None:
+    """Returns when the page offers another turn, and its script has begun."""
+    from selenium.webdriver.support.wait import WebDriverWait
+
+    there = "return document.documentElement.dataset.ready && document.querySelector('[name=turn_id]')?.value"
+    WebDriverWait(session, 30).until(lambda _: session.execute_script(there) not in (None, before))
