@@ -34,6 +34,7 @@ from .judged.tool_wording import ToolDescriptionReliability, ToolNameReliability
 from .judged.unique_errors import judged_unique_errors
 from .matching.arguments import ArgumentMatcher, Difference
 from .matching.placeholders import PlaceholderError
+from .metrics.budget import Budget
 from .metrics.conversation_scores import (
     ConversationResult,
     OverallAgentScore,
@@ -43,6 +44,7 @@ from .metrics.conversation_scores import (
 )
 from .metrics.custom import metric
 from .metrics.external import External
+from .metrics.forbidden_calls import ForbiddenCalls
 from .metrics.text_match import Contains, ExactMatch, JsonSimilarity
 from .metrics.tool_call_args import ToolCallArgs
 from .metrics.tool_call_criteria import ToolCallCount, ToolCallOrder, ToolCallOutput
@@ -77,6 +79,7 @@ __all__ = [
     "ArgumentMatcher",
     "AsyncEvaluator",
     "BehaviorFailure",
+    "Budget",
     "Case",
     "CaseTurn",
     "Coherence",
@@ -96,6 +99,7 @@ __all__ = [
     "ExperimentResult",
     "External",
     "Faithfulness",
+    "ForbiddenCalls",
     "Gate",
     "GoalCompletion",
     "GradedEvaluator",

@@ -13,6 +13,7 @@ from typing import Any, ClassVar, Literal, Protocol, final, runtime_checkable
 from .model import EXPECT_KEYS, CallsUnseenError, EvalCase, EvalResult
 from .options import IN_FILES, OptionError, check_options
 from .texts import counted, sentence
+from .tool_classes import NoClassesError
 
 Scope = Literal["turn", "conversation"]
 
@@ -51,11 +52,13 @@ class Measurement:
 
 
 class SkipEvaluation(Exception):  # noqa: N818  # a result, not an error
-    """Raised by `measure` if the case lacks an input; the message names it. `label` is that of the skipped result."""
+    """Raised by `measure` if the case lacks an input; the message names it. `label` and `details` are those of the
+    skipped result."""
 
-    def __init__(self, message: str, label: str | None = None) -> None:
+    def __init__(self, message: str, label: str | None = None, details: Mapping[str, Any] | None = None) -> None:
         super().__init__(message)
         self.label = label
+        self.details = details
 
 
 def field_text(field: str) -> str:
@@ -134,8 +137,12 @@ class EvaluatorBase(ABC):
 
     def _failed(self, error: BaseException) -> EvalResult:
         """The result for an exception of `measure`: skipped for SkipEvaluation and CallsUnseenError, else errored."""
+        if isinstance(error, NoClassesError):
+            return EvalResult.skipped(self.metric, str(error), version=self.version)
         if isinstance(error, SkipEvaluation):
-            return EvalResult.skipped(self.metric, str(error), version=self.version, label=error.label)
+            return EvalResult.skipped(
+                self.metric, str(error), version=self.version, label=error.label, details=error.details
+            )
         if isinstance(error, CallsUnseenError):
             return EvalResult.unseen(self.metric, str(error), version=self.version)
         details = getattr(error, "details", None)

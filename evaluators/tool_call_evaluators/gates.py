@@ -19,7 +19,7 @@ from a2a_tool_capture.models import Finding, Severity
 from .attempts import Attempts, AttemptStatus
 from .evaluator import EvaluatorBase
 from .grouping import grouped
-from .model import CALLS_UNSEEN, UNREAD_EXPECTATION, VACUOUS, EvalResult, Status
+from .model import CALLS_UNSEEN, UNPROVEN, UNREAD_EXPECTATION, VACUOUS, EvalResult, Status
 from .suite_fields import (
     TEXTS,
     FieldError,
@@ -128,7 +128,7 @@ USER_FAULT, USER_NO_END = USER_REASONS = ("user_fault", "user_no_end")
 """Reasons that lie with the simulated user, never with the agent."""
 TOLERABLE = (
     "missing_turn", "failed_turn", "errored", "unmeasured", VACUOUS, "nothing_captured", CALLS_UNSEEN,
-    UNREAD_EXPECTATION, *USER_REASONS
+    UNPROVEN, UNREAD_EXPECTATION, *USER_REASONS
 )  # fmt: skip
 """The reasons a suite may tolerate."""
 

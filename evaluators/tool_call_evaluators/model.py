@@ -10,7 +10,9 @@ from typing import Any, NamedTuple, NoReturn, TypeVar
 
 from a2a_tool_capture.models import ToolCall
 
+from .resources import Price, read_prices
 from .texts import json_text
+from .tool_classes import ToolClasses
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,6 +24,8 @@ class ToolDefinition:
     description: str = ""
     parameters: Mapping[str, Any] = field(default_factory=dict)
     strict: bool = False
+    tags: tuple[str, ...] = ()
+    """Words for classes of tools. Of an MCP tool, its hints that are true, such as `readOnlyHint`."""
 
     @classmethod
     def of(cls, name: str, description: str, parameters: Mapping[str, Any]) -> ToolDefinition:
@@ -42,7 +46,9 @@ class ToolDefinition:
     @classmethod
     def from_mcp(cls, tool: Mapping[str, Any]) -> ToolDefinition:
         """From an MCP tool: its `inputSchema` holds the arguments (`input_schema` in Python and in Anthropic's API)."""
-        return cls._of(tool, tool.get("inputSchema") or tool.get("input_schema"))
+        hints = tool.get("annotations")
+        hinted = [name for name, value in hints.items() if value is True] if isinstance(hints, Mapping) else []
+        return cls._of({**tool, "tags": [*_tags(tool), *hinted]}, tool.get("inputSchema") or tool.get("input_schema"))
 
     @classmethod
     def from_a2e(cls, tool: Mapping[str, Any]) -> ToolDefinition:
@@ -63,7 +69,8 @@ class ToolDefinition:
     def _of(
         cls, tool: Mapping[str, Any], parameters: Mapping[str, Any] | None, *, strict: bool = False
     ) -> ToolDefinition:
-        return cls(required_name(tool.get("name")), tool.get("description") or "", parameters or {}, strict=strict)
+        name, description = required_name(tool.get("name")), tool.get("description") or ""
+        return cls(name, description, parameters or {}, strict=strict, tags=_tags(tool))
 
     def to_openai(self) -> dict[str, Any]:
         """A function tool for OpenAI's chat completions; `from_openai` is the inverse.
@@ -72,12 +79,22 @@ class ToolDefinition:
         """
         function = self.to_dict()
         function["parameters"] = {"type": "object", "properties": {}, **self.parameters}
+        function.pop("tags", None)
         if not function.pop("strict"):
             return {"type": "function", "function": function}
         return {"type": "function", "function": {**function, "strict": True}}
 
     def to_dict(self) -> dict[str, Any]:
-        return {name: getattr(self, name) for name in self.__slots__} | {"parameters": dict(self.parameters)}
+        """JSON form; `tags` only if there are some."""
+        whole = {name: getattr(self, name) for name in self.__slots__} | {"parameters": dict(self.parameters)}
+        return {**whole, "tags": list(self.tags)} if self.tags else {k: v for k, v in whole.items() if k != "tags"}
+
+
+def _tags(tool: Mapping[str, Any]) -> tuple[str, ...]:
+    tags = tool.get("tags") or ()
+    if not isinstance(tags, list | tuple) or not all(isinstance(tag, str) for tag in tags):
+        raise ValueError(f"tags must be a list of strings, got {tags!r}")
+    return tuple(tags)
 
 
 def required_name(name: Any) -> str:
@@ -124,6 +141,10 @@ COMPARATORS: Mapping[str, Callable[[int, int], bool]] = {
     "!=": operator.ne,
 }
 
+
+UNPROVEN = "unproven"
+"""The label of a result that was skipped because nothing shows that a forbidden call would have been seen, and the
+reason against a run with such a result."""
 
 CALLS_UNSEEN = "calls_unseen"
 """The label of a result that was skipped because the tool calls are unknown."""
@@ -202,9 +223,17 @@ class EvalResult:
         return self.measured and not self.details.get(VACUOUS)
 
     @classmethod
-    def skipped(cls, evaluator: str, reason: str, *, version: str = "1", label: str | None = None) -> EvalResult:
+    def skipped(
+        cls,
+        evaluator: str,
+        reason: str,
+        *,
+        version: str = "1",
+        label: str | None = None,
+        details: Mapping[str, Any] | None = None,
+    ) -> EvalResult:
         """A skipped result with the reason."""
-        return cls(evaluator, reason=reason, status=Status.SKIPPED, version=version, label=label)
+        return cls(evaluator, reason=reason, status=Status.SKIPPED, version=version, label=label, details=details or {})
 
     @classmethod
     def unseen(cls, evaluator: str, reason: str, *, version: str = "1") -> EvalResult:
@@ -372,6 +401,14 @@ class EvalCase:
     tool_calls_order: tuple[str, ...] | None
     tool_calls_count: Mapping[str, CountCriterion] | None
     tool_outputs: tuple[ExpectedOutput, ...] | None
+    resources: Mapping[str, Any] | None
+    """What the turn took, as far as it is known (see `resources`)."""
+    prices: Mapping[str, Any] | None
+    """Of models, `{model: {input, output}}` for a million tokens; None: those of `resources.PRICES`."""
+    tool_classes: ToolClasses | None
+    """The names and patterns of the tools that read, and of those that write."""
+    forbidden_calls: tuple[ExpectedCall, ...] | None
+    """Calls that must not be made. Names may be patterns and classes; without arguments, whatever the arguments."""
     history: tuple[EvalCase, ...]
     """The turns of the conversation before this one, oldest first."""
     turns: tuple[EvalCase, ...] | None
@@ -398,6 +435,10 @@ class EvalCase:
         tool_calls_order: Iterable[str] | None = None,
         tool_calls_count: Mapping[str, Sequence[Any]] | None = None,
         tool_outputs: Iterable[ExpectedOutput | Mapping[str, Any]] | None = None,
+        resources: Mapping[str, Any] | None = None,
+        prices: Mapping[str, Any] | None = None,
+        tool_classes: ToolClasses | None = None,
+        forbidden_calls: Iterable[ExpectedCall | Mapping[str, Any]] | None = None,
         history: Iterable[EvalCase | Mapping[str, Any]] | None = None,
         turns: Iterable[EvalCase | Mapping[str, Any]] | None = None,
         results: Iterable[EvalResult | Mapping[str, Any]] | None = None,
@@ -426,6 +467,12 @@ class EvalCase:
             tool_outputs=None
             if tool_outputs is None
             else _models(tool_outputs, ExpectedOutput, expected_output, "tool_outputs"),
+            resources=resources,
+            prices=None if prices is None else read_prices(prices),
+            tool_classes=tool_classes,
+            forbidden_calls=None
+            if forbidden_calls is None
+            else _models(forbidden_calls, ExpectedCall, forbidden_call, "forbidden_calls"),
             history=_models(history, EvalCase, EvalCase.from_dict, "history") if history else (),
             turns=None if turns is None else _models(turns, EvalCase, EvalCase.from_dict, "turns"),
             results=_models(results, EvalResult, EvalResult.from_dict, "results") if results else (),
@@ -508,6 +555,14 @@ def expected_calls(entries: Iterable[Any]) -> ExpectedCalls:
     return ExpectedCalls(_models(entries, ExpectedCall, ExpectedCall.from_dict, "expected_tool_calls"))
 
 
+def forbidden_call(data: Mapping[str, Any]) -> ExpectedCall:
+    """A forbidden call from its JSON form, `{name, arguments}`. Raises KeyError without a name, ValueError."""
+    call = ExpectedCall.from_dict(data)
+    if call.outcome:
+        raise ValueError(f"{next(iter(call.outcome))} of a forbidden call: a call is forbidden whatever comes of it")
+    return replace(call, arguments=call.arguments or None)
+
+
 def _counts(entries: Mapping[str, Any], where: str) -> dict[str, CountCriterion]:
     if not isinstance(entries, Mapping):
         raise ValueError(f"{where}: expected {{name: [comparator, times]}}, got {kind_of(entries)}")
@@ -536,7 +591,7 @@ def _json(value: Any) -> Any:
     """Models in their JSON form, tuples as lists; any other value unchanged."""
     if hasattr(value, "to_dict"):
         return value.to_dict()
-    if isinstance(value, ExpectedOutput):
+    if isinstance(value, ExpectedOutput | Price):
         return value._asdict()
     if isinstance(value, Mapping):
         return {key: _json(item) for key, item in value.items()}

@@ -26,7 +26,7 @@ from .gates import (
     attempts_in,
     reason_of,
 )
-from .model import CALLS_UNSEEN, UNREAD_EXPECTATION, VACUOUS, EvalResult, Status
+from .model import CALLS_UNSEEN, UNPROVEN, UNREAD_EXPECTATION, VACUOUS, EvalResult, Status
 from .texts import counted as number_of
 
 
@@ -105,6 +105,7 @@ def gate(
             found.setdefault(result.evaluator, []).append((outcome, result))
     for metric, results in found.items():
         reasons += _results_that(Status.ERRORED, metric, results)
+        reasons += _unproven(metric, results)
         measured = [(outcome, result) for outcome, result in results if result.measured]
         if metric in gates:
             unmeasured = _unmeasured(metric, results, allow_no_capture)
@@ -113,7 +114,7 @@ def gate(
             reached = limits.checks(metric, measured) if measured else limits.unmeasured(metric, unmeasured)
             checks += reached
             reasons += _reasons_in(reached) if measured else [unmeasured]
-        elif not measured and not _all_unseen(results):  # a reason of the run covers these
+        elif not measured and not _all_labelled(results, CALLS_UNSEEN, UNPROVEN):  # other reasons cover these
             reasons.append(_unmeasured(metric, results))
         elif run.pass_rate is None:
             reasons += _results_that(Status.FAILED, metric, measured)
@@ -130,7 +131,7 @@ def gate(
 
     if found and all(map(tolerated, reasons)):
         everything = [item for results in found.values() for item in results]
-        if not (allow_no_capture and _all_unseen(everything)):
+        if not (allow_no_capture and _all_labelled(everything, CALLS_UNSEEN)):
             reasons += _vacuous(everything)
     return Verdict(
         reasons=tuple(reason for reason in reasons if not tolerated(reason)),
@@ -171,9 +172,16 @@ def _results_that(ended: Status, metric: str, results: Measured) -> list[Reason]
     ]
 
 
-def _all_unseen(results: Measured) -> bool:
-    """Whether each result was skipped because the calls are unknown."""
-    return bool(results) and all(result.label == CALLS_UNSEEN for _, result in results)
+def _all_labelled(results: Measured, *labels: str) -> bool:
+    """Whether each result, of which there are some, has one of the labels."""
+    return bool(results) and all(result.label in labels for _, result in results)
+
+
+def _unproven(metric: str, results: Measured) -> Iterator[Reason]:
+    """One reason for all results of a metric that say of the same prohibitions that they are unproven."""
+    found = Counter(result.reason for _, result in results if result.label == UNPROVEN)
+    for why, count in found.items():
+        yield Reason(UNPROVEN, f"{metric} in {count} of {len(results)} results: {why}", metric)
 
 
 def _vacuous(results: Measured) -> Iterator[Reason]:
@@ -193,7 +201,7 @@ def _unmeasured(metric: str, results: Measured, allow_no_capture: bool = False) 
             why += f", skipped in {len(skipped)} ({skipped[0]})"
     else:
         why = f"every result was skipped ({skipped[0]})" if skipped else "no evaluator produced a score"
-    code = CALLS_UNSEEN if allow_no_capture and _all_unseen(results) else "unmeasured"
+    code = CALLS_UNSEEN if allow_no_capture and _all_labelled(results, CALLS_UNSEEN) else "unmeasured"
     return Reason(code, f"{metric}: {why}", metric)
 
 

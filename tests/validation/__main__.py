@@ -46,12 +46,14 @@ _TAU = """\
 should be. Reads may be made or not; what counts is which writes succeeded:
 
 ```yaml
+tool_classes:
+  reads: [get_*, search_*, list_*, calculate, think, transfer_*]
 evaluators:
   - tool_trajectory:        # exactly the expected writes succeeded
       id: writes
       mode: any_order
       only_succeeded: true
-      ignored_tools: [get_*, search_*, list_*, calculate, think, transfer_*]
+      ignored_tools: [reads]
   - tool_trajectory:        # and the expected reads were made
       id: reads
       mode: superset

@@ -20,9 +20,8 @@ BFCL = (
         matcher={"case_insensitive": True, "ignored_characters": " ,./-_*^", "typed_lists": True},
     ),
 )
-READS = ("get_*", "search_*", "list_*", "calculate", "think", "transfer_*")
 TAU_ALL = (ToolTrajectory(mode="any_order"),)
-TAU_WRITES = (ToolTrajectory(id="writes", mode="any_order", only_succeeded=True, ignored_tools=READS),)
+TAU_WRITES = (ToolTrajectory(id="writes", mode="any_order", only_succeeded=True, ignored_tools=("reads",)),)
 TAU = (
     *TAU_WRITES,
     ToolTrajectory(id="reads", mode="superset", ignored_tools=("calculate", "think", "transfer_*")),

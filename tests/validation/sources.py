@@ -15,6 +15,9 @@ from tool_call_evaluators import EvalCase
 
 DATA = Path(__file__).parent / "data"
 
+TAU_CLASSES = {"reads": ("get_*", "search_*", "list_*", "calculate", "think", "transfer_*"), "writes": ()}
+"""The tools of tau-bench that do not change its database, of all domains."""
+
 _CATEGORIES = {
     "simple": "simple",
     "multiple_function": "multiple",
@@ -189,7 +192,7 @@ def tau(path: Path = DATA / "tau-airline.jsonl.gz") -> Iterator[Judged]:
     for row in rows(path):
         own = _of_trajectory(row) if "traj" in row else row
         calls = [call if "error" in call else {**call, "result": call.get("result") or "done"} for call in own["calls"]]
-        case = EvalCase(tool_calls=calls, expected_tool_calls=own["expected"])
+        case = EvalCase(tool_calls=calls, expected_tool_calls=own["expected"], tool_classes=TAU_CLASSES)
         yield Judged(str(own["task"]), "airline", case, own["reward"] == 1)
 
 

@@ -6,16 +6,19 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, fields, replace
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeVar
 
 from a2a_tool_capture.models import ToolCall
 
 from ..evaluator import SkipEvaluation, SyncEvaluator
 from ..matching.arguments import MATCHER_SPELLINGS, MatcherLike, as_matcher
 from ..matching.call_failure import why_failed
-from ..model import VACUOUS, EvalCase
+from ..model import VACUOUS, EvalCase, ExpectedCall, ExpectedCalls
 from ..options import OptionError, did_you_mean
 from ..texts import from_json
+from ..tool_classes import named
+
+C = TypeVar("C", ExpectedCall, ToolCall)
 
 _FIELDS = tuple(field.name for field in fields(EvalCase))
 
@@ -103,16 +106,33 @@ def graded(matched: float, expected: int, actual: int, *, strict: bool) -> float
     return float(matched == expected) if strict else min(1.0, matched / expected)
 
 
-def without_calls(case: EvalCase) -> dict[str, Any]:
-    """The details of a score of calls for a case without calls."""
-    return {} if case.tool_calls else {VACUOUS: True}
+def without_calls(calls: Sequence[ToolCall]) -> dict[str, Any]:
+    """The details of a score of `calls` where there are none."""
+    return {} if calls else {VACUOUS: True}
 
 
 @dataclass(frozen=True, kw_only=True)
-class MatchingEvaluator(SyncEvaluator):
-    """Base of evaluators with the option `matcher`."""
+class ComparesCalls(SyncEvaluator):
+    """Base of evaluators for which the calls of some tools need not count."""
 
     reads_calls: ClassVar[bool] = True
+
+    ignored_tools: Sequence[str] = ()
+    """Tools whose calls do not count, expected or made: names, patterns such as `get_*`, or the classes `reads` and
+    `writes` of the suite."""
+
+    def counting(self, case: EvalCase, calls: Iterable[C]) -> tuple[C, ...]:
+        """Those of `calls`, expected or made, that count. Raises NoClassesError."""
+        if not self.ignored_tools:
+            return tuple(calls)
+        ignored = named(self.ignored_tools, case.tool_classes)
+        return tuple(call for call in calls if not ignored(call.name))
+
+
+@dataclass(frozen=True, kw_only=True)
+class MatchingEvaluator(ComparesCalls):
+    """Base of evaluators with the option `matcher`."""
+
     spellings = MATCHER_SPELLINGS
 
     matcher: MatcherLike = "exact"
@@ -125,6 +145,13 @@ class MatchingEvaluator(SyncEvaluator):
             object.__setattr__(self, "matcher", as_matcher(self.matcher))
         except OptionError as error:
             raise OptionError(f"{self.name}: option matcher: {error}", "matcher") from None
+
+    def calls_that_count(self, case: EvalCase) -> tuple[ExpectedCalls, tuple[ToolCall, ...]]:
+        """The expected calls and those made, without those of `ignored_tools`. Raises NoClassesError."""
+        expected = case.expected_tool_calls or ExpectedCalls()
+        if not self.ignored_tools:
+            return expected, case.tool_calls
+        return ExpectedCalls(self.counting(case, expected)), self.counting(case, case.tool_calls)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -19,7 +19,7 @@ from ..matching.similarity import leaves
 from ..model import EvalCase, ExpectedCall, ExpectedCalls
 from ..registry import register
 from ..texts import counted, sentence
-from .comparing import CriteriaEvaluator, calls_named, graded
+from .comparing import ComparesCalls, CriteriaEvaluator, calls_named, graded
 
 MAX_EXPLAINED = 100
 """Maximum number of pairs in `explained_tool_calls_args`; the other details have all."""
@@ -32,7 +32,7 @@ _CONTAINED = ArgumentMatcher(mode="subset")
 
 @register
 @dataclass(frozen=True, kw_only=True)
-class ToolCallArgs(CriteriaEvaluator):
+class ToolCallArgs(CriteriaEvaluator, ComparesCalls):
     """Matched expected calls / expected calls; each takes the first unused call that fits, in order.
 
     A call fits if the names and arguments are equal; with `subset` it may have further arguments. `strict`: 1 if all
@@ -75,12 +75,14 @@ class ToolCallArgs(CriteriaEvaluator):
         return calls
 
     def measure(self, case: EvalCase) -> Measurement:
-        expected, actual = self.criteria_of(case), case.tool_calls
+        expected, actual = self.criteria_of(case), self.counting(case, case.tool_calls)
+        if self.ignored_tools:
+            expected = ExpectedCalls(self.counting(case, expected))
         matcher = _CONTAINED if self.subset else _EQUAL
         if made_exactly(expected, actual, matcher):
             fitting = [1 << index for index in range(len(actual))]
         else:
-            actual = calls_named(case, {call.name for call in expected})
+            actual = self.counting(case, calls_named(case, {call.name for call in expected}))
             fitting = match_table(expected, actual, matcher)
         pairing, partial, details = self._paired(expected, actual, fitting, matcher)
         matched = len(pairing.pairs) + partial

@@ -17,10 +17,10 @@ from ..evaluator import Measurement
 from ..matching.call_failure import outcome_unknown
 from ..matching.explain import call_name, unless_all
 from ..matching.pairing import first_fitting, longest_common_subsequence
-from ..model import CallsUnseenError, EvalCase, ExpectedOutput
+from ..model import CallsUnseenError, EvalCase, ExpectedCall, ExpectedOutput
 from ..registry import register
 from ..texts import counted, from_json, json_excerpt, sentence
-from .comparing import CriteriaEvaluator, calls_named, graded
+from .comparing import ComparesCalls, CriteriaEvaluator, calls_named, graded
 
 OTHERS = "*"
 """In `tool_calls_count`, all tools that are not named."""
@@ -28,7 +28,7 @@ OTHERS = "*"
 
 @register
 @dataclass(frozen=True, kw_only=True)
-class ToolCallOrder(CriteriaEvaluator):
+class ToolCallOrder(CriteriaEvaluator, ComparesCalls):
     """Longest common subsequence of the names called and `tool_calls_order`, over the number of names expected.
 
     `strict`: 1 for equal sequences, else 0. Further calls cost nothing unless `strict`. Both empty: 1; exactly
@@ -46,8 +46,9 @@ class ToolCallOrder(CriteriaEvaluator):
     """True: calls that failed, by the rule of `tool_error`, are not read."""
 
     def measure(self, case: EvalCase) -> Measurement:
-        expected = list(self.criteria_of(case))
-        actual = [call.name for call in calls_named(case, set(expected), only_succeeded=self.only_succeeded)]
+        expected = [call.name for call in self.counting(case, map(ExpectedCall, self.criteria_of(case)))]
+        made = calls_named(case, set(expected), only_succeeded=self.only_succeeded)
+        actual = [call.name for call in self.counting(case, made)]
         lcs = expected if expected == actual else _in_order(expected, actual)
         all_or_nothing = self.strict or not expected
         score = float(expected == actual) if all_or_nothing else len(lcs) / len(expected)

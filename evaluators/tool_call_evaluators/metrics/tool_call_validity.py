@@ -73,7 +73,9 @@ class ToolCallValidity(SyncEvaluator):
             ],
             "unknown": [index + 1 for index in unknown],
         }
-        return Measurement.share(judged - len(errors), judged, "call", "valid", problems, details | without_calls(case))
+        return Measurement.share(
+            judged - len(errors), judged, "call", "valid", problems, details | without_calls(case.tool_calls)
+        )
 
     def _errors(self, call: ToolCall, tool: ToolDefinition | None) -> list[str]:
         if tool is None:

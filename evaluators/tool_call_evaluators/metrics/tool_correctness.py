@@ -41,7 +41,7 @@ class ToolCorrectness(MatchingEvaluator):
     """What must agree: the names, the names in order, or the names and the arguments."""
 
     def measure(self, case: EvalCase) -> Measurement:
-        expected, actual = case.expected_tool_calls or ExpectedCalls(), case.tool_calls
+        expected, actual = self.calls_that_count(case)
         if self.mode == "names_only":
             return self._compare_names(expected, actual)
         in_order = self.mode == "names_and_order"

@@ -33,7 +33,7 @@ class ToolEfficiency(MatchingEvaluator):
     name: ClassVar[str] = "tool_efficiency"
 
     def measure(self, case: EvalCase) -> Measurement:
-        calls = case.tool_calls
+        _, calls = self.calls_that_count(case)
         same = self._same_calls(calls)
         repeat_of: dict[int, int] = {}
         fresh = (1 << len(calls)) - 1
@@ -49,7 +49,7 @@ class ToolEfficiency(MatchingEvaluator):
         }
         problems = [f"{call_name(index, calls)} repeats call {of + 1}" for index, of in repeats]
         distinct = len(calls) - len(repeats)
-        return Measurement.share(distinct, len(calls), "call", "distinct", problems, details | without_calls(case))
+        return Measurement.share(distinct, len(calls), "call", "distinct", problems, details | without_calls(calls))
 
     def _same_calls(self, calls: tuple[ToolCall, ...]) -> list[int]:
         """For each call the calls that are the same, as bits; its own bit may be missing."""

@@ -66,7 +66,7 @@ class ToolError(SyncEvaluator):
         if unknown:
             details["unknown"] = unknown
         return Measurement.share(
-            judged - len(failed), judged, "call", "succeeded", problems, details | without_calls(case)
+            judged - len(failed), judged, "call", "succeeded", problems, details | without_calls(case.tool_calls)
         )
 
     @cached_property

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import fnmatch
-import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
@@ -14,7 +12,7 @@ from ..matching.call_failure import why_failed
 from ..matching.explain import Pairing, matched_text, unless_all
 from ..matching.match_table import match_table
 from ..matching.pairing import Pair, Table, items, longest_common_subsequence, maximum_matching
-from ..model import EvalCase, ExpectedCalls
+from ..model import EvalCase
 from ..registry import register
 from ..texts import sentence
 from .comparing import MatchingEvaluator
@@ -53,19 +51,13 @@ class ToolTrajectory(MatchingEvaluator):
     expected; `within`: as `subset`, and several may match one; `precision`, `recall`: the share of the actual, or
     expected, calls that match."""
 
-    ignored_tools: Sequence[str] = ()
-    """Names, or patterns such as `get_*`, of tools whose calls do not count, expected or made: those that only read."""
     only_succeeded: bool = False
     """True: calls that failed, by the rule of `tool_error`, do not count."""
 
     def measure(self, case: EvalCase) -> Measurement:
-        expected, actual = case.expected_tool_calls or ExpectedCalls(), case.tool_calls
+        expected, actual = self.calls_that_count(case)
         if self.only_succeeded:
             actual = tuple(call for call in actual if not why_failed(call.error, call.result))
-        if self.ignored_tools:
-            ignored = re.compile("|".join(map(fnmatch.translate, self.ignored_tools))).match
-            expected = ExpectedCalls(call for call in expected if not ignored(call.name))
-            actual = tuple(call for call in actual if not ignored(call.name))
         matcher = as_matcher(self.matcher)
         if self.mode == "within":
             pairing = Pairing(expected, actual, _within(match_table(expected, actual, matcher)), matcher)

@@ -13,18 +13,22 @@ from ..attempts import Attempts, AttemptStatus
 from ..behavior_failures import BehaviorFailure
 from ..gates import Outcome, Reason
 from ..grouping import grouped
-from ..model import CALLS_UNSEEN, EvalResult, Status
+from ..model import CALLS_UNSEEN, UNPROVEN, EvalResult, Status
 from ..simulation.record import SIMULATED_USER, UserRecord, is_driven, record_in
 from ..suite import Case, Expectation, Suite
 from ..suite.lint import unused_expectations
 from ..suite.model import Quarantine
+from ..tool_classes import is_shown
 from ..verdict import Verdict, gate
 from ..visibility import AGENT_UNREACHABLE, TURN_SUCCEEDED, Calls, Visibility, turn_failure_of, visibility_in
 
 TurnJson: TypeAlias = Mapping[str, Any]
 """A turn as in /api/turns."""
 
-ConversationResults: TypeAlias = Mapping[str, Iterable[Mapping[str, Any]]]
+ResultJson: TypeAlias = Mapping[str, Any]
+"""A result as in `EvalResult.to_dict`."""
+
+ConversationResults: TypeAlias = Mapping[str, Iterable[ResultJson]]
 """Evaluation results (`EvalResult.to_dict`) of whole conversations, by conversation id.
 
 A result that names a `case_id` applies to the conversation's turns of that case only. A conversation without an id is
@@ -156,6 +160,7 @@ def follow(
     a `turn`, apart from attempts that are left out since enough passed or failed (`Attempts.decided`). Turns without a
     conversation id form conversations in the order of the plan.
     """
+    turns, results = _with_controls(list(turns), {key: list(own) for key, own in (results or {}).items()})
     grouped = _group(turns, suite)
     conversations = []
     for case in suite.cases if suite else ():
@@ -169,6 +174,43 @@ def follow(
     for case_id, found in grouped.items():
         conversations += _conversations(case_id, None, found, results or {})
     return conversations + _conversations(None, None, without_case, results or {})
+
+
+def _with_controls(
+    turns: list[TurnJson], results: dict[str, list[ResultJson]]
+) -> tuple[list[TurnJson], dict[str, list[ResultJson]]]:
+    """The turns and the results of conversations, in which prohibitions are proven by the calls of the other turns."""
+    found = (one for own in (*(turn["evaluations"] for turn in turns), *results.values()) for one in own)
+    if all(result.get("label") != UNPROVEN for result in found):
+        return turns, results
+    seen_in = {
+        call["name"]: turn["case_id"] or turn["turn_id"] for turn in reversed(turns) for call in turn["tool_calls"]
+    }
+    return (
+        [{**turn, "evaluations": [_proven(one, seen_in) for one in turn["evaluations"]]} for turn in turns],
+        {key: [_proven(one, seen_in) for one in own] for key, own in results.items()},
+    )
+
+
+def _proven(result: ResultJson, seen_in: Mapping[str, str]) -> ResultJson:
+    """`result`, passed if it is unproven and calls show that each of its forbidden calls would have been seen."""
+    if result.get("label") != UNPROVEN:
+        return result
+    details = result["details"]
+    tools = {one["name"]: is_shown(one, seen_in) for one in details.get("unproven", ())}
+    controls = {name: f"a call of {tool} was seen in {seen_in[tool]}" for name, tool in tools.items() if tool}
+    if not tools or len(controls) < len(tools):
+        return result
+    return {
+        **result,
+        "score": 1.0,
+        "passed": None if details["threshold"] is None else True,
+        "threshold": details["threshold"],
+        "status": str(Status.SCORED if details["threshold"] is None else Status.PASSED),
+        "label": None,
+        "reason": f"No forbidden call was made: {'; '.join(dict.fromkeys(controls.values()))}.",
+        "details": {"made": [], "controls": controls},
+    }
 
 
 def remaining(

@@ -23,6 +23,7 @@ _EXPECT: dict[str, Any] = {
     "tool_outputs": [{"name": "lookup_order", "output": "delivered"}],
     "response": ANSWER,
     "response_contains": "REF-1002",
+    "forbidden_calls": [{"name": "issue_refund", "arguments": {"amount_eur": {"$type": "string"}}}],
     "behavior": "Looks the order up before it refunds, and refunds no more than was asked for.",
 }
 _CASE: dict[str, Any] = {
@@ -53,7 +54,10 @@ _CASE: dict[str, Any] = {
         )
     ],
 }
-_OPTIONS: dict[str, dict[str, Any]] = {"external": {"command": ["python3", "score.py"]}}
+_OPTIONS: dict[str, dict[str, Any]] = {
+    "budget": {"max_calls": 4},
+    "external": {"command": ["python3", "score.py"]},
+}
 """Options that an evaluator requires."""
 
 

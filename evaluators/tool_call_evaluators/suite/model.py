@@ -36,6 +36,7 @@ from ..model import (
     count_criterion,
     expected_output,
 )
+from ..resources import Prices
 from ..simulation.settings import SimulatedUserSettings, UserSettings
 from ..simulation.user import Simulation
 from ..suite_fields import (
@@ -60,8 +61,9 @@ from ..suite_fields import (
     text_or_texts,
     whole_number,
 )
+from ..tool_classes import ToolClasses
 from .evaluator_spec import Evaluators, EvaluatorSpec, Plugins
-from .files import ReadContext, Tools, code_path
+from .files import Classes, PriceTable, ReadContext, Tools, code_path
 
 _PYTHON, _CHAT = "python:", "openai:"
 
@@ -183,6 +185,25 @@ _CALL = Value(
     },
     write=lambda call: {key: value for key, value in call.to_dict().items() if key != "arguments" or value != {}},
 )
+
+
+def _forbidden(value: Any) -> ExpectedCall:
+    entries = checked_object(value, ("name", "args", "arguments"), ("name",))
+    return replace(call := _expected_call(entries), arguments=call.arguments or None)
+
+
+_TOOL = {**TEXT, "description": "A tool, a pattern such as `delete_*`, or the class `reads` or `writes`."}
+_THESE = {"type": ["object", "null"], "description": "Only with these arguments; null: whatever the arguments."}
+_FORBIDDEN = Value(
+    _forbidden,
+    {
+        "type": "object",
+        "properties": {"name": _TOOL, "arguments": _THESE, "args": _THESE},
+        "required": ["name"],
+        "additionalProperties": False,
+    },
+    write=lambda call: {key: value for key, value in call.to_dict().items() if value is not None},
+)
 _COUNT = Value(
     count_criterion,
     {
@@ -200,10 +221,14 @@ _OUTPUT = Value(
 )
 
 
+_OF_SUITE = ("tool_classes", "prices")
+"""Fields that a case has from its suite alone."""
+
 _CASE_FIELDS = {key: field for field, key in EXPECT_KEYS.items()}
 """Names of EvalCase for keys of `expect`, if they differ."""
 
 _Calls = tuple[Annotated[ExpectedCall, _CALL], ...]
+_Forbidden = tuple[Annotated[ExpectedCall, _FORBIDDEN], ...]
 _Counts = Mapping[str, Annotated[CountCriterion, _COUNT]]
 _Outputs = tuple[Annotated[ExpectedOutput, _OUTPUT], ...]
 
@@ -233,6 +258,9 @@ class Expectation(SuiteFields):
     """A string that the answer should contain."""
     behavior: Text | None = field(default=None, metadata=_read_by("llm_judge_trajectory"))
     """A description of what the agent should do, for a judge."""
+    forbidden_calls: _Forbidden | None = field(default=None, metadata=_read_by("forbidden_calls"))
+    """Calls that must not be made: `name` is a name, a pattern or a class; with `arguments`, only calls that have
+    these."""
 
     @property
     def calls_expected(self) -> bool:
@@ -341,6 +369,10 @@ class Case(SuiteFields):
     """A simulated user, who takes over after the scripted turns."""
     expect: Expectation = Expectation()
     """Expectations of all turns together; needs an evaluator with `scope: conversation`."""
+    tool_classes: ToolClasses | None = field(default=None, metadata={"key": ""})
+    """The suite's."""
+    prices: Prices | None = field(default=None, metadata={"key": ""})
+    """The suite's."""
 
     @classmethod
     def long_form(cls, value: Any) -> Any:
@@ -355,7 +387,8 @@ class Case(SuiteFields):
 
     @classmethod
     def schema(cls, declared: dict[str, Any]) -> dict[str, Any]:
-        return declared | {"anyOf": [{"required": ["turns"]}, {"required": ["simulate"]}]}
+        properties = {key: value for key, value in declared["properties"].items() if key not in _OF_SUITE}
+        return declared | {"properties": properties, "anyOf": [{"required": ["turns"]}, {"required": ["simulate"]}]}
 
     @property
     def expectations(self) -> tuple[Expectation, ...]:
@@ -384,6 +417,8 @@ class Case(SuiteFields):
             self,
             tools=suite.tools if self.tools is None else self.tools,
             repeat=self.repeat if own else suite.repeat,
+            tool_classes=suite.tool_classes.resolved(suite.tools) if suite.tool_classes else None,
+            prices=suite.prices,
         )
 
     def without(self, suite: Suite) -> Case:
@@ -392,6 +427,8 @@ class Case(SuiteFields):
             self,
             tools=None if self.tools == suite.tools else self.tools,
             repeat=None if self.repeat == suite.repeat else self.repeat,
+            tool_classes=None,
+            prices=None,
         )
 
     def held(self, times: int) -> Case:
@@ -408,6 +445,7 @@ class Case(SuiteFields):
         response_text: str | None = None,
         user_text: str | None = None,
         history: Iterable[EvalCase] = (),
+        resources: Mapping[str, Any] | None = None,
     ) -> EvalCase:
         """The case of the turn `turn_index` (from 0), given what the agent did.
 
@@ -422,6 +460,7 @@ class Case(SuiteFields):
             user_text=user_text if user_text is not None or planned is None else planned.user,
             response_text=response_text,
             history=history,
+            resources=resources,
             **expect.case_fields(),
             **self._case_fields(),
         )
@@ -444,7 +483,10 @@ class Case(SuiteFields):
 
     def _case_fields(self) -> dict[str, Any]:
         """The fields of the case itself for evaluators; those of its `simulate` block where it has none."""
-        own = {name: getattr(self, name) for name in ("user_goal", "knowledge", "tasks", "constraints", "tools")}
+        own = {
+            name: getattr(self, name)
+            for name in ("user_goal", "knowledge", "tasks", "constraints", "tools", *_OF_SUITE)
+        }
         simulated = self.simulate.case_fields() if self.simulate else {}
         return own | {name: value for name, value in simulated.items() if own.get(name) is None}
 
@@ -514,6 +556,10 @@ class Suite(SuiteFields):
     """The model that plays the users of cases with `simulate`. What is not given is that of the judge."""
     tools: Tools | None = None
     """The tools the agent has, or the name of a file with such a list."""
+    tool_classes: Classes | None = None
+    """Which tools only read, and which write: evaluators may ignore the calls of a class."""
+    prices: PriceTable | None = None
+    """Prices of models for `budget`, or the name of a file with them. They replace the built-in ones."""
     repeat: Annotated[Repeat, Check(_possible)] | None = None
     """The attempts at each case."""
     gates: Mapping[str, Gate] = field(default_factory=dict)

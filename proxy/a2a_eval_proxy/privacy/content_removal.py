@@ -16,7 +16,8 @@ from ..turn import Turn
 _LENGTH = re.compile(r"\[not kept: \d+ characters\]")
 _NAME = re.compile(r"[A-Za-z_$@][\w$.-]{0,63}", re.ASCII)
 
-_JUDGE = "judge"  # the key of a judge's usage in the details of a result
+_KEPT = ("judge", "unproven", "threshold")
+"""Keys in the details of a result: a judge's usage, and the names of tools of which no call was seen."""
 
 
 def without_content(turn: Turn) -> Turn:
@@ -53,8 +54,8 @@ def lacks_content(user_text: str) -> bool:
 
 
 def result_without_content(result: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns an evaluation result (JSON form) without its reason, and without details except a judge's usage."""
-    details = {key: value for key, value in result["details"].items() if key == _JUDGE}
+    """Returns an evaluation result (JSON form) without its reason, and without details except those of `_KEPT`."""
+    details = {key: value for key, value in result["details"].items() if key in _KEPT}
     return {**result, "reason": "", "details": details}
 
 

@@ -39,7 +39,7 @@ def redacted_case(case: Case, redactor: Redactor) -> Case:
     return replace(case, turns=turns, simulate=simulate, expect=_expectation(case.expect, redactor), **texts)
 
 
-_KEPT = {"id", "tags", "repeat", "tools", "evaluators", "turns", "simulate", "expect"}
+_KEPT = {"id", "tags", "repeat", "tools", "evaluators", "turns", "simulate", "expect", "tool_classes", "prices"}
 """Fields of a case that are not redacted as texts. All others are, including fields that are added later."""
 
 
@@ -56,6 +56,12 @@ def _expectation(expect: Expectation, redactor: Redactor) -> Expectation:
     return replace(
         expect,
         tool_calls=None if expect.tool_calls is None else tuple(redactor.calls(expect.tool_calls)),
+        forbidden_calls=None
+        if expect.forbidden_calls is None
+        else tuple(
+            replace(call, arguments=redacted.arguments)
+            for call, redacted in zip(expect.forbidden_calls, redactor.calls(expect.forbidden_calls), strict=True)
+        ),
         tool_outputs=None if outputs is None else tuple(o._replace(output=redactor.text(o.output)) for o in outputs),
         response=redactor.value(expect.response),
         response_contains=_optional(expect.response_contains, redactor),

@@ -12,6 +12,7 @@ from tool_call_evaluators.evaluator import EvaluatorBase, evaluate, evaluate_syn
 from tool_call_evaluators.judge.cache import JudgeCache, judged_apart
 from tool_call_evaluators.metrics.conversation_scores import evaluate_conversation
 from tool_call_evaluators.model import EvalCase, EvalResult
+from tool_call_evaluators.resources import resources_in, resources_of
 from tool_call_evaluators.runs.outcomes import ConversationTurn, follow
 from tool_call_evaluators.suite import Case, EvaluatorSpec, Suite
 from tool_call_evaluators.suite.writing import case_dict
@@ -63,7 +64,7 @@ class Scorer:
         self._shared = self._build(None)
         self._own: dict[str, tuple[Case, Evaluators]] = {}
         self._patterns: dict[str, tuple[Case, bool]] = {}
-        self._without_case = Case(id="", turns=(), tools=self._suite.tools)
+        self._without_case = Case(id="", turns=()).completed(self._suite)
 
     def evaluators(self, case_id: str | None) -> Evaluators:
         """The evaluators in force for turns of that case. They are built once."""
@@ -169,6 +170,7 @@ class Scorer:
         """What the evaluators receive of a turn. Raises ValueError for malformed calls."""
         past = [_past(item) for item in history] if history else ()
         unseen = turn.visibility.unknown
+        resources = resources_of(turn.started_at, turn.first_event_at, turn.ended_at, turn.usage)
         case = self._cases.case(turn.case_id) if turn.case_id else None
         if case is None:
             return EvalCase(
@@ -178,6 +180,9 @@ class Scorer:
                 user_text=turn.user_text,
                 response_text=turn.response_text,
                 history=past,
+                resources=resources,
+                tool_classes=self._without_case.tool_classes,
+                prices=self._suite.prices,
             )
         return case.eval_case(
             case.turn_index(turn.user_text, earlier),
@@ -186,6 +191,7 @@ class Scorer:
             response_text=turn.response_text,
             user_text=turn.user_text,
             history=past,
+            resources=resources,
         )
 
     def _build(self, case: Case | None) -> Evaluators:
@@ -221,6 +227,7 @@ class Scorer:
             calls_unseen=visibility_in(turn).unknown,
             response_text=turn["response_text"],
             user_text=turn["user_text"],
+            resources=resources_in(turn),
         )
         return replace(seen, results=tuple(result for result in placed.results if result.evaluator in metrics))
 

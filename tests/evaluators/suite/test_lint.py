@@ -35,6 +35,7 @@ VALUES = {
     "response": "x",
     "response_contains": "x",
     "behavior": "x",
+    "forbidden_calls": "[{name: f}]",
 }
 
 

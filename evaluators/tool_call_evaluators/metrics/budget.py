@@ -1,0 +1,133 @@
+"""`budget`: whether a turn, or a conversation, stayed within limits of time, calls, tokens and cost."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, NamedTuple
+
+from ..evaluator import Measurement, SkipEvaluation, SyncEvaluator
+from ..model import CallsUnseenError, EvalCase
+from ..options import OptionError
+from ..registry import register
+from ..resources import PRICES, cost_of
+from ..texts import sentence
+
+
+class _Amount(NamedTuple):
+    """What was used. `unknown` says why the amount is not known, or may be more than `value`."""
+
+    value: float | None
+    unknown: str = ""
+
+
+@register
+@dataclass(frozen=True, kw_only=True)
+class Budget(SyncEvaluator):
+    """Limits met / limits. With `scope: conversation`: the sums over its turns, and of first events the latest.
+
+    An amount that is not known meets no limit and exceeds none: if all others are met, the result is skipped, with the
+    reason. Tokens are those of the spans; without any, those that the agent states in its answer.
+    Details, by limit: `{limit, actual}`, with `unknown` where it is not known; and `source` of the tokens.
+    """
+
+    name: ClassVar[str] = "budget"
+
+    max_seconds: float | None = None
+    """From the message to the end of the turn."""
+    max_first_event_seconds: float | None = None
+    """From the message to the first event of the answer."""
+    max_calls: int | None = None
+    """Tool calls."""
+    max_input_tokens: float | None = None
+    """Tokens that the agent's models read."""
+    max_output_tokens: float | None = None
+    """Tokens that they wrote."""
+    max_total_tokens: float | None = None
+    """Both together."""
+    max_cost: float | None = None
+    """That of the tokens by the suite's `prices`, unless the spans state it."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        for name in _LIMITS:
+            limit = getattr(self, name)
+            if limit is not None and not (math.isfinite(limit) and limit >= 0):
+                raise OptionError(f"{self.name}: option {name} must be at least 0; got {limit!r}", name)
+        if all(getattr(self, name) is None for name in _LIMITS):
+            raise OptionError(f"{self.name}: give a limit: one of {', '.join(_LIMITS)}")
+
+    def measure(self, case: EvalCase) -> Measurement:
+        turns = [case] if case.turns is None else list(case.turns)
+        details: dict[str, Any] = {}
+        exceeded, unknown = [], []
+        for name in _LIMITS:
+            if (limit := getattr(self, name)) is None:
+                continue
+            used = _used(name, turns, case)
+            details[name] = {"limit": limit, "actual": used.value}
+            if used.value is not None and used.value > limit:
+                more = "at least " if used.unknown else ""
+                exceeded.append(f"{_WORDS[name]}: {more}{_text(used.value)}, of at most {_text(limit)}")
+            elif used.unknown:
+                details[name]["unknown"] = used.unknown
+                unknown.append(f"{_WORDS[name]}: {used.unknown}")
+        if unknown and not exceeded:
+            if len(unknown) == 1 and details.get("max_calls", {}).get("unknown"):
+                raise CallsUnseenError(details["max_calls"]["unknown"])
+            raise SkipEvaluation(f"not known: {'; '.join(unknown)}")
+        stated = [(turn.resources or {}).get("source") for turn in turns]
+        sources = dict.fromkeys(source for source in stated if source)
+        if sources and any("tokens" in name or name == "max_cost" for name in details):
+            details["source"] = ", ".join(sources)
+        limits = [name for name in details if name != "source"]
+        met = len(limits) - len(exceeded) - len(unknown)
+        summary = f"{met} of {len(limits)} limit{'s' if len(limits) > 1 else ''} met"
+        if not exceeded:
+            used_texts = [f"{_WORDS[name]} {_text(details[name]['actual'])}" for name in limits]
+            summary += f" ({', '.join(used_texts)})"
+        return Measurement(met / len(limits), sentence(summary, exceeded), details)
+
+
+_WORDS: Mapping[str, str] = {
+    "max_seconds": "seconds",
+    "max_first_event_seconds": "seconds to the first event",
+    "max_calls": "calls",
+    "max_input_tokens": "input tokens",
+    "max_output_tokens": "output tokens",
+    "max_total_tokens": "tokens",
+    "max_cost": "cost",
+}
+_LIMITS = tuple(_WORDS)
+
+
+def _used(limit: str, turns: Sequence[EvalCase], case: EvalCase) -> _Amount:
+    if limit == "max_calls":
+        return _Amount(len(case.captured_calls), case.calls_unseen or "")
+    amounts = [_of_turn(limit.removeprefix("max_"), turn) for turn in turns]
+    values = [amount.value for amount in amounts if amount.value is not None]
+    unknown = next((amount.unknown for amount in amounts if amount.unknown), "")
+    if not values:
+        return _Amount(None, unknown or "there is no turn")
+    return _Amount(max(values) if limit == "max_first_event_seconds" else sum(values), unknown)
+
+
+def _of_turn(name: str, turn: EvalCase) -> _Amount:
+    resources = turn.resources or {}
+    value = resources.get(name)
+    if name == "cost":
+        cost = cost_of(resources, PRICES if turn.prices is None else turn.prices)
+        if isinstance(cost, str):
+            return _Amount(None, cost)
+        value = cost
+    if value is None:
+        why = "no span and no part of the answer states them" if "tokens" in name else "the turn has no such time"
+        return _Amount(None, why)
+    if "seconds" not in name and "cost" not in resources and resources.get("at_least"):
+        return _Amount(value, f"{resources['source']} states only a part of the tokens")
+    return _Amount(value)
+
+
+def _text(value: float) -> str:
+    return f"{value:,}" if isinstance(value, int) else f"{value:,.4g}"

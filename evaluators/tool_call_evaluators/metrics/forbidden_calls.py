@@ -1,0 +1,128 @@
+"""`forbidden_calls`: calls that must not be made, and what shows that they would have been seen."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from a2a_tool_capture.models import ToolCall
+
+from ..evaluator import Measurement, SkipEvaluation
+from ..matching.arguments import MATCHER_SPELLINGS, MatcherLike, arguments_match, as_matcher, rule_for
+from ..matching.explain import call_name
+from ..matching.placeholders import check_placeholders, readable
+from ..model import UNPROVEN, CallsUnseenError, EvalCase, EvalResult, ExpectedCall
+from ..options import OptionError
+from ..registry import register
+from ..texts import counted, sentence
+from ..tool_classes import named, patterns_of
+from .comparing import CriteriaEvaluator
+
+
+@register
+@dataclass(frozen=True, kw_only=True)
+class ForbiddenCalls(CriteriaEvaluator):
+    """Kept prohibitions / all prohibitions of `forbidden_calls`.
+
+    A prohibition names a tool, a pattern or a class of tools, and may have arguments: then only calls whose arguments
+    match, by `matcher`, are forbidden. One that is kept needs a positive control, which shows that such a call would
+    have been seen: the tool is among the tools of the case, or a call of it was seen in this turn or before. Without
+    one the result is skipped as `unproven`; a run looks for controls in its other turns, too (`proven`).
+    Details: `made`, the forbidden calls, `{position, name, prohibition}`; `controls` by prohibition; `unproven`.
+    """
+
+    name: ClassVar[str] = "forbidden_calls"
+    criterion: ClassVar[str] = "forbidden_calls"
+    spellings: ClassVar[Mapping[str, str]] = MATCHER_SPELLINGS
+
+    forbidden_calls: Sequence[Mapping[str, Any] | ExpectedCall] | None = None
+    """Prohibitions for all cases, each `{name, arguments}`, in addition to their own."""
+    matcher: MatcherLike = "subset"
+    """How arguments compare, as in `tool_trajectory`. `subset`: a forbidden call may have more."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        try:
+            object.__setattr__(self, "matcher", as_matcher(self.matcher))
+        except OptionError as error:
+            raise OptionError(f"{self.name}: option matcher: {error}", "matcher") from None
+
+    def read_criteria(self) -> Any:
+        calls = super().read_criteria()
+        try:
+            check_placeholders([call.arguments for call in calls])
+        except ValueError as error:
+            raise ValueError(f"{self.criterion}: {error}") from None
+        return calls
+
+    def _not_measurable(self, case: EvalCase) -> EvalResult | None:
+        return None  # a forbidden call counts, even where there may be others
+
+    def measure(self, case: EvalCase) -> Measurement:
+        prohibitions = self._prohibitions(case)
+        calls = case.captured_calls
+        made: list[dict[str, Any]] = []
+        problems, unknown, broken = [], [], set[int]()
+        for index, forbidden in enumerate(prohibitions):
+            for position in self._calls_of(forbidden, calls, case):
+                call = calls[position]
+                if call.arguments is None and forbidden.arguments is not None:
+                    unknown.append(f"the arguments of {call_name(position, calls)}: not seen")
+                elif arguments_match(
+                    forbidden.arguments, call.arguments, rule_for(as_matcher(self.matcher), call.name)
+                ):
+                    broken.add(index)
+                    text = _text(forbidden)
+                    made.append({"position": position + 1, "name": call.name, "prohibition": text})
+                    problems.append(f"{call_name(position, calls)} is forbidden: {text}")
+        details: dict[str, Any] = {"made": made}
+        kept = len(prohibitions) - len(broken)
+        summary = f"{kept} of {counted(len(prohibitions), 'prohibition')} kept"
+        if broken:
+            return Measurement(kept / len(prohibitions), sentence(summary, problems), details)
+        if unknown or case.calls_unseen is not None:
+            raise CallsUnseenError(unknown[0] if unknown else str(case.calls_unseen))
+        details["controls"], unproven = {}, []
+        for forbidden in prohibitions:
+            if control := self._control(forbidden, case):
+                details["controls"][_text(forbidden)] = control
+            else:
+                unproven.append(forbidden)
+        if unproven:
+            texts = ", ".join(map(_text, unproven))
+            left = [{"name": item.name, **patterns_of(item.name, case.tool_classes)} for item in unproven]
+            raise SkipEvaluation(
+                f"unproven: no forbidden call was seen, but nothing shows that {texts} would have been: no call of "
+                "such a tool was seen, nor is it among the `tools` of the suite",
+                UNPROVEN,
+                {"unproven": left, "threshold": self.threshold},
+            )
+        return Measurement(1.0, sentence(summary, []), details)
+
+    def _prohibitions(self, case: EvalCase) -> Sequence[ExpectedCall]:
+        """Those of the option and of the case. Raises SkipEvaluation without any."""
+        if case.forbidden_calls and self.forbidden_calls:
+            return [*self.forbidden_calls, *case.forbidden_calls]  # type: ignore[list-item]  # read by read_criteria
+        found: Sequence[ExpectedCall] = case.forbidden_calls or self.criteria_of(case)
+        return found
+
+    def _calls_of(self, forbidden: ExpectedCall, calls: Sequence[ToolCall], case: EvalCase) -> Iterator[int]:
+        is_named = named([forbidden.name], case.tool_classes)
+        return (position for position, call in enumerate(calls) if is_named(call.name))
+
+    def _control(self, forbidden: ExpectedCall, case: EvalCase) -> str:
+        """What shows that a call would have been seen; "" for nothing."""
+        is_named = named([forbidden.name], case.tool_classes)
+        for tool in case.tools or ():
+            if is_named(tool.name):
+                return f"{tool.name} is among the tools"
+        for turn in (case, *case.history, *(case.turns or ())):
+            for call in turn.captured_calls:
+                if is_named(call.name):
+                    return f"a call of {call.name} was seen"
+        return ""
+
+
+def _text(forbidden: ExpectedCall) -> str:
+    return forbidden.name if forbidden.arguments is None else f"{forbidden.name}({readable(forbidden.arguments)[1:-1]})"

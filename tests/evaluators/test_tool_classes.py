@@ -1,0 +1,178 @@
+"""Tool classes: by name, pattern and tag; the evaluators that ignore a class."""
+
+from __future__ import annotations
+
+import json
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tool_call_evaluators import (
+    EvalCase,
+    SuiteError,
+    ToolDefinition,
+    evaluate_sync,
+    get_evaluator,
+    load_suite,
+    parse_suite,
+)
+from tool_call_evaluators.suite.writing import suite_text
+from tool_call_evaluators.tool_classes import NoClassesError, named
+
+CLASSES = {"reads": ("get_*", "*_list"), "writes": ("get_and_lock", "book")}
+
+
+@pytest.mark.parametrize(
+    ("names", "tool", "expected"),
+    [
+        (["reads"], "get_seat", True),
+        (["reads"], "get_and_lock", False),  # it is in both: it writes
+        (["writes"], "get_and_lock", True),
+        (["reads"], "think", False),
+        (["reads", "think"], "think", True),
+        (["reads", "writes"], "think", False),
+        (["th?nk"], "think", True),
+        (["Get_*"], "get_seat", False),
+        ([], "get_seat", False),
+    ],
+)
+def test_who_is_named(names: list[str], tool: str, expected: bool) -> None:
+    assert named(names, CLASSES)(tool) is expected
+
+
+def test_a_class_without_classes_is_no_name() -> None:
+    with pytest.raises(NoClassesError):
+        named(["reads"], None)
+
+
+NAMES = st.lists(st.sampled_from(["a", "b", "a*", "*b", "?", "*", "ab"]), max_size=3)
+
+
+@given(NAMES, NAMES, NAMES, st.text("ab", max_size=3))
+def test_classes_partition_tools_and_patterns_are_fnmatch(names: Any, reads: Any, writes: Any, tool: str) -> None:
+    def fits(patterns: list[str]) -> bool:
+        return any(fnmatchcase(tool, pattern) for pattern in patterns)
+
+    classes = {"reads": reads, "writes": writes}
+    assert named(["writes"], classes)(tool) == fits(writes)
+    assert named(["reads"], classes)(tool) == (fits(reads) and not fits(writes))
+    assert named(names, classes)(tool) == fits(names)
+
+
+EXPECTED = [{"name": "get_seat", "arguments": {"n": 1}}, {"name": "book", "arguments": {"n": 1}}]
+READ, BOOK = {"name": "free_list"}, {"name": "book", "arguments": {"n": 1}}
+
+
+@pytest.mark.parametrize(
+    ("evaluator", "options"),
+    [
+        ("tool_trajectory", {"mode": "strict"}),
+        ("tool_trajectory", {"mode": "within"}),
+        ("tool_correctness", {}),
+        ("tool_correctness", {"mode": "names_and_args"}),
+        ("tool_correctness", {"mode": "names_and_order"}),
+        ("tool_call_args", {"strict": True}),
+        ("tool_call_order", {"strict": True}),
+    ],
+)
+def test_reads_do_not_count_and_writes_must_match(evaluator: str, options: dict[str, Any]) -> None:
+    def score(*calls: Any, ignored: tuple[str, ...] = ("reads",)) -> float | None:
+        case = EvalCase(
+            tool_calls=calls,
+            expected_tool_calls=EXPECTED,
+            tool_calls_order=["get_seat", "book"],
+            tool_classes=CLASSES,
+        )
+        return get_evaluator(evaluator, ignored_tools=ignored, **options).evaluate(case).score
+
+    assert score(BOOK) == score(READ, READ, BOOK) == score(BOOK, READ) == 1.0
+    assert score(READ) in (0.0, 1.0 if options.get("mode") == "within" else 0.0)
+    assert score(BOOK, {"name": "get_and_lock"}) != 1.0 or evaluator == "tool_call_args"  # which ignores further calls
+    assert score(READ, READ, BOOK, ignored=()) != 1.0
+
+
+def test_repeated_reads_may_be_ignored() -> None:
+    case = EvalCase(tool_calls=[READ, READ, BOOK], tool_classes=CLASSES)
+    assert get_evaluator("tool_efficiency", ignored_tools=["reads"]).evaluate(case).score == 1.0
+    only_reads = EvalCase(tool_calls=[READ, READ], tool_classes=CLASSES)
+    result = get_evaluator("tool_efficiency", ignored_tools=["reads"]).evaluate(only_reads)
+    assert result.details["vacuous"], "no call was judged"
+
+
+def test_a_class_in_a_suite_without_classes_is_skipped() -> None:
+    case = EvalCase(tool_calls=[BOOK], expected_tool_calls=[])
+    result = get_evaluator("tool_trajectory", ignored_tools=["reads"]).evaluate(case)
+    assert (result.status, result.reason) == ("skipped", "reads is a class of tools, and the suite has no tool_classes")
+
+
+TAGGED = """\
+suite: seats
+tool_classes: {reads: [get_*, {tag: readOnlyHint}, {tag: lookup}], writes: [book], card: card.json}
+tools:
+  - {name: list_seats, inputSchema: {type: object}, annotations: {readOnlyHint: true, destructiveHint: false}}
+  - {name: book}
+evaluators: [{tool_trajectory: {ignored_tools: [reads]}}]
+cases:
+  - {id: a, turns: [{user: hi, expect: {tool_calls: [{name: book}]}}]}
+"""
+CARD = {
+    "name": "x",
+    "skills": [{"id": "agent-find", "name": "find", "tags": ["llm", "lookup"]}, {"id": "pay", "tags": []}],
+}
+
+
+def test_tags_of_tools_and_of_the_card(tmp_path: Path) -> None:
+    (tmp_path / "card.json").write_text(json.dumps(CARD))
+    (tmp_path / "suite.yaml").write_text(TAGGED)
+    suite = load_suite(tmp_path / "suite.yaml")
+    classes = {"reads": ("get_*", "list_seats", "agent-find", "find"), "writes": ("book",)}
+    assert suite.cases[0].tool_classes == classes
+    calls = [{"name": name} for name in ("find", "list_seats", "book", "get_x")]
+    case = suite.cases[0].eval_case(0, tool_calls=calls)
+    assert [result.score for result in evaluate_sync(case, suite.build_evaluators())] == [1.0]
+    again = parse_suite(suite_text(suite))
+    assert again.cases[0].tool_classes == classes
+    assert again.tools == suite.tools
+
+
+@pytest.mark.parametrize(
+    ("classes", "problem"),
+    [
+        ("{reads: [a], writes: [b, a]}", "tool_classes.writes: a is in reads and in writes"),
+        ("{reads: [{tag: gone}]}", "no tool of `tools`, and no skill of `card`, has the tag 'gone'"),
+        ("{reads: [{tag: x, name: y}]}", "unknown key"),
+        ("{reads: [7]}", "expected a string"),
+        ("{read: [a]}", "did you mean reads?"),
+        ("{card: nowhere.json}", "no such file"),
+        ("[a]", "expected an object"),
+    ],
+)
+def test_wrong_classes_are_refused(classes: str, problem: str, tmp_path: Path) -> None:
+    (tmp_path / "suite.yaml").write_text(f"suite: x\ntool_classes: {classes}\n")
+    with pytest.raises(SuiteError) as error:
+        load_suite(tmp_path / "suite.yaml")
+    assert problem in str(error.value)
+
+
+@pytest.mark.parametrize(
+    "card", ["[]", "{}", '{"skills": 3}', '{"skills": [3]}', '{"skills": [{"id": "a", "tags": 3}]}']
+)
+def test_a_card_that_is_none_is_refused(card: str, tmp_path: Path) -> None:
+    (tmp_path / "card.json").write_text(card)
+    (tmp_path / "suite.yaml").write_text("suite: x\ntool_classes: {card: card.json}\n")
+    with pytest.raises(SuiteError):
+        load_suite(tmp_path / "suite.yaml")
+
+
+def test_tags_come_back_from_json() -> None:
+    tool = ToolDefinition.from_dict(
+        {"name": "a", "inputSchema": {}, "tags": ["x"], "annotations": {"readOnlyHint": True}}
+    )
+    assert tool.tags == ("x", "readOnlyHint")
+    assert ToolDefinition.from_dict(tool.to_dict()) == tool
+    assert "tags" not in tool.to_openai()["function"]
+    with pytest.raises(ValueError, match="tags"):
+        ToolDefinition.from_dict({"name": "a", "tags": "x"})
