@@ -154,8 +154,10 @@ LAYERS = {
         "verdict",
         "gates",
         "agent_trace | behavior_failures | evaluator | judge | matching | visibility",
-        "model | suite_fields | type_conversion",
-        "attempts | grouping | options | texts",
+        "model | type_conversion",
+        "resources",
+        "suite_fields",
+        "attempts | grouping | options | texts | tool_classes",
     ],
     EXTENSION: [
         "connector",
@@ -167,7 +169,7 @@ LAYERS = {
         "same_call",
         "extension_positions | models",
         "wire",
-        "canonical | generations | json_values | recent | spec",
+        "canonical | generations | json_values | recent | spec | token_usage",
         "json_limits",
     ],
 }

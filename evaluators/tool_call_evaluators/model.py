@@ -559,7 +559,7 @@ def forbidden_call(data: Mapping[str, Any]) -> ExpectedCall:
     """A forbidden call from its JSON form, `{name, arguments}`. Raises KeyError without a name, ValueError."""
     call = ExpectedCall.from_dict(data)
     if call.outcome:
-        raise ValueError(f"{next(iter(call.outcome))} of a forbidden call: a call is forbidden whatever comes of it")
+        raise ValueError(f"{next(iter(call.outcome))} of a forbidden call: a call is forbidden whatever its outcome")
     return replace(call, arguments=call.arguments or None)
 
 

@@ -105,14 +105,17 @@ def cost_of(resources: Resources, prices: Prices) -> float | str:
         return float(stated)
     if not {"input_tokens", "output_tokens"} <= resources.keys():
         return "the tokens are not known"
-    models: Mapping[str, Any] = resources.get("models") or {}
+    models: dict[str, Mapping[str, Any]] = dict(resources.get("models") or {})
+    rest = {
+        name: resources[name] - sum(tokens.get(name, 0) for tokens in models.values())
+        for name in ("input_tokens", "output_tokens")
+    }
+    if any(rest.values()):
+        models[""] = rest  # a pattern such as * may have a price for these
     cost = 0.0
-    for name in ("input_tokens", "output_tokens"):
-        if sum(tokens.get(name, 0) for tokens in models.values()) != resources[name]:
-            return "the model of the tokens is not known"
     for model, tokens in models.items():
         if (price := price_of(model, prices)) is None:
-            return f"no price is known for the model {model}"
+            return f"no price is known for the model {model}" if model else "the model of the tokens is not known"
         cost += (tokens.get("input_tokens", 0) * price.input + tokens.get("output_tokens", 0) * price.output) / 1e6
     return cost
 

@@ -161,6 +161,12 @@ def tokens_text(usage: Mapping[str, Any]) -> str:
     )
 
 
+def source_text(usage: Mapping[str, Any]) -> str:
+    """` (kagent_usage_total)`: where the tokens were read; empty if it is not stated."""
+    part = "at least, " if usage.get("at_least") else ""
+    return f" ({part}{usage['source']})" if usage.get("source") else ""
+
+
 def cost_text(usage: Mapping[str, Any]) -> str:
     """`, cost 0.0031`; empty if it is unknown."""
     return f", cost {usage['cost']:.4g}" if usage.get("cost") else ""

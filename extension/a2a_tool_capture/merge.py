@@ -20,6 +20,7 @@ from .models import Finding, Severity, ToolCall
 from .reconciliation import reconcile
 from .same_call import CallIndex, contradicts, filled, is_cumulative, new_calls, unite
 from .spec import KNOWN_VERSIONS, NOT_RECORDED_KEY
+from .token_usage import TokenUsage
 from .wire import EVENT_KEYS, UNKNOWN_EVENT, UNREAD_KEY, answer_in_timeline, generation_of, normalize_state, parts_text
 
 
@@ -167,6 +168,7 @@ class TaskMerger:
         self._call_count = 0
         self._turn = FIRST_TURN
         self._generations = Generations()
+        self._usage = TokenUsage()
         self._shown: list[ToolCall] = []
         """Every call that was there before a snapshot that lacked one."""
 
@@ -179,6 +181,7 @@ class TaskMerger:
         if not isinstance(event, dict):
             self._report("malformed_event", f"event is a {type(event).__name__}, expected an object")
             return
+        self._usage.feed(event)
         if self._dialects is not None:
             for finding in self._dialects.feed(event, now):
                 self._keep(finding)
@@ -216,6 +219,7 @@ class TaskMerger:
         self._findings.clear()
         self._shown.clear()
         self._generations.begin_turn()
+        self._usage.begin_turn()
 
     def know_earlier(self, calls: Sequence[ToolCall], texts: Sequence[str]) -> None:
         """Add calls and response texts of earlier turns of the task whose events this merger did not receive.
@@ -223,9 +227,12 @@ class TaskMerger:
         Arguments of None mean unknown arguments: such a call is identified by its id, or by its name alone.
         """
         self._turn = self._turn.with_earlier(calls, texts, MAX_CALLS)
+        if calls or texts:
+            self._usage.know_earlier()
 
     def restore(self, calls: Sequence[ToolCall], text: str) -> None:
         """Set what the current turn has so far. It stands until a Task object comes."""
+        self._usage.restore()
         if calls or text:
             self._artifacts[_RESTORED] = restored = MergedArtifact(list(calls))
             if text:
@@ -234,6 +241,7 @@ class TaskMerger:
     def continue_turn_of(self, other: TaskMerger) -> None:
         """Replace `other` in the middle of a turn: what is earlier there is earlier here."""
         self._turn = other._turn
+        self._usage.continue_turn_of(other._usage)
         seen = SeenCalls(None, other.tool_calls)
         for artifact in self._artifacts.values():
             artifact.calls[:] = map(seen.marked, artifact.calls)
@@ -286,6 +294,15 @@ class TaskMerger:
         if self._turn.responses:
             texts = without_responses(texts, self._turn.responses)
         return "\n".join(texts) or self._status_text or self._message_text
+
+    @property
+    def usage(self) -> dict[str, Any] | None:
+        """The tokens that the agent states for the turn (`token_usage`); None if it states none."""
+        return self.usage_with(bool(self.turn_tool_calls))
+
+    def usage_with(self, called_tools: bool) -> dict[str, Any] | None:
+        """`usage`, given whether there are `turn_tool_calls`, which take time to compute."""
+        return self._usage.of_turn(called_tools=called_tools)
 
     @property
     def findings(self) -> list[Finding]:

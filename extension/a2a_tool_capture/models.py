@@ -136,6 +136,8 @@ class CapturedTurn:
     started_at: datetime
     first_event_at: datetime | None
     ended_at: datetime
+    usage: dict[str, Any] | None = None
+    """The tokens that the agent states (`TaskMerger.usage`)."""
 
     @property
     def interrupted(self) -> bool:

@@ -89,8 +89,9 @@ class Turn:
     """In turns of a simulated user: `{"conversation": number}`, in the last one its `UserRecord`. None: not in JSON."""
     shown_by: str = ""
     """The evidence that calls would have been captured; "" without any. In JSON it is in `calls_evidence`."""
-    usage: dict[str, int | float] | None = None
-    """Of the agent's models, as far as its traces state them: `input_tokens`, `output_tokens`, `cost`."""
+    usage: dict[str, Any] | None = None
+    """Of the agent's models, as far as its traces, else its answers state them: `input_tokens`, `output_tokens`,
+    `total_tokens`, `cost`, `models` (tokens by name), `source` of the tokens, `at_least` (true: a part of them)."""
     spans: list[dict[str, Any]] | None = None
     """What its traces show of the agent's work, by start: see `traces.merge.spans_of`. None: no spans, not in JSON."""
     wire: str = ""

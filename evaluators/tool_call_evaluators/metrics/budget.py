@@ -125,7 +125,7 @@ def _of_turn(name: str, turn: EvalCase) -> _Amount:
         why = "no span and no part of the answer states them" if "tokens" in name else "the turn has no such time"
         return _Amount(None, why)
     if "seconds" not in name and "cost" not in resources and resources.get("at_least"):
-        return _Amount(value, f"{resources['source']} states only a part of the tokens")
+        return _Amount(value, f"at least {_text(value)}, {resources['source']} states only a part")
     return _Amount(value)
 
 

@@ -107,7 +107,7 @@ def graded(matched: float, expected: int, actual: int, *, strict: bool) -> float
 
 
 def without_calls(calls: Sequence[ToolCall]) -> dict[str, Any]:
-    """The details of a score of `calls` where there are none."""
+    """The details of a score of `calls` where they are empty."""
     return {} if calls else {VACUOUS: True}
 
 

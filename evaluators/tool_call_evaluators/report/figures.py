@@ -70,7 +70,7 @@ def attempts_text(found: Sequence[Attempts]) -> str:
 def models_usage(report: Report) -> tuple[dict[str, Any], int]:
     """The sums of the usage of the agent's models (`Turn.usage`), and the number of turns that have one."""
     stated = [turn["usage"] for turn in report.turns if turn.get("usage")]
-    names = dict.fromkeys(name for usage in stated for name in usage)
+    names = [name for name in ("input_tokens", "output_tokens", "cost") if any(name in usage for usage in stated)]
     return {name: sum(usage.get(name, 0) for usage in stated) for name in names}, len(stated)
 
 

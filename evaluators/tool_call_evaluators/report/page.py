@@ -17,7 +17,7 @@ from ..model import EvalResult
 from ..runs.outcomes import ConversationTurn, RunConversation, TurnJson
 from ..simulation.record import user_text
 from ..suite import Expectation
-from ..texts import EXPECTATION_WORDS, cost_text, printable, tokens_text, without_directions
+from ..texts import EXPECTATION_WORDS, cost_text, printable, source_text, tokens_text, without_directions
 from .argument_tree import argument_tree
 from .causes import IN_ERRORS
 from .compared import case_data
@@ -135,7 +135,9 @@ def turn_data(
             "wire": f"{turn['binding']} {turn['protocol_version']}",
             "trace": turn["trace_id"],
             "failure": short.text(planned.failure),
-            "usage": f"{tokens_text(usage)} tokens{cost_text(usage)}" if (usage := turn.get("usage")) else None,
+            "usage": f"{tokens_text(usage)} tokens{source_text(usage)}{cost_text(usage)}"
+            if (usage := turn.get("usage"))
+            else None,
             "at": turn["started_at"],
             "time": [seconds_between(start, turn[key]) for key in ("started_at", "first_event_at", "ended_at")],
             "calls": [_call(call, start, short) for call in turn["tool_calls"][:MAX_CALLS]],

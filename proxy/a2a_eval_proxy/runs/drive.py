@@ -452,6 +452,7 @@ def _fill(turn: Turn, captured: CapturedTurn) -> None:
     turn.ended_at = captured.ended_at.timestamp()
     turn.tool_calls = list(captured.tool_calls)
     turn.findings = list(captured.findings)
+    turn.usage = captured.usage
     turn.capture.declared = captured.declared
     turn.capture.requested_by_client = True
     turn.capture.protocol_only = len(turn.tool_calls)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypeAlias
 
 from a2a_tool_capture import Finding, Severity, reconcile
 from a2a_tool_capture.dialects import DIALECT_NOT_READ
@@ -55,7 +55,8 @@ def merge_traces(turn: Turn, evidence: Evidence, *, late: bool = False, absorb_a
         protocol_only=joined.protocol_only,
         trace_only=joined.trace_only,
     )
-    usage, spans = usage_of(evidence.spans) or turn.usage, spans_of(evidence.spans) or turn.spans
+    usage = _joined(usage_of(evidence.spans), models_of(evidence.spans), turn.usage)
+    spans = spans_of(evidence.spans) or turn.spans
     merged = replace(turn, tool_calls=joined.tool_calls, findings=findings, capture=capture, usage=usage, spans=spans)
     return replace(merged, shown_by=turn.shown_by or ("spans" if shows_work else ""))
 
@@ -81,13 +82,28 @@ def spans_of(spans: Iterable[Span]) -> list[dict[str, Any]]:
     ]
 
 
-_ATTRIBUTES: Mapping[str, tuple[str, ...]] = {
+def _joined(
+    stated: Mapping[str, int | float] | None, models: Mapping[str, Any], on_wire: Mapping[str, Any] | None
+) -> dict[str, Any] | None:
+    """What spans state, and without their tokens those on the wire: of two sources, one is used."""
+    if not stated:
+        return dict(on_wire) if on_wire else None
+    if "input_tokens" not in stated and "output_tokens" not in stated:
+        return {**(on_wire or {}), **stated}
+    return {**stated, **({"models": models} if models else {}), "source": "spans"}
+
+
+_TOKENS: Mapping[str, tuple[str, ...]] = {
     "input_tokens": ("gen_ai.usage.input_tokens", "gen_ai.usage.prompt_tokens", "llm.token_count.prompt"),
     "output_tokens": ("gen_ai.usage.output_tokens", "gen_ai.usage.completion_tokens", "llm.token_count.completion"),
+}
+_ATTRIBUTES: Mapping[str, tuple[str, ...]] = {
+    **_TOKENS,
     "cost": ("gen_ai.usage.cost", "llm.cost.total", "operation.cost"),
 }
 """Of OpenTelemetry's conventions and their earlier form, of OpenInference, and of Logfire, in this preference."""
 
+_MODEL = ("gen_ai.response.model", "gen_ai.request.model", "llm.model_name")
 _RESPONSE = "gen_ai.response.id"
 
 
@@ -99,25 +115,43 @@ def usage_of(spans: Iterable[Span]) -> dict[str, int | float] | None:
     one library count.
     """
     known = {span.key: span for span in spans}
-    lineage = Lineage(known.values())
-    found = {}
-    for name, attributes in _ATTRIBUTES.items():
-        numbers = ((key, _number(span.attributes, attributes)) for key, span in known.items())
-        values = {key: value for key, value in numbers if value is not None}
-        if values:
-            repeated = _above(values, lineage)
-            found[name] = _sum((known[key], value) for key, value in values.items() if key not in repeated)
-    return found or None
+    counted = {name: _counted(known, attributes) for name, attributes in _ATTRIBUTES.items()}
+    return {name: sum(value for _, value in found) for name, found in counted.items() if found} or None
 
 
-def _sum(values: Iterable[tuple[Span, int | float]]) -> int | float:
-    """The sum, for each id of a response that of the scope with the largest."""
-    by_response: dict[Hashable, dict[str, int | float]] = {}
-    for span, value in values:
-        response = span.attributes.get(_RESPONSE)
-        scopes = by_response.setdefault(response if isinstance(response, str) and response else span.key, {})
-        scopes[span.scope] = scopes.get(span.scope, 0) + value
-    return sum(max(scopes.values()) for scopes in by_response.values())
+def models_of(spans: Iterable[Span]) -> dict[str, dict[str, int | float]]:
+    """The tokens in `usage_of` by the names of the models; without those of spans that name no model."""
+    known = {span.key: span for span in spans}
+    models: dict[str, dict[str, int | float]] = {}
+    for name, attributes in _TOKENS.items():
+        for span, value in _counted(known, attributes):
+            model = next((span.attributes[key] for key in _MODEL if isinstance(span.attributes.get(key), str)), None)
+            if model:
+                of_model = models.setdefault(model, {})
+                of_model[name] = of_model.get(name, 0) + value
+    return models
+
+
+_Counted: TypeAlias = list[tuple[Span, int | float]]
+
+
+def _counted(known: Mapping[tuple[str, str], Span], attributes: Iterable[str]) -> _Counted:
+    """The spans that count, each with its number."""
+    numbers = ((key, _number(span.attributes, attributes)) for key, span in known.items())
+    values = {key: value for key, value in numbers if value is not None}
+    if not values:
+        return []
+    repeated = _above(values, Lineage(known.values()))
+    by_response: dict[Hashable, dict[str, _Counted]] = {}
+    for key, value in values.items():
+        if key not in repeated:
+            response = known[key].attributes.get(_RESPONSE)
+            scopes = by_response.setdefault(response if isinstance(response, str) and response else key, {})
+            scopes.setdefault(known[key].scope, []).append((known[key], value))
+    largest = (
+        max(scopes.values(), key=lambda found: sum(value for _, value in found)) for scopes in by_response.values()
+    )
+    return [one for found in largest for one in found]
 
 
 def _above(keys: Iterable[tuple[str, str]], lineage: Lineage) -> set[tuple[str, str]]:

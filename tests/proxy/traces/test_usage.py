@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 from a2a_eval_proxy.privacy.content_removal import without_content
-from a2a_eval_proxy.traces.merge import merge_traces, usage_of
+from a2a_eval_proxy.traces.merge import merge_traces, models_of, usage_of
 from a2a_eval_proxy.traces.trace_records import Evidence
 from a2a_eval_proxy.turn import Turn
 from a2a_tool_capture.spans.model import Span
@@ -37,7 +38,7 @@ def chat(name: str, parent: str = "", tokens: Any = 100) -> Span:
         ([span("a", llm__token_count__prompt=7, llm__cost__total=0.5)], {"input_tokens": 7, "cost": 0.5}),
         ([chat("agent", "", 5), span("a", "agent", operation__cost=0.25)],
          {"input_tokens": 5, "output_tokens": 20, "cost": 0.25}),
-        ([chat("a", "b"), chat("b", "a")], {"input_tokens": 0, "output_tokens": 0}),
+        ([chat("a", "b"), chat("b", "a")], None),  # each is above the other: none is known to count
         ([chat("a", tokens=value) for value in ("100", True, -1, float("nan"), None)], {"output_tokens": 20}),
     ],
 )  # fmt: skip
@@ -64,11 +65,41 @@ def test_recorded_instrumentations_count_each_call_once(name: str, tokens: tuple
 
 def test_a_turn_keeps_it_whatever_content_is_removed() -> None:
     merged = merge_traces(Turn.from_dict(turn("a")), Evidence(spans=[chat("a")]))
-    assert merged.usage == {"input_tokens": 100, "output_tokens": 20}
+    assert merged.usage == {"input_tokens": 100, "output_tokens": 20, "source": "spans"}
     assert Turn.from_dict(merged.to_dict()) == merged
     assert without_content(merged).usage == merged.usage
     assert merge_traces(merged, Evidence(spans=[span("later")])).usage == merged.usage
     assert "usage" not in Turn.from_dict(turn("a")).to_dict()
+
+
+def test_tokens_are_kept_by_model() -> None:
+    def named(name: str, model: str, **more: Any) -> Span:
+        span = chat(name, **more)
+        return replace(span, attributes={**span.attributes, "gen_ai.request.model": model})
+
+    spans = [named("a", "gpt-4o"), named("b", "gpt-5"), named("c", "gpt-4o"), chat("d")]
+    assert models_of(spans) == {
+        "gpt-4o": {"input_tokens": 200, "output_tokens": 40},
+        "gpt-5": {"input_tokens": 100, "output_tokens": 20},
+    }
+    merged = merge_traces(Turn.from_dict(turn("a")), Evidence(spans=spans))
+    assert merged.usage is not None
+    assert merged.usage["models"] == models_of(spans)
+
+
+@pytest.mark.parametrize(
+    ("spans", "expected"),
+    [
+        ([], (7, None, "kagent_usage_total")),
+        ([chat("a")], (100, None, "spans")),  # never added
+        ([span("a", operation__cost=0.5)], (7, 0.5, "kagent_usage_total")),
+    ],
+)
+def test_of_two_sources_of_tokens_one_is_used(spans: list[Span], expected: Any) -> None:
+    stated = {"input_tokens": 7, "output_tokens": 1, "total_tokens": 8, "source": "kagent_usage_total"}
+    merged = merge_traces(Turn.from_dict(turn("a", usage=stated)), Evidence(spans=spans))
+    usage = merged.usage or {}
+    assert (usage["input_tokens"], usage.get("cost"), usage["source"]) == expected
 
 
 def test_the_report_has_a_tile_only_if_traces_state_tokens() -> None:
@@ -83,4 +114,6 @@ def test_the_report_has_a_tile_only_if_traces_state_tokens() -> None:
     assert "<dt>tokens of models, input + output</dt><dd><b>1,200 + 340</b>" in shown
     assert "1 of 2 turns, cost 0.0031" in shown
     assert "1,200 + 340 tokens, cost 0.0031" in shown
+    stated = turn("a", usage={**used["usage"], "source": "kagent_usage_total", "models": {"m": {"input_tokens": 1200}}})
+    assert "1,200 + 340 tokens (kagent_usage_total), cost 0.0031" in page(stated)
     assert "tokens of models" not in page(turn("b"))

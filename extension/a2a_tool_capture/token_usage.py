@@ -1,0 +1,195 @@
+"""Reads the tokens that agents on google-adk and kagent state in their answers. Sans-io.
+
+Two kinds of statements, in the metadata of events, status messages, artifacts and their parts, or of the task:
+
+- `kagent_usage_total`: the sum of the task so far, stated again whenever it stops (kagent, pull request 2461). The
+  tokens of a turn are the latest sum without that at its beginning.
+- `adk_usage_metadata`, `kagent_usage_metadata`: the tokens of one call of a model. Chunks of a stream repeat them: they
+  are marked as partial, or share the artifact of the whole answer, whose latest statement counts. The tokens of a turn
+  are the sum over the calls of models. The metadata of a task has only the last one.
+
+Sums go before single calls, and both are never added.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Hashable, Iterable, Mapping
+from typing import Any, NamedTuple
+
+TOTAL = "kagent_usage_total"
+_CALLS = ("adk_usage_metadata", "kagent_usage_metadata")
+_PARTIAL = ("adk_partial", "kagent_partial", "kagent_adk_partial")
+_EVENT_IDS = ("adk_event_id", "kagent_event_id")
+
+MAX_STATEMENTS = 10_000
+"""Maximum number of model calls whose tokens are kept per task."""
+
+AMOUNTS = ("input_tokens", "output_tokens", "total_tokens")
+
+
+class _Statement(NamedTuple):
+    """The tokens of one call of a model: `key` says what metadata it was in, `event` the id of google-adk's event."""
+
+    key: str
+    event: Hashable
+    tokens: Mapping[str, int]
+
+
+class TokenUsage:
+    """The tokens that the events of one task state. Never raises on JSON-shaped input."""
+
+    def __init__(self) -> None:
+        self._calls: dict[Hashable, _Statement] = {}
+        """By what they were read from: an artifact, or an event."""
+        self._before: frozenset[Hashable] = frozenset()
+        """Those of earlier turns."""
+        self._last: _Statement | None = None
+        """In the metadata of a task."""
+        self._total: Mapping[str, int] | None = None
+        self._start: Mapping[str, int] = {}
+        self._model = ""
+        self._earlier_elsewhere = self._begun_elsewhere = False
+
+    def begin_turn(self) -> None:
+        """What is known now belongs to earlier turns."""
+        self._before = frozenset(self._calls)
+        self._last = None
+        self._begun_elsewhere = False
+        if self._total is not None:
+            self._start, self._earlier_elsewhere = self._total, False
+
+    def know_earlier(self) -> None:
+        """The task had turns whose statements were not read: what a Task shows may be theirs."""
+        self._earlier_elsewhere = True
+
+    def restore(self) -> None:
+        """The current turn began elsewhere: some of its statements were not read."""
+        self._begun_elsewhere = True
+
+    def continue_turn_of(self, other: TokenUsage) -> None:
+        """Replace `other` in the middle of a turn."""
+        self._before, self._start = other._before, other._start
+        self._earlier_elsewhere, self._begun_elsewhere = other._earlier_elsewhere, other._begun_elsewhere
+
+    def of_turn(self, *, called_tools: bool) -> dict[str, Any] | None:
+        """`input_tokens`, `output_tokens`, `total_tokens` and `source`, with `models` and `at_least` where they apply;
+        None if nothing is stated.
+
+        `called_tools`: whether the turn has tool calls, so that a model was called more than once.
+        """
+        if self._total is not None and not self._earlier_elsewhere:
+            grown = {name: self._total[name] - self._start.get(name, 0) for name in self._total}
+            tokens = grown if min(grown.values()) >= 0 else dict(self._total)  # else the agent began to count again
+            if any(tokens.values()):
+                named = {"models": {self._model: tokens}} if self._model else {}
+                return {**tokens, **named, "source": TOTAL}
+        own = [one for key, one in self._calls.items() if key not in self._before]
+        partly = self._begun_elsewhere or len(self._calls) >= MAX_STATEMENTS
+        if not own and self._last is not None and not self._earlier_elsewhere:
+            own, partly = [self._last], partly or called_tools
+        if not own:
+            return None
+        distinct = {one.event: one for one in own}.values()
+        names = [name for name in AMOUNTS if all(name in one.tokens for one in distinct)]
+        summed = {name: sum(one.tokens[name] for one in distinct) for name in names}
+        return {**summed, "source": own[-1].key, **({"at_least": True} if partly else {})} if summed else None
+
+    def feed(self, event: Mapping[str, Any]) -> None:
+        """Read one v1.0 StreamResponse (`TaskMerger.feed`)."""
+        if (update := event.get("artifactUpdate")) is not None:
+            if isinstance(update, dict):
+                self._artifact(update.get("artifact"))
+                self._metadata(update.get("metadata"))
+        elif (update := event.get("statusUpdate")) is not None:
+            if isinstance(update, dict):
+                status = update.get("status")
+                self._metadata(update.get("metadata"))
+                self._message(status.get("message") if isinstance(status, dict) else None)
+        elif isinstance(task := event.get("task"), dict):
+            self._task(task)
+        else:
+            self._message(event.get("message"))
+
+    def _task(self, task: Mapping[str, Any]) -> None:
+        metadata = task.get("metadata")
+        if isinstance(metadata, dict):
+            self._read_total(metadata)
+            self._last = _statement(metadata) or self._last
+        if self._earlier_elsewhere:
+            return
+        status = task.get("status")
+        for message in _list(task.get("history")):
+            self._message(message)
+        self._message(status.get("message") if isinstance(status, dict) else None)
+        for artifact in _list(task.get("artifacts")):
+            self._artifact(artifact)
+
+    def _artifact(self, artifact: Any) -> None:
+        if isinstance(artifact, dict):
+            self._metadata(artifact.get("metadata"), ("artifact", str(artifact.get("artifactId"))))
+            self._parts(artifact, ("artifact", str(artifact.get("artifactId"))))
+
+    def _message(self, message: Any) -> None:
+        if isinstance(message, dict) and message.get("role") not in ("ROLE_USER", "user"):
+            self._metadata(message.get("metadata"))
+            self._parts(message)
+
+    def _parts(self, holder: Mapping[str, Any], place: Hashable = None) -> None:
+        for part in _list(holder.get("parts")):
+            if isinstance(part, dict) and "metadata" in part:
+                self._metadata(part["metadata"], place)
+
+    def _metadata(self, metadata: Any, place: Hashable = None) -> None:
+        """`place`: what may be stated again; None: each event states its own."""
+        if not isinstance(metadata, dict):
+            return
+        self._read_total(metadata)
+        if (one := _statement(metadata)) is not None and (place in self._calls or len(self._calls) < MAX_STATEMENTS):
+            self._calls[place or one.event] = one
+
+    def _read_total(self, metadata: Mapping[str, Any]) -> None:
+        stated = metadata.get(TOTAL)
+        if isinstance(stated, dict) and (tokens := _tokens(stated)):
+            model = stated.get("modelVersion")
+            self._total, self._model = tokens, model if isinstance(model, str) else ""
+
+
+def _statement(metadata: Mapping[str, Any]) -> _Statement | None:
+    if any(metadata.get(key) is True for key in _PARTIAL):
+        return None
+    for key in _CALLS:
+        stated = metadata.get(key)
+        if isinstance(stated, dict) and (tokens := _tokens(stated)):
+            ids = (metadata[name] for name in _EVENT_IDS if isinstance(metadata.get(name), str))
+            return _Statement(key, next(ids, ("tokens", *sorted(tokens.items()))), tokens)
+    return None
+
+
+def _tokens(stated: Mapping[str, Any]) -> dict[str, int]:
+    """The tokens in a statement of Gemini's form. What the total has beyond the input is output: thoughts are."""
+    read, total = _count(stated.get("promptTokenCount")), _count(stated.get("totalTokenCount"))
+    parts = [_count(stated.get(name)) for name in ("candidatesTokenCount", "thoughtsTokenCount")]
+    wrote = None if parts == [None, None] else sum(filter(None, parts))
+    found: dict[str, int] = {}
+    if read is not None:
+        read += _count(stated.get("toolUsePromptTokenCount")) or 0
+        found["input_tokens"] = read
+        if total is not None and total >= read:
+            wrote = total - read
+    if wrote is not None:
+        found["output_tokens"] = wrote
+    if total is None and read is not None and wrote is not None:
+        total = read + wrote
+    return found if total is None else {**found, "total_tokens": total}
+
+
+def _count(value: Any) -> int | None:
+    """A whole number of at least 0, which protobuf makes a float."""
+    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+        return None
+    return int(value) if value >= 0 and value == int(value) else None
+
+
+def _list(value: Any) -> Iterable[Any]:
+    return value if isinstance(value, list) else ()
