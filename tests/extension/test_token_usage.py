@@ -182,7 +182,7 @@ def test_what_earlier_turns_stated_elsewhere_is_not_taken_for_this_turn() -> Non
     merger.know_earlier([], ["an earlier answer"])
     merger.begin_turn()
     merger.feed(status("completed", total(300, 50)))
-    assert merger.usage is None, "how much of it is this turn's is not known"
+    assert merger.usage is None, "the share of this turn is not known"
     merger.feed(task(adk(9, 9), ("a", adk(10, 3, "e1"))))
     assert merger.usage is None
     merger.feed(chunk("b", adk(15, 4, "e2")))
