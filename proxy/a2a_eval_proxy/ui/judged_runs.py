@@ -8,13 +8,12 @@ from __future__ import annotations
 
 import asyncio
 import shlex
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias
 
 from a2a_tool_capture.recent import Recent
 from markupsafe import Markup
-from tool_call_evaluators.grouping import grouped
 from tool_call_evaluators.model import Status
 from tool_call_evaluators.report import Report
 from tool_call_evaluators.report.causes import Cause
@@ -209,20 +208,24 @@ def _command(report: Report, suite_file: str) -> str:
     return shlex.join(["a2a-eval-proxy", "run", suite_file, *agent, *cases])
 
 
-def last_rows(views: Mapping[str, RunView]) -> dict[str, tuple[str, CaseRow]]:
-    """The latest conversation of each case with the name of its run. `views` are runs by name, the newest first."""
+def last_rows(views: Mapping[str, RunView], wanted: Iterable[str]) -> dict[str, tuple[str, CaseRow]]:
+    """The latest conversation of each `wanted` case, by its id, with the name of its run; of some others, too. `views`
+    are runs by name, the newest first."""
     rows: dict[str, tuple[str, CaseRow]] = {}
+    wanted = list(wanted)
     for name, view in views.items():
-        for case_id, found in grouped((row.case_id, row) for row in view.cases).items():
-            if case_id is not None:
-                rows.setdefault(case_id, (name, found[0]))  # failures come first
-        for case_id in view.case_ids - rows.keys():
-            rows[case_id] = name, CaseRow(case_id, case_id, "judged", "", None, 0, 0, "")  # beyond MAX_CASES
+        for row in view.cases:  # failures come first
+            if row.case_id is not None:
+                rows.setdefault(row.case_id, (name, row))
+        for case_id in wanted:
+            if case_id not in rows and case_id in view.case_ids:  # beyond MAX_CASES
+                rows[case_id] = name, CaseRow(case_id, case_id, "judged", "", None, 0, 0, "")
     return rows
 
 
 MAX_KEPT = 100  # runs in memory
 MAX_AGE_S = 60.0  # for so long a view serves for a run whose counts did not change: its scores may have
+_LEAST_S_A_TURN = 0.0002  # what judging a turn takes on a fast machine
 _REST = 10  # a run that changes is judged again after a multiple of what its last judgement took
 
 
@@ -264,7 +267,8 @@ class JudgedRuns:
     async def view(self, run: RunSummary, link: Link, within_s: float | None = None) -> RunView | None:
         """The run judged now, or a little earlier if it changes all the time; links in it are those of `link`.
 
-        None beyond MAX_TURNS, and if it takes longer than `within_s`. Raises StoreError.
+        None beyond MAX_TURNS, and if it takes longer than `within_s`: without waiting where it is sure to. Raises
+        StoreError.
         """
         if run.turns > MAX_TURNS:
             return None
@@ -272,6 +276,8 @@ class JudgedRuns:
         if kept := self._fresh(key, run):
             self._kept.move_to_end(key)
             return kept.view
+        if within_s is not None and run.turns * _LEAST_S_A_TURN > within_s:
+            within_s = 0.0
         return await self._work.run(("view", *key), lambda: self._judged(key, run, link), within_s)
 
     def _fresh(self, key: tuple[str, str], run: RunSummary) -> _Kept | None:

@@ -213,25 +213,27 @@ async def _all_cases(view: View) -> Values:
     listed = view.control.cases.listed()
     store = view.control.store
     names = await store.run_names(MAX_RUNS) if listed else []
-    newest = [run for name in names for run in await store.runs(name)]
+    newest = [run for found in await asyncio.gather(*map(store.runs, names)) for run in found]
     rows = await judged(view, newest, FRAGMENT_S if "fragment" in query else FIRST_PAINT_S)
-    last = last_rows({row.run.name: row.view for row in rows if row.view})
-    statuses = {case_id: row.status for case_id, (_, row) in last.items()}
-    found = in_order(found_cases(listed, search), order, statuses)
+    views = {row.run.name: row.view for row in rows if row.view}
+    found = found_cases(listed, search)
+    last = last_rows(views, (case.id for case, _ in found)) if order == "failed" else {}
+    found = in_order(found, order, {case_id: row.status for case_id, (_, row) in last.items()})
+    cases = found[(page - 1) * CASES_PAGE : page * CASES_PAGE]
     pages = {"q": search or None, "sort": order or None}
     return {
         "suite": view.control.suite,
         "suite_file": view.control.suite_file,
         "count": len(listed),
         "found": len(found),
-        "cases": found[(page - 1) * CASES_PAGE : page * CASES_PAGE],
+        "cases": cases,
         "page": page,
         "search": search,
         "order": order,
         "orders": ORDERS,
         "previous": view.link("cases", **pages, page=str(page - 1)) if page > 1 else None,
         "next": view.link("cases", **pages, page=str(page + 1)) if page * CASES_PAGE < len(found) else None,
-        "last": last,
+        "last": last or last_rows(views, (case.id for case, _ in cases)),
         "expected": expectations,
         "waits": any(row.lags for row in rows),
     }

@@ -109,7 +109,7 @@ def test_the_table_is_bounded():
 
 def test_the_last_conversation_of_a_case_is_of_the_newest_run_and_a_failure_if_there_is_one():
     newest = view(scored("a", 1.0), scored("2", 0.0, case="a", start=3), suite=None)
-    rows = last_rows({"new": newest, "old": view(scored("a", 1.0), scored("b", 1.0), suite=None)})
+    rows = last_rows({"new": newest, "old": view(scored("a", 1.0), scored("b", 1.0), suite=None)}, ["a", "b"])
     assert {case: (run, row.status) for case, (run, row) in rows.items()} == {
         "a": ("new", "failed"),
         "b": ("old", "passed"),
