@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -84,8 +85,8 @@ class ConversationTurn:
 class RunConversation:
     """The turns of one conversation in order, and their case, if any.
 
-    `label` is its name in reports: the case's id, with a number if the case has several. `results` are those of the
-    conversation as a whole.
+    `label` is its name in reports: the case's id, with a number if the case has several, else `conversation_name`.
+    `results` are those of the conversation as a whole.
     """
 
     label: str
@@ -436,7 +437,7 @@ def _conversations(
 ) -> list[RunConversation]:
     conversations = []
     for number, (conversation_id, turns) in enumerate(found, start=1):
-        label = case_id or conversation_id or (turns[0]["turn_id"] if turns else "")
+        label = case_id or conversation_name(conversation_id or (turns[0]["turn_id"] if turns else ""), number)
         if case_id is not None and len(found) > 1:
             label = f"{label} #{number}"
         kept = results.get(conversation_id or (turns[0]["turn_id"] if turns else ""), ())
@@ -448,6 +449,15 @@ def _conversations(
             RunConversation(label, conversation_id, case_id, case, placed, tuple(_own(kept, case_id)), user)
         )
     return conversations
+
+
+_UNREADABLE = re.compile(r"[0-9a-fA-F]{8}-?[0-9a-fA-F]{4}|.{41}", re.DOTALL)
+
+
+def conversation_name(conversation_id: str, number: int) -> str:
+    """What people call a conversation without a case: its id if that was made for people, else its `number`."""
+    named = conversation_id and not _UNREADABLE.search(conversation_id)
+    return conversation_id if named else f"conversation {number}"
 
 
 def _in_order(case: Case | None, turns: Sequence[TurnJson], user: UserRecord | None) -> list[ConversationTurn]:

@@ -13,7 +13,7 @@ from tool_call_evaluators.gates import RunGates
 from tool_call_evaluators.grouping import grouped
 from tool_call_evaluators.report import Report
 from tool_call_evaluators.report.page import conversation_data
-from tool_call_evaluators.runs.outcomes import RunConversation
+from tool_call_evaluators.runs.outcomes import RunConversation, conversation_name
 from tool_call_evaluators.suite import Case, Suite
 
 from ..runs.run_result import judge_turns
@@ -45,11 +45,22 @@ async def _values(view: View) -> Values:
     suite = _suite_of(view.control.suite, cases)
     return {
         "name": name,
+        "title": await _title(view, page.items[0], name),
         "run": run,
         "parts": await asyncio.to_thread(_parts, page.items, suite, name, results),
         "is_cut": page.next_cursor is not None,
         "most": MAX_TURNS,
     }
+
+
+async def _title(view: View, first: TurnJson, name: str) -> str:
+    """What people call the conversation, by its first turn."""
+    run, case_id = first["run"], first["case_id"]
+    number = await view.control.store.conversation_number(run, case_id, name)
+    if case_id is not None:
+        return f"Attempt {number} at {case_id}"
+    called = conversation_name(name, number)
+    return called.capitalize() if called != name else f"Conversation {name}"
 
 
 def _suite_of(suite: Suite | None, cases: Iterable[Case]) -> Suite:

@@ -14,6 +14,7 @@ from tool_call_evaluators.report.model import seconds_between
 from tool_call_evaluators.report.page import turn_data
 from tool_call_evaluators.report.shorten import Shortener
 from tool_call_evaluators.report.timeline import timeline, waterfall
+from tool_call_evaluators.runs.outcomes import conversation_name
 from tool_call_evaluators.suite.editing import case_text
 from tool_call_evaluators.suite.model import CombinedSuite
 from tool_call_evaluators.texts import EXPECTATION_WORDS, counted, duration_text
@@ -73,11 +74,22 @@ async def _values(view: View) -> Mapping[str, Any]:
         "expected_names": EXPECTATION_WORDS,
         "captured": _captured(turn["capture"]),
         "more_of": {
-            "conversation": (turn["conversation_id"], named(link, "conversations", turn["conversation_id"])),
+            **await _conversation(view, turn),
             "run": (turn["run"], named(link, "runs", turn["run"])),
             "case": (turn["case_id"], link(case=turn["case_id"])),
         },
     }
+
+
+async def _conversation(view: View, turn: TurnJson) -> dict[str, tuple[str, str]]:
+    """The name of its conversation, after what it is, and the address; {} without an id."""
+    run, case_id, conversation_id = turn["run"], turn["case_id"], turn["conversation_id"]
+    if not conversation_id:
+        return {}
+    number = await view.control.store.conversation_number(run, case_id, conversation_id) or 1
+    name = str(number) if case_id is not None else conversation_name(conversation_id, number)
+    what = "conversation" if case_id is None else "attempt"
+    return {what: (name.removeprefix("conversation "), named(view.link, "conversations", conversation_id))}
 
 
 async def _work(view: View, turn: TurnJson) -> dict[str, Any]:

@@ -85,6 +85,13 @@ def test_cases_of_another_suite_and_turns_without_a_case_come_last():
     assert plan(turns, None) == [("other", [(0, "b")]), ("free", [(0, "a")]), ("c", [(0, "c")])]
 
 
+def test_ids_that_are_not_for_people_are_no_names():
+    ids = ["ada-monday", "0a0a5d5e-4444-4c1d-9f2a-000000000001", "ctx-0A0A5D5E4444", "x" * 41, ""]
+    turns = [turn(f"{number:032x}", conversation=name) for number, name in enumerate(ids)]
+    names = [name for name, _ in plan(turns, None)]
+    assert names == ["ada-monday", "conversation 2", "conversation 3", "conversation 4", "conversation 5"]
+
+
 @pytest.mark.parametrize(
     ("fields", "failure"),
     [

@@ -25,6 +25,7 @@ cases:
       - {user: Send it back., expect: {response_contains: done}}
       - {user: Never said., expect: {tool_calls: [{name: goodbye}]}}
 """
+WILD = "0a0a5d5e-4444-4c1d-9f2a-00000000000"
 MARKUP = "<script>alert(1)</script>"
 
 
@@ -56,6 +57,11 @@ def shop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shown]:
                 "7", "Where is it?", case="refund", conversation="not finished", run="plain", start=50, status="open",
                 ended_at=None, state="TASK_STATE_WORKING",
             ) | {"calls": "unknown", "calls_evidence": "no_capture"},
+            turn("8", conversation=f"{WILD}1", run="wild", start=60),
+            turn("9", conversation=f"{WILD}2", run="wild", start=61),
+            turn("10", conversation=f"{WILD}2", run="wild", start=62),
+            turn("11", case="refund", conversation=f"{WILD}3", run="wild", start=63),
+            turn("12", case="refund", conversation=f"{WILD}4", run="wild", start=64),
         )  # fmt: skip
         scored = ScoredConversation(ConversationKey("monday", "c/1", "refund"), 2, [result("journey", 0.5)])
         _finish(proxy, scored)
@@ -144,3 +150,23 @@ def test_a_long_conversation_is_cut_and_says_so(shop, monkeypatch):
 
 def test_a_turn_of_it_has_its_own_page(shop):
     assert shop.admin.get("/turns/2").status_code == 200
+
+
+@pytest.mark.parametrize(
+    ("turn_id", "conversation_id", "what", "name", "title"),
+    [
+        ("10", f"{WILD}2", "conversation", "2", "Conversation 2"),
+        ("12", f"{WILD}4", "attempt", "2", "Attempt 2 at refund"),
+        ("6", "others", "conversation", "others", "Conversation others"),
+    ],
+)
+def test_a_conversation_has_a_name_for_people_and_its_id_can_be_copied(
+    shop: Shown, turn_id: str, conversation_id: str, what: str, name: str, title: str
+) -> None:
+    copied = f'<span id="conversation-id">{conversation_id}</span> <button class="copy" data-copy="conversation-id"'
+    page = shop.admin.get(f"/turns/{turn_id}").text
+    assert f'{what} <a href="../conversations/{conversation_id}">{name}</a>' in page
+    assert copied in page
+    whole = shop.admin.get(f"/conversations/{conversation_id}").text
+    assert f"<h1>{title}</h1>" in whole
+    assert copied in whole

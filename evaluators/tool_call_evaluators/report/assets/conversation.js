@@ -122,6 +122,6 @@ function conversationBody(conversation, index) {
     results(conversation.results, "Scores of the conversation"),
     timings(conversation),
     again(conversation),
-    conversation.id ? make("p", { class: "ids" }, `conversation ${conversation.id}`) : null,
+    conversation.id ? make("p", { class: "ids" }, `conversation ${conversation.id} `, copyButton(conversation.id)) : null,
   ].flat(Infinity).filter(Boolean);
 }
