@@ -19,7 +19,7 @@ from deployment.containers import IMAGE, Podman
 from deployment.rendering import Manifest, only
 from support.ports import held_ports
 
-TOKEN = "a token of this test"
+TOKEN = "a-token-of-this-test"
 PROXY = "agent-a2a-eval-proxy"
 READY_TIMEOUT_S = 60
 PORTS = ("18080", "18081", "4318", "9999", "18082")

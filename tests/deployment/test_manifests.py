@@ -33,15 +33,18 @@ from tool_call_evaluators.suite import parse_suite
 pytestmark = pytest.mark.installs
 
 NATIVE, CLASSIC, GATEWAY, SHARED = "sidecar-native", "sidecar-classic", "gateway", "shared-store"
+MANY = "many-agents"
 VERSIONS = {
     NATIVE: ("1.29", "1.33", "1.37"),
     CLASSIC: ("1.25", "1.29", "1.37"),
     GATEWAY: ("1.25", "1.31", "1.37"),
     SHARED: ("1.25", "1.31", "1.37"),
+    MANY: ("1.25", "1.31", "1.37"),
 }
 """Three for each overlay, from the oldest in which it works."""
 
 AGENT = ("--set", "agent.image=shop:1.2")
+TRAVEL = ("--set", "agents.flights.upstream=http://flights.travel.svc:9999")
 RELEASES: dict[str, tuple[str, ...]] = {
     "helm-native": AGENT,
     "helm-classic": (*AGENT, "--set", "mode=classic-sidecar,replicas=3,store.type=postgresql"),
@@ -57,6 +60,15 @@ RELEASES: dict[str, tuple[str, ...]] = {
     ),
     "helm-grpc": (*AGENT, "--set", "grpc.enabled=true,push.enabled=true"),
     "helm-gateway-grpc": ("--set", "mode=gateway,upstream=grpc://agent:50051,grpc.enabled=true,push.enabled=true"),
+    "helm-agents": ("--values", str(Path(__file__).with_name("agents-of-shop.yaml")), *TRAVEL, "--set", "mode=gateway"),
+    "helm-all": (
+        "--set",
+        "mode=gateway,upstream=http://agent:9999,store.type=postgresql,workers.replicas=2,serviceAccount.create=true",
+        "--set-json",
+        'httpRoute={"enabled":true,"parentRefs":[{"name":"public","namespace":"gateways"}],"hostnames":["a2a.example.com"]}',
+        "--set-json",
+        'networkPolicy.egress=[{"to":[{"podSelector":{}}],"ports":[{"port":5432,"protocol":"TCP"}]}]',
+    ),
     "helm-tls": (
         *AGENT,
         "--set",
@@ -91,6 +103,13 @@ def worker_of(manifests: list[Manifest]) -> Manifest:
     return template
 
 
+def settings_in(manifests: list[Manifest]) -> dict[str, str]:
+    """The files of the ConfigMap with the settings."""
+    (found,) = (one["data"] for one in manifests if one["kind"] == "ConfigMap" and "config.yaml" in one["data"])
+    files: dict[str, str] = found
+    return files
+
+
 def proxy_in(pod: dict[str, Any]) -> dict[str, Any]:
     (found,) = (one for one in containers(pod) if one["name"] == "a2a-eval-proxy")
     return found
@@ -98,7 +117,7 @@ def proxy_in(pod: dict[str, Any]) -> dict[str, Any]:
 
 def without_custom(manifests: list[Manifest]) -> list[Manifest]:
     """What Kubernetes itself has a schema for."""
-    return [manifest for manifest in manifests if manifest["kind"] not in ("PodMonitor", "PrometheusRule")]
+    return [manifest for manifest in manifests if manifest["kind"] not in ("PodMonitor", "PrometheusRule", "HTTPRoute")]
 
 
 # ── every rendering ─────────────────────────────────────────────────────────────────────────────────────────
@@ -156,14 +175,19 @@ def test_the_policy_sees(where: str, value: object, fault: str) -> None:
 
 
 @pytest.mark.parametrize("name", ALL)
-def test_the_settings_are_those_of_serve(name: str) -> None:
+def test_the_settings_are_those_of_serve(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ORDERS_TOKEN", "from the Secret")
     manifests = rendered(name)
     proxy = proxy_in(pod_of(manifests))
     variables = {one["name"]: one.get("value", "postgresql://db/turns") for one in proxy["env"]}
-    variables["A2A_EVAL_PROXY_ADMIN_TOKEN"] = "from the Secret"
-    files = only(manifests, "ConfigMap")["data"]
+    variables["A2A_EVAL_PROXY_ADMIN_TOKEN"] = "from-the-Secret-as-all-of-them"
+    files = settings_in(manifests)
     assert variables.pop("A2A_EVAL_PROXY_CONFIG") == "/etc/a2a-eval-proxy/config.yaml"
     flags = yaml.safe_load(files["config.yaml"])
+    if "agents_dir" in flags:
+        for file, own in agent_files(manifests).items():
+            (tmp_path / file).write_text(yaml.safe_dump(own), "utf-8")
+        flags["agents_dir"] = str(tmp_path)
     settings = load(Settings, flags, variables)
     assert settings.suite == "/etc/a2a-eval-proxy/suite.yaml"
     assert parse_suite(files["suite.yaml"]).evaluators
@@ -203,7 +227,7 @@ def test_workers_are_reached_by_monitoring_only(name: str) -> None:
     labels = worker_of(rendered(name))["metadata"]["labels"]
     policies = [one["spec"] for one in rendered(name) if one["kind"] == "NetworkPolicy"]
     (policy,) = (one for one in policies if _selects(one["podSelector"], labels))
-    assert policy["policyTypes"] == ["Ingress"]
+    assert policy["policyTypes"][0] == "Ingress"
     (rule,) = policy["ingress"]
     assert rule["ports"] == [{"port": 18081, "protocol": "TCP"}]
     assert rule["from"] == [{"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "monitoring"}}}]
@@ -446,7 +470,16 @@ def test_a_job_gets_the_native_sidecar_and_ends(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("component", "to"),
-    [("store-volume", GATEWAY), ("pod-monitor", NATIVE), ("grpc", NATIVE), ("grpc", GATEWAY), ("push", GATEWAY)],
+    [
+        ("store-volume", GATEWAY),
+        ("pod-monitor", NATIVE),
+        ("grpc", NATIVE),
+        ("grpc", GATEWAY),
+        ("push", GATEWAY),
+        ("egress", SHARED),
+        ("http-route", GATEWAY),
+        ("service-account", SHARED),
+    ],
 )
 def test_components_fit(component: str, to: str, tmp_path: Path) -> None:
     shutil.copytree(DEPLOY / "kustomize", tmp_path / "kustomize")
@@ -461,6 +494,17 @@ def test_components_fit(component: str, to: str, tmp_path: Path) -> None:
         (data,) = (one for one in pod_of(manifests)["volumes"] if one["name"] == "a2a-eval-proxy-data")
         assert data == {"name": "a2a-eval-proxy-data", "persistentVolumeClaim": {"claimName": claim}}
         assert only(manifests, "Deployment")["spec"]["strategy"] == {"type": "Recreate"}
+    elif component == "egress":
+        policy = only(manifests, "NetworkPolicy", "a2a-eval-proxy-egress")["spec"]
+        for template in (with_proxy(manifests)["spec"]["template"], worker_of(manifests)):
+            assert _selects(policy["podSelector"], template["metadata"]["labels"])
+        assert {port["port"] for port in policy["egress"][0]["ports"]} == {53}
+    elif component == "http-route":
+        (rule,) = only(manifests, "HTTPRoute")["spec"]["rules"]
+        assert rule["backendRefs"] == [{"name": only(manifests, "Service")["metadata"]["name"], "port": 80}]
+    elif component == "service-account":
+        account = only(manifests, "ServiceAccount")["metadata"]["name"]
+        assert pod_of(manifests)["serviceAccountName"] == worker_of(manifests)["spec"]["serviceAccountName"] == account
     elif component in ("grpc", "push"):
         opened = {port["name"]: port["targetPort"] for port in service_of(manifests)["ports"] if "name" in port}
         assert (component in opened) is (to == GATEWAY)
@@ -479,7 +523,7 @@ def assert_monitors(manifests: list[Manifest]) -> None:
     assert endpoint["port"] in {port["name"] for port in proxy["ports"]}
     assert endpoint["path"] == "/metrics"
     assert {"secretRef": {"name": endpoint["authorization"]["credentials"]["name"]}} in proxy["envFrom"]
-    assert endpoint["authorization"]["credentials"]["key"] == "A2A_EVAL_PROXY_ADMIN_TOKEN"
+    assert endpoint["authorization"]["credentials"]["key"] == "A2A_EVAL_PROXY_METRICS_TOKEN"
     if any(one["metadata"]["name"].endswith("-worker") for one in deployments(manifests)):
         worker = worker_of(manifests)
         assert _selects(monitor["selector"], worker["metadata"]["labels"])
@@ -506,7 +550,10 @@ def test_helm_and_kustomize_say_the_same_of_the_proxy() -> None:
 
 
 def test_helm_and_kustomize_say_the_same_of_workers() -> None:
-    by_helm, by_kustomize = (worker_of(rendered(name))["spec"] for name in ("helm-workers", SHARED))
+    pods = [worker_of(rendered(name)) for name in ("helm-workers", SHARED)]
+    for pod in pods:
+        assert_apart(pod)
+    by_helm, by_kustomize = (pod["spec"] for pod in pods)
     (helms,), (ours,) = (spec.pop("containers") for spec in (by_helm, by_kustomize))
     for spec in (by_helm, by_kustomize):
         for volume in spec["volumes"]:
@@ -517,6 +564,181 @@ def test_helm_and_kustomize_say_the_same_of_workers() -> None:
     assert own == {"A2A_EVAL_PROXY_CONCURRENCY", "A2A_EVAL_PROXY_STORE"}
     helms.pop("env"), ours.pop("env")
     assert helms == ours
+
+
+def assert_apart(template: Manifest) -> None:
+    """Replicas are on different nodes, where possible; takes the rule out of the Pod."""
+    (rule,) = template["spec"].pop("affinity")["podAntiAffinity"]["preferredDuringSchedulingIgnoredDuringExecution"]
+    assert rule["podAffinityTerm"]["topologyKey"] == "kubernetes.io/hostname"
+    assert _selects(rule["podAffinityTerm"]["labelSelector"], template["metadata"]["labels"])
+
+
+def test_replicas_are_on_different_nodes() -> None:
+    for name in (GATEWAY, SHARED, "helm-gateway", "helm-native"):
+        assert_apart(with_proxy(rendered(name))["spec"]["template"])
+    hard = with_proxy(chart(*AGENT, "--set", "podAntiAffinity=hard"))["spec"]["template"]["spec"]["affinity"]
+    assert "requiredDuringSchedulingIgnoredDuringExecution" in hard["podAntiAffinity"]
+    assert "affinity" not in pod_of(chart(*AGENT, "--set", "podAntiAffinity=none"))
+    own = '{"nodeAffinity":{}}'
+    assert pod_of(chart(*AGENT, "--set-json", f"affinity={own}"))["affinity"] == json.loads(own)
+
+
+# ── several agents ──────────────────────────────────────────────────────────────────────────────────────────
+
+
+def agent_files(manifests: list[Manifest]) -> dict[str, Any]:
+    """The files of agents that the proxy finds in its directory, by name."""
+    pod = pod_of(manifests)
+    folder = yaml.safe_load(settings_in(manifests)["config.yaml"])["agents_dir"]
+    (mount,) = (one for one in proxy_in(pod)["volumeMounts"] if one["mountPath"] == folder)
+    (volume,) = (one for one in pod["volumes"] if one["name"] == mount["name"])
+    sources = [one["configMap"] for one in volume.get("projected", {}).get("sources", [volume])]
+    found: dict[str, str] = {}
+    for source in sources:
+        found |= only(manifests, "ConfigMap", source["name"])["data"]
+    return {name: yaml.safe_load(text) for name, text in found.items()}
+
+
+def test_each_team_adds_files_of_its_agents(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ORDERS_TOKEN", "from the Secret")
+    expected = {"orders": "http://orders.shop.svc:9999", "refunds": "http://refunds.shop.svc:9999"}
+    expected["flights"] = "http://flights.travel.svc:9999"
+    for name in (MANY, "helm-agents"):
+        files = agent_files(rendered(name))
+        assert {file.removesuffix(".yaml"): own["upstream"] for file, own in files.items()} == expected
+        config = yaml.safe_load(settings_in(rendered(name))["config.yaml"])
+        assert "upstream" not in config
+        settings = load(Settings, {"agents": {file.removesuffix(".yaml"): own for file, own in files.items()}})
+        assert {agent: one.settings.upstream for agent, one in settings.each_agent.items()} == expected
+        assert settings.each_agent["orders"].hosts == ("orders.example.com",)
+
+
+def test_a_change_of_an_agent_needs_no_new_pod_and_one_of_its_suite_does() -> None:
+    suite = "suite: orders\nevaluators: [tool_error]\n"
+    with_suite = chart(*RELEASES["helm-agents"], "--set", f"suites.orders={suite}")
+    assert agent_files(with_suite)["orders.yaml"]["suite"] == "/etc/a2a-eval-proxy/suite-orders.yaml"
+    assert parse_suite(settings_in(with_suite)["suite-orders.yaml"]).name == "orders"
+    assert "suite" not in agent_files(with_suite)["refunds.yaml"]
+    before = with_proxy(release("helm-agents"))["spec"]
+    changed = chart(*RELEASES["helm-agents"], "--set", "agents.search.upstream=http://search.shop.svc:9999")
+    assert "search.yaml" in agent_files(changed)
+    assert with_proxy(changed)["spec"] == before
+    assert with_proxy(with_suite)["spec"] != before
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ("mode=gateway,upstream=http://a:1,agents.b.upstream=http://b:1", "agents: and upstream both name agents"),
+        ("agent.image=shop:1,agents.b.upstream=http://b:1", "agents: several agents need mode gateway"),
+        ("mode=gateway", "the gateway needs the URL of the agent, or agents"),
+        ("mode=gateway,agents.b.upstream=http://b:1,suites.c=x", "suites.c: agents has no agent of this name"),
+        ("mode=gateway,agents.b.hosts=x", "upstream"),
+        ("mode=gateway,agents.b_c.upstream=http://b:1", "b_c"),
+        ("mode=gateway,agents.b.upstream=http://b:1,settings.agents_dir=/x", "agents_dir"),
+        ("mode=gateway,upstream=http://a:1,httpRoute.enabled=true", "httpRoute.parentRefs: name the Gateway"),
+    ],
+)
+def test_values_that_do_not_go_together(values: str, message: str) -> None:
+    with pytest.raises(RenderError, match=re.escape(message)):
+        chart("--set", values)
+
+
+@pytest.mark.parametrize(
+    ("settings", "key"),
+    [
+        ({"admin_token": "x" * 20}, "admin_token"),
+        ({"admin-token": "x" * 20}, "admin-token"),
+        ({"metrics_token": "x" * 20}, "metrics_token"),
+        ({"tls_key_password": "x"}, "tls_key_password"),
+        ({"upstream-key-password": "x"}, "upstream-key-password"),
+        ({"redact_key": "x"}, "redact_key"),
+        ({"upstream_header": "Authorization: Bearer abc"}, "upstream_header"),
+        ({"upstream_header": ["X-Tenant: a", "x-api-key: abc"]}, "upstream_header"),
+        ({"upstream_header": {"Cookie": "abc"}}, "upstream_header"),
+        ({"otlp_forward_headers": "x-tenant=a,x-api-key=abc"}, "otlp_forward_headers"),
+        ({"otlp-forward-headers": {"authorization": "abc"}}, "otlp-forward-headers"),
+    ],
+)
+def test_secrets_in_settings_are_refused(settings: dict[str, Any], key: str) -> None:
+    agent = json.dumps({"b": {"upstream": "http://b:1", **settings}})
+    for where, arguments in (
+        (f"settings.{key}", (*AGENT, "--set-json", f"settings={json.dumps(settings)}")),
+        (f"agents.b.{key}", ("--set-json", f"agents={agent}", "--set", "mode=gateway")),
+    ):
+        with pytest.raises(RenderError, match="ConfigMap") as raised:
+            chart(*arguments)
+        assert f"{where}: " in str(raised.value)
+        assert "abc" not in str(raised.value)
+
+
+def test_references_to_secrets_are_not() -> None:
+    settings = {
+        "upstream_header": ["Authorization: Bearer ${TOKEN}", "X-Tenant: shop"],
+        "redact_key": "${file:/run/secrets/a2a-eval-proxy/key}",
+        "otlp_forward_headers": "x-api-key=${KEY}",
+        "tls_key": "/run/secrets/a2a-eval-proxy/tls.key",
+        "tls_cert": "/run/secrets/a2a-eval-proxy/tls.crt",
+    }
+    config = settings_in(chart(*AGENT, "--set-json", f"settings={json.dumps(settings)}"))["config.yaml"]
+    assert settings.items() <= yaml.safe_load(config).items()
+
+
+# ── the cluster around it ───────────────────────────────────────────────────────────────────────────────────
+
+
+def test_a_service_account_of_its_own() -> None:
+    manifests = release("helm-all")
+    account = only(manifests, "ServiceAccount")
+    assert account["automountServiceAccountToken"] is False
+    for pod in (pod_of(manifests), worker_of(manifests)["spec"]):
+        assert pod["serviceAccountName"] == account["metadata"]["name"] == "shop"
+    named = chart(*AGENT, "--set", "serviceAccount.create=true,serviceAccountName=judge")
+    assert only(named, "ServiceAccount")["metadata"]["name"] == pod_of(named)["serviceAccountName"] == "judge"
+
+
+def test_a_route_of_the_gateway_api() -> None:
+    manifests = release("helm-all")
+    route = only(manifests, "HTTPRoute")["spec"]
+    service = only(manifests, "Service")
+    (rule,) = route["rules"]
+    assert rule["backendRefs"] == [{"name": service["metadata"]["name"], "port": service["spec"]["ports"][0]["port"]}]
+    assert rule["timeouts"] == {"request": "0s"}
+    assert route["parentRefs"] == [{"name": "public", "namespace": "gateways"}]
+    assert set(route["hostnames"]) <= set(yaml.safe_load(settings_in(manifests)["config.yaml"])["allow_hosts"])
+
+
+def test_egress_is_dns_and_what_the_values_say() -> None:
+    manifests = release("helm-all")
+    policies = [one["spec"] for one in manifests if one["kind"] == "NetworkPolicy"]
+    assert len(policies) == 2
+    for policy in policies:
+        assert policy["policyTypes"] == ["Ingress", "Egress"]
+        dns, database = policy["egress"]
+        assert {(port["port"], port["protocol"]) for port in dns["ports"]} == {(53, "UDP"), (53, "TCP")}
+        assert database == {"to": [{"podSelector": {}}], "ports": [{"port": 5432, "protocol": "TCP"}]}
+    assert all("egress" not in one["spec"] for one in release("helm-workers") if one["kind"] == "NetworkPolicy")
+
+
+def test_probes_and_prometheus_speak_https_where_the_admin_port_does() -> None:
+    tls = (
+        '{"admin_tls_cert":"/run/secrets/a2a-eval-proxy/tls.crt","admin_tls_key":"/run/secrets/a2a-eval-proxy/tls.key"}'
+    )
+    given = ("--set-json", f"settings={tls}", "--set", "podMonitor.enabled=true,podMonitor.tlsConfig.serverName=shop")
+    manifests = chart(*RELEASES["helm-workers"], *given)
+    assert complaints(without_custom(manifests), VERSIONS[GATEWAY]) == []
+    (worker,) = worker_of(manifests)["spec"]["containers"]
+    probes = [
+        container[probe]["httpGet"]["scheme"]
+        for container, names in (
+            (proxy_in(pod_of(manifests)), ("startupProbe", "readinessProbe", "livenessProbe")),
+            (worker, ("readinessProbe", "livenessProbe")),
+        )
+        for probe in names
+    ]
+    assert probes == ["HTTPS"] * 5
+    (endpoint,) = only(manifests, "PodMonitor")["spec"]["podMetricsEndpoints"]
+    assert (endpoint["scheme"], endpoint["tlsConfig"]) == ("https", {"serverName": "shop"})
 
 
 def test_plugins_from_a_volume_are_where_workers_score_too() -> None:

@@ -37,7 +37,7 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
 labels:
   {{- merge (dict) .root.Values.podLabels (include .labels .root | fromYaml) | toYaml | nindent 2 }}
 annotations:
-  checksum/settings: {{ printf "%s%s" (include "a2a-eval-proxy.settings" .root) .root.Values.suite | sha256sum }}
+  checksum/settings: {{ printf "%s%s%s" (include "a2a-eval-proxy.settings" .root) .root.Values.suite (.root.Values.suites | empty | ternary "" (toJson .root.Values.suites)) | sha256sum }}
   {{- with .root.Values.podAnnotations }}
   {{- toYaml . | nindent 2 }}
   {{- end }}
@@ -48,7 +48,7 @@ annotations:
 {{- $root := .root -}}
 {{- $selector := include .selector $root | fromYaml -}}
 automountServiceAccountToken: {{ $root.Values.automountServiceAccountToken }}
-{{- with $root.Values.serviceAccountName }}
+{{- with include "a2a-eval-proxy.serviceAccount" $root }}
 serviceAccountName: {{ . | quote }}
 {{- end }}
 {{- with $root.Values.priorityClassName }}
@@ -65,6 +65,20 @@ securityContext:
 {{ $key }}:
   {{- toYaml . | nindent 2 }}
 {{- end }}
+{{- end }}
+{{- if and (not $root.Values.affinity) (ne $root.Values.podAntiAffinity "none") }}
+{{- $term := dict "topologyKey" "kubernetes.io/hostname" "labelSelector" (dict "matchLabels" $selector) }}
+affinity:
+  podAntiAffinity:
+    {{- if eq $root.Values.podAntiAffinity "hard" }}
+    requiredDuringSchedulingIgnoredDuringExecution:
+      - {{ toYaml $term | nindent 8 | trim }}
+    {{- else }}
+    preferredDuringSchedulingIgnoredDuringExecution:
+      - weight: 100
+        podAffinityTerm:
+          {{- toYaml $term | nindent 10 }}
+    {{- end }}
 {{- end }}
 {{- with $root.Values.topologySpreadConstraints }}
 topologySpreadConstraints:
@@ -90,12 +104,59 @@ topologySpreadConstraints:
 {{- mulf (regexFind "^[0-9.]+" $size | float64) (index $bytes $unit) 0.0000008 | floor | int -}}
 {{- end -}}
 
+{{- define "a2a-eval-proxy.serviceAccount" -}}
+{{- if .Values.serviceAccount.create -}}
+{{- .Values.serviceAccountName | default (include "a2a-eval-proxy.name" .) -}}
+{{- else -}}
+{{- .Values.serviceAccountName -}}
+{{- end -}}
+{{- end -}}
+
+{{/* Refuses secrets in what becomes a ConfigMap: `where` names the values, `settings` are settings of serve, in any spelling. */}}
+{{- define "a2a-eval-proxy.withoutSecrets" -}}
+{{- $where := .where -}}
+{{- range $given, $value := .settings -}}
+{{- $key := replace "-" "_" $given -}}
+{{- if regexMatch "_(token|password)$" $key -}}
+{{- fail (printf "%s.%s: a secret does not belong in a ConfigMap; put A2A_EVAL_PROXY_%s into the Secret of `secret`" $where $given (upper $key)) -}}
+{{- end -}}
+{{- if and (eq $key "redact_key") (not (contains "${" ($value | toString))) -}}
+{{- fail (printf "%s.%s: a secret does not belong in a ConfigMap; write ${VARIABLE} of the Secret of `secret`" $where $given) -}}
+{{- end -}}
+{{- if has $key (list "upstream_header" "otlp_forward_headers") -}}
+{{- $lines := list -}}
+{{- if kindIs "map" $value -}}
+{{- range $name, $text := $value }}{{ $lines = append $lines (printf "%s:%v" $name $text) }}{{ end -}}
+{{- else if kindIs "slice" $value -}}
+{{- range $value }}{{ $lines = append $lines (toString .) }}{{ end -}}
+{{- else -}}
+{{- $lines = regexSplit "[,\n]" (toString $value) -1 -}}
+{{- end -}}
+{{- range $lines -}}
+{{- $name := regexFind "^[^:=]*" . | trim -}}
+{{- if and (regexMatch "(?i)auth|cookie|credential|key|passw|secret|session|token" $name) (not (contains "${" .)) -}}
+{{- fail (printf "%s.%s: the header %s has a secret, which does not belong in a ConfigMap; write ${VARIABLE} of the Secret of `secret`, or ${file:/run/secrets/a2a-eval-proxy/KEY} of `secretFiles`" $where $given $name) -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+
 {{- define "a2a-eval-proxy.settings" -}}
-{{- $upstream := printf "http://127.0.0.1:%d" (int .Values.agent.port) -}}
-{{- if eq .Values.mode "gateway" }}{{ $upstream = required "upstream: the gateway needs the URL of the agent" .Values.upstream }}{{ end -}}
+{{- include "a2a-eval-proxy.withoutSecrets" (dict "where" "settings" "settings" .Values.settings) -}}
 {{- $name := include "a2a-eval-proxy.name" . -}}
 {{- $hosts := concat (list $name (printf "%s.%s" $name .Release.Namespace)) (.Values.settings.allow_hosts | default list) -}}
-{{- $own := dict "upstream" $upstream "suite" "/etc/a2a-eval-proxy/suite.yaml" "allow_hosts" $hosts -}}
+{{- if .Values.httpRoute.enabled }}{{ $hosts = concat $hosts .Values.httpRoute.hostnames }}{{ end -}}
+{{- $own := dict "suite" "/etc/a2a-eval-proxy/suite.yaml" "allow_hosts" $hosts -}}
+{{- if .Values.agents -}}
+{{- if ne .Values.mode "gateway" }}{{ fail "agents: several agents need mode gateway" }}{{ end -}}
+{{- if .Values.upstream }}{{ fail "agents: and upstream both name agents; leave out one" }}{{ end -}}
+{{- $_ := set $own "agents_dir" "/etc/a2a-eval-proxy-agents" -}}
+{{- else if eq .Values.mode "gateway" -}}
+{{- $_ := set $own "upstream" (required "upstream: the gateway needs the URL of the agent, or agents" .Values.upstream) -}}
+{{- else -}}
+{{- $_ := set $own "upstream" (printf "http://127.0.0.1:%d" (int .Values.agent.port)) -}}
+{{- end -}}
 {{- if ne .Values.store.type "postgresql" -}}
 {{- $most := include "a2a-eval-proxy.mostTurnsMb" . | int -}}
 {{- $megabytes := .Values.settings.retain_mb | default $most | int -}}
@@ -105,6 +166,11 @@ topologySpreadConstraints:
 {{- $_ := set $own "retain_mb" $megabytes -}}
 {{- end -}}
 {{- toYaml (merge $own .Values.settings) -}}
+{{- end -}}
+
+{{/* The scheme of the admin port, for probes. */}}
+{{- define "a2a-eval-proxy.adminScheme" -}}
+{{- if .Values.settings.admin_tls_cert }}, scheme: HTTPS{{ end -}}
 {{- end -}}
 
 {{/* The container of the proxy. */}}
@@ -157,15 +223,15 @@ ports:
   - {name: otlp, containerPort: 4318}
   {{- end }}
 startupProbe:
-  httpGet: {path: /readyz, port: a2a-admin}
+  httpGet: {path: /readyz, port: a2a-admin{{ include "a2a-eval-proxy.adminScheme" . }}}
   periodSeconds: 1
   failureThreshold: 60
 readinessProbe:
-  httpGet: {path: /readyz, port: a2a-admin}
+  httpGet: {path: /readyz, port: a2a-admin{{ include "a2a-eval-proxy.adminScheme" . }}}
   periodSeconds: 2
   failureThreshold: 1
 livenessProbe:
-  httpGet: {path: /healthz, port: a2a-admin}
+  httpGet: {path: /healthz, port: a2a-admin{{ include "a2a-eval-proxy.adminScheme" . }}}
   periodSeconds: 10
   timeoutSeconds: 5
 resources:
@@ -174,6 +240,9 @@ securityContext:
   {{- toYaml .Values.securityContext | nindent 2 }}
 volumeMounts:
   - {name: a2a-eval-proxy-settings, mountPath: /etc/a2a-eval-proxy, readOnly: true}
+  {{- if .Values.agents }}
+  - {name: a2a-eval-proxy-agents, mountPath: /etc/a2a-eval-proxy-agents, readOnly: true}
+  {{- end }}
   - {name: a2a-eval-proxy-data, mountPath: /data}
   - {name: a2a-eval-proxy-tmp, mountPath: /tmp}
   - {name: a2a-eval-proxy-files, mountPath: /run/secrets/a2a-eval-proxy, readOnly: true}
@@ -208,7 +277,7 @@ args: {{ toJson . }}
 {{- end }}
 env:
   {{- if .Values.otlp.enabled }}
-  - {name: OTEL_EXPORTER_OTLP_ENDPOINT, value: "http://127.0.0.1:4318"}
+  - {name: OTEL_EXPORTER_OTLP_ENDPOINT, value: "{{ ternary "https" "http" (hasKey .Values.settings "otlp_tls_cert") }}://127.0.0.1:4318"}
   {{- end }}
   {{- with .Values.agent.env }}
   {{- toYaml . | nindent 2 }}
@@ -238,4 +307,13 @@ volumeMounts:
   {{- with .Values.agent.volumeMounts }}
   {{- toYaml . | nindent 2 }}
   {{- end }}
+{{- end -}}
+
+{{/* Where Pods may connect to: DNS, and what the values say. */}}
+{{- define "a2a-eval-proxy.egress" -}}
+{{- with .Values.networkPolicy.egress -}}
+egress:
+  - ports: [{port: 53, protocol: UDP}, {port: 53, protocol: TCP}]
+  {{- toYaml . | nindent 2 }}
+{{- end -}}
 {{- end -}}
