@@ -70,6 +70,9 @@ soak: $(STAMP) ## mixed traffic, slow and leaving clients, an agent that dies; 1
 turns: $(STAMP) ## random turns with an oracle: every stored turn against what was executed; ARGS="--turns 1000 --seed 7"
 	PYTHONPATH=tests$${PYTHONPATH:+:$$PYTHONPATH} $(BIN)/python -m soak.turns $(ARGS)
 
+trees: $(STAMP) ## 500 conversations of agents that ask each other, with an oracle: who asked whom; ARGS="--proxies 3"
+	PYTHONPATH=tests$${PYTHONPATH:+:$$PYTHONPATH} $(BIN)/python -m soak.trees $(ARGS)
+
 conformance: $(STAMP) ## a2a-tck, directly and through the proxy; ARGS=CHECKOUT, a working copy of it
 	PYTHONPATH=tests$${PYTHONPATH:+:$$PYTHONPATH} $(BIN)/python -m conformance $(ARGS)
 

@@ -62,6 +62,7 @@ def test_the_higher_layers_do_use_the_lower_ones(graph: grimp.ImportGraph) -> No
 
 SANS_IO = [
     "a2a_eval_proxy.capture",
+    "a2a_eval_proxy.graph.edges",
     "a2a_eval_proxy.net.http1_requests",
     "a2a_eval_proxy.net.http1_responses",
     "a2a_eval_proxy.net.http_messages",
@@ -131,7 +132,7 @@ LAYERS = {
         "relay",
         "connectors | otlp | push",
         "net",
-        "telemetry",
+        "graph | telemetry",
         "store",
         "settings | traces",
         "capture | privacy",
@@ -152,7 +153,7 @@ LAYERS = {
         "judged | metrics",
         "registry",
         "verdict",
-        "gates",
+        "agent_tree | gates",
         "agent_trace | behavior_failures | evaluator | judge | matching | visibility",
         "model | type_conversion",
         "resources",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, fields, replace
 from datetime import UTC, datetime
+from enum import StrEnum
 from functools import cache, lru_cache
 from itertools import zip_longest
 from types import ModuleType
@@ -48,7 +49,45 @@ class CaptureFacts:
         }
 
 
-_IN_MEMORY = ("parent_span_id", "in_store", "shown_by", "wire")
+class NamedIn(StrEnum):
+    """What an id that an agent names is, as seen from the turn in which it is named."""
+
+    PARENT_TASK = "parent_task"
+    PARENT_CONVERSATION = "parent_conversation"
+    CHILD_TASK = "child_task"
+    CHILD_CONVERSATION = "child_conversation"
+
+
+MOST_NAMES = 20
+"""Maximum number of ids that are kept as names of a turn."""
+
+
+@dataclass(frozen=True, slots=True)
+class TurnLinks:
+    """What a turn shows of the turn that caused it, and of those that it caused: `graph` makes edges of it."""
+
+    client_span_id: str = ""
+    """Span of the client that the request's trace context names; "" where the trace began with this turn."""
+    parent_turn_id: str = ""
+    """Turn that the request's trace context names, see `protocol.trace_state`; "" for none."""
+    names: tuple[tuple[NamedIn, str], ...] = ()
+    """Ids that message and answer name."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """As JSON data, for the store and for other processes."""
+        return {spec.name: getattr(self, spec.name) for spec in fields(self)}
+
+    @classmethod
+    def from_dict(cls, data: dict[str, Any]) -> TurnLinks:
+        """Inverse of `to_dict`. Raises KeyError or ValueError for data that is something else."""
+        names = tuple((NamedIn(kind), identifier) for kind, identifier in data["names"])
+        return cls(data["client_span_id"], data["parent_turn_id"], names)
+
+
+STARTS_TRACE = TurnLinks()
+"""The links of a turn of which nothing is known but that its trace began with it."""
+
+_IN_MEMORY = ("parent_span_id", "in_store", "shown_by", "wire", "links")
 """Fields of a turn that are not in its JSON."""
 _OPTIONAL = ("agent_name", "simulated_user", "usage", "spans")
 """Fields that are in the JSON if they are not None."""
@@ -98,6 +137,8 @@ class Turn:
     """What the turn looked like on the wire, as JSON (`relay.shown_wire`), to be stored with it. Not in JSON."""
     in_store: bool = False
     """Whether the store may have it as open. Not in JSON."""
+    links: TurnLinks | None = None
+    """None: only the store has them. Not in JSON."""
 
     @property
     def visibility(self) -> Visibility:

@@ -6,6 +6,7 @@ from collections.abc import Collection
 from typing import get_args
 
 from a2a_tool_capture.models import Severity, ToolCallSource
+from tool_call_evaluators.agent_tree import EdgeEvidence
 from tool_call_evaluators.matching.explain import ChangeKind
 from tool_call_evaluators.model import Status
 from tool_call_evaluators.report.timeline import KINDS
@@ -59,6 +60,10 @@ _LABEL: Schema = {
     "description": "What the evaluator should have found: pass, fail, a grade on its scale, or one of its labels",
 }
 _TIMES = {"started_at": TIME, "first_event_at": nullable(TIME), "ended_at": nullable(TIME)}
+_ASKED = {
+    "evidence": choice(list(EdgeEvidence)), "certain": BOOLEAN,
+    "reason": {"type": "string", "description": "How it is known, for people"},
+}  # fmt: skip
 _RESULTS = dict.fromkeys(("passed", "failed", "errored", "skipped"), COUNT)
 _RUN = {
     "name": TEXT, "turns": COUNT, "pending": COUNT, **_RESULTS,
@@ -132,6 +137,7 @@ SCHEMAS: dict[str, Schema] = {
     "Turn": record(
         optional=[
             "call_times", "calls", "calls_evidence", "simulated_user", "usage", "spans", "annotations", "cut",
+            "parent", "children",
         ],
         turn_id=TEXT, run=TEXT, case_id=nullable(TEXT), conversation_id=TEXT, task_id=TEXT, agent=TEXT, binding=TEXT,
         protocol_version=TEXT, state=nullable(TEXT), status=choice(STATUSES), user_text=TEXT, response_text=TEXT,
@@ -146,6 +152,26 @@ SCHEMAS: dict[str, Schema] = {
         spans=listed(named("Span")), evaluations=listed(named("Evaluation")),
         annotations=listed(named("Annotation")),
         cut={"type": "boolean", "description": "Whether texts or lists were shortened"},
+        parent=named("RelatedTurn"), children=listed(named("RelatedTurn")),
+    ),
+    "RelatedTurn": record(
+        turn_id=TEXT, agent=TEXT, state=nullable(TEXT), status=choice(STATUSES), **_ASKED,
+    ),
+    "TurnTree": record(
+        turn_id=TEXT, root=named("TreeTurn"), totals=record(
+            turns=COUNT, agents=COUNT, depth=COUNT, fan_out=COUNT, edges=COUNT, guesses=COUNT, failed=COUNT,
+            tool_calls=COUNT, left_out=COUNT, seconds=nullable(NUMBER), input_tokens=nullable(NUMBER),
+            output_tokens=nullable(NUMBER), cost=nullable(NUMBER),
+        ),
+        first_failed=nullable(TEXT),
+    ),
+    "TreeTurn": record(
+        optional=["asked", "usage"],
+        turn_id=TEXT, agent=TEXT, run=TEXT, case_id=nullable(TEXT), conversation_id=TEXT, task_id=TEXT,
+        state=nullable(TEXT), status=choice(STATUSES), failure=nullable(TEXT), started_at=TIME, ended_at=nullable(TIME),
+        user_text=TEXT, response_text=TEXT, tool_calls=listed(record(name=TEXT, error=BOOLEAN)),
+        tool_call_count=COUNT, calls=choice(list(Calls)), usage=OPEN, asked=record(**_ASKED),
+        children=listed(named("TreeTurn")), left_out=COUNT,
     ),
     "TurnSummary": record(
         optional=["assessments", "calls"], assessments=listed(choice(ASSESSMENTS)), calls=choice(list(Calls)),

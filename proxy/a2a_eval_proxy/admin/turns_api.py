@@ -11,6 +11,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
+from ..graph.trees import MOST_DEPTH, MOST_SHOWN, MOST_TURNS, Family, family_of, tree_json
 from ..long_computations import LongComputations
 from ..scoring.case_book import CaseBook
 from ..scoring.turn_in_case import turn_in_case
@@ -93,6 +94,15 @@ def _tagged(cases: CaseBook, tag: str) -> frozenset[str]:
 TURN_ID = ApiParameter("turn_id", "Id of the turn")
 NO_TURN = ApiAnswer("There is no such turn", named("Error"))
 _OF_OPEN_TURNS = [one for one in FILTERS if one.name in ("run", "case")]
+_MOST_TURNS = ApiParameter(
+    "turns", "The most turns of the tree",
+    {"type": "integer", "minimum": 1, "maximum": MOST_TURNS, "default": MOST_SHOWN},
+)  # fmt: skip
+_DEPTH = ApiParameter(
+    "depth",
+    "The most turns on one way down",
+    {"type": "integer", "minimum": 1, "maximum": MOST_DEPTH, "default": MOST_DEPTH},
+)
 _TIMEOUT = ApiParameter("timeout", "Seconds to wait", {"type": "number", "minimum": 0, "maximum": 600, "default": 30})
 
 
@@ -100,8 +110,12 @@ async def stored_turn(store: Store, turn_id: str) -> TurnJson:
     """The turn with this id. Raises HTTPException (404)."""
     turn = await store.turn(turn_id)
     if turn is None:
-        raise HTTPException(404, f"no turn {turn_id!r}; GET /api/turns lists them")
+        raise no_turn(turn_id)
     return turn
+
+
+def no_turn(turn_id: str) -> HTTPException:
+    return HTTPException(404, f"no turn {turn_id!r}; GET /api/turns lists them")
 
 
 class TurnsApi:
@@ -122,6 +136,11 @@ class TurnsApi:
             ApiOperation(
                 "GET", "/api/turns/{turn_id}", "Get a turn", self.turn,
                 {200: ApiAnswer("The turn", named("Turn")), 404: NO_TURN}, [TURN_ID],
+            ),
+            ApiOperation(
+                "GET", "/api/turns/{turn_id}/tree", "Get the tree of turns to which a turn belongs", self.tree,
+                {200: ApiAnswer("Who asked whom, from the first turn on", named("TurnTree")), 404: NO_TURN},
+                [TURN_ID, _MOST_TURNS, _DEPTH],
             ),
             ApiOperation(
                 "GET", "/api/turns/{turn_id}/diff", "Get the aligned expected and actual calls of a turn", self.diff,
@@ -157,7 +176,20 @@ class TurnsApi:
             raise HTTPException(400, str(error)) from None
 
     async def turn(self, _: Request, given: Given) -> Response:
-        return json_response(await stored_turn(self._control.store, given["turn_id"]))
+        turn, family = await stored_turn(self._control.store, given["turn_id"]), await self._family(given["turn_id"])
+        return json_response(turn | family.relations_of(turn["turn_id"]))
+
+    async def tree(self, _: Request, given: Given) -> Response:
+        turn_id = given["turn_id"]
+        family = await self._family(turn_id)
+        tree = family.tree_below(family.root_of(turn_id), turns=given["turns"], depth=given["depth"])
+        return json_response({"turn_id": turn_id, **tree_json(tree)})
+
+    async def _family(self, turn_id: str) -> Family:
+        family = await family_of(self._control.store, turn_id)
+        if family is None:
+            raise no_turn(turn_id)
+        return family
 
     async def diff(self, _: Request, given: Given) -> Response:
         turn = await stored_turn(self._control.store, given["turn_id"])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
@@ -34,7 +34,7 @@ from ..protocol.operations import (
     rpc_request,
     user_message,
 )
-from ..turn import Turn
+from ..turn import MOST_NAMES, STARTS_TRACE, NamedIn, Turn, TurnLinks
 from .records import state_of
 from .visibility import NOT_ASKED
 
@@ -74,6 +74,9 @@ class RequestFacts:
     requested_by_header: bool
     started_at: float
     agent_name: str | None = None
+    client_span_id: str = ""
+    """See `TurnLinks`, as `parent_turn_id`."""
+    parent_turn_id: str = ""
 
 
 class ExchangeBook(Protocol):
@@ -195,6 +198,7 @@ class Exchange:
             trace_id=facts.trace_id,
             parent_span_id=facts.parent_span_id,
             user_text=parts_text(message),
+            links=_links(facts, message),
         )
         turn.capture.declared = facts.declared
         turn.capture.requested_by_client = self.requested
@@ -350,6 +354,30 @@ class Exchange:
     def report(self, code: str, message: str, severity: Severity = Severity.WARNING) -> None:
         if self._watcher is not None and len(self._watcher.findings) < 100:
             self._watcher.findings.append(Finding(code, message, severity, "response"))
+
+
+_PARENT_KEYS: Mapping[str, NamedIn] = {
+    "parent_task_id": NamedIn.PARENT_TASK,
+    "parentTaskId": NamedIn.PARENT_TASK,
+    "parent_context_id": NamedIn.PARENT_CONVERSATION,
+    "parentContextId": NamedIn.PARENT_CONVERSATION,
+    "kagent_caller_session_id": NamedIn.PARENT_CONVERSATION,
+}
+"""Keys of a message's metadata by which frameworks name the task or the conversation of the agent that asks."""
+
+_LONGEST_NAME = 256
+"""Characters of an id that is kept as a name: an index limits the size of an entry."""
+
+
+def _links(facts: RequestFacts, message: dict[str, Any]) -> TurnLinks:
+    references, metadata = message.get("referenceTaskIds"), message.get("metadata")
+    names = [(NamedIn.PARENT_TASK, task) for task in references] if isinstance(references, list) else []
+    if isinstance(metadata, dict):
+        names += [(kind, metadata[key]) for key, kind in _PARENT_KEYS.items() if key in metadata]
+    valid = [name for name in names if isinstance(name[1], str) and 0 < len(name[1]) <= _LONGEST_NAME]
+    if not valid and not facts.client_span_id:
+        return STARTS_TRACE
+    return TurnLinks(facts.client_span_id, facts.parent_turn_id, tuple(dict.fromkeys(valid))[:MOST_NAMES])
 
 
 def _asks(message: dict[str, Any]) -> bool:

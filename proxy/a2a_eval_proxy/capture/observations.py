@@ -12,7 +12,7 @@ from a2a_tool_capture import Finding, Severity
 from a2a_tool_capture.recent import Recent
 
 from ..protocol.operations import decode_json
-from ..turn import Turn
+from ..turn import Turn, TurnLinks
 from .ordering import InOrder
 from .records import TaskWatcher
 from .turn_book import TurnBook
@@ -117,12 +117,15 @@ class ObservedTurns(InOrder[Observation]):
 
 def turn_to_message(turn: Turn) -> dict[str, Any]:
     """The JSON form of a turn, with what other JSON leaves out."""
-    return {**turn.to_dict(), "parent_span_id": turn.parent_span_id, "in_store": turn.in_store}
+    links = None if turn.links is None else turn.links.to_dict()
+    return {**turn.to_dict(), "parent_span_id": turn.parent_span_id, "in_store": turn.in_store, "links": links}
 
 
 def turn_from_message(message: dict[str, Any]) -> Turn:
     turn = Turn.from_dict(message)
     turn.parent_span_id, turn.in_store = message["parent_span_id"], message["in_store"]
+    links = message.get("links")  # not in other versions
+    turn.links = None if links is None else TurnLinks.from_dict(links)
     return turn
 
 

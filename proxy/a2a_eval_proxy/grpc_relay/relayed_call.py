@@ -33,6 +33,7 @@ from ..net.http_client import RequestHead, UpstreamError
 from ..protocol.headers import TRACE_CONTEXT, negotiated
 from ..protocol.operations import CARRIES_TASKS, A2ARequest, Operation
 from ..protocol.sse import SseEvent
+from ..protocol.trace_state import naming_turn
 from ..push.relay import PushRelay
 from ..relay.body_memory import SMALL_BYTES
 from ..relay.client_request import RelayContext
@@ -104,6 +105,8 @@ class RelayedCall:
         self._head = record.head
         self._traceparent = b""
         """Starts a trace for the agent; empty where the client, or a span, has started one."""
+        self._trace_state = ""
+        """The `tracestate` for the agent, where it is not the client's."""
         self._tap: Tap | None = None
         self._asks = False
         self._metadata: Fields | None = None
@@ -212,6 +215,8 @@ class RelayedCall:
             message = await self._with_addresses(method, decoded_message, request, message)
         tap.remember_tasks()
         self._asks = relay.negotiation.asks(request)
+        if relay.names_turns(head) and (request is None or request.sends_message):
+            self._trace_state = naming_turn(tap.turn_id, head.trace_state)
         tap.request_body(request, body, True)
         if tap.is_logged:
             self._metadata = self._agent_metadata()
@@ -240,6 +245,9 @@ class RelayedCall:
             headers = [item for item in headers if item[0] not in TRACE_CONTEXT]
         if self._traceparent:
             headers = [*headers, (b"traceparent", self._traceparent)]
+        if self._trace_state:
+            others = [item for item in headers if item[0] != b"tracestate"]
+            headers = [*others, (b"tracestate", self._trace_state.encode("latin-1"))]
         if self._tap is not None:
             headers = offering_readable(headers)
         fields = self._relay.upstream.with_configured(headers)

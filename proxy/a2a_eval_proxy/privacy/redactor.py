@@ -19,7 +19,7 @@ from a2a_tool_capture import Finding, ToolCall
 from a2a_tool_capture.canonical import canonical
 from a2a_tool_capture.json_limits import WALKED, has_too_many_values
 
-from ..turn import Turn
+from ..turn import Turn, TurnLinks
 from .content_removal import free_key, state_without_content
 from .detectors import DETECTORS, SECRET_NAME, Detector, SpanIterator
 
@@ -208,7 +208,11 @@ class Redactor:
             findings=[self.finding(finding) for finding in turn.findings],
             simulated_user=turn.simulated_user and self.simulated_user(turn.simulated_user),
             spans=self._spans(turn.spans),
+            links=turn.links and self._links(turn.links),
         )
+
+    def _links(self, links: TurnLinks) -> TurnLinks:
+        return replace(links, names=tuple((kind, self.identifier(named)) for kind, named in links.names))
 
     def _spans(self, spans: list[dict[str, Any]] | None) -> list[dict[str, Any]] | None:
         """None with rules by path, which say nothing of names of spans."""

@@ -77,7 +77,7 @@ _END_TO_END = (
 """Fields that `Connection` cannot remove (RFC 9110, section 7.6.1: they are for all recipients). Otherwise the agent
 could get another message than the one that was captured."""
 
-_READ = _FORWARDED | {b"a2a-version", b"content-encoding", b"range", b"traceparent", _EXTENSIONS, _LEGACY_EXTENSIONS}
+_READ = _FORWARDED | TRACE_CONTEXT | {b"a2a-version", b"content-encoding", b"range", _EXTENSIONS, _LEGACY_EXTENSIONS}
 
 
 @dataclass(slots=True)
@@ -103,6 +103,10 @@ class ClientRequestHeaders:
     """Whether the client itself activated (some version of) the extension by header."""
     trace_context: tuple[str, str] | None = None
     """Trace id and parent span id of a valid `traceparent` (W3C Trace Context, section 3.2.2)."""
+    client_span_id: str = ""
+    """The parent span id that the client sent; "" where it sent no valid `traceparent`."""
+    trace_state: str = ""
+    """The value of `tracestate`."""
 
     @property
     def legacy(self) -> bool:
@@ -143,6 +147,8 @@ def read_request(raw: Collection[tuple[bytes, bytes]]) -> ClientRequestHeaders:
                 out.legacy_extensions.append(value)
             elif name == b"traceparent":
                 out.traceparent = value
+            elif name == b"tracestate":
+                out.trace_state = f"{out.trace_state},{value}" if out.trace_state else value
             elif name == b"content-encoding":
                 out.content_encoding = value.lower()
             elif name == b"range":
@@ -156,6 +162,7 @@ def read_request(raw: Collection[tuple[bytes, bytes]]) -> ClientRequestHeaders:
         out.requested = any(map(is_capture_uri, requested_uris(out.extensions + out.legacy_extensions)))
     if out.traceparent:
         out.trace_context = _trace_context(out.traceparent)
+        out.client_span_id = out.trace_context[1] if out.trace_context else ""
     return out
 
 

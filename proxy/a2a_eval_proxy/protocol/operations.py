@@ -110,6 +110,10 @@ class A2ARequest:
     """Whether the answer waits until the task has changed (A2A 1.1)."""
 
     @property
+    def sends_message(self) -> bool:
+        return self.operation in (Operation.SEND, Operation.STREAM)
+
+    @property
     def named_task(self) -> str:
         """The id of the task that the request is about; "" where it names none."""
         task_id = self.task_id or (self.message or {}).get("taskId")

@@ -19,6 +19,7 @@ from ..protocol import error_bodies
 from ..protocol.error_bodies import A2AProblem
 from ..protocol.headers import ClientRequestHeaders, public_url
 from ..protocol.operations import Binding, rest_request
+from ..protocol.trace_state import KEY, turn_named
 from ..push.relay import PushRelay
 from ..settings.settings import TrafficSettings
 from ..telemetry.counters import Metrics
@@ -103,6 +104,8 @@ class RelayContext:
             requested_by_header=head.requested,
             started_at=CLOCK.now(),
             agent_name=self.agent_name,
+            client_span_id=head.client_span_id,
+            parent_turn_id=turn_named(head.trace_state) if head.client_span_id else "",
         )
         tap = Tap(
             self.book,
@@ -115,6 +118,13 @@ class RelayContext:
             wire_log=self.wire_log,
         )
         return tap, traceparent
+
+    def names_turns(self, head: ClientRequestHeaders) -> bool:
+        """Whether a message with this header names its turn for the agent (`trace_state`): where the proxy starts the
+        trace, where an earlier message of the trace did, where it has several agents, or by the settings."""
+        if not head.client_span_id:
+            return not head.trace_state  # that of a trace nobody knows stays as it is
+        return self.settings.names_turns or self.agent_name is not None or KEY in head.trace_state
 
     def caller(self, head: ClientRequestHeaders, query: bytes, peer: str | None) -> bytes | None:
         """The key of the caller (`Callers.key`), whose IP address is `peer`."""

@@ -17,6 +17,7 @@ from ..net.cached_head import KEPT
 from ..net.http_client import RawHeaders, RequestHead, UpstreamError, UpstreamTimeoutError, UpstreamUnreachableError
 from ..protocol.headers import TRACE_CONTEXT, negotiated, read_request
 from ..protocol.operations import Operation
+from ..protocol.trace_state import naming_turn
 from .card_relay import CONDITIONS
 from .client_request import BodyCopy, ClientRequest, Message, Receive, RelayContext, Scope, Send
 from .responses import ResponseRelay, UnreadableResponseError
@@ -74,6 +75,8 @@ class _RequestRelay:
         """Set where the request concerns webhooks, and these are relayed."""
         self._traceparent = b""
         """The line that starts a trace, where the client has none."""
+        self._trace_state = ""
+        """The `tracestate` for the agent, where it is not the client's."""
 
     def handle(self) -> Awaitable[None]:
         """Respond to the request, with the agent's response where there is one."""
@@ -155,13 +158,15 @@ class _RequestRelay:
             self._asks = self._context.negotiation.wants_extension and self._asks_extension(tap)
             # Read while the agent works: the callback runs as soon as the request is on its way.
             self._context.loop.call_soon(tap.request_body, client.rest, client.body, True)
-        head = self._agent_head()
-        tap.sent(head, self._traceparent)
+        if self._context.names_turns(client.head) and self._may_send_message(tap, whole=whole):
+            self._trace_state = naming_turn(tap.turn_id, client.head.trace_state)
+        head, lines = self._agent_head(), self._trace_lines()
+        tap.sent(head, lines)
         response = await upstream.http.send(
             head,
             self._upload(message, tap) if not whole else self._webhooks.body if self._webhooks else client.body,
             length=client.head.length,
-            field=self._traceparent,
+            field=lines,
             waits=whole and self._context.settings.response_timeout is not None and self._is_long_poll(tap),
         )
         try:
@@ -223,6 +228,15 @@ class _RequestRelay:
         client = self._client
         return not client.head.has_range and self._context.negotiation.asks(tap.read_request(client.rest, client.body))
 
+    def _may_send_message(self, tap: Tap, *, whole: bool) -> bool:
+        """Whether the request is a message, or cannot be known to be something else. What follows from a message that
+        does not name its turn would name the one before it."""
+        client = self._client
+        if whole and client.head.client_span_id:
+            tap.read_request(client.rest, client.body)
+        request = tap.request or client.rest
+        return client.method == "POST" if request is None else request.sends_message
+
     def _is_long_poll(self, tap: Tap) -> bool:
         """Whether the request, whose body is whole, is one that `response_timeout` is not meant for."""
         request = tap.read_request(self._client.rest, self._client.body)
@@ -231,6 +245,9 @@ class _RequestRelay:
     def _agent_head(self) -> RequestHead:
         """The head for the agent, without trace context where `_traceparent` starts one."""
         client, upstream = self._client, self._context.upstream
+        if self._trace_state and client.head.client_span_id:  # of this request alone
+            target = upstream.target(client.scope.get("raw_path") or b"/", client.scope["query_string"])
+            return RequestHead(client.method.encode(), target, self._upstream_headers())
         known: tuple[RawHeaders, RequestHead] | None = client.kept.get(self._asks)
         if known is None or known[0] is not upstream.own_headers:
             target = upstream.target(client.scope["raw_path"], client.scope["query_string"])
@@ -243,9 +260,19 @@ class _RequestRelay:
         headers = negotiated(client.head) if self._asks else client.head.forward
         if client.head.traceparent and self._traceparent:  # not valid (W3C Trace Context, section 4.3)
             headers = [item for item in headers if item[0] not in TRACE_CONTEXT]
+        if self._trace_state and client.head.client_span_id:
+            others = [item for item in headers if item[0] != b"tracestate"]
+            headers = [*others, (b"tracestate", self._trace_state.encode("latin-1"))]
         if client.rest is not None and client.rest.operation is Operation.EXTENDED_CARD:
             headers = [item for item in headers if item[0] not in CONDITIONS]
         return self._context.upstream.headers(headers)
+
+    def _trace_lines(self) -> bytes:
+        """The lines of a trace that the proxy starts, which are in no head: it would not be kept."""
+        if not self._trace_state or self._client.head.client_span_id:
+            return self._traceparent
+        line = b"tracestate: " + self._trace_state.encode()
+        return self._traceparent + b"\r\n" + line if self._traceparent else line
 
     async def _upload(self, message: Message, tap: Tap) -> AsyncIterator[bytes]:
         """The chunks of the request's body as they arrive; a copy is kept for capture."""

@@ -48,7 +48,9 @@ class Tap:
         wire_log: WireLog | None = None,
     ) -> None:
         """`caller` returns the key of the caller (`Callers.key`); it is called only where the key is needed."""
-        self._exchange = Exchange(book, facts, new_id)
+        self.turn_id = new_id()
+        """The id of the turn that the request opens, if it opens one."""
+        self._exchange = Exchange(book, facts, lambda: self.turn_id)
         self._began = facts.started_at
         self._head: tuple[RequestHead | None, bytes] = None, b""
         self._wire_log = wire_log
@@ -158,12 +160,12 @@ class Tap:
         """Whether what agent and client see of the exchange is kept, once the request is reported: see `WireLog`."""
         return self._wire is not None
 
-    def sent(self, head: RequestHead, trace_line: bytes) -> None:
-        """Report the head of the request, which goes to the agent with one more line, `trace_line` (b"" for none)."""
-        self._head = head, trace_line
+    def sent(self, head: RequestHead, trace_lines: bytes) -> None:
+        """Report the head of the request, which goes to the agent with these further lines."""
+        self._head = head, trace_lines
         self._sent_at = CLOCK.now()
         if self._wire is not None:
-            self._wire.head, self._wire.trace_line = self._head
+            self._wire.head, self._wire.trace_lines = self._head
 
     def request_body(self, rest: A2ARequest | None, body: bytes, complete: bool) -> None:
         """Report the request, whose `body` is complete, or the beginning of one too large to keep. Counts once."""

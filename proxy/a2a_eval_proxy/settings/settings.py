@@ -21,6 +21,7 @@ from . import parsing as types
 from .agents import own_settings
 from .options import OptionGroup, Options, missing, option, options_of
 from .parsing import is_loopback, split_address
+from .store_url import is_postgres
 
 if TYPE_CHECKING:
     from ..privacy.policy import Privacy
@@ -369,7 +370,7 @@ class ClientSettings(Options):
     )
 
 
-class TrafficSettings(RetentionOptions, PushSettings, ClientSettings, AgentSettings):
+class TrafficSettings(StoreOption, RetentionOptions, PushSettings, ClientSettings, AgentSettings):
     """What a process needs that serves clients: these parts, and values that hold for all its traffic."""
 
     run: str = _run(types.NAME, "Name of the run. Default: serve- and the current time.", lambda: new_run_name("serve"))
@@ -385,6 +386,12 @@ class TrafficSettings(RetentionOptions, PushSettings, ClientSettings, AgentSetti
     @property
     def turn_timeouts(self) -> TurnTimeouts:
         return TurnTimeouts(self.turn_timeout)
+
+    @property
+    def names_turns(self) -> bool:
+        """Whether every message to an agent names its turn in `tracestate`: proxies with the same store may see what
+        the agent asks of others."""
+        return is_postgres(self.store)
 
 
 class AgentsOptions(Options):
@@ -404,7 +411,6 @@ class Settings(
     AgentsOptions,
     TraceUrlOption,
     PluginOption,
-    StoreOption,
     PrivacyOptions,
     AdminUsers,
     AdminPortOptions,

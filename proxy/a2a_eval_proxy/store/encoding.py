@@ -15,7 +15,7 @@ from typing import Any
 import orjson
 from a2a_tool_capture.json_limits import mapped
 
-from ..turn import Turn
+from ..turn import STARTS_TRACE, NamedIn, Turn
 from .base import ConversationKey, Evaluations, Scored, ScoredConversation
 from .schema import OUTCOMES
 
@@ -37,6 +37,11 @@ class EncodedTurn:
     status: str
     started_at: float
     ended_at: float | None
+    trace_id: str
+    links: str
+    """See `links_text`."""
+    names: Sequence[str]
+    """See `name_key`."""
     body: bytes
     results: EncodedResults | None = None
     wire: bytes = b""
@@ -45,7 +50,8 @@ class EncodedTurn:
     @property
     def size(self) -> int:
         """Bytes of memory, about."""
-        return len(self.body) + len(self.wire) + ROW_BYTES + (0 if self.results is None else len(self.results.json))
+        texts = len(self.body) + len(self.wire) + len(self.links)
+        return texts + ROW_BYTES + (0 if self.results is None else len(self.results.json))
 
     def columns(self) -> dict[str, Any]:
         """What is stored of the turn, by the name of the column."""
@@ -58,6 +64,8 @@ class EncodedTurn:
             "status": self.status if self.results is None else "done",
             "started_at": self.started_at,
             "ended_at": self.ended_at,
+            "trace_id": self.trace_id,
+            "links": self.links,
             "body": self.body.decode(),
             **(_NO_RESULTS if self.results is None else self.results.columns()),
         }
@@ -105,8 +113,25 @@ def encoded_turn(turn: Turn, evaluations: Evaluations | None = None) -> EncodedT
     case_id = None if turn.case_id is None else stored_text(turn.case_id)
     names = stored_text(turn.run), case_id, stored_text(turn.conversation_id), stored_text(turn.task_id)
     body, results = json_bytes(turn.to_dict()), None if evaluations is None else encoded_results(evaluations)
+    links = links_text(turn), [] if turn.links is None else [name_key(*name) for name in turn.links.names]
+    times = turn.started_at, turn.ended_at
     wire = utf8_text(turn.wire).encode()
-    return EncodedTurn(turn.turn_id, *names, turn.status, turn.started_at, turn.ended_at, body, results, wire)
+    return EncodedTurn(
+        turn.turn_id, *names, turn.status, *times, stored_text(turn.trace_id), *links, body, results, wire
+    )
+
+
+def links_text(turn: Turn) -> str:
+    """The links of a turn as JSON, with its `parent_span_id`, below which its spans are; "" where only the store has
+    them, or there is nothing to say."""
+    if turn.links is None or (turn.links == STARTS_TRACE and not turn.spans):
+        return ""
+    return json_text({"parent_span_id": turn.parent_span_id, **turn.links.to_dict()})
+
+
+def name_key(kind: NamedIn, identifier: str) -> str:
+    """The form in which what a turn names can be found."""
+    return f"{kind} {stored_text(identifier)}"
 
 
 def encoded_results(evaluations: Evaluations) -> EncodedResults:

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import json
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import asdict, dataclass
 from datetime import datetime
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal, NamedTuple, TypeVar
 
 import orjson
 from tool_call_evaluators.runs.calibration import calibration_name, standing
 from tool_call_evaluators.visibility import visibility_in
 
-from ..turn import Turn, rfc3339_at
+from ..turn import STARTS_TRACE, Turn, TurnLinks, rfc3339_at
 from .base import (
     MAX_EXAMINED,
     MAX_PAGE_BYTES,
@@ -49,12 +49,9 @@ def turn_summary(turn: TurnJson) -> TurnJson:
     calls = turn["tool_calls"]
     summary = {
         **{name: turn[name] for name in _KEPT},
-        "user_text": _cut(turn["user_text"], _TEXT),
-        "response_text": _cut(turn["response_text"], _TEXT),
-        "tool_calls": [
-            {"name": _cut(call["name"], _NAME), "error": bool(call["error"])} for call in calls[:_MOST_CALLS]
-        ],
-        "tool_call_count": len(calls),
+        "user_text": cut_text(turn["user_text"]),
+        "response_text": cut_text(turn["response_text"]),
+        **called_tools([(call["name"], call["error"]) for call in calls]),
         "calls": visibility_in(turn).calls.value,
         "findings": list(dict.fromkeys(finding["code"] for finding in turn["findings"])),
         "verdict": turn_verdict(turn["evaluations"]),
@@ -65,7 +62,14 @@ def turn_summary(turn: TurnJson) -> TurnJson:
     return summary
 
 
-def _cut(text: str, limit: int) -> str:
+def called_tools(calls: Sequence[tuple[str, Any]]) -> dict[str, Any]:
+    """`tool_calls` and `tool_call_count` of a summary, from names and errors."""
+    shown = [{"name": cut_text(name, _NAME), "error": bool(error)} for name, error in calls[:_MOST_CALLS]]
+    return {"tool_calls": shown, "tool_call_count": len(calls)}
+
+
+def cut_text(text: str, limit: int = _TEXT) -> str:
+    """The beginning of a text in a summary."""
     return text if len(text) <= limit else f"{text[: limit - 1]}…"
 
 
@@ -175,6 +179,29 @@ _RUNS = (
 """The columns of RunSummary; `{conditions}` selects the run."""
 
 
+LinkedBy = Literal["trace_id", "task_id", "conversation_id"]
+
+
+class LinkedTurn(NamedTuple):
+    """A turn, the number of its row, and what it shows of the turns that caused it or that it caused."""
+
+    seq: int
+    turn: TurnJson
+    parent_span_id: str
+    links: TurnLinks
+
+    @classmethod
+    def of(cls, seq: int, status: str, body: str, evaluations: str, links: str) -> LinkedTurn:
+        """From the columns of its row."""
+        shown = json.loads(links) if links else {}
+        known = TurnLinks.from_dict(shown) if shown else STARTS_TRACE
+        return cls(seq, turn_json(status, body, evaluations), shown.get("parent_span_id", ""), known)
+
+
+LINKED = "seq, status, body, evaluations, links"
+"""The columns of `LinkedTurn.of`."""
+
+
 class StoreReads(ABC):
     """The reading half of a store. Raises StoreError while the store cannot be read."""
 
@@ -211,6 +238,18 @@ class StoreReads(ABC):
     @abstractmethod
     def _among(self, column: str, parameter: str) -> str:
         """Returns the condition that a column has a value of a JSON list."""
+
+    @abstractmethod
+    def _listed(self, parameter: str) -> str:
+        """Selects the values of a JSON list of texts."""
+
+    @abstractmethod
+    def _found_by(self, column: str) -> str:
+        """Selects the `seq` of the turns whose indexed id in this column equals the parameter of that name."""
+
+    @abstractmethod
+    async def _linked(self, selected: str, values: dict[str, Any]) -> list[LinkedTurn]:
+        """Returns the turns with the selected `seq`, oldest first, up to about `MAX_PAGE_BYTES`."""
 
     def _equals(self, column: str) -> str:
         return f"{column} = :{column}"
@@ -340,6 +379,24 @@ class StoreReads(ABC):
         """The last turns of a task, whatever their status, oldest first: as many as in `earlier`."""
         conditions, values = self._conditions(task_id=task_id)
         return await self._newest(f"{conditions} AND task_id != ''", values, most)  # as the index has it
+
+    async def linked_turn(self, turn_id: str) -> LinkedTurn | None:
+        """A turn with its links; None where the store does not have it."""
+        selected = "SELECT seq FROM turns WHERE turn_id = :turn_id"
+        return next(iter(await self._linked(selected, {"turn_id": stored_text(turn_id)})), None)
+
+    async def linked_by(self, column: LinkedBy, identifier: str, near: int, most: int) -> list[LinkedTurn]:
+        """Turns with this id, with their links: at most `most`, those whose `seq` is nearest to `near`."""
+        return await self._nearest(self._found_by(column), {column: stored_text(identifier)}, near, most)
+
+    async def linked_by_names(self, names: Collection[str], near: int, most: int) -> list[LinkedTurn]:
+        """Turns that name one of these (`encoding.name_key`), as in `linked_by`."""
+        selected = f"SELECT seq FROM turn_names JOIN turns USING (turn_id) WHERE name IN ({self._listed('names')})"  # noqa: S608  # fixed texts
+        return await self._nearest(selected, {"names": json_text(list(names))}, near, most)
+
+    async def _nearest(self, selected: str, values: dict[str, Any], near: int, most: int) -> list[LinkedTurn]:
+        nearest = f"SELECT seq FROM ({selected}) AS found ORDER BY abs(seq - :near), seq LIMIT :most"  # noqa: S608  # fixed texts
+        return await self._linked(nearest, {**values, "near": near, "most": most})
 
     async def conversations(self, run: str | None = None, conversation: str | None = None) -> list[ScoredConversation]:
         """Returns the evaluations of whole conversations: of a run, of one conversation, or all."""

@@ -17,6 +17,13 @@ OUTCOMES = ("passed", "failed", "errored", "skipped")
 Columns = dict[str, str]  # types and constraints by the name of the column
 _COUNTS = dict.fromkeys(OUTCOMES, "INTEGER NOT NULL DEFAULT 0")
 
+NAMES: Columns = {
+    "turn_id": "TEXT NOT NULL REFERENCES turns (turn_id) ON DELETE CASCADE",
+    "name": "TEXT NOT NULL",  # what is named and its id, see `encoding.name_key`
+}
+NAMES_KEY = "PRIMARY KEY (turn_id, name)"
+NAMES_INDEX = "CREATE INDEX turn_names_name ON turn_names (name)"
+
 ANNOTATIONS: Columns = {
     "annotation_id": "TEXT PRIMARY KEY",
     "turn_id": "TEXT NOT NULL REFERENCES turns (turn_id) ON DELETE CASCADE",
@@ -95,7 +102,9 @@ class Schema:
                 "ended_at": "DOUBLE PRECISION",
                 **_COUNTS,
                 **self.turns,
+                **LINKS,
             },
+            "turn_names": NAMES,
             "conversations": {
                 "run": "TEXT NOT NULL",
                 "conversation_id": "TEXT NOT NULL",
@@ -118,12 +127,15 @@ class Schema:
         """Creates the tables and indexes."""
         columns = {table: [" ".join(column) for column in items.items()] for table, items in self.tables().items()}
         columns["conversations"].append(f"PRIMARY KEY ({self.conversation_key})")
+        columns["turn_names"].append(NAMES_KEY)
         return [
             *(f"{self.create} {table} ({', '.join(lines)})" for table, lines in columns.items()),
             f"CREATE INDEX turns_run ON turns ({self.by_name.format('run')})",
             f"CREATE INDEX turns_conversation ON turns ({self.by_id.format('conversation_id')})",
             f"CREATE INDEX turns_case ON turns ({self.by_name.format('case_id')}) WHERE case_id IS NOT NULL",
             f"CREATE INDEX turns_task ON turns ({self.by_id.format('task_id')}) WHERE task_id != ''",
+            turns_trace(self.by_id),
+            NAMES_INDEX,
             "CREATE INDEX turns_pending ON turns (seq) WHERE status = 'pending'",
             "CREATE INDEX turns_open ON turns (heard_at) WHERE status = 'open'",
             *self.indexes,
@@ -134,26 +146,54 @@ class Schema:
         ]
 
 
+LINKS: Columns = {"trace_id": "TEXT NOT NULL DEFAULT ''", "links": "TEXT NOT NULL DEFAULT ''"}
+"""Of turns: `links` is JSON, see `encoding.links_text`."""
+
+
+def replacing(column: str, new: str) -> str:
+    """The assignment that replaces a column of a turn. Of a turn that was read from the store, only the store has the
+    links: they stay."""
+    return f"{column} = " + (f"coalesce(nullif({new}, ''), turns.links)" if column == "links" else new)
+
+
+def turns_trace(by_id: str) -> str:
+    return f"CREATE INDEX turns_trace ON turns ({by_id.format('trace_id')}) WHERE trace_id != ''"
+
+
+def _to_links(by_id: str) -> tuple[str, ...]:
+    names = ", ".join([*(" ".join(column) for column in NAMES.items()), NAMES_KEY])
+    return (
+        *(f"ALTER TABLE turns ADD COLUMN {' '.join(column)}" for column in LINKS.items()),
+        f"CREATE TABLE turn_names ({names})",
+        turns_trace(by_id),
+        NAMES_INDEX,
+    )
+
+
+_BY_ID_SQLITE = "seq >> 11, substr({}, -8)"  # see `sqlite.sql`
+
 SQLITE = Schema(
     create="CREATE TABLE IF NOT EXISTS",  # a judge cache may have created its table before
     number="INTEGER",
     by_name="{}, seq",
-    by_id="seq >> 11, substr({}, -8)",  # see `sqlite.sql`
+    by_id=_BY_ID_SQLITE,
     by_prefix="{}",
     conversation_key="run, conversation_id, case_id",
     turns={"heard_at": "INTEGER NOT NULL DEFAULT 0"},  # in seconds since the epoch
     judge_answers={"entry": "TEXT", "kept_at": "TEXT NOT NULL"},
-    migrations=_MIGRATIONS,
+    migrations={**_MIGRATIONS, 13: _to_links(_BY_ID_SQLITE)},
 )
 
 PREFIX = 128
 """Characters of an id that PostgreSQL indexes: an index limits the size of an entry, agents make up ids of any size."""
 
+_BY_ID_POSTGRES = f"left({{}}, {PREFIX}), seq"
+
 POSTGRES = Schema(
     create="CREATE TABLE",
     number="BIGINT GENERATED ALWAYS AS IDENTITY",
-    by_name=f"left({{}}, {PREFIX}), seq",
-    by_id=f"left({{}}, {PREFIX}), seq",
+    by_name=_BY_ID_POSTGRES,
+    by_id=_BY_ID_POSTGRES,
     by_prefix=f"left({{}}, {PREFIX})",
     conversation_key="key",
     turns={
@@ -166,5 +206,5 @@ POSTGRES = Schema(
     conversations={"key": "TEXT"},
     indexes=(f"CREATE INDEX conversations_run ON conversations (left(run, {PREFIX}))", *SHARED_INDEXES),
     shared=SHARED_TABLES,
-    migrations=_MIGRATIONS,
+    migrations={**_MIGRATIONS, 13: _to_links(_BY_ID_POSTGRES)},
 )

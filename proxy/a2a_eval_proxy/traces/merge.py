@@ -11,7 +11,7 @@ from a2a_tool_capture import Finding, Severity, reconcile
 from a2a_tool_capture.dialects import DIALECT_NOT_READ
 from a2a_tool_capture.spans.conventions import shows_genai_work
 from a2a_tool_capture.spans.grouping import Lineage
-from a2a_tool_capture.spans.model import STATUS_ERROR, Span
+from a2a_tool_capture.spans.model import KIND_SERVER, STATUS_ERROR, Span
 from a2a_tool_capture.spans.tool_calls import tool_calls
 from tool_call_evaluators.visibility import NO_CAPTURE, NOT_RECORDED
 
@@ -66,7 +66,10 @@ _MAX_NAME = 200  # characters
 
 
 def spans_of(spans: Iterable[Span]) -> list[dict[str, Any]]:
-    """The spans with times, by start: ids, name, times (RFC 3339), whether it `failed`, and the tokens it states."""
+    """The spans with times, by start: ids, name, times (RFC 3339), whether it `failed`, and the tokens it states.
+
+    `enters`: its parent is in another process, which sent the request that it is for.
+    """
     timed = sorted((span for span in spans if span.start_ns), key=lambda span: span.start_ns)
     return [
         {
@@ -76,10 +79,16 @@ def spans_of(spans: Iterable[Span]) -> list[dict[str, Any]]:
             "started_at": rfc3339_at(span.start_ns / 1e9),
             "ended_at": rfc3339_at(max(span.start_ns, span.end_ns) / 1e9),
             "failed": span.status_code == STATUS_ERROR,
+            **({"enters": True} if _enters(span) else {}),
             **{name: value for name, value in (usage_of([span]) or {}).items() if name != "cost"},
         }
         for span in timed[:MAX_SPANS]
     ]
+
+
+def _enters(span: Span) -> bool:
+    """Whether the parent is in another process; exporters that do not say so still mark the spans of servers."""
+    return span.kind == KIND_SERVER if span.parent_is_remote is None else span.parent_is_remote
 
 
 def _joined(

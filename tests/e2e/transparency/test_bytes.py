@@ -15,7 +15,7 @@ from support.recordings import EXTENSION_HEADERS, Recording, names
 
 PER_CONNECTION = {"host", "connection"}
 
-ADDED_BY_PROXY = {*EXTENSION_HEADERS, "traceparent"}
+ADDED_BY_PROXY = {*EXTENSION_HEADERS, "traceparent", "tracestate"}
 
 # Cards and redirects name the agent's address, so they are rewritten: see test_cards.py.
 REWRITTEN = {name for name in names() if "card" in name} | {"not-found"}

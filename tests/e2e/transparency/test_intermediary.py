@@ -23,7 +23,7 @@ from e2e.transparency.test_slow_peers import connect
 from support.patience import PATIENCE_S
 from support.proxy import Proxy
 
-ADDED = {b"host", b"traceparent", b"a2a-extensions", b"content-length"}
+ADDED = {b"host", b"traceparent", b"tracestate", b"a2a-extensions", b"content-length"}
 
 
 @pytest.fixture(scope="module")

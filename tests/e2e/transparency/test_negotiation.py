@@ -161,6 +161,49 @@ def test_trace_context_is_started_where_none_is_valid(sent: str | None, agent: G
     assert proxy.turn_of(text)["trace_id"] == started[1]
 
 
+def named_turn(upstream: str, text: str) -> str:
+    """The `tracestate` that the agent got."""
+    return trace_headers(upstream, text).get("tracestate", "")
+
+
+@pytest.mark.parametrize("stream", [False, True])
+@pytest.mark.parametrize(("version", "binding"), BINDINGS)
+def test_a_trace_that_the_proxy_starts_names_the_turn(
+    version: str, binding: str, stream: bool, agent: GetAgent, proxy_of: GetProxy
+) -> None:
+    upstream = agent("v1")
+    proxy = proxy_of(upstream)
+    text = new_text()
+
+    Wire(version, binding).message(text, stream=stream).to(proxy.url)
+
+    assert named_turn(upstream, text) == f"a2a-eval-proxy={proxy.turn_of(text)['turn_id']}"
+
+
+def test_a_trace_that_names_a_turn_names_the_next_one(agent: GetAgent, proxy_of: GetProxy) -> None:
+    """The others stay as they are, in their order, and ours comes first (W3C Trace Context, section 3.5)."""
+    upstream = agent("v1")
+    proxy = proxy_of(upstream)
+    text, earlier = new_text(), uuid.uuid4().hex
+    fields = ("traceparent", TRACEPARENT), ("tracestate", "a=1"), ("tracestate", f"a2a-eval-proxy={earlier}, b=2")
+
+    Wire("1.0", "JSONRPC").message(text).plus(*fields).to(proxy.url)
+
+    assert trace_headers(upstream, text)["traceparent"] == TRACEPARENT
+    assert named_turn(upstream, text) == f"a2a-eval-proxy={proxy.turn_of(text)['turn_id']},a=1, b=2"
+
+
+def test_only_messages_name_turns(agent: GetAgent, proxy_of: GetProxy) -> None:
+    upstream = agent("v1")
+    proxy = proxy_of(upstream)
+    task, earlier = f"no-{uuid.uuid4()}", f"a2a-eval-proxy={uuid.uuid4().hex}"
+    request = Wire("1.0", "JSONRPC").get(task)
+
+    request.plus(("traceparent", TRACEPARENT), ("tracestate", earlier)).to(proxy.url)
+
+    assert named_turn(upstream, task) == earlier
+
+
 @pytest.mark.parametrize("chunked", [False, True])
 def test_batches_do_not_get_the_extension(chunked: bool, agent: GetAgent, proxy_of: GetProxy) -> None:
     """What they bring back is not read, so it could not be taken out again."""

@@ -23,6 +23,7 @@ _HOPS = frozenset({b"connection", b"http2-settings", b"keep-alive", b"proxy-conn
 _DIGESTS = frozenset({b"content-digest", b"repr-digest", b"digest", b"content-md5"})
 _READABLE = frozenset({b"identity", b"gzip", b"deflate", b"x-gzip"})
 _TRACEPARENT = re.compile(rb"00-[0-9a-f]{32}-[0-9a-f]{16}-01")
+_NAMED = re.compile(rb"a2a-eval-proxy=[0-9a-f]{32}")
 
 OWN = {
     "REQ-1": (b"405", False),
@@ -188,7 +189,8 @@ def _trace(case: Case) -> None:
     """Compared without, where the proxy has started one."""
     fields = case.proxied[Side.AGENT].fields
     if not _value(case.agent.fields, b"traceparent") and _TRACEPARENT.fullmatch(_value(fields, b"traceparent")):
-        fields[:] = _without(fields, {b"traceparent"})
+        named = not _value(case.agent.fields, b"tracestate") and _NAMED.fullmatch(_value(fields, b"tracestate"))
+        fields[:] = _without(fields, {b"traceparent", *([b"tracestate"] if named else [])})
         case.lines.add("REQ-15")
 
 

@@ -127,7 +127,9 @@ async def test_a_call_without_a_trace_gets_one(agent, admin, client):
     del agent.seen[:]
     await client.send(text)
     (parent,) = [value for key, value in agent.seen[0].metadata if key == "traceparent"]
-    assert parent.split("-")[1] == (await turn_of(admin, text))["trace_id"]
+    turn = await turn_of(admin, text)
+    assert parent.split("-")[1] == turn["trace_id"]
+    assert ("tracestate", f"a2a-eval-proxy={turn['turn_id']}") in agent.seen[0].metadata
 
 
 async def test_a_conversation_goes_on_over_another_binding(proxy, admin, client):

@@ -162,14 +162,22 @@ def test_a_store_two_versions_behind_takes_every_step(path: Path, monkeypatch: p
 def test_a_store_of_the_first_version_is_the_same_as_a_new_one_after_its_upgrade(tmp_path: Path) -> None:
     def tables(path: Path) -> list[Any]:
         with closing(sqlite3.connect(path)) as connection:
-            return connection.execute("SELECT name FROM sqlite_master ORDER BY name").fetchall()
+            names = connection.execute("SELECT name FROM sqlite_master ORDER BY name").fetchall()
+            return [*names, *connection.execute("PRAGMA table_info(turns)"), *connection.execute("SELECT * FROM turns")]
 
     old, new = tmp_path / "old.db", tmp_path / "new.db"
     for path in (old, new):
         SqliteStore(str(path)).close()
     with closing(sqlite3.connect(old)) as connection:
-        connection.execute("DROP TABLE calibrations")
-        connection.execute("DROP TABLE wires")
+        for statement in (
+            "DROP TABLE calibrations",
+            "DROP TABLE wires",
+            "DROP TABLE turn_names",
+            "DROP INDEX turns_trace",
+            "ALTER TABLE turns DROP COLUMN trace_id",
+            "ALTER TABLE turns DROP COLUMN links",
+        ):
+            connection.execute(statement)
     set_version(old, FIRST_VERSION)
     SqliteStore(str(old)).close()
     assert tables(old) == tables(new)

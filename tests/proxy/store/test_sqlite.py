@@ -23,6 +23,7 @@ from a2a_eval_proxy.store.encoding import encoded_turn, json_text
 from a2a_eval_proxy.store.reads import Annotation
 from a2a_eval_proxy.store.schema import OUTCOMES, POSTGRES, SQLITE
 from a2a_eval_proxy.store.sqlite.store import CopiedSqliteStore
+from a2a_eval_proxy.turn import NamedIn, TurnLinks
 from support.kept import Kept, result, turn
 
 
@@ -43,9 +44,9 @@ async def kept(path: Path) -> AsyncIterator[Kept]:
 
 async def test_every_column_of_a_turn_has_its_own_value(kept: Kept, path: Path) -> None:
     """Whatever the order in which the schema declares the columns, and whatever the order in a file."""
-    added = turn(
-        1, case_id="the case", conversation_id="the conversation", task_id="the task", run="the run", status="open"
-    )
+    links = TurnLinks("the client's span", "the parent", ((NamedIn.PARENT_TASK, "a task"),))
+    ids = {"case_id": "the case", "conversation_id": "the conversation", "task_id": "the task", "trace_id": "the trace"}
+    added = turn(1, **ids, run="the run", status="open", parent_span_id="the span", links=links)
     before = int(time.time())
     await kept.add(added)
     with closing(sqlite3.connect(path)) as connection:
@@ -65,6 +66,8 @@ async def test_every_column_of_a_turn_has_its_own_value(kept: Kept, path: Path) 
         "ended_at": added.ended_at,
         "body": json_text(added.to_dict()),
         "evaluations": "[]",
+        "trace_id": "the trace",
+        "links": json_text({"parent_span_id": "the span", **links.to_dict()}),
         **dict.fromkeys(OUTCOMES, 0),
     }
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 from ..base import MAX_PAGE_BYTES, TurnJson
-from ..reads import BEYOND, Order, Rows, StoreReads, TurnPage, of_turn, turn_json
+from ..reads import BEYOND, LINKED, LinkedTurn, Order, Rows, StoreReads, TurnPage, of_turn, turn_json
 from ..schema import PREFIX
 from .database import Database, named
 from .writes import TOO_MUCH
@@ -23,6 +23,12 @@ _TURNS = (
     " WHERE place <= :limit AND before < :bytes ORDER BY seq {order}"
 )
 """`octet_length` does not read the texts."""
+
+_LINKED = (
+    f"SELECT {LINKED} FROM turns JOIN (SELECT seq, sum(size) OVER (ORDER BY seq) - size AS before FROM"  # noqa: S608  # fixed texts
+    " (SELECT seq, octet_length(body) + octet_length(evaluations) AS size FROM turns WHERE seq IN ({selected}))"
+    " AS sized) AS summed USING (seq) WHERE before < :bytes ORDER BY seq"
+)
 
 _CHUNK = 2_000  # turns that are read at once if not all of them need be on the page
 
@@ -72,7 +78,18 @@ class PostgresReads(StoreReads):
         return f"{column} COLLATE \"C\" ILIKE :{parameter} ESCAPE '!'"
 
     def _among(self, column: str, parameter: str) -> str:
-        return f"{column} IN (SELECT json_array_elements_text(CAST(:{parameter} AS json)))"
+        return f"{column} IN ({self._listed(parameter)})"
+
+    def _listed(self, parameter: str) -> str:
+        return f"SELECT json_array_elements_text(CAST(:{parameter} AS json))"
+
+    def _found_by(self, column: str) -> str:
+        return f"SELECT seq FROM turns WHERE {self._equals(column)} AND {column} != ''"  # noqa: S608  # fixed texts
+
+    async def _linked(self, selected: str, values: dict[str, Any]) -> list[LinkedTurn]:
+        statement = _LINKED.format(selected=selected)
+        rows = await self._read(statement, {**values, "bytes": MAX_PAGE_BYTES}, list)
+        return await asyncio.to_thread(lambda: [LinkedTurn.of(*row) for row in rows])
 
     async def take_over(self, silent_s: float, most: int) -> list[TurnJson]:
         rows = await self._read(_TAKE_OVER, {"silent_s": silent_s, "most": most}, list)

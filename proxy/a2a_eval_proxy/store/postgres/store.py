@@ -206,7 +206,7 @@ class PostgresStore(PostgresReads, Store):
 
     def _writing(self, group: list[Item]) -> Callable[[], None]:
         added = {
-            id(item): [turn.columns() | {"held": turn.turn_id in item.held} for turn in item.rows]
+            id(item): [turn.columns() | {"held": turn.turn_id in item.held, "names": turn.names} for turn in item.rows]
             for item in group
             if isinstance(item, Add)
         }
@@ -268,7 +268,7 @@ async def _write_all(items: list[Item], added: dict[int, Rows], connection: Conn
         await insert_turns(connection, new, for_workers=for_workers)
         wires = {turn.turn_id: turn.wire.decode() for item in items if isinstance(item, Add) for turn in item.rows}
         await insert_wires(connection, {turn_id: wire for turn_id, wire in wires.items() if wire})
-        settled = {turn.turn_id: turn.body.decode() for item in items if isinstance(item, Settle) for turn in item.rows}
+        settled = [turn for item in items if isinstance(item, Settle) for turn in item.rows]
         await settle_turns(connection, settled, for_workers=for_workers)
         await put_results(connection, [result_columns(one) for one in latest_results(items)])
         for item in items:

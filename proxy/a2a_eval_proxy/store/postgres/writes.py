@@ -12,8 +12,8 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from ..base import ConversationKey
-from ..encoding import EncodedConversation, EncodedScored
-from ..schema import OUTCOMES, POSTGRES
+from ..encoding import EncodedConversation, EncodedScored, EncodedTurn
+from ..schema import OUTCOMES, POSTGRES, replacing
 from .database import Connection, named
 
 QUEUE = "a2a-eval-proxy"
@@ -70,7 +70,7 @@ _COLUMNS = POSTGRES.tables()
 _BY_SERVER = ("seq", "version", "stored_at", "heard_at")
 _TURN_COLUMNS = [column for column in _COLUMNS["turns"] if column not in _BY_SERVER]
 _CONVERSATION_COLUMNS = list(_COLUMNS["conversations"])
-_RESULT_COLUMNS = ("turn_id", "body", "case_id", "evaluations", *OUTCOMES)
+_RESULT_COLUMNS = ("turn_id", "body", "case_id", "links", "evaluations", *OUTCOMES)
 
 
 def _statement(template: str, columns: Sequence[str]) -> bytes:
@@ -83,21 +83,26 @@ def _statement(template: str, columns: Sequence[str]) -> bytes:
 
 
 _LOCK = named("SELECT pg_advisory_xact_lock(:key)")
-_REPLACED = ", ".join(f"{column} = excluded.{column}" for column in _TURN_COLUMNS if column != "turn_id")
+_REPLACED = ", ".join(replacing(column, f"excluded.{column}") for column in _TURN_COLUMNS if column != "turn_id")
 _INSERT = _statement(
     "INSERT INTO turns ({columns}) SELECT {columns} FROM {rows} ORDER BY position ON CONFLICT (turn_id)"  # noqa: S608  # fixed texts
     f" DO UPDATE SET {_REPLACED}, stored_at = now(), heard_at = now() WHERE turns.status = 'open'",
     _TURN_COLUMNS,
 )
+_NAMES = named(
+    "INSERT INTO turn_names (turn_id, name) SELECT turn_id, name FROM unnest(CAST(:turns AS text[]),"
+    " CAST(:names AS text[])) AS given (turn_id, name) JOIN turns USING (turn_id) ON CONFLICT DO NOTHING"
+)
+_GIVEN_LINKS = replacing("links", "given.links")
 _UPDATE = (
-    "UPDATE turns SET status = 'done', version = version + 1, body = coalesce(given.body, turns.body),"
-    " case_id = CASE WHEN given.body IS NULL THEN turns.case_id ELSE given.case_id END,"
+    "UPDATE turns SET status = 'done', version = version + 1, body = coalesce(given.body, turns.body),"  # noqa: S608  # fixed texts
+    f" case_id = CASE WHEN given.body IS NULL THEN turns.case_id ELSE given.case_id END, {_GIVEN_LINKS},"
     " evaluations = given.evaluations, passed = given.passed, failed = given.failed, errored = given.errored,"
     " skipped = given.skipped FROM {rows} WHERE turns.turn_id = given.turn_id"
 )
-_SETTLED_COLUMNS = ("turn_id", "body", "job_id")
+_SETTLED_COLUMNS = ("turn_id", "body", "links", "job_id")
 _SETTLE = _statement(
-    "UPDATE turns SET status = 'pending', body = given.body, job_id = given.job_id FROM {rows}"
+    f"UPDATE turns SET status = 'pending', body = given.body, {_GIVEN_LINKS}, job_id = given.job_id FROM {{rows}}"  # noqa: S608  # fixed texts
     " WHERE turns.turn_id = given.turn_id",
     _SETTLED_COLUMNS,
 )
@@ -132,6 +137,7 @@ def result_columns(scored: EncodedScored) -> dict[str, Any]:
         "turn_id": scored.turn_id,
         "body": None if merged is None else merged.body.decode(),
         "case_id": None if merged is None else merged.case_id,
+        "links": "" if merged is None else merged.links,
         **scored.results.columns(),
     }
 
@@ -166,6 +172,10 @@ async def insert_turns(connection: Connection, rows: Rows, *, for_workers: bool)
     jobs = await queue_jobs(connection, pending if for_workers else [])
     complete = [{**row, "job_id": jobs.get(row["turn_id"])} for row in rows]
     await connection.execute(_INSERT, by_column(complete, _TURN_COLUMNS))
+    names = [(row["turn_id"], name) for row in rows for name in row["names"]]
+    if names:
+        turns, called = zip(*names, strict=True)
+        await connection.execute(_NAMES, {"turns": list(turns), "names": list(called)})
 
 
 async def insert_wires(connection: Connection, wires: dict[str, str]) -> None:
@@ -174,11 +184,12 @@ async def insert_wires(connection: Connection, wires: dict[str, str]) -> None:
         await connection.execute(_WIRES, {"turn_id": list(wires), "body": list(wires.values())})
 
 
-async def settle_turns(connection: Connection, bodies: dict[str, str], *, for_workers: bool) -> None:
-    """Replace what is known of turns, by their ids, which makes them pending, and (`for_workers`) queue them."""
-    if bodies:
-        jobs = await queue_jobs(connection, list(bodies) if for_workers else [])
-        rows = [{"turn_id": turn_id, "body": body, "job_id": jobs.get(turn_id)} for turn_id, body in bodies.items()]
+async def settle_turns(connection: Connection, turns: Sequence[EncodedTurn], *, for_workers: bool) -> None:
+    """Replace what is known of these turns, which makes them pending, and (`for_workers`) queue them."""
+    if turns:
+        latest = {turn.turn_id: turn for turn in turns}
+        jobs = await queue_jobs(connection, list(latest) if for_workers else [])
+        rows = [turn.columns() | {"job_id": jobs.get(turn_id)} for turn_id, turn in latest.items()]
         await connection.execute(_SETTLE, by_column(rows, _SETTLED_COLUMNS))
 
 

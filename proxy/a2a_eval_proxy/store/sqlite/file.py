@@ -31,8 +31,11 @@ def transaction(connection: sqlite3.Connection) -> Iterator[None]:
 
 
 def found_by(column: str) -> str:
-    """Selects the `seq` of the turns whose `conversation_id` or `task_id` equals the parameter of that name."""
-    of_index = " AND task_id != ''" if column == "task_id" else ""  # a partial index serves queries with its condition
+    """Selects the `seq` of the turns whose `conversation_id`, `task_id` or `trace_id` equals the parameter of that
+    name."""
+    of_index = (
+        "" if column == "conversation_id" else f" AND {column} != ''"
+    )  # a partial index serves queries with its condition
     equal = f"+{column} = :{column}"  # without the plus, SQLite would put the constant into the indexed expression
     return (
         "WITH RECURSIVE part (number) AS (SELECT min(seq) >> 11 FROM turns UNION ALL"  # noqa: S608  # fixed texts

@@ -12,8 +12,8 @@ from typing import Any, Literal, TypeVar
 from urllib.parse import quote
 
 from ...threads import MOST_WAITING, Begin, BoundedThreads
-from ..base import StoreFileError, TurnJson
-from ..reads import Order, Rows, StoreReads, TurnPage, of_turn, turn_json
+from ..base import MAX_PAGE_BYTES, StoreFileError, TurnJson
+from ..reads import LINKED, LinkedTurn, Order, Rows, StoreReads, TurnPage, of_turn, turn_json
 from .file import Identity, found_by, identity, name_locked
 
 T = TypeVar("T")
@@ -133,7 +133,26 @@ class SqliteReads(StoreReads):
 
     def _among(self, column: str, parameter: str) -> str:
         """The plus keeps the order of `seq`: by the index, the turns of all cases would have to be sorted."""
-        return f"+{column} IN (SELECT value FROM json_each(:{parameter}))"  # noqa: S608  # fixed texts
+        return f"+{column} IN ({self._listed(parameter)})"
+
+    def _listed(self, parameter: str) -> str:
+        return f"SELECT value FROM json_each(:{parameter})"  # noqa: S608  # fixed texts
+
+    def _found_by(self, column: str) -> str:
+        return found_by(column)
+
+    async def _linked(self, selected: str, values: dict[str, Any]) -> list[LinkedTurn]:
+        def decode(rows: Rows) -> list[LinkedTurn]:
+            found: list[LinkedTurn] = []
+            size = 0
+            for row in rows:
+                if size > MAX_PAGE_BYTES:
+                    break
+                size += len(row[2]) + len(row[3])
+                found.append(LinkedTurn.of(*row))
+            return found
+
+        return await self._read(f"SELECT {LINKED} FROM turns WHERE seq IN ({selected}) ORDER BY seq", values, decode)  # noqa: S608  # fixed texts
 
     async def take_over(self, silent_s: float, most: int) -> list[TurnJson]:
         return await self._changes.run(lambda begin: self._take_over(silent_s, most, begin))

@@ -23,7 +23,7 @@ from tool_call_evaluators.judge.cache import SqliteJudgeCache
 from ...files import ScratchFolder
 from ..base import Scored, StoreFileError
 from ..encoding import Add, Discard, EncodedTurn, FinishConversations, Item, Mark, Prune, Settle, latest_results
-from ..schema import OUTCOMES, SQLITE
+from ..schema import OUTCOMES, SQLITE, replacing
 from ..store import Store
 from ..write_queue import QueuedWrites, StoreLostError
 from .file import (
@@ -316,15 +316,18 @@ def _statements(group: list[Item]) -> Iterator[_Statement]:
     scored = latest_results(group)
     for rows in _chunks([(one.turn_id, *one.results.columns().values()) for one in scored]):
         yield _update(len(rows)), list(chain.from_iterable(rows))
+    for item in group:
+        if isinstance(item, Add):
+            yield from ((_NAME, (turn.turn_id, name)) for turn in item.rows for name in turn.names)
     yield from (
-        (_MERGED, (one.merged.body.decode(), one.merged.case_id, one.turn_id))
+        (_MERGED, (one.merged.body.decode(), one.merged.case_id, one.merged.links, one.turn_id))
         for one in scored
         if one.merged is not None
     )
     for item in group:
         match item:
             case Settle(rows=turns):
-                yield from ((_SETTLE, (turn.body.decode(), turn.turn_id)) for turn in turns)
+                yield from ((_SETTLE, (turn.body.decode(), turn.links, turn.turn_id)) for turn in turns)
             case FinishConversations(rows=whole):
                 yield from ((_CONVERSATION, (*one.key, one.turns, *one.results.columns().values())) for one in whole)
             case Discard(rows=turn_ids):
@@ -347,8 +350,10 @@ _CONVERSATION = (
     f" VALUES (?, ?, ?, ?{', ?' * len(_RESULTS)})"
 )
 _WIRE = "INSERT OR IGNORE INTO wires (turn_id, body) VALUES (?, ?)"
-_MERGED = "UPDATE turns SET body = ?, case_id = ? WHERE turn_id = ?"
-_SETTLE = "UPDATE turns SET status = 'pending', body = ? WHERE turn_id = ?"
+_LINKS = replacing("links", "?")
+_MERGED = f"UPDATE turns SET body = ?, case_id = ?, {_LINKS} WHERE turn_id = ?"  # noqa: S608  # fixed texts
+_SETTLE = f"UPDATE turns SET status = 'pending', body = ?, {_LINKS} WHERE turn_id = ?"  # noqa: S608  # fixed texts
+_NAME = "INSERT OR IGNORE INTO turn_names (turn_id, name) SELECT turn_id, ?2 FROM turns WHERE turn_id = ?1"
 _DISCARD = (
     "DELETE FROM conversations WHERE (run, conversation_id, case_id) IN"
     " (SELECT run, conversation_id, coalesce(case_id, '') FROM turns WHERE turn_id = ?)",
@@ -369,7 +374,7 @@ def _chunks(rows: list[tuple[Any, ...]]) -> Iterator[list[tuple[Any, ...]]]:
 @lru_cache
 def _insert(rows: int) -> str:
     values = ", ".join([f"({', '.join('?' * len(_COLUMNS))})"] * rows)
-    replaced = ", ".join(f"{column} = excluded.{column}" for column in _COLUMNS if column != "turn_id")
+    replaced = ", ".join(replacing(column, f"excluded.{column}") for column in _COLUMNS if column != "turn_id")
     return (
         f"INSERT INTO turns ({', '.join(_COLUMNS)}) VALUES {values}"  # noqa: S608  # fixed texts
         f" ON CONFLICT (turn_id) DO UPDATE SET {replaced} WHERE turns.status = 'open'"

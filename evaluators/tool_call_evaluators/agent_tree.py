@@ -1,0 +1,196 @@
+"""Who asked whom: a turn of an agent with the turns of other agents that it caused, as a tree of plain data."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from enum import StrEnum
+from typing import Any, NamedTuple
+
+from a2a_tool_capture.models import Finding, ToolCall
+
+from .visibility import Visibility, turn_failure_of, visibility_in, visibility_of
+
+
+class EdgeEvidence(StrEnum):
+    """What shows that one turn caused another."""
+
+    TRACE_CONTEXT = "trace_context"
+    """The W3C trace context of the request, or spans of the agent that asked."""
+
+    REFERENCE = "reference"
+    """An id: the message names a task of the agent that asked, or that agent's answer names the conversation."""
+
+    TEXT = "text"
+    """The same words at the same time. Never certain."""
+
+
+@dataclass(frozen=True, slots=True)
+class AskedBy:
+    """How it is known which turn asked for this one. `reason` is a clause for people."""
+
+    evidence: EdgeEvidence
+    certain: bool
+    """False: a guess."""
+    reason: str
+
+    def to_dict(self) -> dict[str, Any]:
+        return {"evidence": str(self.evidence), "certain": self.certain, "reason": self.reason}
+
+
+_UNSEEN = visibility_of(None, 0, (), "")
+
+
+@dataclass(frozen=True, slots=True)
+class AgentTurn:
+    """One turn of one agent, and the turns that it caused, in the order in which they began.
+
+    Times are seconds since the epoch. `asked` is None at the root. `left_out` counts turns below this one that are not
+    among `children`, because the tree was bounded.
+    """
+
+    turn_id: str
+    agent: str
+    started_at: float
+    ended_at: float | None = None
+    state: str | None = None
+    status: str = "done"
+    run: str = ""
+    case_id: str | None = None
+    conversation_id: str = ""
+    task_id: str = ""
+    user_text: str = ""
+    response_text: str = ""
+    tool_calls: tuple[ToolCall, ...] = ()
+    visibility: Visibility = _UNSEEN
+    """Whether its calls are known."""
+    failure: str = ""
+    """How it failed: the code of a `TurnFailure`; "" where it did not, or is still open."""
+    usage: Mapping[str, int | float] = field(default_factory=dict)
+    """`input_tokens`, `output_tokens` and `cost` of its own agent, as far as they are known."""
+    asked: AskedBy | None = None
+    children: tuple[AgentTurn, ...] = ()
+    left_out: int = 0
+
+    @property
+    def seconds(self) -> float | None:
+        """How long it took; None while it is open."""
+        return None if self.ended_at is None else max(0.0, self.ended_at - self.started_at)
+
+    @classmethod
+    def of(
+        cls,
+        turn: Mapping[str, Any],
+        asked: AskedBy | None = None,
+        children: Sequence[AgentTurn] = (),
+        left_out: int = 0,
+    ) -> AgentTurn:
+        """From a turn in its JSON form (`GET /api/turns/{turn_id}`)."""
+        is_open = turn["status"] == "open"
+        findings = [Finding.from_dict(finding) for finding in turn["findings"]]
+        failure = None if is_open else turn_failure_of(turn["state"], "", findings)
+        return cls(
+            **{name: turn[name] for name in _SAME},
+            agent=agent_of(turn),
+            started_at=_seconds(turn["started_at"]),
+            ended_at=None if turn["ended_at"] is None else _seconds(turn["ended_at"]),
+            tool_calls=tuple(map(ToolCall.from_dict, turn["tool_calls"])),
+            visibility=visibility_in(turn),
+            failure="" if failure is None else failure.code,
+            usage=turn.get("usage") or {},
+            asked=asked,
+            children=tuple(children),
+            left_out=left_out,
+        )
+
+
+_SAME = (
+    "turn_id", "state", "status", "run", "case_id", "conversation_id", "task_id", "user_text", "response_text",
+)  # fmt: skip
+
+
+def agent_of(turn: Mapping[str, Any]) -> str:
+    """The name of a turn's agent, in its JSON form: that which the settings give it, else its URL."""
+    return str(turn.get("agent_name") or turn["agent"])
+
+
+def _seconds(moment: str) -> float:
+    return datetime.fromisoformat(moment).timestamp()
+
+
+class PlacedTurn(NamedTuple):
+    """A turn in a tree: the turn that asked for it (None: it is the root), and the number of turns above it."""
+
+    turn: AgentTurn
+    parent: AgentTurn | None
+    depth: int
+
+
+def walk(tree: AgentTurn) -> Iterator[PlacedTurn]:
+    """Every turn, each before those that it caused."""
+    waiting = [PlacedTurn(tree, None, 0)]
+    while waiting:
+        placed = waiting.pop()
+        yield placed
+        waiting += [PlacedTurn(child, placed.turn, placed.depth + 1) for child in reversed(placed.turn.children)]
+
+
+def first_failed_edge(tree: AgentTurn) -> PlacedTurn | None:
+    """The turn whose failure came first: the failed one, below the root, that ended first, the deeper of two. None
+    without any."""
+    failed = [placed for placed in walk(tree) if placed.parent is not None and placed.turn.failure]
+    ended = [(placed.turn.ended_at or placed.turn.started_at, -placed.depth) for placed in failed]
+    return failed[ended.index(min(ended))] if failed else None
+
+
+@dataclass(frozen=True, slots=True)
+class TreeTotals:
+    """A tree in numbers. Tokens and cost are the sums of what is known, None where nothing is.
+
+    `depth` is the number of turns on the longest way down, the root included, `fan_out` the most turns that one turn
+    caused. `guesses` counts edges that are not certain.
+    """
+
+    turns: int
+    agents: int
+    depth: int
+    fan_out: int
+    edges: int
+    guesses: int
+    failed: int
+    tool_calls: int
+    left_out: int
+    seconds: float | None
+    input_tokens: int | float | None
+    output_tokens: int | float | None
+    cost: int | float | None
+
+    def to_dict(self) -> dict[str, Any]:
+        return {name: getattr(self, name) for name in self.__slots__}
+
+
+def totals(tree: AgentTurn) -> TreeTotals:
+    """The numbers of a tree."""
+    placed = list(walk(tree))
+    turns = [one.turn for one in placed]
+    asked = [turn.asked for turn in turns if turn.asked is not None]
+    sums = {name: _sum(turns, name) for name in ("input_tokens", "output_tokens", "cost")}
+    return TreeTotals(
+        turns=len(turns),
+        agents=len({turn.agent for turn in turns}),
+        depth=max(one.depth for one in placed) + 1,
+        fan_out=max(len(turn.children) for turn in turns),
+        edges=len(asked),
+        guesses=sum(not one.certain for one in asked),
+        failed=sum(bool(turn.failure) for turn in turns),
+        tool_calls=sum(len(turn.tool_calls) for turn in turns),
+        left_out=sum(turn.left_out for turn in turns),
+        seconds=tree.seconds,
+        **sums,
+    )
+
+
+def _sum(turns: Sequence[AgentTurn], name: str) -> int | float | None:
+    known = [turn.usage[name] for turn in turns if name in turn.usage]
+    return sum(known) if known else None

@@ -1,0 +1,234 @@
+"""Trees of turns, from what the store has now."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import datetime
+from typing import Any, NamedTuple
+
+from a2a_tool_capture import Severity
+from a2a_tool_capture.wire import SETTLED_STATES
+from tool_call_evaluators.agent_tree import AgentTurn, AskedBy, agent_of, first_failed_edge, totals
+
+from ..privacy.content_removal import lacks_content
+from ..store import Store
+from ..store.base import TurnJson
+from ..store.encoding import name_key
+from ..store.reads import LinkedBy, LinkedTurn, called_tools, cut_text
+from ..turn import NamedIn, rfc3339_at
+from .edges import SHORTEST_TEXT, Edge, SpanFacts, TurnFacts, edges_of
+
+MOST_TURNS = 500
+"""Maximum number of turns that are read for a tree."""
+
+MOST_SHOWN = 200
+MOST_DEPTH = 32
+
+SKEW_S = 0.05
+"""The most by which clocks of proxies with one store are taken to differ."""
+
+
+class Family(NamedTuple):
+    """The turns that ids connect with one turn, whether or not they are in its tree, and the edges between them."""
+
+    turns: Mapping[str, TurnJson]
+    edges: Mapping[str, Edge]
+
+    def root_of(self, turn_id: str) -> str:
+        """The turn above all others above this one."""
+        while turn_id in self.edges:
+            turn_id = self.edges[turn_id].parent
+        return turn_id
+
+    def children_of(self, turn_id: str) -> list[Edge]:
+        """The edges to the turns that this one caused, in the order in which these began."""
+        below = [edge for edge in self.edges.values() if edge.parent == turn_id]
+        return sorted(below, key=lambda edge: (self.turns[edge.child]["started_at"], edge.child))
+
+    def tree_below(self, turn_id: str, *, turns: int = MOST_SHOWN, depth: int = MOST_DEPTH) -> AgentTurn:
+        """The tree with this root, cut where it is deeper than `depth` or has more than `turns`."""
+        return _TreeBuilder(self, turn_id, turns, depth).built(turn_id)
+
+    def relations_of(self, turn_id: str) -> dict[str, Any]:
+        """`parent` and `children` of a turn as in its JSON, those that there are."""
+        found: dict[str, Any] = {}
+        if (edge := self.edges.get(turn_id)) is not None:
+            found["parent"] = {**_named(self.turns[edge.parent]), **edge.asked.to_dict()}
+        if children := self.children_of(turn_id):
+            found["children"] = [{**_named(self.turns[edge.child]), **edge.asked.to_dict()} for edge in children]
+        return found
+
+
+def _named(turn: TurnJson) -> dict[str, Any]:
+    return {name: turn[name] for name in ("turn_id", "state", "status")} | {"agent": agent_of(turn)}
+
+
+async def family_of(store: Store, turn_id: str) -> Family | None:
+    """The family of a turn, at most `MOST_TURNS`; None where the store does not have the turn. Raises StoreError."""
+    first = await store.linked_turn(turn_id)
+    if first is None:
+        return None
+    search = _Search(store, first)
+    await search.run()
+    turns = {linked.turn["turn_id"]: linked.turn for linked in search.found.values()}
+    return Family(turns, edges_of(list(map(_facts, search.found.values())), SKEW_S if store.shared else 0.0))
+
+
+async def tree_of(store: Store, turn_id: str) -> AgentTurn | None:
+    """The tree to which a turn belongs, from its root; None where the store does not have the turn. Raises
+    StoreError."""
+    family = await family_of(store, turn_id)
+    return None if family is None else family.tree_below(family.root_of(turn_id))
+
+
+def tree_json(tree: AgentTurn) -> dict[str, Any]:
+    """A tree as in `GET /api/turns/{turn_id}/tree`, its texts and lists shortened as in summaries of turns."""
+    first_failed = first_failed_edge(tree)
+    return {
+        "root": _node(tree),
+        "totals": totals(tree).to_dict(),
+        "first_failed": None if first_failed is None else first_failed.turn.turn_id,
+    }
+
+
+def _node(turn: AgentTurn) -> dict[str, Any]:
+    node: dict[str, Any] = {
+        **{name: getattr(turn, name) for name in _SHOWN},
+        "failure": turn.failure or None,
+        "started_at": rfc3339_at(turn.started_at),
+        "ended_at": rfc3339_at(turn.ended_at),
+        "user_text": cut_text(turn.user_text),
+        "response_text": cut_text(turn.response_text),
+        **called_tools([(call.name, call.error) for call in turn.tool_calls]),
+        "calls": turn.visibility.calls.value,
+    }
+    if turn.usage:
+        node["usage"] = dict(turn.usage)
+    if turn.asked is not None:
+        node["asked"] = turn.asked.to_dict()
+    return {**node, "children": list(map(_node, turn.children)), "left_out": turn.left_out}
+
+
+_SHOWN = ("turn_id", "agent", "run", "case_id", "conversation_id", "task_id", "state", "status")
+
+
+class _Search:
+    """Follows ids from turn to turn. What is near in the store is near in time: an id may be that of thousands."""
+
+    def __init__(self, store: Store, first: LinkedTurn) -> None:
+        self.found = {first.turn["turn_id"]: first}
+        self._store = store
+        self._new = [first]
+        self._asked: set[tuple[LinkedBy, str]] = set()
+
+    async def run(self) -> None:
+        while self._new and self._room > 0:
+            new, self._new = self._new, []
+            for linked in new:
+                for column, identifier in self._ids(linked):
+                    if identifier and (column, identifier) not in self._asked and self._room > 0:
+                        self._asked.add((column, identifier))
+                        self._take(await self._store.linked_by(column, identifier, linked.seq, self._room + 1))
+            names = {key for linked in new for key in _names_of(linked.turn)}
+            if names and self._room > 0:
+                self._take(await self._store.linked_by_names(names, new[0].seq, self._room))
+
+    @property
+    def _room(self) -> int:
+        return MOST_TURNS - len(self.found)
+
+    def _take(self, found: Sequence[LinkedTurn]) -> None:
+        for linked in found[:MOST_TURNS]:
+            if linked.turn["turn_id"] not in self.found:
+                self.found[linked.turn["turn_id"]] = linked
+                self._new.append(linked)
+
+    @staticmethod
+    def _ids(linked: LinkedTurn) -> Iterator[tuple[LinkedBy, str]]:
+        """The ids by which its relatives are found."""
+        yield "trace_id", linked.turn["trace_id"]
+        for kind, identifier in linked.links.names:
+            yield _COLUMNS[kind], identifier
+
+
+_COLUMNS: Mapping[NamedIn, LinkedBy] = {
+    NamedIn.PARENT_TASK: "task_id",
+    NamedIn.PARENT_CONVERSATION: "conversation_id",
+    NamedIn.CHILD_TASK: "task_id",
+    NamedIn.CHILD_CONVERSATION: "conversation_id",
+}
+
+
+def _names_of(turn: TurnJson) -> Iterator[str]:
+    """How other turns may name it, see `encoding.name_key`."""
+    for kind, column in _COLUMNS.items():
+        if turn[column]:
+            yield name_key(kind, turn[column])
+
+
+def _facts(linked: LinkedTurn) -> TurnFacts:
+    turn = linked.turn
+    ended_at = turn["ended_at"]
+    text = "" if lacks_content(turn["user_text"]) else turn["user_text"].strip()
+    return TurnFacts(
+        turn_id=turn["turn_id"],
+        agent=agent_of(turn),
+        started_at=_seconds(turn["started_at"]),
+        ended_at=None if turn["status"] == "open" or ended_at is None else _seconds(ended_at),
+        is_answered=_is_answered(turn),
+        trace_id=turn["trace_id"],
+        parent_span_id=linked.parent_span_id,
+        task_id=turn["task_id"],
+        conversation_id=turn["conversation_id"],
+        links=linked.links,
+        spans=tuple(
+            SpanFacts(span["span_id"], span["parent_span_id"], span.get("enters", False))
+            for span in turn.get("spans") or ()
+        ),
+        text=text,
+        said=frozenset({text, *(said for call in turn["tool_calls"] for said in _texts(call["arguments"]))}),
+    )
+
+
+def _is_answered(turn: TurnJson) -> bool:
+    """Whether the agent was seen to be done: its task has ended or waits, or it answered with a Message."""
+    if turn["state"] is not None:
+        return turn["state"] in SETTLED_STATES
+    return all(finding["severity"] == Severity.INFO for finding in turn["findings"])
+
+
+def _texts(value: Any) -> Iterator[str]:
+    """The texts in a JSON value, those that are long enough to be found again."""
+    if isinstance(value, str):
+        if len(value) >= SHORTEST_TEXT:
+            yield value.strip()
+    elif isinstance(value, dict | list):
+        for item in value.values() if isinstance(value, dict) else value:
+            yield from _texts(item)
+
+
+def _seconds(moment: str) -> float:
+    return datetime.fromisoformat(moment).timestamp()
+
+
+class _TreeBuilder:
+    """Decides level by level what is shown: of a tree that is too large, the deepest turns are left out."""
+
+    def __init__(self, family: Family, root: str, most: int, depth: int) -> None:
+        self._family = family
+        self._below: dict[str, list[Edge]] = {}
+        level = [root]
+        for _ in range(depth - 1):
+            for turn_id in level:
+                self._below[turn_id] = family.children_of(turn_id)[: max(0, most - 1 - self._shown)]
+            level = [edge.child for turn_id in level for edge in self._below[turn_id]]
+
+    @property
+    def _shown(self) -> int:
+        return sum(map(len, self._below.values()))
+
+    def built(self, turn_id: str, asked: AskedBy | None = None) -> AgentTurn:
+        shown = self._below.get(turn_id, [])
+        children = [self.built(edge.child, edge.asked) for edge in shown]
+        left_out = len(self._family.children_of(turn_id)) - len(shown)
+        return AgentTurn.of(self._family.turns[turn_id], asked, children, left_out)

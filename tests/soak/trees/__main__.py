@@ -1,0 +1,44 @@
+"""Random trees of agents with an oracle: `make trees`, or `make trees ARGS="--conversations 500 --proxies 3"`.
+
+Agents of a2a-sdk ask each other through proxies, with OpenTelemetry's trace context, by an id of a task, or by nothing.
+Afterwards every tree is held against who asked whom. Exit code 0 where each edge by trace context or reference is
+certain and right, and no certain edge is wrong.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import logging
+import os
+import secrets
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+os.environ["OTEL_INSTRUMENTATION_A2A_SDK_ENABLED"] = "false"  # spans that nobody reads
+
+from .plan import conversations
+from .run import Setup, soak
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(prog="make trees", description="Random trees of agents with an oracle.")
+    parser.add_argument("--conversations", type=int, default=500, help="at the same time; default 500")
+    parser.add_argument("--seed", type=int, default=secrets.randbelow(1_000_000), help="of what users ask")
+    parser.add_argument("--processes", type=int, default=1, help="of each proxy")
+    parser.add_argument("--proxies", type=int, default=1, help="on one PostgreSQL; each agent has one of them")
+    options = parser.parse_args(arguments)
+    logging.disable()  # agents of a2a-sdk say a lot about those that break
+    setup = Setup(options.proxies, options.processes)
+    print(f"seed {options.seed}, {setup}", flush=True)
+    planned = list(conversations(options.seed, options.conversations, traced_users=setup.shares_store))
+    with TemporaryDirectory() as folder:
+        outcome = asyncio.run(soak(planned, setup, Path(folder), options.seed))
+    print(*outcome.lines(), *outcome.problems[:25], sep="\n")
+    return 0 if outcome.is_right else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
