@@ -258,7 +258,8 @@ async def test_a_store_of_an_unknown_version_is_refused_and_stays_as_it_is(url: 
 def test_a_store_of_an_earlier_version_is_upgraded(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     open_store(url).close()
     with psycopg.connect(url) as connection:
-        connection.execute("DROP TABLE wires, calibrations")
+        connection.execute("DROP TABLE wires, calibrations, turn_names")
+        connection.execute("ALTER TABLE turns DROP COLUMN trace_id, DROP COLUMN links")
         connection.execute("UPDATE a2a_eval_proxy_version SET version_num = '0010'")
     step = {**POSTGRES.migrations, POSTGRES.version + 1: ("ALTER TABLE turns ADD COLUMN mood text",)}
     monkeypatch.setattr(postgres_store, "POSTGRES", replace(postgres_store.POSTGRES, migrations=step))
