@@ -64,7 +64,7 @@ MOST_NAMES = 20
 
 @dataclass(frozen=True, slots=True)
 class TurnLinks:
-    """What a turn shows of the turn that caused it, and of those that it caused: `graph` makes edges of it."""
+    """What a turn shows of the turn that caused it, and of those that it caused: from this `graph` makes edges."""
 
     client_span_id: str = ""
     """Span of the client that the request's trace context names; "" where the trace began with this turn."""

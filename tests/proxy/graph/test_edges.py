@@ -64,7 +64,7 @@ def test_the_tracestate_names_the_parent_among_parallel_branches() -> None:
     }
 
 
-def test_a_tracestate_of_another_trace_is_none() -> None:
+def test_a_tracestate_of_another_trace_does_not_count() -> None:
     user = turn("user", 0, 10, trace_id="2" * 32)
     assert found(user, child("a", 1, 2, parent_turn_id="user")) == {}
 
@@ -149,7 +149,7 @@ def test_clocks_of_several_proxies_differ() -> None:
 
 
 def test_the_turns_of_one_client_in_one_trace_are_not_each_others() -> None:
-    """Nothing tells a client that asks one agent twice from an agent that asks itself."""
+    """A client that asks one agent twice looks like an agent that asks itself."""
     one, two = (child(name, number, 10, agent="same") for number, name in enumerate("ab"))
     assert found(one, two) == {}
 
