@@ -67,7 +67,7 @@ class AgentTurn:
     """Whether its calls are known."""
     failure: str = ""
     """How it failed: the code of a `TurnFailure`; "" where it did not, or is still open."""
-    usage: Mapping[str, int | float] = field(default_factory=dict)
+    usage: Mapping[str, Any] = field(default_factory=dict)
     """`input_tokens`, `output_tokens` and `cost` of its own agent, as far as they are known."""
     asked: AskedBy | None = None
     children: tuple[AgentTurn, ...] = ()
