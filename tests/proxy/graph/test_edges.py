@@ -70,7 +70,7 @@ def test_a_tracestate_of_another_trace_does_not_count() -> None:
 
 
 def test_a_parent_that_is_not_stored_yet_is_not_replaced_by_another() -> None:
-    """Its id is known, and it is none of these."""
+    """Its id is known, and it is not that of one of these."""
     assert found(turn("user", 0, 10), child("a", 1, 2, parent_turn_id="later")) == {}
 
 
