@@ -140,9 +140,10 @@ class EvaluatorBase(ABC):
         if isinstance(error, NoClassesError):
             return EvalResult.skipped(self.metric, str(error), version=self.version)
         if isinstance(error, SkipEvaluation):
-            return EvalResult.skipped(
+            skipped = EvalResult.skipped(
                 self.metric, str(error), version=self.version, label=error.label, details=error.details
             )
+            return replace(skipped, threshold=self.threshold) if error.details else skipped
         if isinstance(error, CallsUnseenError):
             return EvalResult.unseen(self.metric, str(error), version=self.version)
         details = getattr(error, "details", None)

@@ -143,8 +143,8 @@ COMPARATORS: Mapping[str, Callable[[int, int], bool]] = {
 
 
 UNPROVEN = "unproven"
-"""The label of a result that was skipped because nothing shows that a forbidden call would have been seen, and the
-reason against a run with such a result."""
+"""The label of a result that was skipped because nothing shows that a forbidden call would have been seen, the key in
+its `details` with the tools, and the reason against a run with such a result."""
 
 CALLS_UNSEEN = "calls_unseen"
 """The label of a result that was skipped because the tool calls are unknown."""
@@ -155,6 +155,9 @@ UNREAD_EXPECTATION = "unread_expectation"
 VACUOUS = "vacuous"
 """The key in `details` of a score that is 1 only because there was no tool call to judge, and the reason against a run
 without any other result."""
+
+READ_DETAILS = ("judge", VACUOUS, UNPROVEN)
+"""The keys in `details` that a verdict reads: they stay where the details of results are left out."""
 
 
 class Status(StrEnum):

@@ -137,6 +137,7 @@ EXPECTATION_WORDS = {
     "response": "response",
     "response_contains": "response contains",
     "behavior": "behaviour",
+    "forbidden_calls": "forbidden calls",
 }
 """Names of expectations for people, by their keys in suites."""
 

@@ -178,10 +178,17 @@ def _all_labelled(results: Measured, *labels: str) -> bool:
 
 
 def _unproven(metric: str, results: Measured) -> Iterator[Reason]:
-    """One reason for all results of a metric that say of the same prohibitions that they are unproven."""
-    found = Counter(result.reason for _, result in results if result.label == UNPROVEN)
-    for why, count in found.items():
-        yield Reason(UNPROVEN, f"{metric} in {count} of {len(results)} results: {why}", metric)
+    """The reason against a run with results that are unproven, with the names of all forbidden tools."""
+    found = [result for _, result in results if result.label == UNPROVEN]
+    if found:
+        tools = dict.fromkeys(one["name"] for result in found for one in result.details.get(UNPROVEN, ()))
+        message = (
+            f"{metric} is unproven in {len(found)} of {number_of(len(results), 'result')}: nothing in this run shows "
+        )
+        message += (
+            f"that a call of {' or '.join(tools)} would have been seen; let another case call such a tool, or list "
+        )
+        yield Reason(UNPROVEN, f"{message}it in the `tools` of the suite", metric)
 
 
 def _vacuous(results: Measured) -> Iterator[Reason]:

@@ -20,6 +20,7 @@ from .arguments import ArgumentMatcher, Difference, Matcher, call_differences
 from .call_failure import outcome_unknown
 from .match_table import made_exactly, match_table
 from .pairing import Pair, longest_common_subsequence, maximum_matching
+from .placeholders import readable
 
 MAX_NEAR_MISSES = 20
 """Maximum number of missing calls for which a near miss is searched ..."""
@@ -115,6 +116,13 @@ class Pairing:
             left = [index for index in self.extra if index not in named]
             out += [f"{call_name(index, self.actual)} was not expected" for index in left]
         return out
+
+
+def prohibition_text(forbidden: ExpectedCall) -> str:
+    """`delete_*`, or `refund(currency: "USD" or "GBP")`."""
+    if forbidden.arguments is None:
+        return forbidden.name
+    return f"{forbidden.name}({', '.join(f'{key}: {readable(value)}' for key, value in forbidden.arguments.items())})"
 
 
 def nearest_calls(

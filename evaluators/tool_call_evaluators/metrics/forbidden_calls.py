@@ -10,14 +10,23 @@ from a2a_tool_capture.models import ToolCall
 
 from ..evaluator import Measurement, SkipEvaluation
 from ..matching.arguments import MATCHER_SPELLINGS, MatcherLike, arguments_match, as_matcher, rule_for
-from ..matching.explain import call_name
-from ..matching.placeholders import check_placeholders, readable
+from ..matching.explain import call_name, prohibition_text
+from ..matching.placeholders import check_placeholders
 from ..model import UNPROVEN, CallsUnseenError, EvalCase, EvalResult, ExpectedCall
 from ..options import OptionError
 from ..registry import register
 from ..texts import counted, sentence
 from ..tool_classes import named, patterns_of
 from .comparing import CriteriaEvaluator
+
+
+def unproven_reason(unproven: Sequence[Mapping[str, Any]]) -> str:
+    """The reason of a skipped result, given its `unproven`."""
+    tools = " or ".join(dict.fromkeys(one["name"] for one in unproven))
+    return (
+        f"no forbidden call was seen, but nothing shows that a call of {tools} would have been: no such tool was "
+        "called, or is among the `tools` of the suite"
+    )
 
 
 @register
@@ -73,7 +82,7 @@ class ForbiddenCalls(CriteriaEvaluator):
                     forbidden.arguments, call.arguments, rule_for(as_matcher(self.matcher), call.name)
                 ):
                     broken.add(index)
-                    text = _text(forbidden)
+                    text = prohibition_text(forbidden)
                     made.append({"position": position + 1, "name": call.name, "prohibition": text})
                     problems.append(f"{call_name(position, calls)} is forbidden: {text}")
         details: dict[str, Any] = {"made": made}
@@ -86,18 +95,12 @@ class ForbiddenCalls(CriteriaEvaluator):
         details["controls"], unproven = {}, []
         for forbidden in prohibitions:
             if control := self._control(forbidden, case):
-                details["controls"][_text(forbidden)] = control
+                details["controls"][prohibition_text(forbidden)] = control
             else:
                 unproven.append(forbidden)
         if unproven:
-            texts = ", ".join(map(_text, unproven))
             left = [{"name": item.name, **patterns_of(item.name, case.tool_classes)} for item in unproven]
-            raise SkipEvaluation(
-                f"unproven: no forbidden call was seen, but nothing shows that {texts} would have been: no call of "
-                "such a tool was seen, nor is it among the `tools` of the suite",
-                UNPROVEN,
-                {"unproven": left, "threshold": self.threshold},
-            )
+            raise SkipEvaluation(unproven_reason(left), UNPROVEN, {UNPROVEN: left})
         return Measurement(1.0, sentence(summary, []), details)
 
     def _prohibitions(self, case: EvalCase) -> Sequence[ExpectedCall]:
@@ -122,7 +125,3 @@ class ForbiddenCalls(CriteriaEvaluator):
                 if is_named(call.name):
                     return f"a call of {call.name} was seen"
         return ""
-
-
-def _text(forbidden: ExpectedCall) -> str:
-    return forbidden.name if forbidden.arguments is None else f"{forbidden.name}({readable(forbidden.arguments)[1:-1]})"

@@ -12,7 +12,7 @@ from dataclasses import fields
 from typing import Any
 
 from ..judged.base import band
-from ..matching.explain import CallChange
+from ..matching.explain import CallChange, prohibition_text
 from ..model import EvalResult
 from ..runs.outcomes import ConversationTurn, RunConversation, TurnJson
 from ..simulation.record import user_text
@@ -220,6 +220,8 @@ def _change(change: CallChange, calls: Sequence[Mapping[str, Any]], short: Short
 def _expected(expect: Expectation | None, short: Shortener) -> dict[str, Any]:
     """The other expectations, in addition to the calls, by their names for people."""
     values = {item.name: getattr(expect, item.name, None) for item in fields(Expectation) if item.name != "tool_calls"}
+    if forbidden := values["forbidden_calls"]:
+        values["forbidden_calls"] = [prohibition_text(call) for call in forbidden[:MAX_CALLS]]
     return {EXPECTATION_WORDS[name]: short.value(value) for name, value in values.items() if value is not None}
 
 

@@ -8,7 +8,7 @@ from sys import intern
 from typing import Any
 
 from ..matching.call_failure import has_failed
-from ..model import VACUOUS, Status
+from ..model import READ_DETAILS, Status
 from ..runs.outcomes import TurnJson
 from ..texts import finite
 
@@ -88,4 +88,4 @@ def _told_details(result: Mapping[str, Any]) -> Mapping[str, Any]:
     details: Mapping[str, Any] = result["details"]
     if result["status"] in (Status.FAILED, Status.ERRORED):
         return details
-    return {key: details[key] for key in ("judge", VACUOUS) if key in details}
+    return {key: details[key] for key in READ_DETAILS if key in details}

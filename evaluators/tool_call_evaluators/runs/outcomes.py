@@ -14,6 +14,7 @@ from ..attempts import Attempts, AttemptStatus
 from ..behavior_failures import BehaviorFailure
 from ..gates import Outcome, Reason
 from ..grouping import grouped
+from ..metrics.forbidden_calls import unproven_reason
 from ..model import CALLS_UNSEEN, UNPROVEN, EvalResult, Status
 from ..simulation.record import SIMULATED_USER, UserRecord, is_driven, record_in
 from ..suite import Case, Expectation, Suite
@@ -198,16 +199,16 @@ def _proven(result: ResultJson, seen_in: Mapping[str, str]) -> ResultJson:
     if result.get("label") != UNPROVEN:
         return result
     details = result["details"]
-    tools = {one["name"]: is_shown(one, seen_in) for one in details.get("unproven", ())}
+    tools = {one["name"]: is_shown(one, seen_in) for one in details.get(UNPROVEN, ())}
     controls = {name: f"a call of {tool} was seen in {seen_in[tool]}" for name, tool in tools.items() if tool}
-    if not tools or len(controls) < len(tools):
-        return result
+    if len(controls) < len(tools) or not tools:
+        left = [one for one in details.get(UNPROVEN, ()) if tools[one["name"]] is None]
+        return {**result, "reason": unproven_reason(left), "details": {**details, UNPROVEN: left}} if left else result
     return {
         **result,
         "score": 1.0,
-        "passed": None if details["threshold"] is None else True,
-        "threshold": details["threshold"],
-        "status": str(Status.SCORED if details["threshold"] is None else Status.PASSED),
+        "passed": None if result["threshold"] is None else True,
+        "status": str(Status.SCORED if result["threshold"] is None else Status.PASSED),
         "label": None,
         "reason": f"No forbidden call was made: {'; '.join(dict.fromkeys(controls.values()))}.",
         "details": {"made": [], "controls": controls},

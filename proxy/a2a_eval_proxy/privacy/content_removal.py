@@ -16,7 +16,7 @@ from ..turn import Turn
 _LENGTH = re.compile(r"\[not kept: \d+ characters\]")
 _NAME = re.compile(r"[A-Za-z_$@][\w$.-]{0,63}", re.ASCII)
 
-_KEPT = ("judge", "unproven", "threshold")
+_KEPT = ("judge", "unproven")
 """Keys in the details of a result: a judge's usage, and the names of tools of which no call was seen."""
 
 

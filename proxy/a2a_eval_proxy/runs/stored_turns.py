@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
-from tool_call_evaluators.model import VACUOUS
+from tool_call_evaluators.model import READ_DETAILS
 from tool_call_evaluators.options import did_you_mean
 from tool_call_evaluators.report import with_outcome
 from tool_call_evaluators.texts import counted
@@ -92,7 +92,7 @@ def without_texts(turn: Mapping[str, Any]) -> TurnJson:
         "response_text": turn["response_text"][:_SHORT],
         "tool_calls": [with_outcome(call, None, call["error"]) for call in turn["tool_calls"]],
         "evaluations": [
-            {**result, "details": {key: value for key, value in result["details"].items() if key in ("judge", VACUOUS)}}
+            {**result, "details": {key: value for key, value in result["details"].items() if key in READ_DETAILS}}
             for result in turn["evaluations"]
         ],
     }

@@ -14,7 +14,7 @@ from rich.segment import Segment
 from rich.table import Column, Table
 from tool_call_evaluators.gates import USER_REASONS
 from tool_call_evaluators.grouping import grouped
-from tool_call_evaluators.model import Status
+from tool_call_evaluators.model import UNPROVEN, Status
 from tool_call_evaluators.report import Report
 from tool_call_evaluators.report.model import GATE_NOT_MET, seconds_between
 from tool_call_evaluators.runs.outcomes import ConversationTurn, RunConversation, turn_failure
@@ -243,7 +243,8 @@ def _remarks(turn: TurnJson, verdict: str, notes: Mapping[tuple[str, str], str],
         " ".join([escape(plain(result["evaluator"])), _score(result), *_note(notes, turn, verdict, result)])
         + (f": {escape(plain(result['reason']))}" if reasons else "")
         for result in turn["evaluations"]
-        if result["status"] not in ("passed", "skipped") and (reasons or result["evaluator"] != TURN_SUCCEEDED)
+        if (result["status"] not in ("passed", "skipped") and (reasons or result["evaluator"] != TURN_SUCCEEDED))
+        or result["label"] == UNPROVEN
     ]
     codes: dict[str, str] = {finding["code"]: finding["severity"] for finding in turn["findings"]}
     said += [f"[red]{code}[/red]" if severity == "error" else code for code, severity in codes.items()]
@@ -260,7 +261,8 @@ def _score(result: Mapping[str, Any]) -> str:
     if result["status"] == "scored" and result["score"] is None:
         return escape(plain(result["label"], _LONGEST_LABEL))
     if result["score"] is None:
-        return f"[dim]{result['status']}[/dim]" if result["status"] == "skipped" else f"[red]{result['status']}[/red]"
+        word = UNPROVEN if result["label"] == UNPROVEN else result["status"]
+        return f"[dim]{word}[/dim]" if result["status"] == "skipped" else f"[red]{result['status']}[/red]"
     score = score_text(result["score"])
     return score if result["passed"] is not False else f"[red]{score}[/red]"
 

@@ -10,6 +10,7 @@ from typing import Any
 
 from markupsafe import Markup
 from starlette.exceptions import HTTPException
+from tool_call_evaluators.matching.explain import prohibition_text
 from tool_call_evaluators.matching.placeholders import readable
 from tool_call_evaluators.model import ExpectedCall
 from tool_call_evaluators.report import comparison_body
@@ -257,6 +258,8 @@ def _lines(name: str, value: Any) -> tuple[str, ...]:
             text = ", ".join(f"{tool} {criterion[0]} {criterion[1]}" for tool, criterion in value.items())
         case "tool_outputs":
             return tuple(excerpt(f"{output.name}: {output.output}", MAX_TEXT) for output in value[:MAX_CALLS])
+        case "forbidden_calls":
+            text = ", ".join(map(prohibition_text, value[:MAX_CALLS]))
         case _:
             text = value if isinstance(value, str) else readable(value)
     return (excerpt(text, MAX_TEXT),)

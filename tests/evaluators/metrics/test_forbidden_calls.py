@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import fields
 from typing import Any
 
 import pytest
@@ -9,7 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.turn_samples import call, turn
 from tool_call_evaluators import EvalCase, ForbiddenCalls, OptionError, evaluate_sync, parse_suite
+from tool_call_evaluators.report import Report, html_report, json_report, junit_xml, markdown_summary
 from tool_call_evaluators.runs.outcomes import follow, run_verdict
+from tool_call_evaluators.suite import Expectation
+from tool_call_evaluators.texts import EXPECTATION_WORDS
 
 CLASSES = {"reads": ("get_*",), "writes": ("refund", "get_and_lock")}
 
@@ -140,8 +144,8 @@ def run(*calls_of_b: Any, text: str = SUITE) -> Any:
 
 def test_a_run_without_a_control_fails_by_name() -> None:
     verdict, results = run()
-    assert [(reason.code, reason.metric) for reason in verdict.reasons] == [("unproven", "forbidden_calls")] * 2
-    assert "delete_*" in verdict.reasons[0].message
+    assert [(reason.code, reason.metric) for reason in verdict.reasons] == [("unproven", "forbidden_calls")]
+    assert "that a call of delete_* or refund would" in verdict.reasons[0].message
     assert [result.label for result in results] == ["unproven"] * 2
 
 
@@ -155,10 +159,24 @@ def test_another_turn_of_the_run_may_be_the_control() -> None:
 def test_every_prohibition_needs_a_control() -> None:
     verdict, results = run(call("refund", eur=2))
     assert [result.label for result in results] == ["unproven", "unproven"]
-    assert {reason.code for reason in verdict.reasons} == {"unproven"}
+    assert [[one["name"] for one in result.details["unproven"]] for result in results] == [["delete_*"], ["delete_*"]]
+    assert "refund" not in verdict.reasons[0].message
+
+
+def test_the_report_shows_what_is_forbidden_and_what_is_unproven() -> None:
+    suite = parse_suite(SUITE)
+    results = evaluate_sync(suite.cases[1].eval_case(0, tool_calls=[]), suite.build_evaluators("turn"))
+    made = turn("1", "ho", [], case="b", evaluations=[result.to_dict() for result in results])
+    verdict = run_verdict(suite, follow([made], suite)).to_dict()
+    report = Report.build("r", [made], verdict, suite=suite)
+    page, summary, junit, data = (form(report) for form in (html_report, markdown_summary, junit_xml, json_report))
+    assert '"forbidden calls":["refund(eur: 1)"]' in page.replace(": [", ":[")
+    for text in (page, summary, junit, data):
+        assert "unproven" in text
+    assert set(EXPECTATION_WORDS) == {item.name for item in fields(Expectation)}
 
 
 def test_a_suite_may_tolerate_it_but_a_run_that_measured_nothing_fails() -> None:
     verdict, _ = run(text=SUITE.replace("cases:", "tolerate: [unproven]\ncases:"))
-    assert [reason.code for reason in verdict.tolerated] == ["unproven"] * 2
+    assert [reason.code for reason in verdict.tolerated] == ["unproven"]
     assert [reason.code for reason in verdict.reasons] == ["vacuous"]
