@@ -11,6 +11,7 @@ from typing import Literal
 from ..net.failed_logins import PAUSE_S, FailedLogins
 
 logger = logging.getLogger(__name__)
+logger.setLevel(logging.WARNING)  # failed logins are logged whatever `log_level` is
 
 
 class TooManyGuessesError(Exception):

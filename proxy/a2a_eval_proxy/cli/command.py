@@ -161,11 +161,12 @@ class Command(click.Command):
         """Call the function with the options from flags, environment and file. Raises ConfigError."""
         flags = dict(ctx.params)
         _warn_of_unknown_variables(_known_keys(ctx))
-        _warn_of_secrets(self.options, flags)
         del flags["config"]
         path = config_path(ctx)
         file = read_config_file(path, _known_keys(ctx)) if path else None
-        if self._function(load(self.options, flags, os.environ, file)) is False:
+        loaded = load(self.options, flags, os.environ, file)
+        _warn_of_secrets(self.options, flags)
+        if self._function(loaded) is False:
             ctx.exit(GATE_FAILED)
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:

@@ -73,7 +73,7 @@ def parse_token(value: Any) -> str:
         raise ValueError(f"{error}; expected a token") from None
     if len(token) < MIN_TOKEN or not token.isascii() or not token.isprintable() or " " in token:
         raise ValueError(
-            f"expected a token of at least {MIN_TOKEN} printable ASCII characters without blanks; "
+            f"a token of at least {MIN_TOKEN} printable ASCII characters without blanks is expected; "
             "'openssl rand -hex 32' makes one"
         )
     return token

@@ -171,7 +171,7 @@ async def _give(view: View) -> Response:
     for one in (stored or {}).get("annotations", ()):
         if one.get("label") is not None and (one["evaluator"], one["who"]) == (metric, annotation.who):
             await remove_annotation(control, turn_id, one["annotation_id"])
-    note(view.request, annotation=annotation.annotation_id, assessment="label")
+    note(view.request, turn=turn_id, annotation=annotation.annotation_id, assessment="label")
     return RedirectResponse(
         view.link("label", metric=metric, who=who, run=form.get("run"), after=turn_id),
         303,

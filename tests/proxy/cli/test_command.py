@@ -190,3 +190,29 @@ def test_every_option_says_what_it_is_for() -> None:
     for name, one in cli.commands.items():
         for parameter in one.params:
             assert not isinstance(parameter, click.Option) or parameter.help, f"{name} {parameter.opts[0]}"
+
+
+class SecretOptions(Options):
+    token: str | None = option(types.TOKEN, "A token.", secret=True, references=True)
+    password: str | None = option(types.TEXT, "A password.", secret=True)
+    header: tuple[tuple[str, str], ...] = option(types.HEADERS, "A header.", repeatable=True, secret=True)
+
+
+@command(SecretOptions)
+def secretive(options: SecretOptions) -> None:
+    """Probe."""
+
+
+def test_secrets_on_the_command_line_are_warned_about(tmp_path: Path) -> None:
+    (tmp_path / "token").write_text("0123456789abcdef\n")
+    by_file = f"${{file:{tmp_path / 'token'}}}"
+    harmless = ["--token", by_file, "--header", "X-Tenant: a"]
+    environment = {"A2A_EVAL_PROXY_TOKEN": "0123456789abcdef", "A2A_EVAL_PROXY_PASSWORD": "s3cret"}
+    done = CliRunner().invoke(secretive, harmless, env=environment)
+    assert (done.exit_code, [line for line in done.output.splitlines() if "(ps)" in line]) == (0, [])
+    done = CliRunner().invoke(secretive, ["--token", "0123456789abcdef", "--password", "s3cret"])
+    told = "other users of this machine can read it in the list of processes (ps); set the variable A2A_EVAL_PROXY_"
+    assert done.output.splitlines() == [
+        f"warning: --token: {told}TOKEN, or give '--token ${{file:PATH}}'",
+        f"warning: --password: {told}PASSWORD",
+    ]

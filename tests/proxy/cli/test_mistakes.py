@@ -332,6 +332,11 @@ MISTAKES = {
         "Address already in use; choose another address with --listen",
         3,
     ),
+    "a short token": Mistake(
+        "serve --upstream {agent} --admin-token s3cret",
+        "--admin-token: a token of at least 16 printable ASCII characters without blanks is expected; 'openssl rand -hex "
+        "32' makes one, got ***",
+    ),
     "admin for everybody": Mistake("serve --upstream {agent} --admin 0.0.0.0:0", "set --admin-token, or use"),
     "no upstream": Mistake("serve", "--upstream is required: give --upstream URL, set A2A_EVAL_PROXY_UPSTREAM"),
     "one address twice": Mistake("serve --upstream {agent} --admin 127.0.0.1:8080", "already the address of listen"),
