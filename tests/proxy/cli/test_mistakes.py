@@ -334,8 +334,7 @@ MISTAKES = {
     ),
     "a short token": Mistake(
         "serve --upstream {agent} --admin-token s3cret",
-        "--admin-token: a token of at least 16 printable ASCII characters without blanks is expected; 'openssl rand -hex "
-        "32' makes one, got ***",
+        "without blanks is expected; 'openssl rand -hex 32' makes one, got ***",
     ),
     "admin for everybody": Mistake("serve --upstream {agent} --admin 0.0.0.0:0", "set --admin-token, or use"),
     "no upstream": Mistake("serve", "--upstream is required: give --upstream URL, set A2A_EVAL_PROXY_UPSTREAM"),
