@@ -89,7 +89,7 @@ STARTS_TRACE = TurnLinks()
 
 _IN_MEMORY = ("parent_span_id", "in_store", "shown_by", "wire", "links")
 """Fields of a turn that are not in its JSON."""
-_OPTIONAL = ("agent_name", "simulated_user", "usage", "spans")
+_OPTIONAL = ("agent_name", "agent_card", "attempt", "simulated_user", "usage", "spans")
 """Fields that are in the JSON if they are not None."""
 
 
@@ -124,6 +124,11 @@ class Turn:
     findings: list[Finding] = field(default_factory=list)
     agent_name: str | None = None
     """Which of several agents behind the proxy; None where there is only one: not in JSON."""
+    agent_card: dict[str, str] | None = None
+    """`name` and `version` of the agent's card, or the version that a user gave. None: not known, not in JSON."""
+    attempt: dict[str, Any] | None = None
+    """In turns of `run`: the `number` of the attempt at the case, from 1, of how many `planned`; after how many passes
+    they end (`enough`, None: none is left out); and its `seed`, if the run has one. None: not in JSON."""
     simulated_user: dict[str, Any] | None = None
     """In turns of a simulated user: `{"conversation": number}`, in the last one its `UserRecord`. None: not in JSON."""
     shown_by: str = ""

@@ -38,10 +38,11 @@ class Setting:
         if self.mixed and rate < 1:
             rate = chance.betavariate(2 * rate, 2 * (1 - rate))
         rates = rate, rate if after is None else after
-        passes = tuple([float(chance.random() < each) for _ in range(self.repetitions)] for each in rates)
+        before, after_ = ([float(chance.random() < each) for _ in range(self.repetitions)] for each in rates)
+        passes = Sides([before], after_)
         measures: dict[Measure, Sides] = {None: passes, "whether": passes}
         for metric in range(self.metrics):
-            measures[f"metric-{metric}"] = self._scores(chance, metric), self._scores(chance, metric)
+            measures[f"metric-{metric}"] = Sides([self._scores(chance, metric)], self._scores(chance, metric))
         return measures
 
     def _scores(self, chance: random.Random, metric: int) -> list[float]:

@@ -10,7 +10,8 @@ from a2a_tool_capture.models import ToolCall
 from ..matching.arguments import Difference
 from ..matching.explain import CallChange
 from ..runs.comparison import CaseChange, Comparison, ScoreChange, TurnChange
-from ..runs.regression import FALSE_ALARMS, LEAST_CASES, Sensitivity
+from ..runs.outcomes import excluded_text
+from ..runs.regression import EVIDENCE, FALSE_ALARMS, LEAST_CASES, Sensitivity
 from ..texts import call_text, counted, escaped, json_excerpt, printable, report_json, score_text
 
 MAX_CASES = 100
@@ -25,6 +26,7 @@ STATUSES: dict[str, _Line] = {
     "worse": ("regressed", "worse"),
     "gone": ("missing", "worse"),
     "newly_failing": ("newly failing", "changed"),
+    "unscored": ("not scored", "changed"),
     "changed": ("changed", "changed"),
     "fixed": ("fixed", "better"),
     "new": ("new", "quiet"),
@@ -36,6 +38,8 @@ _NEWLY_FAILING = "Newly failing cases alone are no regression: an unchanged agen
 _DETERMINISTIC = "The agent did the same in every repetition of each case: what changed is not chance."
 _MARKS: dict[Tone, str] = {"worse": "❌", "better": "✅", "changed": "➖", "quiet": "➖"}
 _INCOMPARABLE = "The runs share no metric that was measured the same way: run both again with the same evaluators."
+_NO_COMMON_CASE = "They have no case in common: is the baseline one of another suite, or were all cases renamed?"
+_NOTHING_SCORED = "No case has scored attempts in both: what was excluded shows nothing about the agent."
 SCORE_HEAD = ("mean of cases", "before", "after", "change", "95 % interval", "p")
 
 
@@ -110,8 +114,12 @@ def headline(comparison: Comparison) -> str:
 def notices(comparison: Comparison) -> list[_Line]:
     """The metrics that are not compared, and how large a drop the comparison detects."""
     lines: list[_Line] = [(f"not compared: {item.metric}: {item.reason}", "changed") for item in comparison.not_judged]
+    lines += [(line, "quiet") for line in _baseline_lines(comparison)]
+    for name, excluded in zip((comparison.before, comparison.after), comparison.exclusions, strict=True):
+        if text := excluded_text(excluded):
+            lines.append((text.replace("excluded", f"excluded in {name}", 1), "changed"))
     if not comparison.comparable:
-        lines.append((_INCOMPARABLE, "worse"))
+        lines.append((_incomparable(comparison), "worse"))
     if dropped := [score.metric for score in score_changes(comparison) if score.dropped]:
         lines.append((f"dropped significantly over all cases: {', '.join(dropped)}", "worse"))
     decision = comparison.decision
@@ -127,13 +135,33 @@ def notices(comparison: Comparison) -> list[_Line]:
     return lines
 
 
+def _baseline_lines(comparison: Comparison) -> list[str]:
+    if (baseline := comparison.baseline) is None:
+        return []
+    older = f"; {counted(baseline.older, 'older run')} not" if baseline.older else ""
+    lines = [f"Compared with {counted(len(baseline.runs), 'run')} of version {baseline.version}{older}."]
+    if new := comparison.counts.get("new"):
+        lines.append(
+            f"{counted(new, 'case')} with fewer than {EVIDENCE} scored attempts in these runs: shown, and not decisive."
+        )
+    return lines
+
+
+def _incomparable(comparison: Comparison) -> str:
+    statuses = comparison.counts.keys()
+    if statuses <= {"gone", "new"}:
+        return _NO_COMMON_CASE
+    return _NOTHING_SCORED if statuses <= {"gone", "new", "unscored"} else _INCOMPARABLE
+
+
 def _detects_any(sensitivity: Sensitivity) -> bool:
     return sensitivity.detected_rate is not None or sensitivity.single_case is not None
 
 
 def _sensitivity_lines(sensitivity: Sensitivity) -> list[str]:
     each = "1 conversation" if sensitivity.repetitions == 1 else f"{sensitivity.repetitions:.3g} conversations"
-    each = f"{counted(sensitivity.cases, 'case')}, {each} of each in both runs"
+    where = "both runs" if sensitivity.runs == 1 else f"the later run, and {sensitivity.runs:.3g} earlier runs of each"
+    each = f"{counted(sensitivity.cases, 'case')}, {each} of each in {where}"
     lines = [f"Based on {each}; an unchanged agent counts as regressed in at most {FALSE_ALARMS:.0%} of comparisons."]
     if sensitivity.pass_rate and sensitivity.detected_rate is not None:
         drop = f"from {sensitivity.pass_rate:.0%} to about {sensitivity.detected_rate:.0%}"
@@ -146,7 +174,7 @@ def _sensitivity_lines(sensitivity: Sensitivity) -> list[str]:
         lines.append("No drop of the pass rate is detected in 4 of 5 comparisons: add cases or repetitions.")
     if sensitivity.single_case is not None:
         passes, total = sensitivity.single_case
-        lines.append(f"A case that passed {total} of {total} times counts as regressed at {passes} of {total}.")
+        lines.append(f"A case that always passed counts as regressed where {passes} of {total} pass now.")
     if sensitivity.asked is not None:
         lines.append(_asked_line(sensitivity.asked, sensitivity))
     if not _detects_any(sensitivity):
@@ -178,7 +206,10 @@ def more_cases(comparison: Comparison) -> list[str]:
 
 
 def rate(case: CaseChange) -> str:
-    sides = [f"{passed} of {total} passed" if total else "missing" for passed, total in case.passed]
+    sides = [
+        f"{passed} of {total} passed" if total else "not scored" if excluded else "missing"
+        for (passed, total), excluded in zip(case.passed, case.excluded, strict=True)
+    ]
     return f"{sides[0]}, now {sides[1]}"
 
 

@@ -57,13 +57,14 @@ def attempts_text(found: Sequence[Attempts]) -> str:
     parts = [f"{verdicts[verdict]:,} {word}" for verdict, word in words.items() if verdicts[verdict]]
     if enough := sum(item.accepted and item.verdict == "flaky" for item in found):
         parts.append(f"{enough:,} of the flaky passed often enough")
+    if rates.at:
+        parts.append(f"pass@1 {rates.at[0]:.2f}")
     if len(rates.at) > 1:
-        parts.append(f"pass@1 {rates.at[0]:.2f}, pass@{len(rates.at)} {rates.at[-1]:.2f}")
-        parts.append(f"pass^{len(rates.hat)} {rates.hat[-1]:.2f}")
-    if excluded := sum(item.excluded for item in found):
-        parts.append(f"{excluded:,} attempts excluded")
+        parts.append(f"pass@{len(rates.at)} {rates.at[-1]:.2f}, pass^{len(rates.hat)} {rates.hat[-1]:.2f}")
     if rates.ended_early:
-        parts.append(f"{rates.ended_early:,} decided early, without rates")
+        parts.append(f"further rates are not estimable, as {counted(rates.ended_early, 'case')} may end early")
+    if rates.not_estimable:
+        parts.append(f"no rate of {counted(rates.not_estimable, 'case')} that one pass or failure decides")
     return f"{counted(len(found), 'repeated case')}: {', '.join(parts)}"
 
 

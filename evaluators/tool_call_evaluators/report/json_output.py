@@ -48,6 +48,7 @@ def json_report(report: Report) -> str:
         "unique_errors": list(report.unique_errors),
         "baseline": report.baseline.to_dict() if report.baseline else None,
         "quarantined": report.quarantined,
+        "excluded_attempts": report.exclusions,
         "attempts": {"cases": [item.to_dict() for item in repeated], **pass_rates(repeated).to_dict()},
         "causes": [cause.to_dict() for cause in causes(report)],
     }
@@ -66,6 +67,7 @@ def _conversation(report: Report, conversation: RunConversation) -> dict[str, An
         "case_id": conversation.case_id,
         "conversation_id": conversation.conversation_id,
         "status": report.status(conversation),
+        "excluded": report.exclusion(conversation),
         "reasons": [reason["message"] for reason in report.reasons_of(conversation)],
         "notes": report.notes(conversation),
         "simulated_user": _user(conversation.user),

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from xml.etree import ElementTree as ET
 
+from ..attempts import EXCLUSIONS
 from ..gates import TOLERABLE
 from ..grouping import grouped
 from ..model import EvalResult, Status
@@ -37,6 +38,7 @@ def _suite(report: Report) -> ET.Element:
     facts += [(code, str(count)) for code, count in fault_counts(report.users).items()]
     facts += [(f"gate {gate_name(check)}", f"{check['text']}, {gate_word(check)}") for check in report.gates]
     facts += [("quarantine", sentence) for sentence in report.quarantined.values()]
+    facts += [("excluded attempts", text)] if (text := report.excluded_text) else []
     properties = ET.SubElement(suite, "properties")
     for name, value in facts:
         ET.SubElement(properties, "property", name=printable(name), value=printable(value))
@@ -115,6 +117,8 @@ def _problem(case: ET.Element, reasons: Sequence[ReasonJson]) -> None:
 def _transcript(report: Report, conversation: RunConversation) -> str:
     """The messages, calls and results of a conversation, as lines."""
     lines = [f"conversation {conversation.label}"]
+    if (why := report.exclusion(conversation)) is not None:
+        lines.append(f"excluded: {EXCLUSIONS[why]}")
     for turn in conversation.turns:
         lines += _turn_lines(report, conversation, turn)
     lines += [f"  {_result(result, report.note(conversation, None, result))}" for result in conversation.results]

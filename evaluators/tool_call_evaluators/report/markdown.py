@@ -33,8 +33,8 @@ def markdown_summary(report: Report) -> str:
     ]
     if report.baseline:
         parts.append(f"Compared with {escaped(change_line(report.baseline))}")
-    if report.visibility_text:
-        parts.append(f"⚠️ {escaped(report.visibility_text, 600)}")
+    noted = filter(None, (report.visibility_text, report.excluded_text))
+    parts += [f"⚠️ {escaped(text, 600)}" for text in noted]
     parts += [*_suites(report), *_reasons(report), *_quarantine(report), *_tolerated(report)]
     parts += [*_gates(report), *_scores(report)]
     return "\n\n".join(parts) + "\n"

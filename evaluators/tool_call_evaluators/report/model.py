@@ -11,7 +11,7 @@ from typing import Any, Literal, TypeAlias
 
 from a2a_tool_capture.models import ToolCall
 
-from ..attempts import Attempts
+from ..attempts import Attempts, Exclusion
 from ..behavior_failures import unique_errors as grouped_errors
 from ..gates import USER_REASONS
 from ..grouping import grouped
@@ -27,6 +27,8 @@ from ..runs.outcomes import (
     ConversationTurn,
     RunConversation,
     TurnJson,
+    attempts_of,
+    excluded_text,
     failures,
     follow,
     quarantined,
@@ -290,10 +292,25 @@ class Report:
         found = {}
         for case_id, conversations in by_case.items():
             case = conversations[0].case
-            statuses = {one.label: one.attempt(allow_unseen=allow_unseen) for one in conversations}
             planned = max(case.conversations if case else 1, len(conversations))
-            found[case_id] = Attempts(case_id, statuses, planned, case.must_pass if case else None)
+            must_pass = case.must_pass if case else None
+            found[case_id] = attempts_of(case_id, conversations, planned, must_pass, allow_unseen=allow_unseen)
         return found
+
+    @property
+    def exclusions(self) -> Mapping[Exclusion, int]:
+        """The number of attempts that show nothing about the agent, by the reason."""
+        return Counter(reason for item in self.attempts.values() for reason in item.exclusions.values())
+
+    def exclusion(self, conversation: RunConversation) -> Exclusion | None:
+        """Why a conversation is no attempt at its case that counts; None if it counts, or has no case."""
+        attempts = self.attempts.get(conversation.case_id or "")
+        return None if attempts is None else attempts.exclusions.get(conversation.label)
+
+    @property
+    def excluded_text(self) -> str:
+        """The attempts that show nothing about the agent, and why; empty without any."""
+        return excluded_text(self.exclusions)
 
     @cached_property
     def quarantined(self) -> dict[str, str]:

@@ -8,22 +8,23 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from statistics import fmean
-from typing import Any, Literal
+from typing import Any, Literal, TypeAlias
 
 from a2a_tool_capture.canonical import canonical
 from a2a_tool_capture.models import ToolCall
 
+from ..attempts import Exclusion
 from ..grouping import grouped
 from ..matching.explain import CallChange, diff_calls
 from ..matching.placeholders import quoted
 from ..model import CALLS_UNSEEN, EvalResult, ExpectedCall, Status
 from ..suite import Suite
 from .outcomes import ConversationResults, ConversationTurn, RunConversation, TurnJson, follow
-from .regression import ATTEMPTS, MARGIN, Decision, Drops, Measure, Sensitivity, Sides, decide, find_drops
+from .regression import ATTEMPTS, EVIDENCE, MARGIN, Decision, Drops, Measure, Sensitivity, Sides, decide, find_drops
 from .significance import DropTest, mean_interval
 
 JUDGE_DETAILS = ("model", "prompt", "votes")
@@ -109,14 +110,25 @@ def _listed(values: Iterable[str]) -> str:
 RATE = "pass rate"
 """The metric name of `Comparison.pass_rate`, the share of conversations that pass."""
 
-CaseStatus = Literal["worse", "newly_failing", "fixed", "gone", "new", "changed", "same"]
+CaseStatus = Literal["worse", "newly_failing", "fixed", "gone", "new", "unscored", "changed", "same"]
 """`worse`: its repetitions alone show a significant drop. `newly_failing`: it always passed before but not now, which
-may be chance. `fixed`: it always passes now but did not before. `gone` and `new`: only the run before, or only the run
-after, has the case. `changed`: other changes of calls, scores or pass rate."""
+may be chance. `fixed`: it always passes now but did not before. `gone`: only the run before has the case. `new`: only
+the run after has it, or a baseline of several runs has fewer than `EVIDENCE` scored attempts. `unscored`: all its
+attempts in a run are excluded. `changed`: other changes of calls, scores or pass rate."""
 
 
 FailOn = Literal["regression", "newly-failing", "undecided"]
 """On what a pipeline stops: `newly-failing` also on a regression; `undecided` if there are too few runs."""
+
+
+@dataclass(frozen=True, slots=True)
+class Baseline:
+    """The stored runs of an agent version with which a run is compared, the newest first."""
+
+    version: str
+    runs: tuple[str, ...]
+    older: int = 0
+    """Runs of the version that are not compared, as there are newer ones."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,7 +170,8 @@ class TurnChange:
 
 @dataclass(frozen=True, slots=True)
 class CaseChange:
-    """A case before and after. `passed` holds, for each side, the numbers of passed and of all conversations."""
+    """A case before and after. `passed` holds, for each side, the numbers of passed and of all scored conversations;
+    `excluded` those that show nothing about the agent."""
 
     case: str
     status: CaseStatus
@@ -169,11 +182,12 @@ class CaseChange:
     """New failures: names of metrics, `failed_turn`, `missing_turn`."""
     fixes: tuple[str, ...] = ()
     """Failures of the run before that are fixed."""
+    excluded: tuple[int, int] = (0, 0)
 
     @property
     def regressed(self) -> bool:
-        """Whether the case is missing, or its pass rate or a score dropped significantly."""
-        return self.status in ("worse", "gone")
+        """Whether the case passed before, and is missing, or its pass rate or a score dropped significantly."""
+        return self.status in ("worse", "gone") and self.passed[0][0] > 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,7 +207,11 @@ class Comparison:
     sensitivity: Sensitivity
     decision: Decision
     comparable: bool = True
-    """False if the runs have metrics but share none that can be compared."""
+    """False if the runs have metrics but share none that can be compared, or have no case with scored attempts in
+    both."""
+    exclusions: tuple[Mapping[Exclusion, int], Mapping[Exclusion, int]] = ({}, {})
+    """The number of attempts of each side that show nothing about the agent, by the reason."""
+    baseline: Baseline | None = None
 
     @property
     def regressed(self) -> bool:
@@ -227,6 +245,8 @@ class Comparison:
             "not_judged": [asdict(entry) for entry in self.not_judged],
             "sensitivity": asdict(self.sensitivity),
             "counts": self.counts,
+            "excluded": list(self.exclusions),
+            "baseline": None if self.baseline is None else asdict(self.baseline),
             "pass_rate": _score_dict(self.pass_rate),
             "scores": [_score_dict(score) for score in self.scores],
             "cases": [
@@ -235,6 +255,7 @@ class Comparison:
                     "status": case.status,
                     "regressed": case.regressed,
                     "passed": [{"passed": passed, "of": total} for passed, total in case.passed],
+                    "excluded": list(case.excluded),
                     "failures": list(case.failures),
                     "fixes": list(case.fixes),
                     "scores": [_score_dict(score) for score in case.scores],
@@ -277,6 +298,7 @@ def compare(
     conversation_results: tuple[ConversationResults, ConversationResults] = ({}, {}),
     margin: float = MARGIN,
     detect: float | None = None,
+    baseline: Baseline | None = None,
 ) -> Comparison:
     """Compare two runs, given as turns in the form of /api/turns.
 
@@ -284,35 +306,49 @@ def compare(
     executed count as failures: with a `suite`, those in its plan; without one, those that another conversation of the
     case, in either run, has after the same beginning. `names` are those of the runs. A metric that only one run
     measured, or that both measured with different judges, prompts, versions or thresholds, is in the scores of the
-    comparison but affects neither the status nor the pass rate of a case. Conversations that the simulated user
-    invalidated are left out. `margin`: pass rates that differ by less are equivalent. `detect`: the drop of the pass
-    rate that the comparison should be able to show (`Sensitivity.asked`).
+    comparison but affects neither the status nor the pass rate of a case. Conversations that show nothing about the
+    agent (`RunConversation.exclusion`) are left out and counted. `margin`: pass rates that differ by less are
+    equivalent. `detect`: the drop of the pass rate that the comparison should be able to show (`Sensitivity.asked`).
+
+    `before` may have the turns of several runs, with `baseline` as those of an agent version: then a case counts once
+    it has `EVIDENCE` scored attempts there, and is missing only if the newest of these runs has it.
     """
-    left = _by_case(follow(before, suite, conversation_results[0]))
-    right = _by_case(follow(after, suite, conversation_results[1]))
+    left = _by_case(_runs(before, suite, conversation_results[0]))
+    right = _by_case(_runs(after, suite, conversation_results[1]))
     for case in left.keys() & right.keys():
-        spoken = sorted({_spoken(item) for item in (*left[case], *right[case])})
+        runs = left[case] | {-1: [item for run in right[case].values() for item in run]}
+        spoken = sorted({_spoken(item) for run in runs.values() for item in run})
         for side in (left, right):
-            side[case] = [_with_missing_turns(item, spoken) for item in side[case]]
+            side[case] = {
+                number: [_with_missing_turns(item, spoken) for item in run] for number, run in side[case].items()
+            }
     results = [
-        [result for side in run.values() for item in side for result in item.all_results] for run in (left, right)
+        [result for case in side.values() for run in case.values() for item in run for result in item.all_results]
+        for side in (left, right)
     ]
     aside = not_judged(results[0], results[1], names)
     ignored = frozenset(entry.metric for entry in aside)
-    cases = {case: (_Side(left.get(case, ()), ignored), _Side(right.get(case, ()), ignored)) for case in left | right}
-    both = {case: sides for case, sides in cases.items() if sides[0].executed and sides[1].executed}
+    cases = {case: (_Side(left.get(case, {}), ignored), _Side(right.get(case, {}), ignored)) for case in left | right}
+    if baseline is not None:
+        cases = {case: sides for case, sides in cases.items() if sides[1].executed or sides[0].in_newest}
+    known = {case: sides for case, sides in cases.items() if sides[0].conversations and sides[1].conversations}
+    both = {case: sides for case, sides in known.items() if baseline is None or sides[0].passed[1] >= EVIDENCE}
     measures = {case: _measures(*sides) for case, sides in both.items()}
     drops = find_drops(measures, detect)
     metrics = metrics_of(*results)
-    changes = tuple(_case_change(case, *sides, drops) for case, sides in cases.items())
+    changes = tuple(
+        _case_change(case, *sides, drops, is_new=case in known.keys() - both.keys()) for case, sides in cases.items()
+    )
     decision = decide(
         measures,
         drops,
-        missing=any(change.status == "gone" for change in changes),
+        missing=any(change.status == "gone" and change.regressed for change in changes),
         newly_failing=sum(change.status == "newly_failing" for change in changes),
         deterministic=bool(both) and all(side.is_alike for sides in both.values() for side in sides),
         margin=margin,
     )
+    sides = [[pair[index] for pair in cases.values()] for index in (0, 1)]
+    before_excluded, after_excluded = (Counter(why for one in side for why in one.exclusions) for side in sides)
     return Comparison(
         *names,
         changes,
@@ -321,26 +357,85 @@ def compare(
         aside,
         drops.sensitivity,
         decision,
-        not metrics or bool(metrics - ignored),
+        (not metrics or bool(metrics - ignored)) and (bool(known) or not (left and right)),
+        (before_excluded, after_excluded),
+        baseline,
     )
 
 
-class _Side:
-    """The conversations of a case in one run. Metrics in `ignored` decide neither failures nor passes."""
+def _runs(
+    turns: Iterable[TurnJson], suite: Suite | None, results: ConversationResults
+) -> Iterator[list[RunConversation]]:
+    """The conversations of each run, the newest first; of cases of the suite without turns only if no run has some."""
+    by_run = grouped((turn["run"], turn) for turn in turns)
+    newest_first = sorted(by_run.items(), key=lambda run: max(turn["started_at"] for turn in run[1]), reverse=True)
+    for name, own in newest_first or [("", [])]:
+        of_run = {
+            conversation: [result for result in found if result.get("run", name) == name]
+            for conversation, found in results.items()
+        }
+        yield follow(own, suite, of_run)
 
-    def __init__(self, conversations: Sequence[RunConversation], ignored: frozenset[str]) -> None:
-        self.conversations = conversations
+
+_Runs: TypeAlias = dict[int, list[RunConversation]]
+"""The conversations of a case by the number of their run, from 0, the newest."""
+
+
+def _by_case(runs: Iterable[Sequence[RunConversation]]) -> dict[str, _Runs]:
+    """Runs in which no conversation of a case came about are left out, unless there is no other."""
+    found: dict[str, _Runs] = {}
+    for number, run in enumerate(runs):
+        for case, conversations in grouped((case_name(one), one) for one in run).items():
+            held = found.setdefault(case, {})
+            if not held or any(one.executed for one in conversations):
+                held[number] = conversations
+    return found
+
+
+class _Side:
+    """The conversations of a case before or after. Metrics in `ignored` decide neither failures nor passes."""
+
+    def __init__(self, runs: _Runs, ignored: frozenset[str]) -> None:
         self.ignored = ignored
-        self.executed = any(item.executed for item in conversations)
+        self.executed = any(item.executed for run in runs.values() for item in run)
+        self.in_newest = 0 in runs
+        self.exclusions: list[Exclusion] = []
+        self.runs = [[item for item in run if self._shows(item)] for run in runs.values()]
+        self.conversations = [item for run in self.runs for item in run]
+
+    def _shows(self, conversation: RunConversation) -> bool:
+        """Whether a conversation shows something about the agent. A missing turn is a failure."""
+        why = conversation.exclusion(ignored=self.ignored)
+        if why is None or why in ("incomplete", "not_measured"):
+            return True
+        self.exclusions.append(why)
+        return False
+
+    @cached_property
+    def tested(self) -> list[list[RunConversation]]:
+        """By run; where attempts may end early, those that are made in any case: their number does not depend on
+        outcomes."""
+        return [run[: _sure(run)] for run in self.runs]
 
     @cached_property
     def passes(self) -> list[float]:
         """For each conversation 1 if nothing failed, else 0."""
-        return [float(not _Side([item], self.ignored).failures) for item in self.conversations]
+        return list(map(self._pass, self.conversations))
+
+    def _pass(self, conversation: RunConversation) -> float:
+        return float(not any(self._failures(conversation)))
+
+    @cached_property
+    def tested_passes(self) -> list[list[float]]:
+        return [list(map(self._pass, run)) for run in self.tested]
+
+    @property
+    def pass_rate(self) -> float:
+        return fmean(score for run in self.tested_passes for score in run)
 
     @property
     def passed(self) -> tuple[int, int]:
-        """The numbers of passed and of all conversations."""
+        """The numbers of passed and of all scored conversations."""
         return int(sum(self.passes)), len(self.conversations)
 
     @property
@@ -359,26 +454,31 @@ class _Side:
     @cached_property
     def failures(self) -> list[str]:
         """The failures in any of the conversations, without repetition."""
-        names: dict[str, None] = {}
-        for conversation in self.conversations:
-            for turn in conversation.turns:
-                if turn.turn is None:
-                    names["missing_turn"] = None
-                elif turn.failure is not None:
-                    names["failed_turn"] = None
-            for result in conversation.all_results:
-                if (result.bad or result.label == CALLS_UNSEEN) and result.evaluator not in self.ignored:
-                    names[result.evaluator] = None
-        return list(names)
+        return list(dict.fromkeys(name for one in self.conversations for name in self._failures(one)))
+
+    def _failures(self, conversation: RunConversation) -> Iterator[str]:
+        for turn in conversation.turns:
+            if turn.turn is None:
+                yield "missing_turn"
+            elif turn.failure is not None:
+                yield "failed_turn"
+        for result in conversation.all_results:
+            if result.bad and result.evaluator not in self.ignored:
+                yield result.evaluator
+
+    @cached_property
+    def tested_scores(self) -> dict[str, list[list[float]]]:
+        """For each metric and run one score per conversation, the mean over its turns, in their order."""
+        metrics = dict.fromkeys(metric for run in self.tested for item in run for metric in _means(item))
+        return {
+            metric: [[means[metric] for item in run if metric in (means := _means(item))] for run in self.tested]
+            for metric in metrics
+        }
 
     @cached_property
     def scores(self) -> dict[str, list[float]]:
-        """For each metric one score per conversation, the mean over its turns, in the order of the conversations."""
-        by_conversation = (
-            grouped((result.evaluator, result.score) for result in item.all_results if result.score is not None)
-            for item in self.conversations
-        )
-        return grouped((metric, fmean(scores)) for found in by_conversation for metric, scores in found.items())
+        """As `tested_scores`, of all runs together."""
+        return {metric: [score for run in runs for score in run] for metric, runs in self.tested_scores.items()}
 
     @property
     def turns(self) -> dict[int, list[ConversationTurn]]:
@@ -387,10 +487,19 @@ class _Side:
         return grouped((turn.index, turn) for turn in turns if turn.turn is not None)
 
 
-def _by_case(conversations: Iterable[RunConversation]) -> dict[str, list[RunConversation]]:
-    return grouped(
-        (case_name(conversation), conversation) for conversation in conversations if not conversation.invalid
-    )
+def _sure(attempts: Sequence[RunConversation]) -> int:
+    """How many of these attempts at a case are made whatever their outcomes."""
+    plans = [one.plan for one in attempts if one.plan is not None]
+    if not plans or any(plan["enough"] is None for plan in plans):
+        return len(attempts)
+    planned, enough = plans[0]["planned"], plans[0]["enough"]
+    return int(min(enough, planned - enough + 1))
+
+
+def _means(conversation: RunConversation) -> dict[str, float]:
+    results = conversation.all_results
+    found = grouped((result.evaluator, result.score) for result in results if result.score is not None)
+    return {metric: fmean(scores) for metric, scores in found.items()}
 
 
 def case_name(conversation: RunConversation) -> str:
@@ -419,24 +528,30 @@ def _with_missing_turns(conversation: RunConversation, spoken: Sequence[tuple[st
 def _measures(before: _Side, after: _Side) -> dict[Measure, Sides]:
     """The measures tested for a case: whether its conversations pass, and each metric's scores."""
     shared = (before.scores.keys() & after.scores.keys()) - before.ignored
-    scores: dict[Measure, Sides] = {metric: (before.scores[metric], after.scores[metric]) for metric in shared}
-    return {None: (before.passes, after.passes), **scores}
+    scores: dict[Measure, Sides] = {
+        metric: Sides(before.tested_scores[metric], after.scores[metric]) for metric in shared
+    }
+    return {None: Sides(before.tested_passes, after.tested_passes[0]), **scores}
 
 
-def _case_change(case: str, before: _Side, after: _Side, drops: Drops) -> CaseChange:
-    passed = before.passed, after.passed
+def _case_change(case: str, before: _Side, after: _Side, drops: Drops, *, is_new: bool) -> CaseChange:
+    passed, excluded = (before.passed, after.passed), (len(before.exclusions), len(after.exclusions))
     if not before.executed or not after.executed:
-        return CaseChange(case, "gone" if before.executed else "new" if after.executed else "same", passed)
+        status: CaseStatus = "gone" if before.executed else "new" if after.executed else "same"
+        return CaseChange(case, status, passed, excluded=excluded)
+    if not before.conversations or not after.conversations:
+        return CaseChange(case, "unscored", passed, excluded=excluded)
     change = CaseChange(
         case,
-        "same",
+        "new",
         passed,
         tuple(_turn_changes(before.turns, after.turns)),
         tuple(_case_scores(case, before, after, drops)),
         tuple(name for name in after.failures if name not in before.failures),
         tuple(name for name in before.failures if name not in after.failures),
+        excluded,
     )
-    return replace(change, status=_status(change, (case, None) in drops.dropped_single))
+    return change if is_new else replace(change, status=_status(change, (case, None) in drops.dropped_single))
 
 
 def _status(change: CaseChange, dropped: bool) -> CaseStatus:
@@ -499,7 +614,7 @@ def _overall(both: Collection[tuple[_Side, _Side]], drops: Drops, ignored: froze
 
 def _pass_rate(both: Collection[tuple[_Side, _Side]], drops: Drops) -> ScoreChange:
     """The mean over the cases of the share of their conversations that pass."""
-    old, new = ([fmean(pair[index].passes) for pair in both] for index in (0, 1))
+    old, new = ([pair[index].pass_rate for pair in both] for index in (0, 1))
     differences = [after - before for before, after in zip(old, new, strict=True)]
     interval = mean_interval(differences, None, RATE)
     return _score_change(RATE, old, new, interval, drops.overall.get(None), None in drops.dropped)

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, TypeAlias
 
 from a2a_tool_capture.models import Finding, Severity
 
-from ..attempts import Attempts, AttemptStatus
+from ..attempts import EXCLUSIONS, Attempts, AttemptStatus, Exclusion
 from ..behavior_failures import BehaviorFailure
 from ..gates import Outcome, Reason
 from ..grouping import grouped
@@ -20,6 +20,7 @@ from ..simulation.record import SIMULATED_USER, UserRecord, is_driven, record_in
 from ..suite import Case, Expectation, Suite
 from ..suite.lint import unused_expectations
 from ..suite.model import Quarantine
+from ..texts import counted
 from ..tool_classes import is_shown
 from ..verdict import Verdict, gate
 from ..visibility import AGENT_UNREACHABLE, TURN_SUCCEEDED, Calls, Visibility, turn_failure_of, visibility_in
@@ -134,19 +135,41 @@ class RunConversation:
         """Whether a resumed run repeats it: it is not complete, or the agent could not be reached any more."""
         return not self.complete or self.unreachable is not None
 
+    @property
+    def plan(self) -> Mapping[str, Any] | None:
+        """Which attempt at its case it is (`Turn.attempt`); None if that is not known."""
+        return next((turn["attempt"] for turn in self.executed if turn.get("attempt")), None)
+
     def attempt(self, *, allow_unseen: bool = False) -> AttemptStatus:
         """What it shows as an attempt at its case. With `allow_unseen`, also by what could be scored without the calls
         that are unknown."""
-        if not self.executed or self.unreachable is not None or self.invalid:
+        if self.exclusion(allow_unseen=allow_unseen) is not None:
             return "excluded"
-        results = self.all_results
-        failed = any(turn.failure is not None and turn.scored for turn in self.turns)
-        if failed or any(result.status is Status.FAILED for result in results):
-            return "failed"
-        unseen = not allow_unseen and any(result.label == CALLS_UNSEEN for result in results)
-        errored = any(result.status is Status.ERRORED for result in results)
-        scored = self.complete and all(turn.scored for turn in self.turns) and any(one.measured for one in results)
-        return "passed" if scored and not unseen and not errored else "excluded"
+        return "failed" if self._failed(()) else "passed"
+
+    def exclusion(self, *, allow_unseen: bool = False, ignored: Collection[str] = ()) -> Exclusion | None:
+        """Why, as an attempt, it shows nothing about the agent; None if it does. Metrics in `ignored` do not count."""
+        if self.unreachable is not None:
+            return "unreachable"
+        if self.invalid:
+            return "simulated_user"
+        if self._failed(ignored):
+            return None
+        results = [result for result in self.all_results if result.evaluator not in ignored]
+        if any(result.status is Status.ERRORED for result in results):
+            return "evaluator_error"
+        if not allow_unseen and any(result.label == CALLS_UNSEEN for result in results):
+            return "calls_unseen"
+        if not all(turn.scored for turn in self.turns if turn.turn is not None):
+            return "not_scored"
+        if not self.complete:
+            return "incomplete"
+        return None if any(result.measured for result in results) else "not_measured"
+
+    def _failed(self, ignored: Collection[str]) -> bool:
+        return any(turn.failure is not None and turn.scored for turn in self.turns) or any(
+            result.status is Status.FAILED and result.evaluator not in ignored for result in self.all_results
+        )
 
     def where(self, turn: ConversationTurn) -> str:
         """The name of a turn in reports."""
@@ -240,9 +263,35 @@ def remaining(
 
 def attempts_at(case: Case, conversations: Iterable[RunConversation], *, allow_unseen: bool = False) -> Attempts:
     """The attempts at a case, given its conversations."""
-    made = (one for one in conversations if one.executed or one.user)
-    statuses = {one.label: one.attempt(allow_unseen=allow_unseen) for one in made}
-    return Attempts(case.id, statuses, case.conversations, case.must_pass)
+    made = [one for one in conversations if one.executed or one.user]
+    return attempts_of(case.id, made, case.conversations, case.must_pass, allow_unseen=allow_unseen)
+
+
+def attempts_of(
+    case_id: str,
+    conversations: Sequence[RunConversation],
+    planned: int,
+    must_pass: int | None,
+    *,
+    allow_unseen: bool = False,
+) -> Attempts:
+    """These conversations as the attempts at a case, of which `planned` are to be made."""
+    excluded = ((one.label, one.exclusion(allow_unseen=allow_unseen)) for one in conversations)
+    return Attempts(
+        case_id,
+        {one.label: one.attempt(allow_unseen=allow_unseen) for one in conversations},
+        planned,
+        must_pass,
+        {label: reason for label, reason in excluded if reason is not None},
+        len(conversations) >= planned and any(one.plan and one.plan["enough"] is None for one in conversations),
+    )
+
+
+def excluded_text(counts: Mapping[Exclusion, int]) -> str:
+    """`3 attempts excluded: 2 agent not reachable, 1 incomplete`; empty without any."""
+    total = sum(counts.values())
+    reasons = ", ".join(f"{count:,} {EXCLUSIONS[reason]}" for reason, count in counts.items() if count)
+    return f"{counted(total, 'attempt')} excluded: {reasons}" if total else ""
 
 
 def outcomes(conversations: Iterable[RunConversation], *, allow_unseen: bool = False) -> list[Outcome]:

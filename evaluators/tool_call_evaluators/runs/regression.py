@@ -3,8 +3,8 @@
 An unchanged agent counts as regressed in at most `FALSE_ALARMS` of all comparisons, for any number of cases,
 repetitions and metrics. Three families of tests share that level:
 
-- the share of conversations that pass, over all cases, and each metric's mean, over all cases: `sign_flip`, a pair of
-  means for each case. Repetitions of a case need not be independent of one another for that.
+- the share of conversations that pass, over all cases, and each metric's mean, over all cases: `drawn`, a mean for each
+  run of each case. Repetitions of a case within a run need not be independent of one another for that.
 - each single case, its passes and its scores: `permutation` over its repetitions, which are assumed independent.
 
 Within a family `significant_drops` corrects for the number of tests.
@@ -13,14 +13,14 @@ Within a family `significant_drops` corrects for the number of tests.
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from statistics import NormalDist, fmean, mode, stdev
-from typing import Literal, TypeAlias, TypeVar
+from typing import Literal, NamedTuple, TypeAlias, TypeVar
 
 from ..grouping import grouped
-from .significance import DropTest, permutation, sign_flip, signed_units, significant_drops, testable_at
+from .significance import Draw, DropTest, drawn, draws_in_units, permutation, significant_drops, testable_at
 
 FALSE_ALARMS = 0.05
 SINGLE_CASES = 0.01
@@ -30,11 +30,35 @@ LEAST_CASES = 5
 POWER = 0.8
 """The share of comparisons that must detect a drop for it to count as detectable."""
 
+EVIDENCE = 3
+"""The number of scored attempts at a case from which on a baseline of several runs says something about it."""
+
 Measure: TypeAlias = str | None
 """The name of a metric; None: whether a conversation passed, as 0 or 1."""
-Sides: TypeAlias = tuple[Sequence[float], Sequence[float]]
-"""A case's scores before and after, one for each repetition."""
 Key = TypeVar("Key")
+
+
+class Sides(NamedTuple):
+    """A case's scores, one for each repetition: of each earlier run, the newest first, and of the later run."""
+
+    before: Sequence[Sequence[float]]
+    after: Sequence[float]
+
+    @property
+    def pooled(self) -> tuple[float, ...]:
+        """The scores of all earlier runs."""
+        return tuple(score for run in self.before for score in run)
+
+    @property
+    def draw(self) -> Draw | None:
+        """A mean for each run, over the same number of repetitions, the first ones: means of different numbers of
+        scores are not exchangeable. Earlier runs with fewer than the later one count only if no other has as many.
+        None if a side has no scores."""
+        runs = [run for run in self.before if len(run) >= len(self.after)] or [run for run in self.before if run]
+        shared = min(map(len, [*runs, self.after]))
+        if not (runs and shared):
+            return None
+        return [fmean(run[:shared]) for run in runs], fmean(self.after[:shared])
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +79,8 @@ class Sensitivity:
     single_case: tuple[int, int] | None
     asked: float | None = None
     asked_repetitions: int | None = None
+    runs: float = 1.0
+    """The mean number of earlier runs of a case that are compared."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,28 +95,23 @@ class Drops:
 
 
 def find_drops(cases: Mapping[str, Mapping[Measure, Sides]], detect: float | None = None) -> Drops:
-    """Test every measure over all cases, and in each case with scores on both sides. `detect`: `Sensitivity.asked`.
-
-    Over all cases, the same number of repetitions of a case counts on both sides, the first ones: means of different
-    numbers of scores are not exchangeable between the runs.
-    """
-    differences: dict[Measure, dict[str, float]] = {}
+    """Test every measure over all cases, and in each case with scores on both sides. `detect`: `Sensitivity.asked`."""
+    draws: dict[Measure, dict[str, Draw]] = {}
     single: dict[tuple[str, Measure], DropTest] = {}
     tested, outline = cache(permutation), cache(_outline)  # many cases have the same scores
-    for case, measures in cases.items():
-        for measure, (before, after) in measures.items():
-            shared = min(len(before), len(after))
-            if shared:
-                differences.setdefault(measure, {})[case] = fmean(after[:shared]) - fmean(before[:shared])
-                single[case, measure] = tested(tuple(before), tuple(after))
-    overall = {measure: sign_flip(list(found.values())) for measure, found in differences.items()}
+    pairs = {(case, measure): (sides.pooled, tuple(sides.after)) for case, measure, sides in _all(cases)}
+    for case, measure, sides in _all(cases):
+        if (draw := sides.draw) is not None:
+            draws.setdefault(measure, {})[case] = draw
+            single[case, measure] = tested(*pairs[case, measure])
+    overall = {measure: drawn(list(found.values())) for measure, found in draws.items()}
     # equal tests need no correction for one another
-    groups = list(grouped(((key[0], *outline(*map(tuple, cases[key[0]][key[1]]))), key) for key in single).values())
+    groups = list(grouped(((key[0], *outline(*pairs[key])), key) for key in single).values())
     alone = [single[group[0]] for group in groups]
     single_level = SINGLE_CASES if len(cases) >= LEAST_CASES else FALSE_ALARMS
     testable = len(testable_at(alone, single_level))
     overall_level = FALSE_ALARMS - single_level if testable else FALSE_ALARMS
-    dropped, level = _overall_drops(differences, overall, overall_level)
+    dropped, level = _overall_drops(draws, overall, overall_level)
     dropped_single = {key for index in significant_drops(alone, single_level) if testable for key in groups[index]}
     sensitivity = _sensitivity(cases, level, single_level / max(1, testable))
     if detect is not None and sensitivity.pass_rate is not None:
@@ -98,15 +119,19 @@ def find_drops(cases: Mapping[str, Mapping[Measure, Sides]], detect: float | Non
     return Drops(overall, single, frozenset(dropped), frozenset(dropped_single), sensitivity)
 
 
+def _all(cases: Mapping[str, Mapping[Measure, Sides]]) -> Iterator[tuple[str, Measure, Sides]]:
+    return ((case, measure, sides) for case, measures in cases.items() for measure, sides in measures.items())
+
+
 def _overall_drops(
-    differences: Mapping[Measure, Mapping[str, float]], tests: Mapping[Measure, DropTest], level: float
+    draws: Mapping[Measure, Mapping[str, Draw]], tests: Mapping[Measure, DropTest], level: float
 ) -> tuple[set[Measure], float]:
     """Which measures dropped over all cases, and the level of the test of the pass rate.
 
     The pass rate and all other measures have half of `level` each; one has all of `level` if the other cannot reject.
     """
-    pass_rate_first = sorted(differences, key=lambda measure: measure or "")
-    groups = list(grouped((_directions(differences[measure]), measure) for measure in pass_rate_first).values())
+    pass_rate_first = sorted(draws, key=lambda measure: measure or "")
+    groups = list(grouped((_directions(draws[measure]), measure) for measure in pass_rate_first).values())
     rates = [group for group in groups if None in group]
     others = [group for group in groups if None not in group]
     rate_level = other_level = level / 2
@@ -121,10 +146,10 @@ def _overall_drops(
     return dropped, rate_level or level / 2
 
 
-def _directions(differences: Mapping[str, float]) -> Hashable:
+def _directions(draws: Mapping[str, Draw]) -> Hashable:
     """Equal for measures that change alike in every case."""
-    changed = {case: difference for case, difference in differences.items() if difference}
-    return tuple(zip(changed, signed_units(list(changed.values())), strict=False))
+    varying = [case for case, (before, after) in draws.items() if any(value != after for value in before)]
+    return tuple(varying), tuple(draws_in_units(draws[case] for case in varying))
 
 
 def _outline(before: Sequence[float], after: Sequence[float]) -> tuple[Hashable, ...]:
@@ -136,40 +161,49 @@ def _outline(before: Sequence[float], after: Sequence[float]) -> tuple[Hashable,
 
 def _sensitivity(cases: Mapping[str, Mapping[Measure, Sides]], level: float, single_level: float) -> Sensitivity:
     sides = [measures[None] for measures in cases.values() if None in measures]
-    shared = [min(len(before), len(after)) for before, after in sides]
-    if not any(shared):
+    compared = [(shared, side) for side in sides if (shared := min(len(side.pooled), len(side.after)))]
+    if not compared:
         return Sensitivity(len(cases), 0.0, None, None, None)
-    rate = fmean(fmean(before) for before, after in sides if before and after)
-    repetitions = len(shared) / sum(1 / count for count in shared if count)
+    rate = fmean(fmean(side.pooled) for _, side in compared)
+    repetitions = len(compared) / sum(1 / shared for shared, _ in compared)
+    runs = fmean(len(side.draw[0]) for _, side in compared if side.draw)
+    found = Sensitivity(len(compared), repetitions, rate, None, _single_case(compared, single_level), runs=runs)
     steps = (rate - step / 100 for step in range(1, math.floor(rate * 100 + 1e-6) + 1))
-    seen = (lower for lower in steps if power(rate, lower, len(shared), repetitions, level) >= POWER)
-    return Sensitivity(len(shared), repetitions, rate, next(seen, None), _single_case(mode(shared), single_level))
+    seen = (lower for lower in steps if _power(found, lower, repetitions, level) >= POWER)
+    return replace(found, detected_rate=next(seen, None))
+
+
+def _power(found: Sensitivity, lower: float, repetitions: float, level: float) -> float:
+    return power(found.pass_rate or 0.0, lower, found.cases, repetitions, level, found.runs)
 
 
 def _showing(drop: float, found: Sensitivity, level: float) -> int | None:
     """The smallest number of repetitions with which a drop from the pass rate is detected, or one to 0."""
-    rate = found.pass_rate or 0.0
-    lower = max(0.0, rate - drop)
+    lower = max(0.0, (found.pass_rate or 0.0) - drop)
     counts = range(1, _MOST_REPETITIONS + 1)
-    return next((count for count in counts if power(rate, lower, found.cases, count, level) >= POWER), None)
+    return next((count for count in counts if _power(found, lower, count, level) >= POWER), None)
 
 
-def power(rate: float, lower: float, cases: int, repetitions: float, level: float) -> float:
-    """The share of comparisons that detect a drop of the pass rate from `rate` to `lower`: normal approximation of
-    `sign_flip`, for equal pass rates of all cases. If these differ, the share is larger."""
+def power(rate: float, lower: float, cases: int, repetitions: float, level: float, runs: float = 1.0) -> float:
+    """The share of comparisons that detect a drop of the pass rate from `rate`, in that many earlier runs, to `lower`:
+    normal approximation of `drawn`, for equal pass rates of all cases. If these differ, the share is larger."""
     if cases < LEAST_CASES:
         return 0.0
     drop = rate - lower
-    spread = (rate * (1 - rate) + lower * (1 - lower)) / repetitions
-    limit = -NormalDist().inv_cdf(level) * math.sqrt(spread + drop**2)
+    spread = (rate * (1 - rate) / runs + lower * (1 - lower)) / repetitions
+    pooled = (rate * runs + lower) / (runs + 1)
+    unchanged = pooled * (1 - pooled) * (1 + 1 / runs) / repetitions if runs > 1 else spread + drop**2
+    limit = -NormalDist().inv_cdf(level) * math.sqrt(unchanged)
     distance = math.sqrt(cases) * drop - limit - 0.5 / (repetitions * math.sqrt(cases))  # scores come in steps
     return NormalDist().cdf(distance / math.sqrt(spread)) if spread else float(distance > 0)
 
 
-def _single_case(repetitions: int, level: float) -> tuple[int, int] | None:
+def _single_case(compared: Sequence[tuple[int, Sides]], level: float) -> tuple[int, int] | None:
+    before = mode(len(side.pooled) for _, side in compared)
+    repetitions = mode(len(side.after) for _, side in compared)
     for passes in range(repetitions - 1, -1, -1):
         after = [1.0] * passes + [0.0] * (repetitions - passes)
-        if permutation([1.0] * repetitions, after).p_value <= level:
+        if permutation([1.0] * before, after).p_value <= level:
             return passes, repetitions
     return None
 
@@ -211,20 +245,26 @@ def decide(
     `deterministic`: see `ATTEMPTS`. An unchanged agent is called better in at most `FALSE_ALARMS` of all comparisons,
     as it is called worse, and a changed one equivalent in at most `FALSE_ALARMS`.
     """
-    rates = [measures[None] for measures in cases.values() if None in measures and all(measures[None])]
-    means = [(fmean(before), fmean(after)) for before, after in rates]
+    rates = [measures[None] for measures in cases.values() if None in measures and measures[None].draw]
+    means = [(fmean(sides.pooled), fmean(sides.after)) for sides in rates]
     if missing or drops.dropped or drops.dropped_single or (deterministic and newly_failing):
         return Decision("worse", is_deterministic=deterministic)
     if deterministic and means:
         risen = any(after > before for before, after in means)
         return Decision("better" if risen else "equivalent", is_deterministic=True)
-    mirrored = {case: {name: (new, old) for name, (old, new) in found.items()} for case, found in cases.items()}
-    rises = find_drops(mirrored)
+    rises = find_drops(
+        {case: {name: _mirrored(sides) for name, sides in found.items()} for case, found in cases.items()}
+    )
     if rises.dropped or rises.dropped_single:
         return Decision("better")
     if means and _largest_difference([after - before for before, after in means]) <= margin:
         return Decision("equivalent")
-    return Decision("undecided", _deciding(rates))
+    return Decision("undecided", _deciding(rates, drops.sensitivity))
+
+
+def _mirrored(sides: Sides) -> Sides:
+    """Scores that drop where these rise."""
+    return Sides([[-score for score in run] for run in sides.before], [-score for score in sides.after])
 
 
 def _largest_difference(differences: Sequence[float]) -> float:
@@ -250,14 +290,14 @@ def _upper_share(found: int, total: int) -> float:
     return high
 
 
-def _deciding(rates: Sequence[Sides]) -> int | None:
+def _deciding(rates: Sequence[Sides], found: Sensitivity) -> int | None:
     """The smallest number of repetitions that would show a deterministic agent, or that such a drop is not chance."""
     if not rates:
         return None
-    done = min(min(len(before), len(after)) for before, after in rates)
+    done = min(min(len(sides.pooled), len(sides.after)) for sides in rates)
     if done < ATTEMPTS:
         return ATTEMPTS
-    before, after = (fmean(fmean(side[index]) for side in rates) for index in (0, 1))
+    before, after = fmean(fmean(sides.pooled) for sides in rates), fmean(fmean(sides.after) for sides in rates)
     more = range(done + 1, _MOST_REPETITIONS + 1)
-    enough = (count for count in more if power(before, after, len(rates), count, FALSE_ALARMS / 2) >= POWER)
+    enough = (count for count in more if power(before, after, len(rates), count, FALSE_ALARMS / 2, found.runs) >= POWER)
     return next(enough, None) if after < before else None

@@ -2,8 +2,9 @@
 
 Everything is deterministic and needs no numerical library. The methods:
 
-- `sign_flip`: Fisher's permutation test for pairs (R. A. Fisher, The Design of Experiments, 1935, section 21). For
-  scores of 0 and 1 it is McNemar's exact test.
+- `drawn`: the permutation test stratified by case: which of its values came last is chance. With one earlier value for
+  each case it is Fisher's test for pairs (R. A. Fisher, The Design of Experiments, 1935, section 21), and for scores of
+  0 and 1 McNemar's exact test.
 - `permutation`: the permutation test of two groups (E. J. G. Pitman, 1937). For scores of 0 and 1 it is Fisher's exact
   test.
 - `significant_drops`: S. Holm's step-down correction (1979) among the tests that could reject at all (R. E. Tarone,
@@ -18,9 +19,11 @@ from __future__ import annotations
 import math
 import random
 from bisect import bisect_right
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from statistics import NormalDist, fmean, stdev
+from typing import TypeAlias
 
 RESAMPLES = 1_000
 LEVEL = 0.95
@@ -30,7 +33,9 @@ MAX_RESAMPLED = 500
 UNITS = 120
 """Steps of the grid between 0 and the largest difference: halves, thirds, quarters, fifths ... are exact."""
 MAX_EXACT = 300
-"""More differences, or scores, than these are tested by the normal approximation of the same test."""
+"""More scores of one case than these are tested by the normal approximation of the same test."""
+MAX_BITS = 2 * 10**10
+"""So are cases whose draws cannot be counted within about a second: bits that are shifted and added."""
 _NOISE = 1e-9
 """Smaller differences are rounding errors of floating-point numbers."""
 
@@ -46,26 +51,45 @@ class DropTest:
 
 UNTESTABLE = DropTest(1.0, 1.0)
 
+Draw: TypeAlias = tuple[Sequence[float], float]
+"""The values of a case in the earlier runs, one for each, and in the later run."""
 
-def sign_flip(differences: Sequence[float]) -> DropTest:
-    """One-sided test that the mean of `differences` (after minus before, one for each case) is below 0.
 
-    For an unchanged agent, both signs of a difference are equally likely. Zeros have no effect.
+def drawn(cases: Sequence[Draw]) -> DropTest:
+    """One-sided test that the last values of the cases have a lower mean than the earlier ones.
+
+    For an unchanged agent, the last value of a case is equally likely any of its values. Cases without differences have
+    no effect.
     """
-    steps = signed_units(differences)
-    sizes = [abs(step) for step in steps]
-    if not sizes:
+    strata = draws_in_units(cases)
+    if not strata:
         return UNTESTABLE
-    risen = sum(step for step in steps if step > 0)
-    if len(sizes) > MAX_EXACT:
-        distance = (2 * risen - sum(sizes) + 1) / math.sqrt(sum(size**2 for size in sizes))
-        return DropTest(NormalDist().cdf(distance), 0.0)
-    width = len(sizes) + 1
-    mask = (1 << (risen + 1) * width) - 1
-    ways = 1  # a polynomial: its coefficient n, in `width` bits, counts the sets of differences that sum up to n
-    for size in sizes:
-        ways = (ways + (ways << size * width)) & mask
-    return DropTest(_coefficients(ways, width) / 2 ** len(sizes), 0.5 ** len(sizes))
+    total = math.prod(map(len, strata))
+    observed = sum(values[-1] for values in strata)
+    least = math.prod(values.count(0) for values in strata) / total
+    width = total.bit_length() + 1
+    if width * observed * sum(len(set(values)) for values in strata) > MAX_BITS:
+        return DropTest(_by_moments(strata, observed), least)
+    mask = (1 << (observed + 1) * width) - 1
+    ways = 1  # a polynomial: its coefficient n, in `width` bits, counts the draws that sum up to n
+    for values in sorted(strata, key=max):  # small ones first: the polynomial grows late
+        terms = (
+            ways << value * width if count == 1 else (ways << value * width) * count
+            for value, count in Counter(values).items()
+        )
+        ways = sum(terms) & mask
+    return DropTest(_coefficients(ways, width) / total, least)
+
+
+def _by_moments(strata: Sequence[Sequence[int]], observed: int) -> float:
+    """The normal approximation of `drawn`, corrected for continuity and skewness (F. Y. Edgeworth, 1905)."""
+    means = [fmean(values) for values in strata]
+    moved = [[value - mean for value in values] for values, mean in zip(strata, means, strict=True)]
+    second, third = (math.fsum(fmean(value**power for value in values) for values in moved) for power in (2, 3))
+    distance = (observed + 0.5 - math.fsum(means)) / math.sqrt(second)
+    normal = NormalDist()
+    skewed: float = third / second**1.5 / 6 * (distance**2 - 1) * normal.pdf(distance)
+    return min(1.0, max(0.0, normal.cdf(distance) - skewed))
 
 
 def permutation(before: Sequence[float], after: Sequence[float]) -> DropTest:
@@ -116,14 +140,18 @@ def testable_at(tests: Sequence[DropTest], level: float) -> list[int]:
     return [index for index, test in enumerate(tests) if test.least <= level / count]
 
 
-def signed_units(differences: Sequence[float]) -> list[int]:
-    """The differences that are not 0 as whole numbers in proportion to them, without a common divisor."""
-    largest = max((abs(difference) for difference in differences), default=0.0)
+def draws_in_units(cases: Iterable[Draw]) -> list[tuple[int, ...]]:
+    """The values of the cases that vary as whole numbers from 0, in proportion to them, without a common divisor; the
+    last is that of the later run."""
+    lowest = [(min(*before, after), (*before, after)) for before, after in cases]
+    spans = [max(values) - low for low, values in lowest]
+    largest = max(spans, default=0.0)
     if largest < _NOISE:
         return []
-    steps = [round(difference / largest * UNITS) for difference in differences]
-    divisor = math.gcd(*steps)
-    return [step // divisor for step in steps if step]
+    units = [tuple(round((value - low) / largest * UNITS) for value in values) for low, values in lowest]
+    units = [values for values in units if any(values)]
+    divisor = math.gcd(*(value for values in units for value in values))
+    return [tuple(value // divisor for value in values) for values in units]
 
 
 def _lower_sums(units: Sequence[int], taken: int, limit: int) -> int:

@@ -136,8 +136,8 @@ SCHEMAS: dict[str, Schema] = {
     "Calibration": {**OPEN, "description": "How far a judge agrees with people; see evaluators/docs/calibration.md"},
     "Turn": record(
         optional=[
-            "call_times", "calls", "calls_evidence", "simulated_user", "usage", "spans", "annotations", "cut",
-            "parent", "children",
+            "call_times", "calls", "calls_evidence", "agent_card", "attempt", "simulated_user", "usage", "spans",
+            "annotations", "cut", "parent", "children",
         ],
         turn_id=TEXT, run=TEXT, case_id=nullable(TEXT), conversation_id=TEXT, task_id=TEXT, agent=TEXT, binding=TEXT,
         protocol_version=TEXT, state=nullable(TEXT), status=choice(STATUSES), user_text=TEXT, response_text=TEXT,
@@ -149,6 +149,8 @@ SCHEMAS: dict[str, Schema] = {
             matched_by_signature=COUNT, protocol_only=COUNT, trace_only=COUNT,
         ),
         findings=listed(named("Finding")), simulated_user=OPEN, usage=OPEN,
+        agent_card=record(name=TEXT, version=TEXT),
+        attempt=record(number=COUNT, planned=COUNT, enough=nullable(COUNT), seed=nullable(COUNT)),
         spans=listed(named("Span")), evaluations=listed(named("Evaluation")),
         annotations=listed(named("Annotation")),
         cut={"type": "boolean", "description": "Whether texts or lists were shortened"},
@@ -207,12 +209,15 @@ SCHEMAS: dict[str, Schema] = {
     ),
     "Comparison": record(
         before=TEXT, after=TEXT, regressed=BOOLEAN, comparable=BOOLEAN,
+        excluded=listed({"type": "object", "additionalProperties": COUNT}),
+        baseline=nullable(record(version=TEXT, runs=TEXTS, older=COUNT)),
         decision=record(answer=choice(get_args(Answer)), repetitions=nullable(COUNT), is_deterministic=BOOLEAN),
         not_judged=listed(record(metric=TEXT, reason=TEXT)), sensitivity=OPEN,
         counts={"type": "object", "additionalProperties": COUNT}, pass_rate=_SCORE, scores=listed(_SCORE),
         cases=listed(record(
             case=TEXT, status=choice(get_args(CaseStatus)), regressed=BOOLEAN,
-            passed=listed(record(passed=COUNT, of=COUNT)), failures=TEXTS, fixes=TEXTS, scores=listed(_SCORE),
+            passed=listed(record(passed=COUNT, of=COUNT)), excluded=listed(COUNT),
+            failures=TEXTS, fixes=TEXTS, scores=listed(_SCORE),
             turns=listed(record(
                 turn=COUNT, shares=listed(record(made=COUNT, of=COUNT)),
                 changes=listed(record(

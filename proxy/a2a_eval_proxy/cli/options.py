@@ -96,7 +96,9 @@ class ReportOptions(SelectionOptions):
     format: str | None = _suite_format()
     no_judge_cache: bool = _run(types.FLAG, "Neither use nor store cached judge answers.")
     baseline: str | None = _run(
-        types.run_name("NAME"), "Run of the store to compare with: the report shows what changed from it."
+        types.run_name("NAME"),
+        "Run of the store to compare with, or version:NAME for the runs of an agent version: the report shows what "
+        "changed.",
     )
     fail_on: tuple[FailOn, ...] = _FAIL_ON
     allow_no_capture: bool = _run(
@@ -243,6 +245,12 @@ class RunOptions(
         types.REPETITIONS, "Attempts at each case, in place of the suite's `repeat`; shows which are flaky."
     )
     repeat_all: bool = _run(types.FLAG, "Make all attempts, also after `repeat: {pass: ...}` of the suite is decided.")
+    seed: int | None = _run(
+        types.WHOLE_NUMBER, "Seed of the run: each attempt sends one of its own to the agent and the simulated user."
+    )
+    agent_version: str | None = _run(
+        types.NAME, "Version of the agent, for --baseline version:NAME. Default: that of its card."
+    )
     update: bool = _run(types.FLAG, "Then review, change by change, what the suites should expect; as `accept`.")
     yes: bool = _run(types.FLAG, "With --update, accept every change without asking.")
 
@@ -381,7 +389,12 @@ class UiOptions(TraceUrlOption, PluginOption, StoreOption):
 
 
 class CompareOptions(StoreOption):
-    run_a: str = option(types.run_name("RUN_A"), "The earlier run.", required=True, positional=True)
+    run_a: str = option(
+        types.run_name("RUN_A"),
+        "The earlier run, or version:NAME for all of an agent version.",
+        required=True,
+        positional=True,
+    )
     run_b: str = option(types.run_name("RUN_B"), "The later run.", required=True, positional=True)
     fail_on_regression: bool = option(types.FLAG, "Exit with 1 if RUN_B is worse: the same as --fail-on regression.")
     fail_on: tuple[FailOn, ...] = _FAIL_ON

@@ -40,7 +40,7 @@ from ..runs.rescore import evaluate_store
 from ..runs.run_plan import RunPlan
 from ..runs.run_result import RunResult, RunWatch
 from ..runs.simulation_files import store_simulation, write_simulation
-from ..runs.stored_turns import check_run
+from ..runs.stored_turns import check_baseline
 from ..runs.tables import (
     conversation_lines,
     failures_first,
@@ -149,7 +149,7 @@ async def _run_and_show(options: RunOptions, tracing: Tracing | None) -> bool:
     privacy = options.privacy()
     plan = _start(options, privacy).selecting(options.selection).repeating(options.repeat)
     if options.baseline is not None:
-        await check_run(options.store, options.baseline)
+        await check_baseline(options.store, options.baseline, options.run)
     parts = [_ready(file, suite, plan, options) for file, suite in plan.suites.items()]
     for suite, _ in () if options.quiet or options.selection else parts:
         for sentence in missing_inputs(suite):
@@ -166,6 +166,8 @@ async def _run_and_show(options: RunOptions, tracing: Tracing | None) -> bool:
                 others=parts[1:],
                 resume=options.resume,
                 repeat_all=options.repeat_all,
+                seed=options.seed,
+                agent_version=options.agent_version,
                 replay_user=options.replay_user,
                 texts=_keeps_texts(plan, options),
                 privacy=privacy,
@@ -232,6 +234,8 @@ def _repeating(options: RunOptions, name: str) -> list[str]:
         "--report": options.report and str(options.report),
         "--baseline": options.baseline,
         "--repeat": options.repeat and str(options.repeat),
+        "--seed": None if options.seed is None else str(options.seed),
+        "--agent-version": options.agent_version,
     }
     chosen = [*(f"--case={case}" for case in options.case), *(f"--tag={tag}" for tag in options.tag)]
     settings = [word for flag, value in given.items() if value for word in (flag, value)]
@@ -271,7 +275,7 @@ async def evaluate_and_show(options: EvaluateOptions) -> bool:
     elif run is None:
         run = await _newest(options.store)
     if options.baseline is not None:
-        await check_run(options.store, options.baseline)
+        await check_baseline(options.store, options.baseline, run)
     suite, *others = plan.suites.values()
     with shown_progress(silent=options.quiet) as progress:
         conclusion = await evaluate_store(
@@ -405,6 +409,8 @@ def show_result(conclusion: RunResult, plan: RunPlan, options: RunOptions | Eval
         console.print(f"tolerated: {plain(messages[0])}{more}", soft_wrap=True, markup=False)
     for sentence in report.quarantined.values():
         console.print(plain(sentence), soft_wrap=True, markup=False)
+    if report.excluded_text:
+        console.print(report.excluded_text, soft_wrap=True, markup=False)
     if report.baseline:
         console.print(f"compared with {plain(change_line(report.baseline))}", soft_wrap=True, markup=False)
     if line := report.visibility_text:

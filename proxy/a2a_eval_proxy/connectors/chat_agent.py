@@ -223,15 +223,17 @@ class ChatAgent:
         self._messages = first
         self._tools = tools
 
-    async def execute(self, user_query: str, metadata: Mapping[str, Any] | None = None) -> str:
-        """The model's answer. Without a `ToolModule`, calls end the turn: they are recorded, and nothing is run.
+    async def execute(self, user_query: str, metadata: Mapping[str, Any] | None = None, seed: int | None = None) -> str:
+        """The model's answer, drawn with `seed`.
 
-        Raises ChatApiError.
+        Without a `ToolModule`, calls end the turn: they are recorded, and nothing is run. Raises ChatApiError.
         """
         messages = [*self._messages, {"role": "user", "content": user_query}]
         further: dict[str, Any] = {"tools": self._tools.definitions} if self._tools else {}
         if self._with_metadata:
             further["metadata"] = metadata
+        if seed is not None:
+            further["seed"] = seed
         for _ in range(MAX_ROUNDS):
             message = await self._api.complete(self._client, {"messages": messages, **further})
             messages.append({"role": "assistant", **message})

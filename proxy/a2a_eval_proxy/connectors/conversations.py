@@ -58,15 +58,18 @@ class AgentConversations:
         self._spare = [new_agent()]
         self._open: OrderedDict[str, _AgentConversation] = OrderedDict()
 
-    async def say(self, context_id: str, text: str) -> AgentAnswer:
-        """The agent's answer to a message. Raises what the agent raises, AnswerError for what is no answer."""
+    async def say(self, context_id: str, text: str, seed: int | None = None) -> AgentAnswer:
+        """The agent's answer to a message, which gets the `seed` of the attempt if it takes one.
+
+        Raises what the agent raises, AnswerError for what is no answer.
+        """
         conversation = self._open.get(context_id)
         if conversation is None:
             agent = self._spare.pop() if self._spare else self._new_agent()
             conversation = self._open[context_id] = _AgentConversation(agent)
         self._open.move_to_end(context_id)
         async with conversation.turn:
-            answer = await _ask(conversation, context_id, text)
+            answer = await _ask(conversation, context_id, text, seed)
         await self._end_idle()
         return answer
 
@@ -88,7 +91,7 @@ class AgentConversations:
             await self.end(context_id)
 
 
-async def _ask(conversation: _AgentConversation, context_id: str, text: str) -> AgentAnswer:
+async def _ask(conversation: _AgentConversation, context_id: str, text: str, seed: int | None) -> AgentAnswer:
     agent = conversation.agent
     if not conversation.chat_id:
         given = await called(agent.get_chat_id) if hasattr(agent, "get_chat_id") else None
@@ -96,7 +99,8 @@ async def _ask(conversation: _AgentConversation, context_id: str, text: str) -> 
     place: dict[str, Any] = {"chat_id": conversation.chat_id, "turn_id": conversation.turns}
     conversation.turns += 1
     begin_turn(**place)
-    accepted = _accepted(agent.execute, {"metadata": place, **place})
+    given = place if seed is None else place | {"seed": seed}
+    accepted = _accepted(agent.execute, {"metadata": given, **given})
     return _answer(await called(partial(agent.execute, text, **accepted)), type(agent).__name__)
 
 

@@ -36,6 +36,10 @@ from .loading import failure
 logger = logging.getLogger(__name__)
 
 
+SEED = "a2a-eval-proxy/seed"
+"""Key of the metadata of a user's message: the seed of the attempt."""
+
+
 class ConnectedAgent(AgentExecutor):
     """A task for each message: completed with one artifact, or failed with what went wrong.
 
@@ -56,7 +60,9 @@ class ConnectedAgent(AgentExecutor):
             await event_queue.enqueue_event(new_task_from_user_message(message))
         updater = TaskUpdater(event_queue, task_id, context_id)
         await updater.start_work()
-        answer = await self._answer(context_id, context.get_user_input())
+        seed = dict(message.metadata.items()).get(SEED)
+        given = int(seed) if isinstance(seed, float) and seed.is_integer() else None
+        answer = await self._answer(context_id, context.get_user_input(), given)
         if isinstance(answer, str):
             await updater.failed(new_text_message(answer, context_id=context_id, task_id=task_id))
         else:
@@ -66,13 +72,13 @@ class ConnectedAgent(AgentExecutor):
     async def cancel(self, context: RequestContext, event_queue: EventQueue) -> None:
         await TaskUpdater(event_queue, context.task_id or "", context.context_id or "").cancel()
 
-    async def _answer(self, context_id: str, text: str) -> AgentAnswer | str:
+    async def _answer(self, context_id: str, text: str, seed: int | None) -> AgentAnswer | str:
         """The answer, or why it failed; its calls are recorded in either case."""
         returned: list[ToolCall] = []
         with automatic.request() as seen, spans_of_turn() as traced:
             try:
                 async with asyncio.timeout(self._timeout_s) as limit:
-                    answer = await self._conversations.say(context_id, text)
+                    answer = await self._conversations.say(context_id, text, seed)
                 returned = answer.tool_calls
             except TimeoutError as error:
                 return f"no answer within {self._timeout_s:g} s" if limit.expired() else failure(error)

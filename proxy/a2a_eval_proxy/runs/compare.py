@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +15,8 @@ from tool_call_evaluators.runs.regression import MARGIN
 
 from ..files import write_file
 from ..store import Store
-from .stored_turns import compact, conversation_results, open_existing_store, turns_of
+from ..store.base import Evaluations
+from .stored_turns import compact, conversation_results, open_existing_store, runs_before, turns_of
 
 _STYLES: Mapping[Tone, Mapping[str, Any]] = {
     "worse": {"fg": "red"},
@@ -42,7 +43,8 @@ async def compare_runs(
     margin: float = MARGIN,
     detect: float | None = None,
 ) -> Comparison:
-    """Two runs of one store. Raises StoreError where there is no store, or no such run in it."""
+    """Two runs of one store; `before` may be `version:NAME`, the runs of an agent version. Raises StoreError where
+    there is no store, or no such run in it."""
     async with open_existing_store(location) as store:
         return await compare_stored(store, before, after, cases, margin, detect)
 
@@ -55,16 +57,34 @@ async def compare_stored(
     margin: float = MARGIN,
     detect: float | None = None,
 ) -> Comparison:
-    """Two runs of an open store, compared in a thread; with `cases`, only these. Raises UnknownRunError."""
-    runs = await _turns(store, before, cases), await _turns(store, after, cases)
-    results = await conversation_results(store, before), await conversation_results(store, after)
+    """As `compare_runs`, of an open store, in a thread; with `cases`, only these. Raises UnknownRunError."""
+    runs, baseline = await runs_before(store, before, after)
+    earlier = [turn for run in runs for turn in await _turns(store, run, cases)]
+    later = await _turns(store, after, cases)
+    names = before if baseline is None else f"version {baseline.version}", after
     return await asyncio.to_thread(
-        compare, *runs, names=(before, after), conversation_results=results, margin=margin, detect=detect
+        compare,
+        earlier,
+        later,
+        names=names,
+        conversation_results=(await _results(store, runs), await _results(store, [after])),
+        margin=margin,
+        detect=detect,
+        baseline=baseline,
     )
 
 
 async def _turns(store: Store, run: str, cases: Collection[str] | None) -> list[dict[str, Any]]:
     return [compact(turn) async for turn in turns_of(store, run) if cases is None or turn["case_id"] in cases]
+
+
+async def _results(store: Store, runs: Iterable[str]) -> dict[str, Evaluations]:
+    """Those of whole conversations. Each names its run: agents may give conversations of several runs the same id."""
+    found: dict[str, Evaluations] = {}
+    for run in runs:
+        for conversation, results in (await conversation_results(store, run)).items():
+            found.setdefault(conversation, []).extend({**result, "run": run} for result in results)
+    return found
 
 
 def write_page(comparison: Comparison, folder: Path) -> Path:

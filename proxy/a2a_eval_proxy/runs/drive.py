@@ -11,12 +11,14 @@ import uuid
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from a2a_tool_capture import Finding, Severity
 from a2a_tool_capture.client import CaptureClient, CaptureConversation
 from a2a_tool_capture.errors import AgentError, AgentUnreachableError, CaptureError
 from a2a_tool_capture.models import CapturedTurn
 from a2a_tool_capture.wire_observer import observing
+from tool_call_evaluators.attempts import attempt_seed
 from tool_call_evaluators.model import EvalResult
 from tool_call_evaluators.runs.outcomes import attempts_at, follow, remaining
 from tool_call_evaluators.simulation.record import SIMULATED_USER
@@ -29,7 +31,7 @@ from ..capture.visibility import CallVisibility
 from ..clock import CLOCK
 from ..connectors.chat_agent import ChatOptions
 from ..connectors.connect import connected
-from ..connectors.server import ServedAgent
+from ..connectors.server import SEED, ServedAgent
 from ..errors import UNREACHABLE, ConfigError
 from ..ids import new_turn_id
 from ..otlp.trace_service import Tracing
@@ -51,7 +53,17 @@ _MAX_WAITING = 200  # turns that may wait for their scores; then the agent is as
 _SERVED_GRACE_S = 10.0
 """How much longer than the time limit the client waits for an agent that this process serves, which reports it."""
 
-_PLACE = ("turn_id", "case_id", "conversation_id", "user_text", "started_at", "status", "simulated_user", "findings")
+_PLACE = (
+    "turn_id",
+    "case_id",
+    "conversation_id",
+    "user_text",
+    "started_at",
+    "status",
+    "simulated_user",
+    "findings",
+    "attempt",
+)
 """Of a turn, what says which place in the plan it takes, and whether it stands."""
 
 
@@ -120,6 +132,8 @@ async def run_suite(
     others: Sequence[tuple[Suite, AgentOptions]] = (),
     resume: bool = False,
     repeat_all: bool = False,
+    seed: int | None = None,
+    agent_version: str | None = None,
     replay_user: str | None = None,
     texts: bool = True,
     privacy: Privacy = NO_PRIVACY,
@@ -132,10 +146,11 @@ async def run_suite(
     `others` are further suites of the run, each with its agent, which follow one after the other. With `resume`,
     conversations that an earlier process completed are skipped; an interrupted one, and one in which the agent could
     not be reached any more, is discarded and run again. With `repeat_all`, all attempts at a case are made, also where
-    fewer decide if enough pass. With `replay_user`, simulated users write what they wrote in that run; no model is
-    asked. `watch` counts the turns and may stop the run. Memory does not grow with the run; for
-    `texts` and `partial`, see `load_and_judge_run`. Turns wait for their spans in `tracing`. `privacy` applies to
-    everything but what is sent to the agent.
+    fewer decide if enough pass. With a `seed`, each attempt has one of its own (`attempt_seed`), which goes to the
+    agent and to the simulated user. `agent_version`: in place of that of the agent's card. With `replay_user`,
+    simulated users write what they wrote in that run; no model is asked. `watch` counts the turns and may stop the run.
+    Memory does not grow with the run; for `texts` and `partial`, see `load_and_judge_run`. Turns wait for their spans
+    in `tracing`. `privacy` applies to everything but what is sent to the agent.
 
     Raises AgentUnreachableError or CaptureError if the agent's card cannot be read, NothingRanError if there was no
     turn at all, StoreError for the store, ConfigError for a `run` that exists (with `resume`: that does not), and for a
@@ -158,12 +173,11 @@ async def run_suite(
             watch.plan(
                 sum(planned_turns(case) * len(own.get(case.id, ())) for _, _, own in left for case in whole.cases)
             )
-            users = [await users_of(part, own, store, replay_user) for part, _, own in left]
+            users = [await users_of(part, own, store, replay_user, seed) for part, _, own in left]
+            plan = _AttemptPlan(repeat_all, seed, agent_version)
             lost: list[str] = []
             for each, its_users in zip(left, users, strict=True):
-                lost += await _drive(
-                    *each, store, pipeline, run, its_users, privacy, watch, tracing, repeat_all=repeat_all
-                )
+                lost += await _drive(*each, store, pipeline, run, its_users, privacy, watch, tracing, plan)
             await pipeline.drained()
             await store.drained()  # of the records of conversations without turns
         result = await load_and_judge_run(store, scorer, expected, run, texts=texts, partial=partial)
@@ -209,6 +223,7 @@ async def _todo(store: Store, suite: Suite, run: str, *, repeat_all: bool) -> di
         store.discard(cut_off, lambda: None)
         await store.drained()
     had = {(one.case_id, one.user.conversation) for one in conversations if one.user and not one.cut_off}
+    had |= {(one.case_id, one.plan["number"]) for one in conversations if one.plan and not one.cut_off}
     todo = {}
     for case_id, count in remaining(turns, suite, repeat_all=repeat_all)[1].items():
         free = (number for number in itertools.count(1) if (case_id, number) not in had)
@@ -245,8 +260,7 @@ async def _drive(
     privacy: Privacy,
     watch: RunWatch,
     tracing: Tracing | None,
-    *,
-    repeat_all: bool,
+    plan: _AttemptPlan,
 ) -> list[str]:
     """Why the agent could not be reached, for each conversation that broke off so before its first turn."""
     if watch.stops:
@@ -254,8 +268,13 @@ async def _drive(
     async with agent_client(agent) as (client, server):
         visibility = CallVisibility(negotiate="always", dialects=bool(agent.dialects), logs=lambda: False)
         name = server.name if server else client.url
-        driver = _Driver(client, store, pipeline, run, users, privacy, visibility, name, server, watch, tracing)
-        await driver.drive(_pieces(suite, todo, repeat_all=repeat_all), agent.concurrency)
+        own_card = server is not None  # says nothing about the agent
+        version = plan.agent_version or ("" if own_card else client.card.version)
+        card = {"name": name if own_card else client.card.name, "version": version} if version else None
+        driver = _Driver(
+            client, store, pipeline, run, users, privacy, visibility, name, server, watch, tracing, plan, card
+        )
+        await driver.drive(_pieces(suite, todo, repeat_all=plan.repeat_all), agent.concurrency)
     if not driver.taken and driver.problem:
         raise NothingRanError(driver.problem)
     if driver.stopped_at:
@@ -283,6 +302,24 @@ def _pieces(suite: Suite, todo: Conversations, *, repeat_all: bool) -> Iterator[
             yield from ((case, [number]) for number in numbers)
 
 
+@dataclass(frozen=True, slots=True)
+class _AttemptPlan:
+    """What holds for all attempts of a run."""
+
+    repeat_all: bool
+    seed: int | None
+    agent_version: str | None
+
+    def attempt(self, case: Case, number: int) -> dict[str, Any]:
+        """As in `Turn.attempt`."""
+        return {
+            "number": number,
+            "planned": case.conversations,
+            "enough": None if self.repeat_all else case.must_pass,
+            "seed": None if self.seed is None else attempt_seed(self.seed, case.id, number),
+        }
+
+
 @dataclass(slots=True)
 class _Driver:
     _client: CaptureClient
@@ -296,6 +333,8 @@ class _Driver:
     _server: ServedAgent | None
     _watch: RunWatch
     _tracing: Tracing | None
+    _plan: _AttemptPlan
+    _card: dict[str, str] | None
     _wire_room: int = field(default_factory=lambda: MAX_RUN_BYTES)  # for what turns look like on the wire
     stopped_at: str = ""  # the first case that is not run because another one failed
     taken: int = 0  # turns that came about, also those that the agent answered with an error
@@ -324,7 +363,7 @@ class _Driver:
                     break
                 if self._pipeline.depth >= _MAX_WAITING or self._pipeline.store_ended:
                     await self._pipeline.drained()
-                await self._converse(case, self._users.speaker(case, number))
+                await self._converse(case, self._users.speaker(case, number), self._plan.attempt(case, number))
                 if self._watch.fail_fast:
                     await self._pipeline.drained()
                     self._watch.failed |= self.unanswered > 0
@@ -337,7 +376,7 @@ class _Driver:
         results = await conversation_results(self._store, self._run, conversations)
         return attempts_at(case, follow(turns, Suite(name=case.id, cases=(case,)), results)).decided
 
-    async def _converse(self, case: Case, speaker: Speaker) -> None:
+    async def _converse(self, case: Case, speaker: Speaker, attempt: dict[str, Any]) -> None:
         """Hold one conversation. A turn is stored when the user has replied to it: the last one says how it ended."""
         conversation = self._client.conversation()
         conversation_id = f"{self._run}/{uuid.uuid4().hex}"  # some agents give their conversations no id
@@ -345,7 +384,7 @@ class _Driver:
         while (text := await speaker.next()) is not None:
             if last is not None:
                 self._pipeline.take(last)
-            last, broken = await self._say(conversation, text, case)
+            last, broken = await self._say(conversation, text, case, attempt)
             if last is None:
                 self.unanswered += 1
             else:
@@ -373,9 +412,11 @@ class _Driver:
             key = ConversationKey(self._run, conversation_id, case.id)
             self._store.finish_conversations([ScoredConversation(key, 0, [result.to_dict()])], lambda: None)
 
-    async def _say(self, conversation: CaptureConversation, text: str, case: Case) -> tuple[Turn | None, bool]:
+    async def _say(
+        self, conversation: CaptureConversation, text: str, case: Case, attempt: dict[str, Any]
+    ) -> tuple[Turn | None, bool]:
         """The turn that a message led to, if any; and whether the conversation cannot continue."""
-        turn = self._begun(conversation, case)
+        turn = self._begun(conversation, case, attempt)
         traceparent = f"00-{turn.trace_id}-{turn.parent_span_id}-01"
         wire = TurnWire(turn.turn_id) if self._privacy.covers_texts and self._wire_room > 0 else None
         if self._tracing:
@@ -397,7 +438,9 @@ class _Driver:
         self, conversation: CaptureConversation, text: str, turn: Turn, traceparent: str
     ) -> tuple[Turn | None, bool]:
         try:
-            captured = await conversation.send(text, traceparent=traceparent)
+            seed = turn.attempt and turn.attempt["seed"]
+            metadata = None if seed is None else {SEED: seed}
+            captured = await conversation.send(text, metadata=metadata, traceparent=traceparent)
         except CaptureError as error:
             self._note(str(error), error if isinstance(error, AgentError) else None)
             unreachable = isinstance(error, AgentUnreachableError)
@@ -423,7 +466,7 @@ class _Driver:
             problem = f"{of or self._name}: {type(quoting).__name__}, whose words are not to be seen"
         self.problem = self._privacy.text(problem)
 
-    def _begun(self, conversation: CaptureConversation, case: Case) -> Turn:
+    def _begun(self, conversation: CaptureConversation, case: Case, attempt: dict[str, Any]) -> Turn:
         return Turn(
             turn_id=new_turn_id(),
             run=self._run,
@@ -435,6 +478,8 @@ class _Driver:
             conversation_id=conversation.context_id or "",
             trace_id=secrets.token_hex(16),
             parent_span_id=secrets.token_hex(8),
+            agent_card=self._card,
+            attempt=attempt,
         )
 
 

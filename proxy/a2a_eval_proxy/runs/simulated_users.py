@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from tool_call_evaluators.attempts import attempt_seed
 from tool_call_evaluators.judge import JudgeError
 from tool_call_evaluators.judge.openai_chat import ChatJudge
 from tool_call_evaluators.judge.panel import missing
@@ -42,7 +43,7 @@ class ModelVoice:
         self._seed = seed
 
     async def reply(self, user: SimulatedUser, case: Case, number: int) -> Reply:
-        seed = None if self._seed is None else self._seed + number - 1
+        seed = None if self._seed is None else attempt_seed(self._seed, case.id, number)
         return await self._model.reply(user.messages(), seed)
 
 
@@ -173,8 +174,11 @@ class SimulatedUsers:
         return Speaker(case, number, user, self.voice)
 
 
-async def users_of(suite: Suite, todo: Conversations, store: Store, replay: str | None) -> SimulatedUsers:
-    """The simulated users of the conversations `todo`; `replay` names the run whose replies they repeat.
+async def users_of(
+    suite: Suite, todo: Conversations, store: Store, replay: str | None, seed: int | None = None
+) -> SimulatedUsers:
+    """The simulated users of the conversations `todo`; `replay` names the run whose replies they repeat. `seed`: of the
+    run, unless the suite has one for the user.
 
     Raises ConfigError if they have no model or, with `replay`, no record; StoreError for an unknown run.
     """
@@ -188,7 +192,7 @@ async def users_of(suite: Suite, todo: Conversations, store: Store, replay: str 
             if case.id in simulated:
                 _check_records(replay, records, case, todo[case.id], instructions[case.id])
         return SimulatedUsers(prompt, instructions, RecordedVoice(replay, records))
-    return SimulatedUsers(prompt, instructions, _model(suite, next(iter(simulated))) if simulated else None)
+    return SimulatedUsers(prompt, instructions, _model(suite, next(iter(simulated)), seed) if simulated else None)
 
 
 def _instructions(case_id: str, scenario: Simulation, prompt: Prompt) -> str:
@@ -198,7 +202,7 @@ def _instructions(case_id: str, scenario: Simulation, prompt: Prompt) -> str:
         raise ConfigError(f"case {case_id!r}: {error}") from None
 
 
-def _model(suite: Suite, case_id: str) -> ModelVoice:
+def _model(suite: Suite, case_id: str, seed: int | None) -> ModelVoice:
     settings = suite.simulated_user
     try:
         model = settings.model_settings(suite.judge, os.environ)
@@ -217,7 +221,10 @@ def _model(suite: Suite, case_id: str) -> ModelVoice:
             f"case {case_id!r} has a simulated user, but {problem}; or repeat an earlier run without a model: "
             "--replay-user RUN"
         )
-    return ModelVoice(ChatJudge(model, model.api_key(environ), role="simulated user"), settings.seed)
+    return ModelVoice(
+        ChatJudge(model, model.api_key(environ), role="simulated user"),
+        seed if settings.seed is None else settings.seed,
+    )
 
 
 async def _records(store: Store, run: str) -> dict[tuple[str, int], UserRecord]:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from tool_call_evaluators.model import READ_DETAILS
 from tool_call_evaluators.options import did_you_mean
 from tool_call_evaluators.report import with_outcome
+from tool_call_evaluators.runs.comparison import Baseline
 from tool_call_evaluators.texts import counted
 
 from ..store import Store, StoreError, TurnQuery, every_turn, open_store
@@ -23,6 +24,11 @@ if TYPE_CHECKING:
 _PAGE = 200  # turns in memory at once; one may hold megabytes
 _NAMED_RUNS = 20
 _MOST_RUNS = 10_000  # the newest runs, among which a similar name is searched
+VERSION = "version:"
+"""What precedes the version of an agent in the name of a baseline."""
+MOST_BASELINE_RUNS = 20
+"""The newest runs of a version are its baseline: more of them hardly make a test better."""
+_MOST_BASELINE_TURNS = 50_000  # they are in memory together
 _SHORT = 500  # characters of an answer that are kept as the reason of a failed task
 
 
@@ -51,10 +57,48 @@ async def turns_of(store: Store, run: str | None) -> AsyncIterator[TurnJson]:
         yield turn
 
 
-async def check_run(location: str, run: str) -> None:
-    """Raise StoreError where there is no store, or no such run in it."""
+async def check_baseline(location: str, baseline: str, run: str | None) -> None:
+    """Raise StoreError where there is no store, or nothing in it with which `run` could be compared."""
     async with open_existing_store(location) as store:
-        await _check_run(store, run)
+        await runs_before(store, baseline, run)
+
+
+async def runs_before(store: Store, name: str, run: str | None) -> tuple[list[str], Baseline | None]:
+    """The runs that a baseline names, the newest first: one run, or with `version:NAME` those of an agent version, with
+    the baseline that they are.
+
+    These are the newest, up to `MOST_BASELINE_RUNS` and `_MOST_BASELINE_TURNS`; without `run`, which is compared with
+    them, and without runs of an agent with another name. Raises UnknownRunError.
+    """
+    version = name.removeprefix(VERSION)
+    if version == name or await store.runs(name):
+        await _check_run(store, name)
+        return [name], None
+    cards = await store.agent_cards(_MOST_RUNS)
+    own = dict(cards).get(run or "", {}).get("name")
+    found = [
+        other for other, card in cards if card["version"] == version and other != run and own in (None, card["name"])
+    ]
+    if not found:
+        known = list(dict.fromkeys(card["version"] for other, card in cards if other != run))
+        more = len(known) - _NAMED_RUNS
+        listed = ", ".join(known[:_NAMED_RUNS]) + (f" and {more} others" if more > 0 else "")
+        raise UnknownRunError(
+            f"no earlier run of version {version!r}{did_you_mean(version, known)}; the store has "
+            + (
+                f"versions {listed}"
+                if known
+                else "no run of a known version: agents state it in their card, or give --agent-version"
+            )
+        )
+    chosen: list[str] = []
+    turns = 0
+    for other in found[:MOST_BASELINE_RUNS]:
+        turns += (await store.runs(other))[0].turns
+        if chosen and turns > _MOST_BASELINE_TURNS:
+            break
+        chosen.append(other)
+    return chosen, Baseline(version, tuple(chosen), len(found) - len(chosen))
 
 
 async def _check_run(store: Store, run: str) -> None:

@@ -208,6 +208,7 @@ class StoreReads(ABC):
     shared: bool  # whether other proxies use it too: then what is pending may be on its way elsewhere
 
     _CALLS: str  # the number of calls in the body of a turn
+    _CARD: str  # `agent_card` in the body of a turn, as JSON text
 
     _TOO_MUCH: str  # the condition that a turn is too old for a store of `:max_bytes`
 
@@ -489,6 +490,15 @@ class StoreReads(ABC):
         for result in judged:
             if found := standing(result, made):
                 result["details"]["judge"]["calibration"] = found
+
+    async def agent_cards(self, most: int) -> list[tuple[str, dict[str, str]]]:
+        """Returns the runs whose agent has a known version, with `Turn.agent_card` of their first turns; the newest
+        first, at most `most`."""
+        statement = (
+            f"SELECT run, {self._CARD} FROM turns WHERE seq IN (SELECT min(seq) FROM turns GROUP BY run)"  # noqa: S608  # fixed texts
+            f" AND {self._CARD} IS NOT NULL ORDER BY seq DESC LIMIT :most"
+        )
+        return await self._read(statement, {"most": most}, lambda rows: [(run, json.loads(card)) for run, card in rows])
 
     async def run_names(self, most: int) -> list[str]:
         """Returns the names of the runs with the newest turns, at most `most`, the newest first."""

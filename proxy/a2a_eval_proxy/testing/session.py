@@ -56,4 +56,4 @@ def _lines(conclusion: RunResult) -> list[str]:
         if len(reasons) > _SHOWN_REASONS:
             lines.append(f"  … and {len(reasons) - _SHOWN_REASONS} more")
     costs = [f"{who}: {cost}" for who, cost in report.costs.items()]
-    return [*lines, *([report.visibility_text] if report.visibility_text else []), *costs]
+    return [*lines, *filter(None, (report.visibility_text, report.excluded_text)), *costs]

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from itertools import combinations
+from collections.abc import Iterable
+from itertools import combinations, product
 
 import pytest
 from hypothesis import given
@@ -41,6 +42,7 @@ def test_rates_end_where_a_case_has_no_further_attempts() -> None:
         "pass_hat": {},
         "cases_with_fewer_attempts": 0,
         "cases_ended_early": 0,
+        "cases_not_estimable": 0,
     }
 
 
@@ -58,7 +60,41 @@ def test_attempts_are_decided_where_no_outcome_of_the_others_changes_the_verdict
     assert made.accepted == (made.passed >= must_pass)
 
 
-def test_attempts_that_ended_early_are_in_no_rate() -> None:
-    early = Attempts("b", {"b #1": "passed"}, 3, 1)
+def made_until_decided(outcomes: Iterable[bool], planned: int, must_pass: int) -> Attempts:
+    made: dict[str, AttemptStatus] = {}
+    for number, outcome in enumerate(outcomes):
+        made[f"a #{number}"] = "passed" if outcome else "failed"
+        attempts = Attempts("a", dict(made), planned, must_pass)
+        if attempts.decided:
+            return attempts
+    raise AssertionError("not decided")
+
+
+@pytest.mark.parametrize(("planned", "must_pass"), [(3, 2), (5, 2), (5, 4), (10, 8)])
+@pytest.mark.parametrize("rate", [0.3, 0.7, 0.95])
+def test_the_rate_of_attempts_that_may_end_early_is_unbiased(planned: int, must_pass: int, rate: float) -> None:
+    """Its mean over all sequences of outcomes; that of the share that passed is not the rate."""
+    mean = share = 0.0
+    for outcomes in product([True, False], repeat=planned):
+        weight = rate ** sum(outcomes) * (1 - rate) ** (planned - sum(outcomes))
+        attempts = made_until_decided(outcomes, planned, must_pass)
+        mean += weight * (attempts.pass_rate or 0.0)
+        share += weight * attempts.passed / attempts.made
+    assert mean == pytest.approx(rate, abs=1e-9)
+    assert abs(share - rate) > 0.004
+
+
+def test_what_an_early_end_makes_unestimable_is_counted() -> None:
+    early = made_until_decided([True, False, True], 3, 2)
     rates = pass_rates([attempts("a", 1, 1), early])
-    assert (list(rates.at), list(rates.hat), rates.ended_early) == ([0.5, 1.0], [0.5, 0.0], 1)
+    assert (list(rates.at), list(rates.hat), rates.ended_early) == ([0.5], [0.5], 1)
+    one = made_until_decided([True], 3, 1)
+    assert one.pass_rate is None
+    rates = pass_rates([attempts("a", 1, 1), one])
+    assert (list(rates.at), rates.ended_early, rates.not_estimable) == ([0.5], 1, 1)
+    whole = Attempts("a", {"1": "passed", "2": "passed", "3": "failed"}, 3, 2, whole=True)
+    assert whole.pass_rate == pytest.approx(2 / 3)
+    assert pass_rates([whole]).hat == pytest.approx([2 / 3, 1 / 3, 0.0])
+    excluded = Attempts("a", {"1": "passed", "2": "excluded", "3": "passed"}, 3, 2, {"2": "evaluator_error"})
+    assert excluded.pass_rate is None
+    assert excluded.to_dict()["excluded_for"] == {"evaluator_error": 1}

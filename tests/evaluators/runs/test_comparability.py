@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 import pytest
-from support.turn_samples import result, turn
+from support.turn_samples import finding, result, turn
 from tool_call_evaluators.report import comparison_markdown, comparison_text
 from tool_call_evaluators.runs.comparison import compare
 
@@ -67,22 +69,33 @@ def test_where_nothing_was_measured_alike_nothing_is_said_to_be_well():
     assert comparison_markdown(comparison).startswith("## ❌")
 
 
-def test_a_judge_that_is_down_does_not_make_runs_incomparable():
-    down = run(None, status="errored", details={})
-    comparison = compare(run(5.0), down)
+@pytest.mark.parametrize(
+    ("after", "reason"),
+    [
+        (run(None, status="errored", details={}), "evaluator_error"),
+        (run(5.0, result("tool_error", None, label="calls_unseen")), "calls_unseen"),
+        ([item | {"findings": [finding("agent_unreachable", "error")]} for item in run(5.0)], "unreachable"),
+    ],
+)
+def test_attempts_that_show_nothing_about_the_agent_are_no_failures(after, reason):
+    """A judge that is down, calls that are not visible, an agent that could not be reached: neither well nor bad."""
+    comparison = compare(run(5.0, result("tool_error", 1.0)), after)
+    assert not comparison.regressed
+    assert not comparison.comparable
+    assert comparison.fails_on(["undecided"])
+    assert comparison.exclusions == ({}, {reason: 20})
+    assert {(case.status, case.passed[1], case.excluded) for case in comparison.cases} == {("unscored", (0, 0), (0, 1))}
+    assert "20 attempts excluded in after" in comparison_text(comparison)
+
+
+def test_excluded_attempts_leave_the_others_as_they_are():
+    good = run(5.0)
+    some = [*run(None, status="errored", details={})[:10], *good[10:]]
+    comparison = compare(good, some)
     assert comparison.comparable
-    assert comparison.not_judged == ()
-    assert comparison.regressed
-
-
-def test_a_run_whose_calls_nobody_could_see_got_worse():
-    """What cannot be seen is neither well nor another yardstick."""
-    before = run(5.0, result("tool_error", 1.0))
-    unseen = run(5.0, result("tool_error", None, label="calls_unseen"))
-    comparison = compare(before, unseen)
-    assert comparison.not_judged == ()
-    assert comparison.regressed
-    assert {case.failures for case in comparison.cases} == {("tool_error",)}
+    assert comparison.sensitivity.cases == 10
+    assert comparison.pass_rate.after == 1.0
+    assert Counter(case.status for case in comparison.cases) == {"unscored": 10, "same": 10}
 
 
 def test_runs_without_metrics_are_compared_by_turns_that_failed():

@@ -23,7 +23,7 @@ def answers(setting: Setting, after: float | None = None, margin: float = MARGIN
     found: Counter[Answer] = Counter()
     for _ in range(COMPARISONS):
         cases = setting.sample(chance, after)
-        newly = sum(min(before) == 1 > min(now) for measures in cases.values() for before, now in [measures[None]])
+        newly = sum(min(sides[None].pooled) == 1 > min(sides[None].after) for sides in cases.values())
         drops = find_drops(cases)
         decision = decide(cases, drops, missing=False, newly_failing=newly, deterministic=False, margin=margin)
         found[decision.answer] += 1

@@ -9,7 +9,7 @@ import pytest
 from bench.gate import SETTINGS, Setting, false_alarms, seen
 from support.turn_samples import result, turn
 from tool_call_evaluators.runs.comparison import compare
-from tool_call_evaluators.runs.regression import FALSE_ALARMS, find_drops
+from tool_call_evaluators.runs.regression import FALSE_ALARMS, Sides, find_drops
 
 COMPARISONS = 120
 alarms_of = functools.cache(false_alarms)
@@ -47,11 +47,11 @@ def test_the_drop_that_is_said_to_be_detected_is_detected(cases, repetitions, ra
 
 
 def test_few_cases_can_show_no_drop_together():
-    cases = {str(n): {None: ([1.0], [0.0])} for n in range(4)}
+    cases = {str(n): {None: Sides([[1.0]], [0.0])} for n in range(4)}
     drops = find_drops(cases)
     assert not drops.dropped
     assert drops.sensitivity.detected_rate is None
-    assert find_drops(cases | {"4": {None: ([1.0], [0.0])}}).dropped == {None}
+    assert find_drops(cases | {"4": {None: Sides([[1.0]], [0.0])}}).dropped == {None}
 
 
 def test_repetitions_that_only_one_run_has_are_no_evidence():
@@ -60,7 +60,7 @@ def test_repetitions_that_only_one_run_has_are_no_evidence():
     chance, dropped = random.Random(7), 0
     for _ in range(COMPARISONS):
         sides = (([float(chance.random() < 0.9) for _ in range(10)], [float(chance.random() < 0.9)]) for _ in range(20))
-        dropped += bool(find_drops({str(n): {None: pair} for n, pair in enumerate(sides)}).dropped)
+        dropped += bool(find_drops({str(n): {None: Sides([pair[0]], pair[1])} for n, pair in enumerate(sides)}).dropped)
     assert dropped / COMPARISONS <= 13 / COMPARISONS
 
 
@@ -88,7 +88,7 @@ def test_comparisons_of_whole_runs():
 @pytest.mark.parametrize("drop", [0.1, 0.2, 0.5])
 def test_the_number_of_attempts_that_shows_a_drop_is_the_smallest(drop):
     def sample(times):
-        return {str(case): {None: ([1.0] * (times - 1) + [0.0], [1.0] * times)} for case in range(20)}
+        return {str(case): {None: Sides([[1.0] * (times - 1) + [0.0]], [1.0] * times)} for case in range(20)}
 
     rate = 0.9
     asked = find_drops(sample(10), drop).sensitivity
@@ -101,5 +101,5 @@ def test_the_number_of_attempts_that_shows_a_drop_is_the_smallest(drop):
 
 
 def test_a_drop_that_few_cases_cannot_show_is_named_as_such():
-    few = {str(case): {None: ([1.0], [1.0])} for case in range(3)}
+    few = {str(case): {None: Sides([[1.0]], [1.0])} for case in range(3)}
     assert find_drops(few, 0.1).sensitivity.asked_repetitions is None

@@ -47,9 +47,10 @@ def test_a_shorter_conversation_is_no_worse() -> None:
 def test_an_invalid_conversation_is_compared_with_none() -> None:
     good, invalid = conversation("Hello"), conversation("Hello", number=2, fault=USER_EMPTY, score=0.0)
     (case,) = compare(good, [*good, *invalid]).cases
-    assert (case.status, case.passed) == ("same", ((1, 1), (1, 1)))
-    (case,) = compare(good, invalid).cases
-    assert case.status == "gone"
+    assert (case.status, case.passed, case.excluded) == ("same", ((1, 1), (1, 1)), (0, 1))
+    comparison = compare(good, invalid)
+    assert [case.status for case in comparison.cases] == ["unscored"]
+    assert comparison.exclusions == ({}, {"simulated_user": 1})
     (case,) = compare(good, conversation("Hello", fault=USER_NO_END, score=0.0)).cases
     assert case.status == "newly_failing"
 

@@ -72,7 +72,7 @@ async def test_attempts_end_once_they_decide(setting: Setting) -> None:
     assert {reason.case_id for reason in result.verdict.reasons} == {"one"}
     assert {reason.case_id for reason in result.verdict.tolerated} == {"late"}
     assert (watch.planned, watch.done) == (12, 12)
-    assert "2 decided early, without rates" in attempts_text(attempts(result.report))
+    assert "further rates are not estimable, as 3 cases may end early" in attempts_text(attempts(result.report))
 
 
 async def test_all_attempts_are_made_where_it_is_asked_for(setting: Setting) -> None:
@@ -83,6 +83,9 @@ async def test_all_attempts_are_made_where_it_is_asked_for(setting: Setting) -> 
         "late": (2, 2),
     }
     assert {reason.case_id for reason in result.verdict.reasons} == {"one"}
+    rate = (2 / 3 + 2 / 5 + 2 / 4) / 3
+    assert f"pass@1 {rate:.2f}" in attempts_text(attempts(result.report)), "all attempts were made: no early end"
+    assert "not estimable" not in attempts_text(attempts(result.report))
 
 
 async def test_resuming_makes_the_attempts_that_were_left_out(setting: Setting) -> None:

@@ -23,6 +23,7 @@ from agents.serving import ServerThread
 from agents.stepwise_agent import stepwise_agent
 from judges.fake_api import KEY, MODEL, FakeApi, Reply, fails, says
 from support.postgres_server import PostgresServer
+from tool_call_evaluators.attempts import attempt_seed
 from tool_call_evaluators.report import html_report, json_report, junit_xml, markdown_summary
 from tool_call_evaluators.suite import Suite, parse_suite
 
@@ -128,7 +129,8 @@ async def test_a_model_talks_to_the_agent_until_its_goal_is_reached(agent: Agent
         assert conversation.user is not None
         assert (conversation.user.end, conversation.user.fault) == ("goal_reached", None)
         assert conversation.user.replies == ("refund it please", "and thanks for that", STOP)
-    assert sorted(request["seed"] for request in model.api.requests) == [7, 7, 7, 8, 8, 8]
+    seeds = [attempt_seed(7, "refund", number) for number in (1, 2)]
+    assert sorted(request["seed"] for request in model.api.requests) == sorted(3 * seeds)
     first = model.api.requests[0]
     assert "A refund" in first["messages"][0]["content"]
     assert (first["temperature"], "response_format" in first) == (0.7, False)
@@ -297,7 +299,7 @@ async def test_a_finished_conversation_is_not_held_again_and_a_missing_one_is(
     assert model.asked == 2
     numbers = [user.conversation for user in result.report.users]
     assert sorted(numbers) == [1, 2, 3]
-    assert {request["seed"] for request in model.api.requests} == {9}
+    assert {request["seed"] for request in model.api.requests} == {attempt_seed(7, "refund", 3)}
 
 
 # ── repeated without a model ────────────────────────────────────────────────────────────────────────────────

@@ -30,6 +30,7 @@ class SqliteReads(StoreReads):
     shared = False
 
     _CALLS = "json_array_length(body, '$.tool_calls')"
+    _CARD = "json_extract(body, '$.agent_card')"
 
     _TOO_MUCH = (
         "seq IN (SELECT seq FROM (SELECT seq, sum(length(body) + length(evaluations)) OVER (ORDER BY seq DESC) AS taken"
