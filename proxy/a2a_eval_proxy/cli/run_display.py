@@ -94,9 +94,9 @@ class RunProgress(RunWatch):
 
     @property
     def line(self) -> str:
-        """`120 of 1,000 turns, 110 passed, 10 failed, about 3 min 20 s left`."""
+        """`120 of 1,000 turns, 110 passed, 10 failed, about 3 min 20 s left`; no time while the store is away."""
         text = f"{self.done:,} of {counted(self.planned, 'turn')}, {self}"
-        if not 0 < self.done < self.planned:
+        if self.store.problem or not 0 < self.done < self.planned:
             return text
         left = math.ceil((time.monotonic() - self._began) / self.done * (self.planned - self.done))
         return f"{text}, about {f'{left} s' if left < _MINUTE_S else duration_text(left)} left"

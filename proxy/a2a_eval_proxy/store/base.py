@@ -24,7 +24,8 @@ class StoreError(Exception):
 
 
 class StoreUnreachableError(StoreError):
-    """The database server does not respond or refuses access, or a store could not be written for too long."""
+    """The database server does not respond or refuses access, a store could not be written for too long, or its file
+    is gone."""
 
     exit_code = UNREACHABLE
     may_pass = True

@@ -49,7 +49,7 @@ MAX_GROUP = 100  # batches that are written in one transaction
 MAX_GROUP_BYTES = 4 * 1024 * 1024
 """After as many bytes no further batch joins a transaction: a backlog is written in pieces that take little memory."""
 
-PATIENCE_S = 30.0  # how long each write of a store that is not patient is tried before the store ends
+PATIENCE_S = 20.0  # how long each write of a store that is not patient is tried before the store ends
 _RETRY_S = 1.0
 
 _PRUNE_AGAIN_S = 30.0  # time before turns are deleted again where the disk stays full

@@ -14,8 +14,9 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from a2a_eval_proxy.store import SqliteStore, open_store
+from a2a_eval_proxy.store import SqliteStore, open_store, write_queue
 from a2a_eval_proxy.store.sqlite.file import copied
+from agents.scenario_agent import scenario_agent
 from support.kept import Kept, turn
 from support.patience import PATIENCE_S
 
@@ -150,3 +151,26 @@ async def test_a_copy_has_what_only_the_log_has(tmp_path: Path) -> None:
     copy = open_store(str(path), must_exist=True)
     assert await Kept(copy).ids() == ["turn-0001", "turn-0002"]
     copy.close()
+
+
+IMPATIENT = "from a2a_eval_proxy.store import write_queue; write_queue.PATIENCE_S = 0.5"
+SUITE = "suite: s\nevaluators: [tool_error]\ncases: [{id: a, repeat: 400, turns: [{user: chunks please}]}]"
+
+
+@needs_mounts
+def test_a_run_on_a_disk_that_fills_up_ends_with_a_sentence(tmp_path: Path) -> None:
+    """By itself, after the patience of a store that is not patient: half a second here."""
+    assert write_queue.PATIENCE_S <= 25, "a run ends within 30 s, with what it does at its end"
+    folder = tmp_path / "disk"
+    folder.mkdir()
+    Path(tmp_path, "suite.yaml").write_text(SUITE)
+    with scenario_agent() as agent:
+        words = ["run", "suite.yaml", "--agent", agent.url, "--store", str(folder / "turns.db"), "--run", "r"]
+        main = f"{IMPATIENT}; import sys; sys.argv[1:] = {words}; from a2a_eval_proxy.cli import main; main()"
+        command = mounted(f"mount -t tmpfs -o size=1m tmpfs {folder}", sys.executable, "-c", main)
+        done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S, check=False, cwd=tmp_path)
+    assert done.returncode == 3, done.stderr
+    said = done.stderr.splitlines()[-1]
+    assert re.match(r"a2a-eval-proxy: store \S+turns.db: database or disk is full, for 0.5 s; repeat the command", said)
+    assert said.endswith("--run r --resume)")
+    assert "Traceback" not in done.stderr

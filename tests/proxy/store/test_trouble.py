@@ -6,6 +6,7 @@ import asyncio
 import logging
 import os
 import re
+import shutil
 import socket
 import sqlite3
 import sys
@@ -19,10 +20,11 @@ import psycopg
 import pytest
 from a2a_eval_proxy.app import RunningProxy, run_proxy
 from a2a_eval_proxy.cli import main
+from a2a_eval_proxy.errors import UNREACHABLE
 from a2a_eval_proxy.runs.drive import AgentOptions, run_suite
 from a2a_eval_proxy.runs.run_result import RunWatch
 from a2a_eval_proxy.settings import Settings
-from a2a_eval_proxy.store import SqliteStore, StoreError, StoreFileError, open_store, write_queue
+from a2a_eval_proxy.store import SqliteStore, StoreError, StoreFileError, StoreUnreachableError, open_store, write_queue
 from a2a_eval_proxy.store.postgres import database
 from a2a_eval_proxy.store.postgres import store as postgres_store
 from a2a_eval_proxy.store.sqlite.file import identity, moved_aside
@@ -421,7 +423,7 @@ async def test_a_store_that_is_not_patient_makes_no_other_file(tmp_path: Path) -
         path.unlink()
         store.add([turn(1)], lambda: None)
         for _ in range(2):  # also when it is known
-            with pytest.raises(StoreFileError, match="deleted or replaced while in use"):
+            with pytest.raises(StoreUnreachableError, match="deleted or replaced while in use"):
                 await store.drained()
     assert not path.exists()
 
@@ -496,6 +498,44 @@ async def test_a_run_passes_when_its_database_comes_back(postgres: PostgresServe
     await starting[0]
     assert result.allowing_no_capture().verdict.passed, result.verdict.reasons
     assert len(result.report.turns) == 3
+
+
+@pytest.mark.usefixtures("fast")
+@pytest.mark.parametrize("gone", ["database", "file", "directory"])
+async def test_a_run_ends_when_its_store_goes_and_stays_away(
+    gone: str, tmp_path: Path, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In the middle: a turn is scored, others are on their way."""
+    monkeypatch.setattr(write_queue, "PATIENCE_S", 0.2)
+    postgres: PostgresServer | None = request.getfixturevalue("postgres") if gone == "database" else None
+    url = postgres.new_database() if postgres else str(tmp_path / "store/turns.db")
+
+    class Takes(RunWatch):
+        taken = False
+
+        def scored(self, *_: object) -> None:
+            if not self.taken:
+                self.taken = True
+                take()
+
+    def take() -> None:
+        if postgres:
+            postgres.stop()
+        elif gone == "file":
+            Path(url).unlink()
+        else:
+            shutil.rmtree(Path(url).parent)
+
+    Path(tmp_path, "store").mkdir()
+    try:
+        with scenario_agent() as agent, pytest.raises(StoreError) as ended:
+            await run_suite(parse_suite(SUITE), AgentOptions(agent.url, concurrency=1), url, "now", watch=Takes())
+    finally:
+        if postgres:
+            postgres.start()
+    assert ended.value.exit_code == UNREACHABLE
+    why = "Connection refused, for 0.2 s; repeat" if postgres else "its file was deleted or replaced while in use"
+    assert why in str(ended.value)
 
 
 # ── the end ─────────────────────────────────────────────────────────────────────────────────────────────────

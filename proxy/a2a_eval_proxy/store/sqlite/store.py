@@ -21,7 +21,7 @@ from a2a_tool_capture.models import rfc3339
 from tool_call_evaluators.judge.cache import SqliteJudgeCache
 
 from ...files import ScratchFolder
-from ..base import Scored, StoreFileError
+from ..base import Scored, StoreFileError, StoreUnreachableError
 from ..encoding import Add, Discard, EncodedTurn, FinishConversations, Item, Mark, Prune, Settle, latest_results
 from ..schema import OUTCOMES, SQLITE, replacing
 from ..store import Store
@@ -217,7 +217,7 @@ class SqliteStore(SqliteReads, Store):
             self._let_go()
             gone = "its file was deleted or replaced while in use"
             if not self._patient:
-                raise StoreFileError(f"store {self._path}: {gone}")
+                raise StoreUnreachableError(f"store {self._path}: {gone}")
             raise StoreLostError(f"{gone}; turns are kept in the one now there")
         if identity(write_ahead_log(self._path)) != self._log_identity:  # what is written to it, nobody else can read
             self._let_go()  # which writes back what it has
