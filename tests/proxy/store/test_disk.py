@@ -159,7 +159,7 @@ SUITE = "suite: s\nevaluators: [tool_error]\ncases: [{id: a, repeat: 400, turns:
 
 @needs_mounts
 def test_a_run_on_a_disk_that_fills_up_ends_with_a_sentence(tmp_path: Path) -> None:
-    """By itself, after the patience of a store that is not patient: half a second here."""
+    """After the patience of a store that is not patient: half a second here."""
     assert write_queue.PATIENCE_S <= 25, "a run ends within 30 s, with what it does at its end"
     folder = tmp_path / "disk"
     folder.mkdir()
