@@ -205,7 +205,8 @@ def _with_controls(
     turns: list[TurnJson], results: dict[str, list[ResultJson]]
 ) -> tuple[list[TurnJson], dict[str, list[ResultJson]]]:
     """The turns and the results of conversations, in which prohibitions are proven by the calls of the other turns."""
-    found = (one for own in (*(turn["evaluations"] for turn in turns), *results.values()) for one in own)
+    own_results = (turn.get("evaluations", ()) for turn in turns)  # the plan of a run has none
+    found = (one for own in (*own_results, *results.values()) for one in own)
     if all(result.get("label") != UNPROVEN for result in found):
         return turns, results
     seen_in = {
