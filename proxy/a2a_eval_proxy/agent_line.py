@@ -24,6 +24,7 @@ from .scoring.scorer import Scorer
 from .scoring.stored_tasks import StoredTasks
 from .serving.agent_relay import AgentRelay
 from .serving.local_serving import CapturedHere, RelayedHere
+from .serving.pools import MemoryPools
 from .serving.processes import ReportedAgent
 from .serving.replicas import Replicas
 from .serving.reports import ScoringReports
@@ -76,6 +77,7 @@ class SharedParts:
     traces_at: str | None
     """Where traces are received."""
     keeps_open_turns: bool
+    memory: MemoryPools
     relays_here: bool
     """Whether this process relays traffic; otherwise it only stores and scores."""
     scorings: dict[tuple[Any, ...], Scoring] = field(default_factory=dict)
@@ -122,7 +124,7 @@ class AgentLine:
             keeps_open_turns=shared.keeps_open_turns,
             goes_on=None if self._webhooks is None else self._webhooks.keeps_open,
         )
-        rules = CaptureRules.of(settings)
+        rules = CaptureRules.of(settings, shared.memory.open_turns)
         self.reports = ScoringReports(rules, self.pipeline, heard, visibility, self._stored_tasks, metrics)
         replicas = None
         if store.shared and not privacy.changes_turns:  # what replicas exchange is not redacted
@@ -136,7 +138,15 @@ class AgentLine:
             captured = CapturedHere(self.reports, metrics, replicas)
             requests = None if telemetry is None else telemetry.requests.to(settings.upstream)
             relay = AgentRelay(
-                agent, privacy, files, metrics, requests, captured.book, captured.notified, self._webhooks
+                agent,
+                privacy,
+                files,
+                metrics,
+                requests,
+                captured.book,
+                captured.notified,
+                self._webhooks,
+                shared.memory.bodies,
             )
             self._relayed = RelayedHere(relay, captured)
         self.status = AgentWatch(settings, files, shared.traces_at)

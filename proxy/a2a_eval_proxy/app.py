@@ -32,6 +32,7 @@ from .otlp.trace_service import Tracing
 from .privacy.policy import Privacy
 from .scoring.pipeline import Pipeline
 from .serving.local_serving import LocalServing
+from .serving.pools import MemoryPools
 from .serving.processes import ServingProcesses
 from .settings import Settings
 from .settings.agent_files import AgentFiles
@@ -116,6 +117,7 @@ async def run_proxy(
             listeners=(*listeners, scoring_times),
             traces_at=otlp_url or settings.otlp_grpc,
             keeps_open_turns=keeps_open_turns,
+            memory=MemoryPools.of(settings),
             relays_here=serving_processes is None,
         )
         scoring = shared.scoring(settings, privacy)
@@ -225,6 +227,11 @@ class RunningProxy(Control):
         return self.settings.run
 
     @property
+    def agent_names(self) -> Sequence[str]:
+        """See `Control`."""
+        return [name for name in self.lines if name]
+
+    @property
     def allow_plugins(self) -> bool:
         """See `Control`."""
         return self.settings.allow_plugins
@@ -252,6 +259,16 @@ class RunningProxy(Control):
     def open_turns(self) -> int:
         """Number of turns not yet closed."""
         return sum(len(line.reports.open_turns) for line in self.lines.all)
+
+    @property
+    def agent_queue_depth(self) -> dict[str, int]:
+        """Of each of several agents: turns waiting to be scored."""
+        return {name: line.pipeline.depth for name, line in self.lines.items() if name}
+
+    @property
+    def agent_open_turns(self) -> dict[str, int]:
+        """Of each of several agents: turns not yet closed."""
+        return {name: len(line.reports.open_turns) for name, line in self.lines.items() if name}
 
     async def flush(self, timeout_s: float) -> dict[str, int]:
         """Wait until every turn captured so far is done, at most `timeout_s`; what is left `pending` and `open`."""

@@ -85,16 +85,61 @@ def share(part: int, processes: int = 1) -> int:
     return _BOUND // part // processes
 
 
+class MemoryPool:
+    """The limit for what several `HeldBytes` have together, such as those of several agents.
+
+    Each may have as much as all leave free: one alone has half at most, and leaves the others room (Choudhury and
+    Hahne, "Dynamic queue length thresholds", 1998). One without others may have everything.
+    """
+
+    def __init__(self, limit: int) -> None:
+        self.limit = limit
+        self.total = 0
+        self.members: list[HeldBytes] = []
+
+    def limit_of(self, member: HeldBytes) -> int:
+        """What `member` may have now."""
+        if len(self.members) == 1:
+            return self.limit
+        return max(0, self.limit - self.total + member.total) // 2
+
+
 class HeldBytes:
     """The bytes that several holders have in memory, and the limit for all of them together.
 
     `total` cannot drift: it changes only together with the size recorded for a holder.
     """
 
-    def __init__(self, limit: int) -> None:
-        self.limit = limit
+    def __init__(self, limit: int | MemoryPool) -> None:
+        """`limit`: in bytes, or the pool to which they belong until `leave`."""
+        self._limit = limit if isinstance(limit, int) else limit.limit
+        self._pool = None if isinstance(limit, int) else limit
         self.total = 0
         self._sizes: dict[Hashable, int] = {}
+        if self._pool is not None:
+            self._pool.members.append(self)
+
+    @property
+    def limit(self) -> int:
+        return self._limit if self._pool is None else self._pool.limit_of(self)
+
+    def leave(self) -> None:
+        """Nothing more is held: the others of the pool have its room."""
+        if self._pool is not None and self in self._pool.members:
+            self._pool.members.remove(self)
+            self._changed(-self.total)
+
+    def freed(self) -> None:
+        """Another one of the pool holds less than before."""
+
+    def _changed(self, by: int) -> None:
+        """The total of the pool changes, too."""
+        if self._pool is None:
+            return
+        self._pool.total += by
+        if by < 0:
+            for member in self._pool.members:
+                member.freed()
 
     @property
     def holders(self) -> list[Hashable]:
@@ -110,13 +155,18 @@ class HeldBytes:
 
     def put(self, holder: Hashable, size: int) -> None:
         """`holder` has `size` bytes now, whatever the limit."""
-        self.total += size - self._sizes.get(holder, 0)
+        more = size - self._sizes.get(holder, 0)
+        self.total += more
         self._sizes[holder] = size
+        if self._pool is not None:
+            self._changed(more)
 
     def add(self, holder: Hashable, more: int) -> int:
         """`holder` has `more` additional bytes, whatever the limit; returns how many it has."""
         self.total += more
         self._sizes[holder] = size = self._sizes.get(holder, 0) + more
+        if self._pool is not None:
+            self._changed(more)
         return size
 
     def take(self, holder: Hashable, more: int) -> bool:
@@ -128,7 +178,10 @@ class HeldBytes:
 
     def drop(self, holder: Hashable) -> None:
         """`holder` has no bytes any more."""
-        self.total -= self._sizes.pop(holder, 0)
+        had = self._sizes.pop(holder, 0)
+        self.total -= had
+        if self._pool is not None and had:
+            self._changed(-had)
 
 
 def of_json(text: bytes) -> int:

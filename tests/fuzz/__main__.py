@@ -97,7 +97,9 @@ async def _play(
     if kind == "push":
         webhooks = push_round_of(seed, index, webhooks=options.connections)
         return webhooks, await run_push_round(webhooks, command)
-    plan = round_of(seed, index, connections=options.connections, only=frozenset(options.only))
+    agents = 1 if index % 3 else 5  # in every third round there are several
+    only = frozenset(options.only)
+    plan = round_of(seed, index, connections=options.connections, only=only, agents=agents)
     return plan, await run_round(plan, command, patience_s=options.patience)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import socket
+from collections.abc import Callable
 from types import TracebackType
 from typing import Self
 
@@ -12,7 +13,7 @@ from .agent_behaviours import card
 from .ledger import Ledger
 from .reading import RequestReader
 from .sockets import Line, has_looked
-from .values import Answered, Close, Exchange, HalfClose, Pause, ReadBody, Reset, Send, Stall, Step, Unasked
+from .values import Answered, Close, Exchange, HalfClose, Pause, ReadBody, Reset, Send, Stall, Step, Unasked, agent_of
 
 _RECEIVE_BUFFER = 65_536
 """Small, so that an upload that is not read soon holds its sender up."""
@@ -21,7 +22,9 @@ _RECEIVE_BUFFER = 65_536
 class Agent:
     """Serves the exchanges of one ledger; `port` is where."""
 
-    def __init__(self, ledger: Ledger) -> None:
+    def __init__(self, ledger: Ledger, number: int = 0, agents: int = 1) -> None:
+        """Of several agents, the one with this number."""
+        self.is_for: Callable[[bytes], bool] = lambda token: agent_of(token, agents) == number
         self._ledger = ledger
         self._socket = socket.socket()
         self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, _RECEIVE_BUFFER)
@@ -83,7 +86,7 @@ class _Link:
         self._ledger = ledger
         self._line = line
         self._connection = ledger.agent_connection()
-        self._reader = RequestReader(ledger, self._connection, b"127.0.0.1:%d" % agent.port)
+        self._reader = RequestReader(ledger, self._connection, b"127.0.0.1:%d" % agent.port, agent.is_for)
         self._closed = False
 
     async def serve(self) -> None:

@@ -25,6 +25,7 @@ from .values import (
     Step,
     filler,
     hidden_in,
+    way_to,
 )
 
 HOST = b"proxy.test"
@@ -40,6 +41,8 @@ class Said:
     target: bytes
     headers: Headers
     body: bytes = b""
+    way: bytes = b""
+    """What leads to the agent: the target begins with it, for the proxy."""
     chunked: bool = False
     hops: Headers = ()
     """Fields that concern the proxy only."""
@@ -63,7 +66,7 @@ class Said:
             elif self.body or self.method in _METHODS_WITH_BODY:
                 framing = ((b"content-length", b"%d" % len(self.body)),)
         lines = [b"%b: %b" % item for item in ((b"host", HOST), *self.headers, *self.hops, *framing)]
-        return b"\r\n".join([b"%b %b HTTP/%b" % (self.method, self.target, self.version), *lines, b"", b""])
+        return b"\r\n".join([b"%b %b HTTP/%b" % (self.method, self.way + self.target, self.version), *lines, b"", b""])
 
     def request(self, steps: list[Step]) -> Request:
         return Request(
@@ -256,9 +259,10 @@ MANNERS = ("pieces", "slow-head", "leaves", "half-closes", "slow-reader", "pipel
 """How it may be sent and its answer be read."""
 
 
-def said(dice: Random, token: bytes, shape: str) -> Said:
-    """The request of one exchange; "plain" is not in `SHAPES`."""
-    return SHAPES.get(shape, _plain)(dice, token)
+def said(dice: Random, token: bytes, shape: str, agents: int = 1) -> Said:
+    """The request of one exchange with one of several agents; "plain" is not in `SHAPES`."""
+    found = SHAPES.get(shape, _plain)(dice, token)
+    return found if agents == 1 else replace(found, way=way_to(token, agents))
 
 
 # ── sending ─────────────────────────────────────────────────────────────────────────────────────────────────

@@ -48,6 +48,8 @@ class Round:
     timed: bool
     behaviours: frozenset[str]
     connections: tuple[ConnectionPlan, ...]
+    agents: int = 1
+    """How many are behind the proxy."""
 
     @property
     def exchanges(self) -> int:
@@ -55,9 +57,16 @@ class Round:
 
 
 def round_of(
-    seed: int, index: int, *, connections: int = 120, only: frozenset[str] = frozenset(), timed: bool | None = None
+    seed: int,
+    index: int,
+    *,
+    connections: int = 120,
+    only: frozenset[str] = frozenset(),
+    timed: bool | None = None,
+    agents: int = 1,
 ) -> Round:
-    """The round of that number; `only` these behaviours, all of them, where some are named."""
+    """The round of that number; `only` these behaviours, all of them, where some are named. With several `agents`, each
+    exchange is with another one than the next."""
     dice = Random(f"{seed}/{index}")
     chosen = only or _chosen(seed, index)
     clients = dice.choice((8, 32, 32, 48))
@@ -65,10 +74,10 @@ def round_of(
     first = 0
     plans = []
     for number in range(connections):
-        plan = _connection(Random(f"{seed}/{index}/{number}"), index, first, chosen, timed=timed)
+        plan = _connection(Random(f"{seed}/{index}/{number}"), index, first, chosen, timed=timed, agents=agents)
         first += len(plan.exchanges)
         plans.append(plan)
-    return Round(seed, index, clients, timed, chosen, tuple(plans))
+    return Round(seed, index, clients, timed, chosen, tuple(plans), agents)
 
 
 def _chosen(seed: int, index: int) -> frozenset[str]:
@@ -79,7 +88,9 @@ def _chosen(seed: int, index: int) -> frozenset[str]:
     return chosen.union(*(others for name, others in _TOGETHER.items() if name in chosen))
 
 
-def _connection(dice: Random, round_index: int, first: int, chosen: frozenset[str], *, timed: bool) -> ConnectionPlan:
+def _connection(
+    dice: Random, round_index: int, first: int, chosen: frozenset[str], *, timed: bool, agents: int
+) -> ConnectionPlan:
     count = dice.choice((1, 1, 2, 4, 6))
     reading = Reading()
     likely: frozenset[str] = frozenset()
@@ -90,7 +101,7 @@ def _connection(dice: Random, round_index: int, first: int, chosen: frozenset[st
     elif "slow-reader" in chosen and dice.random() < _MEANWHILE:
         likely = frozenset({"late"})
     exchanges = tuple(
-        exchange(dice, token_of(round_index, first + offset), chosen, timed=timed, likely=likely)
+        exchange(dice, token_of(round_index, first + offset), chosen, timed=timed, likely=likely, agents=agents)
         for offset in range(count)
     )
     if "pipeline" in chosen and dice.random() < _PIPELINES:
@@ -99,12 +110,18 @@ def _connection(dice: Random, round_index: int, first: int, chosen: frozenset[st
 
 
 def exchange(
-    dice: Random, token: bytes, chosen: frozenset[str], *, timed: bool, likely: frozenset[str] = frozenset()
+    dice: Random,
+    token: bytes,
+    chosen: frozenset[str],
+    *,
+    timed: bool,
+    likely: frozenset[str] = frozenset(),
+    agents: int = 1,
 ) -> Exchange:
     """One exchange with some of the chosen behaviours; those that are `likely` more often than others."""
     shapes = sorted(chosen & client_behaviours.SHAPES.keys())
     if "huge" in likely and dice.random() < _ONLY_HUGE:  # nothing else, so that its connection is used again meanwhile
-        request = client_behaviours.sent(dice, client_behaviours.said(dice, token, "plain"), [])
+        request = client_behaviours.sent(dice, client_behaviours.said(dice, token, "plain", agents), [])
         return Exchange(
             token, request, agent_behaviours.answered(dice, token, request, ["huge"], timed=timed), ("huge",)
         )
@@ -115,7 +132,7 @@ def exchange(
         likely |= {"cut"}  # a proxy may send it again, if it can
     elif shape == "upload":
         likely |= {"overlapped"}
-    request = client_behaviours.sent(dice, client_behaviours.said(dice, token, shape), manners)
+    request = client_behaviours.sent(dice, client_behaviours.said(dice, token, shape, agents), manners)
     behaviours = _answering(dice, chosen, likely) if likely or dice.random() < _ODD_ANSWERS else []
     answer = agent_behaviours.answered(dice, token, request, behaviours, timed=timed)
     return Exchange(token, request, answer, (shape, *manners, *behaviours))

@@ -71,6 +71,21 @@ PLANTS = {
             ),
         ),
     ),
+    "agents-cross": Plant(
+        "some requests for one of several agents reach another one",
+        (
+            Edit(
+                "serving.agent_routes",
+                "        return None if route is None else Routed(route, path[len(prefix) :], prefix)\n",
+                """
+        others = [other for other in self._by_name.values() if other is not route]
+        if route is not None and others and path.endswith(b"7~"):
+            return Routed(others[0], path[len(prefix) :], prefix)
+        return None if route is None else Routed(route, path[len(prefix) :], prefix)
+""",
+            ),
+        ),
+    ),
     "card-request-with-length": Plant(
         "a request for the card keeps the length of a body that is not sent",
         (

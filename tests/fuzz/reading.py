@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Callable
 from typing import Any
 
 import h11
@@ -22,7 +23,15 @@ _DEFAULT_FIELDS = frozenset({b"x-fuzz-token", b"content-type", b"authorization"}
 class RequestReader:
     """The requests that come on one connection to the agent, each compared with what its client sent."""
 
-    def __init__(self, ledger: Ledger, connection: AgentConnection, authority: bytes) -> None:
+    def __init__(
+        self,
+        ledger: Ledger,
+        connection: AgentConnection,
+        authority: bytes,
+        is_for: Callable[[bytes], bool] = lambda token: True,
+    ) -> None:
+        """`is_for`: whether the exchange with this token is with the agent."""
+        self._is_for = is_for
         self._ledger = ledger
         self._connection = connection
         self._authority = authority
@@ -112,6 +121,8 @@ class RequestReader:
         self._see_body(data)
 
     def _see_token(self, head: h11.Request, token: bytes) -> None:
+        if not self._is_for(token):
+            self._ledger.report(Fault.CROSSED, f"a request for another agent: {head.target!r}", token)
         self.arrival = self._ledger.arrived(token, self._connection)
         self.exchange = self._ledger.exchange(token)
         if self.exchange is None:

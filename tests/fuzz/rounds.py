@@ -6,6 +6,7 @@ import asyncio
 import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
@@ -52,20 +53,22 @@ async def run_round(plan: Round, command: Sequence[str | Path], *, patience_s: f
     """Plays the round against a proxy started with `command`. Ends early at the first finding."""
     started = time.monotonic()
     ledger = Ledger(timed=plan.timed)
-    async with Agent(ledger) as agent:
+    async with AsyncExitStack() as stack:
+        agents = [await stack.enter_async_context(Agent(ledger, number, plan.agents)) for number in range(plan.agents)]
+        urls = [f"http://127.0.0.1:{agent.port}" for agent in agents]
+        upstream = urls[0] if plan.agents == 1 else ",".join(f"a{number}={url}" for number, url in enumerate(urls))
         with TemporaryDirectory() as folder:
-            proxy = Proxy(
-                f"http://127.0.0.1:{agent.port}", Path(folder) / "turns.db", *_arguments(plan), command=command
-            )
+            proxy = Proxy(upstream, Path(folder) / "turns.db", *_arguments(plan), command=command)
             await asyncio.to_thread(proxy.__enter__)
             try:
                 watch = ProxyProcess(proxy)
-                agent.proxy_port = watch.port
+                for agent in agents:
+                    agent.proxy_port = watch.port
                 await _play(plan, ledger, watch, patience_s)
                 if not ledger.findings:
                     await _control(plan, ledger, watch.port, patience_s)
-                    await agent.watched()
-                await agent.hang_up()
+                    await asyncio.gather(*(agent.watched() for agent in agents))
+                await asyncio.gather(*(agent.hang_up() for agent in agents))
                 if not ledger.findings:
                     await watch.calm(ledger)
                 watch.read_log(ledger)
@@ -113,7 +116,7 @@ async def _control(plan: Round, ledger: Ledger, port: int, patience_s: float) ->
     await asyncio.sleep(0)
     for number in range(_CONTROLS):
         token = token_of(plan.index, _TAIL + number)
-        item: Exchange = exchange(Random(number), token, frozenset(), timed=False)
+        item: Exchange = exchange(Random(number), token, frozenset(), timed=False, agents=plan.agents)
         ledger.open(item)
         await Client(ConnectionPlan(((item,),)), ledger, port, patience_s).run()
 

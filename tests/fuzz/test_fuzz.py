@@ -31,6 +31,7 @@ async def test_nothing_crosses_and_nothing_hangs() -> None:
         round_of(20, 3, connections=_CONNECTIONS),
         round_of(21, 0, connections=_CONNECTIONS, only=frozenset(BEHAVIOURS)),
         round_of(secrets.randbelow(1_000_000), 0, connections=_CONNECTIONS),
+        round_of(secrets.randbelow(1_000_000), 0, connections=_CONNECTIONS, agents=5),
     ]
     at_once = [replace(plan, clients=_CONNECTIONS) for plan in plans]
     webhooks = push_round_of(secrets.randbelow(1_000_000), 0, webhooks=_CONNECTIONS)

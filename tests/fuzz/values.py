@@ -27,6 +27,16 @@ def token_of(round_index: int, index: int) -> bytes:
     return b"~%06x%06x~" % (round_index & 0xFFFFFF, index)
 
 
+def agent_of(token: bytes, agents: int) -> int:
+    """Which of several agents an exchange is with."""
+    return int(token[7:13], 16) % agents
+
+
+def way_to(token: bytes, agents: int) -> bytes:
+    """What the target begins with for the proxy, and not for the agent."""
+    return b"" if agents == 1 else b"/agents/a%d" % agent_of(token, agents)
+
+
 def hidden_in(token: bytes) -> bytes:
     """The token of a request that hides in the body of another: it must never become one."""
     return token[:7] + b"ff" + token[9:]

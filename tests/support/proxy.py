@@ -14,7 +14,8 @@ from support.prefork import COMMAND
 from support.processes import ChildProcess, children
 
 READY = (
-    r"ready: proxy (?P<proxy>https?://\S+) -> agent (?P<agent>(https?|grpcs?)://[^\s,]+), "
+    r"ready: proxy (?P<proxy>https?://\S+) -> "
+    r"(agent (?P<agent>(https?|grpcs?)://[^\s,]+)|\d+ agents? at /agents/NAME: [^,]+), "
     r"admin (?P<admin>http://[^\s,]+), "
     r"(traces (?P<traces>http://[^\s,]+), )?(gRPC (?P<grpc>[^\s,]+), )?"
 )
@@ -24,7 +25,7 @@ Turn = dict[str, Any]
 
 
 class Proxy:
-    """`a2a-eval-proxy serve` in front of `upstream`, on free ports.
+    """`a2a-eval-proxy serve` in front of `upstream`, or of several as in `--agents`, on free ports.
 
     `url` is where clients go, `admin_url` the admin port, `otlp_url` where exporters go: None without `telemetry`,
     `grpc_address` where clients go over gRPC: None without `--grpc`.
@@ -46,7 +47,7 @@ class Proxy:
             [
                 *command,
                 "serve",
-                *("--upstream", upstream),
+                *("--agents" if "=" in upstream else "--upstream", upstream),
                 *("--listen", "127.0.0.1:0"),
                 *("--admin", "127.0.0.1:0"),
                 *(("--otlp", "127.0.0.1:0") if telemetry else ("--no-otlp",)),

@@ -44,6 +44,11 @@ class Control:
         return None
 
     @property
+    def agent_names(self) -> Sequence[str]:
+        """The names of several agents behind the proxy; () for one."""
+        return ()
+
+    @property
     def allow_plugins(self) -> bool:
         """Whether the suite may load code from outside its folder."""
         return False

@@ -136,11 +136,12 @@ SCHEMAS: dict[str, Schema] = {
     "Calibration": {**OPEN, "description": "How far a judge agrees with people; see evaluators/docs/calibration.md"},
     "Turn": record(
         optional=[
-            "call_times", "calls", "calls_evidence", "agent_card", "attempt", "simulated_user", "usage", "spans",
-            "annotations", "cut", "parent", "children",
+            "agent_name", "call_times", "calls", "calls_evidence", "agent_card", "attempt", "simulated_user", "usage",
+            "spans", "annotations", "cut", "parent", "children",
         ],
         turn_id=TEXT, run=TEXT, case_id=nullable(TEXT), conversation_id=TEXT, task_id=TEXT, agent=TEXT, binding=TEXT,
-        protocol_version=TEXT, state=nullable(TEXT), status=choice(STATUSES), user_text=TEXT, response_text=TEXT,
+        agent_name=TEXT, protocol_version=TEXT, state=nullable(TEXT), status=choice(STATUSES),
+        user_text=TEXT, response_text=TEXT,
         **_TIMES, trace_id=TEXT, tool_calls=listed(named("ToolCall")),
         call_times=listed(nullable(named("CallTimes"))), calls=choice(list(Calls)), calls_evidence=TEXT,
         capture=record(

@@ -33,6 +33,7 @@ ORDER = ApiParameter("order", "Which turns come first", choice(["newest", "oldes
 VIEW = ApiParameter("view", "Whole turns, or turns in short for long lists", choice(["whole", "summary"], "whole"))
 FILTERS = (
     ApiParameter("run", "Turns of this run"),
+    ApiParameter("agent", "Turns of the agent with this name, where several are behind the proxy", _NAME),
     ApiParameter("conversation", "Turns of this contextId"),
     ApiParameter("case", "Turns of the case with this id"),
     ApiParameter("tag", "Turns of cases with this tag, in the suite and among registered ones", _NAME),
@@ -66,6 +67,7 @@ def turn_query(cases: CaseBook, given: Given) -> TurnQuery:
         tool=given.get("tool"),
         evaluator=given.get("evaluator"),
         finding=given.get("finding"),
+        agent=given.get("agent"),
         cases=_tagged(cases, given["tag"]) if given.get("tag") is not None else None,
     )
     return TurnQuery(
@@ -93,7 +95,6 @@ def _tagged(cases: CaseBook, tag: str) -> frozenset[str]:
 
 TURN_ID = ApiParameter("turn_id", "Id of the turn")
 NO_TURN = ApiAnswer("There is no such turn", named("Error"))
-_OF_OPEN_TURNS = [one for one in FILTERS if one.name in ("run", "case")]
 _MOST_TURNS = ApiParameter(
     "turns", "The most turns of the tree",
     {"type": "integer", "minimum": 1, "maximum": MOST_TURNS, "default": MOST_SHOWN},
@@ -103,6 +104,7 @@ _DEPTH = ApiParameter(
     "The most turns on one way down",
     {"type": "integer", "minimum": 1, "maximum": MOST_DEPTH, "default": MOST_DEPTH},
 )
+_OF_OPEN_TURNS = [one for one in FILTERS if one.name in ("run", "agent", "case")]
 _TIMEOUT = ApiParameter("timeout", "Seconds to wait", {"type": "number", "minimum": 0, "maximum": 600, "default": 30})
 
 
@@ -217,6 +219,8 @@ class TurnsApi:
         items = [
             shortened(turn)
             for turn in await self._control.turns_in_progress()
-            if given["run"] in (None, turn["run"]) and given["case"] in (None, turn["case_id"])
+            if given["run"] in (None, turn["run"])
+            and given["case"] in (None, turn["case_id"])
+            and given["agent"] in (None, turn.get("agent_name"))
         ]
         return json_response({"items": items, "next_cursor": None})

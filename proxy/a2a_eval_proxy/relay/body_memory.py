@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Hashable
 
-from ..memory import HeldBytes
+from ..memory import HeldBytes, MemoryPool
 
 SMALL_BYTES = 64 * 1024
 """A quarter of the memory for bodies is kept free for bodies up to this size."""
@@ -18,15 +18,15 @@ class BodyMemory(HeldBytes):
     room, may exceed the limit, by one body at most.
     """
 
-    def __init__(self, limit: int) -> None:
+    def __init__(self, limit: int | MemoryPool) -> None:
         super().__init__(limit)
         self._first: Hashable | None = None
         self._waiting: list[asyncio.Future[None]] = []
 
     def has_room(self, more: int, size: int) -> bool:
         """Whether a body may grow by `more` bytes to `size` bytes."""
-        limit = self.limit if size <= SMALL_BYTES else self.limit * 3 // 4
-        return self.total + more <= limit
+        limit = self.limit
+        return self.total + more <= (limit if size <= SMALL_BYTES else limit * 3 // 4)
 
     async def wait_for_room(self, holder: Hashable, more: int, size: int) -> None:
         """Give `holder` more bytes, for a body that has `size` bytes with them, as soon as there is room."""
@@ -52,6 +52,11 @@ class BodyMemory(HeldBytes):
         super().drop(holder)
         if holder is self._first:
             self._first = None
+        if self._waiting:
+            self._wake()
+
+    def freed(self) -> None:
+        """See `HeldBytes.freed`."""
         if self._waiting:
             self._wake()
 

@@ -142,6 +142,9 @@ class Pipeline:
         failure = turn_failure_of(turn.state, "", turn.findings)
         if failure is not None:
             metrics.turns_failed[failure.code] += 1
+        if (name := self._agent_name) is not None:
+            metrics.agent_turns[name] += 1
+            metrics.agent_failures[name] += failure is not None
         self._count_up(1)
         self._intake.take(turn)
 
@@ -365,7 +368,7 @@ class Pipeline:
         if turn.findings:
             counted = _codes(found for found in job.turn.findings if job.late or found.code != NO_CAPTURE)
             metrics.findings += _codes(turn.findings) - counted
-        metrics.count_results(results)
+        metrics.count_results(results, self._agent_name)
         if not job.bound:  # spans are merged into the turn as it was captured
             self._spans.scored(job, used)
         return turn, results, job.late
@@ -405,7 +408,7 @@ class Pipeline:
 
     def _conversations_done(self, scored: Sequence[ScoredConversation], taken: int) -> None:
         for conversation in scored:
-            self._metrics.count_results(conversation.evaluations)
+            self._metrics.count_results(conversation.evaluations, self._agent_name)
             self._listener.conversation_scored(conversation)
         self._count_down(taken)
 

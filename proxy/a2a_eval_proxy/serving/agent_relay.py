@@ -13,7 +13,7 @@ from ..clock import CLOCK
 from ..errors import GrpcMissingError
 from ..grpc_relay.agent import GrpcAgent
 from ..grpc_relay.server import GrpcPort
-from ..memory import share
+from ..memory import MemoryPool, share
 from ..net.browser_guard import BrowserGuard, HostNames
 from ..net.client_limits import ClientLimits
 from ..net.file_watcher import FileWatch
@@ -55,12 +55,13 @@ class AgentRelay:
         book: TurnBook | ForwardingBook,
         notified: NotifiedTasks,
         webhooks: WebhookRegistry | None,
+        bodies: int | MemoryPool,
         *,
         opted_in: OptedInTasks | None = None,
         callers: Callers | None = None,
     ) -> None:
         """`book` receives what is captured, `notified` the tasks of which notifications may come. `webhooks` None: they
-        are not relayed. Other processes may share `opted_in` and `callers`.
+        are not relayed. `bodies`: the memory for bodies. Other processes may share `opted_in` and `callers`.
 
         Reads the files of TLS. Raises ConfigError, or GrpcMissingError.
         """
@@ -68,6 +69,7 @@ class AgentRelay:
         self.settings = settings = agent.settings
         self.book = book
         self._requests = requests
+        self._bodies = BodyMemory(bodies)
         self._stack = AsyncExitStack()
         days = settings.retain_days
         max_age_s = MAX_AGE_S if days is None else min(MAX_AGE_S, days * 86_400)
@@ -102,7 +104,7 @@ class AgentRelay:
             cards=self._cards,
             opted_in=opted_in or OptedInTasks(),
             callers=callers or Callers(),
-            bodies=BodyMemory(max(share(8, settings.processes), 2 * settings.max_body_bytes)),
+            bodies=self._bodies,
             reachability=Reachability(settings.upstream),
             wire_log=self._wire_log,
             push=None if self.push is None else self.push.relay,
@@ -163,6 +165,7 @@ class AgentRelay:
     async def close(self) -> None:
         """No more requests come."""
         await self._stack.aclose()
+        self._bodies.leave()
 
     def expire(self, now: float) -> None:
         """Close the turns, and forget the exchanges, whose time is over."""

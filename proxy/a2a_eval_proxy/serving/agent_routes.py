@@ -19,6 +19,7 @@ from ..net.http2_server import Ends, StreamHandler
 from ..net.http2_streams import Headers
 from ..net.server_exchange import Application
 from ..protocol.headers import public_url, read_request
+from ..telemetry.counters import Metrics
 from .agent_relay import AgentRelay
 from .refusals import GrpcRefusal, HttpRefusal
 
@@ -32,6 +33,9 @@ _UNNAMED = HttpRefusal(
     "AGENT_NOT_FOUND",
     lambda: "several agents are behind this proxy, each at /agents/NAME; GET /agents lists them",
 )
+_TOO_MANY = "too many requests for this agent are under way; send this one again later"
+_BUSY = HttpRefusal(503, "AGENT_BUSY", lambda: _TOO_MANY)
+_BUSY_CALLS = GrpcRefusal(GrpcStatus.UNAVAILABLE, _TOO_MANY)
 _NO_AUTHORITY = (
     "several agents are behind this proxy: call one by the authority that `hosts` in its settings names, or with "
     "/agents/NAME before the path"
@@ -46,17 +50,17 @@ class AgentRoute(AbstractContextManager[None]):
         self.relay = relay
         self.application = application
         self.calls = calls
-        self._under_way = 0
+        self.under_way = 0
         self._idle = asyncio.Event()
         self._idle.set()
 
     def __enter__(self) -> None:
-        self._under_way += 1
+        self.under_way += 1
         self._idle.clear()
 
     def __exit__(self, *error: object) -> None:
-        self._under_way -= 1
-        if not self._under_way:
+        self.under_way -= 1
+        if not self.under_way:
             self._idle.set()
 
     async def drained(self) -> None:
@@ -75,7 +79,10 @@ class Routed(NamedTuple):
 class AgentRoutes:
     """The agents that requests lead to. `put` and `remove` change them at any time; requests under way continue."""
 
-    def __init__(self) -> None:
+    def __init__(self, metrics: Metrics, most: int | None) -> None:
+        """`most`: how many requests may be under way; None: any number."""
+        self._metrics = metrics
+        self._most = most
         self._by_name: dict[bytes, AgentRoute] = {}
         self._by_host: dict[bytes, AgentRoute] = {}
 
@@ -105,6 +112,18 @@ class AgentRoutes:
         route = self._by_name.get(name)
         prefix = _BELOW_AGENTS + name
         return None if route is None else Routed(route, path[len(prefix) :], prefix)
+
+    def takes(self, route: AgentRoute) -> bool:
+        """Count a request for the agent; False where it has its share of those that may be under way: as many as are
+        left for the others (see `MemoryPool`)."""
+        name = route.relay.agent.name
+        self._metrics.agent_requests[name] += 1
+        if self._most is None or len(self._by_name) == 1:
+            return True
+        if route.under_way < self._most - sum(one.under_way for one in self._by_name.values()):
+            return True
+        self._metrics.agent_refusals[name] += 1
+        return False
 
     def notified(self, name: bytes) -> AgentRoute | None:
         """The agent with this name, or the only one."""
@@ -139,6 +158,9 @@ class RoutedRequests:
         if found.prefix:
             prefix = found.prefix.decode()
             scope = {**scope, "path": scope["path"][len(prefix) :], "raw_path": found.path, "root_path": prefix}
+        if not self._routes.takes(found.route):
+            await _BUSY(scope, receive, send)
+            return
         with found.route:
             await found.route.application(scope, receive, send)
 
@@ -167,6 +189,9 @@ class RoutedCalls(StreamHandler):
             return
         if found.prefix:
             head = head._replace(fields=[(n, found.path if n == b":path" else value) for n, value in head.fields])
+        if not self._routes.takes(found.route):
+            await _BUSY_CALLS.answer(stream, head, ends)
+            return
         with found.route:
             await found.route.calls.answer(stream, head, ends)
 

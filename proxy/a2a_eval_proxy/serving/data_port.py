@@ -63,7 +63,7 @@ class DataPort:
         self._push = None
         if settings.push_mode == "relay" and push is not None:
             self._push = PushPort(settings, files, push)
-        self._routes = AgentRoutes()
+        self._routes = AgentRoutes(metrics, self._limits().max_connections)
         self._tls = self._client_tls("TLS for clients", HTTP)
         self._grpc_tls = None if settings.grpc is None else self._client_tls("TLS for clients over gRPC", HTTP_2)
         self._server: HttpServer

@@ -36,6 +36,7 @@ from ..turn import Turn
 from .agent_relay import AgentRelay
 from .data_port import DataPort
 from .link import ASK, Link, changes_to_message
+from .pools import MemoryPools
 from .shared_opted_in_tasks import SHARED, SharedOptedInTasks
 from .turn_capture import CaptureRules, TurnCapture
 
@@ -151,6 +152,7 @@ class ServingProcess:
         self._under_way: set[asyncio.Task[None]] = set()
         self._leaving: set[str] = set()
         self._live = False
+        self._memory = MemoryPools.of(settings)
         self._requests: RequestTelemetry | None = None
         self._tables: StoreReads | None = None
         self._files: FileWatch
@@ -211,7 +213,7 @@ class ServingProcess:
         """Capture the traffic of an agent. Raises ConfigError, GrpcMissingError."""
         settings, privacy = agent.settings, agent.settings.privacy() if agent.name else self._privacy
         reports = _LinkReports(self._link, key, self._metrics, all_calls=privacy.redactor.has_paths)
-        capture = TurnCapture(CaptureRules.of(settings), self._metrics, reports)
+        capture = TurnCapture(CaptureRules.of(settings, self._memory.open_turns), self._metrics, reports)
         book = ForwardingBook(capture.book, reports.observed, self._source)
         opted_in, files = SharedOptedInTasks(key, self._link), self._files.part()
         webhooks = None
@@ -228,6 +230,7 @@ class ServingProcess:
             book,
             _ForwardedNotifiedTasks(self._link, key),
             webhooks,
+            self._memory.bodies,
             opted_in=opted_in,
             callers=self._callers,
         )

@@ -10,7 +10,7 @@ from typing import NamedTuple, Protocol
 from ..capture.lookups import TaskStore
 from ..capture.turn_book import TurnBook
 from ..capture.turn_changes import ChangeTracker, TurnChanges
-from ..memory import share
+from ..memory import MemoryPool
 from ..settings.settings import TrafficSettings
 from ..telemetry.counters import Metrics
 from ..telemetry.problem_log import ProblemLog
@@ -44,13 +44,12 @@ class CaptureRules(NamedTuple):
     """See `TurnTimeouts`."""
     require_artifact_uri: bool
     dialects: Collection[str]
-    max_open_bytes: int
-    """Memory of open turns in one process."""
+    open_turns: int | MemoryPool
+    """Memory of open turns in one process, of all agents."""
 
     @classmethod
-    def of(cls, settings: TrafficSettings) -> CaptureRules:
-        open_bytes = share(8, settings.processes)
-        return cls(settings.turn_timeout, settings.require_artifact_uri, settings.dialects, open_bytes)
+    def of(cls, settings: TrafficSettings, open_turns: int | MemoryPool) -> CaptureRules:
+        return cls(settings.turn_timeout, settings.require_artifact_uri, settings.dialects, open_turns)
 
 
 class TurnCapture:
@@ -78,7 +77,7 @@ class TurnCapture:
             on_evicted=self._evicted,
             store=store,
             turn_timeout_s=rules.silent_s,
-            max_open_bytes=rules.max_open_bytes,
+            max_open_bytes=rules.open_turns,
             require_artifact_uri=rules.require_artifact_uri,
             dialects=rules.dialects,
             notified=notified,
@@ -94,6 +93,7 @@ class TurnCapture:
             await asyncio.sleep(_LOOK_EVERY_S)
 
     def close(self) -> None:
+        self.book.leave()
         self._no_room.close()
 
     def _closed(self, turn: Turn) -> None:

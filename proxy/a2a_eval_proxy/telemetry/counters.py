@@ -75,14 +75,22 @@ class Metrics:
     findings: Counter[str] = field(default_factory=Counter)  # findings by code
     evaluations: Counter[tuple[str, str]] = field(default_factory=Counter)  # results by evaluator and status
 
-    def count_results(self, results: Iterable[Mapping[str, Any]]) -> None:
-        """Count evaluation results in their JSON form."""
+    agent_requests: Counter[str] = field(default_factory=Counter)  # by the name of one of several agents, as are these:
+    agent_refusals: Counter[str] = field(default_factory=Counter)
+    agent_turns: Counter[str] = field(default_factory=Counter)
+    agent_failures: Counter[str] = field(default_factory=Counter)
+    agent_evaluations: Counter[tuple[str, str]] = field(default_factory=Counter)  # also by status
+
+    def count_results(self, results: Iterable[Mapping[str, Any]], agent_name: str | None = None) -> None:
+        """Count evaluation results in their JSON form, for one of several agents."""
         for result in results:
             self.evaluations[result["evaluator"], result["status"]] += 1
+            if agent_name is not None:
+                self.agent_evaluations[agent_name, result["status"]] += 1
 
 
 _NUMBERS = ("requests", "upstream_errors", "turns_evicted", "turns_dropped")
-_COUNTERS = ("responses", "client_errors")
+_COUNTERS = ("responses", "client_errors", "agent_requests", "agent_refusals")
 _DURATIONS = ("request_s", "first_byte_s", "loop_delay_s")
 
 
@@ -193,12 +201,19 @@ COUNTED = (
     Gauge("otlp.forward.held", "Bytes of telemetry waiting for the collector", "By", attribute="forward.held_bytes"),
     Instrument("tool_calls", "Tool calls captured, by source", "{call}", ("source",), "calls"),
     Instrument("findings", "Findings, by code", "{finding}", ("code",)),
+    Instrument("agent.requests", "Requests for one of several agents", "{request}", ("agent",)),
+    Instrument("agent.refusals", "Requests beyond the share of their agent", "{request}", ("agent",)),
+    Instrument("agent.turns", "Turns of one of several agents, captured to their end", "{turn}", ("agent",)),
+    Instrument("agent.failures", "Turns that one of several agents failed", "{turn}", ("agent",)),
+    Instrument("agent.evaluations", "Results of one of several agents", "{result}", ("agent", "status")),
 )
 """Of `Metrics`: what happened since the start of a proxy."""
 
 OPEN = (
     Gauge("queue_depth", "Turns waiting to be scored", "{turn}"),
     Gauge("open_turns", "Turns not yet closed", "{turn}"),
+    Gauge("agent.queue_depth", "Turns of one of several agents that wait to be scored", "{turn}", ("agent",)),
+    Gauge("agent.open_turns", "Turns of one of several agents not yet closed", "{turn}", ("agent",)),
 )
 """Of a proxy."""
 

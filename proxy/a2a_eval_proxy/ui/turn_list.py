@@ -105,6 +105,7 @@ async def _form(view: View, filters: Mapping[str, str], found: Sequence[TurnJson
     """What the form offers. Fragments do not contain it."""
     cases = [case for case, _ in view.control.cases.listed()]
     known = {
+        "agent": view.control.agent_names,
         "case": [case.id for case in cases],
         "tag": sorted({tag for case in cases for tag in case.tags}),
         "tool": sorted({call["name"] for turn in found for call in turn["tool_calls"]}),
@@ -112,10 +113,11 @@ async def _form(view: View, filters: Mapping[str, str], found: Sequence[TurnJson
         "finding": MEANINGS,
     }
     names = await view.control.store.run_names(_MOST_RUNS)
+    narrowing = [("agent", "Agent"), *_NARROWING] if known["agent"] or "agent" in filters else _NARROWING
     return {
         "verdicts": _VERDICTS,
-        "is_narrowed": any(name in filters for name, _ in _NARROWING),
-        "narrowing": [(name, title, known.get(name, ())) for name, title in _NARROWING],
+        "is_narrowed": any(name in filters for name, _ in narrowing),
+        "narrowing": [(name, title, known.get(name, ())) for name, title in narrowing],
         "runs": dict.fromkeys([*([filters["run"]] if "run" in filters else []), *names]),
     }
 

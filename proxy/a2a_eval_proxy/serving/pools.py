@@ -1,0 +1,25 @@
+"""What the agents of one process share of its memory."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from ..memory import MemoryPool, share
+from ..settings import Settings
+
+
+class MemoryPools(NamedTuple):
+    """Of one process."""
+
+    open_turns: int | MemoryPool
+    bodies: int | MemoryPool
+    """Of several agents: room for the largest body, though another agent has its half."""
+
+    @classmethod
+    def of(cls, settings: Settings) -> MemoryPools:
+        part = share(8, settings.processes)
+        if settings.upstream:
+            return cls(part, max(part, 2 * settings.max_body_bytes))
+        agents = settings.each_agent.values()
+        largest = max((agent.settings.max_body_bytes for agent in agents), default=settings.max_body_bytes)
+        return cls(MemoryPool(part), MemoryPool(max(part, 4 * largest)))

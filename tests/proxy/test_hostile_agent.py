@@ -1,0 +1,153 @@
+"""Forty agents behind one proxy, one of which hangs, floods, resets or closes: the others have what they need."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import struct
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import httpx
+import pytest
+from a2a_eval_proxy.app import RunningProxy, run_proxy
+from a2a_eval_proxy.settings import Settings
+from a2a_eval_proxy.settings.options import load
+from agents.stepwise_agent import RPC_PATH, stepwise_agent
+from support.patience import PATIENCE_S
+
+MB = 1024 * 1024
+GOOD = [f"good-{number}" for number in range(39)]
+FLOOD_MB = 500
+SHARE = 16
+"""How many requests may be under way in these tests: of one agent, half."""
+
+Behaviour = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
+
+
+async def hang(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    await reader.read()  # until the proxy leaves
+
+
+async def flood(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    """One JSON string of 500 MB."""
+    head = b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: %d\r\n\r\n"
+    writer.write(head % (FLOOD_MB * MB))
+    for number in range(FLOOD_MB):
+        writer.write(b'"' + b"x" * (MB - 1) if number == 0 else b"x" * MB)
+        await writer.drain()
+
+
+async def reset(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    await reader.readuntil(b"\r\n\r\n")
+    writer.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+
+
+async def close(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    await reader.readuntil(b"\r\n\r\n")
+    writer.write(b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 100\r\n\r\n{")
+
+
+@asynccontextmanager
+async def hostile(behaviour: Behaviour) -> AsyncIterator[str]:
+    """The URL of an agent with a card, whose other answers are the behaviour."""
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with suppress(ConnectionError, asyncio.IncompleteReadError):
+            await behaviour(reader, writer)
+        writer.close()
+
+    server = await asyncio.start_server(serve, "127.0.0.1", 0)
+    async with server:
+        yield f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+        server.close()
+
+
+@pytest.fixture(scope="module")
+def good() -> Iterator[str]:
+    with stepwise_agent() as agent:
+        yield agent.url
+
+
+class Forty(NamedTuple):
+    proxy: RunningProxy
+    client: httpx.AsyncClient
+
+    async def ask(self, name: str) -> httpx.Response:
+        message = {"messageId": name, "role": "ROLE_USER", "parts": [{"text": f"for {name}"}]}
+        body = {"jsonrpc": "2.0", "id": 1, "method": "SendMessage", "params": {"message": message}}
+        url = f"{self.proxy.url}/agents/{name}{RPC_PATH}"
+        async with self.client.stream("POST", url, json=body, headers={"a2a-version": "1.0"}) as response:
+            async for _ in response.aiter_bytes():
+                pass
+            return response
+
+    async def all_good_answer(self) -> None:
+        answers = await asyncio.gather(*map(self.ask, GOOD[: SHARE // 2 - 1]))
+        answers += [await self.ask(name) for name in GOOD]
+        assert {answer.status_code for answer in answers} == {200}
+
+
+@asynccontextmanager
+async def forty(good: str, folder: Path, behaviour: Behaviour, **others: Any) -> AsyncIterator[Forty]:
+    async with AsyncExitStack() as stack:
+        bad = await stack.enter_async_context(hostile(behaviour))
+        agents = {name: {"upstream": good, "negotiate": "always"} for name in GOOD}
+        agents["bad"] = {"upstream": bad, "negotiate": "always"}
+        ports = {"listen": "127.0.0.1:0", "admin": "127.0.0.1:0", "otlp": False, "max_client_connections": SHARE}
+        given = {**ports, "store": str(folder / "turns.db"), "agents": agents, "shutdown_timeout": 1, **others}
+        proxy = await stack.enter_async_context(run_proxy(load(Settings, given)))
+        limits = httpx.Limits(max_keepalive_connections=0)
+        timeout = httpx.Timeout(PATIENCE_S)
+        client = httpx.AsyncClient(trust_env=False, limits=limits, timeout=timeout)
+        yield Forty(proxy, await stack.enter_async_context(client))
+
+
+async def turns_of(proxy: RunningProxy) -> list[dict[str, Any]]:
+    await proxy.flush(PATIENCE_S)
+    return [turn for turn in await proxy.turns() if turn["agent_name"] != "bad"]
+
+
+async def test_an_agent_that_hangs_has_half_of_the_requests_at_most(good: str, tmp_path: Path) -> None:
+    async with forty(good, tmp_path, hang) as agents:
+        hanging = [asyncio.create_task(agents.ask("bad")) for _ in range(SHARE // 2)]
+        while agents.proxy.serving.metrics.agent_requests["bad"] < len(hanging):
+            await asyncio.sleep(0)
+        refused = await agents.ask("bad")
+        assert refused.status_code == 503
+        await agents.all_good_answer()
+        assert agents.proxy.serving.metrics.agent_refusals == {"bad": 1}
+        turns = await turns_of(agents.proxy)
+        for one in hanging:
+            one.cancel()
+        await asyncio.gather(*hanging, return_exceptions=True)
+    assert {(turn["agent_name"], turn["user_text"]) for turn in turns} == {(name, f"for {name}") for name in GOOD}
+    assert {(turn["status"], len(turn["tool_calls"])) for turn in turns} == {("done", 1)}
+
+
+@pytest.mark.parametrize("behaviour", [reset, close])
+async def test_an_agent_that_breaks_off_costs_the_others_nothing(
+    good: str, tmp_path: Path, behaviour: Behaviour
+) -> None:
+    async with forty(good, tmp_path, behaviour) as agents:
+        bad = [asyncio.create_task(agents.ask("bad")) for _ in range(5)]
+        await agents.all_good_answer()
+        outcomes = await asyncio.gather(*bad, return_exceptions=True)
+        assert all(isinstance(one, httpx.HTTPError) or one.status_code == 502 for one in outcomes), outcomes
+        turns = await turns_of(agents.proxy)
+    assert len(turns) == len(GOOD) + SHARE // 2 - 1
+    assert {(turn["status"], len(turn["tool_calls"])) for turn in turns} == {("done", 1)}
+
+
+async def test_an_agent_that_floods_leaves_the_others_memory(good: str, tmp_path: Path) -> None:
+    async with forty(good, tmp_path, flood, max_body_bytes=8 * MB) as agents:
+        pool = agents.proxy.lines["bad"].traffic.relay._bodies._pool
+        assert pool is not None
+        flooded = [asyncio.create_task(agents.ask("bad")) for _ in range(1)]
+        await agents.all_good_answer()
+        await asyncio.gather(*flooded, return_exceptions=True)
+        assert pool.total == 0
+        turns = await turns_of(agents.proxy)
+    assert {(turn["status"], len(turn["tool_calls"])) for turn in turns} == {("done", 1)}
