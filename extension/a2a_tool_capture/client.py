@@ -8,11 +8,11 @@ import ssl
 from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
 from datetime import UTC, datetime
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 from a2a.client import Client, ClientCallContext
 from a2a.helpers import new_text_message
-from a2a.types import AgentCard, GetTaskRequest, Role, SendMessageRequest, StreamResponse, SubscribeToTaskRequest
+from a2a.types import AgentCard, GetTaskRequest, Part, Role, SendMessageRequest, StreamResponse, SubscribeToTaskRequest
 from a2a.utils.errors import TaskNotFoundError
 
 from .agent_connection import CARD_TIMEOUT_S, AgentConnection, mapped_errors
@@ -35,6 +35,14 @@ FIRST_POLL_S, SLOWEST_POLL_S, POLL_FACTOR = 0.1, 5.0, 1.5
 MAX_LOST_IN_A_ROW = 5
 """Consecutive failed attempts to reach the agent again before a turn fails."""
 MAX_OPEN_TASKS = 1000
+
+
+class MessageFile(NamedTuple):
+    """A file in a message; `media_type` as in `text/plain`."""
+
+    name: str
+    media_type: str
+    content: bytes
 
 
 class CaptureClient:
@@ -146,11 +154,12 @@ class CaptureClient:
         *,
         context_id: str | None = None,
         task_id: str | None = None,
+        files: Sequence[MessageFile] = (),
         metadata: Mapping[str, Any] | None = None,
         traceparent: str = "",
         observe: Callable[[TaskMerger], object] = lambda merger: None,
     ) -> CapturedTurn:
-        """Send one user message and wait until the agent has finished the turn or waits for input.
+        """Send one user message, with `files`, and wait until the agent has finished the turn or waits for input.
 
         `metadata` is the message's, `traceparent` the W3C header of all requests of the turn. `observe` is called after
         each event with what was received so far. If a stream is aborted or the task is still working, the rest is
@@ -158,6 +167,8 @@ class CaptureClient:
         AgentError or TurnTimeoutError, whose `turn` holds what was captured before.
         """
         message = new_text_message(text, context_id=context_id, task_id=task_id, role=Role.ROLE_USER)
+        for file in files:
+            message.parts.append(Part(raw=file.content, filename=file.name, media_type=file.media_type))
         if metadata:
             message.metadata.update(metadata)
         merger = self._open_tasks.get(task_id or "") or TaskMerger(dialects=self._dialects)

@@ -226,9 +226,9 @@ def send(options: SendOptions) -> bool:
     """
     from tool_call_evaluators.visibility import FAILED_STATES
 
-    from ..runs.send import MessageTranscript, send_message, turn_json
+    from ..runs.send import MessageTranscript, files_of, send_message, turn_json
 
-    transcript = MessageTranscript()
+    transcript, files = MessageTranscript(), files_of(options.file)
     out = sys.stdout
     as_text = options.output == "text"
 
@@ -248,6 +248,7 @@ def send(options: SendOptions) -> bool:
                     options.text,
                     conversation_id=options.conversation,
                     task_id=options.task,
+                    files=files,
                     observe=observe,
                 )
             )

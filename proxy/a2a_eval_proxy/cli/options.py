@@ -271,6 +271,9 @@ class SendOptions(DrivenAgentOptions):
     agent: str = _agent(types.AGENT, "URL of the agent, or as for `run`.", required=True)
     conversation: str | None = option(types.NAME, "Id of the conversation (contextId) to continue.")
     task: str | None = option(types.NAME, "Id of the task that waits for this message.")
+    file: tuple[str, ...] = option(
+        replace(types.SUITE_FILES, metavar="FILE"), "File to send with the message. Repeatable.", repeatable=True
+    )
     output: str = _output()
 
 

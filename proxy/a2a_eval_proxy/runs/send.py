@@ -2,20 +2,45 @@
 
 from __future__ import annotations
 
+import mimetypes
 import shlex
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from a2a_tool_capture import TaskMerger, ToolCall
+from a2a_tool_capture.client import MessageFile
 from a2a_tool_capture.dialects import DIALECT_NOT_READ
 from a2a_tool_capture.models import CapturedTurn
 from tool_call_evaluators.texts import call_text, counted, duration_text, excerpt, printable, state_text
 from tool_call_evaluators.visibility import visibility_of
 
+from ..errors import ConfigError
 from .drive import AgentOptions, agent_client
 
 _RESULT = 300  # characters of a result or error; `--output json` has all
+
+
+MAX_FILE_BYTES = 10_000_000
+"""Of all files of a message: it is sent as JSON, in memory."""
+_ANY_TYPE = "application/octet-stream"
+
+
+def files_of(paths: Iterable[str]) -> list[MessageFile]:
+    """The files at these paths, with the media types of their suffixes. Raises ConfigError."""
+    files, room = [], MAX_FILE_BYTES
+    for path in map(Path, paths):
+        try:
+            with path.open("rb") as opened:
+                content = opened.read(room + 1)
+        except OSError as error:
+            raise ConfigError(f"--file: {path} cannot be read: {error.strerror}") from None
+        room -= len(content)
+        if room < 0:
+            raise ConfigError(f"--file: {path}: the files of a message may have {MAX_FILE_BYTES:,} bytes in all")
+        files.append(MessageFile(path.name, mimetypes.guess_type(path.name)[0] or _ANY_TYPE, content))
+    return files
 
 
 async def send_message(
@@ -24,6 +49,7 @@ async def send_message(
     *,
     conversation_id: str | None = None,
     task_id: str | None = None,
+    files: Sequence[MessageFile] = (),
     observe: Callable[[TaskMerger], object],
 ) -> CapturedTurn:
     """The turn that a message led to. `observe` is called after each event.
@@ -31,7 +57,7 @@ async def send_message(
     Raises AgentUnreachableError, AgentError, TurnTimeoutError, ConfigError.
     """
     async with agent_client(agent) as (client, _):
-        return await client.send(text, context_id=conversation_id, task_id=task_id, observe=observe)
+        return await client.send(text, context_id=conversation_id, task_id=task_id, files=files, observe=observe)
 
 
 @dataclass(slots=True)

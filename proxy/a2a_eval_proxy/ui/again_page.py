@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from starlette.exceptions import HTTPException
 from starlette.responses import RedirectResponse, Response
 from tool_call_evaluators.suite.model import CombinedSuite
 
-from ..admin.api_operation import form_of
+from ..admin.api_operation import form_of, upload_of
 from ..admin.audit import note
 from ..errors import ConfigError
 from ..ids import new_run_name
@@ -21,6 +20,7 @@ from .screen import Screen, Values, View
 
 MAX_CASES = 50
 MAX_TEXT = 20_000
+MAX_FILE_BYTES = 10_000_000  # as `runs.send`, which loads the A2A SDK
 _TURNS = 10
 _URLS = ("http://", "https://", "grpc://", "grpcs://")
 
@@ -99,18 +99,19 @@ async def _playground(view: View) -> Values:
         "rows": [turn_row(turn) for turn in turns.values()],
         "run": PLAYGROUND,
         "most": MAX_TEXT,
+        "most_bytes": MAX_FILE_BYTES,
     }
 
 
 async def _send(view: View) -> Response:
-    form: dict[str, Any] = await form_of(view.request, 4 * MAX_TEXT)
+    form, files = await upload_of(view.request, MAX_FILE_BYTES + 4 * MAX_TEXT)
     text = form.get("text", "")
     if view.playground is None:
         raise HTTPException(404, "There is no agent here, only a store: use `a2a-eval-proxy send`.")
     if not text.strip() or len(text) > MAX_TEXT:
         raise HTTPException(400, f"text: expected 1 to {MAX_TEXT:,} characters")
     try:
-        view.playground.send(text, form.get("conversation"))
+        view.playground.send(text, form.get("conversation"), files)
     except ConfigError as error:
         raise HTTPException(409, str(error)) from None
     return RedirectResponse(view.link("playground", turn=form.get("turn")), 303)

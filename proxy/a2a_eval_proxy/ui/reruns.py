@@ -5,11 +5,12 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from a2a_tool_capture.errors import CaptureError
 
+from ..admin.api_operation import UploadedFile
 from ..errors import ConfigError
 from ..runs.again import run_program
 from ..threads import LoopThread
@@ -81,17 +82,17 @@ class Playground:
     def is_sending(self) -> bool:
         return self._task is not None and not self._task.done()
 
-    def send(self, text: str, conversation_id: str | None) -> None:
+    def send(self, text: str, conversation_id: str | None, files: Sequence[UploadedFile] = ()) -> None:
         """Begin to send it. Raises ConfigError while another message is being answered."""
         if self.is_sending:
             raise ConfigError("the agent has not answered the last message yet")
         self.problem = ""
-        self._task = asyncio.create_task(self._send(text, conversation_id))
+        self._task = asyncio.create_task(self._send(text, conversation_id, files))
 
-    async def _send(self, text: str, conversation_id: str | None) -> None:
+    async def _send(self, text: str, conversation_id: str | None, files: Sequence[UploadedFile]) -> None:
         thread = LoopThread("message of the playground")
         try:
-            await thread.call(self._exchange(text, conversation_id))
+            await thread.call(self._exchange(text, conversation_id, files))
         except (CaptureError, ConfigError) as error:
             self.problem = str(error)
         except Exception:
@@ -100,10 +101,13 @@ class Playground:
         finally:
             thread.close(0)
 
-    async def _exchange(self, text: str, conversation_id: str | None) -> None:
+    async def _exchange(self, text: str, conversation_id: str | None, files: Sequence[UploadedFile]) -> None:
         """Runs in the thread. What it imports loads the A2A SDK, which a proxy does without until then."""
+        from a2a_tool_capture.client import MessageFile
+
         from ..runs.drive import AgentOptions
         from ..runs.send import send_message
 
         agent = AgentOptions(self.url(), {"A2A-Eval-Run": PLAYGROUND})
-        await send_message(agent, text, conversation_id=conversation_id, observe=lambda _: None)
+        sent = [MessageFile(*file) for file in files]
+        await send_message(agent, text, conversation_id=conversation_id, files=sent, observe=lambda _: None)

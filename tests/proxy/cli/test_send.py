@@ -3,11 +3,20 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import pytest
-from a2a_eval_proxy.cli import main
+from a2a_eval_proxy.cli import cli, main
+from a2a_eval_proxy.demo.agent import run_agent
+from a2a_eval_proxy.errors import ConfigError
+from a2a_eval_proxy.privacy.policy import NO_PRIVACY
+from a2a_eval_proxy.runs.drive import AgentOptions
+from a2a_eval_proxy.runs.send import MAX_FILE_BYTES, files_of, send_message
+from a2a_eval_proxy.runs.turn_wire import TurnWire
+from a2a_tool_capture.wire_observer import observing
 from agents.replay_agent import Answer, ReplayAgent
 from agents.scenario_agent import scenario_agent
+from click.testing import CliRunner
 
 
 @pytest.mark.parametrize(("text", "code", "ends_with"), [("artifact now", 0, "completed"), ("fail now", 1, "failed")])
@@ -50,3 +59,27 @@ def test_an_error_after_a_part_of_the_response_has_a_line_of_its_own(
 def _answer(content_type: str, body: bytes) -> Answer:
     head = f"HTTP/1.1 200 OK\r\ncontent-type: {content_type}\r\nconnection: close\r\n\r\n"
     return Answer([head.encode() + body], cut=True)
+
+
+async def test_files_go_with_the_message(tmp_path: Path) -> None:
+    bill = tmp_path / "bill.pdf"
+    bill.write_bytes(b"%PDF \xff")
+    wire = TurnWire("turn")
+    async with run_agent(tmp_path / "shop.db") as url:
+        with observing(wire):
+            files = files_of([str(bill)])
+            await send_message(AgentOptions(url), "Read this.", files=files, observe=lambda _: None)
+    _, exchange = json.loads(wire.as_json(NO_PRIVACY))["exchanges"]  # after the card
+    text, file = json.loads(exchange["request"]["body"]["text"])["params"]["message"]["parts"]
+    assert text == {"text": "Read this."}
+    assert file == {"raw": "JVBERiD/", "filename": "bill.pdf", "mediaType": "application/pdf"}
+
+
+def test_files_that_cannot_be_sent_are_named(tmp_path: Path) -> None:
+    large = tmp_path / "large"
+    with large.open("wb") as opened:
+        opened.truncate(MAX_FILE_BYTES + 1)
+    for path, why in (("missing.txt", "No such file"), (str(tmp_path), "Is a directory"), (str(large), "10,000,000")):
+        result = CliRunner().invoke(cli, ["send", "hello", "--agent", "127.0.0.1:9", "--file", path])
+        assert isinstance(result.exception, ConfigError)
+        assert why in str(result.exception)

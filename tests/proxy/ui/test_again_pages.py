@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 import html
+import json
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -107,6 +109,31 @@ def test_a_message_of_the_playground_is_a_turn(shop: Shown) -> None:
     assert (found["user_text"], found["state"]) == ("Do it <b>now</b>.", "TASK_STATE_COMPLETED")
     for text in ("", " ", "x" * 20_001):
         assert shop.admin.post("/playground", data={"text": text}).status_code == 400
+
+
+def test_files_go_with_a_message_of_the_playground(shop: Shown) -> None:
+    picture = bytes(range(256)) + b"\r\n--\r\n"
+    files = [
+        ("file", ("bill \u00e4.png", picture, "image/png")),
+        ("file", ("empty.txt", b"", "text/plain")),
+        ("file", ("", b"")),
+    ]
+    sent = shop.admin.post("/playground", data={"text": "Read\r\nthis.", "conversation": ""}, files=files)
+    assert sent.status_code == 303
+    wait_for(shop, shop.proxy._site._playground)
+    shop.flush()
+    (found,) = shop.admin.get("/api/turns", params={"run": "playground", "q": "Read"}).json()["items"]
+    assert found["user_text"] == "Read\nthis."
+    wire = shop.admin.get(f"/api/turns/{found['turn_id']}/wire").json()
+    parts = json.loads(wire["exchanges"][0]["request"]["body"]["text"])["params"]["message"]["parts"]
+    assert parts[1:] == [
+        {"raw": base64.b64encode(picture).decode(), "filename": "bill \u00e4.png", "mediaType": "image/png"},
+        {"filename": "empty.txt", "mediaType": "text/plain", "raw": ""},
+    ]
+    large = [("file", ("large", b"x" * 11_000_000))]
+    assert shop.admin.post("/playground", data={"text": "Too much"}, files=large).status_code == 413
+    broken = {"content-type": "multipart/form-data; boundary=b"}
+    assert shop.admin.post("/playground", content=b"--b\r\nno end", headers=broken).status_code == 400
 
 
 def test_an_agent_that_is_away_is_named_in_the_playground(tmp_path: Path) -> None:
