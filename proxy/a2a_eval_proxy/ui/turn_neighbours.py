@@ -6,12 +6,17 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
+from tool_call_evaluators.grouping import grouped
+
 from ..store import TurnQuery
 from ..store.base import TurnJson
 from .rendering import turn_row
 from .screen import View
 from .turn_list import filtered, given_filters
 
+_WORST_FIRST = {"failed": 0, "errored": 1, "open": 2, "pending": 3, "passed": 4}
+MAX_OF_ATTEMPTS = 50
+"""Turns of the case whose attempts are listed."""
 MAX_OF_CONVERSATION = 50
 """Turns of the conversation that are listed."""
 
@@ -33,7 +38,21 @@ async def neighbours(view: View, turn: TurnJson) -> Mapping[str, Any]:
         "filters": filters,
         "back": link("", **filters) + f"#t-{turn['turn_id']}",
         "conversation_rows": await _of_conversation(view, turn),
+        "attempts": await _attempts(view, turn),
     }
+
+
+async def _attempts(view: View, turn: TurnJson) -> list[Mapping[str, Any]]:
+    """The first attempts at its case in its run: of each a turn with its worst verdict; [] if there is one attempt."""
+    if turn["case_id"] is None or not turn["conversation_id"]:
+        return []
+    query = TurnQuery(run=turn["run"], case=turn["case_id"], limit=MAX_OF_ATTEMPTS, summary=True)
+    rows = [turn_row(one) for one in (await view.control.store.turns(query)).items]
+    found = grouped((row["conversation_id"], row) for row in rows)
+    worst: list[Mapping[str, Any]] = [
+        min(own, key=lambda row: _WORST_FIRST.get(row["verdict"], len(_WORST_FIRST))) for own in found.values()
+    ]
+    return worst if len(worst) > 1 else []
 
 
 async def _of_conversation(view: View, turn: TurnJson) -> list[Mapping[str, Any]]:
