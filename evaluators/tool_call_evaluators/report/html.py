@@ -55,6 +55,7 @@ from .focus import all_failures
 from .model import Report, seconds_between, verdict_sign
 from .page import page_data
 from .timeline import timeline, waterfall
+from .tree import shown_tree
 
 
 def templates() -> PackageLoader:
@@ -300,8 +301,9 @@ def _seen(report: Report) -> tuple[list[Markup], int]:
         for planned in item.turns:
             turn = planned.turn or {}
             exchanges = report.wires.get(turn.get("turn_id", ""), ())
-            parts = [("timeline", turn.get("spans")), ("raw wire", exchanges)]
-            title = " and ".join([name for name, part in parts if part]).capitalize()
+            tree = report.trees.get(turn.get("turn_id", ""))
+            parts = [("agents that were asked", tree), ("timeline", turn.get("spans")), ("raw wire", exchanges)]
+            title = ", ".join([name for name, part in parts if part]).capitalize()
             if not title:
                 continue
             number = planned.index + 1
@@ -312,6 +314,7 @@ def _seen(report: Report) -> tuple[list[Markup], int]:
                 of=f"{item.label}, turn {number}: {report.status(item)}",
                 rows=waterfall(timeline(turn)) if turn.get("spans") else [],
                 exchanges=exchanges,
+                tree=None if tree is None else shown_tree(tree),
             )
             room -= len(html)
             if room < 0:

@@ -11,6 +11,7 @@ from typing import Any, Literal, TypeAlias
 
 from a2a_tool_capture.models import ToolCall
 
+from ..agent_tree import AgentTurn
 from ..attempts import Attempts, Exclusion
 from ..behavior_failures import unique_errors as grouped_errors
 from ..gates import USER_REASONS
@@ -74,6 +75,9 @@ class Report:
     """The address of a trace for people, http or https, with `{trace_id}`; empty: trace ids are no links."""
     wires: Mapping[str, Sequence[Mapping[str, Any]]] = field(default_factory=dict)
     """The exchanges of turns with the agent, by turn id, as `seen.html` shows them; only where that was asked for."""
+    trees: Mapping[str, AgentTurn] = field(default_factory=dict)
+    """Who asked whom, by the id of the turn that asked first, where other agents were asked and their turns are in the
+    store."""
     _changes: dict[str, list[CallChange]] = field(default_factory=dict, init=False, repr=False, compare=False)
     """The comparisons of turns by turn id: several parts of a report read them."""
     _matchers: dict[str | None, Matcher] = field(default_factory=dict, init=False, repr=False, compare=False)

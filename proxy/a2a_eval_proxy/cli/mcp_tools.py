@@ -25,7 +25,7 @@ from ..runs.accept import accept, changed_text, difference, proposed
 from ..runs.again import run_program
 from ..runs.selection import Selection
 from ..runs.stored_turns import open_existing_store
-from ..runs.tables import StoredRun, find, stored_runs, turn_text
+from ..runs.tables import StoredRun, agents_asked, find, stored_runs, turn_text
 from ..scoring.case_book import CaseBook
 from ..scoring.suite_file import SuiteFileError
 from ..scoring.turn_in_case import turn_in_case
@@ -119,7 +119,7 @@ class Tools:
             if expect is not None and expect.tool_calls is not None:
                 made = [ToolCall.from_dict(call) for call in turn["tool_calls"]]
                 lines = ["expected and made:", *diff_lines(expect.tool_calls, made, "in_order", ArgumentMatcher()), ""]
-        return _bounded([*lines, turn_text(turn)])
+        return _bounded([*lines, turn_text(turn), await agents_asked(self._options.store, turn)])
 
     async def run_cases(self, cases: Sequence[str] = (), tags: Sequence[str] = ()) -> str:
         """Run cases of the suite against the agent, and score them: those with these ids or patterns, and these tags.

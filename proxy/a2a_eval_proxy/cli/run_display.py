@@ -31,6 +31,7 @@ from tool_call_evaluators.suite.model import combined
 from tool_call_evaluators.texts import counted, duration_text, printable
 
 from ..errors import UNREACHABLE, ConfigError, RunIncompleteError
+from ..graph.trees import trees_of
 from ..ids import new_run_name
 from ..privacy.policy import Privacy
 from ..runs.accept import proposed
@@ -40,7 +41,7 @@ from ..runs.rescore import evaluate_store
 from ..runs.run_plan import RunPlan
 from ..runs.run_result import RunResult, RunWatch
 from ..runs.simulation_files import store_simulation, write_simulation
-from ..runs.stored_turns import check_baseline
+from ..runs.stored_turns import check_baseline, open_existing_store
 from ..runs.tables import (
     conversation_lines,
     failures_first,
@@ -188,7 +189,9 @@ async def _run_and_show(options: RunOptions, tracing: Tracing | None) -> bool:
         await write_simulation(simulation, conclusion.report, plan.scenarios, options.store)
     elif simulation:
         plan = replace(plan, warnings=[*plan.warnings, f"{simulation} is not written: --no-content"])
-    conclusion = await _with_wires(await _compared(conclusion, options), options, privacy)
+    conclusion = await _with_trees(
+        await _with_wires(await _compared(conclusion, options), options, privacy), options, privacy
+    )
     passed = show_result(conclusion, plan, options) and not _fails_by_baseline(conclusion, options)
     if options.update and not passed:
         for file in plan.suites:
@@ -207,6 +210,22 @@ async def _compared(conclusion: RunResult, options: RunOptions | EvaluateOptions
     cases = {item.case_id for item in report.conversations if item.case_id} if options.selection else None
     comparison = await compare_runs(options.store, options.baseline, report.run, cases)
     return replace(conclusion, report=replace(report, baseline=comparison))
+
+
+async def _with_trees(conclusion: RunResult, options: RunOptions | EvaluateOptions, privacy: Privacy) -> RunResult:
+    """This result with who asked whom, for the report. Raises StoreError."""
+    if not options.report or (isinstance(options, EvaluateOptions) and privacy.changes_turns):
+        return conclusion  # turns of others in the store may be redacted by other rules
+    report = conclusion.report
+    failed_first = sorted(report.conversations, key=lambda one: report.status(one) != "failed")
+    turn_ids = [turn["turn_id"] for item in failed_first for turn in item.executed]
+    async with open_existing_store(options.store) as store:
+        trees = await trees_of(store, turn_ids[:_MOST_TREES])
+    return replace(conclusion, report=replace(report, trees=trees))
+
+
+_MOST_TREES = 1_000
+"""Turns of a report whose trees are looked up."""
 
 
 async def _with_wires(conclusion: RunResult, options: RunOptions | EvaluateOptions, privacy: Privacy) -> RunResult:
@@ -290,7 +309,9 @@ async def evaluate_and_show(options: EvaluateOptions) -> bool:
             watch=progress,
         )
     conclusion = replace(conclusion, report=replace(conclusion.report, trace_url=options.trace_url or ""))
-    conclusion = await _with_wires(await _compared(conclusion, options), options, privacy)
+    conclusion = await _with_trees(
+        await _with_wires(await _compared(conclusion, options), options, privacy), options, privacy
+    )
     passed = show_result(conclusion, plan.selecting(options.selection), options)
     passed = passed and not _fails_by_baseline(conclusion, options)
     if conclusion.unreachable and not passed:

@@ -71,12 +71,12 @@ def show(options: ShowOptions) -> None:
     """Show a stored run or turn.
 
     Of a run: its conversations, with the reasons of failures. Of a turn: its messages, tool calls with results, scores
-    with reasons, and findings.
+    with reasons, findings, and the tree of agents that asked each other.
 
     \b
     Example: a2a-eval-proxy show monday
     """
-    from ..runs.tables import StoredRun, conversation_list, find, run_heading, turn_text
+    from ..runs.tables import StoredRun, agents_asked, conversation_list, find, run_heading, turn_text
 
     found = run_async(find(options.store, options.name))
     if options.output == "json":
@@ -89,6 +89,8 @@ def show(options: ShowOptions) -> None:
         console.print(f"\n{run_heading(found)}", soft_wrap=True)
     else:
         click.echo(turn_text(found))
+        if tree := run_async(agents_asked(options.store, found)):
+            click.echo(f"\n{tree}")
 
 
 @command(CompareOptions)

@@ -136,7 +136,7 @@ class _Finder:
 
     def _by_chance(self, child: TurnFacts) -> tuple[TurnFacts, AskedBy] | None:
         fitting = self._could_ask(child)
-        if not self._is_known_from_start(child.trace_id):  # the client may have sent them all
+        if fitting and not self._is_known_from_start(child.trace_id):  # the client may have sent them all
             fitting = [
                 turn for turn in fitting if turn.agent != child.agent and turn.parent_span_id != child.parent_span_id
             ]

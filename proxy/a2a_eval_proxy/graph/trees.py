@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any, NamedTuple
 
@@ -20,6 +20,9 @@ from .edges import SHORTEST_TEXT, Edge, SpanFacts, TurnFacts, edges_of
 
 MOST_TURNS = 500
 """Maximum number of turns that are read for a tree."""
+
+_MOST_AT_ONCE = 400
+"""Of these, by one id: so that turns which other ids name have room, too."""
 
 MOST_SHOWN = 200
 MOST_DEPTH = 32
@@ -112,6 +115,16 @@ def _node(turn: AgentTurn) -> dict[str, Any]:
 _SHOWN = ("turn_id", "agent", "run", "case_id", "conversation_id", "task_id", "state", "status")
 
 
+async def trees_of(store: Store, turn_ids: Iterable[str]) -> dict[str, AgentTurn]:
+    """The trees below those of these turns that asked others, by the id of the turn. Raises StoreError."""
+    found = {}
+    for turn_id in turn_ids:
+        family = await family_of(store, turn_id)
+        if family is not None and family.children_of(turn_id):
+            found[turn_id] = family.tree_below(turn_id)
+    return found
+
+
 class _Search:
     """Follows ids from turn to turn. What is near in the store is near in time: an id may be that of thousands."""
 
@@ -128,17 +141,27 @@ class _Search:
                 for column, identifier in self._ids(linked):
                     if identifier and (column, identifier) not in self._asked and self._room > 0:
                         self._asked.add((column, identifier))
-                        self._take(await self._store.linked_by(column, identifier, linked.seq, self._room + 1))
+                        self._take(
+                            await self._store.linked_by(column, identifier, linked.seq, min(self._room, _MOST_AT_ONCE))
+                        )
+            await self._find_named_parents(new)  # of a large trace, they may not be near
             names = {key for linked in new for key in _names_of(linked.turn)}
             if names and self._room > 0:
                 self._take(await self._store.linked_by_names(names, new[0].seq, self._room))
+
+    async def _find_named_parents(self, new: Sequence[LinkedTurn]) -> None:
+        named = dict.fromkeys(linked.links.parent_turn_id for linked in new)
+        for turn_id in named:
+            if turn_id and turn_id not in self.found and self._room > 0:
+                parent = await self._store.linked_turn(turn_id)
+                self._take([] if parent is None else [parent])
 
     @property
     def _room(self) -> int:
         return MOST_TURNS - len(self.found)
 
     def _take(self, found: Sequence[LinkedTurn]) -> None:
-        for linked in found[:MOST_TURNS]:
+        for linked in found:
             if linked.turn["turn_id"] not in self.found:
                 self.found[linked.turn["turn_id"]] = linked
                 self._new.append(linked)

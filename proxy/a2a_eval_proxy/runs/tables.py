@@ -17,6 +17,7 @@ from tool_call_evaluators.grouping import grouped
 from tool_call_evaluators.model import UNPROVEN, Status
 from tool_call_evaluators.report import Report
 from tool_call_evaluators.report.model import GATE_NOT_MET, seconds_between
+from tool_call_evaluators.report.tree import tree_lines
 from tool_call_evaluators.runs.outcomes import ConversationTurn, RunConversation, turn_failure
 from tool_call_evaluators.texts import (
     call_text,
@@ -32,6 +33,7 @@ from tool_call_evaluators.texts import (
 )
 from tool_call_evaluators.visibility import FAILED_STATES, TURN_SUCCEEDED
 
+from ..graph.trees import tree_of
 from ..store import Store, TurnQuery
 from ..store.base import RunSummary
 from ..store.base import TurnJson as StoredTurn
@@ -309,6 +311,13 @@ async def find(location: str, name: str) -> StoredTurn | StoredRun:
     """The turn with the id `name`, or the run of that name. Raises StoreError, UnknownRunError."""
     async with open_existing_store(location) as store:
         return await store.turn(name) or await _run(store, name)
+
+
+async def agents_asked(location: str, turn: StoredTurn) -> str:
+    """Who asked whom, as text, if the turn asked others or was asked by one; else "". Raises StoreError."""
+    async with open_existing_store(location) as store:
+        tree = await tree_of(store, turn["turn_id"])
+    return "" if tree is None or not tree.children else printable("\n".join(tree_lines(tree, turn["turn_id"])))
 
 
 async def _run(store: Store, name: str) -> StoredRun:

@@ -16,6 +16,7 @@ from tool_call_evaluators.report.model import seconds_between
 from tool_call_evaluators.report.page import turn_data
 from tool_call_evaluators.report.shorten import Shortener
 from tool_call_evaluators.report.timeline import timeline, waterfall
+from tool_call_evaluators.report.tree import shown_tree
 from tool_call_evaluators.runs.outcomes import conversation_name
 from tool_call_evaluators.suite.editing import case_text
 from tool_call_evaluators.suite.model import CombinedSuite
@@ -34,6 +35,7 @@ from ..admin.turn_changes_api import (
     repeats,
 )
 from ..admin.wire_api import timeline_of
+from ..graph.trees import tree_of
 from ..runs.tables import turn_text
 from ..scoring.turn_in_case import turn_in_case
 from ..store.base import TurnJson
@@ -67,6 +69,7 @@ async def _values(view: View) -> Mapping[str, Any]:
         "row": row,
         "shown": shown,
         "is_open": row["verdict"] == "open",
+        "tree": await _tree(view, turn),
         "json": link("api", "open-turns") if row["verdict"] == "open" else link("api", "turns", row["turn_id"]),
         **work,
         **({} if "fragment" in view.request.query_params else await neighbours(view, turn)),
@@ -120,6 +123,14 @@ async def _conversation(view: View, turn: TurnJson) -> dict[str, tuple[str, str]
     name = str(number) if case_id is not None else conversation_name(conversation_id, number)
     what = "conversation" if case_id is None else "attempt"
     return {what: (name.removeprefix("conversation "), named(view.link, "conversations", conversation_id))}
+
+
+async def _tree(view: View, turn: TurnJson) -> dict[str, Any] | None:
+    """Who asked whom, if it asked others or was asked by one."""
+    tree = await tree_of(view.control.store, turn["turn_id"])
+    if tree is None or not tree.children:
+        return None
+    return shown_tree(tree, turn["turn_id"], lambda turn_id: view.link("turns", turn_id))
 
 
 async def _work(view: View, turn: TurnJson) -> dict[str, Any]:

@@ -1,0 +1,238 @@
+"""Trees from a store: what is found by index, what becomes known later, how large a tree gets, and how it is shown."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from a2a_eval_proxy.cli import main
+from a2a_eval_proxy.graph.trees import MOST_TURNS, family_of, tree_of
+from a2a_eval_proxy.privacy.policy import privacy_of
+from a2a_eval_proxy.privacy.redactor import parse_rules
+from a2a_eval_proxy.store import SqliteStore, Store, open_store
+from a2a_eval_proxy.turn import STARTS_TRACE, NamedIn, Turn, TurnLinks
+from a2a_tool_capture import Finding, Severity, ToolCall
+from support.kept import Kept, turn
+from support.patience import PATIENCE_S
+from support.proxied import Proxied, proxied
+from tool_call_evaluators.agent_tree import first_failed_edge, totals, walk
+
+TRACE = "1" * 32
+ASK = ToolCall("refund", {"order": 4711})
+
+
+def asked(number: int, parent: int | None, **fields: Any) -> Turn:
+    """A turn that another one asked for, within its time, in its trace; the first one began the trace."""
+    links = STARTS_TRACE if parent is None else TurnLinks(f"{number:016x}", f"turn-{parent:04}")
+    times = {"started_at": 1_763_700_000.0 + number / 100, "ended_at": 1_763_700_100.0 - number / 100}
+    of_task = {"conversation_id": f"c{number}", "task_id": f"t{number}", "state": "TASK_STATE_COMPLETED"}
+    own = {"agent": f"http://agent-{number}", "trace_id": TRACE, "links": links, "user_text": f"question {number}"}
+    return turn(number, **{**times, **of_task, **own, **fields})
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+async def kept(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Kept]:
+    store: Store
+    if request.param == "sqlite":
+        store = SqliteStore(str(tmp_path / "turns.db"))
+    else:
+        store = await asyncio.to_thread(open_store, request.getfixturevalue("postgres").new_database())
+    yield Kept(store)
+    await asyncio.to_thread(store.close)
+
+
+async def drawn(store: Store, number: int) -> list[tuple[int, str]]:
+    """Depth and turn of a tree, from its root on."""
+    tree = await tree_of(store, f"turn-{number:04}")
+    assert tree is not None
+    return [(placed.depth, placed.turn.turn_id) for placed in walk(tree)]
+
+
+async def test_from_whichever_turn_the_tree_is_the_same(kept: Kept) -> None:
+    await kept.add(*(asked(number, parent) for number, parent in ((3, 1), (2, 0), (1, 0), (0, None))))
+    await kept.add(asked(7, None, trace_id="2" * 32))
+    for number in range(4):
+        found = [(depth, int(turn_id[-4:])) for depth, turn_id in await drawn(kept.store, number)]
+        assert found == [(0, 0), (1, 1), (2, 3), (1, 2)]
+    assert await tree_of(kept.store, "turn-0099") is None
+
+
+async def test_a_parent_that_is_stored_later_is_found(kept: Kept) -> None:
+    await kept.add(asked(1, 0), asked(2, 1))
+    assert await drawn(kept.store, 2) == [(0, "turn-0001"), (1, "turn-0002")]
+    await kept.add(asked(0, None))
+    assert await drawn(kept.store, 2) == [(0, "turn-0000"), (1, "turn-0001"), (2, "turn-0002")]
+
+
+@pytest.mark.parametrize(
+    ("of", "name"),
+    [
+        (1, (NamedIn.PARENT_TASK, "t0")),
+        (1, (NamedIn.PARENT_CONVERSATION, "c0")),
+        (0, (NamedIn.CHILD_TASK, "t1")),
+        (0, (NamedIn.CHILD_CONVERSATION, "c1")),
+    ],
+)
+async def test_ids_are_followed_in_both_directions(kept: Kept, of: int, name: tuple[NamedIn, str]) -> None:
+    turns = [asked(number, None, trace_id=f"{number + 1:032x}") for number in range(2)]
+    turns[of].links = TurnLinks(names=(name,))
+    await kept.add(*reversed(turns))
+    for number in range(2):
+        assert await drawn(kept.store, number) == [(0, "turn-0000"), (1, "turn-0001")]
+
+
+async def test_spans_that_come_later_make_a_guess_certain(kept: Kept) -> None:
+    """The client sent the trace context, and the agent passes on no `tracestate`."""
+    first = asked(0, None, links=TurnLinks("a" * 16), parent_span_id="a" * 16)
+    second = asked(1, None, links=TurnLinks("c" * 16), parent_span_id="c" * 16)
+    await kept.add(second, first)
+    (guess,) = (await family_of(kept.store, "turn-0000")).edges.values()  # type: ignore[union-attr]
+    assert not guess.asked.certain
+    span = {"name": "x", "started_at": "2026-11-21T09:00:00Z", "ended_at": "2026-11-21T09:00:01Z", "failed": False}
+    spans = [
+        {**span, "span_id": "b" * 16, "parent_span_id": "a" * 16, "enters": True},
+        {**span, "span_id": "c" * 16, "parent_span_id": "b" * 16},
+    ]
+    settled = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    kept.store.settle([replace(first, spans=spans)], lambda: loop.call_soon_threadsafe(settled.set))
+    await asyncio.wait_for(settled.wait(), PATIENCE_S)
+    (edge,) = (await family_of(kept.store, "turn-0000")).edges.values()  # type: ignore[union-attr]
+    assert (edge.parent, edge.asked.certain) == ("turn-0000", True)
+
+
+async def test_a_turn_that_is_written_again_keeps_what_it_shows(kept: Kept) -> None:
+    """Of a turn that was read from the store, nothing of this is known."""
+    await kept.add(asked(0, None), asked(1, 0, status="open", ended_at=None))
+    await kept.add(asked(1, 0, links=None))
+    assert await drawn(kept.store, 1) == [(0, "turn-0000"), (1, "turn-0001")]
+
+
+async def test_one_trace_of_thousands_of_turns(kept: Kept) -> None:
+    """A client that sends the same trace context always: those that are near are read."""
+    many = [asked(number, 0) for number in range(1, 700)]
+    await kept.add(*many, asked(0, None))
+    family = await family_of(kept.store, "turn-0350")
+    assert family is not None
+    assert 400 <= len(family.turns) <= MOST_TURNS
+    assert "turn-0000" in family.turns
+    tree = family.tree_below("turn-0000", turns=10)
+    assert (totals(tree).turns, totals(tree).left_out) == (10, len(family.turns) - 10)
+    assert totals(family.tree_below("turn-0000", depth=1)).turns == 1
+
+
+async def test_the_first_failed_edge(kept: Kept) -> None:
+    failed: dict[str, Any] = {"state": "TASK_STATE_FAILED"}
+    broken: dict[str, Any] = {"state": None, "findings": [Finding("agent_error", "500", Severity.ERROR)]}
+    await kept.add(asked(3, 1, **broken), asked(2, 0), asked(1, 0, **failed), asked(0, None, **failed))
+    tree = await tree_of(kept.store, "turn-0002")
+    assert tree is not None
+    first = first_failed_edge(tree)
+    assert first is not None
+    assert (first.turn.turn_id, first.turn.failure, first.parent and first.parent.turn_id) == (
+        "turn-0003",
+        "agent_error",
+        "turn-0001",
+    )
+
+
+# ── what is shown ───────────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.fixture
+async def shop(tmp_path: Path) -> AsyncIterator[Proxied]:
+    """A proxy whose store has a turn that asked two agents, one of which failed."""
+    async with proxied(tmp_path) as shop:
+        kept, usage = Kept(shop.proxy.store), {"input_tokens": 100, "output_tokens": 20, "cost": 0.25}
+        failed = asked(2, 0, state="TASK_STATE_FAILED", links=TurnLinks("2" * 16), user_text="<b>refund</b>")
+        orders = asked(1, 0, tool_calls=[ASK], usage=usage)
+        await kept.add(failed, orders, asked(0, None, usage=usage, shown_by="extension"))
+        yield shop
+
+
+async def test_the_answers_of_the_api(shop: Proxied) -> None:
+    """`proxied` holds each against the OpenAPI document."""
+    turn = await shop.get("/api/turns/turn-0000")
+    certain = {"evidence": "trace_context", "certain": True, "reason": "the request carried the id of that turn"}
+    assert "parent" not in turn
+    assert [one["turn_id"] for one in turn["children"]] == ["turn-0001", "turn-0002"]
+    assert turn["children"][0] == {
+        "turn_id": "turn-0001",
+        "agent": "http://agent-1",
+        "state": "TASK_STATE_COMPLETED",
+        "status": "pending",
+        **certain,
+    }
+    assert (await shop.get("/api/turns/turn-0001"))["parent"]["turn_id"] == "turn-0000"
+    tree = await shop.get("/api/turns/turn-0002/tree")
+    assert (tree["turn_id"], tree["root"]["turn_id"], tree["first_failed"]) == ("turn-0002", "turn-0000", "turn-0002")
+    assert [child["asked"]["certain"] for child in tree["root"]["children"]] == [True, False]
+    numbers = {"turns": 3, "agents": 3, "edges": 2, "guesses": 1, "failed": 1, "tool_calls": 1, "input_tokens": 200}
+    assert {name: tree["totals"][name] for name in numbers} == numbers
+    assert tree["totals"]["cost"] == 0.5
+    small = await shop.get("/api/turns/turn-0002/tree", turns=2)
+    assert (len(small["root"]["children"]), small["root"]["left_out"]) == (1, 1)
+    for wrong in ({"turns": 0}, {"depth": "deep"}):
+        assert (await shop.admin.get("/api/turns/turn-0002/tree", params=wrong)).status_code == 400
+    assert (await shop.admin.get("/api/turns/nothing/tree")).status_code == 404
+
+
+async def test_a_turn_of_which_nothing_is_known_is_as_before(shop: Proxied) -> None:
+    await Kept(shop.proxy.store).add(asked(5, None, trace_id="5" * 32))
+    assert not {"parent", "children", "links"} & set(await shop.get("/api/turns/turn-0005"))
+    assert "Who asked whom" not in (await shop.admin.get("/turns/turn-0005")).text
+
+
+async def test_the_page_draws_it_without_script(shop: Proxied) -> None:
+    page = (await shop.admin.get("/turns/turn-0001")).text
+    drawing = page[page.index("Who asked whom") :]
+    drawing = drawing[: drawing.index("</section>")]
+    assert "3 turns of 3 agents, 1 tool call, 200 + 40 tokens, cost 0.5, 1 failed, 1 edge guessed" in drawing
+    assert drawing.count('class="guess') == 1
+    assert "first failed edge" in drawing
+    assert 'href="turn-0000"' in drawing or 'href="../turns/turn-0000"' in drawing
+    assert "&lt;b&gt;refund" in drawing
+
+
+async def test_the_terminal_prints_it(shop: Proxied, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    def show() -> None:
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr("sys.argv", ["a2a-eval-proxy", "show", "turn-0001", "--store", str(tmp_path / "turns.db")])
+            with pytest.raises(SystemExit) as stop:
+                main()
+        assert not stop.value.code
+
+    await asyncio.to_thread(show)
+    lines = capsys.readouterr().out.splitlines()
+    tree = lines[lines.index(next(line for line in lines if line.startswith("who asked whom"))) :]
+    assert [line.split(":")[0] for line in tree[1:]] == ["- http", "  * http", "  - http"]
+    assert "completed, 1 min 40 s, calls refund, 100 + 20 tokens, cost 0.25   turn-0001" in tree[2]
+    assert "failed, 1 min 40 s, calls unknown   <- first failed edge   (a guess: " in tree[3]
+
+
+# ── privacy ─────────────────────────────────────────────────────────────────────────────────────────────────
+
+SECRET = "ann@example.com"
+
+
+async def test_ids_that_are_hashed_still_match(kept: Kept) -> None:
+    """What a message names is redacted as the id itself is."""
+    privacy = privacy_of(parse_rules("email"), "key")
+    parent = asked(0, None, trace_id="", task_id=f"task of {SECRET}")
+    child = asked(1, None, trace_id="", links=TurnLinks(names=((NamedIn.PARENT_TASK, f"task of {SECRET}"),)))
+    await kept.add(*map(privacy.redacted, (child, parent)))
+    family = await family_of(kept.store, "turn-0001")
+    assert family is not None
+    assert family.edges["turn-0001"].asked.certain
+    assert SECRET not in str(family)
+
+
+async def test_without_content_words_make_no_edge(kept: Kept) -> None:
+    privacy = privacy_of((), None, no_content=True)
+    said = {"user_text": "refund the order 4711, please", "trace_id": ""}
+    await kept.add(*(privacy.stored(asked(number, None, **said)) for number in range(2)))
+    assert (await family_of(kept.store, "turn-0001")).edges == {}  # type: ignore[union-attr]
