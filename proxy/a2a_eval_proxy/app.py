@@ -156,6 +156,7 @@ async def run_proxy(
             check=AgentCheck.of(settings) if settings.upstream else None,
             playground=Playground(lambda: reachable(proxy.url)) if settings.upstream else None,
             store_url=settings.store,
+            agents=lambda: [line.agent.settings for line in lines.values()],
         )
         sources = [Source(COUNTED, lambda: metrics), Source(OPEN, lambda: proxy)]
         if telemetry is not None:

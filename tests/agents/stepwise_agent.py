@@ -8,6 +8,7 @@ completed), anything else with completed; `gate` waits first, for `Control.open_
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from a2a.server.agent_execution import AgentExecutor, RequestContext
@@ -70,13 +71,14 @@ class _Executor(AgentExecutor):
 
 def stepwise_agent(ids: str = "own", *, fails: bool = True) -> ServerThread:
     """The agent on a free port, as a context manager with a `url`."""
+    return ServerThread(partial(stepwise_app, ids=ids, fails=fails))
 
-    def build(url: str) -> Any:
-        control, card = Control(), agent_card(url, AgentOptions(), name="Stepwise agent")
-        handler = DefaultRequestHandler(
-            agent_executor=_Executor(ids, control, fails), task_store=InMemoryTaskStore(), agent_card=card
-        )
-        routes = create_agent_card_routes(card, card_url="/.well-known/agent-card.json")
-        return control.wrap(Starlette(routes=[*routes, *create_jsonrpc_routes(handler, RPC_PATH)]))
 
-    return ServerThread(build)
+def stepwise_app(url: str, ids: str = "own", *, fails: bool = True) -> Any:
+    """The agent as an ASGI application that is reached at `url`."""
+    control, card = Control(), agent_card(url, AgentOptions(), name="Stepwise agent")
+    handler = DefaultRequestHandler(
+        agent_executor=_Executor(ids, control, fails), task_store=InMemoryTaskStore(), agent_card=card
+    )
+    routes = create_agent_card_routes(card, card_url="/.well-known/agent-card.json")
+    return control.wrap(Starlette(routes=[*routes, *create_jsonrpc_routes(handler, RPC_PATH)]))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from a2a_tool_capture.errors import CaptureError
@@ -13,6 +13,8 @@ from a2a_tool_capture.errors import CaptureError
 from ..admin.api_operation import UploadedFile
 from ..errors import ConfigError
 from ..runs.again import run_program
+from ..settings.options import environment_name
+from ..settings.settings import AgentSettings
 from ..threads import LoopThread
 
 logger = logging.getLogger(__name__)
@@ -37,6 +39,8 @@ class Reruns:
     """Runs cases of the suite file again, one run at a time; the runs go to the store at `store_url`."""
 
     store_url: str
+    agents: Callable[[], Iterable[AgentSettings]] = tuple
+    """The settings of each agent behind the proxy."""
     last: Rerun | None = None
     _task: asyncio.Task[None] | None = None
 
@@ -52,13 +56,27 @@ class Reruns:
         try:
             await run_program(
                 suite, rerun.name, self.store_url, agent=agent, cases=rerun.cases, allow_plugins=allow_plugins,
-                environment=_without_own_settings(os.environ),
+                environment=_without_own_settings(os.environ) | self._access_to(agent),
             )  # fmt: skip
             problem = ""
         except (ConfigError, OSError) as error:
             problem = str(error)
         finally:
             self.last = replace(rerun, is_running=False, problem=problem)
+
+    def _access_to(self, agent: str) -> dict[str, str]:
+        """How the proxy itself reaches that agent, as variables for `run`; references to secrets stay references."""
+        settings = next((each for each in self.agents() if each.upstream == agent), None)
+        if settings is None:  # of another agent nothing is known, and no other one gets these headers
+            return {}
+        given = {
+            "header": "\n".join(f"{name}: {value}" for name, value in settings.upstream_header),
+            "agent_ca": settings.upstream_ca,
+            "agent_cert": settings.upstream_cert,
+            "agent_key": settings.upstream_key,
+            "agent_key_password": settings.upstream_key_password,
+        }
+        return {environment_name(name): value for name, value in given.items() if value}
 
 
 def _without_own_settings(environment: Mapping[str, str]) -> dict[str, str]:

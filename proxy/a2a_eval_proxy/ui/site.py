@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import secrets
 import time
-from collections.abc import Awaitable, Callable, Hashable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Hashable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -23,6 +23,7 @@ from ..admin.tokens import AdminTokens, TooManyGuessesError
 from ..long_computations import seen
 from ..net.browser_guard import Headers
 from ..net.page_sessions import IDLE_S, PageSessions
+from ..settings.settings import AgentSettings
 from ..store import StoreError
 from . import accept_page, again_page, conversation, label_page, run_pages, turn_list, turn_page, wire_page
 from .agent_check import AgentCheck
@@ -190,10 +191,11 @@ class Site:
         check: AgentCheck | None = None,
         playground: Playground | None = None,
         store_url: str | None = None,
+        agents: Callable[[], Iterable[AgentSettings]] = tuple,
     ) -> None:
         self._control = control
         self._playground = playground
-        self._reruns = Reruns(store_url) if store_url else None
+        self._reruns = Reruns(store_url, agents) if store_url else None
         self._check = check
         self._runs = JudgedRuns(control.store, control.work, lambda: control.suite, control.suite_file, control.run)
         self._figures = RecentFigures(control.store)

@@ -11,7 +11,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from agents.stepwise_agent import stepwise_agent
+from agents.serving import ServerThread
+from agents.stepwise_agent import stepwise_agent, stepwise_app
+from starlette.responses import PlainTextResponse
+from starlette.types import ASGIApp, Receive, Scope, Send
 from support.turn_samples import result, turn
 
 from .conftest import Shown, shown_proxy
@@ -35,6 +38,62 @@ def shop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shown]:
             turn("g", "Do that.", [], [result("tool_error", 1.0)], case="good", run="monday", start=1, agent=agent.url),
         )
         yield proxy
+
+
+def protected(url: str) -> ASGIApp:
+    """The agent, which answers only messages with the secret in a header; its card is for everybody."""
+    agent = stepwise_app(url)
+
+    async def guarded(scope: Scope, receive: Receive, send: Send) -> None:
+        if (
+            scope["type"] == "http"
+            and scope["method"] == "POST"
+            and (b"x-key", SECRET.encode()) not in scope["headers"]
+        ):
+            await PlainTextResponse("who?", 401)(scope, receive, send)
+        else:
+            await agent(scope, receive, send)
+
+    return guarded
+
+
+SECRET = "s3cret-of-the-agent"
+
+
+def test_a_protected_agent_gets_its_secret_which_nothing_stores_or_shows(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """From `run again` and from the playground, as from the proxy; another agent does not get it."""
+    monkeypatch.setenv("AGENT_KEY", SECRET)
+    (tmp_path / "suite.yaml").write_text(SUITE)
+    with (
+        ServerThread(protected) as agent,
+        ServerThread(protected) as other,
+        shown_proxy(
+            tmp_path, upstream=agent.url, suite=str(tmp_path / "suite.yaml"),
+            upstream_header=(("X-Key", "${AGENT_KEY}"),),
+        ) as proxy,
+    ):  # fmt: skip
+        for run, url in (("monday", agent.url), ("elsewhere", other.url)):
+            failed = turn(run, "Do it.", [], [result("tool_error", 0.0)], case="bad", run=run, agent=url)
+            proxy.store(failed)
+            started = proxy.admin.post("/again", data={"run": run})
+            wait_for(proxy, proxy.proxy._site._reruns)
+            page = proxy.admin.get(f"/{started.headers['location']}").text
+            again = started.headers["location"].partition("run=")[2]
+            (found,) = proxy.admin.get("/api/turns", params={"run": again}).json()["items"]
+            assert (found["state"] == "TASK_STATE_COMPLETED") is (run == "monday")
+            assert SECRET not in page + json.dumps(found)
+        assert proxy.admin.post("/playground", data={"text": "Do it."}).status_code == 303
+        wait_for(proxy, proxy.proxy._site._playground)
+        proxy.flush()
+        (found,) = proxy.admin.get("/api/turns", params={"run": "playground"}).json()["items"]
+        assert found["state"] == "TASK_STATE_COMPLETED"
+        pages = [
+            proxy.admin.get(path).text for path in ("/playground", f"/turns/{found['turn_id']}", "/runs/playground")
+        ]
+    assert SECRET not in "".join(pages)
+    assert not any(SECRET.encode() in file.read_bytes() for file in tmp_path.rglob("*") if file.is_file())
 
 
 def wait_for(shop: Shown, began: object) -> None:
