@@ -98,6 +98,7 @@ def rendered(template: str, **values: Any) -> str:
 
 BINS = 10
 MAX_LINKS = 12
+_FEW = 5  # conversations whose first causes are shown next to them
 """Maximum number of links in a list; the number of further ones follows."""
 MAX_ERRORS = 100
 MAX_TOOLS = 100
@@ -105,6 +106,8 @@ MAX_TOLERATED = 3
 MAX_TEXT = 600
 
 Targets = Sequence[tuple[str, str]]
+_Reason = tuple[str, Targets, str]
+"""A text, links, and what follows them."""
 """Links: the address and the text of each."""
 
 
@@ -219,28 +222,36 @@ def _tiles(report: Report, links: SectionLinks) -> list[tuple[str, str, str, str
     return tiles
 
 
-def _why(report: Report, found: Sequence[Cause], links: SectionLinks) -> list[tuple[str, Targets]]:
-    """Sentences with the links at their ends: why the run failed, and what it tolerates; empty if there is nothing."""
+def _why(report: Report, found: Sequence[Cause], links: SectionLinks) -> list[_Reason]:
+    """Why the run failed, and what it tolerates; empty if there is nothing. Few failed conversations each have their
+    first cause next to them, many are links in one line."""
     tolerated = report.verdict["tolerated"]
-    quarantined: list[tuple[str, Targets]] = [(excerpt(one, MAX_TEXT), ()) for one in report.quarantined.values()]
+    quarantined: list[_Reason] = [(excerpt(one, MAX_TEXT), (), "") for one in report.quarantined.values()]
     if report.passed and not tolerated:
         return quarantined
-    items: list[tuple[str, Targets]] = [(excerpt(cause.sentence, MAX_TEXT), ()) for cause in found if not cause.places]
+    items: list[_Reason] = [(excerpt(cause.sentence, MAX_TEXT), (), "") for cause in found if not cause.places]
     by_status = grouped((report.status(item), (index, item)) for index, item in enumerate(report.conversations))
     failed, invalid = by_status.get("failed", []), by_status.get("invalid", [])
     of_all = f"{len(failed):,} of {counted(len(report.conversations), 'conversation')} failed: "
     at_fault = f"The simulated user was at fault in {counted(len(invalid), 'conversation')}: "
+    causes_at = grouped((name, cause.text) for cause in found for name, _ in cause.places)
     for summary, placed in ((of_all, failed), (at_fault, invalid)):
-        if placed:
-            items.append((summary, [(links.place(index, 0), item.label) for index, item in placed]))
+        targets = [(links.place(index, 0), item.label) for index, item in placed]
+        if placed and len(placed) <= _FEW and all(item.label in causes_at for _, item in placed):
+            items.append((summary.rstrip(": "), (), ""))
+            items += [("", [(place, name)], f": {excerpt(causes_at[name][0], MAX_TEXT)}") for place, name in targets]
+        elif placed:
+            items.append((summary, targets, ""))
     if failed and links.focus:
         names = dict.fromkeys(f"focus/{all_failures(report, item.case_id)}.yaml" for _, item in failed)
-        items.append(("In the folder of this report, suites of the failed cases: ", [(name, name) for name in names]))
+        items.append(
+            ("In the folder of this report, suites of the failed cases: ", [(name, name) for name in names], "")
+        )
     if tolerated:
         messages = list(dict.fromkeys(reason["message"] for reason in tolerated))
         more = f" and {len(messages) - MAX_TOLERATED:,} more" if len(messages) > MAX_TOLERATED else ""
         shown = "; ".join(excerpt(message, MAX_TEXT) for message in messages[:MAX_TOLERATED])
-        items.append((f"{counted(len(tolerated), 'problem')} tolerated: {shown}{more}", ()))
+        items.append((f"{counted(len(tolerated), 'problem')} tolerated: {shown}{more}", (), ""))
     return items + quarantined
 
 

@@ -149,6 +149,17 @@ def test_what_can_be_read_without_scripts():
     assert 'aria-label="20 from 0.00 to 0.10"' in static
 
 
+def test_few_failed_conversations_have_their_reason_next_to_them():
+    bad = [result("tool_error", 0.0, reason="call 1 failed: <b>")]
+    turns = [turn(name, case=name, evaluations=bad, start=start) for start, name in enumerate(("one", "two"))]
+    static = html_report(report([*turns, turn("good", case="good", start=2)])).partition("<script")[0]
+    why = re.sub(r"<[^>]+>", "", static.partition('id="why"')[2].partition("</section>")[0])
+    assert "2 of 3 conversations failed" in why
+    for name in ("one", "two"):
+        assert f"{name}: call 1 failed: &lt;b&gt;" in why
+    assert "good" not in why
+
+
 def test_tiles_and_tools_sum_up_the_run():
     suite = parse_suite(
         "suite: x\nevaluators: [tool_error]\ncases: [{id: a, turns: [{user: hi, expect: {tool_calls: "
