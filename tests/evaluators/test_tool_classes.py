@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from support.turn_samples import call, turn
 from tool_call_evaluators import (
     EvalCase,
     SuiteError,
@@ -19,6 +20,8 @@ from tool_call_evaluators import (
     load_suite,
     parse_suite,
 )
+from tool_call_evaluators.report import Report, json_report
+from tool_call_evaluators.runs.outcomes import follow, run_verdict
 from tool_call_evaluators.suite.writing import suite_text
 from tool_call_evaluators.tool_classes import NoClassesError, named
 
@@ -100,6 +103,37 @@ def test_repeated_reads_may_be_ignored() -> None:
     only_reads = EvalCase(tool_calls=[READ, READ], tool_classes=CLASSES)
     result = get_evaluator("tool_efficiency", ignored_tools=["reads"]).evaluate(only_reads)
     assert result.details["vacuous"], "no call was judged"
+
+
+def test_calls_are_named_by_their_place_among_all() -> None:
+    case = EvalCase(
+        tool_calls=[READ, {"name": "book", "arguments": {"n": 2}}, READ, READ, BOOK, BOOK],
+        expected_tool_calls=[{"name": "get_seat"}, BOOK],
+        tool_classes=CLASSES,
+    )
+    ignored = ["reads"]
+    result = get_evaluator("tool_trajectory", mode="strict", ignored_tools=ignored).evaluate(case)
+    assert "call 5 (book) is expected call 2 out of order; call 2 (book) was not expected" in result.reason
+    assert [item["actual"] for item in result.details["extra"]] == [2, 5, 6]
+    assert get_evaluator("tool_efficiency", ignored_tools=ignored).evaluate(case).details == {
+        "repeats": [{"position": 6, "name": "book", "of": 5}],
+        "loops": [{"name": "book", "from": 5, "to": 6}],
+    }
+
+
+def test_the_report_shows_calls_that_do_not_count_as_such() -> None:
+    suite = parse_suite(
+        "suite: x\ntool_classes: {reads: ['get_*']}\n"
+        "evaluators: [forbidden_calls, {tool_trajectory: {ignored_tools: [reads], matcher: exact}}]\n"
+        "cases: [{id: a, turns: [{user: hi, expect: {tool_calls: [{name: get_x}, {name: book}]}}]}]"
+    )
+    made = turn("1", "hi", [call("get_y"), call("book")], case="a")
+    report = Report.build("r", [made], run_verdict(suite, follow([made], suite)).to_dict(), suite=suite)
+    (conversation,) = report.conversations
+    changes = report.changes(conversation, conversation.turns[0]) or []
+    assert sorted(change.kind for change in changes) == ["ignored", "ignored", "same"]
+    assert report.differences(conversation, conversation.turns[0]) == []
+    assert json.loads(json_report(report))["conversations"][0]["turns"][0]["call_changes"] == []
 
 
 def test_a_class_in_a_suite_without_classes_is_skipped() -> None:

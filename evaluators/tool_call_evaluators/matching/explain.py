@@ -30,12 +30,16 @@ MAX_COMPARED = 10
 
 @dataclass(frozen=True)
 class Pairing:
-    """The pairs of expected and actual calls; `pairs` holds indices (expected, actual)."""
+    """The pairs of expected and actual calls; `pairs` holds indices (expected, actual).
+
+    `among`: the indices of the calls that count, on each side; None: all do.
+    """
 
     expected: Sequence[ExpectedCall]
     actual: Sequence[ToolCall]
     pairs: Sequence[tuple[int, int]]
     matcher: Matcher
+    among: tuple[Sequence[int], Sequence[int]] | None = None
 
     @classmethod
     def of(cls, expected: ExpectedCalls, actual: Sequence[ToolCall], matcher: Matcher, pair: Pair) -> Pairing:
@@ -44,17 +48,28 @@ class Pairing:
             return cls(expected, actual, [(index, index) for index in range(len(actual))], matcher)
         return cls(expected, actual, pair(match_table(expected, actual, matcher), len(actual)), matcher)
 
+    def placed(
+        self, expected: Sequence[ExpectedCall], actual: Sequence[ToolCall], lefts: Sequence[int], rights: Sequence[int]
+    ) -> Pairing:
+        """The same pairs among all calls, given the indices there of those that are compared."""
+        pairs = [(lefts[left], rights[right]) for left, right in self.pairs]
+        return Pairing(expected, actual, pairs, self.matcher, (lefts, rights))
+
+    @property
+    def _indices(self) -> tuple[Sequence[int], Sequence[int]]:
+        return self.among or (range(len(self.expected)), range(len(self.actual)))
+
     @property
     def missing(self) -> list[int]:
         """Indices of the expected calls without a pair."""
         paired = {left for left, _ in self.pairs}
-        return [index for index in range(len(self.expected)) if index not in paired]
+        return [index for index in self._indices[0] if index not in paired]
 
     @property
     def extra(self) -> list[int]:
         """Indices of the actual calls without a pair."""
         paired = {right for _, right in self.pairs}
-        return [index for index in range(len(self.actual)) if index not in paired]
+        return [index for index in self._indices[1] if index not in paired]
 
     @cached_property
     def near_misses(self) -> list[tuple[int, int, list[Difference]]]:
@@ -65,7 +80,7 @@ class Pairing:
     def _refuse_unknown(self, several: bool) -> None:
         """Raise CallsUnseenError as `problems` says."""
         by_name: dict[str, list[int]] = defaultdict(list)
-        for left in range(len(self.expected)) if several else self.missing:
+        for left in self._indices[0] if several else self.missing:
             by_name[self.expected[left].name].append(left)
         for right in self.extra:
             call = self.actual[right]
@@ -173,7 +188,7 @@ def _verdict(expected_index: int, differences: Sequence[Difference]) -> str:
     return f"differs from expected call {expected_index + 1}: {differences[0]}{more}"
 
 
-ChangeKind = Literal["same", "moved", "changed", "removed", "added", "unknown"]
+ChangeKind = Literal["same", "moved", "changed", "removed", "added", "unknown", "ignored"]
 
 MAX_DIFFED = 300
 """Maximum number of calls compared per side; the time grows with the product of both numbers."""
@@ -185,7 +200,7 @@ class CallChange:
 
     `moved`: an equal call in another position. `changed`: a call of the same tool with different arguments, or another
     result or error than expected, listed in `differences`. `unknown`: expected and not among the known
-    calls, which are not all; only reports use it.
+    calls, which are not all. `ignored`: of a tool whose calls do not count. Only reports use these two.
     """
 
     kind: ChangeKind

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, fields, replace
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar
 
 from a2a_tool_capture.models import ToolCall
 
@@ -17,8 +17,6 @@ from ..model import VACUOUS, EvalCase, ExpectedCall, ExpectedCalls
 from ..options import OptionError, did_you_mean
 from ..texts import from_json
 from ..tool_classes import named
-
-C = TypeVar("C", ExpectedCall, ToolCall)
 
 _FIELDS = tuple(field.name for field in fields(EvalCase))
 
@@ -88,6 +86,11 @@ def _follow(value: Any, steps: Iterable[str], at: str) -> Any:
     return value
 
 
+def chosen(expected: ExpectedCalls, indices: Sequence[int]) -> ExpectedCalls:
+    """The expected calls at these indices: the same object, with what is known of it, if they are all."""
+    return expected if len(indices) == len(expected) else ExpectedCalls(expected[index] for index in indices)
+
+
 def calls_named(case: EvalCase, names: AbstractSet[str], *, only_succeeded: bool = False) -> tuple[ToolCall, ...]:
     """The calls, or those that succeeded; one whose id is among the expected names goes by its id, as in UiPath's
     criteria, which may name a tool by the `tool.id` of its spans."""
@@ -121,12 +124,12 @@ class ComparesCalls(SyncEvaluator):
     """Tools whose calls do not count, expected or made: names, patterns such as `get_*`, or the classes `reads` and
     `writes` of the suite."""
 
-    def counting(self, case: EvalCase, calls: Iterable[C]) -> tuple[C, ...]:
-        """Those of `calls`, expected or made, that count. Raises NoClassesError."""
+    def counting(self, case: EvalCase, calls: Sequence[ExpectedCall | ToolCall]) -> Sequence[int]:
+        """The indices of those `calls`, expected or made, that count. Raises NoClassesError."""
         if not self.ignored_tools:
-            return tuple(calls)
+            return range(len(calls))
         ignored = named(self.ignored_tools, case.tool_classes)
-        return tuple(call for call in calls if not ignored(call.name))
+        return [index for index, call in enumerate(calls) if not ignored(call.name)]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -145,13 +148,6 @@ class MatchingEvaluator(ComparesCalls):
             object.__setattr__(self, "matcher", as_matcher(self.matcher))
         except OptionError as error:
             raise OptionError(f"{self.name}: option matcher: {error}", "matcher") from None
-
-    def calls_that_count(self, case: EvalCase) -> tuple[ExpectedCalls, tuple[ToolCall, ...]]:
-        """The expected calls and those made, without those of `ignored_tools`. Raises NoClassesError."""
-        expected = case.expected_tool_calls or ExpectedCalls()
-        if not self.ignored_tools:
-            return expected, case.tool_calls
-        return ExpectedCalls(self.counting(case, expected)), self.counting(case, case.tool_calls)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -19,7 +19,7 @@ from ..matching.similarity import leaves
 from ..model import EvalCase, ExpectedCall, ExpectedCalls
 from ..registry import register
 from ..texts import counted, sentence
-from .comparing import ComparesCalls, CriteriaEvaluator, calls_named, graded
+from .comparing import ComparesCalls, CriteriaEvaluator, calls_named, chosen, graded
 
 MAX_EXPLAINED = 100
 """Maximum number of pairs in `explained_tool_calls_args`; the other details have all."""
@@ -75,16 +75,19 @@ class ToolCallArgs(CriteriaEvaluator, ComparesCalls):
         return calls
 
     def measure(self, case: EvalCase) -> Measurement:
-        expected, actual = self.criteria_of(case), self.counting(case, case.tool_calls)
-        if self.ignored_tools:
-            expected = ExpectedCalls(self.counting(case, expected))
+        wanted, made = self.criteria_of(case), case.tool_calls
+        lefts, rights = self.counting(case, wanted), self.counting(case, made)
+        expected, actual = chosen(wanted, lefts), tuple(made[index] for index in rights)
         matcher = _CONTAINED if self.subset else _EQUAL
         if made_exactly(expected, actual, matcher):
             fitting = [1 << index for index in range(len(actual))]
         else:
-            actual = self.counting(case, calls_named(case, {call.name for call in expected}))
+            made = calls_named(case, {call.name for call in wanted})
+            actual = tuple(made[index] for index in rights)
             fitting = match_table(expected, actual, matcher)
-        pairing, partial, details = self._paired(expected, actual, fitting, matcher)
+        pairing, partial, compared = self._paired(expected, actual, fitting, matcher)
+        pairing = pairing.placed(wanted, made, lefts, rights)
+        details = {**compared, **pairing.details(), "explained_tool_calls_args": explained(compared)}
         matched = len(pairing.pairs) + partial
         score = graded(matched, len(expected), len(actual), strict=self.strict)
         problems = pairing.problems(extra=False) if score < 1.0 else []
@@ -98,7 +101,7 @@ class ToolCallArgs(CriteriaEvaluator, ComparesCalls):
         self, expected: ExpectedCalls, actual: Sequence[ToolCall], fitting: Sequence[int], matcher: ArgumentMatcher
     ) -> tuple[Pairing, float, dict[str, Any]]:
         """Given for each expected call those that fit, as bits: the pairs, the sum of the similarities of the others,
-        and the details."""
+        and the pairs that were compared."""
         scores: dict[tuple[int, int], float] = {}
 
         def score(left: int, right: int) -> float:
@@ -116,7 +119,7 @@ class ToolCallArgs(CriteriaEvaluator, ComparesCalls):
             best = max(((scores.get((left, right), 0.0), -right) for right in unused), default=(0.0, 0))
             partial += best[0]
             unused -= {-best[1]} if best[0] else set()
-        return pairing, partial, {**compared, **pairing.details(), "explained_tool_calls_args": explained(compared)}
+        return pairing, partial, compared
 
     def _similarity(self, expected: ExpectedCall, actual: ToolCall) -> float:
         if actual.arguments is None:

@@ -46,9 +46,10 @@ class ToolCallOrder(CriteriaEvaluator, ComparesCalls):
     """True: calls that failed, by the rule of `tool_error`, are not read."""
 
     def measure(self, case: EvalCase) -> Measurement:
-        expected = [call.name for call in self.counting(case, map(ExpectedCall, self.criteria_of(case)))]
-        made = calls_named(case, set(expected), only_succeeded=self.only_succeeded)
-        actual = [call.name for call in self.counting(case, made)]
+        wanted = [ExpectedCall(name) for name in self.criteria_of(case)]
+        made = calls_named(case, {call.name for call in wanted}, only_succeeded=self.only_succeeded)
+        expected = [wanted[index].name for index in self.counting(case, wanted)]
+        actual = [made[index].name for index in self.counting(case, made)]
         lcs = expected if expected == actual else _in_order(expected, actual)
         all_or_nothing = self.strict or not expected
         score = float(expected == actual) if all_or_nothing else len(lcs) / len(expected)

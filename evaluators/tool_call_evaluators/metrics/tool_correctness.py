@@ -15,7 +15,7 @@ from ..matching.pairing import longest_common_subsequence, maximum_matching
 from ..model import EvalCase, ExpectedCall, ExpectedCalls
 from ..registry import register
 from ..texts import counted, sentence
-from .comparing import MatchingEvaluator
+from .comparing import MatchingEvaluator, chosen
 
 _NAMES = ArgumentMatcher(mode="ignore")
 
@@ -41,15 +41,18 @@ class ToolCorrectness(MatchingEvaluator):
     """What must agree: the names, the names in order, or the names and the arguments."""
 
     def measure(self, case: EvalCase) -> Measurement:
-        expected, actual = self.calls_that_count(case)
+        wanted, made = case.expected_tool_calls or ExpectedCalls(), case.tool_calls
+        lefts, rights = self.counting(case, wanted), self.counting(case, made)
+        expected, actual = chosen(wanted, lefts), tuple(made[index] for index in rights)
         if self.mode == "names_only":
             return self._compare_names(expected, actual)
         in_order = self.mode == "names_and_order"
         matcher = _NAMES if in_order else as_matcher(self.matcher)
         if in_order:
-            expected = ExpectedCalls(ExpectedCall(call.name, None) for call in expected)
+            wanted = ExpectedCalls(ExpectedCall(call.name, None) for call in wanted)
+            expected = chosen(wanted, lefts)
         pair = longest_common_subsequence if in_order else maximum_matching
-        pairing = Pairing.of(expected, actual, matcher, pair)
+        pairing = Pairing.of(expected, actual, matcher, pair).placed(wanted, made, lefts, rights)
         score, summary = self._share(len(pairing.pairs), len(expected), len(actual))
         problems = pairing.problems() if score < 1.0 else []
         return Measurement(score, sentence(summary, problems), {"mode": self.mode, **pairing.details()})

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -33,7 +34,8 @@ class ToolEfficiency(MatchingEvaluator):
     name: ClassVar[str] = "tool_efficiency"
 
     def measure(self, case: EvalCase) -> Measurement:
-        _, calls = self.calls_that_count(case)
+        places = self.counting(case, case.tool_calls)
+        calls = tuple(case.tool_calls[index] for index in places)
         same = self._same_calls(calls)
         repeat_of: dict[int, int] = {}
         fresh = (1 << len(calls)) - 1
@@ -43,11 +45,14 @@ class ToolEfficiency(MatchingEvaluator):
                 repeat_of.update(dict.fromkeys(items(again), index))
                 fresh ^= again
         repeats = sorted(repeat_of.items())
+        numbers = [place + 1 for place in places]
         details = {
-            "repeats": [{"position": index + 1, "name": calls[index].name, "of": of + 1} for index, of in repeats],
-            "loops": _loops(calls, same),
+            "repeats": [
+                {"position": numbers[index], "name": calls[index].name, "of": numbers[of]} for index, of in repeats
+            ],
+            "loops": _loops(calls, same, numbers),
         }
-        problems = [f"{call_name(index, calls)} repeats call {of + 1}" for index, of in repeats]
+        problems = [f"call {numbers[index]} ({calls[index].name}) repeats call {numbers[of]}" for index, of in repeats]
         distinct = len(calls) - len(repeats)
         return Measurement.share(distinct, len(calls), "call", "distinct", problems, details | without_calls(calls))
 
@@ -65,13 +70,13 @@ class ToolEfficiency(MatchingEvaluator):
         return match_table([ExpectedCall(call.name, quoted(call.arguments or {})) for call in calls], calls, matcher)
 
 
-def _loops(calls: tuple[ToolCall, ...], same: list[int]) -> list[dict[str, Any]]:
-    """Runs of at least two calls, each the same as the one before, by first and last position."""
+def _loops(calls: tuple[ToolCall, ...], same: list[int], numbers: Sequence[int]) -> list[dict[str, Any]]:
+    """Runs of at least two calls, each the same as the one before, by the `numbers` of the first and the last."""
     loops: list[dict[str, Any]] = []
     for index in range(1, len(calls)):
         if same[index - 1] >> index & 1:
-            if loops and loops[-1]["to"] == index:
-                loops[-1]["to"] = index + 1
+            if loops and loops[-1]["to"] == numbers[index - 1]:
+                loops[-1]["to"] = numbers[index]
             else:
-                loops.append({"name": calls[index].name, "from": index, "to": index + 1})
+                loops.append({"name": calls[index].name, "from": numbers[index - 1], "to": numbers[index]})
     return loops

@@ -12,10 +12,10 @@ from ..matching.call_failure import why_failed
 from ..matching.explain import Pairing, matched_text, unless_all
 from ..matching.match_table import match_table
 from ..matching.pairing import Pair, Table, items, longest_common_subsequence, maximum_matching
-from ..model import EvalCase
+from ..model import EvalCase, ExpectedCalls
 from ..registry import register
 from ..texts import sentence
-from .comparing import MatchingEvaluator
+from .comparing import MatchingEvaluator, chosen
 
 TrajectoryMode = Literal["strict", "in_order", "any_order", "superset", "subset", "precision", "recall", "within"]
 
@@ -55,14 +55,17 @@ class ToolTrajectory(MatchingEvaluator):
     """True: calls that failed, by the rule of `tool_error`, do not count."""
 
     def measure(self, case: EvalCase) -> Measurement:
-        expected, actual = self.calls_that_count(case)
+        wanted, made = case.expected_tool_calls or ExpectedCalls(), case.tool_calls
+        lefts, rights = self.counting(case, wanted), self.counting(case, made)
         if self.only_succeeded:
-            actual = tuple(call for call in actual if not why_failed(call.error, call.result))
+            rights = [index for index in rights if not why_failed(made[index].error, made[index].result)]
+        expected, actual = chosen(wanted, lefts), tuple(made[index] for index in rights)
         matcher = as_matcher(self.matcher)
         if self.mode == "within":
             pairing = Pairing(expected, actual, _within(match_table(expected, actual, matcher)), matcher)
         else:
             pairing = Pairing.of(expected, actual, matcher, _PAIR.get(self.mode, maximum_matching))
+        pairing = pairing.placed(wanted, made, lefts, rights)
         counts = matched, *_ = len(pairing.pairs), len(expected), len(actual)
         score, summary, problems = self._score(*counts), _summary(self.mode, *counts), []
         if self.mode in _ALL_OR_NOTHING:

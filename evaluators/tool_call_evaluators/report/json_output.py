@@ -102,7 +102,9 @@ def _turn(report: Report, conversation: RunConversation, turn: ConversationTurn)
 
 def _changes(changes: list[CallChange] | None) -> list[dict[str, Any]] | None:
     """The calls that differ from the expected ones; None without an expectation."""
-    return None if changes is None else [change.to_dict() for change in changes if change.kind != "same"]
+    if changes is None:
+        return None
+    return [change.to_dict() for change in changes if change.kind not in ("same", "ignored")]
 
 
 def _results(

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import cached_property
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 from a2a_tool_capture.models import ToolCall
 
@@ -37,6 +37,7 @@ from ..runs.outcomes import (
 from ..simulation.record import UserRecord, users_text
 from ..suite import Case, EvaluatorSpec, Suite
 from ..texts import counted, one_line, printable, score_text
+from ..tool_classes import NoClassesError, ToolClasses, named
 from ..visibility import NO_CAPTURE, Visibility
 
 ReasonJson: TypeAlias = Mapping[str, Any]
@@ -80,7 +81,7 @@ class Report:
     store."""
     _changes: dict[str, list[CallChange]] = field(default_factory=dict, init=False, repr=False, compare=False)
     """The comparisons of turns by turn id: several parts of a report read them."""
-    _matchers: dict[str | None, Matcher] = field(default_factory=dict, init=False, repr=False, compare=False)
+    _rules_by_case: dict[str | None, _Rules] = field(default_factory=dict, init=False, repr=False, compare=False)
     """By the id of a case with its own evaluators; None: the suite's."""
 
     @classmethod
@@ -353,8 +354,7 @@ class Report:
             return None
         key = turn.turn["turn_id"]
         if key not in self._changes:
-            matcher = self._matcher(conversation.case)
-            found = _changes_in(turn.expect.tool_calls, [turn.turn], matcher)
+            found = _changes_in(turn.expect.tool_calls, [turn.turn], self._rules(conversation.case))
             missing: ChangeKind = "unknown" if turn.unseen else "removed"
             self._changes[key] = [replace(one, kind=missing) if one.kind == "removed" else one for one in found]
         return self._changes[key]
@@ -365,7 +365,7 @@ class Report:
         case = conversation.case
         if case is None or case.expect.tool_calls is None or any(turn.unseen for turn in conversation.turns):
             return None
-        return _changes_in(case.expect.tool_calls, conversation.executed, self._matcher(case))
+        return _changes_in(case.expect.tool_calls, conversation.executed, self._rules(case))
 
     def differences(
         self, conversation: RunConversation, turn: ConversationTurn | None = None
@@ -382,19 +382,19 @@ class Report:
         return [
             (change, made[change.right] if change.right is not None else expected[change.left or 0].name)
             for change in changes or ()
-            if change.kind != "same"
+            if change.kind not in ("same", "ignored")
         ]
 
-    def _matcher(self, case: Case | None) -> Matcher:
-        """The matcher of the first evaluator that compares arguments."""
+    def _rules(self, case: Case | None) -> _Rules:
+        """How the first evaluator that compares calls compares them."""
         if case is not None and (part := self.part_by_case.get(case.id)):
-            return part._matcher(case)
+            return part._rules(case)
         key, specs = None, self.suite.evaluators if self.suite else ()
         if case is not None and case.evaluators is not None:
             key, specs = case.id, case.evaluators
-        if key not in self._matchers:
-            self._matchers[key] = _first_matcher(specs)
-        return self._matchers[key]
+        if key not in self._rules_by_case:
+            self._rules_by_case[key] = _first_rules(specs, case.tool_classes if case else None)
+        return self._rules_by_case[key]
 
     @cached_property
     def part_by_case(self) -> dict[str | None, Report]:
@@ -442,27 +442,46 @@ class Report:
         return grouped((self._places[reason["where"]], reason) for reason in reasons)
 
 
-def _first_matcher(specs: Iterable[EvaluatorSpec]) -> Matcher:
-    for spec in specs:
-        evaluator = spec.build()
+class _Rules(NamedTuple):
+    """How calls compare with the expected ones, and which tools' calls do not count."""
+
+    matcher: Matcher = ArgumentMatcher()
+    ignored: Callable[[str], bool] | None = None
+
+
+def _first_rules(specs: Iterable[EvaluatorSpec], classes: ToolClasses | None) -> _Rules:
+    for evaluator in (spec.build() for spec in specs):
+        if "expected_tool_calls" not in (*evaluator.needs, evaluator.criterion):
+            continue
+        names = getattr(evaluator, "ignored_tools", ())
+        try:
+            ignored = named(names, classes) if names else None
+        except NoClassesError:
+            ignored = None
         matcher: Matcher | None = getattr(evaluator, "matcher", None)
-        if matcher is not None:
-            return matcher
-        if getattr(evaluator, "subset", False):
-            return ArgumentMatcher("subset")
-    return ArgumentMatcher()
+        if matcher is None:
+            matcher = ArgumentMatcher("subset" if getattr(evaluator, "subset", False) else "exact")
+        return _Rules(matcher, ignored)
+    return _Rules()
 
 
 def verdict_sign(report: Report) -> str:
     return "✓" if report.passed else "✕"
 
 
-def _changes_in(expected: Sequence[ExpectedCall], turns: Iterable[TurnJson], matcher: Matcher) -> list[CallChange]:
+def _changes_in(expected: Sequence[ExpectedCall], turns: Iterable[TurnJson], rules: _Rules) -> list[CallChange]:
     """The expected calls compared with those of `turns`. Shortened results are not compared."""
     made = [call for turn in turns for call in turn["tool_calls"]]
     if any("shortened" in call for call in made):
         expected = [ExpectedCall(call.name, call.arguments) for call in expected]
-    return diff_calls(expected, [ToolCall.from_dict(call) for call in made], matcher)
+    changes = diff_calls(expected, [ToolCall.from_dict(call) for call in made], rules.matcher)
+    if (ignored := rules.ignored) is None:
+        return changes
+    tools = [expected[one.left or 0].name if one.right is None else made[one.right]["name"] for one in changes]
+    return [
+        replace(one, kind="ignored", differences=()) if one.kind != "same" and ignored(tool) else one
+        for one, tool in zip(changes, tools, strict=True)
+    ]
 
 
 def duration(turn: TurnJson) -> float | None:

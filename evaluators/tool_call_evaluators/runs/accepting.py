@@ -20,6 +20,7 @@ from ..suite import Case, Expectation, Suite
 from ..suite.lint import READ_BY
 from ..suite.yaml_document import Path
 from ..texts import from_json
+from ..tool_classes import ToolClasses, named
 from .outcomes import RunConversation, TurnJson, follow
 from .recording import Context, expected_value, ordered, recording_problem, typical_turns
 
@@ -156,6 +157,7 @@ class _Seen:
     turns: Sequence[TurnJson]
     results: Sequence[EvalResult]
     said: str
+    classes: ToolClasses | None = None
 
     @classmethod
     def of(cls, conversation: RunConversation, turn: int | None) -> _Seen | None:
@@ -167,7 +169,8 @@ class _Seen:
         said = [one["user_text"] for one in conversation.executed]
         if turn is not None:
             said = said[:turn]
-        return cls(executed, results, "\n".join(said)) if executed else None
+        classes = conversation.case.tool_classes if conversation.case else None
+        return cls(executed, results, "\n".join(said), classes) if executed else None
 
     def failed(self, readers: Iterable[str], evaluators: Mapping[str, EvaluatorBase]) -> list[_Failed]:
         """The failed results of evaluators with these names."""
@@ -187,22 +190,36 @@ def _calls(old: Any, seen: Sequence[_Seen], failed: Sequence[_Failed]) -> list[A
     """The expected calls: of the typical conversations, with what still matches of the `old` ones."""
     matchers = [as_matcher(item.matcher) for _, item in failed if hasattr(item, "matcher")]
     matcher = matchers[0] if matchers else ArgumentMatcher()
-    shapes = typical_turns([[call.name for call in item.calls] for item in seen])
-    made = [list(together) for together in zip(*(seen[index].calls for index in shapes), strict=True)]
+    ignored = _ignored(seen[0].classes, failed)
+    counting = [[call for call in item.calls if not ignored(call.name)] for item in seen]
+    shapes = typical_turns([[call.name for call in calls] for calls in counting])
+    made = [list(together) for together in zip(*(counting[index] for index in shapes), strict=True)]
     known = [ExpectedCall.from_dict(call) for call in old or ()]
     changes = diff_calls(known, [together[0] for together in made], matcher)
     earlier = {change.right: change.left for change in changes if change.right is not None}
+    unread = [index for index, call in enumerate(known) if ignored(call.name)]
     extra = not failed or any(_counts_extra_calls(item) for _, item in failed)
     out = []
     for index, together in enumerate(made):
         left = earlier.get(index)
+        while left is not None and unread and unread[0] < left:
+            out.append(old[unread.pop(0)])
         if left is not None:
             out.append(_call(old[left], together, rule_for(matcher, together[0].name), seen[0].context))
         elif extra:
             given = [ordered(call.arguments) for call in together if call.arguments is not None]
             arguments = expected_value(given, seen[0].context) if given else None
             out.append({"name": together[0].name, **({"arguments": arguments} if arguments != {} else {})})
-    return out
+    return out + [old[index] for index in unread]
+
+
+def _ignored(classes: ToolClasses | None, failed: Sequence[_Failed]) -> Callable[[str], bool]:
+    """Whether calls of a tool count for none of the evaluators that failed: what is expected of them stays."""
+    names = [getattr(item, "ignored_tools", ()) for _, item in failed]
+    if not names or not all(names):
+        return lambda tool: False
+    every = [named(one, classes) for one in names]  # an evaluator that lacks the classes is skipped, and does not fail
+    return lambda tool: all(is_named(tool) for is_named in every)
 
 
 def _counts_extra_calls(evaluator: EvaluatorBase) -> bool:

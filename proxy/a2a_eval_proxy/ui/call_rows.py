@@ -19,6 +19,7 @@ CHANGES = {
     "added": ("+", "unexpected"),
     "awaited": ("…", "not called yet"),
     "unknown": ("?", "tool calls are not visible"),
+    "ignored": ("·", "does not count"),
 }
 """Signs and words of the report, for a comparison of calls."""
 
@@ -70,7 +71,7 @@ class CallRow:
 
     @property
     def is_wrong(self) -> bool:
-        return self.has_error or self.kind not in ("same", "alone", "awaited", "unknown")
+        return self.has_error or self.kind not in ("same", "alone", "awaited", "unknown", "ignored")
 
     @property
     def brief(self) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
@@ -77,6 +78,35 @@ def test_a_mode_that_allows_further_calls_gets_none_of_them() -> None:
     expect = "tool_calls: [{name: look_up, arguments: {order_id: ORD-1, n: 1}}]"
     new = accepted(expect, call("ping"), LOOK_UP, options="{mode: superset}")["tool_calls"]
     assert new == [{"name": "look_up", "arguments": {"order_id": "ORD-1", "n": 2}}]
+
+
+def test_calls_that_do_not_count_are_neither_added_nor_removed() -> None:
+    expect = "tool_calls: [{name: get_a}, {name: pay, arguments: {eur: 1}}, {name: get_b}]"
+    calls = [call("get_x"), call("pay", eur=2), call("get_y"), call("log")]
+    assert accepted(expect, *calls, options="{mode: any_order, ignored_tools: ['get_*']}")["tool_calls"] == [
+        {"name": "get_a"},
+        {"name": "pay", "arguments": {"eur": 2}},
+        {"name": "log"},
+        {"name": "get_b"},
+    ]
+
+
+@pytest.mark.parametrize(
+    ("wanted", "made", "kept"),
+    [
+        ({"$one_of": ["EUR", {"$regex": "U.*"}]}, "USD", {"$one_of": ["EUR", {"$regex": "U.*"}]}),
+        ({"$one_of": ["EUR", "GBP"]}, "USD", "USD"),
+        ({"$optional": {"$one_of": [1, 2]}}, 2, {"$optional": {"$one_of": [1, 2]}}),
+        ({"a": {"$one_of": [{"b": 1}, {"b": {"$any": True}}]}, "c": 1}, {"a": {"b": 7}, "c": 2},
+         {"a": {"$one_of": [{"b": 1}, {"b": {"$any": True}}]}, "c": 2}),
+        ([{"$one_of": [1, 2]}, 3], [2, 4], [{"$one_of": [1, 2]}, 4]),
+    ],
+)  # fmt: skip
+def test_alternatives_stay_where_they_still_match(wanted: Any, made: Any, kept: Any) -> None:
+    expect = f"tool_calls: [{{name: pay, arguments: {json.dumps({'x': wanted, 'y': 1})}}}]"
+    assert accepted(expect, call("pay", x=made, y=2))["tool_calls"] == [
+        {"name": "pay", "arguments": {"x": kept, "y": 2}}
+    ]
 
 
 def test_a_matcher_decides_what_differs() -> None:

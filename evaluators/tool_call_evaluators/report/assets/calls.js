@@ -17,6 +17,7 @@ const CHANGES = {
   removed: ["−", "missing"],
   added: ["+", "unexpected"],
   unknown: ["?", "tool calls are not visible"],
+  ignored: ["·", "does not count"],
 };
 
 const FEW = 3; // the most calls that are as expected and are shown with those that are not
@@ -72,7 +73,7 @@ function brief(row) {
 }
 
 const hasError = (row) => row.made !== undefined && row.made.error !== undefined;
-const isWrong = (row) => hasError(row) || !["same", "alone", "unknown"].includes(row.kind);
+const isWrong = (row) => hasError(row) || !["same", "alone", "unknown", "ignored"].includes(row.kind);
 
 function signOfCall(row) {
   if (row.kind === "alone" || (row.kind === "same" && hasError(row))) return hasError(row) ? ["✕", "error"] : ["", ""];
