@@ -87,7 +87,7 @@ def _follow(value: Any, steps: Iterable[str], at: str) -> Any:
 
 
 def chosen(expected: ExpectedCalls, indices: Sequence[int]) -> ExpectedCalls:
-    """The expected calls at these indices: the same object, with what is known of it, if they are all."""
+    """The expected calls at these indices: the same object, with the keys that it keeps, if they are all."""
     return expected if len(indices) == len(expected) else ExpectedCalls(expected[index] for index in indices)
 
 
