@@ -81,7 +81,7 @@ class AdminGuard:
         if isinstance(user, Refusal):
             return _Admitted(_refused(user))
         if user is not None:
-            return self._named(scope, user)
+            return self._named(scope, user, peer)
         token = _bearer(scope["headers"])
         if self._tokens is None or token is None:
             return self._without_token(scope)
@@ -97,11 +97,12 @@ class AdminGuard:
             return _Admitted(self._app, _METRICS)
         return _Admitted(_refused(Refusal(403, f"this token reads {METRICS_PATH} only")))
 
-    def _named(self, scope: Scope, user: User) -> _Admitted:
+    def _named(self, scope: Scope, user: User, peer: str) -> _Admitted:
         """For a request of a user whom a proxy in front names: in a browser, any page can make one."""
         if refused := self._of_another_site(scope, of_browser=True):
             return _Admitted(_refused(refused))
         if not user.may_change and _is_change(scope):
+            audit.log(scope, 403, user, peer)
             return _Admitted(_refused(Refusal(403, "you may read only; a group of admin_write_groups may change this")))
         return _Admitted(self._app, user)
 

@@ -226,6 +226,7 @@ async def test_each_change_has_a_line_with_who_what_and_from_where(it: Proxied, 
         {
             "user": "ann", "by": "trusted proxy", **base, "for": "5.6.7.8", "did": "PUT /api/cases/x", "status": 200,
         },
+        {"user": "bob", "by": "trusted proxy", **base, "did": "PUT /api/cases/x", "status": 403},
         {
             "by": "admin token", **base, "did": f"POST {turn}/annotations", "status": 201,
             "annotation": annotation.json()["annotation_id"], "assessment": "wrong",

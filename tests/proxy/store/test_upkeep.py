@@ -233,6 +233,23 @@ async def test_a_restored_store_is_that_of_the_backup_and_the_former_one_is_kept
     assert done.stdout == f"{tmp_path / 'new.db'}: 3 turns\n"
 
 
+async def test_a_log_that_a_deleted_store_left_is_not_read_into_the_new_one(path: Path, tmp_path: Path) -> None:
+    backup.back_up(str(path), tmp_path / "before.db")
+    store = SqliteStore(str(path))
+    try:
+        await Kept(store).add(*(turn(number) for number in range(10, 30)))
+        left = Path(f"{path}-wal").read_bytes()
+    finally:
+        store.close()
+    path.unlink()
+    Path(f"{path}-wal").write_bytes(left)
+    assert backup.restore(tmp_path / "before.db", str(path)) == (3, None)
+    assert not Path(f"{path}-wal").exists()
+    assert [one.read_bytes() for one in tmp_path.glob("*.before-*-wal")] == [left]
+    await fill(path, 3)
+    assert turns_in(path) == 3
+
+
 @contextmanager
 def opened_by(path: Path, how: str) -> Iterator[None]:
     if how == "mark":

@@ -38,19 +38,18 @@ def restore(backup: Path, path: str) -> tuple[int, Path | None]:
     StoreError, and changes nothing, for a backup that is no store, of a later version, or damaged, and for a store that
     a process uses.
     """
+    if not backup.is_file():
+        raise StoreError(f"{backup}: there is no such file")
     upgrade_of(str(backup))
     store = Path(path)
     with _unused(path), _whole(str(backup), store) as partial:
-        former = None
+        former = Path(f"{path}.before-{datetime.now(UTC):%Y%m%dT%H%M%S%f}Z")
         with name_locked(path):
-            if store.exists():
-                former = Path(f"{path}.before-{datetime.now(UTC):%Y%m%dT%H%M%S%f}Z")
-                store.rename(former)
-                for suffix in BESIDE:  # SQLite would take the log of the former store for that of the new one
-                    with suppress(FileNotFoundError):
-                        Path(path + suffix).rename(f"{former}{suffix}")
+            for suffix in ("", *BESIDE):  # SQLite would take the log of the former store for that of the new one
+                with suppress(FileNotFoundError):
+                    Path(path + suffix).rename(f"{former}{suffix}")
             partial.rename(store)
-    return _turns(store), former
+    return _turns(store), former if former.exists() else None
 
 
 @contextmanager
