@@ -9,11 +9,25 @@ from typing import Any
 
 from a2a_tool_capture.models import rfc3339
 
+from ..privacy.detectors import tokens
 from ..privacy.policy import Privacy
 from ..privacy.redactor import Redactor, detector_rule
 from ..protocol.sse import event_data, with_data
 
 _CREDENTIALS = Redactor([detector_rule("token")], b"")
+_NAMES_SECRETS = (
+    "\\u",
+    "token",
+    "secret",
+    "passw",
+    "passphrase",
+    "pwd",
+    "key",
+    "credential",
+    "authorization",
+    "cookie",
+)
+"""What a text has in lower case in which a credential may be known by its name alone, which may be escaped."""
 _FILES = frozenset({"raw", "bytes"})
 """Members with the content of a file (A2A 1.0 and 0.3): no rule can look into it, and turns do not have it."""
 _PIECES = _FILES | {"text"}  # in an event, a text may be a piece: what a rule would find may continue in the next event
@@ -25,10 +39,10 @@ def shown_body(privacy: Privacy, content: Mapping[str, Any]) -> dict[str, Any]:
     With rules, a body that is cut or binary has no content (`withheld` says why), nor has a file in it.
     """
     if not privacy.changes_turns:
-        return {**content, "text": _CREDENTIALS.text(content["text"])} if "text" in content else dict(content)
+        return {**content, "text": _without_credentials(content["text"])} if "text" in content else dict(content)
     if "text" not in content or content.get("cut"):
         return _withheld(content, "rules cannot be applied to bytes, or to part of a body")
-    return {**content, "text": privacy.text(_CREDENTIALS.text(_without_members(content["text"], _FILES)))}
+    return {**content, "text": privacy.text(_without_credentials(_without_members(content["text"], _FILES)))}
 
 
 def shown_event(privacy: Privacy, content: Mapping[str, Any]) -> dict[str, Any]:
@@ -40,8 +54,16 @@ def shown_event(privacy: Privacy, content: Mapping[str, Any]) -> dict[str, Any]:
     text = data or content["text"]  # a comment, or the message of another protocol
     if privacy.changes_turns:
         text = _without_members(text, _PIECES)
-    shown = privacy.text(_CREDENTIALS.text(text))
+    shown = privacy.text(_without_credentials(text))
     return {**content, "text": with_data(raw, shown.encode()).decode() if data else shown}
+
+
+def _without_credentials(text: str) -> str:
+    """As `_CREDENTIALS`, which reads texts as JSON: one that cannot have a credential is not read."""
+    small = text.lower()
+    if not any(word in small for word in _NAMES_SECRETS) and next(iter(tokens(text)), None) is None:
+        return text
+    return _CREDENTIALS.text(text)
 
 
 def _withheld(content: Mapping[str, Any], why: str) -> dict[str, Any]:
