@@ -123,12 +123,10 @@ def read_labels(data: bytes, name: str) -> list[Label]:
     """
     text = _decoded(data)
     rows = _json_rows(text) if name.lower().endswith((".jsonl", ".json", ".ndjson")) else _csv_rows(text)
-    labels = []
-    for line, row in rows:
-        try:
-            labels.append(_label(row))
-        except LabelError as error:
-            raise LabelError(f"{name}, line {line}: {error}") from None
+    try:
+        labels = [_label(row, line) for line, row in rows]
+    except LabelError as error:
+        raise LabelError(f"{name}: {error}") from None
     if not labels:
         raise LabelError(f"{name}: it has no labels")
     return labels
@@ -172,7 +170,14 @@ def _json_rows(text: str) -> Iterator[tuple[int, Mapping[str, Any]]]:
         yield number, {key: value for key, value in row.items() if value is not None}
 
 
-def _label(row: Mapping[str, Any]) -> Label:
+def _label(row: Mapping[str, Any], line: int) -> Label:
+    try:
+        return _label_in(row)
+    except LabelError as error:
+        raise LabelError(f"line {line}: {error}") from None
+
+
+def _label_in(row: Mapping[str, Any]) -> Label:
     texts = {}
     for column in ("turn_id", "evaluator", "who", "by"):
         value = row.get(column, "")
@@ -452,7 +457,7 @@ def _changed(found: Mapping[str, Any], result: Mapping[str, Any], judge: Mapping
 
 
 def _number(value: float | None) -> str:
-    return "none" if value is None else f"{value:g}"
+    return "not set" if value is None else f"{value:g}"
 
 
 def agreement_text(agreement: Mapping[str, Any]) -> str:

@@ -19,6 +19,7 @@ from tool_call_evaluators.texts import EXPECTATION_WORDS
 from ..admin.api_operation import form_of
 from ..admin.audit import note
 from ..admin.control import Control
+from ..admin.guard import SENDER
 from ..admin.turn_changes_api import MAX_NOTE, MAX_WHO, annotate, remove_annotation
 from ..store import TurnQuery
 from ..store.base import TurnJson
@@ -66,9 +67,10 @@ async def _judges(view: View) -> Values:
 async def _label(view: View) -> Values:
     query, store = view.request.query_params, view.control.store
     metric, who, run = query.get("metric", ""), query.get("who", "").strip()[:MAX_WHO], query.get("run") or None
+    sender = view.request.scope.get(SENDER)
     values = {"metric": metric, "who": who, "run": run, "max_who": MAX_WHO, "max_note": MAX_NOTE, "turn": None}
     if not metric or not who:
-        return {**values, "metrics": await judged_metrics(view.control)}
+        return {**values, "who": who or getattr(sender, "name", ""), "metrics": await judged_metrics(view.control)}
     offered = await store.turns_with_result(metric, run, MAX_TO_LABEL)
     offered.sort(key=lambda turn_id: sha256(turn_id.encode("utf-8", "replace")).digest())  # the same for all raters
     given = [one for one in await store.annotations(run) if one["evaluator"] == metric and one.get("label") is not None]

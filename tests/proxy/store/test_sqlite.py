@@ -333,7 +333,9 @@ async def test_a_copy_of_a_read_only_store_takes_no_annotations(tmp_path: Path) 
     SqliteStore(path).close()
     store = CopiedSqliteStore(path)
     try:
-        with pytest.raises(StoreError, match=rf"{path} is read-only: annotations cannot be kept in it"):
+        with pytest.raises(
+            StoreError, match=rf"{path} is read-only: annotations and calibrations cannot be kept in it"
+        ):
             await store.annotate(Annotation("1", "turn", "right", "", "", "2026-11-22T19:00:00Z"))
     finally:
         await asyncio.to_thread(store.close)

@@ -8,6 +8,7 @@ import math
 import random
 import uuid
 from collections.abc import AsyncIterator, Iterator
+from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -33,7 +34,10 @@ from support.junk import json_values
 from support.kept import Kept, result, turn
 from support.postgres_server import PostgresServer
 
-EMPTIED = "TRUNCATE turns, annotations, conversations, judge_answers, procrastinate_jobs RESTART IDENTITY CASCADE"
+EMPTIED = (
+    "TRUNCATE turns, annotations, calibrations, conversations, judge_answers, procrastinate_jobs"
+    " RESTART IDENTITY CASCADE"
+)
 
 
 @pytest.fixture(scope="module")
@@ -187,6 +191,59 @@ async def test_any_note_comes_back(kept: Kept, note: str, who: str) -> None:
     await kept.store.annotate(Annotation(turn_id, turn_id, "right", note, who, "2026-11-22T19:00:00Z"))
     (read,) = (await kept.store.turn(turn_id) or {})["annotations"]
     assert (read["note"], read["who"]) == (note, who)
+
+
+async def test_a_calibration_replaces_that_of_the_same_judge_and_results_say_what_it_says(kept: Kept) -> None:
+    judge = {"model": "m", "prompt": "p@1", "key": "k"}
+    judged = result("passed", evaluator="helpfulness", score=4.0, threshold=3.0, details={"judge": judge})
+    await kept.add(turn(1, conversation_id="c"), turn(2), results={"turn-0001": [judged], "turn-0002": [result()]})
+    key = ConversationKey("nightly", "c", None)
+    await kept.finish_conversations(ScoredConversation(key, 1, [judged]))
+
+    async def said() -> list[str]:
+        page = (await kept.store.turns(TurnQuery())).items
+        one = await kept.store.turn("turn-0001") or {}
+        (whole,) = await kept.store.conversations()
+        found = [page[0]["evaluations"], one["evaluations"], whole.evaluations]
+        assert page[1]["evaluations"] == [result()]
+        return [results[0]["details"]["judge"]["calibration"]["text"] for results in found]
+
+    made = {
+        "key": "k", "metric": "helpfulness", "at": "2026-11-28T09:00:00Z", "model": "m", "prompt": "p@1",
+        "threshold": 3.0, "enough": False, "labelled_turns": 7,
+    }  # fmt: skip
+    assert await said() == ["not calibrated"] * 3
+    await kept.store.put_calibration(made)
+    assert await said() == ["not calibrated: 7 labelled turns, 50 are needed"] * 3
+    await kept.store.put_calibration({**made, "labelled_turns": 8})
+    await kept.store.put_calibration({**made, "key": "other", "metric": "relevance"})
+    assert await said() == ["not calibrated: 8 labelled turns, 50 are needed"] * 3
+    assert len(await kept.store.calibrations()) == 2
+
+
+async def test_turns_with_a_result_of_an_evaluator_are_found_whatever_their_texts_say(kept: Kept) -> None:
+    results = {
+        "turn-0001": [result(evaluator='he"lp%')],
+        "turn-0002": [result("skipped", evaluator='he"lp%')],
+        "turn-0003": [result(evaluator="other", reason='he"lp%')],
+        "turn-0004": [result("errored", evaluator='he"lp%')],
+    }
+    await kept.add(*(turn(number, status="done") for number in range(1, 5)), turn(5), results=results)
+    await kept.add(turn(6, run="monday", status="done"), results={"turn-0006": [result(evaluator='he"lp%')]})
+    find = kept.store.turns_with_result
+    assert await find('he"lp%', None, 10) == ["turn-0006", "turn-0004", "turn-0001"]
+    assert await find('he"lp%', "nightly", 1) == ["turn-0004"]
+    assert await find("absent", None, 10) == []
+
+
+async def test_annotations_of_all_turns_of_a_run(kept: Kept) -> None:
+    await kept.add(turn(1), turn(2, run="monday"))
+    for number in (1, 2):
+        label = annotation(number, f"turn-000{number}", label=4.0, evaluator="helpfulness", by="model")
+        assert await kept.store.annotate(replace(label, assessment=None))
+    assert {one["turn_id"] for one in await kept.store.annotations()} == {"turn-0001", "turn-0002"}
+    (one,) = await kept.store.annotations("monday")
+    assert (one["label"], one["by"], one["assessment"]) == (4.0, "model", None)
 
 
 # ── turns ───────────────────────────────────────────────────────────────────────────────────────────────────

@@ -300,7 +300,7 @@ class CopiedSqliteStore(SqliteStore):
         super().finish(scored, committed)
 
     async def _change(self, statement: str, values: dict[str, Any]) -> int:
-        raise StoreFileError(f"store {self._original} is read-only: annotations cannot be kept in it")
+        raise StoreFileError(f"store {self._original} is read-only: annotations and calibrations cannot be kept in it")
 
     def close(self, timeout_s: float = 30.0) -> None:
         super().close(timeout_s)
