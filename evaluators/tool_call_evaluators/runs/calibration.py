@@ -37,7 +37,8 @@ from .agreement import (
 
 MIN_LABELS = 50
 """Labelled turns for a claim: with fewer, an interval of the agreement is wider than 20 points."""
-MAX_DISAGREEMENTS = 1_000
+MAX_DISAGREEMENTS = 200
+"""Those that a calibration names; the others are counted."""
 MAX_RATER = 100  # characters
 
 LabelValue = bool | float | str
@@ -230,6 +231,8 @@ class Consistency:
     same: int = 0
     swapped: int = 0
     swapped_same: int = 0
+    unanswered: int = 0
+    """Turns on which it was asked, and did not answer both times."""
 
     def count(self, first: JudgeVerdict, second: JudgeVerdict, *, swapped: bool = False) -> None:
         same = (first.passed, first.label) == (second.passed, second.label)
@@ -244,6 +247,7 @@ class Consistency:
         return {
             "twice": proportion(self.same, self.asked).to_dict(),
             "order_swapped": proportion(self.swapped_same, self.swapped).to_dict() if self.swapped else None,
+            "unanswered": self.unanswered,
         }
 
 
@@ -509,6 +513,8 @@ def calibration_lines(made: Mapping[str, Any]) -> list[str]:
     twice, swapped = made["consistency"]["twice"], made["consistency"]["order_swapped"]
     if twice["n"]:
         lines.append(f"asked the same twice, the judge says the same in {percent(twice)}, n = {twice['n']:,}")
+    if unanswered := made["consistency"]["unanswered"]:
+        lines.append(f"asked again past the cache, the judge did not answer about {counted(unanswered, 'turn')}")
     if swapped:
         lines.append(f"with the choices in the opposite order, in {percent(swapped)}, n = {swapped['n']:,}")
     if n:

@@ -177,6 +177,8 @@ class _OfJudge:
         again = [_verdict(result) for result in asked.again if result.score is not None]
         if len(again) > 1:
             self.consistency.count(*again)
+        elif asked.again:
+            self.consistency.unanswered += 1
         if again and asked.swapped is not None and asked.swapped.score is not None:
             self.consistency.count(again[0], _verdict(asked.swapped), swapped=True)
 

@@ -32,7 +32,6 @@ MAX_TO_LABEL = 1_000
 """Turns that are offered: the newest."""
 _EARLIER = 5  # turns before the one to label
 _NEWEST = 100  # turns in which judges are looked for
-_MAX_SHOWN = 200  # disagreements of one judge
 _MOST_KEYS = 9  # choices that have a key of their own
 
 
@@ -58,7 +57,7 @@ async def judged_metrics(control: Control) -> list[str]:
 async def _judges(view: View) -> Values:
     made = sorted(await view.control.store.calibrations(), key=lambda one: (one["metric"], one["at"]), reverse=True)
     return {
-        "judges": [(one, calibration_lines(one), one["disagreements"][:_MAX_SHOWN]) for one in made],
+        "judges": [(one, calibration_lines(one), one["disagreements"]) for one in made],
         "metrics": await judged_metrics(view.control),
         "least": MIN_LABELS,
     }

@@ -16,6 +16,9 @@ import pytest
 from a2a_eval_proxy.cli import cli
 from a2a_eval_proxy.errors import BAD_INPUT, UNREACHABLE, ConfigError
 from a2a_eval_proxy.ids import new_turn_id
+from a2a_eval_proxy.privacy.content_removal import without_content
+from a2a_eval_proxy.privacy.policy import privacy_of
+from a2a_eval_proxy.privacy.redactor import detector_rule
 from a2a_eval_proxy.runs.calibrate import MAX_ASKED_TWICE, NoVerdictError, calibrate
 from a2a_eval_proxy.runs.rescore import evaluate_store
 from a2a_eval_proxy.store import open_store
@@ -26,7 +29,7 @@ from judges import local_model
 from judges.fake_api import KEY, MODEL, FakeApi, fails, says
 from support.kept import Kept, turn
 from tool_call_evaluators import parse_suite
-from tool_call_evaluators.runs.calibration import LabelError
+from tool_call_evaluators.runs.calibration import LabelError, calibration_lines
 
 GRADED = """\
 suite: answers
@@ -297,6 +300,58 @@ async def test_labels_of_what_cannot_be_judged(judge: Scripted, tmp_path: Path) 
         await calibrate(parse_suite(judge.suite("{helpfulness: {threshold: null}}")), store)
     with pytest.raises(LabelError, match="several judges: name one in the column evaluator"):
         await calibrate(parse_suite(judge.suite("helpfulness, relevance")), store, labels=only_unknown)
+
+
+async def test_a_judge_that_only_the_cache_answers_for_says_nothing_of_its_consistency(
+    judge: Scripted, tmp_path: Path
+) -> None:
+    ids = await filled(tmp_path / "turns.db", GRADES[:60])
+    suite = parse_suite(judge.suite())
+    await evaluate_store(suite, str(tmp_path / "turns.db"), "nightly")
+    judge.respond = lambda request: fails(503, "it is away")
+    file = labels_file(tmp_path / "labels.csv", people(ids, GRADES[:60], 0))
+    (made,) = await calibrate(suite, str(tmp_path / "turns.db"), labels=file)
+    assert made["agreement"]["value"] == 1
+    assert (made["consistency"]["twice"]["n"], made["consistency"]["unanswered"]) == (0, 60)
+    assert "asked again past the cache, the judge did not answer about 60 turns" in calibration_lines(made)
+
+
+async def test_the_judge_sees_turns_as_the_rules_of_privacy_redact_them(judge: Scripted, tmp_path: Path) -> None:
+    kept = Kept(open_store(str(tmp_path / "turns.db")))
+    texts = {"user_text": "I am ann@example.com", "response_text": "Sent to ann@example.com, grade 4"}
+    bare = without_content(turn(2, status="done", **texts))
+    await kept.add(turn(1, status="done", **texts), bare)
+    await asyncio.to_thread(kept.store.close)
+    file = labels_file(tmp_path / "l.csv", [{"turn_id": f"turn-000{number}", "label": "pass"} for number in (1, 2)])
+    privacy = privacy_of([detector_rule("email")], None)
+    (made,) = await calibrate(parse_suite(judge.suite()), str(tmp_path / "turns.db"), labels=file, privacy=privacy)
+    assert (made["labelled_turns"], made["excluded"]) == (1, {"turns without content": 1})
+    sent = json.dumps(judge.api.requests)
+    assert "grade 4" in sent
+    assert "ann@example.com" not in sent
+
+
+async def test_cases_with_judges_of_their_own_are_calibrated_apart(judge: Scripted, tmp_path: Path) -> None:
+    ids = await filled(tmp_path / "turns.db", [5, 4, 2, 1])
+    suite = parse_suite(
+        judge.suite()
+        + """\
+cases:
+  - id: kind
+    turns: [{user: question 0}]
+    evaluators: [{llm_judge_output: {id: helpfulness, criteria: kind}}]
+"""
+    )
+
+    def respond(request: dict[str, Any]) -> Any:
+        schema = request["response_format"]["json_schema"]["schema"]["properties"]["score"]
+        return says({"reason": "r", "score": schema["enum"][-1] if grade_of(request) > 2 else schema["enum"][0]})
+
+    judge.respond = respond
+    file = labels_file(tmp_path / "labels.csv", people(ids, [5, 4, 2, 1], 0))
+    made = await calibrate(suite, str(tmp_path / "turns.db"), labels=file)
+    assert {(one["evaluator"], one["labelled_turns"]) for one in made} == {("llm_judge_output", 1), ("helpfulness", 3)}
+    assert len({one["key"] for one in made}) == 2
 
 
 # ── the command ─────────────────────────────────────────────────────────────────────────────────────────────
