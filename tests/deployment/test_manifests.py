@@ -613,6 +613,14 @@ def test_each_team_adds_files_of_its_agents(monkeypatch: pytest.MonkeyPatch) -> 
         assert settings.each_agent["orders"].hosts == ("orders.example.com",)
 
 
+def test_the_values_of_a_team_in_the_readme_are_good(tmp_path: Path) -> None:
+    (values,) = (text for name, text in snippets("yaml") if name == "shop.yaml")
+    (tmp_path / "shop.yaml").write_text(values, "utf-8")
+    manifests = chart("--values", str(tmp_path / "shop.yaml"), *TRAVEL, "--set", "mode=gateway")
+    assert set(agent_files(manifests)) == {"orders.yaml", "refunds.yaml", "flights.yaml"}
+    assert complaints(manifests, VERSIONS[GATEWAY]) == []
+
+
 def test_a_change_of_an_agent_needs_no_new_pod_and_one_of_its_suite_does() -> None:
     suite = "suite: orders\nevaluators: [tool_error]\n"
     with_suite = chart(*RELEASES["helm-agents"], "--set", f"suites.orders={suite}")
