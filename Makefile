@@ -61,6 +61,9 @@ validate: $(STAMP) ## compare evaluators with public verdicts, and write evaluat
 bench: $(STAMP) ## traffic, stages, traces, evaluators, workers, or a profile; ARGS=--help lists them
 	PYTHONPATH=tests$${PYTHONPATH:+:$$PYTHONPATH} $(BIN)/python -m bench $(ARGS)
 
+simulate: $(STAMP) ## how often comparisons say "worse" by chance, and what they find: the tables of evaluators/docs/runs.md; an hour
+	PYTHONPATH=tests$${PYTHONPATH:+:$$PYTHONPATH} $(BIN)/python -m bench.gate $(ARGS)
+
 fuzz: $(STAMP) ## many clients against a hostile agent, the proxy between them; 3 minutes, ARGS="--minutes 30"
 	PYTHONPATH=tests$${PYTHONPATH:+:$$PYTHONPATH} $(BIN)/python -m fuzz $(ARGS)
 
@@ -89,4 +92,4 @@ pictures: $(STAMP) ## write the pictures in the documents again
 clean: ## remove what the targets above made
 	rm -rf $(VENV) .envs artifacts dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
 
-.PHONY: help install lint format types test quick frameworks references schema validate bench fuzz soak turns conformance demo docs pictures clean
+.PHONY: help install lint format types test quick frameworks references schema validate bench simulate fuzz soak turns conformance demo docs pictures clean

@@ -23,6 +23,7 @@ from .part import BehaviourError, Part, Plan, Setting
 from .profile import ProfilePart
 from .programs import CompilerMissingError, LoadError
 from .revision import UnknownRevisionError, fingerprint, revision
+from .runs import RUNS
 from .scoring import SCORING
 from .stages import stages
 from .targets import STAGES, TRAFFIC_TARGETS, TargetUnavailableError
@@ -44,6 +45,7 @@ PARTS = {
     "profile": (1, "the functions that the CPU of an exchange and of an event goes to, by thread"),
     "traces": (3, "spans received over OTLP, compared with decoding them"),
     "evaluators": (4, "turns scored per second, compared with the evaluators of other packages"),
+    "runs": (3, "runs of 1,000 cases x 5 attempts: the CPU time of `run` itself, and how soon the report opens"),
     "workers": (4, "turns scored per second by one, two and four workers over PostgreSQL"),
     "grpc": (3, "calls over gRPC, compared with direct ones, and memory for clients that do not read"),
     "watching": (3, "what open pages cost the traffic"),
@@ -85,7 +87,7 @@ def _chosen(options: argparse.Namespace) -> list[Part | ProfilePart]:
         traffic(only),
         stages(only, options.against),
         ProfilePart(options.only or ["scoring"], options.against),
-        *(TRACES, SCORING, WORKERS, grpc_part(options.against), watching_part(), PAGES),
+        *(TRACES, SCORING, RUNS, WORKERS, grpc_part(options.against), watching_part(), PAGES),
     ]
     return [part for part in parts if part.name in wanted]
 

@@ -29,6 +29,7 @@ class Plan:
     flood_mb: int = 256
     turns: int = 1000  # with traces of their own
     queued: int = 20_000  # turns that are scored by workers
+    cases: int = 1000  # of a whole run
     scoring_s: float = 1.0  # of CPU time, for each rule and size
     stored: int = 10_000  # turns in the store that pages show
     hour_turns: int = 180_000  # 50 a second
@@ -50,6 +51,7 @@ class Plan:
             flood_mb=8,
             turns=50,
             queued=200,
+            cases=20,
             scoring_s=0.05,
             stored=1_000,
             hour_turns=3_000,

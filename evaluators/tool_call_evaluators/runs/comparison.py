@@ -24,7 +24,19 @@ from ..matching.placeholders import quoted
 from ..model import CALLS_UNSEEN, EvalResult, ExpectedCall, Status
 from ..suite import Suite
 from .outcomes import ConversationResults, ConversationTurn, RunConversation, TurnJson, follow
-from .regression import ATTEMPTS, EVIDENCE, MARGIN, Decision, Drops, Measure, Sensitivity, Sides, decide, find_drops
+from .regression import (
+    ATTEMPTS,
+    EVIDENCE,
+    MARGIN,
+    Decision,
+    Drops,
+    Measure,
+    Sensitivity,
+    Sides,
+    decide,
+    find_drops,
+    sensitivity_of,
+)
 from .significance import DropTest, mean_interval
 
 JUDGE_DETAILS = ("model", "prompt", "votes")
@@ -334,7 +346,7 @@ def compare(
     known = {case: sides for case, sides in cases.items() if sides[0].conversations and sides[1].conversations}
     both = {case: sides for case, sides in known.items() if baseline is None or sides[0].passed[1] >= EVIDENCE}
     measures = {case: _measures(*sides) for case, sides in both.items()}
-    drops = find_drops(measures, detect)
+    drops = find_drops(measures)
     metrics = metrics_of(*results)
     changes = tuple(
         _case_change(case, *sides, drops, is_new=case in known.keys() - both.keys()) for case, sides in cases.items()
@@ -355,7 +367,7 @@ def compare(
         tuple(_overall(both.values(), drops, ignored)),
         _pass_rate(both.values(), drops),
         aside,
-        drops.sensitivity,
+        sensitivity_of(measures, drops, detect),
         decision,
         (not metrics or bool(metrics - ignored)) and (bool(known) or not (left and right)),
         (before_excluded, after_excluded),

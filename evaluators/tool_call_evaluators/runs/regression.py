@@ -13,14 +13,13 @@ Within a family `significant_drops` corrects for the number of tests.
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from statistics import NormalDist, fmean, mode, stdev
 from typing import Literal, NamedTuple, TypeAlias, TypeVar
 
-from ..grouping import grouped
-from .significance import Draw, DropTest, drawn, draws_in_units, permutation, significant_drops, testable_at
+from .significance import Draw, DropTest, drawn_units, draws_in_units, permutation, significant_drops, testable_at
 
 FALSE_ALARMS = 0.05
 SINGLE_CASES = 0.01
@@ -91,49 +90,54 @@ class Drops:
     single: Mapping[tuple[str, Measure], DropTest]
     dropped: frozenset[Measure]
     dropped_single: frozenset[tuple[str, Measure]]
-    sensitivity: Sensitivity
+    level: float
+    """Of the test of the pass rate over all cases ..."""
+    single_level: float
+    """... and of each single case."""
+
+    @property
+    def found(self) -> bool:
+        return bool(self.dropped or self.dropped_single)
 
 
-def find_drops(cases: Mapping[str, Mapping[Measure, Sides]], detect: float | None = None) -> Drops:
-    """Test every measure over all cases, and in each case with scores on both sides. `detect`: `Sensitivity.asked`."""
+def find_drops(cases: Mapping[str, Mapping[Measure, Sides]]) -> Drops:
+    """Test every measure over all cases, and in each case with scores on both sides."""
     draws: dict[Measure, dict[str, Draw]] = {}
     single: dict[tuple[str, Measure], DropTest] = {}
+    by_scores: dict[Hashable, list[tuple[str, Measure]]] = {}
     tested, outline = cache(permutation), cache(_outline)  # many cases have the same scores
-    pairs = {(case, measure): (sides.pooled, tuple(sides.after)) for case, measure, sides in _all(cases)}
-    for case, measure, sides in _all(cases):
-        if (draw := sides.draw) is not None:
-            draws.setdefault(measure, {})[case] = draw
-            single[case, measure] = tested(*pairs[case, measure])
-    overall = {measure: drawn(list(found.values())) for measure, found in draws.items()}
-    # equal tests need no correction for one another
-    groups = list(grouped(((key[0], *outline(*pairs[key])), key) for key in single).values())
+    for case, measures in cases.items():
+        for measure, sides in measures.items():
+            if (draw := sides.draw) is not None:
+                draws.setdefault(measure, {})[case] = draw
+                scores = sides.pooled, tuple(sides.after)
+                single[case, measure] = tested(*scores)
+                by_scores.setdefault((case, outline(*scores)), []).append((case, measure))
+    groups = list(by_scores.values())  # equal tests need no correction for one another
     alone = [single[group[0]] for group in groups]
     single_level = SINGLE_CASES if len(cases) >= LEAST_CASES else FALSE_ALARMS
     testable = len(testable_at(alone, single_level))
-    overall_level = FALSE_ALARMS - single_level if testable else FALSE_ALARMS
-    dropped, level = _overall_drops(draws, overall, overall_level)
+    overall, dropped, level = _overall_drops(draws, FALSE_ALARMS - single_level if testable else FALSE_ALARMS)
     dropped_single = {key for index in significant_drops(alone, single_level) if testable for key in groups[index]}
-    sensitivity = _sensitivity(cases, level, single_level / max(1, testable))
-    if detect is not None and sensitivity.pass_rate is not None:
-        sensitivity = replace(sensitivity, asked=detect, asked_repetitions=_showing(detect, sensitivity, level))
-    return Drops(overall, single, frozenset(dropped), frozenset(dropped_single), sensitivity)
-
-
-def _all(cases: Mapping[str, Mapping[Measure, Sides]]) -> Iterator[tuple[str, Measure, Sides]]:
-    return ((case, measure, sides) for case, measures in cases.items() for measure, sides in measures.items())
+    return Drops(overall, single, frozenset(dropped), frozenset(dropped_single), level, single_level / max(1, testable))
 
 
 def _overall_drops(
-    draws: Mapping[Measure, Mapping[str, Draw]], tests: Mapping[Measure, DropTest], level: float
-) -> tuple[set[Measure], float]:
-    """Which measures dropped over all cases, and the level of the test of the pass rate.
+    draws: Mapping[Measure, Mapping[str, Draw]], level: float
+) -> tuple[dict[Measure, DropTest], set[Measure], float]:
+    """The tests over all cases, which measures dropped, and the level of the test of the pass rate.
 
     The pass rate and all other measures have half of `level` each; one has all of `level` if the other cannot reject.
     """
-    pass_rate_first = sorted(draws, key=lambda measure: measure or "")
-    groups = list(grouped((_directions(draws[measure]), measure) for measure in pass_rate_first).values())
-    rates = [group for group in groups if None in group]
-    others = [group for group in groups if None not in group]
+    groups: dict[tuple[tuple[str, ...], tuple[tuple[int, ...], ...]], list[Measure]] = {}  # that change alike
+    for measure in sorted(draws, key=lambda measure: measure or ""):  # the pass rate first
+        varying = {case: draw for case, draw in draws[measure].items() if any(value != draw[1] for value in draw[0])}
+        alike = tuple(varying), tuple(draws_in_units(varying.values()))
+        groups.setdefault(alike, []).append(measure)
+    of_groups = {group[0]: drawn_units(alike[1]) for alike, group in groups.items()}
+    tests = {measure: of_groups[group[0]] for group in groups.values() for measure in group}
+    rates = [group for group in groups.values() if None in group]
+    others = [group for group in groups.values() if None not in group]
     rate_level = other_level = level / 2
     if not testable_at([tests[group[0]] for group in others], level / 2):
         rate_level, other_level = level, 0.0
@@ -143,13 +147,7 @@ def _overall_drops(
     for family, share in ((rates, rate_level), (others, other_level)):
         for index in significant_drops([tests[group[0]] for group in family], share) if share else ():
             dropped.update(family[index])
-    return dropped, rate_level or level / 2
-
-
-def _directions(draws: Mapping[str, Draw]) -> Hashable:
-    """Equal for measures that change alike in every case."""
-    varying = [case for case, (before, after) in draws.items() if any(value != after for value in before)]
-    return tuple(varying), tuple(draws_in_units(draws[case] for case in varying))
+    return tests, dropped, rate_level or level / 2
 
 
 def _outline(before: Sequence[float], after: Sequence[float]) -> tuple[Hashable, ...]:
@@ -159,18 +157,26 @@ def _outline(before: Sequence[float], after: Sequence[float]) -> tuple[Hashable,
     return tuple(tuple((score - low) / span for score in side) for side in (before, after))
 
 
-def _sensitivity(cases: Mapping[str, Mapping[Measure, Sides]], level: float, single_level: float) -> Sensitivity:
+def sensitivity_of(
+    cases: Mapping[str, Mapping[Measure, Sides]], drops: Drops, detect: float | None = None
+) -> Sensitivity:
+    """What a comparison with these tests detects; `detect`: see `Sensitivity.asked`."""
     sides = [measures[None] for measures in cases.values() if None in measures]
-    compared = [(shared, side) for side in sides if (shared := min(len(side.pooled), len(side.after)))]
+    compared = [(side, draw) for side in sides if (draw := side.draw) is not None]
     if not compared:
         return Sensitivity(len(cases), 0.0, None, None, None)
-    rate = fmean(fmean(side.pooled) for _, side in compared)
-    repetitions = len(compared) / sum(1 / shared for shared, _ in compared)
-    runs = fmean(len(side.draw[0]) for _, side in compared if side.draw)
-    found = Sensitivity(len(compared), repetitions, rate, None, _single_case(compared, single_level), runs=runs)
+    rate = fmean(fmean(side.pooled) for side, _ in compared)
+    shared = [min(len(side.pooled), len(side.after)) for side, _ in compared]
+    repetitions = len(compared) / sum(1 / count for count in shared)
+    runs = fmean(len(before) for _, (before, _) in compared)
+    single = _single_case([side for side, _ in compared], drops.single_level)
+    found = Sensitivity(len(compared), repetitions, rate, None, single, runs=runs)
     steps = (rate - step / 100 for step in range(1, math.floor(rate * 100 + 1e-6) + 1))
-    seen = (lower for lower in steps if _power(found, lower, repetitions, level) >= POWER)
-    return replace(found, detected_rate=next(seen, None))
+    seen = (lower for lower in steps if _power(found, lower, repetitions, drops.level) >= POWER)
+    found = replace(found, detected_rate=next(seen, None))
+    if detect is not None:
+        found = replace(found, asked=detect, asked_repetitions=_showing(detect, found, drops.level))
+    return found
 
 
 def _power(found: Sensitivity, lower: float, repetitions: float, level: float) -> float:
@@ -198,9 +204,8 @@ def power(rate: float, lower: float, cases: int, repetitions: float, level: floa
     return NormalDist().cdf(distance / math.sqrt(spread)) if spread else float(distance > 0)
 
 
-def _single_case(compared: Sequence[tuple[int, Sides]], level: float) -> tuple[int, int] | None:
-    before = mode(len(side.pooled) for _, side in compared)
-    repetitions = mode(len(side.after) for _, side in compared)
+def _single_case(compared: Sequence[Sides], level: float) -> tuple[int, int] | None:
+    before, repetitions = mode(len(side.pooled) for side in compared), mode(len(side.after) for side in compared)
     for passes in range(repetitions - 1, -1, -1):
         after = [1.0] * passes + [0.0] * (repetitions - passes)
         if permutation([1.0] * before, after).p_value <= level:
@@ -247,7 +252,7 @@ def decide(
     """
     rates = [measures[None] for measures in cases.values() if None in measures and measures[None].draw]
     means = [(fmean(sides.pooled), fmean(sides.after)) for sides in rates]
-    if missing or drops.dropped or drops.dropped_single or (deterministic and newly_failing):
+    if is_worse(drops, missing=missing, newly_failing=newly_failing, deterministic=deterministic):
         return Decision("worse", is_deterministic=deterministic)
     if deterministic and means:
         risen = any(after > before for before, after in means)
@@ -255,11 +260,16 @@ def decide(
     rises = find_drops(
         {case: {name: _mirrored(sides) for name, sides in found.items()} for case, found in cases.items()}
     )
-    if rises.dropped or rises.dropped_single:
+    if rises.found:
         return Decision("better")
     if means and _largest_difference([after - before for before, after in means]) <= margin:
         return Decision("equivalent")
-    return Decision("undecided", _deciding(rates, drops.sensitivity))
+    return Decision("undecided", _deciding(rates))
+
+
+def is_worse(drops: Drops, *, missing: bool, newly_failing: int, deterministic: bool) -> bool:
+    """Whether a gate on regressions turns red; see `decide`."""
+    return missing or drops.found or (deterministic and newly_failing > 0)
 
 
 def _mirrored(sides: Sides) -> Sides:
@@ -281,16 +291,16 @@ def _largest_difference(differences: Sequence[float]) -> float:
 
 
 def _upper_share(found: int, total: int) -> float:
-    """The upper limit of Clopper and Pearson's one-sided interval of a share, to 1e-6."""
+    """The upper limit of Clopper and Pearson's one-sided interval of a share, to 1e-12."""
     low, high = found / total, 1.0
-    while high - low > 1e-6:
+    while high - low > 1e-12:
         middle = (low + high) / 2
         terms = (math.comb(total, k) * middle**k * (1 - middle) ** (total - k) for k in range(found + 1))
         low, high = (middle, high) if math.fsum(terms) > FALSE_ALARMS else (low, middle)
     return high
 
 
-def _deciding(rates: Sequence[Sides], found: Sensitivity) -> int | None:
+def _deciding(rates: Sequence[Sides]) -> int | None:
     """The smallest number of repetitions that would show a deterministic agent, or that such a drop is not chance."""
     if not rates:
         return None
@@ -298,6 +308,8 @@ def _deciding(rates: Sequence[Sides], found: Sensitivity) -> int | None:
     if done < ATTEMPTS:
         return ATTEMPTS
     before, after = fmean(fmean(sides.pooled) for sides in rates), fmean(fmean(sides.after) for sides in rates)
+    runs = fmean(len(sides.draw[0]) for sides in rates if sides.draw)
     more = range(done + 1, _MOST_REPETITIONS + 1)
-    enough = (count for count in more if power(before, after, len(rates), count, FALSE_ALARMS / 2, found.runs) >= POWER)
+    level = FALSE_ALARMS / 2
+    enough = (count for count in more if power(before, after, len(rates), count, level, runs) >= POWER)
     return next(enough, None) if after < before else None

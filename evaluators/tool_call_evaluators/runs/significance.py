@@ -35,7 +35,9 @@ UNITS = 120
 MAX_EXACT = 300
 """More scores of one case than these are tested by the normal approximation of the same test."""
 MAX_BITS = 2 * 10**10
-"""So are cases whose draws cannot be counted within about a second: bits that are shifted and added."""
+"""Bits that are shifted and added. Where counting takes more, over a second, an approximation is used."""
+_NEAR_THE_MEAN = 1e-4
+"""The formula for tails has no value at the mean, and the same next to it."""
 _NOISE = 1e-9
 """Smaller differences are rounding errors of floating-point numbers."""
 
@@ -61,7 +63,11 @@ def drawn(cases: Sequence[Draw]) -> DropTest:
     For an unchanged agent, the last value of a case is equally likely any of its values. Cases without differences have
     no effect.
     """
-    strata = draws_in_units(cases)
+    return drawn_units(draws_in_units(cases))
+
+
+def drawn_units(strata: Sequence[tuple[int, ...]]) -> DropTest:
+    """As `drawn`, of cases that vary, as `draws_in_units` has them."""
     if not strata:
         return UNTESTABLE
     total = math.prod(map(len, strata))
@@ -69,7 +75,7 @@ def drawn(cases: Sequence[Draw]) -> DropTest:
     least = math.prod(values.count(0) for values in strata) / total
     width = total.bit_length() + 1
     if width * observed * sum(len(set(values)) for values in strata) > MAX_BITS:
-        return DropTest(_by_moments(strata, observed), least)
+        return DropTest(_by_saddlepoint(strata, observed), least)
     mask = (1 << (observed + 1) * width) - 1
     ways = 1  # a polynomial: its coefficient n, in `width` bits, counts the draws that sum up to n
     for values in sorted(strata, key=max):  # small ones first: the polynomial grows late
@@ -81,15 +87,37 @@ def drawn(cases: Sequence[Draw]) -> DropTest:
     return DropTest(_coefficients(ways, width) / total, least)
 
 
-def _by_moments(strata: Sequence[Sequence[int]], observed: int) -> float:
-    """The normal approximation of `drawn`, corrected for continuity and skewness (F. Y. Edgeworth, 1905)."""
-    means = [fmean(values) for values in strata]
-    moved = [[value - mean for value in values] for values, mean in zip(strata, means, strict=True)]
-    second, third = (math.fsum(fmean(value**power for value in values) for values in moved) for power in (2, 3))
-    distance = (observed + 0.5 - math.fsum(means)) / math.sqrt(second)
+def _by_saddlepoint(strata: Sequence[Sequence[int]], observed: int) -> float:
+    """The probability that draws sum up to at most `observed`, to some percent (R. Lugannani and S. Rice, 1980; with
+    the second continuity correction of H. E. Daniels, 1987)."""
+    kinds = Counter(tuple(sorted(values)) for values in strata)
+    if observed >= sum(kind[-1] * count for kind, count in kinds.items()):
+        return 1.0
+
+    def cumulants(tilt: float) -> tuple[float, float, float]:
+        """Of the sum, tilted: the logarithm of the generating function, and its first two derivatives."""
+        total = mean = variance = 0.0
+        for kind, count in kinds.items():
+            top = max(tilt * kind[0], tilt * kind[-1])
+            weights = [math.exp(tilt * value - top) for value in kind]
+            weight = sum(weights)
+            first = sum(map(math.prod, zip(weights, kind, strict=True))) / weight
+            second = sum(part * value**2 for part, value in zip(weights, kind, strict=True)) / weight
+            total += count * (math.log(weight / len(kind)) + top)
+            mean += count * first
+            variance += count * (second - first**2)
+        return total, mean, variance
+
+    low, high = -60.0, 60.0
+    while high - low > 1e-9:
+        tilt = (low + high) / 2
+        low, high = (tilt, high) if cumulants(tilt)[1] < observed + 0.5 else (low, tilt)
+    tilt = (low + high) / 2 if abs(low + high) > _NEAR_THE_MEAN else _NEAR_THE_MEAN
+    total, mean, variance = cumulants(tilt)
+    root = math.copysign(math.sqrt(2 * (tilt * mean - total)), tilt)
+    slope = 2 * math.sinh(tilt / 2) * math.sqrt(variance)
     normal = NormalDist()
-    skewed: float = third / second**1.5 / 6 * (distance**2 - 1) * normal.pdf(distance)
-    return min(1.0, max(0.0, normal.cdf(distance) - skewed))
+    return min(1.0, max(0.0, normal.cdf(root) + normal.pdf(root) * (1 / root - 1 / slope)))
 
 
 def permutation(before: Sequence[float], after: Sequence[float]) -> DropTest:

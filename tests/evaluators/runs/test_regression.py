@@ -2,47 +2,88 @@
 
 from __future__ import annotations
 
-import functools
 import random
+from collections import Counter
 
 import pytest
-from bench.gate import SETTINGS, Setting, false_alarms, seen
+from bench.gate import CASES, LOSSES, RATES, REPETITIONS, SPECIAL, Cases, Setting, worse
+from scipy.stats import binom
 from support.turn_samples import result, turn
 from tool_call_evaluators.runs.comparison import compare
-from tool_call_evaluators.runs.regression import FALSE_ALARMS, Sides, find_drops
+from tool_call_evaluators.runs.regression import FALSE_ALARMS, Sides, find_drops, sensitivity_of
 
-COMPARISONS = 120
-alarms_of = functools.cache(false_alarms)
-QUICK = [setting for setting in SETTINGS if setting.metrics <= 10]
-"""The others take longer; the table of evaluators/docs/runs.md has them."""
+COMPARISONS = {5: 300, 10: 250, 20: 150, 50: 70, 100: 30, 200: 15, 500: 5}
+"""By the number of cases: together as many as take some ten seconds. `make simulate` makes more."""
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("setting", QUICK, ids=str)
-def test_an_unchanged_agent_is_rarely_called_worse(setting: Setting):
-    """At most 5 % of all; of 120 comparisons more than 13 have a probability of 0.2 % at 5 %."""
-    assert alarms_of(setting, COMPARISONS) <= 13 / COMPARISONS
+def most(comparisons: int, probability: float = 1e-4) -> int:
+    """More false alarms than this have that probability in that many comparisons, if their rate is `FALSE_ALARMS`."""
+    return int(binom.isf(probability, comparisons, FALSE_ALARMS))
 
 
-def test_false_alarms_over_all_settings():
-    """The settings together are enough comparisons to distinguish 5 % from 6 %."""
-    rates = [alarms_of(setting, COMPARISONS) for setting in QUICK]
-    assert sum(rates) / len(rates) <= FALSE_ALARMS
+@pytest.mark.parametrize("cases", CASES)
+def test_an_unchanged_agent_is_called_worse_in_at_most_five_percent(cases: int) -> None:
+    """Over pass rates from .6 to 1 and 1 to 10 attempts: each setting, and those of a rate or of a number together."""
+    found: Counter[object] = Counter()
+    made: Counter[object] = Counter()
+    for repetitions in REPETITIONS:
+        for rate in RATES:
+            alarms = worse(Setting(cases, repetitions, rate), COMPARISONS[cases])
+            for key in (rate, f"{repetitions} attempts", (rate, repetitions), "all"):
+                found[key] += alarms
+                made[key] += COMPARISONS[cases]
+    assert {key: (found[key], made[key]) for key in found if found[key] > most(made[key])} == {}
+
+
+@pytest.mark.parametrize("setting", [one for one in SPECIAL if one.metrics <= 10], ids=str)
+def test_nor_where_runs_and_cases_differ(setting: Setting) -> None:
+    """Several earlier runs, other numbers of attempts, attempts that end early or are excluded, several metrics."""
+    assert worse(setting, 60) <= most(60)
+
+
+def test_a_gate_on_single_flips_would_not_pass() -> None:
+    """The bound is one that a rule can miss: any case that always passed and does not now."""
+
+    def flips(cases: Cases) -> bool:
+        return any(min(sides[None].pooled) == 1 > min(sides[None].after) for sides in cases.values())
+
+    fired = sum(map(flips, Setting(20, 1, 0.95).samples(200)))
+    assert fired > most(200)
+    assert 0.5 <= fired / 200 <= 0.75, "62 % by calculation"
+
+
+@pytest.mark.parametrize(("setting", "after"), LOSSES[:6], ids=str)
+def test_a_loss_of_twenty_points_in_fifty_cases_of_three_attempts_is_found(setting: Setting, after: float) -> None:
+    """In at least 80 %; if the share were 80 %, fewer than this had a probability of 0.1 %."""
+    assert (setting.cases, setting.repetitions) == (50, 3)
+    assert setting.rate - after == pytest.approx(0.2)
+    assert worse(setting, 100, after) >= binom.ppf(0.999, 100, 0.8)
 
 
 @pytest.mark.parametrize(
     ("cases", "repetitions", "after", "least"),
     [(20, 1, 0.7, 0.2), (50, 1, 0.7, 0.65), (20, 5, 0.7, 0.9), (50, 1, 0.5, 0.95)],
 )
-def test_falls_that_are_seen(cases, repetitions, after, least):
-    assert seen(Setting(cases, repetitions, 0.9), after, 200) >= least
+def test_losses_that_are_seen(cases: int, repetitions: int, after: float, least: float) -> None:
+    assert worse(Setting(cases, repetitions, 0.9), 200, after) >= 200 * least
 
 
-@pytest.mark.parametrize(("cases", "repetitions", "rate"), [(20, 1, 1.0), (20, 3, 0.9), (50, 1, 0.95), (100, 5, 0.9)])
-def test_the_drop_that_is_said_to_be_detected_is_detected(cases, repetitions, rate):
-    setting = Setting(cases, repetitions, rate)
-    sensitivity = find_drops(setting.sample(random.Random(1))).sensitivity
-    share = seen(Setting(cases, repetitions, sensitivity.pass_rate), sensitivity.detected_rate, 200)
+def test_several_earlier_runs_show_more_than_one() -> None:
+    one, five = (worse(Setting(20, 1, 0.9, runs=runs), 200, 0.7) for runs in (1, 5))
+    assert five > one + 20
+
+
+@pytest.mark.parametrize(
+    "setting",
+    [Setting(20, 1, 1.0), Setting(20, 3, 0.9), Setting(50, 1, 0.95), Setting(100, 5, 0.9), Setting(50, 1, 0.9, runs=5)],
+    ids=str,
+)
+def test_the_drop_that_is_said_to_be_detected_is_detected(setting: Setting) -> None:
+    (sample,) = setting.samples(1)
+    sensitivity = sensitivity_of(sample, find_drops(sample))
+    assert sensitivity.pass_rate is not None
+    at_rate = Setting(setting.cases, setting.repetitions, sensitivity.pass_rate, runs=setting.runs)
+    share = worse(at_rate, 200, sensitivity.detected_rate) / 200
     assert 0.7 <= share <= 0.97
 
 
@@ -50,18 +91,18 @@ def test_few_cases_can_show_no_drop_together():
     cases = {str(n): {None: Sides([[1.0]], [0.0])} for n in range(4)}
     drops = find_drops(cases)
     assert not drops.dropped
-    assert drops.sensitivity.detected_rate is None
+    assert sensitivity_of(cases, drops).detected_rate is None
     assert find_drops(cases | {"4": {None: Sides([[1.0]], [0.0])}}).dropped == {None}
 
 
 def test_repetitions_that_only_one_run_has_are_no_evidence():
     """Ten repetitions before and one after: half of the differences are rare and large, the others frequent and
     small, so that neither sign is as likely as the other."""
-    chance, dropped = random.Random(7), 0
-    for _ in range(COMPARISONS):
+    chance, dropped, comparisons = random.Random(7), 0, 120
+    for _ in range(comparisons):
         sides = (([float(chance.random() < 0.9) for _ in range(10)], [float(chance.random() < 0.9)]) for _ in range(20))
         dropped += bool(find_drops({str(n): {None: Sides([pair[0]], pair[1])} for n, pair in enumerate(sides)}).dropped)
-    assert dropped / COMPARISONS <= 13 / COMPARISONS
+    assert dropped <= most(comparisons)
 
 
 def run(chance: random.Random, rate: float):
@@ -91,15 +132,15 @@ def test_the_number_of_attempts_that_shows_a_drop_is_the_smallest(drop):
         return {str(case): {None: Sides([[1.0] * (times - 1) + [0.0]], [1.0] * times)} for case in range(20)}
 
     rate = 0.9
-    asked = find_drops(sample(10), drop).sensitivity
+    asked = sensitivity_of(sample(10), find_drops(sample(10)), drop)
     assert asked.pass_rate == pytest.approx(rate)
     needed = asked.asked_repetitions
     assert needed is not None
-    assert seen(Setting(20, needed, rate), rate - drop, 200) >= 0.7
+    assert worse(Setting(20, needed, rate), 200, rate - drop) >= 140
     if needed > 1:
-        assert seen(Setting(20, max(1, needed // 2), rate), rate - drop, 200) < 0.8
+        assert worse(Setting(20, max(1, needed // 2), rate), 200, rate - drop) < 160
 
 
 def test_a_drop_that_few_cases_cannot_show_is_named_as_such():
     few = {str(case): {None: Sides([[1.0]], [1.0])} for case in range(3)}
-    assert find_drops(few, 0.1).sensitivity.asked_repetitions is None
+    assert sensitivity_of(few, find_drops(few), 0.1).asked_repetitions is None
