@@ -470,7 +470,7 @@ class EvalCase:
             tool_outputs=None
             if tool_outputs is None
             else _models(tool_outputs, ExpectedOutput, expected_output, "tool_outputs"),
-            resources=resources,
+            resources=None if resources is None else _resources(resources),
             prices=None if prices is None else read_prices(prices),
             tool_classes=tool_classes,
             forbidden_calls=None
@@ -564,6 +564,13 @@ def forbidden_call(data: Mapping[str, Any]) -> ExpectedCall:
     if call.outcome:
         raise ValueError(f"{next(iter(call.outcome))} of a forbidden call: a call is forbidden whatever its outcome")
     return replace(call, arguments=call.arguments or None)
+
+
+def _resources(given: Any) -> Mapping[str, Any]:
+    models = given.get("models", {}) if isinstance(given, Mapping) else None
+    if not isinstance(models, Mapping) or not all(isinstance(tokens, Mapping) for tokens in models.values()):
+        raise ValueError(f"resources: expected an object, with models as an object of objects, got {kind_of(given)}")
+    return dict(given)
 
 
 def _counts(entries: Mapping[str, Any], where: str) -> dict[str, CountCriterion]:

@@ -41,6 +41,14 @@ def resources_in(turn: Mapping[str, Any]) -> dict[str, Any]:
     return resources_of(started_at, first_event_at, ended_at, turn.get("usage"))
 
 
+def amount_in(resources: Resources, name: str) -> float | None:
+    """The amount of that name: a number of at least 0 that is finite, else it is not known."""
+    value = resources.get(name)
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    return value if math.isfinite(value) and value >= 0 else None
+
+
 class Price(NamedTuple):
     """Of a model, for a million tokens. Cached tokens are priced as input."""
 
@@ -101,14 +109,15 @@ def price_of(model: str, prices: Prices) -> Price | None:
 
 def cost_of(resources: Resources, prices: Prices) -> float | str:
     """The cost that is stated, else that of the tokens; a string says why it is unknown."""
-    if (stated := resources.get("cost")) is not None:
-        return float(stated)
-    if not {"input_tokens", "output_tokens"} <= resources.keys():
+    if (stated := amount_in(resources, "cost")) is not None:
+        return stated
+    used = {name: amount_in(resources, name) for name in ("input_tokens", "output_tokens")}
+    if None in used.values():
         return "the tokens are not known"
     models: dict[str, Mapping[str, Any]] = dict(resources.get("models") or {})
     rest = {
-        name: resources[name] - sum(tokens.get(name, 0) for tokens in models.values())
-        for name in ("input_tokens", "output_tokens")
+        name: (total or 0) - sum(amount_in(tokens, name) or 0 for tokens in models.values())
+        for name, total in used.items()
     }
     if any(rest.values()):
         models[""] = rest  # a pattern such as * may have a price for these
@@ -116,7 +125,8 @@ def cost_of(resources: Resources, prices: Prices) -> float | str:
     for model, tokens in models.items():
         if (price := price_of(model, prices)) is None:
             return f"no price is known for the model {model}" if model else "the model of the tokens is not known"
-        cost += (tokens.get("input_tokens", 0) * price.input + tokens.get("output_tokens", 0) * price.output) / 1e6
+        read, wrote = (amount_in(tokens, name) or 0 for name in ("input_tokens", "output_tokens"))
+        cost += (read * price.input + wrote * price.output) / 1e6
     return cost
 
 

@@ -97,10 +97,12 @@ class TokenUsage:
 
     def feed(self, event: Mapping[str, Any]) -> None:
         """Read one v1.0 StreamResponse (`TaskMerger.feed`)."""
-        if (update := event.get("artifactUpdate")) is not None:
+        update = event.get("artifactUpdate")
+        if update is not None:
             if isinstance(update, dict):
                 self._artifact(update.get("artifact"))
-                self._metadata(update.get("metadata"))
+                if "metadata" in update:
+                    self._metadata(update["metadata"])
         elif (update := event.get("statusUpdate")) is not None:
             if isinstance(update, dict):
                 status = update.get("status")
@@ -127,18 +129,15 @@ class TokenUsage:
 
     def _artifact(self, artifact: Any) -> None:
         if isinstance(artifact, dict):
-            self._metadata(artifact.get("metadata"), ("artifact", str(artifact.get("artifactId"))))
-            self._parts(artifact, ("artifact", str(artifact.get("artifactId"))))
+            for holder in (artifact, *_list(artifact.get("parts"))):
+                if isinstance(holder, dict) and "metadata" in holder:  # most chunks are text alone
+                    self._metadata(holder["metadata"], ("artifact", str(artifact.get("artifactId"))))
 
     def _message(self, message: Any) -> None:
         if isinstance(message, dict) and message.get("role") not in ("ROLE_USER", "user"):
-            self._metadata(message.get("metadata"))
-            self._parts(message)
-
-    def _parts(self, holder: Mapping[str, Any], place: Hashable = None) -> None:
-        for part in _list(holder.get("parts")):
-            if isinstance(part, dict) and "metadata" in part:
-                self._metadata(part["metadata"], place)
+            for holder in (message, *_list(message.get("parts"))):
+                if isinstance(holder, dict) and "metadata" in holder:
+                    self._metadata(holder["metadata"])
 
     def _metadata(self, metadata: Any, place: Hashable = None) -> None:
         """`place`: what may be stated again; None: each event states its own."""

@@ -11,7 +11,7 @@ from ..evaluator import Measurement, SkipEvaluation, SyncEvaluator
 from ..model import CallsUnseenError, EvalCase
 from ..options import OptionError
 from ..registry import register
-from ..resources import PRICES, cost_of
+from ..resources import PRICES, amount_in, cost_of
 from ..texts import sentence
 
 
@@ -115,7 +115,7 @@ def _used(limit: str, turns: Sequence[EvalCase], case: EvalCase) -> _Amount:
 
 def _of_turn(name: str, turn: EvalCase) -> _Amount:
     resources = turn.resources or {}
-    value = resources.get(name)
+    value = amount_in(resources, name)
     if name == "cost":
         cost = cost_of(resources, PRICES if turn.prices is None else turn.prices)
         if isinstance(cost, str):

@@ -439,3 +439,38 @@ def test_typed_lists_hold_in_long_trajectories_too():
     for matcher in ({"typed_lists": True}, {"per_tool": {"sort": {"typed_lists": True, "mode": "subset"}}}):
         assert ToolTrajectory(matcher=matcher).evaluate(case).score == 0
     assert ToolTrajectory().evaluate(case).score == 1
+
+
+BFCL = ArgumentMatcher(case_insensitive=True, ignored_characters=" ,./-_*^", typed_lists=True)
+WORDS = st.text("aB ,.-^ß1", max_size=5)
+
+
+def as_the_leaderboard(value: str) -> str:
+    return "".join(character for character in value if character not in " ,./-_*^").casefold()
+
+
+@given(WORDS, WORDS)
+def test_strings_compare_as_those_of_the_leaderboard(expected: str, actual: str) -> None:
+    same = as_the_leaderboard(expected) == as_the_leaderboard(actual)
+    assert BFCL({"x": expected}, {"x": actual}) == same
+    assert BFCL({"x": [{"y": expected}]}, {"x": [{"y": actual}]}) == same
+
+
+SCALARS = st.one_of(st.integers(-2, 2), st.sampled_from([0.0, 1.0, 1.5]), st.booleans(), st.none(), WORDS)
+
+
+@given(st.lists(SCALARS, min_size=1, max_size=4), SCALARS)
+def test_one_of_accepts_what_one_of_its_values_accepts(values: list[object], actual: object) -> None:
+    for matcher in (ArgumentMatcher(), BFCL):
+        any_matches = any(matcher({"x": value}, {"x": actual}) for value in values)
+        assert matcher({"x": {"$one_of": values}}, {"x": actual}) == any_matches
+        assert matcher({"x": {"$optional": {"$one_of": values}}}, {"x": actual}) == any_matches
+        assert matcher({"x": {"$optional": {"$one_of": values}}}, {})
+        assert not matcher({"x": {"$one_of": values}}, {})
+
+
+@given(st.lists(st.integers(0, 2) | st.sampled_from([0.0, 1.0]), max_size=3), st.lists(st.integers(0, 2), max_size=3))
+def test_in_typed_lists_numbers_have_types(expected: list[float], actual: list[int]) -> None:
+    same = [(type(one), one) for one in expected] == [(type(one), one) for one in actual]
+    assert BFCL({"x": expected}, {"x": actual}) == same
+    assert ArgumentMatcher()({"x": expected}, {"x": actual}) == (expected == actual)

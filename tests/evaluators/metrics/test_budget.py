@@ -56,6 +56,18 @@ def test_limits(limits: dict[str, Any], resources: Any, score: float | None) -> 
     assert result.reason
 
 
+@pytest.mark.parametrize("wrong", [float("nan"), float("inf"), -1, "7", True, None])
+@pytest.mark.parametrize("name", ["seconds", "total_tokens", "cost"])
+def test_what_is_no_amount_meets_no_limit(name: str, wrong: Any) -> None:
+    assert evaluate({name: wrong}, **{f"max_{name}": 5}).status == "skipped"
+
+
+@pytest.mark.parametrize("wrong", [7, {"models": 7}, {"models": {"m": 7}}])
+def test_resources_that_are_none_are_refused(wrong: Any) -> None:
+    with pytest.raises(ValueError, match="resources"):
+        EvalCase(resources=wrong)
+
+
 def test_calls_that_are_unknown_meet_no_limit() -> None:
     case = EvalCase(tool_calls=[{"name": "a"}] * 2, calls_unseen="lost")
     assert Budget(max_calls=1).evaluate(case).score == 0
