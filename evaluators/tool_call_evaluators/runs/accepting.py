@@ -82,6 +82,8 @@ def acceptance(
                 proposals.append(found)
             else:
                 left_out[found] = None
+    if not (proposals or left_out or all_calls):
+        left_out["all cases: " + ("no expectation failed" if by_case else "the run has no turns of them")] = None
     return Acceptance(tuple(proposals), tuple(left_out))
 
 
@@ -123,10 +125,13 @@ def _of_case(
             elif key not in _NEW_VALUE:
                 yield f"{where}: no value follows from what the agent did; change it by hand"
             else:
-                value = _NEW_VALUE[key](_at(document, (*place, key)), seen, [item for one in failed for item in one])
-                yield Proposal(
-                    case.id, turn, key, (*place, key), value, tuple({result.reason: None for result, _ in failed[0]})
-                )
+                old = _at(document, (*place, key))
+                value = _NEW_VALUE[key](old, seen, [item for one in failed for item in one])
+                if value == old:
+                    yield f"{where}: already expects what the agent did"
+                else:
+                    reasons = tuple({result.reason: None for result, _ in failed[0]})
+                    yield Proposal(case.id, turn, key, (*place, key), value, reasons)
 
 
 def _specs(case: Case, suite: Suite) -> Iterable[Any]:

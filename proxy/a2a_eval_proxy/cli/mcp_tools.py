@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import inspect
 import json
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import asdict
@@ -47,12 +48,14 @@ cases. Propose accept_changes only where the new behaviour is intended: it chang
 
 
 def tools_server(options: McpOptions) -> MCPServer:
-    """The MCP server with the tools. Raises ConfigError without the extra [mcp]."""
+    """The MCP server with the tools. Raises ConfigError without the extra [mcp], SuiteError without the suite file."""
     try:
         from mcp.server import MCPServer
         from mcp.types import ToolAnnotations
     except ImportError:
         raise ConfigError("mcp: requires the extra: pip install 'a2a-eval-proxy[mcp]'") from None
+    if options.suite is not None:
+        read_text(Path(options.suite))  # what is wrong in it, the tools say: the coding agent may be editing it
     server: MCPServer = MCPServer(
         "a2a-eval-proxy", version=__version__, instructions=_INSTRUCTIONS, log_level="WARNING"
     )
@@ -60,7 +63,8 @@ def tools_server(options: McpOptions) -> MCPServer:
     for tool in tools.all():
         reads = tool not in (tools.run_cases, tools.accept_changes)
         notes = ToolAnnotations(read_only_hint=reads, destructive_hint=False, open_world_hint=tool == tools.run_cases)
-        server.tool(annotations=notes, structured_output=False)(_answering(tool))
+        text = inspect.getdoc(tool)
+        server.tool(description=text, annotations=notes, structured_output=False)(_answering(tool))
     return server
 
 

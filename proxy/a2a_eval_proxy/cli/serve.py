@@ -233,4 +233,7 @@ def mcp(options: McpOptions) -> None:
     """
     from .mcp_tools import tools_server
 
-    run_async(tools_server(options).run_stdio_async())
+    server = tools_server(options)
+    if sys.stdin.isatty():
+        click.echo("waiting for a coding agent, which starts this command; see proxy/docs/coding-agents.md", err=True)
+    run_async(server.run_stdio_async())

@@ -153,4 +153,4 @@ def test_what_a_run_does_not_show_is_left_out() -> None:
     broken = accept(TWO, [of_conversation("a", state="TASK_STATE_FAILED")])
     assert not broken.proposals
     assert broken.left_out == ("status, turn 1: tool_calls: failed conversations show no behaviour to accept",)
-    assert accept(TWO, [passed]) == Acceptance((), ())
+    assert accept(TWO, [passed]) == Acceptance((), ("all cases: no expectation failed",))

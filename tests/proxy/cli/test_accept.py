@@ -71,6 +71,23 @@ def test_a_new_behaviour_is_accepted_and_taken_back(
     assert "nothing to undo" in capsys.readouterr().err
 
 
+def test_why_there_is_nothing_to_accept_is_said(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert ended(f"{RUN} before", monkeypatch) == 0
+    Path("other.yaml").write_text(SUITE.replace("id: status", "id: x").replace("id: refund", "id: y"))
+    for suite, why in (("suite.yaml", "no expectation failed"), ("other.yaml", "the run has no turns of them")):
+        assert ended(f"accept {suite} --run before --yes", monkeypatch) == 0
+        assert why in capsys.readouterr().err
+    monkeypatch.setenv("NUMBER", "2")
+    assert ended(f"{RUN} changed", monkeypatch) == 1
+    assert ended("accept suite.yaml --yes", monkeypatch) == 0
+    assert ended("accept suite.yaml --yes", monkeypatch) == 0
+    out, err = capsys.readouterr()
+    assert "refund, turn 1: tool_calls: already expects what the agent did" in err
+    assert out.endswith("suite.yaml stays as it is\n")
+
+
 def test_run_update_changes_the_selected_cases_only(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NUMBER", "2")
     assert ended(f"{RUN} one --case refund --update --yes", monkeypatch) == 1

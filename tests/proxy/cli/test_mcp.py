@@ -61,7 +61,9 @@ def served(folder: Path) -> Callable[..., AbstractAsyncContextManager[tuple[Clie
 
 async def test_from_a_failed_case_to_an_accepted_change(folder: Path, served: Any) -> None:
     async with served("--allow-accept") as (client, ask):
-        assert len((await client.list_tools()).tools) == 6
+        tools = (await client.list_tools()).tools
+        assert len(tools) == 6
+        assert all(line == line.strip() for tool in tools for line in (tool.description or "").splitlines())
         verdict = await ask("run_cases")
         run = verdict.split()[1]
         assert "1 reason" in verdict
@@ -76,6 +78,7 @@ async def test_from_a_failed_case_to_an_accepted_change(folder: Path, served: An
         assert (folder / "suite.yaml").read_text() == SUITE
         await ask("accept_changes", run=run, cases=["one"], dry_run=False)
         assert (folder / "suite.yaml").read_text() == SUITE.replace("ORD-1", "ORD-2")
+        assert "one, turn 1: tool_calls: already expects what the agent did" in await ask("accept_changes", run=run)
         assert "passed" in await ask("run_cases", cases=["one"])
 
 

@@ -326,6 +326,7 @@ MISTAKES = {
     "nothing to convert": Mistake("convert nope.json", "nope.json: cannot be read: No such file or directory"),
     "converted into an existing file": Mistake("convert scenarios.json --out suite.yaml", "suite.yaml already exists"),
     "unknown evaluator": Mistake("evaluators tool_eror", "unknown evaluator 'tool_eror' (did you mean tool_error?)"),
+    "no suite for a coding agent": Mistake("mcp --suite nope.yaml", "nope.yaml: cannot be read: No such file or"),
     # serve
     "port in use": Mistake(
         "serve --upstream {agent} --listen {taken} --admin 127.0.0.1:0 --no-otlp",
