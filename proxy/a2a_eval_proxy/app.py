@@ -7,7 +7,7 @@ import heapq
 import logging
 import socket
 import time
-from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
@@ -30,6 +30,7 @@ from .net.tls import TlsFiles, server_tls
 from .otlp.receivers import receive_traces
 from .otlp.trace_service import Tracing
 from .privacy.policy import Privacy
+from .scoring.case_book import CaseBook
 from .scoring.pipeline import Pipeline
 from .serving.local_serving import LocalServing
 from .serving.pools import MemoryPools
@@ -100,7 +101,7 @@ async def run_proxy(
             )
         otlp = await receive_traces(ports, settings, tracing, metrics, files)
         otlp_url = None if otlp is None else otlp.url
-        telemetry = start_telemetry(privacy)
+        telemetry = start_telemetry(settings.privacy_of_all() if settings.agents else privacy)
         if telemetry is not None:
             stack.push_async_callback(telemetry.close)
 
@@ -226,6 +227,16 @@ class RunningProxy(Control):
     def run(self) -> str:
         """See `Control`."""
         return self.settings.run
+
+    def privacy_of(self, turn: Mapping[str, Any]) -> Privacy:
+        """See `Control`."""
+        line = self.lines.get(turn.get("agent_name") or "")
+        return self.privacy if line is None else line.scoring.privacy
+
+    def cases_of(self, turn: Mapping[str, Any]) -> CaseBook:
+        """See `Control`."""
+        line = self.lines.get(turn.get("agent_name") or "")
+        return self.cases if line is None else line.scoring.cases
 
     @property
     def agent_names(self) -> Sequence[str]:

@@ -131,16 +131,23 @@ def launch_nginx(upstream: str, folder: Path, port: int) -> Launch:
 
 
 def launch_proxy(
-    upstream: str, folder: Path, ports: list[int], part: str, *options: str, tree: Path | None = None
+    upstream: str, folder: Path, ports: list[int], part: str, *options: str, tree: Path | None = None, agents: int = 1
 ) -> Launch:
     """`serve` as subjects/stage.py runs it with `part`, of this environment or of the packages in `tree`.
 
-    `ports`: of the proxy and of its admin API.
+    `ports`: of the proxy and of its admin API. Of several `agents`, the load is for the first, by its host.
     """
+    behind = ["--upstream", f"http://{upstream}"]
+    if agents > 1:
+        (own := folder / "agents").mkdir()
+        for number in range(agents):
+            host = {} if number else {"hosts": "127.0.0.1"}
+            (own / f"a{number}.yaml").write_text(json.dumps({"upstream": f"http://{upstream}", **host}))
+        behind = ["--agents-dir", str(own)]
     port, admin_port = ports
     admin_url = f"http://127.0.0.1:{admin_port}"
     command = [
-        *(sys.executable, str(SUBJECTS / "stage.py"), part, "--upstream", f"http://{upstream}"),
+        *(sys.executable, str(SUBJECTS / "stage.py"), part, *behind),
         *("--listen", f"127.0.0.1:{port}", "--admin", f"127.0.0.1:{admin_port}"),
         *("--store", str(folder / "turns.db"), *options),
     ]
@@ -172,6 +179,8 @@ class Target:
     """Whether clients ask for tool calls. Otherwise the proxy does: the agent's responses are alike for all targets."""
     reads: bool = False
     stores: bool = False
+    agents: int = 1
+    """How many are behind the proxy."""
     tree: Path | None = None
     """Folder of the packages; None: those of this environment."""
 
@@ -196,7 +205,9 @@ class Target:
     def _launch(self, upstream: str, folder: Path, ports: list[int]) -> Launch:
         if self.name in OTHERS:
             return OTHERS[self.name](upstream, folder, ports[0])
-        return launch_proxy(upstream, folder, ports, self.part, "--no-otlp", *self.options, tree=self.tree)
+        return launch_proxy(
+            upstream, folder, ports, self.part, "--no-otlp", *self.options, tree=self.tree, agents=self.agents
+        )
 
 
 NGINX, FLOOR = Target("nginx"), Target("floor")
@@ -215,9 +226,10 @@ STAGES = (
     Target("capture", "capture", reads=True),
     Target("filter", "capture", asks=False, reads=True),
     Target("store", "all", ("--no-evaluate",), asks=False, reads=True, stores=True),
+    Target("forty agents", "all", asks=False, reads=True, stores=True, agents=40),
     Target("scoring", "all", asks=False, reads=True, stores=True),
 )
-"""Each with all that those before it do; the last is `serve` as it is used."""
+"""Each with all that those before it do; the last is `serve` as it is used, and before it the same with more agents."""
 
 
 def start(launch: Launch, output: IO[bytes], cpus: set[int]) -> subprocess.Popen[bytes]:

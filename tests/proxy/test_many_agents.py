@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+import subprocess
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
@@ -15,10 +17,12 @@ import pytest
 from a2a.client import A2ACardResolver, ClientConfig, create_client
 from a2a.types import AgentCard, Message, Part, Role, SendMessageRequest
 from a2a_eval_proxy.app import RunningProxy, run_proxy
+from a2a_eval_proxy.errors import ConfigError
 from a2a_eval_proxy.settings import Settings
 from a2a_eval_proxy.settings.options import load
 from agents.grpc_agent import UNLIMITED, GrpcAgent, grpc_agent
 from agents.scenario_agent import RPC_PATH
+from support.prefork import COMMAND
 
 NAMES = ("orders", "refunds")
 HOSTS = {name: f"{name}.test" for name in NAMES}
@@ -47,10 +51,11 @@ def settings(folder: Path, agents: dict[str, Any], **others: Any) -> Settings:
 
 
 @asynccontextmanager
-async def many_agents(folder: Path, **others: Any) -> AsyncIterator[Many]:
+async def many_agents(folder: Path, own: dict[str, dict[str, Any]] | None = None, **others: Any) -> AsyncIterator[Many]:
     async with AsyncExitStack() as stack:
         agents = {name: await stack.enter_async_context(grpc_agent()) for name in NAMES}
-        given = {name: {"upstream": agent.url, "hosts": HOSTS[name]} for name, agent in agents.items()}
+        more = own or {name: {} for name in NAMES}
+        given = {name: {"upstream": agent.url, "hosts": HOSTS[name], **more[name]} for name, agent in agents.items()}
         proxy = await stack.enter_async_context(run_proxy(settings(folder, given, grpc="127.0.0.1:0", **others)))
         http = await stack.enter_async_context(httpx.AsyncClient())
         admin = await stack.enter_async_context(httpx.AsyncClient(base_url=proxy.admin_url))
@@ -161,3 +166,117 @@ async def test_equal_ids_of_conversations_and_callers_do_not_cross(tmp_path: Pat
             assert "result" in answer.json()
         turns = await many.turns(run="both")
         assert [(turn["agent_name"], turn["conversation_id"]) for turn in turns] == [(name, "same") for name in NAMES]
+
+
+SUITE = """
+suite: {name}
+evaluators: [{{tool_trajectory: {{mode: strict, threshold: 1.0}}}}]
+cases:
+  - id: {name}
+    turns: [{{user: chunks please, expect: {{tool_calls: {calls}}}}}]
+"""
+BOTH = (
+    "[{name: search, arguments: {q: weather Berlin}, result: {temp_c: 21.0}}, "
+    "{name: convert, arguments: {c: 21.0}, result: {f: 69.8}}]"
+)
+
+
+async def say(many: Many, name: str, text: str, **headers: str) -> None:
+    message = {"messageId": name, "contextId": "same", "role": "ROLE_USER", "parts": [{"text": text}]}
+    body = {"jsonrpc": "2.0", "id": 1, "method": "SendMessage", "params": {"message": message}}
+    url = f"{many.proxy.url}/agents/{name}{RPC_PATH}"
+    named = {"a2a-version": "1.0", **{key.replace("_", "-"): value for key, value in headers.items()}}
+    assert "result" in (await many.http.post(url, json=body, headers=named)).json()
+
+
+async def test_suites_and_rules_are_those_of_the_agent(tmp_path: Path) -> None:
+    own: dict[str, dict[str, Any]] = {"orders": {"redact": ["email"]}, "refunds": {}}
+    for name, calls in (("orders", BOTH), ("refunds", "[]")):
+        (tmp_path / f"{name}.yaml").write_text(SUITE.format(name=name, calls=calls))
+        own[name]["suite"] = str(tmp_path / f"{name}.yaml")
+    async with many_agents(tmp_path, own=own) as many:
+        for name in NAMES:
+            await say(many, name, "chunks please")
+            await say(many, name, "chunks for ann@example.com")
+        turns = await many.turns()
+        wires = [(await many.admin.get(f"/api/turns/{turn['turn_id']}/wire")).text for turn in turns]
+        diffs = [(await many.admin.get(f"/api/turns/{turn['turn_id']}/diff")).json() for turn in turns]
+    assert [turn["case_id"] for turn in turns] == ["orders", "orders", "refunds", "refunds"]
+    assert [turn["evaluations"][0]["status"] for turn in turns][::2] == ["passed", "failed"]
+    assert ["ann@example.com" in turn["user_text"] for turn in turns] == [False, False, False, True]
+    assert ["ann@example.com" in wire for wire in wires] == [False, False, False, True]
+    assert [diff["case_id"] and len(diff["expected"]) for diff in diffs][::2] == [2, 0]
+
+
+async def test_a_conversation_of_one_agent_has_not_the_case_of_another(tmp_path: Path) -> None:
+    (tmp_path / "suite.yaml").write_text(SUITE.format(name="one", calls="[]"))
+    async with many_agents(tmp_path, suite=str(tmp_path / "suite.yaml")) as many:
+        await say(many, "orders", "chunks please", a2a_eval_run="both")
+        await say(many, "refunds", "chunks of something else", a2a_eval_run="both")
+        turns = await many.turns(run="both")
+    assert [(turn["agent_name"], turn["case_id"]) for turn in turns] == [("orders", "one"), ("refunds", None)]
+
+
+async def test_turns_and_metrics_can_be_had_by_agent(tmp_path: Path) -> None:
+    async with many_agents(tmp_path) as many:
+        for name in NAMES:
+            await say(many, name, "chunks please")
+        assert [turn["agent_name"] for turn in await many.turns(agent="refunds")] == ["refunds"]
+        assert await many.turns(agent="nobody") == []
+        page = (await many.admin.get("/", params={"agent": "orders"})).text
+        metrics = (await many.admin.get("/metrics")).text
+    assert page.count('class="case-of') == 1
+    for name in NAMES:
+        assert f'a2a_eval_proxy_agent_requests_total{{agent="{name}"}} 1.0' in metrics
+        assert f'a2a_eval_proxy_agent_turns_total{{agent="{name}"}} 1.0' in metrics
+    assert "nobody" not in metrics
+
+
+@pytest.mark.parametrize(
+    ("agents", "said"),
+    [
+        ({"orders": {}}, "agents.orders.upstream is required"),
+        ({"orders": {"upstream": "x y"}}, "agents.orders.upstream: expected a URL"),
+        (
+            {"orders": {"upstream": "http://a", "listen": "127.0.0.1:1"}},
+            "orders.listen: is a setting of the proxy",
+        ),
+        ({"orders": {"upstream": "http://a", "suit": "x"}}, "agents.orders.suit: unknown setting 'suit' (did you"),
+        ({"orders": {"upstream": "http://a", "upstream_ca": "x"}}, "agents.orders.upstream_ca: requires an agent"),
+        ({"or/ders": "http://a"}, "expected a name of at most 63"),
+        ({"a": {"upstream": "http://a", "hosts": "x"}, "b": {"upstream": "http://b", "hosts": "X"}}, "b.hosts: x is"),
+    ],
+)
+def test_a_mistake_names_the_agent_and_the_setting(tmp_path: Path, agents: dict[str, Any], said: str) -> None:
+    with pytest.raises(ConfigError) as wrong:
+        settings(tmp_path, agents)
+    assert said in str(wrong.value)
+
+
+def test_one_agent_or_several(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="upstream: is the only agent"):
+        settings(tmp_path, {"orders": "http://a"}, upstream="http://b")
+
+
+async def test_run_sends_each_case_to_the_agent_that_it_names(tmp_path: Path) -> None:
+    cases = "".join(
+        f"""
+  - id: {name}
+    agent: {name}
+    turns: [{{user: chunks please, expect: {{tool_calls: {BOTH}}}}}]"""
+        for name in NAMES
+    )
+    trajectory = "{tool_trajectory: {mode: strict, threshold: 1.0}}"
+    (tmp_path / "all.yaml").write_text(f"suite: all\nevaluators: [{trajectory}]\ncases:{cases}\n")
+    async with many_agents(tmp_path) as many:
+        command = [COMMAND, "run", str(tmp_path / "all.yaml"), "--agent", many.proxy.url, "--run", "driven"]
+        options = ["--store", str(tmp_path / "driven.db")]
+        done = await asyncio.to_thread(subprocess.run, [*command, *options], capture_output=True, text=True)
+        assert done.returncode == 0, done.stdout + done.stderr
+        turns = await many.turns()
+    exported = await asyncio.to_thread(
+        subprocess.run, [COMMAND, "export", "--store", str(tmp_path / "driven.db")], capture_output=True, text=True
+    )
+    assert [turn["agent_name"] for turn in turns] == list(NAMES)
+    driven = [json.loads(line) for line in exported.stdout.splitlines()]
+    assert [(turn["agent_name"], turn["case_id"]) for turn in driven] == [(name, name) for name in NAMES]

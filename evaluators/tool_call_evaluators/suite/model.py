@@ -7,6 +7,7 @@ and, in the docstrings below them, their descriptions in the JSON Schema. Reader
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from datetime import date
@@ -114,6 +115,7 @@ def _seconds(value: Any) -> float:
     return number(value)
 
 
+_AGENT_NAME = re.compile(r"[A-Za-z0-9]([A-Za-z0-9-]{0,61}[A-Za-z0-9])?", re.ASCII)
 _AGENT = Value(_agent, {"type": "string", "pattern": "^(openai:)?https?://|^python:"}, write=_absolute, in_context=True)
 
 
@@ -289,6 +291,13 @@ def _case_id(value: Any) -> str:
     return case_id
 
 
+def _agent_name(value: Any) -> str:
+    name = text(value)
+    if not _AGENT_NAME.fullmatch(name):
+        raise FieldError("must be a name of at most 63 letters, digits and -, as in the settings of the proxy")
+    return name
+
+
 def _at_least_one_turn(turns: Sequence[Any]) -> None:
     if not turns:
         raise FieldError("needs at least one turn")
@@ -349,6 +358,9 @@ class Case(SuiteFields):
     """Unique in the suite."""
     tags: Texts = ()
     """Words to select cases by: `--tag`."""
+    agent: Annotated[str, Value(_agent_name, TEXT)] | None = None
+    """Which of several agents behind a proxy the case is for: `run` sends its messages to `/agents/NAME` below the URL
+    of the agent."""
     repeat: Annotated[Repeat, Check(_possible)] | None = None
     """The attempts at the case: replaces the suite's."""
     user_goal: Text | None = None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -42,6 +42,14 @@ class Control:
     def run(self) -> str | None:
         """The run of new turns; None without traffic."""
         return None
+
+    def privacy_of(self, turn: Mapping[str, Any]) -> Privacy:
+        """The rules for a turn, in its JSON form: those of its agent."""
+        return self.privacy
+
+    def cases_of(self, turn: Mapping[str, Any]) -> CaseBook:
+        """The cases in force for a turn, in its JSON form: those of its agent."""
+        return self.cases
 
     @property
     def agent_names(self) -> Sequence[str]:

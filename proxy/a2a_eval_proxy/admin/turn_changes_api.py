@@ -130,7 +130,8 @@ class TurnChangesApi:
 
 async def annotate(control: Control, turn_id: str, data: Mapping[str, Any]) -> Annotation:
     """Store an annotation (`NewAnnotation` of the schemas). Raises HTTPException (400, 404, 409)."""
-    annotation = _annotation(control.privacy, await stored_turn(control.store, turn_id), data)
+    turn = await stored_turn(control.store, turn_id)
+    annotation = _annotation(control.privacy_of(turn), turn, data)
     if not await control.store.annotate(annotation):
         raise HTTPException(409, f"the turn has {MOST_OF_A_TURN} annotations, the maximum; delete some")
     return annotation
@@ -264,7 +265,7 @@ async def bind_case(control: Control, turn_id: str, data: Mapping[str, Any]) -> 
     """
     case_id = _short_text(data, "case_id")
     turn = await stored_turn(control.store, turn_id)
-    if control.cases.case(case_id) is None:
+    if control.cases_of(turn).case(case_id) is None:
         raise HTTPException(404, f"case_id: no case {case_id!r}; GET /api/cases lists them")
     if not control.evaluates:
         raise HTTPException(409, "this process does not score turns")

@@ -195,7 +195,7 @@ class TurnsApi:
 
     async def diff(self, _: Request, given: Given) -> Response:
         turn = await stored_turn(self._control.store, given["turn_id"])
-        planned = await turn_in_case(self._control.cases, self._control.store, turn)
+        planned = await turn_in_case(self._control.cases_of(turn), self._control.store, turn)
         return json_response(await self._alignments.run(object(), lambda: asyncio.to_thread(planned.diff)))
 
     async def conversation(self, _: Request, given: Given) -> Response:

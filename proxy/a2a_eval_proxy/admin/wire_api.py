@@ -54,12 +54,14 @@ class WireApi:
 async def wire_of(control: Control, turn_id: str) -> dict[str, Any]:
     """The exchanges of a turn, masked and redacted. Raises HTTPException (404) where none is in memory or stored."""
     turn = await control.store.turn(turn_id)
-    if turn is None and not await control.turns_in_progress(turn_id=turn_id):
+    known = [turn] if turn is not None else await control.turns_in_progress(turn_id=turn_id)
+    if not known:
         raise HTTPException(404, f"no turn {turn_id!r}; GET /api/turns lists them")
-    if not control.privacy.covers_texts:
+    privacy = control.privacy_of(known[0])
+    if not privacy.covers_texts:
         raise HTTPException(404, "the wire is not kept with --no-content, or with redaction rules by path")
     if exchanges := await _exchanges(control, turn_id, turn):
-        return await asyncio.to_thread(shown_wire, control.privacy, turn_id, exchanges)
+        return await asyncio.to_thread(shown_wire, privacy, turn_id, exchanges)
     if stored := await control.store.wire(turn_id):
         return stored
     raise HTTPException(
@@ -77,7 +79,7 @@ async def timeline_of(control: Control, turn: TurnJson) -> dict[str, Any]:
     found = timeline(turn, exchanges, control.scored_at(turn["turn_id"]))
     for item in found["items"]:
         if item["kind"] == "exchange":
-            item["name"] = control.privacy.text(item["name"])
+            item["name"] = control.privacy_of(turn).text(item["name"])
     return found
 
 

@@ -70,8 +70,9 @@ async def _serve_until_stopped(
     if role is not None:
         loop.add_signal_handler(signal.SIGINT, lambda: None)  # of Ctrl-C: the supervisor gets it, too
         loop.add_reader(role.supervised, stop.set)
-    start_logging(settings.log_level, LOG_LINE, privacy)
-    lines = LineWriter(lambda line: guarded(privacy.text(without_secrets(line))))
+    of_all = settings.privacy_of_all()
+    start_logging(settings.log_level, LOG_LINE, of_all)
+    lines = LineWriter(lambda line: guarded(of_all.text(without_secrets(line))))
     listeners = [] if settings.quiet else [TurnLines(lines, scores=settings.evaluate)]
     serving = None if role is None else role.link
     running = run_proxy(settings, *listeners, privacy=privacy, agents=agents, serving_processes=serving)
@@ -119,7 +120,7 @@ async def _serve_for(role: Role, privacy: Privacy) -> None:
     from ..telemetry.logs import LOG_LINE, start_logging
 
     settings = role.settings
-    start_logging(settings.log_level, LOG_LINE, privacy)
+    start_logging(settings.log_level, LOG_LINE, settings.privacy_of_all())
     link = await Link.over(role.link)
     _tune_interpreter()
     await ServingProcess(settings, privacy, link, role.caller_key, role.push).run()

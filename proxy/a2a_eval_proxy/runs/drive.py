@@ -122,6 +122,14 @@ class AgentOptions:
             ),
         )
 
+    def behind(self, name: str | None) -> AgentOptions:
+        """That of several agents behind the proxy at `url`; None: the one at `url`. Raises ConfigError."""
+        if name is None:
+            return self
+        if not self.url.startswith(("http:", "https:")):
+            raise ConfigError(f"a case is for the agent {name}, which needs the URL of a proxy; got {self.url}")
+        return replace(self, url=f"{self.url}/agents/{name}")
+
 
 async def run_suite(
     suite: Suite,
@@ -199,9 +207,14 @@ async def _check_name(run: str, store: Store, location: str, *, resume: bool) ->
 async def _left(
     parts: Sequence[tuple[Suite, AgentOptions]], whole: Suite, store: Store, run: str, *, repeat_all: bool
 ) -> list[tuple[Suite, AgentOptions, Conversations]]:
-    """The suites with missing conversations, and the numbers of these; `whole` is all suites as one."""
+    """The suites with missing conversations, and the numbers of these, apart for each agent that cases name; `whole` is
+    all suites as one."""
     todo = await _todo(store, whole, run, repeat_all=repeat_all)
-    left = ((part, agent, {case.id: todo[case.id] for case in part.cases if case.id in todo}) for part, agent in parts)
+    left = []
+    for part, agent in parts:
+        for name in dict.fromkeys(case.agent for case in part.cases):
+            own = {case.id: todo[case.id] for case in part.cases if case.agent == name and case.id in todo}
+            left.append((part, agent.behind(name), own))
     return [each for each in left if each[2]]
 
 
@@ -471,6 +484,7 @@ class _Driver:
             turn_id=new_turn_id(),
             run=self._run,
             agent=self._name,
+            agent_name=case.agent,
             binding="",
             protocol_version="",
             started_at=CLOCK.now(),

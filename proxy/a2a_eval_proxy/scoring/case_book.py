@@ -80,7 +80,7 @@ class CaseBook:
         self._registered_seen: dict[str, Case] = {}
         self._registered_texts = _Index()
         self._contexts = _Index()
-        self._conversations: Recent[str, str] = Recent(max_conversations)
+        self._conversations: Recent[tuple[str | None, str], str] = Recent(max_conversations)
 
     def put(self, registered: RegisteredCase) -> None:
         """Add a case, or replace the one of that id. It goes before one of the suite with the same id.
@@ -132,15 +132,17 @@ class CaseBook:
             (case, "registered") for case in self._registered_seen.values()
         ]
 
-    def match(self, case_id: str | None, conversation_id: str, user_text: str) -> str | None:
+    def match(
+        self, case_id: str | None, conversation_id: str, user_text: str, agent_name: str | None = None
+    ) -> str | None:
         """The id of the turn's case: as the client named it; else by a registered `context_id`; else what the
         conversation's earlier turns were; else the one case that has this exact user text in one of its turns.
 
-        None where no case, or more than one, would fit.
+        None where no case, or more than one, would fit. `agent_name`: with which of several agents the conversation is.
         """
-        found = self._find(case_id, conversation_id, user_text)
+        found = self._find(case_id, conversation_id, user_text, agent_name)
         if found is not None and conversation_id:
-            self.remember(conversation_id, found)
+            self.remember(conversation_id, found, agent_name)
         return found
 
     def case_of(self, turn: Turn) -> str | None:
@@ -148,27 +150,29 @@ class CaseBook:
         named = turn.case_id
         if named and self.case(named) is None:
             named = self._privacy.identifier(named)
-        return self._find(named, self._privacy.identifier(turn.conversation_id), turn.user_text)
+        return self._find(named, self._privacy.identifier(turn.conversation_id), turn.user_text, turn.agent_name)
 
-    def _find(self, case_id: str | None, conversation_id: str, user_text: str) -> str | None:
+    def _find(self, case_id: str | None, conversation_id: str, user_text: str, agent_name: str | None) -> str | None:
         contexts = self._contexts.get(conversation_id)
         found = case_id or (next(iter(contexts)) if contexts else None)
         if found is None:
             texts = self._by_text(user_text.strip()) if self._suite_texts or self._registered_texts else []
-            remembered = self._conversations.get(conversation_id) if conversation_id else None
+            if texts and agent_name is not None:
+                texts = [one for one in texts if (case := self.case(one)) and case.agent in (None, agent_name)]
+            remembered = self._conversations.get((agent_name, conversation_id)) if conversation_id else None
             if remembered is not None and (not texts or remembered in texts):
                 found = remembered
             elif len(texts) == 1:
                 found = texts[0]
         return found
 
-    def remember(self, conversation_id: str, case_id: str) -> None:
-        """This conversation is about that case, until it says otherwise."""
-        self._conversations[conversation_id] = case_id
+    def remember(self, conversation_id: str, case_id: str, agent_name: str | None = None) -> None:
+        """This conversation, with that agent, is about that case, until it says otherwise."""
+        self._conversations[agent_name, conversation_id] = case_id
 
-    def forget(self, conversation_id: str) -> None:
+    def forget(self, conversation_id: str, agent_name: str | None = None) -> None:
         """What this conversation was about so far."""
-        self._conversations.pop(conversation_id, None)
+        self._conversations.pop((agent_name, conversation_id), None)
 
     def _seen(self, case: Case) -> Case:
         return redacted_case(case, self._redactor)

@@ -81,7 +81,7 @@ class TurnIntake:
 
     def take(self, turn: Turn) -> None:
         """Take a closed turn."""
-        turn.case_id = self._cases.match(turn.case_id, turn.conversation_id, turn.user_text)
+        turn.case_id = self._cases.match(turn.case_id, turn.conversation_id, turn.user_text, turn.agent_name)
         self._ready(TurnViews(turn, turn, turn))
 
     def keep_open(self, turn: Turn) -> bool:
@@ -166,7 +166,7 @@ class RedactingIntake(TurnIntake):
         for views, named in found:
             turn = views.captured
             known = turn.case_id if turn.case_id and self._cases.case(turn.case_id) else named
-            case_id = self._cases.match(known, views.redacted.conversation_id, turn.user_text)
+            case_id = self._cases.match(known, views.redacted.conversation_id, turn.user_text, turn.agent_name)
             for view in views:
                 view.case_id = case_id
             self._ready(views)

@@ -168,7 +168,7 @@ class Pipeline:
             return 0
         self._positions.add(await self._store.positions(_REMEMBERED))
         for _, case_id, conversation_id in self._positions:
-            self._cases.remember(conversation_id, case_id)
+            self._cases.remember(conversation_id, case_id, self._agent_name)
         total = 0
         query = TurnQuery(run=run, status="pending", content=TurnFilter(agent=self._agent_name))
         async for item in every_turn(self._store, query, PAGE):
@@ -183,7 +183,7 @@ class Pipeline:
         turn = Turn.from_dict(dict(item))
         left = self._conversations.key(turn, ended=True)
         turn.case_id = case_id
-        self._cases.remember(turn.conversation_id, case_id)
+        self._cases.remember(turn.conversation_id, case_id, turn.agent_name)
         self._spans.bind(turn.turn_id, case_id)
         job = self._job(TurnViews(turn, self._privacy.redacted(turn), turn), ended=True)
         if left is not None:
@@ -215,7 +215,7 @@ class Pipeline:
         for item in items:
             turn = Turn.from_dict(dict(item))
             known = turn.case_id if turn.case_id and self._cases.case(turn.case_id) else None
-            case_id = self._cases.match(known, turn.conversation_id, turn.user_text)
+            case_id = self._cases.match(known, turn.conversation_id, turn.user_text, turn.agent_name)
             if case_id is not None and case_id != turn.case_id:
                 turn.case_id = self.moved[turn.turn_id] = case_id
             if only is not None and case_id not in only:

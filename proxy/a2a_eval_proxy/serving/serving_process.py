@@ -183,7 +183,7 @@ class ServingProcess:
 
     async def _open(self, stack: AsyncExitStack) -> None:
         settings, each = self._settings, self._settings.processes
-        telemetry = start_telemetry(self._privacy)
+        telemetry = start_telemetry(settings.privacy_of_all() if settings.agents else self._privacy)
         if telemetry is not None:
             stack.push_async_callback(telemetry.close)
         self._requests = None if telemetry is None else telemetry.requests

@@ -472,6 +472,15 @@ class Settings(
         """The agents by name; that of `upstream` has none."""
         return _agents_of(self)
 
+    def privacy_of_all(self) -> Privacy:
+        """The rules of all agents together, for texts that may be of any of them, such as log lines."""
+        from ..privacy.policy import privacy_of  # it reads suites, which not every command does
+
+        every = [self, *(agent.settings for agent in self.each_agent.values())]
+        rules = tuple(dict.fromkeys(rule for one in every for rule in one.redact))
+        key = next((one.redact_key for one in every if one.redact_key), None)
+        return privacy_of(rules, key, no_content=any(one.no_content for one in every))
+
     def _check_upstream(self) -> None:
         for name in ("upstream_ca", "upstream_cert"):
             if getattr(self, name) and not self.upstream_is_secure:

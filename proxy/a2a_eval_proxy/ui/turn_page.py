@@ -144,7 +144,7 @@ async def _work(view: View, turn: TurnJson) -> dict[str, Any]:
         "max_note": MAX_NOTE,
         "max_who": MAX_WHO,
         "is_done": is_done,
-        "cases_to_bind": [case.id for case, _ in view.control.cases.listed()]
+        "cases_to_bind": [case.id for case, _ in view.control.cases_of(turn).listed()]
         if is_done and view.control.evaluates
         else [],
     }
@@ -152,7 +152,7 @@ async def _work(view: View, turn: TurnJson) -> dict[str, Any]:
 
 async def shown_turn(view: View, turn: TurnJson) -> dict[str, Any]:
     """The data of a turn as in the report (`report.page`), with its aligned calls if its case expects some."""
-    planned = await turn_in_case(view.control.cases, view.control.store, turn)
+    planned = await turn_in_case(view.control.cases_of(turn), view.control.store, turn)
 
     def data(texts: Shortener) -> dict[str, Any]:
         return turn_data(planned.report, planned.conversation, planned.turn, turn["started_at"], texts)

@@ -146,11 +146,11 @@ def case_positions(cases: CaseBook, conversation: Sequence[TurnJson]) -> list[Ca
     What comes out depends on these turns alone, not on what `cases` has seen before.
     """
     if conversation:
-        cases.forget(conversation[0]["conversation_id"])
+        cases.forget(conversation[0]["conversation_id"], conversation[0].get("agent_name"))
     found = []
     seen: Counter[str] = Counter()
     for turn in conversation:
-        case_id = cases.match(turn["case_id"], turn["conversation_id"], turn["user_text"])
+        case_id = cases.match(turn["case_id"], turn["conversation_id"], turn["user_text"], turn.get("agent_name"))
         found.append(CasePosition(case_id, seen[case_id] if case_id else 0))
         if case_id:
             seen[case_id] += 1
