@@ -288,27 +288,27 @@ def calibration(
 ) -> dict[str, Any]:
     """The calibration, in its JSON form. Turns without a verdict do not count; `labels.excluded` says why.
 
-    `at` is the time, RFC 3339. Raises LabelError for a label that the evaluator does not have.
+    Nor do labels that the evaluator does not have. `at` is the time, RFC 3339.
     """
     excluded = Counter(labels.excluded)
+    of_people, foreign = _fitting(labels.people, verdicts, evaluator)
+    of_models, foreign_of_models = _fitting(labels.models, verdicts, evaluator)
+    if foreign or foreign_of_models:
+        excluded["labels that the evaluator does not have"] = foreign + foreign_of_models
     pairs: dict[str, tuple[bool, JudgeVerdict]] = {}
-    for turn_id, given in labels.people.items():
+    for turn_id, given in of_people.items():
         majority = _majority(given.values(), evaluator)
-        if turn_id in verdicts and majority is None:
+        if majority is None:
             excluded["turns on which the raters are divided"] += 1
-        elif turn_id in verdicts and majority is not None:
+        else:
             pairs[turn_id] = majority, verdicts[turn_id]
     judged = [(passes, verdict.passed) for passes, verdict in pairs.values()]
     confusion = Confusion.of(judged)
-    people = [labels.people[turn_id] for turn_id in pairs]
+    people = [of_people[turn_id] for turn_id in pairs]
     several = any(len(given) > 1 for given in people)
-    graded = {turn_id: list(given.values()) for turn_id, given in labels.people.items() if turn_id in pairs}
+    graded = {turn_id: list(of_people[turn_id].values()) for turn_id in pairs}
     apart = [number for number, (one, other) in enumerate(judged) if one is not other]
-    of_models = {
-        turn_id: majority
-        for turn_id, given in labels.models.items()
-        if turn_id in verdicts and (majority := _majority(given.values(), evaluator)) is not None
-    }
+    models = {turn_id: _majority(given.values(), evaluator) for turn_id, given in of_models.items()}
     some = next(iter(verdicts.values()), JudgeVerdict(False, 0.0))
     return {
         "metric": evaluator.metric,
@@ -334,7 +334,7 @@ def calibration(
         "raters_alpha": _between_raters(people, evaluator) if several else None,
         "grades_alpha": _grades(graded, pairs),
         "threshold_choice": _choice(evaluator, list(pairs.values())),
-        "labels_of_models": _of_models(of_models, verdicts),
+        "labels_of_models": _of_models({key: value for key, value in models.items() if value is not None}, verdicts),
         "excluded": dict(sorted(excluded.items())),
         "disagreements": [
             _disagreement(turn_id, *pairs[turn_id])
@@ -342,6 +342,23 @@ def calibration(
         ],
         "disagreement_count": len(apart),
     }
+
+
+def _fitting(
+    labels: Mapping[str, Mapping[str, LabelValue]], verdicts: Mapping[str, JudgeVerdict], evaluator: EvaluatorBase
+) -> tuple[dict[str, dict[str, LabelValue]], int]:
+    """The labels of turns with a verdict that the evaluator has, and the number of the others of these turns."""
+    fitting: dict[str, dict[str, LabelValue]] = {}
+    others = 0
+    for turn_id in filter(verdicts.__contains__, labels):
+        for rater, value in labels[turn_id].items():
+            try:
+                label_passes(value, evaluator)
+            except LabelError:
+                others += 1
+            else:
+                fitting.setdefault(turn_id, {})[rater] = value
+    return fitting, others
 
 
 def _majority(values: Iterable[LabelValue], evaluator: EvaluatorBase) -> bool | None:

@@ -85,7 +85,7 @@ async def calibrate(
             annotations = sorted(await store.annotations(run), key=lambda one: str(one["annotation_id"]))
             found = [label for annotation in annotations if (label := label_of(annotation)) is not None]
         else:
-            found = [_named(label, judged) for label in given]
+            found = [_named(label, judged, labels) for label in given]
         by_metric = grouped((label.metric or "", label) for label in found if label.metric in judged)
         if not by_metric:
             raise LabelError(_nothing(judged, labels))
@@ -127,14 +127,18 @@ def _read(path: Path) -> list[Label]:
     return read_labels(data, str(path))
 
 
-def _named(label: Label, judged: Mapping[str, EvaluatorBase]) -> Label:
-    """With its metric. Raises LabelError for one that the suite does not have, or that cannot be known."""
+def _named(label: Label, judged: Mapping[str, EvaluatorBase], file: Path | None) -> Label:
+    """With its metric. Raises LabelError if that cannot be known, or the evaluator does not have such a label."""
     if label.metric is None:
         if len(judged) > 1:
             raise LabelError(f"the suite has several judges: name one in the column evaluator ({', '.join(judged)})")
         label = replace(label, metric=next(iter(judged)))
-    if evaluator := judged.get(label.metric or ""):
-        label_passes(label.value, evaluator)
+    evaluator = judged.get(label.metric or "")
+    try:
+        if evaluator is not None:
+            label_passes(label.value, evaluator)
+    except LabelError as error:
+        raise LabelError(f"{file}, turn {label.turn_id[:100]}: {error}") from None
     return label
 
 

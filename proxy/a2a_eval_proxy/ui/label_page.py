@@ -72,8 +72,11 @@ async def _label(view: View) -> Values:
         return {**values, "who": who or getattr(sender, "name", ""), "metrics": await judged_metrics(view.control)}
     offered = await store.turns_with_result(metric, run, MAX_TO_LABEL)
     offered.sort(key=lambda turn_id: sha256(turn_id.encode("utf-8", "replace")).digest())  # the same for all raters
-    given = [one for one in await store.annotations(run) if one["evaluator"] == metric and one.get("label") is not None]
-    people = [one for one in given if one["by"] == "person" and one["turn_id"] in set(offered)]
+    labels = [
+        one for one in await store.annotations(run) if one["evaluator"] == metric and one.get("label") is not None
+    ]
+    known = set(offered)
+    people = [one for one in labels if one["by"] == "person" and one["turn_id"] in known]
     name = view.control.privacy.stored_note(who)
     mine = {one["turn_id"]: one for one in people if one["who"] == name}
     after = query.get("after")

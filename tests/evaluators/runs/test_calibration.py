@@ -175,6 +175,14 @@ def test_what_differs_is_stale_and_what_no_judge_said_says_nothing() -> None:
     assert standing({**scored(made), "details": {"judge": "me"}}, [made]) is None
 
 
+def test_labels_that_the_evaluator_does_not_have_are_excluded() -> None:
+    given = [("a", "banana"), ("b", 4.0), ("c", 9.0), ("d", True)]
+    labels = Labels.of(Label("t", value, rater=rater) for rater, value in given)
+    made = calibration(Helpfulness(judge={"model": "m"}), labels, {"t": JudgeVerdict(True, 4.0)}, Consistency(), "2026")
+    assert (made["raters"], made["labels"]) == (["b", "d"], 2)
+    assert made["excluded"] == {"labels that the evaluator does not have": 2}
+
+
 def test_divided_and_contradictory_raters_do_not_count() -> None:
     given = [("a", True), ("b", False), ("c", True), ("c", False), ("d", True), ("d", True)]
     labels = Labels.of(Label("t", value, rater=rater) for rater, value in given)
