@@ -208,7 +208,7 @@ async def test_every_combination_yields_the_same_calls(
     assert turn["capture"]["trace_only"] == (4 if traces and not emits_extension else 0)
     seen = emits_extension or traces
     assert [finding["code"] for finding in turn["findings"]] == ([] if seen else ["no_capture"])
-    assert turn.get("usage") == ({"input_tokens": 12} if traces else None)
+    assert turn.get("usage") == ({"input_tokens": 12, "source": "spans"} if traces else None)
     if traces:
         assert all(call["started_at"] for call in turn["tool_calls"])
 

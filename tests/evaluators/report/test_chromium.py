@@ -377,7 +377,13 @@ def test_results_are_pretty_and_can_be_copied_and_placeholders_are_written_for_p
     settle(session, "document.querySelector('.ids .copy').textContent === 'Copied'")
     copied = json.loads(session.execute_script("return document.title"))
     assert (copied["id"], [item["name"] for item in copied["calls"]]) == ("t", ["f", "g"])
+    session.execute_script("document.querySelector('.ids .copy:last-of-type').click()")
+    settle(session, "document.querySelector('.ids .copy:last-of-type').textContent === 'Copied'")
+    prompt = session.execute_script("return document.title")
+    assert "failed, a. Find the cause" in prompt
+    assert "- tool_trajectory: tool_trajectory said so" in prompt
     command = session.execute_script("return document.querySelector('.again pre').textContent")
+    assert prompt.endswith(command)
     assert command == "a2a-eval-proxy run focus/all-failures.yaml --agent http://agent.example --case a"
     assert complaints(session) == []
 
@@ -601,7 +607,7 @@ def test_timelines_and_wires_stand_in_their_turns_and_for_readers_without_script
     settle(session, "document.querySelector('.turn')")
     session.execute_script("document.querySelector('.conversation').open = true")
     settle(session, "document.querySelector('.turn .seen')")
-    assert texts(session, ".seen > summary") == ["Timeline and raw wire"]
+    assert texts(session, ".seen > summary") == ["Timeline, raw wire"]
     assert texts(session, "#seen") == []
     rows = texts(session, ".turn .waterfall .span .bar-name")
     assert rows[0] == f"{BREAKING_OUT[:79]}…"
@@ -612,7 +618,7 @@ def test_timelines_and_wires_stand_in_their_turns_and_for_readers_without_script
     assert complaints(session) == []
     static = html_report(made)
     assert static.count('<details class="seen"') == 1
-    assert 'Timeline and raw wire<span class="seen-of"> of conversation-a, turn 1: failed</span>' in static
+    assert 'Timeline, raw wire<span class="seen-of"> of conversation-a, turn 1: failed</span>' in static
 
 
 def test_what_was_seen_is_bounded_and_failed_turns_come_first(monkeypatch):

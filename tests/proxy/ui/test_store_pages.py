@@ -52,7 +52,7 @@ async def test_every_screen_works_without_an_agent(store):
 
 async def test_a_trace_is_a_link_to_where_it_can_be_seen(tmp_path):
     path = tmp_path / "turns.db"
-    store_turns(path, [turn("1", run="monday", trace_id="4bf9<"), turn("2", run="monday", trace_id=None)])
+    store_turns(path, [turn("1", run="monday", trace_id="4bf9<"), turn("2", run="monday", trace_id="")])
     async with (
         store_pages(str(path), 0, trace_url="http://jaeger/trace/{trace_id}?a&b") as served,
         httpx.AsyncClient(trust_env=False, timeout=60, follow_redirects=True) as browser,
