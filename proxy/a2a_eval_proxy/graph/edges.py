@@ -207,6 +207,7 @@ class _Finder:
             for turn in self._turns.values()
             if child.text in turn.said
             and (turn.agent != child.agent or child.text != turn.text)
+            and turn.started_at < child.started_at  # of two with the same words, the first one asked
             and self._was_at_work(turn, child)
         ]
         if len(found) != 1:

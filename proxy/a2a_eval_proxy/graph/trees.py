@@ -21,6 +21,9 @@ from .edges import SHORTEST_TEXT, Edge, SpanFacts, TurnFacts, edges_of
 MOST_TURNS = 500
 """Maximum number of turns that are read for a tree."""
 
+_MOST_SEARCHED, _MOST_ALIKE = 20, 10
+"""Turns of a family for which turns with equal words are searched, and such turns of each."""
+
 _MOST_AT_ONCE = 400
 """Of these, by one id: so that turns which other ids name have room, too."""
 
@@ -133,6 +136,7 @@ class _Search:
         self._store = store
         self._new = [first]
         self._asked: set[tuple[LinkedBy, str]] = set()
+        self._searched = 0
 
     async def run(self) -> None:
         while self._new and self._room > 0:
@@ -144,10 +148,21 @@ class _Search:
                         self._take(
                             await self._store.linked_by(column, identifier, linked.seq, min(self._room, _MOST_AT_ONCE))
                         )
+            await self._find_by_words(new)
             await self._find_named_parents(new)  # of a large trace, they may not be near
             names = {key for linked in new for key in _names_of(linked.turn)}
             if names and self._room > 0:
                 self._take(await self._store.linked_by_names(names, new[0].seq, self._room))
+
+    async def _find_by_words(self, new: Sequence[LinkedTurn]) -> None:
+        for linked in new:
+            facts = _facts(linked)
+            text = facts.text if len(facts.text) >= SHORTEST_TEXT else ""
+            said = [one for one in facts.said if len(one) >= SHORTEST_TEXT]
+            if (text or said) and self._searched < _MOST_SEARCHED and self._room > 0:
+                self._searched += 1
+                found = await self._store.linked_by_words(linked, text, said, _MOST_ALIKE)
+                self._take([one for one in found if _share_words(_facts(one), facts)])
 
     async def _find_named_parents(self, new: Sequence[LinkedTurn]) -> None:
         named = dict.fromkeys(linked.links.parent_turn_id for linked in new)
@@ -187,6 +202,13 @@ def _names_of(turn: TurnJson) -> Iterator[str]:
     for kind, column in _COLUMNS.items():
         if turn[column]:
             yield name_key(kind, turn[column])
+
+
+def _share_words(one: TurnFacts, other: TurnFacts) -> bool:
+    """Whether one of them may have passed on words of the other."""
+    if one.agent == other.agent and one.text == other.text:
+        return False
+    return one.text in other.said or other.text in one.said
 
 
 def _facts(linked: LinkedTurn) -> TurnFacts:

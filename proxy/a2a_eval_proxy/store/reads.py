@@ -198,6 +198,14 @@ class LinkedTurn(NamedTuple):
         return cls(seq, turn_json(status, body, evaluations), shown.get("parent_span_id", ""), known)
 
 
+_NEAR = 500  # turns before and after another one that are examined for equal words
+_FAR_AWAY = 1e11  # seconds since the epoch
+
+
+def _moment(rfc3339: str | None) -> float | None:
+    return None if rfc3339 is None else datetime.fromisoformat(rfc3339).timestamp()
+
+
 LINKED = "seq, status, body, evaluations, links"
 """The columns of `LinkedTurn.of`."""
 
@@ -209,6 +217,8 @@ class StoreReads(ABC):
 
     _CALLS: str  # the number of calls in the body of a turn
     _CARD: str  # `agent_card` in the body of a turn, as JSON text
+
+    _USER_TEXT: str  # the message in the body of a turn
 
     _TOO_MUCH: str  # the condition that a turn is too old for a store of `:max_bytes`
 
@@ -394,6 +404,26 @@ class StoreReads(ABC):
         """Turns that name one of these (`encoding.name_key`), as in `linked_by`."""
         selected = f"SELECT seq FROM turn_names JOIN turns USING (turn_id) WHERE name IN ({self._listed('names')})"  # noqa: S608  # fixed texts
         return await self._nearest(selected, {"names": json_text(list(names))}, near, most)
+
+    async def linked_by_words(
+        self, linked: LinkedTurn, text: str, said: Collection[str], most: int
+    ) -> list[LinkedTurn]:
+        """Turns at the time of this one, with their links, that contain `text` ("" for none), or whose message is one
+        of `said`. Of all turns, those are examined that were added shortly before or after it."""
+        began, ended = (_moment(linked.turn[name]) for name in ("started_at", "ended_at"))
+        values = {
+            "first": linked.seq - _NEAR, "last": linked.seq + _NEAR, "seq": linked.seq, "said": json_text(list(said)),
+            "began": began, "ended": _FAR_AWAY if ended is None else ended,
+        }  # fmt: skip
+        words = f"{self._USER_TEXT} IN ({self._listed('said')})"
+        if text:
+            values["pattern"] = next(TurnFilter(text=text).patterns())[1]
+            words = f"({words} OR {self._like('body', 'pattern')})"
+        selected = (
+            "SELECT seq FROM turns WHERE seq BETWEEN :first AND :last AND seq != :seq AND started_at <= :ended"  # noqa: S608  # fixed texts
+            f" AND coalesce(ended_at, {_FAR_AWAY}) >= :began AND {words}"
+        )
+        return await self._nearest(selected, values, linked.seq, most)
 
     async def _nearest(self, selected: str, values: dict[str, Any], near: int, most: int) -> list[LinkedTurn]:
         nearest = f"SELECT seq FROM ({selected}) AS found ORDER BY abs(seq - :near), seq LIMIT :most"  # noqa: S608  # fixed texts

@@ -85,6 +85,31 @@ async def test_ids_are_followed_in_both_directions(kept: Kept, of: int, name: tu
         assert await drawn(kept.store, number) == [(0, "turn-0000"), (1, "turn-0001")]
 
 
+ASKED = 'refund the "order" 4711,\nplease_%'
+
+
+async def test_equal_words_at_the_same_time_are_found(kept: Kept) -> None:
+    """In a message that is passed on as it is, and in an argument of a call."""
+    own = {"trace_id": "", "user_text": ASKED}
+    call = ToolCall("ask", {"agent": "b", "say": [{"text": "how are you today?"}]})
+    await kept.add(
+        asked(2, None, trace_id="", user_text="how are you today?"),
+        asked(1, None, **own, tool_calls=[call]),
+        asked(0, None, **own),
+        asked(4, None, trace_id="", user_text="something else"),
+    )
+    for number in range(3):
+        assert await drawn(kept.store, number) == [(0, "turn-0000"), (1, "turn-0001"), (2, "turn-0002")]
+    family = await family_of(kept.store, "turn-0001")
+    assert family is not None
+    assert [edge.asked.certain for edge in family.edges.values()] == [False, False]
+
+
+async def test_users_of_one_agent_who_say_the_same_are_not_related(kept: Kept) -> None:
+    await kept.add(*(asked(number, None, trace_id="", user_text=ASKED, agent="http://agent") for number in range(3)))
+    assert await drawn(kept.store, 1) == [(0, "turn-0001")]
+
+
 async def test_spans_that_come_later_make_a_guess_certain(kept: Kept) -> None:
     """The client sent the trace context, and the agent passes on no `tracestate`."""
     first = asked(0, None, links=TurnLinks("a" * 16), parent_span_id="a" * 16)
@@ -233,6 +258,6 @@ async def test_ids_that_are_hashed_still_match(kept: Kept) -> None:
 
 async def test_without_content_words_make_no_edge(kept: Kept) -> None:
     privacy = privacy_of((), None, no_content=True)
-    said = {"user_text": "refund the order 4711, please", "trace_id": ""}
+    said = {"user_text": ASKED, "trace_id": ""}
     await kept.add(*(privacy.stored(asked(number, None, **said)) for number in range(2)))
     assert (await family_of(kept.store, "turn-0001")).edges == {}  # type: ignore[union-attr]

@@ -48,11 +48,11 @@ def conversations(seed: int, count: int, *, traced_users: bool) -> Iterator[Mess
     for number in range(count):
         dice = Random(f"{seed}/{number}")
         how = dice.choice([WHOLE, NOTHING]) if traced_users else NOTHING
-        yield _message(dice, f"c{number}", how, [ANSWERS], depth=3)
+        yield _message(dice, f"c{number}", how, [ANSWERS], depth=dice.choice([1, 2, 2, 3]))
 
 
 def _message(dice: Random, name: str, how: str, tries: list[str], depth: int) -> Message:
-    groups = [dice.choice([1, 1, 2, 3]) for _ in range(dice.choice([0, 1, 2]))] if depth else []
+    groups = [dice.choice([1, 1, 2, 3]) for _ in range(dice.choice([0, 1, 1, 2]))] if depth else []
     return Message(
         name,
         dice.choice(AGENTS),
@@ -69,4 +69,4 @@ def _message(dice: Random, name: str, how: str, tries: list[str], depth: int) ->
 
 
 def _tries(dice: Random) -> list[str]:
-    return [*(dice.choice(ENDS[1:]) for _ in range(dice.choice([0, 0, 0, 1, 2]))), ANSWERS]
+    return [*(dice.choice(ENDS[1:]) for _ in range(dice.choice([0, 0, 0, 0, 0, 1, 2]))), ANSWERS]

@@ -45,6 +45,8 @@ class PostgresReads(StoreReads):
     shared = True
 
     _CALLS = "json_array_length(body::json -> 'tool_calls')"
+
+    _USER_TEXT = "body::json ->> 'user_text'"
     _CARD = "body::json ->> 'agent_card'"
 
     _TOO_MUCH = TOO_MUCH

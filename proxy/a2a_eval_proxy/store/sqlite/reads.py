@@ -30,6 +30,8 @@ class SqliteReads(StoreReads):
     shared = False
 
     _CALLS = "json_array_length(body, '$.tool_calls')"
+
+    _USER_TEXT = "json_extract(body, '$.user_text')"
     _CARD = "json_extract(body, '$.agent_card')"
 
     _TOO_MUCH = (
