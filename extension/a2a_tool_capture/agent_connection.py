@@ -200,7 +200,7 @@ class AgentConnection:
         self._http.in_envelope = card.supported_interfaces[0].protocol_binding == "JSONRPC"
         return factory.create(card)
 
-    def context(self, interface: AgentInterface, traceparent: str = "") -> ClientCallContext:
+    def context(self, interface: AgentInterface, traceparent: str = "", tracestate: str = "") -> ClientCallContext:
         """Headers of one request. For A2A 0.3 the SDK also sends the extensions under the older header name."""
         own = [value for name, value in self._headers.items() if name.lower() == EXTENSIONS_HEADER.lower()]
         asked = with_a2a_extensions([*own, *(version.uri for version in KNOWN_VERSIONS)])
@@ -210,6 +210,8 @@ class AgentConnection:
             parameters = {**others, **parameters}
         if traceparent:
             parameters = {**parameters, "traceparent": traceparent}
+        if tracestate:
+            parameters = {**parameters, "tracestate": tracestate}
         return ClientCallContext(service_parameters=parameters)
 
     def event(self, message: StreamResponse | Task, interface: AgentInterface) -> dict[str, Any]:

@@ -157,14 +157,15 @@ class CaptureClient:
         files: Sequence[MessageFile] = (),
         metadata: Mapping[str, Any] | None = None,
         traceparent: str = "",
+        tracestate: str = "",
         observe: Callable[[TaskMerger], object] = lambda merger: None,
     ) -> CapturedTurn:
         """Send one user message, with `files`, and wait until the agent has finished the turn or waits for input.
 
-        `metadata` is the message's, `traceparent` the W3C header of all requests of the turn. `observe` is called after
-        each event with what was received so far. If a stream is aborted or the task is still working, the rest is
-        fetched with GetTask and subscription; the message itself is sent only once. Raises AgentUnreachableError,
-        AgentError or TurnTimeoutError, whose `turn` holds what was captured before.
+        `metadata` is that of the message; `traceparent` and `tracestate` are headers of all requests (W3C). `observe`
+        is called after each event with what was received so far. If a stream is aborted or the task is still working,
+        the rest is fetched with GetTask and subscription; the message itself is sent only once. Raises
+        AgentUnreachableError, AgentError or TurnTimeoutError, whose `turn` holds what was captured before.
         """
         message = new_text_message(text, context_id=context_id, task_id=task_id, role=Role.ROLE_USER)
         for file in files:
@@ -173,7 +174,7 @@ class CaptureClient:
             message.metadata.update(metadata)
         merger = self._open_tasks.get(task_id or "") or TaskMerger(dialects=self._dialects)
         merger.begin_turn()
-        progress = _Progress(merger, observe, self._unread, traceparent)
+        progress = _Progress(merger, observe, self._unread, traceparent, tracestate)
         try:
             async with asyncio.timeout(self._timeout_s):
                 await self._run(SendMessageRequest(message=message), progress)
@@ -222,7 +223,7 @@ class CaptureClient:
             await self._catch_up(progress, lost)
 
     def _context(self, progress: _Progress) -> ClientCallContext:
-        return self._connection.context(self._interface, progress.traceparent)
+        return self._connection.context(self._interface, progress.traceparent, progress.tracestate)
 
     async def _read(self, events: AsyncIterator[StreamResponse], progress: _Progress) -> None:
         """Feed `events` to `progress` until they end, or until the task has settled and no more events arrive."""
@@ -305,12 +306,17 @@ class CaptureConversation:
         """The conversation's id; None until the agent assigns one."""
 
     async def send(
-        self, text: str, *, metadata: Mapping[str, Any] | None = None, traceparent: str = ""
+        self, text: str, *, metadata: Mapping[str, Any] | None = None, traceparent: str = "", tracestate: str = ""
     ) -> CapturedTurn:
         """Send the next user message; see `CaptureClient.send`."""
         try:
             turn = await self._client.send(
-                text, context_id=self.context_id, task_id=self._task_id, metadata=metadata, traceparent=traceparent
+                text,
+                context_id=self.context_id,
+                task_id=self._task_id,
+                metadata=metadata,
+                traceparent=traceparent,
+                tracestate=tracestate,
             )
         except CaptureError as error:
             if error.turn is not None:
@@ -330,9 +336,11 @@ class _Progress:
         observe: Callable[[TaskMerger], object],
         marks: Sequence[DialectMark] = (),
         traceparent: str = "",
+        tracestate: str = "",
     ) -> None:
         self.merger = merger
         self.traceparent = traceparent
+        self.tracestate = tracestate
         self._marks = marks
         self.unread: dict[Finding, None] = {}
         """What says that the answer has parts of dialects that are not read."""

@@ -1,9 +1,13 @@
-"""Reads tool calls of agents without the extension from the data parts of their framework. Sans-io.
+"""Reads tool calls of agents without the extension from what their framework sends instead. Sans-io.
 
 google-adk and kagent put each call and each response into a data part of a message or an artifact; the part's metadata
 names its type: `{"data": {"id", "name", "args"}, "metadata": {"adk_type": "function_call"}}`. Messages
 travel in status updates and, once the next one has arrived, in the history of the task, which holds nearly all of them
 in the response to a request that does not stream.
+
+The traceability extension of a2a-samples (extensions/traceability/v1) has a trace in the metadata of a message or an
+artifact, or in a data part of an artifact: steps, each a call of a tool, or of another agent with a trace of its own.
+It has no results of tools.
 
 This module neither negotiates nor filters: clients see these parts whether or not the proxy reads them.
 """
@@ -11,7 +15,7 @@ This module neither negotiates nor filters: clients see these parts whether or n
 from __future__ import annotations
 
 from collections import defaultdict, deque
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, NamedTuple
@@ -33,9 +37,12 @@ ASKS_THE_USER = frozenset({"adk_request_confirmation", "adk_request_credential",
 """Function calls with which google-adk asks the user; they are not tool calls."""
 
 
+TRACE_KEY = "github.com/a2aproject/a2a-samples/extensions/traceability/v1/traceability"
+
+
 @dataclass(frozen=True, slots=True)
 class Dialect:
-    """A format of tool calls in data parts; `type_key` is the metadata key that names a part's type."""
+    """A format of tool calls; `type_key` is the metadata key that names a part's type, or that the trace has."""
 
     name: str
     source: ToolCallSource
@@ -47,6 +54,7 @@ DIALECTS: Mapping[str, Dialect] = {
     for dialect in (
         Dialect("adk", ToolCallSource.ADK, "adk_type"),
         Dialect("kagent", ToolCallSource.KAGENT, "kagent_type"),
+        Dialect("traceability", ToolCallSource.TRACEABILITY, TRACE_KEY),
     )
 }
 """The supported dialects by name."""
@@ -131,7 +139,9 @@ class DialectReader:
     """
 
     def __init__(self, names: Iterable[str]) -> None:
-        self._dialects = [DIALECTS[name] for name in names]
+        dialects = [DIALECTS[name] for name in names]
+        self._dialects = [dialect for dialect in dialects if dialect.type_key != TRACE_KEY]
+        self._reads_traces = len(self._dialects) < len(dialects)
         self._messages: dict[str, list[_CallPart]] = {}
         self._artifacts: dict[str, list[_CallPart]] = {}
         self._count = 0
@@ -191,7 +201,7 @@ class DialectReader:
         self._count += len(parts) - earlier
 
     def _read(self, holder: Mapping[str, Any], where: str, findings: list[Finding]) -> list[_CallPart]:
-        parts = []
+        parts = self._trace_parts(holder, where, findings) if self._reads_traces else []
         for number, part in enumerate(_list(holder.get("parts"))):
             metadata = part.get("metadata") if isinstance(part, dict) else None
             if not isinstance(metadata, dict):
@@ -211,6 +221,75 @@ class DialectReader:
                     parts.append(one._replace(source=dialect.source, seen_at=self._now))
                 break
         return parts
+
+    def _trace_parts(self, holder: Mapping[str, Any], where: str, findings: list[Finding]) -> list[_CallPart]:
+        """The calls in the traces of a message or an artifact. One trace may be there twice: a step counts once."""
+        traces = [_object(holder.get("metadata")).get(TRACE_KEY)]
+        traces += [part.get("data") for part in _list(holder.get("parts")) if isinstance(part, dict)]
+        found: dict[str, _CallPart] = {}
+        for trace in traces:
+            if not isinstance(trace, dict) or "steps" not in trace:
+                continue
+            try:
+                for one in _traced_calls(trace):
+                    found[one.id or f"#{len(found)}"] = one._replace(seen_at=self._now)
+            except _MalformedError as problem:
+                message = f"skipped: {problem}, in a trace of dialect 'traceability'"
+                findings.append(Finding("malformed_entry", message, Severity.WARNING, where))
+        return list(found.values())
+
+
+# ── traces ──────────────────────────────────────────────────────────────────────────────────────────────────
+
+_TOOL, _AGENT = ("TOOL", 2, "CALL_TYPE_ENUM_TOOL"), ("AGENT", 1, "CALL_TYPE_ENUM_AGENT")
+
+
+def _steps(trace: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    steps = trace.get("steps")
+    if not isinstance(steps, list) or too_deep(steps) or not all(isinstance(step, dict) for step in steps):
+        raise _MalformedError("'steps' is not a list of objects")
+    return steps
+
+
+def _traced_calls(trace: Mapping[str, Any]) -> Iterator[_CallPart]:
+    """The calls of tools and of agents, each of an agent before those in its own trace.
+
+    The extension's own sample has the fields of the invocation in the step itself.
+    """
+    for step in _steps(trace):
+        kind = _either(step, "call_type", "callType")
+        action = _object(_either(step, "step_action", "stepAction"))
+        if kind in _TOOL:
+            invoked = _object(_either(action, "tool_invocation", "toolInvocation")) or step
+            name, arguments = _either(invoked, "tool_name", "toolName", "name"), invoked.get("parameters")
+        elif kind in _AGENT:
+            invoked = _object(_either(action, "agent_invocation", "agentInvocation")) or step
+            name = _either(invoked, "agent_name", "agentName", "name", "agent_url", "agentUrl")
+            arguments = invoked.get("requests")
+        else:
+            continue
+        if not isinstance(name, str) or not name:
+            raise _MalformedError(f"a step names no tool or agent, but {name!r:.80}")
+        if arguments is not None and not isinstance(arguments, dict):
+            raise _MalformedError(f"the arguments of {name!r:.80} are a {type(arguments).__name__}, expected an object")
+        known = None if arguments is None else with_whole_numbers(arguments)
+        error = step.get("error")
+        step_id = _either(step, "step_id", "stepId")
+        yield _CallPart(
+            name,
+            step_id if isinstance(step_id, str) else "",
+            bool(error),
+            known,
+            error=plain_text(error) if error else None,
+            source=ToolCallSource.TRACEABILITY,
+        )
+        below = _either(invoked, "response_trace", "responseTrace")
+        if isinstance(below, dict) and "steps" in below:
+            yield from _traced_calls(below)
+
+
+def _either(holder: Mapping[str, Any], *names: str) -> Any:
+    return next((holder[name] for name in names if holder.get(name) is not None), None)
 
 
 # ── parts ───────────────────────────────────────────────────────────────────────────────────────────────────

@@ -36,6 +36,7 @@ from ..errors import UNREACHABLE, ConfigError
 from ..ids import new_turn_id
 from ..otlp.trace_service import Tracing
 from ..privacy.policy import NO_PRIVACY, Privacy
+from ..protocol.trace_state import naming_turn
 from ..scoring.pipeline import Pipeline
 from ..settings.store_url import masked_url
 from ..store import ConversationKey, ScoredConversation, Store, TurnQuery, every_turn, open_store
@@ -453,7 +454,8 @@ class _Driver:
         try:
             seed = turn.attempt and turn.attempt["seed"]
             metadata = None if seed is None else {SEED: seed}
-            captured = await conversation.send(text, metadata=metadata, traceparent=traceparent)
+            trace = {"traceparent": traceparent, "tracestate": naming_turn(turn.turn_id, "")}
+            captured = await conversation.send(text, metadata=metadata, **trace)
         except CaptureError as error:
             self._note(str(error), error if isinstance(error, AgentError) else None)
             unreachable = isinstance(error, AgentUnreachableError)

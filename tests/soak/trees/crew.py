@@ -17,7 +17,7 @@ from a2a.server.routes import create_agent_card_routes, create_jsonrpc_routes
 from a2a.server.tasks import InMemoryTaskStore, TaskUpdater
 from a2a.types import Artifact, Part, TaskArtifactUpdateEvent, TaskState, TaskStatus
 from a2a.types import Task as A2ATask
-from agents.scenario_agent import AgentOptions, agent_card
+from agents.scenario_agent import RPC_PATH, AgentOptions, agent_card
 from agents.scenarios import METADATA_KEY, URI
 from agents.serving import ServerThread
 from google.protobuf.json_format import ParseDict
@@ -27,12 +27,14 @@ from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.trace import SpanKind, set_span_in_context
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 from starlette.applications import Starlette
-from support.patience import PATIENCE_S
 
 from .plan import ANSWERS, BREAKS, FAILS, IS_LEFT, NOTHING, REFERENCE, TRACEPARENT, Message
 
 TRACER = TracerProvider().get_tracer("crew")
 PROPAGATOR = TraceContextTextMapPropagator()
+
+_PATIENCE_S = 900
+"""Hundreds of trees grow at once: the answer to a user comes when that of the last agent has."""
 
 Entrance = Callable[[str], str]
 """Where an agent is reached: a proxy, by the name of the agent."""
@@ -58,7 +60,7 @@ class Crew:
 
     async def done(self) -> None:
         """Returns when no agent works any more; called in another thread than theirs."""
-        async with asyncio.timeout(PATIENCE_S):
+        async with asyncio.timeout(_PATIENCE_S):
             while self.working:
                 await asyncio.sleep(0.01)
         if self._loop is not None:
@@ -83,7 +85,7 @@ class Crew:
                     sent["referenceTaskIds"] = [task_id]
                 method = "SendStreamingMessage" if end == IS_LEFT else "SendMessage"
                 body = {"jsonrpc": "2.0", "id": 1, "method": method, "params": {"message": sent}}
-                url = self.entrance(message.agent)
+                url = self.entrance(message.agent) + RPC_PATH
                 if end == IS_LEFT:
                     async with client.stream("POST", url, json=body, headers=headers) as response:
                         await anext(response.aiter_lines())
@@ -94,7 +96,7 @@ class Crew:
 
 
 def http_client() -> httpx.AsyncClient:
-    return httpx.AsyncClient(trust_env=False, timeout=PATIENCE_S, limits=httpx.Limits(max_connections=None))
+    return httpx.AsyncClient(trust_env=False, timeout=_PATIENCE_S, limits=httpx.Limits(max_connections=None))
 
 
 class _Executor(AgentExecutor):
@@ -152,7 +154,7 @@ def running_crew(crew: Crew, names: str) -> ServerThread:
         for name in names:
             card = agent_card(f"{url}/{name}", AgentOptions(), name=f"Agent {name}")
             handler = DefaultRequestHandler(_Executor(crew), InMemoryTaskStore(), agent_card=card)
-            routes += create_jsonrpc_routes(handler, f"/{name}")
+            routes += create_jsonrpc_routes(handler, f"/{name}{RPC_PATH}")
             routes += create_agent_card_routes(card, card_url=f"/{name}/.well-known/agent-card.json")
         routes += create_agent_card_routes(card, card_url="/.well-known/agent-card.json")
         return Starlette(routes=routes)
