@@ -20,7 +20,7 @@ from tool_call_evaluators.suite import parse_suite
 
 @pytest.mark.database
 async def test_the_tree_begins_with_the_turn_of_the_run(postgres: PostgresServer, tmp_path: Path) -> None:
-    """Two branches at once, so that only the `tracestate` of the run tells them from each other's children."""
+    """Two branches at once, so that only `tracestate` shows whose children are whose."""
     below = [[Message(name, "b", WHOLE, [ANSWERS]) for name in ("x", "y")]]
     branches = [[Message(name, "b", WHOLE, [ANSWERS], below) for name in ("left", "right")]]
     asked = Message("first", "a", NOTHING, [ANSWERS], branches)
