@@ -500,9 +500,7 @@ def corrected_text(found: Mapping[str, Any]) -> str:
 
 
 def percent(found: Mapping[str, Any]) -> str:
-    """`71 %, 60 to 82`; a dash where it is undefined."""
-    if found["value"] is None:
-        return f"– ({found.get('undefined', 'undefined')})"
+    """`71 %, 60 to 82`, of an estimate that is defined."""
     low, high = found["interval"]
     return f"{found['value'] * 100:.0f} %, {low * 100:.0f} to {high * 100:.0f}"
 
@@ -513,6 +511,12 @@ def coefficient(found: Mapping[str, Any]) -> str:
         return f"undefined ({found['undefined']})"
     interval = found["interval"]
     return f"{found['value']:.2f}" + (f", {interval[0]:.2f} to {interval[1]:.2f}" if interval else "")
+
+
+def _rate(verdict: str, name: str, found: Mapping[str, Any]) -> str:
+    if found["value"] is None:
+        return f"no label says that a turn {verdict}, so {name} is unknown"
+    return f"of what people {verdict[:4]}, it {verdict} {percent(found)} ({name}, n = {found['n']:,})"
 
 
 def calibration_lines(made: Mapping[str, Any]) -> list[str]:
@@ -537,8 +541,8 @@ def calibration_lines(made: Mapping[str, Any]) -> list[str]:
     if n:
         lines += [
             labels + (f", {made['sighted_labels']:,} given in sight of the verdict" if made["sighted_labels"] else ""),
-            f"of what people pass, it passes {percent(made['tpr'])} (TPR, n = {made['tpr']['n']:,})",
-            f"of what people fail, it fails {percent(made['tnr'])} (TNR, n = {made['tnr']['n']:,})",
+            _rate("passes", "TPR", made["tpr"]),
+            _rate("fails", "TNR", made["tnr"]),
             f"Cohen's kappa {coefficient(made['kappa'])}, at a base rate of {percent(made['base_rate'])}",
             f"Gwet's AC1 {coefficient(made['ac1'])}",
         ]

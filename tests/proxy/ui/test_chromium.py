@@ -14,6 +14,8 @@ from support.chromium import chromium, screenshot, tab
 from support.patience import PATIENCE_S
 from support.provision import node_environment
 from support.turn_samples import call, finding, result, turn
+from tool_call_evaluators import Helpfulness
+from tool_call_evaluators.runs.calibration import Consistency, JudgeVerdict, Label, Labels, calibration
 
 from .conftest import Shown, artifact, shown_proxy, status, task
 
@@ -353,12 +355,19 @@ def test_pages_follow_each_other(browser: Any, shown: Shown) -> None:
 
 
 def test_every_screen_fits_every_width_and_is_accessible(browser: Any, demo: Shown, axe: str) -> None:
+    labels, verdict = Labels.of([Label(failed_turn(demo), False)]), JudgeVerdict(True, 4.0, None, "m", "helpfulness@1")
+    judge = Helpfulness(judge={"model": "m"})
+    made = calibration(judge, labels, {failed_turn(demo): verdict}, Consistency(), "2026-11-28T09:00:00Z")
+    demo.loop.run(demo.proxy.store.put_calibration(made))
     screens = {
         "turns": "/?evaluator=tool_error",
         "turn": f"/turns/{failed_turn(demo)}",
         "case": f"/turns/{failed_turn(demo)}/case",
         "accept": "/accept?run=demo",
         "playground": f"/playground?turn={failed_turn(demo)}",
+        "judges": "/judges",
+        "begin-to-label": "/label",
+        "label": "/label?metric=tool_error&who=ann",
         "nothing": "/?q=nothing+like+that",
         "error": "/turns/none",
     }
