@@ -17,7 +17,7 @@ from ..matching.placeholders import is_optional, is_placeholder
 from ..metrics.tool_call_criteria import OTHERS
 from ..model import CountCriterion, EvalResult, ExpectedCall
 from ..suite import Case, Expectation, Suite
-from ..suite.lint import READ_BY
+from ..suite.lint import READ_BY, may_read
 from ..suite.yaml_document import Path
 from ..texts import from_json
 from ..tool_classes import ToolClasses, named
@@ -65,7 +65,8 @@ def acceptance(
     conversations that failed or whose tool calls are unknown, expectations for judges, and cases that passed in some of
     their conversations, which are flaky rather than changed. `results` are those of whole conversations.
 
-    With `all_calls`, the expected calls of every turn are changed, whatever its results are, and nothing else is.
+    With `all_calls`, the expected calls of every turn are changed, whatever its results are, and nothing else is; new
+    ones are added where an evaluator reads them.
     """
     proposals: list[Proposal] = []
     left_out: dict[str, None] = {}
@@ -93,11 +94,16 @@ def _calls_of_case(
     if problems := [problem for item in conversations if (problem := recording_problem(item))]:
         yield f"{case.id}: {problems[0]} show no behaviour to expect"
         return
+    read = may_read("tool_calls", suite.build_evaluators("turn", case))
     for index in range(len(case.turns)):
         seen = [item for one in conversations if (item := _Seen.of(one, index + 1)) is not None]
         place = (*path, "turns", index, "expect", "tool_calls")
         old = _at(document, place)
-        if seen and (new := _calls(old, seen, ())) != old:
+        if not seen or (new := _calls(old, seen, ())) == old:
+            continue
+        if old is None and not read:
+            yield f"{case.id}: none of its evaluators reads tool_calls"
+        else:
             yield Proposal(case.id, index + 1, "tool_calls", place, new, ())
 
 

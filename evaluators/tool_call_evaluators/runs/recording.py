@@ -21,7 +21,7 @@ from ..matching.call_failure import has_failed
 from ..matching.placeholders import MAX_PATTERN_LENGTH, MAX_TEXT_LENGTH, equal_values, inner_values, is_placeholder
 from ..model import ExpectedCall
 from ..suite import Case, CaseTurn, EvaluatorSpec, Expectation, Suite
-from ..suite.lint import READ_BY
+from ..suite.lint import READ_BY, may_read
 from ..suite.writing import case_dict, free_id, printable_id, slug, suite_text
 from ..suite.yaml_document import MAX_BYTES, MAX_VALUES
 from ..visibility import Calls, visibility_in
@@ -163,7 +163,8 @@ def record_suite(turns: Iterable[TurnJson], name: str = "recorded", known: Suite
     tool calls or no user message are omitted; comments state how many. A failed tool call is expected behaviour: its
     case omits `tool_error`. The same turns always give the same text, which `load_suite` reads.
 
-    Of the suite `known` everything stays but the expected calls of the cases that were recorded. Without it, cases are
+    Of the suite `known` everything stays but the expected calls of the cases that were recorded; where none of a case's
+    own evaluators reads them, it stays without. Without it, cases are
     in the order of their ids, then conversations without a case by time.
     """
     scripts = {case.id: tuple(turn.user.strip() for turn in case.turns) for case in (known.cases if known else ())}
@@ -254,12 +255,14 @@ def _renewed(suite: Suite, recorded: dict[str, Case]) -> Suite:
     """`suite` with the expected calls of the `recorded` cases, and with those that it does not have."""
     cases = []
     for case in suite.cases:
-        if new := recorded.pop(case.id, None):
+        new = recorded.pop(case.id, None)
+        if new and (case.evaluators is None or may_read("tool_calls", suite.build_evaluators("turn", case))):
             pairs = zip(case.turns, new.turns, strict=True)
             turns = (replace(old, expect=replace(old.expect, tool_calls=own.expect.tool_calls)) for old, own in pairs)
+            case = replace(case, turns=tuple(turns))
+        if new and new.evaluators:
             evaluators = suite.evaluators if case.evaluators is None else case.evaluators
-            working = tuple(spec for spec in evaluators if spec.name != WORKING_TOOLS.name)
-            case = replace(case, turns=tuple(turns), evaluators=working if new.evaluators else case.evaluators)
+            case = replace(case, evaluators=tuple(spec for spec in evaluators if spec.name != WORKING_TOOLS.name))
         cases.append(case)
     reads = {spec.name for spec in suite.evaluators}.intersection(READ_BY["tool_calls"])
     evaluators = suite.evaluators if reads else (*suite.evaluators, EXPECTED_CALLS)

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 from a2a_eval_proxy.cli import main
+from tool_call_evaluators.suite import load_suite
 
 AGENT = """\
 import os
@@ -138,3 +139,21 @@ def test_record_update_changes_calls_in_place(
     assert ended("record --run changed --suite suite.yaml --update", monkeypatch) == 0
     assert "0 turns expect other calls now" in capsys.readouterr().err
     assert ended("record --update", monkeypatch) == 2
+
+
+@pytest.mark.parametrize("how", ["--update", "--out new.yaml"])
+def test_record_adds_calls_only_where_an_evaluator_reads_them(
+    how: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Else the recorded suite would fail: an expectation that no evaluator reads is an error."""
+    own = "  - {id: said, evaluators: [exact_match], turns: [{user: Hi, expect: {response: It is sent.}}]}\n"
+    Path("suite.yaml").write_text(f"{SUITE}  - {{id: bare, turns: [{{user: Hello}}]}}\n{own}")
+    assert ended(f"{RUN} first", monkeypatch) == 0
+    assert ended(f"record --run first --suite suite.yaml {how}", monkeypatch) == 0
+    if how == "--update":
+        assert "said: none of its evaluators reads tool_calls" in capsys.readouterr().err
+    recorded = Path("suite.yaml" if how == "--update" else "new.yaml")
+    said, bare = (case for case in load_suite(recorded).cases[:1:-1])
+    assert said.turns[0].expect.tool_calls is None
+    assert bare.turns[0].expect.tool_calls
+    assert ended(f"run {recorded} --agent python:agent.py:Orders", monkeypatch) == 0
