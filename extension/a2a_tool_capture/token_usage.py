@@ -42,7 +42,7 @@ class TokenUsage:
     def __init__(self) -> None:
         self._calls: dict[Hashable, _Statement] = {}
         """By what they were read from: an artifact, or an event."""
-        self._before: frozenset[Hashable] = frozenset()
+        self._before: Mapping[Hashable, _Statement] = {}
         """Those of earlier turns."""
         self._last: _Statement | None = None
         """In the metadata of a task."""
@@ -53,7 +53,7 @@ class TokenUsage:
 
     def begin_turn(self) -> None:
         """What is known now belongs to earlier turns."""
-        self._before = frozenset(self._calls)
+        self._before = dict(self._calls)
         self._last = None
         self._begun_elsewhere = False
         if self._total is not None:
@@ -84,16 +84,21 @@ class TokenUsage:
             if any(tokens.values()):
                 named = {"models": {self._model: tokens}} if self._model else {}
                 return {**tokens, **named, "source": TOTAL}
-        own = [one for key, one in self._calls.items() if key not in self._before]
+        own = [one for key, one in self._calls.items() if self._before.get(key) != one]
         partly = self._begun_elsewhere or len(self._calls) >= MAX_STATEMENTS
-        if not own and self._last is not None and not self._earlier_elsewhere:
-            own, partly = [self._last], partly or called_tools
+        if self._last is not None and not self._earlier_elsewhere and self._last.event not in self._events:
+            partly |= called_tools or bool(own)  # then there were others, which were not seen
+            own.append(self._last)
         if not own:
             return None
         distinct = {one.event: one for one in own}.values()
         names = [name for name in AMOUNTS if all(name in one.tokens for one in distinct)]
         summed = {name: sum(one.tokens[name] for one in distinct) for name in names}
         return {**summed, "source": own[-1].key, **({"at_least": True} if partly else {})} if summed else None
+
+    @property
+    def _events(self) -> set[Hashable]:
+        return {one.event for one in self._calls.values()}
 
     def feed(self, event: Mapping[str, Any]) -> None:
         """Read one v1.0 StreamResponse (`TaskMerger.feed`)."""

@@ -177,6 +177,21 @@ def test_each_turn_of_a_task_has_its_own() -> None:
     assert amounts(again) == (15, 4, 19, "adk_usage_metadata")
 
 
+def test_a_call_of_a_model_that_only_the_task_shows_was_missed() -> None:
+    found = usage(status(metadata=adk(10, 3, "e1")), task(adk(15, 4, "e3")))
+    assert amounts(found) == (25, 7, 32, "adk_usage_metadata")
+    assert found["at_least"] is True, "there may have been others"
+    assert "at_least" not in usage(status(metadata=adk(10, 3, "e1")), task(adk(10, 3, "e1")))
+
+
+def test_an_artifact_that_a_later_turn_changes_is_of_both() -> None:
+    merger = TaskMerger()
+    merger.feed(chunk("a", adk(10, 3, "e1")))
+    merger.begin_turn()
+    merger.feed(chunk("a", adk(15, 4, "e2")))
+    assert amounts(merger.usage) == (15, 4, 19, "adk_usage_metadata")
+
+
 def test_what_earlier_turns_stated_elsewhere_is_not_taken_for_this_turn() -> None:
     merger = TaskMerger()
     merger.know_earlier([], ["an earlier answer"])

@@ -37,7 +37,7 @@ class ForbiddenCalls(CriteriaEvaluator):
     A prohibition names a tool, a pattern or a class of tools, and may have arguments: then only calls whose arguments
     match, by `matcher`, are forbidden. One that is kept needs a positive control, which shows that such a call would
     have been seen: the tool is among the tools of the case, or was called in this turn or before. Without
-    one the result is skipped as `unproven`; a run looks for controls in its other turns, too (`proven`).
+    one the result is skipped as `unproven`; a run looks for controls in its other turns, too.
     Details: `made`, the forbidden calls, `{position, name, prohibition}`; `controls` by prohibition; `unproven`.
     """
 
@@ -70,6 +70,8 @@ class ForbiddenCalls(CriteriaEvaluator):
 
     def measure(self, case: EvalCase) -> Measurement:
         prohibitions = self._prohibitions(case)
+        if not prohibitions:
+            raise SkipEvaluation("not given: forbidden_calls is empty")
         calls = case.captured_calls
         made: list[dict[str, Any]] = []
         problems, unknown, broken = [], [], set[int]()

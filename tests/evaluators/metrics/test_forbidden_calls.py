@@ -87,6 +87,19 @@ def test_unknown_is_never_kept() -> None:
     assert evaluate([{"name": "refund"}], [REFUND], calls_unseen="lost").score == 0
 
 
+@pytest.mark.parametrize("own", [None, []])
+def test_no_prohibition_is_none_that_is_kept(own: Any) -> None:
+    case = EvalCase(tool_calls=[REFUND], forbidden_calls=own)
+    assert ForbiddenCalls().evaluate(case).status == "skipped"
+    assert ForbiddenCalls(forbidden_calls=[]).evaluate(case).status == "skipped"
+
+
+def test_prohibitions_of_the_suite_and_of_the_case_add_up() -> None:
+    case = EvalCase(tool_calls=[REFUND, {"name": "log"}], forbidden_calls=[{"name": "log"}])
+    result = ForbiddenCalls(forbidden_calls=[{"name": "refund"}]).evaluate(case)
+    assert [item["position"] for item in result.details["made"]] == [1, 2]
+
+
 def test_a_class_needs_the_classes_of_the_suite() -> None:
     result = ForbiddenCalls(forbidden_calls=[{"name": "writes"}]).evaluate(EvalCase(tool_calls=[REFUND]))
     assert (result.status, "tool_classes" in result.reason) == ("skipped", True)

@@ -21,7 +21,7 @@ from a2a_tool_capture.spans.model import Span
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 from tool_call_evaluators import Measurement, SyncEvaluator, get_evaluator
 from tool_call_evaluators.evaluator import EvaluatorBase
-from tool_call_evaluators.registry import evaluator_names
+from tool_call_evaluators.registry import evaluator_class, evaluator_names
 from tool_call_evaluators.runs.outcomes import follow, run_verdict
 from tool_call_evaluators.runs.recording import record_case
 from tool_call_evaluators.suite import parse_suite
@@ -99,6 +99,7 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "tool_call_count": {"tool_calls_count": {"delete_all": ["=", 0]}},
     "tool_call_order": {"tool_calls_order": []},
     "tool_call_output": {"tool_outputs": []},
+    "forbidden_calls": {"forbidden_calls": [{"name": "delete_all"}]},
     "llm_judge_trajectory": {"expected_behavior": "calls nothing"},
 }
 SUITE = parse_suite(
@@ -108,7 +109,7 @@ SUITE = parse_suite(
 
 
 def evaluators() -> Sequence[EvaluatorBase]:
-    names = [name for name in evaluator_names() if name != "external" and get_evaluator(name).reads_calls]
+    names = [name for name in evaluator_names() if evaluator_class(name).reads_calls]
     assert len(names) >= 12
     of_answers = [get_evaluator(name, field="tool_calls", expected=[], id=f"{name} of calls")
                   for name in ("exact_match", "json_similarity")]  # fmt: skip
