@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any, Protocol
 
 from a2a_tool_capture import Finding, Severity
 from a2a_tool_capture.dialects import DialectMark
+from a2a_tool_capture.json_limits import WALKED
 from a2a_tool_capture.spec import is_capture_uri
 from a2a_tool_capture.wire import (
     TERMINAL_STATES,
@@ -221,6 +222,11 @@ class Exchange:
         return self._watcher.turn if self._watcher else None
 
     @property
+    def state(self) -> str:
+        """The latest state of the task in the response, in 1.0 names; "" for none."""
+        return self._state
+
+    @property
     def awaits_task(self) -> bool:
         """Whether it opened a turn that is still open, whose task neither the request nor a response has named."""
         turn = self.turn
@@ -312,6 +318,8 @@ class Exchange:
                 unread = unread_event("malformed_response", f"not JSON: {error}")
                 self._book.feed(watcher, unread, now, live=live, size=_UNREAD_BYTES)
                 return
+        if _CHILD_MARK in data and watcher.turn is not None:
+            _name_children(watcher.turn, payload)
         problem = rpc_error(payload)
         if problem is not None:
             self._understood = self._final = True
@@ -361,9 +369,12 @@ _PARENT_KEYS: Mapping[str, NamedIn] = {
     "parentTaskId": NamedIn.PARENT_TASK,
     "parent_context_id": NamedIn.PARENT_CONVERSATION,
     "parentContextId": NamedIn.PARENT_CONVERSATION,
-    "kagent_caller_session_id": NamedIn.PARENT_CONVERSATION,
 }
 """Keys of a message's metadata by which frameworks name the task or the conversation of the agent that asks."""
+
+_CHILD_KEY = "kagent_subagent_session_id"
+_CHILD_MARK = _CHILD_KEY.encode()
+"""Key of the metadata of a call of kagent that asks another agent: the contextId of that agent's conversation."""
 
 _LONGEST_NAME = 256
 """Characters of an id that is kept as a name: an index limits the size of an entry."""
@@ -378,6 +389,24 @@ def _links(facts: RequestFacts, message: dict[str, Any]) -> TurnLinks:
     if not valid and not facts.client_span_id:
         return STARTS_TRACE
     return TurnLinks(facts.client_span_id, facts.parent_turn_id, tuple(dict.fromkeys(valid))[:MOST_NAMES])
+
+
+def _name_children(turn: Turn, payload: Any) -> None:
+    """Add the conversations of other agents that an answer names to the links of its turn."""
+    names = [(NamedIn.CHILD_CONVERSATION, found) for found in _values(payload, _CHILD_KEY, WALKED)]
+    links = turn.links or STARTS_TRACE
+    valid = [name for name in names if 0 < len(name[1]) <= _LONGEST_NAME]
+    turn.links = replace(links, names=tuple(dict.fromkeys([*links.names, *valid]))[:MOST_NAMES])
+
+
+def _values(value: Any, key: str, depth: int) -> Iterator[str]:
+    """The texts that members of this name have."""
+    if depth == 0 or not isinstance(value, dict | list):
+        return
+    if isinstance(value, dict) and isinstance(found := value.get(key), str):
+        yield found
+    for item in value.values() if isinstance(value, dict) else value:
+        yield from _values(item, key, depth - 1)
 
 
 def _asks(message: dict[str, Any]) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from ..net.grpc_wire import GrpcStatus
@@ -35,6 +36,11 @@ class CallRecord:
         """The call goes to HOST:PORT of the agent."""
         if self._spans is not None:
             self._spans.sent_to(agent)
+
+    def describe(self, operation: str, attributes: Mapping[str, str | list[str]]) -> None:
+        """See `SpanPair.describe`."""
+        if self._spans is not None:
+            self._spans.describe(operation, attributes)
 
     def answered(self) -> None:
         """The agent's response began."""

@@ -31,7 +31,7 @@ from ..net.http2_frames import ErrorCodes
 from ..net.http2_streams import Data, Event, Headers, Reset, are_valid, regular
 from ..net.http_client import RequestHead, UpstreamError
 from ..protocol.headers import TRACE_CONTEXT, negotiated
-from ..protocol.operations import CARRIES_TASKS, A2ARequest, Operation
+from ..protocol.operations import CARRIES_TASKS, RPC_METHODS, A2ARequest, Operation
 from ..protocol.sse import SseEvent
 from ..protocol.trace_state import naming_turn
 from ..push.relay import PushRelay
@@ -217,6 +217,8 @@ class RelayedCall:
         self._asks = relay.negotiation.asks(request)
         if relay.names_turns(head) and (request is None or request.sends_message):
             self._trace_state = naming_turn(tap.turn_id, head.trace_state)
+        if relay.settings.a2a_spans and request is not None and request.operation in CARRIES_TASKS:
+            self._record.describe(RPC_METHODS[request.operation][0], relay.a2a_attributes(request, head))
         tap.request_body(request, body, True)
         if tap.is_logged:
             self._metadata = self._agent_metadata()

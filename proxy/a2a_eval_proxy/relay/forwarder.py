@@ -16,7 +16,7 @@ from a2a_tool_capture import Finding, Severity
 from ..net.cached_head import KEPT
 from ..net.http_client import RawHeaders, RequestHead, UpstreamError, UpstreamTimeoutError, UpstreamUnreachableError
 from ..protocol.headers import TRACE_CONTEXT, negotiated, read_request
-from ..protocol.operations import Operation
+from ..protocol.operations import CARRIES_TASKS, RPC_METHODS, Operation
 from ..protocol.trace_state import naming_turn
 from .card_relay import CONDITIONS
 from .client_request import BodyCopy, ClientRequest, Message, Receive, RelayContext, Scope, Send
@@ -75,6 +75,8 @@ class _RequestRelay:
         """Set where the request concerns webhooks, and these are relayed."""
         self._traceparent = b""
         """The line that starts a trace, where the client has none."""
+        self._described: str | None = None
+        """The operation of A2A by which its spans are named."""
         self._trace_state = ""
         """The `tracestate` for the agent, where it is not the client's."""
 
@@ -144,6 +146,10 @@ class _RequestRelay:
             if self._client_gone:
                 tap.client_gone(CLIENT_LEFT)
             tap.end()
+            if self._spans is not None and self._described is not None:
+                self._spans.describe(
+                    self._described, {"a2a.task.id": "".join(tap.task_ids[-1:]), "a2a.task.state": tap.state}
+                )
             if self._webhooks is not None:  # the client may leave now
                 self._webhooks.finish(tap, complete=complete)
 
@@ -156,6 +162,8 @@ class _RequestRelay:
             if self._context.settings.push_mode != "pass" and may_concern_webhooks(client):
                 await self._read_webhooks(tap)
             self._asks = self._context.negotiation.wants_extension and self._asks_extension(tap)
+            if self._spans is not None and self._context.settings.a2a_spans:
+                self._describe(tap)
             # Read while the agent works: the callback runs as soon as the request is on its way.
             self._context.loop.call_soon(tap.request_body, client.rest, client.body, True)
         if self._context.names_turns(client.head) and self._may_send_message(tap, whole=whole):
@@ -182,6 +190,13 @@ class _RequestRelay:
             await relay.relay()
         finally:
             response.close()
+
+    def _describe(self, tap: Tap) -> None:
+        """Have the spans say which operation of A2A the request is, whose body is whole."""
+        request = tap.read_request(self._client.rest, self._client.body)
+        if self._spans is not None and request is not None and request.operation in CARRIES_TASKS:
+            self._described = RPC_METHODS[request.operation][0]
+            self._spans.describe(self._described, self._context.a2a_attributes(request, self._client.head))
 
     async def _read_webhooks(self, tap: Tap) -> None:
         """Relay the webhooks of the request, or refuse them. Raises RefusedWebhookError."""

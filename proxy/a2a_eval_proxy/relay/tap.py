@@ -106,6 +106,11 @@ class Tap:
         return self._exchange.task_ids
 
     @property
+    def state(self) -> str:
+        """See `Exchange.state`."""
+        return self._exchange.state
+
+    @property
     def task_over(self) -> bool:
         """Whether its task is known to have ended, after `end`."""
         return self._exchange.task_over

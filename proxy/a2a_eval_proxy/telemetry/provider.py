@@ -261,9 +261,14 @@ class RedactingSpanExporter(SpanExporter):
     def force_flush(self, timeout_millis: int = 30_000) -> bool:
         return self._exporter.force_flush(timeout_millis)
 
+    def _redacted_value(self, value: Any) -> Any:
+        if isinstance(value, tuple | list):
+            return [self._redacted_value(one) for one in value]
+        return self._redact(value) if isinstance(value, str) else value
+
     def _redacted(self, span: ReadableSpan) -> ReadableSpan:
         given = (span.attributes or {}).items()
-        attributes = {key: self._redact(value) if isinstance(value, str) else value for key, value in given}
+        attributes = {key: self._redacted_value(value) for key, value in given}
         return ReadableSpan(
             span.name,
             span.context,

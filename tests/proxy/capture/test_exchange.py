@@ -12,7 +12,7 @@ from a2a_eval_proxy.capture.exchange import CASE_METADATA_KEY, Exchange, Request
 from a2a_eval_proxy.capture.turn_book import TurnBook
 from a2a_eval_proxy.protocol.operations import rest_request
 from a2a_eval_proxy.protocol.sse import SseSplitter
-from a2a_eval_proxy.turn import Turn
+from a2a_eval_proxy.turn import NamedIn, Turn, TurnLinks
 from a2a_tool_capture import METADATA_KEY, URI, Finding, TaskMerger
 from a2a_tool_capture.wire import received_event
 from golden.recorded import expected_turn, recordings
@@ -673,3 +673,25 @@ def test_a_client_may_leave_once_it_has_the_message(proxied: Proxied) -> None:
     exchange = proxied.request(send() | {"method": "SendStreamingMessage"})
     proxied.stream(exchange, problem=gone)
     assert gone in proxied.turns[-1].findings
+
+
+# ── turns that cause others ─────────────────────────────────────────────────────────────────────────────────
+
+
+def test_what_a_message_says_of_the_turn_that_caused_it(proxied: Proxied) -> None:
+    metadata = {"parent_task_id": "t2", "parentContextId": "c2", "parentTaskId": 3}
+    message = send(referenceTaskIds=["t1", "t1", 7, "", "x" * 300], metadata=metadata)
+    exchange = proxied.request(message, client_span_id="5" * 16, parent_turn_id="6" * 32)
+    assert exchange.turn is not None
+    names = (NamedIn.PARENT_TASK, "t1"), (NamedIn.PARENT_TASK, "t2"), (NamedIn.PARENT_CONVERSATION, "c2")
+    assert exchange.turn.links == TurnLinks("5" * 16, "6" * 32, names)
+
+
+def test_an_answer_names_the_conversations_of_agents_that_were_asked(proxied: Proxied) -> None:
+    exchange = proxied.request(send())
+    turn = exchange.turn
+    part = {"data": {"name": "ask"}, "metadata": {"kagent_type": "function_call", "kagent_subagent_session_id": "c7"}}
+    task = {"id": "t", "contextId": "c", "status": {"state": "TASK_STATE_COMPLETED"}, "artifacts": [{"parts": [part]}]}
+    exchange.answer(200, json.dumps({"jsonrpc": "2.0", "id": 1, "result": {"task": task}}).encode(), proxied.tick())
+    assert turn is not None
+    assert turn.links == TurnLinks(names=((NamedIn.CHILD_CONVERSATION, "c7"),))
