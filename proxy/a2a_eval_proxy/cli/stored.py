@@ -171,7 +171,7 @@ def prune(options: PruneOptions) -> None:
     """Delete old turns of the store, once and now.
 
     Deletes turns that ended more than --retain-days ago, then the oldest ones until the store takes at most
-    --retain-mb, with their results and annotations: what `serve` does every ten minutes with the same settings.
+    --retain-mb, with their results, annotations and wire: what `serve` does every ten minutes with the same settings.
     Proxies may use the store meanwhile. Works on a full disk, too, if `serve` has kept its reserve (NAME-reserve).
 
     \b

@@ -115,7 +115,7 @@ def encoded_turn(turn: Turn, evaluations: Evaluations | None = None) -> EncodedT
     body, results = json_bytes(turn.to_dict()), None if evaluations is None else encoded_results(evaluations)
     links = links_text(turn), [] if turn.links is None else [name_key(*name) for name in turn.links.names]
     times = turn.started_at, turn.ended_at
-    wire = utf8_text(turn.wire).encode()
+    wire = utf8_text(turn.wire).encode() if turn.wire else b""
     return EncodedTurn(
         turn.turn_id, *names, turn.status, *times, stored_text(turn.trace_id), *links, body, results, wire
     )
