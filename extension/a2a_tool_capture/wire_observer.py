@@ -9,6 +9,7 @@ from contextvars import ContextVar
 from typing import Any, Protocol
 
 import httpx
+from google.protobuf.json_format import Error as ProtoJsonError
 from google.protobuf.json_format import MessageToDict
 
 Fields = Sequence[tuple[bytes, bytes]]
@@ -153,7 +154,12 @@ def _reported(seen: ObservedExchange) -> Iterator[None]:
 
 
 def _json(message: Any) -> bytes:
-    return json.dumps(MessageToDict(message), ensure_ascii=False).encode("utf-8", "replace")
+    """The message as JSON; as it is where JSON cannot hold it (NaN), which is for others to complain about."""
+    try:
+        content = MessageToDict(message)
+    except (ProtoJsonError, ValueError, RecursionError):
+        return bytes(message.SerializeToString())
+    return json.dumps(content, ensure_ascii=False).encode("utf-8", "replace")
 
 
 def _bytes(value: str | bytes) -> bytes:
