@@ -135,7 +135,7 @@ def init(options: InitOptions) -> None:
     agent = options.agent_options(url=url)
     suite = run_async(_first_suite(options, agent))
     click.echo(printable(suite.summary))
-    for name, text in files(suite, agent.url).items():
+    for name, text in files(suite, agent.url, options.otlp).items():
         path = folder / name
         if path.exists():
             click.echo(f"kept {path}: it already exists")

@@ -54,7 +54,7 @@ store: a2a-eval-proxy.db
 report: report
 upstream: {url}  # the agent, for `serve`,
 agent: {url}  # and for the commands that send messages
-"""
+{otlp}"""
 
 _CI = """\
 # Runs the suite against the agent; a gate that fails fails the job. Start your agent where the comment says so.
@@ -66,7 +66,7 @@ jobs:
     env:
       PACKAGE: a2a-eval-proxy  # not on PyPI yet: write git+https://HOST/a2a-eval-proxy@REVISION
       A2A_EVAL_PROXY_AGENT: {url}
-    steps:
+{otlp}    steps:
       - uses: actions/checkout@v4
       - uses: actions/setup-python@v5
         with: {{python-version: "3.13"}}
@@ -121,9 +121,15 @@ async def first_suite(agent: AgentOptions, message: str | None = None, tracing: 
     return FirstSuite(_suite_text(recorded, agent.url, asked, unseen=bool(unseen)), summary, unseen)
 
 
-def files(suite: FirstSuite, url: str) -> dict[str, str]:
-    """The texts of the files of `init`, by their names."""
-    texts = {SUITE: suite.text, CONFIG: _CONFIG.format(url=flow(url)), CI: _CI.format(url=flow(url))}
+def files(suite: FirstSuite, url: str, otlp: str | None = None) -> dict[str, str]:
+    """The texts of the files of `init`, by their names; `otlp`: where the agent sends its traces, which are needed."""
+    config = f"otlp: {flow(otlp)}  # where the agent sends its traces\n" if otlp else ""
+    variable = f"      A2A_EVAL_PROXY_OTLP: {flow(otlp)}\n" if otlp else ""
+    texts = {
+        SUITE: suite.text,
+        CONFIG: _CONFIG.format(url=flow(url), otlp=config),
+        CI: _CI.format(url=flow(url), otlp=variable),
+    }
     return texts | {SCHEMA_FILE: shipped_schema()}
 
 

@@ -60,6 +60,10 @@ def test_the_files_are_what_they_are_named_after(url: str, tmp_path: Path) -> No
     assert yaml.safe_load(texts[CI])["jobs"]["evaluate"]["env"]["A2A_EVAL_PROXY_AGENT"] == url
     (tmp_path / SUITE).write_text(texts[SUITE])
     assert load_suite(tmp_path / SUITE).name == "x"
+    traced = files(FirstSuite("suite: x\n", "", ""), url, "127.0.0.1:4318")
+    assert yaml.safe_load(traced[CONFIG]) == config | {"otlp": "127.0.0.1:4318"}
+    assert yaml.safe_load(traced[CI])["jobs"]["evaluate"]["env"]["A2A_EVAL_PROXY_OTLP"] == "127.0.0.1:4318"
+    assert "otlp" not in config
 
 
 @pytest.mark.parametrize(("codes", "ended"), [((3, 3, 0), 0), ((3, 2), 1), ((2,), 1)])
