@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from hashlib import sha256
 from math import comb
@@ -33,6 +33,9 @@ EXCLUSIONS: Mapping[Exclusion, str] = {
 }
 """In words."""
 
+
+NOT_THE_AGENTS: Collection[Exclusion] = ("unreachable", "evaluator_error", "calls_unseen", "not_scored")
+"""Reasons that lie neither in the agent, nor in the plan, nor in the simulated user."""
 
 AttemptsVerdict = Literal["passed", "failed", "flaky", "unscored"]
 

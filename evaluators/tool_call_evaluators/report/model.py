@@ -12,7 +12,7 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 from a2a_tool_capture.models import ToolCall
 
 from ..agent_tree import AgentTurn
-from ..attempts import Attempts, Exclusion
+from ..attempts import NOT_THE_AGENTS, Attempts, Exclusion
 from ..behavior_failures import unique_errors as grouped_errors
 from ..gates import USER_REASONS
 from ..grouping import grouped
@@ -240,7 +240,10 @@ class Report:
 
     def status(self, conversation: RunConversation) -> ConversationStatus:
         """Failed if a reason names it, or if something in it failed that the verdict tolerates (`notes`); invalid if it
-        has only a fault of the simulated user; unscored if it has no measured result."""
+        has only a fault of the simulated user; unscored if it has no measured result, or shows nothing about the agent,
+        whatever reasons name it."""
+        if self.exclusion(conversation) in NOT_THE_AGENTS:
+            return "unscored"
         reasons = self.reasons_of(conversation)
         if any(reason["code"] not in USER_REASONS for reason in reasons):
             return "failed"

@@ -22,6 +22,7 @@ from ..grouping import grouped
 from ..matching.explain import CallChange, diff_calls
 from ..matching.placeholders import quoted
 from ..model import CALLS_UNSEEN, EvalResult, ExpectedCall, Status
+from ..simulation.record import SIMULATED_USER, UserRecord
 from ..suite import Suite
 from .outcomes import ConversationResults, ConversationTurn, RunConversation, TurnJson, follow
 from .regression import (
@@ -386,7 +387,17 @@ def _runs(
             conversation: [result for result in found if result.get("run", name) == name]
             for conversation, found in results.items()
         }
-        yield follow(own, suite, of_run)
+        yield [*follow(own, suite, of_run), *([] if suite else _before_the_first_turn(own, of_run))]
+
+
+def _before_the_first_turn(turns: Iterable[TurnJson], results: ConversationResults) -> Iterator[RunConversation]:
+    """The conversations of cases in which the simulated user was at fault before the first turn."""
+    known = {turn["conversation_id"] for turn in turns}
+    for name, found in results.items():
+        for result in found if name not in known else ():
+            if result["evaluator"] == SIMULATED_USER and result.get("case_id"):
+                user = UserRecord.from_dict(result["details"])
+                yield RunConversation(result["case_id"], name, result["case_id"], None, (), (), user)
 
 
 _Runs: TypeAlias = dict[int, list[RunConversation]]
@@ -399,7 +410,7 @@ def _by_case(runs: Iterable[Sequence[RunConversation]]) -> dict[str, _Runs]:
     for number, run in enumerate(runs):
         for case, conversations in grouped((case_name(one), one) for one in run).items():
             held = found.setdefault(case, {})
-            if not held or any(one.executed for one in conversations):
+            if not held or any(one.executed or one.user for one in conversations):
                 held[number] = conversations
     return found
 
@@ -409,7 +420,7 @@ class _Side:
 
     def __init__(self, runs: _Runs, ignored: frozenset[str]) -> None:
         self.ignored = ignored
-        self.executed = any(item.executed for run in runs.values() for item in run)
+        self.executed = any(item.executed or item.user for run in runs.values() for item in run)
         self.in_newest = 0 in runs
         self.exclusions: list[Exclusion] = []
         self.runs = [[item for item in run if self._shows(item)] for run in runs.values()]

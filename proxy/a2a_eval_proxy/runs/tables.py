@@ -12,6 +12,7 @@ from rich.markup import escape
 from rich.padding import Padding
 from rich.segment import Segment
 from rich.table import Column, Table
+from tool_call_evaluators.attempts import NOT_THE_AGENTS
 from tool_call_evaluators.gates import USER_REASONS
 from tool_call_evaluators.grouping import grouped
 from tool_call_evaluators.model import UNPROVEN, Status
@@ -42,7 +43,14 @@ from .stored_turns import UnknownRunError, open_existing_store, unknown_run
 TurnJson = Mapping[str, Any]
 
 _BAD = ("failed", "errored")
-_STYLES = {"passed": "green", "failed": "red", "gate not met": "yellow", "tolerated": "yellow", "unscored": "dim"}
+_STYLES = {
+    "passed": "green",
+    "failed": "red",
+    "gate not met": "yellow",
+    "tolerated": "yellow",
+    "excluded": "yellow",
+    "unscored": "dim",
+}
 """Of the verdicts on turns."""
 
 _MOST_CALLS = 8  # of a turn
@@ -85,7 +93,8 @@ def turn_table(turns: Sequence[TurnJson], report: Report | None = None) -> Table
         Column("tool calls", overflow="fold", min_width=12),
         Column("verdict", no_wrap=True, min_width=8),
     )
-    verdicts = [_verdict(turn, failed, notes) for turn in turns]
+    excluded = set() if report is None else excluded_turns(report)
+    verdicts = ["excluded" if turn["turn_id"] in excluded else _verdict(turn, failed, notes) for turn in turns]
     remarks = [_remarks(turn, verdict, notes) for turn, verdict in zip(turns, verdicts, strict=True)]
     remarks = [said or _why(turn, failed) for turn, said in zip(turns, remarks, strict=True)]
     if any(remarks):
@@ -124,9 +133,12 @@ def conversation_list(turns: Iterable[TurnJson]) -> Group:
     return Group(*parts)
 
 
+_ORDER = {"failed": 0, "unscored": 1}
+
+
 def failures_first(report: Report) -> list[TurnJson]:
-    """The turns of failed conversations, then the others."""
-    conversations = sorted(report.conversations, key=lambda item: report.status(item) != "failed")
+    """The turns of failed conversations, then those that were not scored, then the others."""
+    conversations = sorted(report.conversations, key=lambda item: _ORDER.get(report.status(item), 2))
     return [turn for conversation in conversations for turn in conversation.executed]
 
 
@@ -171,6 +183,16 @@ def passed(turn: TurnJson) -> bool:
         and turn_failure(turn) is None
         and not any(result["status"] in ("failed", "errored") for result in results)
     )
+
+
+def excluded_turns(report: Report) -> set[str]:
+    """The turns of attempts that show nothing about the agent."""
+    return {
+        turn["turn_id"]
+        for conversation in report.conversations
+        if report.exclusion(conversation) in NOT_THE_AGENTS
+        for turn in conversation.executed
+    }
 
 
 def failed_turns(report: Report) -> dict[str, str]:
