@@ -96,6 +96,8 @@ class MemoryPool:
         self.limit = limit
         self.total = 0
         self.members: list[HeldBytes] = []
+        self.waiting: set[HeldBytes] = set()
+        """Members that are to know when there is room (`HeldBytes.freed`)."""
 
     def limit_of(self, member: HeldBytes) -> int:
         """What `member` may have now."""
@@ -137,8 +139,8 @@ class HeldBytes:
         if self._pool is None:
             return
         self._pool.total += by
-        if by < 0:
-            for member in self._pool.members:
+        if by < 0 and self._pool.waiting:
+            for member in tuple(self._pool.waiting):
                 member.freed()
 
     @property

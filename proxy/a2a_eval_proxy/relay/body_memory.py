@@ -36,6 +36,8 @@ class BodyMemory(HeldBytes):
                 break
             room = asyncio.get_running_loop().create_future()
             self._waiting.append(room)
+            if self._pool is not None:
+                self._pool.waiting.add(self)
             await room
         self.add(holder, more)
 
@@ -57,14 +59,15 @@ class BodyMemory(HeldBytes):
 
     def freed(self) -> None:
         """See `HeldBytes.freed`."""
-        if self._waiting:
-            self._wake()
+        self._wake()
 
     def _wake(self) -> None:
         """Those who wait look again."""
         if self._first is not None and self.total > self.limit * 3 // 4:
             return
         waiting, self._waiting = self._waiting, []
+        if self._pool is not None:
+            self._pool.waiting.discard(self)
         for room in waiting:
             if not room.done():
                 room.set_result(None)

@@ -45,8 +45,11 @@ _NO_AUTHORITY = (
 class AgentRoute(AbstractContextManager[None]):
     """An agent, and what answers its requests. A request is under way as long as its context."""
 
-    def __init__(self, relay: AgentRelay, application: Application, calls: GrpcPort | None) -> None:
+    def __init__(
+        self, relay: AgentRelay, application: Application, calls: GrpcPort | None, routes: AgentRoutes
+    ) -> None:
         """`calls` None: no gRPC is relayed."""
+        self._routes = routes
         self.relay = relay
         self.application = application
         self.calls = calls
@@ -56,10 +59,12 @@ class AgentRoute(AbstractContextManager[None]):
 
     def __enter__(self) -> None:
         self.under_way += 1
+        self._routes.under_way += 1
         self._idle.clear()
 
     def __exit__(self, *error: object) -> None:
         self.under_way -= 1
+        self._routes.under_way -= 1
         if not self.under_way:
             self._idle.set()
 
@@ -83,6 +88,8 @@ class AgentRoutes:
         """`most`: how many requests may be under way; None: any number."""
         self._metrics = metrics
         self._most = most
+        self.under_way = 0
+        """Requests of all agents."""
         self._by_name: dict[bytes, AgentRoute] = {}
         self._by_host: dict[bytes, AgentRoute] = {}
 
@@ -102,6 +109,11 @@ class AgentRoutes:
         self._by_name = {name: other for name, other in self._by_name.items() if other is not route}
         self._by_host = {host: other for host, other in self._by_host.items() if other is not route}
 
+    @property
+    def has_hosts(self) -> bool:
+        """Whether `Host` matters."""
+        return bool(self._by_host)
+
     def find(self, host: bytes, path: bytes) -> Routed | None:
         """The agent of a request to this host (with a port, or without) and path."""
         if self._by_host and (route := self._by_host.get(_name_of(host))) is not None:
@@ -120,7 +132,7 @@ class AgentRoutes:
         self._metrics.agent_requests[name] += 1
         if self._most is None or len(self._by_name) == 1:
             return True
-        if route.under_way < self._most - sum(one.under_way for one in self._by_name.values()):
+        if route.under_way < self._most - self.under_way:
             return True
         self._metrics.agent_refusals[name] += 1
         return False
@@ -146,7 +158,7 @@ class RoutedRequests:
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         path = scope["raw_path"]
-        host = next((value for name, value in scope["headers"] if name == b"host"), b"")
+        host = dict(scope["headers"]).get(b"host", b"") if self._routes.has_hosts else b""
         found = self._routes.find(host, path)
         if found is None and path == _AGENTS and scope["method"] in ("GET", "HEAD"):
             await self._list(scope, send)

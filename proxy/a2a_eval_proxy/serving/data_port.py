@@ -136,7 +136,7 @@ class DataPort:
 
     def _add(self, relay: AgentRelay) -> None:
         relay.open(notified_here=self._push is not None)
-        route = AgentRoute(relay, relay.application(self._names), relay.calls(self._of_calls))
+        route = AgentRoute(relay, relay.application(self._names), relay.calls(self._of_calls), self._routes)
         self._routes_of[relay] = route
         self._routes.put(route)
 
