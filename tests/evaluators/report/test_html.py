@@ -348,3 +348,11 @@ def test_the_sections_link_to_where_the_caller_lists_turns():
     assert '<a href="/0/0">conversation-t</a>' in linked
     assert '<a href="/0/1">conversation-t, turn 1</a>' in linked
     assert plain in html_report(made)
+
+
+def test_a_long_timeline_is_closed_after_its_first_rows():
+    times = {"started_at": "2026-11-21T09:00:00.100000Z", "ended_at": "2026-11-21T09:00:00.200000Z"}
+    spans = [{"span_id": str(n), "parent_span_id": "", "name": f"s{n}", "failed": n == 50, **times} for n in range(60)]
+    page = html_report(report([turn("a", evaluations=[result("m", 0.0)], spans=spans)]))
+    shown, _, closed = page.partition("<summary>39 more rows, 1 failed</summary>")
+    assert (shown.count('<tr class="span'), closed.count('<tr class="span')) == (21, 39)

@@ -120,3 +120,18 @@ async def test_a_case_that_is_added_to_the_suite_counts_at_once(store):
     suites.append(replace(SUITE, cases=SUITE.cases[:1]))
     assert runs.lags(run, link)
     assert (await runs.view(run, link)).planned == 1
+
+
+async def test_a_page_does_not_wait_for_a_verdict_that_is_sure_to_come_later(store: Store) -> None:
+    class Work(LongComputations):
+        async def run(self, key, compute, within_s=None, *, keep=False):
+            waits.append(within_s)
+
+    waits: list[float | None] = []
+    (run,) = await store.runs("of suite")
+    runs = JudgedRuns(store, Work())
+    await runs.view(run, link, 0.4)
+    await runs.view(replace(run, turns=10_000), link, 0.4)
+    await runs.view(replace(run, turns=10_000), link, 5.0)
+    await runs.view(replace(run, turns=10_000), link)
+    assert waits == [0.4, 0.0, 5.0, None]
