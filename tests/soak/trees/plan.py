@@ -48,7 +48,7 @@ def conversations(seed: int, count: int, *, traced_users: bool) -> Iterator[Mess
     for number in range(count):
         dice = Random(f"{seed}/{number}")
         how = dice.choice([WHOLE, NOTHING]) if traced_users else NOTHING
-        yield _message(dice, f"c{number}", how, [ANSWERS], depth=dice.choice([1, 2, 2, 3]))
+        yield _message(dice, f"c{number}", how, [ANSWERS], depth=dice.choice([1, 1, 1, 2, 3]))
 
 
 def _message(dice: Random, name: str, how: str, tries: list[str], depth: int) -> Message:
