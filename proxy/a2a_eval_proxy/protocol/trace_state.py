@@ -28,6 +28,7 @@ def turn_named(trace_state: str) -> str:
 
 def naming_turn(turn_id: str, trace_state: str) -> str:
     """The value of a `tracestate` field with this turn in place of any other."""
-    members = trace_state.split(",") if trace_state else []
-    others = [member for member in members if member.strip(" \t").partition("=")[0] != KEY]
+    if not trace_state:
+        return f"{KEY}={turn_id}"
+    others = [member for member in trace_state.split(",") if member.strip(" \t").partition("=")[0] != KEY]
     return ",".join([f"{KEY}={turn_id}", *others[: _MOST_MEMBERS - 1]])

@@ -30,14 +30,21 @@ ROWS = (*HOW, UNNAMED, UNSEEN)
 
 @dataclass(frozen=True)
 class Setup:
-    """`proxies` of `processes` processes each; more than one share a PostgreSQL, and each agent has one of them."""
+    """`proxies` of `processes` processes each; more than one share a PostgreSQL, and each agent has one of them.
+    `named`: each proxy knows the agents by name (`--agents`), else as paths of one."""
 
     proxies: int = 1
     processes: int = 1
+    named: bool = False
 
     @property
     def shares_store(self) -> bool:
         return self.proxies > 1
+
+    @property
+    def names_turns(self) -> bool:
+        """Whether messages name their turn in whatever trace they are."""
+        return self.shares_store or self.named
 
 
 @dataclass
@@ -86,7 +93,8 @@ async def soak(planned: Sequence[Message], setup: Setup, folder: Path, seed: int
         agents = stack.enter_context(running_crew(crew, AGENTS))
         store = stack.enter_context(running_postgres()).new_database() if setup.shares_store else folder / "turns.db"
         proxies = [stack.enter_context(_proxy(agents.url, store, folder, setup)) for _ in range(setup.proxies)]
-        crew.entrance = lambda agent: f"{proxies[AGENTS.index(agent) % len(proxies)].url}/{agent}"
+        below = "/agents" if setup.named else ""
+        crew.entrance = lambda agent: f"{proxies[AGENTS.index(agent) % len(proxies)].url}{below}/{agent}"
         async with http_client() as client:
             await asyncio.gather(*(crew.ask(client, one, "", Context()) for one in dice.sample(planned, len(planned))))
         await crew.done()
@@ -101,6 +109,8 @@ async def soak(planned: Sequence[Message], setup: Setup, folder: Path, seed: int
 
 def _proxy(upstream: str, store: Any, folder: Path, setup: Setup) -> Proxy:
     options = ("--store", str(store), "--processes", str(setup.processes), "--quiet", "--log-level", "warning")
+    if setup.named:
+        upstream = ",".join(f"{name}={upstream}/{name}" for name in AGENTS)
     return Proxy(upstream, folder / "turns.db", *options)
 
 
@@ -138,7 +148,7 @@ async def _judge(crew: Crew, turns: Sequence[dict[str, Any]], proxy: Proxy, outc
     def names_itself(key: str) -> bool:
         """Whether its agent gets a trace context that names the turn."""
         how = crew.how[key]
-        if setup.shares_store or how in (NOTHING, REFERENCE):
+        if setup.names_turns or how in (NOTHING, REFERENCE):
             return True
         return how == WHOLE and bool(crew.parents[key]) and names_itself(crew.parents[key])
 

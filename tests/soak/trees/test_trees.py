@@ -17,11 +17,12 @@ SEED = 3
     [
         pytest.param(Setup(), id="one proxy"),
         pytest.param(Setup(processes=2), id="two processes"),
+        pytest.param(Setup(named=True), id="four agents of one proxy"),
         pytest.param(Setup(proxies=3), id="three proxies", marks=pytest.mark.database),
     ],
 )
 async def test_trees_are_as_agents_asked(setup: Setup, tmp_path: Path) -> None:
-    planned = list(conversations(SEED, 8, traced_users=setup.shares_store))
+    planned = list(conversations(SEED, 8, traced_users=setup.names_turns))
     outcome = await soak(planned, setup, tmp_path, SEED)
     assert outcome.problems == []
     assert outcome.right[WHOLE, True] > 30
