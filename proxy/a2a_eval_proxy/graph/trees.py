@@ -145,9 +145,8 @@ class _Search:
                 for column, identifier in self._ids(linked):
                     if identifier and (column, identifier) not in self._asked and self._room > 0:
                         self._asked.add((column, identifier))
-                        self._take(
-                            await self._store.linked_by(column, identifier, linked.seq, min(self._room, _MOST_AT_ONCE))
-                        )
+                        most = min(self._room, _MOST_AT_ONCE)
+                        self._take(await self._store.linked_by(column, identifier, linked.seq, most))
             await self._find_by_words(new)
             await self._find_named_parents(new)  # of a large trace, they may not be near
             names = {key for linked in new for key in _names_of(linked.turn)}
@@ -208,7 +207,7 @@ def _share_words(one: TurnFacts, other: TurnFacts) -> bool:
     """Whether one of them may have passed on words of the other."""
     if one.agent == other.agent and one.text == other.text:
         return False
-    return one.text in other.said or other.text in one.said
+    return any(said and said in asking.said for said, asking in ((one.text, other), (other.text, one)))
 
 
 def _facts(linked: LinkedTurn) -> TurnFacts:
