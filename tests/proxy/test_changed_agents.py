@@ -19,7 +19,7 @@ from a2a_eval_proxy.settings.options import load
 from agents.stepwise_agent import RPC_PATH, stepwise_agent
 from support.patience import PATIENCE_S
 from support.prefork import COMMAND
-from support.processes import ChildProcess
+from support.processes import ChildProcess, children
 
 
 @pytest.fixture(scope="module")
@@ -169,7 +169,16 @@ def test_all_processes_learn_of_agents_by_signal(agents: tuple[str, str], tmp_pa
         for _ in range(8):
             assert answers(url, "orders", "done") == 404
             assert answers(url, "refunds", "done") == 200
+        before = children(serve.process.pid)
+        os.kill(before[-1], signal.SIGKILL)
+        while before[-1] in children(serve.process.pid) or len(children(serve.process.pid)) < len(before):
+            pass
+        while httpx.get(f"{admin}/readyz", trust_env=False).status_code != 200:
+            pass
+        for _ in range(8):  # the new process serves what is in force, not what was at the start
+            assert answers(url, "orders", "done") == 404
+            assert answers(url, "refunds", "done") == 200
         httpx.post(f"{admin}/api/flush", trust_env=False, timeout=PATIENCE_S)
         turns = httpx.get(f"{admin}/api/turns", trust_env=False).json()["items"]
-    assert [turn["agent_name"] for turn in turns] == ["orders"] * 8 + ["refunds"] * 16
+    assert [turn["agent_name"] for turn in turns] == ["orders"] * 8 + ["refunds"] * 24
     assert {(turn["status"], turn["run"] == f"day-{turn['agent_name']}") for turn in turns} == {("done", True)}

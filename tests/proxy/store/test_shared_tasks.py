@@ -54,6 +54,15 @@ async def test_observations_reach_their_owner_once_and_in_order(table: SharedTas
     assert await table.receive("one") == []
 
 
+async def test_tasks_of_one_agent_are_not_taken_over_for_another(table: SharedTasks) -> None:
+    keys = {name: task_key(name, "task", name) for name in ("", "orders", "refunds")}
+    await table.beat("alive", 60, 0)
+    await table.send([(key, 1.0, "{}", "") for key in keys.values()])
+    for name, key in keys.items():
+        await table.take_over("alive", name)
+        assert [one.task for one in await table.receive("alive")] == [key]
+
+
 async def test_the_next_owner_receives_what_the_last_one_did_not_store(table: SharedTasks) -> None:
     await table.beat("dead", 60, 0)
     await table.beat("alive", 60, 0)
