@@ -59,6 +59,7 @@ async def _values(view: View) -> Mapping[str, Any]:
     found = page.items if cursor else [*_selected(in_progress, query), *page.items]
     return {
         "agent": await view.control.agent.status() if view.control.agent else None,
+        "agents": view.control.agent_names,
         "proxy_url": view.control.proxy_url,
         "is_live": cursor is None,
         "counters": await _counters(view, run, open_turns),
