@@ -69,12 +69,15 @@ def _named(turn: TurnJson) -> dict[str, Any]:
     return {name: turn[name] for name in ("turn_id", "state", "status")} | {"agent": agent_of(turn)}
 
 
-async def family_of(store: Store, turn_id: str) -> Family | None:
-    """The family of a turn, at most `MOST_TURNS`; None where the store does not have the turn. Raises StoreError."""
+async def family_of(store: Store, turn_id: str, *, words: bool = True) -> Family | None:
+    """The family of a turn, at most `MOST_TURNS`; None where the store does not have the turn. Raises StoreError.
+
+    Without `words`, turns are not compared by their texts, which takes most of the time.
+    """
     first = await store.linked_turn(turn_id)
     if first is None:
         return None
-    search = _Search(store, first)
+    search = _Search(store, first, words=words)
     await search.run()
     turns = {linked.turn["turn_id"]: linked.turn for linked in search.found.values()}
     return Family(turns, edges_of(list(map(_facts, search.found.values())), SKEW_S if store.shared else 0.0))
@@ -119,10 +122,11 @@ _SHOWN = ("turn_id", "agent", "run", "case_id", "conversation_id", "task_id", "s
 
 
 async def trees_of(store: Store, turn_ids: Iterable[str]) -> dict[str, AgentTurn]:
-    """The trees below those of these turns that asked others, by the id of the turn. Raises StoreError."""
+    """The trees below those of these turns that asked others, without guesses by words, by the id of the turn. Raises
+    StoreError."""
     found = {}
     for turn_id in turn_ids:
-        family = await family_of(store, turn_id)
+        family = await family_of(store, turn_id, words=False)
         if family is not None and family.children_of(turn_id):
             found[turn_id] = family.tree_below(turn_id)
     return found
@@ -131,7 +135,8 @@ async def trees_of(store: Store, turn_ids: Iterable[str]) -> dict[str, AgentTurn
 class _Search:
     """Follows ids from turn to turn. What is near in the store is near in time: an id may be that of thousands."""
 
-    def __init__(self, store: Store, first: LinkedTurn) -> None:
+    def __init__(self, store: Store, first: LinkedTurn, *, words: bool) -> None:
+        self._words = words
         self.found = {first.turn["turn_id"]: first}
         self._store = store
         self._new = [first]
@@ -147,7 +152,8 @@ class _Search:
                         self._asked.add((column, identifier))
                         most = min(self._room, _MOST_AT_ONCE)
                         self._take(await self._store.linked_by(column, identifier, linked.seq, most))
-            await self._find_by_words(new)
+            if self._words:
+                await self._find_by_words(new)
             await self._find_named_parents(new)  # of a large trace, they may not be near
             names = {key for linked in new for key in _names_of(linked.turn)}
             if names and self._room > 0:

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from a2a_eval_proxy.cli import main
-from a2a_eval_proxy.graph.trees import MOST_TURNS, family_of, tree_of
+from a2a_eval_proxy.graph.trees import MOST_TURNS, family_of, tree_of, trees_of
 from a2a_eval_proxy.privacy.policy import privacy_of
 from a2a_eval_proxy.privacy.redactor import parse_rules
 from a2a_eval_proxy.store import SqliteStore, Store, open_store
@@ -103,6 +103,7 @@ async def test_equal_words_at_the_same_time_are_found(kept: Kept) -> None:
     family = await family_of(kept.store, "turn-0001")
     assert family is not None
     assert [edge.asked.certain for edge in family.edges.values()] == [False, False]
+    assert await trees_of(kept.store, [f"turn-{number:04}" for number in range(3)]) == {}
 
 
 async def test_users_of_one_agent_who_say_the_same_are_not_related(kept: Kept) -> None:
