@@ -300,7 +300,7 @@ def _agents(value: Any) -> tuple[tuple[str, str], ...]:
     found = []
     for name, given in value.items():
         if not isinstance(name, str) or not _AGENT_NAME.fullmatch(name):
-            raise ValueError(f"expected a name of at most 63 letters, digits and - for each, got {str(name)[:80]!r}")
+            raise ValueError(f"{str(name)[:80]!r} is no name of an agent: expected at most 63 letters, digits and -")
         settings = {"upstream": given} if isinstance(given, str) else given
         if not isinstance(settings, dict) or not all(isinstance(key, str) for key in settings):
             raise ValueError(f"expected settings such as 'upstream: URL' for {name}")

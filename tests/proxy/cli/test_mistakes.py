@@ -96,6 +96,10 @@ SUITES: dict[str, str | bytes] = {
     "raises.yaml": f"suite: s\nplugins: [plug.py]\nevaluators: [tool_error]\n{CASES}",
     "outside.yaml": f"suite: s\nplugins: [../plug.py]\nevaluators: [tool_error]\n{CASES}",
     "quarantine.yaml": f"suite: s\nevaluators: [tool_error]\nquarantine: [ask]\n{CASES}",
+    "agents.yaml": "agents: {orders: {upstream: 'http://x', store: y}}\n",
+    "columns.csv": "turn,verdict\nx,maybe\n",
+    "maybe.csv": "turn_id,label,evaluator\nx,maybe,helpfulness\n",
+    "broken.jsonl": "{\n",
     "setting.yaml": "stroe: turns.db\n",
     "settings-list.yaml": "- a\n",
     "agent.py": "class A: pass\n",
@@ -117,6 +121,7 @@ class Mistake:
     """Variables to set."""
 
 
+KEY = {"OPENAI_API_KEY": "sk-of-nobody"}
 RUN = "run suite.yaml --agent {agent}"
 MISTAKES = {
     # the agent
@@ -326,6 +331,23 @@ MISTAKES = {
     "nothing to convert": Mistake("convert nope.json", "nope.json: cannot be read: No such file or directory"),
     "converted into an existing file": Mistake("convert scenarios.json --out suite.yaml", "suite.yaml already exists"),
     "unknown evaluator": Mistake("evaluators tool_eror", "unknown evaluator 'tool_eror' (did you mean tool_error?)"),
+    "nothing to back up": Mistake("backup out.db --store no.db", "there is no such file; --store names another"),
+    "backup in no folder": Mistake("backup no/out.db", "FILE: there is no directory 'no'; create it first"),
+    "no backup": Mistake("restore suite.yaml", "store suite.yaml: file is not a database"),
+    "newer store: migrate": Mistake("migrate --store newer.db", "another version of a2a-eval-proxy wrote it"),
+    "nothing to calibrate": Mistake("calibrate suite.yaml", "no judged evaluators of turns: there is nothing to calib"),
+    "no labels": Mistake("calibrate judge.yaml", "give labels on the page /label, or a file with --l", environment=KEY),
+    "labels that are missing": Mistake("calibrate judge.yaml --labels no.csv", "no.csv: No such file", environment=KEY),
+    "labels without columns": Mistake(
+        "calibrate judge.yaml --labels columns.csv", "there is no turn_id", environment=KEY
+    ),
+    "label of no scale": Mistake(
+        "calibrate judge.yaml --labels maybe.csv", "'maybe' is no label of helpfulness; expected pass", environment=KEY
+    ),
+    "labels that are no JSON": Mistake(
+        "calibrate judge.yaml --labels broken.jsonl", "broken.jsonl: line 1: expected a JSON object", environment=KEY
+    ),
+    "file of a message": Mistake("send hi --agent {agent} --file no.txt", "--file: no.txt cannot be read: No such fil"),
     "no suite for a coding agent": Mistake("mcp --suite nope.yaml", "nope.yaml: cannot be read: No such file or"),
     # serve
     "port in use": Mistake(
@@ -338,6 +360,11 @@ MISTAKES = {
         "without blanks is expected; 'openssl rand -hex 32' makes one, got ***",
     ),
     "admin for everybody": Mistake("serve --upstream {agent} --admin 0.0.0.0:0", "set --admin-token, or use"),
+    "URL for the name of an agent": Mistake("serve --agents {agent}", "is no name of an agent: expected at most 63"),
+    "setting of the proxy for an agent": Mistake("serve --config agents.yaml", "agents.orders.store: is a setting of"),
+    "agents in no folder": Mistake("serve --agents-dir no", "--agents-dir: expected a directory, got 'no'"),
+    "one agent and several": Mistake("serve --upstream {agent} --agents-dir folder", "is the only agent, and `agents`"),
+    "short token": Mistake("serve --upstream {agent} --admin-token x", "a token of at least 16 printable ASCII charac"),
     "no upstream": Mistake("serve", "--upstream is required: give --upstream URL, set A2A_EVAL_PROXY_UPSTREAM"),
     "one address twice": Mistake("serve --upstream {agent} --admin 127.0.0.1:8080", "already the address of listen"),
 }  # fmt: skip
