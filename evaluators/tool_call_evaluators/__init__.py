@@ -4,6 +4,7 @@ One `EvalCase` in, one `EvalResult` out; evaluators are built by name with `get_
 """
 
 from .agent_trace import AgentTrace, TraceTurn
+from .agent_tree import AgentTurn, AskedBy, EdgeEvidence
 from .behavior_failures import BehaviorFailure, UniqueError, behavior_failures, unique_errors
 from .dokimos import eval_test_case
 from .evaluator import (
@@ -34,6 +35,7 @@ from .judged.tool_wording import ToolDescriptionReliability, ToolNameReliability
 from .judged.unique_errors import judged_unique_errors
 from .matching.arguments import ArgumentMatcher, Difference
 from .matching.placeholders import PlaceholderError
+from .metrics.agents_asked import AgentsAsked
 from .metrics.budget import Budget
 from .metrics.conversation_scores import (
     ConversationResult,
@@ -43,6 +45,7 @@ from .metrics.conversation_scores import (
     evaluate_conversation,
 )
 from .metrics.custom import metric
+from .metrics.delegation import DelegatedValues, Delegation
 from .metrics.external import External
 from .metrics.forbidden_calls import ForbiddenCalls
 from .metrics.text_match import Contains, ExactMatch, JsonSimilarity
@@ -53,7 +56,16 @@ from .metrics.tool_correctness import ToolCorrectness
 from .metrics.tool_efficiency import ToolEfficiency
 from .metrics.tool_error import ToolError
 from .metrics.tool_trajectory import ToolTrajectory
-from .model import CountCriterion, EvalCase, EvalResult, ExpectedCall, ExpectedOutput, Status, ToolDefinition
+from .model import (
+    CountCriterion,
+    EvalCase,
+    EvalResult,
+    ExpectedAgent,
+    ExpectedCall,
+    ExpectedOutput,
+    Status,
+    ToolDefinition,
+)
 from .options import OptionError
 from .registry import evaluator_class, evaluator_names, get_evaluator, register
 from .suite import (
@@ -76,7 +88,10 @@ __all__ = [
     "AgentBehaviorFailure",
     "AgentDefaults",
     "AgentTrace",
+    "AgentTurn",
+    "AgentsAsked",
     "ArgumentMatcher",
+    "AskedBy",
     "AsyncEvaluator",
     "BehaviorFailure",
     "Budget",
@@ -86,7 +101,10 @@ __all__ = [
     "Contains",
     "ConversationResult",
     "CountCriterion",
+    "DelegatedValues",
+    "Delegation",
     "Difference",
+    "EdgeEvidence",
     "EvalCase",
     "EvalResult",
     "Evaluator",
@@ -94,6 +112,7 @@ __all__ = [
     "EvaluatorSpec",
     "ExactMatch",
     "Expectation",
+    "ExpectedAgent",
     "ExpectedCall",
     "ExpectedOutput",
     "ExperimentResult",

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from enum import StrEnum
 from typing import Any, NamedTuple
 
 from a2a_tool_capture.models import Finding, ToolCall
 
+from .texts import counted
 from .visibility import Visibility, turn_failure_of, visibility_in, visibility_of
 
 
@@ -194,3 +195,54 @@ def totals(tree: AgentTurn) -> TreeTotals:
 def _sum(turns: Sequence[AgentTurn], name: str) -> int | float | None:
     known = [turn.usage[name] for turn in turns if name in turn.usage]
     return sum(known) if known else None
+
+
+def certain_part(tree: AgentTurn) -> AgentTurn:
+    """The tree without what is in it by a guess."""
+    certain = [certain_part(child) for child in tree.children if child.asked is not None and child.asked.certain]
+    return replace(tree, children=tuple(certain))
+
+
+def what_is_unsure(tree: AgentTurn) -> str:
+    """Why there may be other turns below the root than the certain ones, as a clause for people; "" if nothing says so.
+
+    An agent that is asked past the proxy is not seen at all.
+    """
+    below = [placed.turn for placed in walk(tree) if placed.parent is not None]
+    guesses = [turn for turn in below if turn.asked is not None and not turn.asked.certain]
+    if guesses:
+        return f"that {guesses[0].agent} was asked in turn {guesses[0].turn_id} is a guess"
+    if unfinished := [turn for turn in below if turn.status == "open"]:
+        return f"turn {unfinished[0].turn_id} of {unfinished[0].agent} is not over"
+    left_out = sum(turn.left_out for turn in (tree, *below))
+    return f"{counted(left_out, 'turn')} of the tree were left out" if left_out else ""
+
+
+def calls_of_all(
+    own: Iterable[ToolCall | Mapping[str, Any]], unseen: str | None, tree: AgentTurn | None
+) -> tuple[list[ToolCall], str | None]:
+    """The calls of a turn and of all turns that it caused, in the order in which they were seen, and why they are
+    unknown (None: they are all known).
+
+    Raises ValueError for a call that is none.
+    """
+    calls = [call if isinstance(call, ToolCall) else ToolCall.from_dict(call) for call in own]
+    if tree is None:
+        return calls, unseen or "the turns that this one caused are not known"
+    seen = [(_seen_at(call, tree), call) for call in calls]
+    reasons = [unseen] if unseen else []
+    for placed in walk(certain_part(tree)):
+        if placed.parent is not None:
+            seen += [(_seen_at(call, placed.turn), call) for call in placed.turn.tool_calls]
+            if hidden := placed.turn.visibility.unknown:
+                reasons.append(f"those of {placed.turn.agent}: {hidden}")
+    if unsure := what_is_unsure(tree):
+        reasons.append(unsure)
+    ordered = sorted(seen, key=lambda item: item[0])  # stable: those of one agent stay in order
+    return [call for _, call in ordered], reasons[0] if reasons else None
+
+
+def _seen_at(call: ToolCall, turn: AgentTurn) -> float:
+    if call.started_at is not None:
+        return call.started_at.timestamp()
+    return turn.started_at if call.first_seen_at is None else call.first_seen_at

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, NoReturn, TypeVar
 from a2a_tool_capture.models import ToolCall
 
 from .resources import Price, read_prices
-from .texts import json_text
+from .texts import counted, json_text
 from .tool_classes import ToolClasses
 
 
@@ -357,7 +357,63 @@ class ExpectedCalls(tuple[ExpectedCall, ...]):
     keys: Any
 
 
+@dataclass(frozen=True, slots=True)
+class ExpectedAgent:
+    """An agent that should be asked, directly or by others, at least and at most so many times; `at_most` 0: never."""
+
+    name: str
+    at_least: int = 1
+    at_most: int | None = None
+    given: tuple[str, ...] = ()
+    """Texts that must be in the messages to it, without regard to case."""
+
+    def __str__(self) -> str:
+        """`orders`, `orders at least 2 times`, `payroll never`, `orders given ORD-1002`."""
+        if self.at_most == 0:
+            return f"{self.name} never"
+        least = f" at least {counted(self.at_least, 'time')}" if self.at_least != 1 else ""
+        most = f" at most {counted(self.at_most, 'time')}" if self.at_most is not None else ""
+        return f"{self.name}{least}{most}" + (f" given {', '.join(self.given)}" if self.given else "")
+
+    def to_dict(self) -> dict[str, Any]:
+        """JSON form, without what is the default."""
+        least = 0 if self.at_most == 0 else 1
+        given: dict[str, Any] = {"name": self.name}
+        given |= {} if self.at_least == least else {"at_least": self.at_least}
+        given |= {} if self.at_most is None else {"at_most": self.at_most}
+        return given | ({"given": list(self.given)} if self.given else {})
+
+
+EXPECTED_AGENT_KEYS = ("name", "at_least", "at_most", "given")
+
+
+def expected_agent(entry: Any) -> ExpectedAgent:
+    """An expected agent from its JSON form, a name or `{name, at_least, at_most, given}`. Raises ValueError."""
+    if isinstance(entry, ExpectedAgent):
+        return entry
+    data: Any = {"name": entry} if isinstance(entry, str) else entry
+    if not isinstance(data, Mapping):
+        raise ValueError(f"expected the name of an agent, or an object, got {kind_of(entry)}")
+    if unknown := [key for key in data if key not in EXPECTED_AGENT_KEYS]:
+        raise ValueError(
+            f"unknown key {unknown[0]!r}; accepted of an expected agent are {', '.join(EXPECTED_AGENT_KEYS)}"
+        )
+    at_most = data.get("at_most")
+    at_least = data.get("at_least", 0 if at_most == 0 else 1)
+    for name, times in (("at_least", at_least), ("at_most", at_most)):
+        if not (times is None and name == "at_most") and (
+            isinstance(times, bool) or not isinstance(times, int) or times < 0
+        ):
+            raise ValueError(f"{name} must be a whole number of at least 0, got {times!r}")
+    if at_most is not None and at_least > at_most:
+        raise ValueError(f"at_least, which is {at_least}, must not be above at_most, which is {at_most}")
+    given = data.get("given", ())
+    texts = _texts((given,) if isinstance(given, str) else given, "given")
+    return ExpectedAgent(required_name(data.get("name")), at_least, at_most, texts)
+
+
 EXPECT_KEYS: Mapping[str, str] = {
+    "expected_agents": "agents",
     "expected_tool_calls": "tool_calls",
     "expected_response": "response",
     "expected_behavior": "behavior",
@@ -410,6 +466,10 @@ class EvalCase:
     """Of models, `{model: {input, output}}` for a million tokens; None: those of `resources.PRICES`."""
     tool_classes: ToolClasses | None
     """The names and patterns of the tools that read, and of those that write."""
+    expected_agents: tuple[ExpectedAgent, ...] | None
+    """The agents that this one should have asked, or must not have asked."""
+    tree: Any
+    """The turn with the turns of other agents that it caused: an `agent_tree.AgentTurn`. Not in the JSON form."""
     forbidden_calls: tuple[ExpectedCall, ...] | None
     """Calls that must not be made. Names may be patterns and classes; without arguments, whatever the arguments."""
     history: tuple[EvalCase, ...]
@@ -441,6 +501,8 @@ class EvalCase:
         resources: Mapping[str, Any] | None = None,
         prices: Mapping[str, Any] | None = None,
         tool_classes: ToolClasses | None = None,
+        expected_agents: Iterable[ExpectedAgent | Mapping[str, Any] | str] | None = None,
+        tree: Any = None,
         forbidden_calls: Iterable[ExpectedCall | Mapping[str, Any]] | None = None,
         history: Iterable[EvalCase | Mapping[str, Any]] | None = None,
         turns: Iterable[EvalCase | Mapping[str, Any]] | None = None,
@@ -473,6 +535,8 @@ class EvalCase:
             resources=None if resources is None else _resources(resources),
             prices=None if prices is None else read_prices(prices),
             tool_classes=tool_classes,
+            expected_agents=None if expected_agents is None else tuple(map(expected_agent, expected_agents)),
+            tree=tree,
             forbidden_calls=None
             if forbidden_calls is None
             else _models(forbidden_calls, ExpectedCall, forbidden_call, "forbidden_calls"),
@@ -489,7 +553,7 @@ class EvalCase:
 
     def to_dict(self) -> dict[str, Any]:
         """JSON form: the given fields, and `tool_calls` unless they are unknown and none was captured."""
-        given = {item.name: getattr(self, item.name) for item in fields(self)}
+        given = {item.name: getattr(self, item.name) for item in fields(self) if item.name != "tree"}
         given["tool_calls"] = self.captured_calls if self.calls_unseen is None else self.captured_calls or None
         for name in ("history", "results"):
             given[name] = given[name] or None  # empty and not given are equivalent

@@ -138,6 +138,7 @@ EXPECTATION_WORDS = {
     "response_contains": "response contains",
     "behavior": "behaviour",
     "forbidden_calls": "forbidden calls",
+    "agents": "agents asked",
 }
 """Names of expectations for people, by their keys in suites."""
 

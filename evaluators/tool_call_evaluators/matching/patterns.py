@@ -19,6 +19,15 @@ def found_in(pattern: str, text: str) -> bool:
         raise ValueError(too_slow(pattern, text)) from None
 
 
+def all_found(pattern: str, text: str) -> list[str]:
+    """The different texts that `pattern` finds in `text`, in order. Raises ValueError as `found_in` does."""
+    try:
+        found = compiled_pattern(pattern, ascii_classes=True).finditer(text, timeout=MAX_MATCH_S)
+        return list(dict.fromkeys(match[0] for match in found if match[0]))
+    except TimeoutError:
+        raise ValueError(too_slow(pattern, text)) from None
+
+
 def too_slow(pattern: str, text: str) -> str:
     """The error about a pattern that reached the timeout."""
     return (

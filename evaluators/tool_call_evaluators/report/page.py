@@ -222,6 +222,8 @@ def _expected(expect: Expectation | None, short: Shortener) -> dict[str, Any]:
     values = {item.name: getattr(expect, item.name, None) for item in fields(Expectation) if item.name != "tool_calls"}
     if forbidden := values["forbidden_calls"]:
         values["forbidden_calls"] = [prohibition_text(call) for call in forbidden[:MAX_CALLS]]
+    if agents := values["agents"]:
+        values["agents"] = [str(agent) for agent in agents[:MAX_CALLS]]
     return {EXPECTATION_WORDS[name]: short.value(value) for name, value in values.items() if value is not None}
 
 

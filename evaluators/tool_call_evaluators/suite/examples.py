@@ -24,6 +24,7 @@ _EXPECT: dict[str, Any] = {
     "response": ANSWER,
     "response_contains": "REF-1002",
     "forbidden_calls": [{"name": "issue_refund", "arguments": {"amount_eur": {"$type": "string"}}}],
+    "agents": [{"name": "orders", "given": ["ORD-1002"]}, {"name": "payroll", "at_most": 0}],
     "behavior": "Looks the order up before it refunds, and refunds no more than was asked for.",
 }
 _CASE: dict[str, Any] = {
@@ -56,6 +57,8 @@ _CASE: dict[str, Any] = {
 }
 _OPTIONS: dict[str, dict[str, Any]] = {
     "budget": {"max_calls": 4},
+    "delegation": {"max_depth": 3, "max_fan_out": 5},
+    "delegated_values": {"passed_on": ["ORD-[0-9]+"], "used": ["REF-[0-9]+"]},
     "external": {"command": ["python3", "score.py"]},
 }
 """Options that an evaluator requires."""

@@ -18,6 +18,7 @@ from urllib.parse import urlsplit
 from a2a_tool_capture.models import ToolCall
 from a2a_tool_capture.wire import BINDINGS
 
+from ..agent_tree import AgentTurn, calls_of_all
 from ..evaluator import EvaluatorBase, Scope
 from ..gates import RUN_GATES, TOLERABLE, Gate, RunGates, by_metric
 from ..judge.cache import JudgeCache
@@ -31,10 +32,12 @@ from ..model import (
     CountCriterion,
     EvalCase,
     EvalResult,
+    ExpectedAgent,
     ExpectedCall,
     ExpectedCalls,
     ExpectedOutput,
     count_criterion,
+    expected_agent,
     expected_output,
 )
 from ..resources import Prices
@@ -223,6 +226,29 @@ _OUTPUT = Value(
 )
 
 
+_TIMES = {"type": "integer", "minimum": 0}
+_EXPECTED_AGENT = Value(
+    expected_agent,
+    {
+        "anyOf": [
+            {**TEXT, "description": "The name of an agent that must be asked."},
+            {
+                "type": "object",
+                "properties": {
+                    "name": TEXT,
+                    "at_least": {**_TIMES, "description": "How many times at least. Default: 1; 0 if at_most is 0."},
+                    "at_most": {**_TIMES, "description": "How many times at most; 0: never."},
+                    "given": {"anyOf": [TEXT, TEXTS], "description": "Texts that the messages to it must contain."},
+                },
+                "required": ["name"],
+                "additionalProperties": False,
+            },
+        ]
+    },
+    write=lambda agent: data if len(data := agent.to_dict()) > 1 else agent.name,
+)
+
+
 _OF_SUITE = ("tool_classes", "prices")
 """Fields that a case has from its suite alone."""
 
@@ -231,6 +257,7 @@ _CASE_FIELDS = {key: field for field, key in EXPECT_KEYS.items()}
 
 _Calls = tuple[Annotated[ExpectedCall, _CALL], ...]
 _Forbidden = tuple[Annotated[ExpectedCall, _FORBIDDEN], ...]
+_Agents = tuple[Annotated[ExpectedAgent, _EXPECTED_AGENT], ...]
 _Counts = Mapping[str, Annotated[CountCriterion, _COUNT]]
 _Outputs = tuple[Annotated[ExpectedOutput, _OUTPUT], ...]
 
@@ -263,6 +290,8 @@ class Expectation(SuiteFields):
     forbidden_calls: _Forbidden | None = field(default=None, metadata=_read_by("forbidden_calls"))
     """Calls that must not be made: `name` is a name, a pattern or a class; with `arguments`, only calls that have
     these."""
+    agents: _Agents | None = field(default=None, metadata=_read_by("agents_asked"))
+    """The agents that must be asked, by this agent or by those that it asks, or must not be."""
 
     @property
     def calls_expected(self) -> bool:
@@ -373,6 +402,8 @@ class Case(SuiteFields):
     """Conditions on the completion of the tasks."""
     tools: Tools | None = None
     """Replaces the suite's: a list, or the name of a file with such a list."""
+    depth: Annotated[str, one_of("own", "all")] | None = None
+    """Replaces the suite's."""
     evaluators: Evaluators | None = None
     """Replaces the suite's."""
     turns: Annotated[tuple[CaseTurn, ...], Check(_at_least_one_turn, {"minItems": 1})] = ()
@@ -428,6 +459,7 @@ class Case(SuiteFields):
         return replace(
             self,
             tools=suite.tools if self.tools is None else self.tools,
+            depth=self.depth or suite.depth,
             repeat=self.repeat if own else suite.repeat,
             tool_classes=suite.tool_classes.resolved(suite.tools) if suite.tool_classes else None,
             prices=suite.prices,
@@ -438,6 +470,7 @@ class Case(SuiteFields):
         return replace(
             self,
             tools=None if self.tools == suite.tools else self.tools,
+            depth=None if self.depth == suite.depth else self.depth,
             repeat=None if self.repeat == suite.repeat else self.repeat,
             tool_classes=None,
             prices=None,
@@ -458,12 +491,16 @@ class Case(SuiteFields):
         user_text: str | None = None,
         history: Iterable[EvalCase] = (),
         resources: Mapping[str, Any] | None = None,
+        tree: AgentTurn | None = None,
     ) -> EvalCase:
         """The case of the turn `turn_index` (from 0), given what the agent did.
 
         A turn beyond the last has no expectations: a conversation may be longer than planned. `user_text` is the actual
-        message, if it differs from the case's; `history` the turns before.
+        message, if it differs from the case's; `history` the turns before; `tree` the turn with those that it caused,
+        whose tool calls count with `depth: all`.
         """
+        if self.depth == "all":
+            tool_calls, calls_unseen = calls_of_all(tool_calls, calls_unseen, tree)
         planned = self.turns[turn_index] if turn_index < len(self.turns) else None
         expect = planned.expect if planned else Expectation()
         return EvalCase(
@@ -473,6 +510,7 @@ class Case(SuiteFields):
             response_text=response_text,
             history=history,
             resources=resources,
+            tree=tree,
             **expect.case_fields(),
             **self._case_fields(),
         )
@@ -570,6 +608,8 @@ class Suite(SuiteFields):
     """The tools the agent has, or the name of a file with such a list."""
     tool_classes: Classes | None = None
     """Which tools only read, and which write: evaluators may ignore the calls of a class."""
+    depth: Annotated[str, one_of("own", "all")] | None = None
+    """Whose tool calls count: those of the agent (own, the default), or also those of the agents that it asks (all)."""
     prices: PriceTable | None = None
     """Prices of models for `budget`, or the name of a file with them. They replace the built-in ones."""
     repeat: Annotated[Repeat, Check(_possible)] | None = None

@@ -83,6 +83,12 @@ async def family_of(store: Store, turn_id: str, *, words: bool = True) -> Family
     return Family(turns, edges_of(list(map(_facts, search.found.values())), SKEW_S if store.shared else 0.0))
 
 
+async def tree_below(store: Store, turn_id: str) -> AgentTurn | None:
+    """The turn with all that it caused; None where the store does not have it. Raises StoreError."""
+    family = await family_of(store, turn_id)
+    return None if family is None else family.tree_below(turn_id)
+
+
 async def tree_of(store: Store, turn_id: str) -> AgentTurn | None:
     """The tree to which a turn belongs, from its root; None where the store does not have the turn. Raises
     StoreError."""

@@ -39,7 +39,19 @@ def redacted_case(case: Case, redactor: Redactor) -> Case:
     return replace(case, turns=turns, simulate=simulate, expect=_expectation(case.expect, redactor), **texts)
 
 
-_KEPT = {"id", "tags", "repeat", "tools", "evaluators", "turns", "simulate", "expect", "tool_classes", "prices"}
+_KEPT = {
+    "id",
+    "tags",
+    "repeat",
+    "tools",
+    "evaluators",
+    "turns",
+    "simulate",
+    "expect",
+    "tool_classes",
+    "prices",
+    "depth",
+}
 """Fields of a case that are not redacted as texts. All others are, including fields that are added later."""
 
 
@@ -62,6 +74,9 @@ def _expectation(expect: Expectation, redactor: Redactor) -> Expectation:
             replace(call, arguments=redacted.arguments)
             for call, redacted in zip(expect.forbidden_calls, redactor.calls(expect.forbidden_calls), strict=True)
         ),
+        agents=None
+        if expect.agents is None
+        else tuple(replace(agent, given=tuple(map(redactor.text, agent.given))) for agent in expect.agents),
         tool_outputs=None if outputs is None else tuple(o._replace(output=redactor.text(o.output)) for o in outputs),
         response=redactor.value(expect.response),
         response_contains=_optional(expect.response_contains, redactor),

@@ -7,12 +7,14 @@ import logging
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from itertools import chain
 
 from ..privacy.policy import NO_PRIVACY, Privacy
 from ..store import ConversationKey, ScoredConversation, Store, TurnQuery, every_turn
 from ..store.base import StoreUnreachableError
 from ..store.store import once_readable
 from ..turn import Turn
+from .awaited_trees import trees_read_by
 from .case_book import CaseBook
 from .executor import ExecutorLostError, ScoringExecutor
 from .scorer import Scorer, TurnJson, in_its_case
@@ -131,7 +133,8 @@ class Conversations:
         try:
             reads = (partial(self._turns_of, key) for key in keys)
             turns = [await once_readable(self._store, read, StoreUnreachableError) for read in reads]
-            results = await self._executor.score_conversations(turns)
+            trees = await trees_read_by(self._scorer, self._store, chain.from_iterable(turns))
+            results = await self._executor.score_conversations(turns, trees)
         except (ExecutorLostError, StoreUnreachableError):
             raise
         except Exception as error:  # error boundary: what could not be evaluated has not passed

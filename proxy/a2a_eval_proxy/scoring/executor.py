@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Iterable, Sequence
+from collections.abc import Awaitable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from typing import Any, Protocol, TypeVar
+from functools import partial
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 from a2a_tool_capture import Finding, Severity
+from tool_call_evaluators.agent_tree import AgentTurn
 
 from ..errors import UNREACHABLE
 from ..privacy.policy import NO_PRIVACY, Privacy
@@ -17,7 +19,7 @@ from ..store import ConversationKey
 from ..traces.merge import merge_traces
 from ..traces.trace_records import Evidence
 from ..turn import Turn
-from .scorer import Results, Scorer, TurnJson
+from .scorer import NO_TREES, Results, Scorer, TurnJson
 from .turn_memory import memory_of
 
 logger = logging.getLogger(__name__)
@@ -70,8 +72,19 @@ class StoredJob:
     conversation: ConversationKey | None
 
 
-Work = list[tuple[Job, Evidence | None, list[TurnJson]]]
-"""Turns to score, with what traces say of them, and the turns before them."""
+class ToScore(NamedTuple):
+    """A turn to score."""
+
+    job: Job
+    evidence: Evidence | None
+    """What traces say of it."""
+    history: Sequence[TurnJson]
+    """The turns before it."""
+    tree: AgentTurn | None
+    """The turn with those that it caused, if an evaluator reads that."""
+
+
+Work = Sequence[ToScore]
 
 Outcome = list[tuple[Turn, Results]]
 
@@ -91,7 +104,9 @@ class ScoringExecutor(Protocol):
         Where traces change nothing the turn is the job's `redacted`, the same object: it is not written again.
         """
 
-    async def score_conversations(self, conversations: Sequence[Sequence[TurnJson]]) -> list[Results | None]:
+    async def score_conversations(
+        self, conversations: Sequence[Sequence[TurnJson]], trees: Mapping[str, AgentTurn] = NO_TREES
+    ) -> list[Results | None]:
         """`Scorer.score_conversation` for each of them, concurrently."""
 
     def close(self) -> None:
@@ -110,9 +125,12 @@ class ThreadExecutor:
     async def score(self, work: Work) -> Outcome:
         return await asyncio.get_running_loop().run_in_executor(self._executor, self._score, work)
 
-    async def score_conversations(self, conversations: Sequence[Sequence[TurnJson]]) -> list[Results | None]:
+    async def score_conversations(
+        self, conversations: Sequence[Sequence[TurnJson]], trees: Mapping[str, AgentTurn] = NO_TREES
+    ) -> list[Results | None]:
+        score = partial(self._scorer.score_conversation, trees=trees)
         return await asyncio.get_running_loop().run_in_executor(
-            self._executor, lambda: self._runner.run(gathered(map(self._scorer.score_conversation, conversations)))
+            self._executor, lambda: self._runner.run(gathered(map(score, conversations)))
         )
 
     def close(self) -> None:
@@ -121,12 +139,12 @@ class ThreadExecutor:
 
     def _score(self, work: Work) -> Outcome:
         scorer = self._scorer
-        turns = [self._merged(job, evidence) for job, evidence, _ in work]
-        given = [(turn, job.earlier, past) for turn, (job, _, past) in zip(turns, work, strict=True)]
+        turns = [self._merged(one.job, one.evidence) for one in work]
+        given = [(turn, one.job.earlier, one.history, one.tree) for turn, one in zip(turns, work, strict=True)]
         if any(scorer.evaluators(turn.case_id).is_async for turn in turns):
             results = self._runner.run(gathered(scorer.score(*one) for one in given))
         else:
-            results = [scorer.score_now(turn, earlier) for turn, earlier, _ in given]
+            results = [scorer.score_now(turn, earlier, tree) for turn, earlier, _, tree in given]
         return list(zip(turns, map(self._privacy.stored_results, results), strict=True))
 
     def _merged(self, job: Job, evidence: Evidence | None) -> Turn:

@@ -27,9 +27,10 @@ from ..telemetry.problem_log import ProblemLog
 from ..telemetry.turn_listener import ScoredTurn, TurnListener
 from ..traces.trace_records import Evidence
 from ..turn import Turn
+from .awaited_trees import AwaitedTrees
 from .case_book import CaseBook, TurnPositions
 from .conversations import Conversations
-from .executor import Job, ScoringExecutor, StoredJob, ThreadExecutor
+from .executor import Job, ScoringExecutor, StoredJob, ThreadExecutor, ToScore
 from .intake import Batches, RedactingIntake, TurnIntake, TurnViews
 from .job_queue import PAGE, JobQueue
 from .late_spans import LateSpans, NoSpans
@@ -101,6 +102,7 @@ class Pipeline:
         self._jobs = JobQueue(store, readable=self._readable, on_read=listener.closed, on_gone=self._gone)
         put = self._jobs.put
         self._spans = LateSpans(tracing, lambda job: put([job]), self._score_late) if tracing is not None else NoSpans()
+        self._trees = AwaitedTrees(store, scorer, lambda job: put([self._jobs.at_rest(job)]))
         self.moved: dict[str, str] = {}
         """The cases of rescored turns, by turn id, that were stored with another or none."""
         self._conversations = Conversations(
@@ -243,6 +245,7 @@ class Pipeline:
     async def close(self) -> None:
         """Stop scoring; what is not done stays pending in the store."""
         self._spans.close()
+        self._trees.close()
         for worker in self._workers:
             worker.cancel()
         await asyncio.gather(*self._workers, return_exceptions=True)
@@ -326,10 +329,18 @@ class Pipeline:
         async for jobs in self._jobs.parts():
             await self._score(jobs)
 
-    async def _score(self, jobs: list[Job]) -> None:
+    async def _score(self, waiting: Sequence[Job]) -> None:
+        ready = await self._trees.ready(waiting)
+        if not ready:
+            return
+        jobs = [job for job, _ in ready]
         evidence = [None if job.bound else self._spans.evidence(job.turn) for job in jobs]  # merged into those already
-        histories = [await self._history(job.stored) for job in jobs]
-        outcome = await self._executor.score(list(zip(jobs, evidence, histories, strict=True)))
+        outcome = await self._executor.score(
+            [
+                ToScore(job, seen, await self._history(job.stored), tree)
+                for (job, tree), seen in zip(ready, evidence, strict=True)
+            ]
+        )
         if not self._scores:
             for job, seen in zip(jobs, evidence, strict=True):
                 self._spans.scored(job, seen)

@@ -5,13 +5,14 @@ from __future__ import annotations
 import asyncio
 import os
 import socket
-from collections.abc import Awaitable, Sequence
+from collections.abc import Awaitable, Mapping, Sequence
 from functools import lru_cache
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
+from tool_call_evaluators.agent_tree import AgentTurn
 from tool_call_evaluators.plugins import load_plugin
 from tool_call_evaluators.suite import Suite
 
@@ -22,7 +23,7 @@ from ..store import judge_cache_at
 from ..turn import Turn
 from .case_book import CaseBook
 from .executor import ExecutorLostError, Outcome, Work, gathered
-from .scorer import Results, Scorer, TurnJson
+from .scorer import NO_TREES, Results, Scorer, TurnJson
 
 T = TypeVar("T")
 
@@ -83,14 +84,20 @@ class RayExecutor:
 
     async def score(self, work: Work) -> Outcome:
         """Ignores evidence of traces: turns that are scored again have none."""
-        given = [(job.redacted, job.earlier, history) for job, _, history in work]
+        given = [(one.job.redacted, one.job.earlier, one.history, one.tree) for one in work]
         parts = [given[start : start + _TURNS_PER_TASK] for start in range(0, len(given), _TURNS_PER_TASK)]
         done = await self._all([self._score_turns.remote(self._evaluators, part) for part in parts])
         results = [self._privacy.stored_results(result) for part in done for result in part]
-        return [(turn, result) for (turn, _, _), result in zip(given, results, strict=True)]
+        return [(turn, result) for (turn, *_), result in zip(given, results, strict=True)]
 
-    async def score_conversations(self, conversations: Sequence[Sequence[TurnJson]]) -> list[Results | None]:
-        return await self._all([self._score_conversation.remote(self._evaluators, turns) for turns in conversations])
+    async def score_conversations(
+        self, conversations: Sequence[Sequence[TurnJson]], trees: Mapping[str, AgentTurn] = NO_TREES
+    ) -> list[Results | None]:
+        tasks = []
+        for turns in conversations:
+            own = {turn["turn_id"]: trees[turn["turn_id"]] for turn in turns if turn["turn_id"] in trees}
+            tasks.append(self._score_conversation.remote(self._evaluators, turns, own))
+        return await self._all(tasks)
 
     def close(self) -> None:
         import ray
@@ -124,15 +131,19 @@ def _one_line(error: Exception) -> str:
 # ── in a process of Ray ─────────────────────────────────────────────────────────────────────────────────────
 
 
-def _score_turns(evaluators: list[Any], turns: Sequence[tuple[Turn, int, Sequence[TurnJson]]]) -> list[Results]:
-    """The results for each turn, given with its earlier turns as `Scorer.score` wants them."""
+def _score_turns(
+    evaluators: list[Any], turns: Sequence[tuple[Turn, int, Sequence[TurnJson], AgentTurn | None]]
+) -> list[Results]:
+    """The results for each turn, given with its earlier turns and its tree as `Scorer.score` wants them."""
     scorer, runner = _evaluators(evaluators[0])
     return runner.run(gathered(scorer.score(*turn) for turn in turns))
 
 
-def _score_conversation(evaluators: list[Any], turns: Sequence[TurnJson]) -> Results | None:
+def _score_conversation(
+    evaluators: list[Any], turns: Sequence[TurnJson], trees: Mapping[str, AgentTurn]
+) -> Results | None:
     scorer, runner = _evaluators(evaluators[0])
-    return runner.run(scorer.score_conversation(turns))
+    return runner.run(scorer.score_conversation(turns, trees))
 
 
 @lru_cache(maxsize=1)

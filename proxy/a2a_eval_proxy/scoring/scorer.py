@@ -7,7 +7,9 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from typing import Any
 
+from a2a_tool_capture import ToolCall
 from a2a_tool_capture.canonical import canonical
+from tool_call_evaluators.agent_tree import AgentTurn, calls_of_all
 from tool_call_evaluators.evaluator import EvaluatorBase, evaluate, evaluate_sync, is_built_in
 from tool_call_evaluators.judge.cache import JudgeCache, judged_apart
 from tool_call_evaluators.metrics.conversation_scores import evaluate_conversation
@@ -27,6 +29,8 @@ TurnJson = Mapping[str, Any]
 """A turn as in /api/turns."""
 
 Results = list[dict[str, Any]]
+
+NO_TREES: Mapping[str, AgentTurn] = {}
 
 WITHOUT_SUITE = Suite(name="", evaluators=(EvaluatorSpec("tool_error"),))
 """What is scored without a suite: evaluators that need no expectation."""
@@ -50,6 +54,8 @@ class Evaluators:
     conversation: Sequence[EvaluatorBase]
     is_async: bool
     is_cheap: bool
+    reads_trees: bool
+    """Whether one of those for turns, or what the case says of its calls, needs the turns that a turn caused."""
     has_patterns: bool
     """Whether one of those for turns has regular expressions of its own, or of the tools' schemas."""
 
@@ -76,25 +82,33 @@ class Scorer:
             known = self._own[case.id] = case, self._build(case)
         return known[1]
 
-    async def score(self, turn: Turn, earlier: int, history: Iterable[TurnJson] = ()) -> Results:
+    def reads_trees(self, case_id: str | None) -> bool:
+        """Whether turns of that case are scored with the turns that they caused."""
+        return self.evaluators(case_id).reads_trees
+
+    async def score(
+        self, turn: Turn, earlier: int, history: Iterable[TurnJson] = (), tree: AgentTurn | None = None
+    ) -> Results:
         """Results for a turn. `earlier` counts the conversation's earlier turns of its case, `history` are its turns
-        so far, of whatever case.
+        so far, of whatever case, and `tree` is the turn with those that it caused, for evaluators that read it.
 
         A turn that the agent failed has a failed result of its own, `turn_succeeded`. Never raises for what an agent
         sent or an evaluator did: that becomes an `errored` result.
         """
         evaluators = self.evaluators(turn.case_id).turn
-        case = self._case_or_errors(turn, earlier, evaluators, history)
+        case = self._case_or_errors(turn, earlier, evaluators, history, tree)
         with self.as_sample(turn.case_id, turn.conversation_id):
             results = case if isinstance(case, list) else await evaluate(case, evaluators)
         return _results(turn, results)
 
-    def score_now(self, turn: Turn, earlier: int) -> Results:
+    def score_now(self, turn: Turn, earlier: int, tree: AgentTurn | None = None) -> Results:
         """As `score`, where no evaluator of turns `is_async`."""
-        return self._score_now(turn, earlier, self.evaluators(turn.case_id).turn)
+        return self._score_now(turn, earlier, self.evaluators(turn.case_id).turn, tree)
 
-    def _score_now(self, turn: Turn, earlier: int, evaluators: Sequence[EvaluatorBase]) -> Results:
-        case = self._case_or_errors(turn, earlier, evaluators, ())
+    def _score_now(
+        self, turn: Turn, earlier: int, evaluators: Sequence[EvaluatorBase], tree: AgentTurn | None = None
+    ) -> Results:
+        case = self._case_or_errors(turn, earlier, evaluators, (), tree)
         return _results(turn, case if isinstance(case, list) else evaluate_sync(case, evaluators))
 
     def score_at_once(self, turn: Turn, earlier: int) -> Results | None:
@@ -103,7 +117,7 @@ class Scorer:
         A regular expression may take a second for the text of a hostile agent, so that none is matched here.
         """
         evaluators = self.evaluators(turn.case_id)
-        if not evaluators.is_cheap or len(evaluators.turn) * len(turn.tool_calls) > _AT_ONCE:
+        if not evaluators.is_cheap or evaluators.reads_trees or len(evaluators.turn) * len(turn.tool_calls) > _AT_ONCE:
             return None
         text = len(turn.response_text)
         for call in turn.tool_calls:
@@ -123,8 +137,11 @@ class Scorer:
             known = self._patterns[case.id] = case, found
         return known[1]
 
-    async def score_conversation(self, turns: Sequence[TurnJson]) -> Results | None:
-        """Results for the turns of one conversation and one case (or none), as a whole.
+    async def score_conversation(
+        self, turns: Sequence[TurnJson], trees: Mapping[str, AgentTurn] = NO_TREES
+    ) -> Results | None:
+        """Results for the turns of one conversation and one case (or none), as a whole. `trees`: as for `score`, by
+        the ids of turns.
 
         None where it is not over: a planned turn has not come, or one is not scored yet. Raises nothing else than
         `score` does.
@@ -143,7 +160,7 @@ class Scorer:
         if conversation.invalid:
             return _json(EvalResult.skipped(item.metric, _INVALIDATED) for item in evaluators.conversation)
         try:
-            seen = [self._seen(case, placed, evaluators.turn) for placed in conversation.turns]
+            seen = [self._seen(case, placed, evaluators.turn, trees) for placed in conversation.turns]
             whole = case.conversation_case(seen)
         except Exception as error:  # noqa: BLE001  # error boundary: an agent may send anything
             return self.conversation_errors(case_id, f"the conversation does not fit its case: {error}")
@@ -166,16 +183,22 @@ class Scorer:
         metrics = {TURN_SUCCEEDED, *(evaluator.metric for evaluator in self.evaluators(turn["case_id"]).turn)}
         return {**turn, "evaluations": [item for item in turn["evaluations"] if item["evaluator"] in metrics]}
 
-    def eval_case(self, turn: Turn, earlier: int, history: Iterable[TurnJson] = ()) -> EvalCase:
+    def eval_case(
+        self, turn: Turn, earlier: int, history: Iterable[TurnJson] = (), tree: AgentTurn | None = None
+    ) -> EvalCase:
         """What the evaluators receive of a turn. Raises ValueError for malformed calls."""
         past = [_past(item) for item in history] if history else ()
         unseen = turn.visibility.unknown
         resources = resources_of(turn.started_at, turn.first_event_at, turn.ended_at, turn.usage)
         case = self._cases.case(turn.case_id) if turn.case_id else None
         if case is None:
+            calls: Sequence[ToolCall] = turn.tool_calls
+            if self._without_case.depth == "all":
+                calls, unseen = calls_of_all(calls, unseen, tree)
             return EvalCase(
-                tool_calls=turn.tool_calls,
+                tool_calls=calls,
                 calls_unseen=unseen,
+                tree=tree,
                 tools=self._suite.tools,
                 user_text=turn.user_text,
                 response_text=turn.response_text,
@@ -192,6 +215,7 @@ class Scorer:
             user_text=turn.user_text,
             history=past,
             resources=resources,
+            tree=tree,
         )
 
     def _build(self, case: Case | None) -> Evaluators:
@@ -205,20 +229,39 @@ class Scorer:
             item.name == "tool_call_validity" or getattr(item, "error_detector", None) or "$regex" in repr(item)
             for item in of_turns
         )
-        return Evaluators(of_turns, built("conversation"), is_async, own and not is_async, has_patterns=patterns)
+        depth = self._suite.depth if case is None else case.depth
+        return Evaluators(
+            of_turns,
+            built("conversation"),
+            is_async,
+            own and not is_async,
+            reads_trees=depth == "all" or any("tree" in item.needs for item in of_turns),
+            has_patterns=patterns,
+        )
 
     def _case_or_errors(
-        self, turn: Turn, earlier: int, evaluators: Sequence[EvaluatorBase], history: Iterable[TurnJson]
+        self,
+        turn: Turn,
+        earlier: int,
+        evaluators: Sequence[EvaluatorBase],
+        history: Iterable[TurnJson],
+        tree: AgentTurn | None,
     ) -> EvalCase | list[EvalResult]:
         if lacks_content(turn.user_text):
             return [EvalResult.errored(evaluator.metric, _NO_CONTENT) for evaluator in evaluators]
         try:
-            return self.eval_case(turn, earlier, history)
+            return self.eval_case(turn, earlier, history, tree)
         except Exception as error:  # noqa: BLE001  # error boundary: an agent may send anything
             reason = f"the turn does not fit its case: {error}"
             return [EvalResult.errored(evaluator.metric, reason) for evaluator in evaluators]
 
-    def _seen(self, case: Case, placed: ConversationTurn, evaluators: Sequence[EvaluatorBase]) -> EvalCase:
+    def _seen(
+        self,
+        case: Case,
+        placed: ConversationTurn,
+        evaluators: Sequence[EvaluatorBase],
+        trees: Mapping[str, AgentTurn],
+    ) -> EvalCase:
         turn = placed.turn or {}
         metrics = {evaluator.metric for evaluator in evaluators}
         seen = case.eval_case(
@@ -228,6 +271,7 @@ class Scorer:
             response_text=turn["response_text"],
             user_text=turn["user_text"],
             resources=resources_in(turn),
+            tree=trees.get(turn["turn_id"]),
         )
         return replace(seen, results=tuple(result for result in placed.results if result.evaluator in metrics))
 
@@ -241,11 +285,11 @@ class NoScorer(Scorer):
     def evaluators(self, case_id: str | None) -> Evaluators:
         return _NO_EVALUATORS
 
-    def score_now(self, turn: Turn, earlier: int) -> Results:
+    def score_now(self, turn: Turn, earlier: int, tree: AgentTurn | None = None) -> Results:
         return []
 
 
-_NO_EVALUATORS = Evaluators((), (), is_async=False, is_cheap=False, has_patterns=False)
+_NO_EVALUATORS = Evaluators((), (), is_async=False, is_cheap=False, reads_trees=False, has_patterns=False)
 
 
 def in_its_case(turn: TurnJson, moved: Mapping[str, str]) -> TurnJson:

@@ -258,6 +258,8 @@ def _lines(name: str, value: Any) -> tuple[str, ...]:
             text = ", ".join(f"{tool} {criterion[0]} {criterion[1]}" for tool, criterion in value.items())
         case "tool_outputs":
             return tuple(excerpt(f"{output.name}: {output.output}", MAX_TEXT) for output in value[:MAX_CALLS])
+        case "agents":
+            text = ", ".join(map(str, value[:MAX_CALLS]))
         case "forbidden_calls":
             text = ", ".join(map(prohibition_text, value[:MAX_CALLS]))
         case _:

@@ -11,11 +11,13 @@ from typing import NamedTuple
 from tool_call_evaluators.suite import Suite
 
 from ..privacy.policy import NO_PRIVACY, Privacy
+from ..scoring.awaited_trees import awaited_tree, trees_read_by
 from ..scoring.case_book import CaseBook
 from ..scoring.pipeline import MAX_HISTORY
-from ..scoring.scorer import Scorer, TurnJson
+from ..scoring.scorer import Results, Scorer, TurnJson
 from ..store import ConversationKey, Scored, ScoredConversation
 from ..store.postgres.store import PostgresStore
+from ..store.postgres.work import Claim
 from ..telemetry.counters import Metrics
 from ..turn import Turn
 
@@ -62,18 +64,13 @@ class JobScorer:
         found = await self._work.turns(turn_ids)
         pending = [claim for claim in found if claim.turn["status"] == "pending"]
         to_score = await self._placed([claim.turn for claim in pending])
-        results = await asyncio.gather(
-            *(self._scorer.score(one.turn, one.position.earlier, one.history) for one in to_score)
-        )
-        scored = []
-        for claim, one, result in zip(pending, to_score, results, strict=True):
-            merged = one.turn if one.turn.case_id != claim.turn["case_id"] else None
-            scored.append((Scored(one.turn.turn_id, self._privacy.stored_results(result), merged), claim))
-        finished = await self._work.finish(scored) if scored else set()
-        self._metrics.turns_scored += len(finished)
-        for done, _ in scored:
-            if done.turn_id in finished:
-                self._metrics.count_results(done.evaluations)
+        # What a turn caused began after it, and is done before it is scored with that.
+        placed = sorted(zip(to_score, pending, strict=True), key=lambda item: -item[0].turn.started_at)
+        alone = [item for item in placed if not self._scorer.reads_trees(item[0].turn.case_id)]
+        with_trees = [[item] for item in placed if self._scorer.reads_trees(item[0].turn.case_id)]
+        finished = 0
+        for part in (alone, *with_trees):
+            finished += await self._score_turns(part)
         cases = {one.turn.turn_id: one.position.case_id for one in to_score}
         await self._score_conversations(
             [
@@ -81,7 +78,26 @@ class JobScorer:
                 for turn, _ in found
             ]
         )
+        return finished
+
+    async def _score_turns(self, placed: Sequence[tuple[_ToScore, Claim]]) -> int:
+        """Score these turns, and store their results; returns how many are done."""
+        results = await asyncio.gather(*(self._results(one) for one, _ in placed))
+        scored = []
+        for (one, claim), result in zip(placed, results, strict=True):
+            merged = one.turn if one.turn.case_id != claim.turn["case_id"] else None
+            scored.append((Scored(one.turn.turn_id, self._privacy.stored_results(result), merged), claim))
+        finished = await self._work.finish(scored) if scored else set()
+        self._metrics.turns_scored += len(finished)
+        for done, _ in scored:
+            if done.turn_id in finished:
+                self._metrics.count_results(done.evaluations)
         return len(finished)
+
+    async def _results(self, one: _ToScore) -> Results:
+        reads = self._scorer.reads_trees(one.turn.case_id)
+        tree = await awaited_tree(self._store, one.turn) if reads else None
+        return await self._scorer.score(one.turn, one.position.earlier, one.history, tree)
 
     async def _placed(self, pending: Sequence[TurnJson]) -> list[_ToScore]:
         if self._alone:
@@ -119,7 +135,8 @@ class JobScorer:
                 turns[key].append(turn)
         said = await self._work.said(looked_at)
         new = [key for key in looked_at if len(turns[key]) > said.get(key, 0)]
-        results = await asyncio.gather(*(self._scorer.score_conversation(turns[key]) for key in new))
+        trees = await trees_read_by(self._scorer, self._store, [turn for key in new for turn in turns[key]])
+        results = await asyncio.gather(*(self._scorer.score_conversation(turns[key], trees) for key in new))
         scored = [
             ScoredConversation(key, len(turns[key]), self._privacy.stored_results(result))
             for key, result in zip(new, results, strict=True)

@@ -1,0 +1,95 @@
+"""`agents_asked`: whether the agents that should be asked were asked, and no others that must not be."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from ..agent_tree import AgentTurn, certain_part, walk, what_is_unsure
+from ..evaluator import Measurement, SkipEvaluation, SyncEvaluator
+from ..model import EvalCase, ExpectedAgent
+from ..registry import register
+from ..texts import counted, sentence
+
+IGNORED_ROLE = "FM-1.2 disobey role specification"
+IGNORED_TASK = "FM-1.1 disobey task specification"
+WITHHELD = "FM-2.4 information withholding"
+"""Failure modes of MAST (Cemri et al. 2025, arXiv 2503.13657)."""
+
+
+@register
+@dataclass(frozen=True, kw_only=True)
+class AgentsAsked(SyncEvaluator):
+    """Expectations met / expectations of `agents`; with `in_order`, the order is one more.
+
+    An agent counts where it was asked by the agent of the turn or by one that this asked, as far as that is certain: a
+    guess neither meets an expectation nor breaks one. If one could still be met, or broken, by what is not certain, the
+    result is skipped. So it is if an agent must not be asked and no request to any agent was seen.
+    Details: `asked`, by agent, how many times; `mast`, the failure modes.
+    """
+
+    name: ClassVar[str] = "agents_asked"
+    needs: ClassVar[tuple[str, ...]] = ("expected_agents", "tree")
+
+    in_order: bool = False
+    """Whether the expected agents must be asked in the order in which they are named. Others may come between."""
+
+    def measure(self, case: EvalCase) -> Measurement:
+        expected: Sequence[ExpectedAgent] = case.expected_agents or ()
+        certain, unsure = certain_part(case.tree), what_is_unsure(case.tree)
+        asked = sorted(
+            (placed.turn for placed in walk(certain) if placed.parent is not None), key=lambda turn: turn.started_at
+        )
+        problems: list[str] = []
+        open_questions: list[str] = []
+        mast: dict[str, None] = {}
+        for agent in expected:
+            turns = [turn for turn in asked if turn.agent == agent.name]
+            if agent.at_most is not None and len(turns) > agent.at_most:
+                problems.append(
+                    f"{agent.name} was asked {counted(len(turns), 'time')}, at most {agent.at_most} expected"
+                )
+                mast[IGNORED_ROLE] = None
+                continue
+            problem, mode = _missing(agent, turns)
+            if unsure and (problem or agent.at_most is not None):
+                open_questions.append(f"whether {agent}: {unsure}")
+            elif problem:
+                problems.append(problem)
+                mast[mode] = None
+            elif agent.at_most == 0 and not asked:
+                open_questions.append(f"whether {agent.name} was asked: no request to any agent was seen")
+        required = len(expected)
+        if self.in_order:
+            required += 1
+            order = [agent.name for agent in expected if agent.at_least > 0]
+            if not _is_in_order(order, [turn.agent for turn in asked]):
+                (open_questions if unsure else problems).append(f"the order is not {' → '.join(order)}")
+        if open_questions and not problems:
+            raise SkipEvaluation(f"not known: {'; '.join(open_questions)}")
+        met = required - len(problems)
+        details: dict[str, Any] = {"asked": dict.fromkeys((agent.name for agent in expected), 0)}
+        for turn in asked:
+            details["asked"][turn.agent] = details["asked"].get(turn.agent, 0) + 1
+        if mast:
+            details["mast"] = list(mast)
+        summary = f"{met} of {counted(required, 'expectation')} of agents met"
+        return Measurement(met / required if required else 1.0, sentence(summary, problems), details)
+
+
+def _missing(agent: ExpectedAgent, turns: Sequence[AgentTurn]) -> tuple[str, str]:
+    """What is missing of an expected agent, with the failure mode; "" for nothing."""
+    if len(turns) < agent.at_least:
+        times = f"was asked {counted(len(turns), 'time')}, at least {agent.at_least} expected"
+        return f"{agent.name} {times if turns else 'was not asked'}", IGNORED_TASK
+    messages = [turn.user_text.casefold() for turn in turns]
+    for text in agent.given if turns else ():
+        if not any(text.casefold() in message for message in messages):
+            return f"{agent.name} was not given {text}", WITHHELD
+    return "", ""
+
+
+def _is_in_order(expected: Sequence[str], asked: Sequence[str]) -> bool:
+    waiting = iter(asked)
+    return all(name in waiting for name in expected)

@@ -1,0 +1,237 @@
+"""`delegation` and `delegated_values`: how work is given to other agents, and what becomes of it."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, NamedTuple
+
+from ..agent_tree import AgentTurn, certain_part, first_failed_edge, walk, what_is_unsure
+from ..evaluator import Measurement, SkipEvaluation, SyncEvaluator
+from ..matching.patterns import all_found, compiled_pattern
+from ..model import EvalCase
+from ..options import OptionError
+from ..registry import register
+from ..texts import counted, duration_text, excerpt, sentence
+from .agents_asked import WITHHELD
+
+REPEATED = "FM-1.3 step repetition"
+ENDLESS = "FM-1.5 unaware of termination conditions"
+IGNORED = "FM-2.5 ignored other agent's input"
+"""Failure modes of MAST (Cemri et al. 2025, arXiv 2503.13657)."""
+
+NOBODY_ASKED = "no request to another agent was seen"
+
+
+class _Found(NamedTuple):
+    """An amount in a tree, where it is the largest, and why it may be larger."""
+
+    value: float
+    where: str = ""
+    unknown: str = ""
+
+
+@register
+@dataclass(frozen=True, kw_only=True)
+class Delegation(SyncEvaluator):
+    """Limits met / limits of the tree of turns that a turn caused. Only certain edges count.
+
+    A limit that is not exceeded, while there may be more turns or an amount is not known, is not known to be met: then,
+    if no other is exceeded, the result is skipped. So it is if no agent was asked.
+    Details, by limit: `{limit, actual}`; `first_failed`, the turn that failed first; `mast`, the failure modes.
+    """
+
+    name: ClassVar[str] = "delegation"
+    needs: ClassVar[tuple[str, ...]] = ("tree",)
+
+    max_depth: int | None = None
+    """Levels of agents below the first."""
+    max_fan_out: int | None = None
+    """Requests of one agent to others within one turn."""
+    max_loops: int | None = 0
+    """Times an agent was asked by one that works for it, directly or through others."""
+    max_repeats: int | None = 0
+    """Times an agent asked the same of the same agent again, which had answered."""
+    max_failures: int | None = 0
+    """Turns of asked agents that failed, those included that were tried again."""
+    max_seconds: float | None = None
+    """Of the turn of any asked agent."""
+    max_cost: float | None = None
+    """Of the turn of any asked agent, as its spans state it."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        limits = {name: getattr(self, name) for name in _MEASURES}
+        for name, limit in limits.items():
+            if limit is not None and not (math.isfinite(limit) and limit >= 0):
+                raise OptionError(f"{self.name}: option {name} must be at least 0; got {limit!r}", name)
+        if all(limit is None for limit in limits.values()):
+            raise OptionError(f"{self.name}: give a limit: one of {', '.join(_MEASURES)}")
+
+    def measure(self, case: EvalCase) -> Measurement:
+        tree, unsure = certain_part(case.tree), what_is_unsure(case.tree)
+        if not tree.children:
+            raise SkipEvaluation(f"not known: {unsure}" if unsure else NOBODY_ASKED)
+        details: dict[str, Any] = {}
+        problems, unknown = [], []
+        mast: dict[str, None] = {}
+        for name, (words, measure) in _MEASURES.items():
+            if (limit := getattr(self, name)) is None:
+                continue
+            found = measure(tree)
+            details[name] = {"limit": limit, "actual": found.value}
+            if found.value > limit:
+                problems.append(f"{words}: {_text(name, found.value)}, of at most {_text(name, limit)}{found.where}")
+                mast |= dict.fromkeys(_MODES.get(name, ()))
+            elif why := found.unknown or unsure:
+                unknown.append(f"{words}: {why}")
+        if unknown and not problems:
+            raise SkipEvaluation(f"not known: {'; '.join(unknown)}")
+        limits = len(details)
+        if (failed := first_failed_edge(tree)) is not None:
+            details["first_failed"] = failed.turn.turn_id
+        if mast:
+            details["mast"] = list(mast)
+        met = limits - len(problems)
+        return Measurement(met / limits, sentence(f"{met} of {counted(limits, 'limit')} met", problems), details)
+
+
+def _asked(tree: AgentTurn) -> Iterator[tuple[AgentTurn, AgentTurn]]:
+    """Each turn below the root, after the turn that asked for it."""
+    return ((placed.parent, placed.turn) for placed in walk(tree) if placed.parent is not None)
+
+
+def _depth(tree: AgentTurn) -> _Found:
+    deepest = max(walk(tree), key=lambda placed: placed.depth)
+    return _Found(deepest.depth, f", at {deepest.turn.agent}")
+
+
+def _fan_out(tree: AgentTurn) -> _Found:
+    widest = max((placed.turn for placed in walk(tree)), key=lambda turn: len(turn.children))
+    return _Found(len(widest.children), f", by {widest.agent}")
+
+
+def _loops(tree: AgentTurn) -> _Found:
+    found: list[str] = []
+    waiting: list[tuple[AgentTurn, tuple[str, ...]]] = [(tree, ())]
+    while waiting:
+        turn, above = waiting.pop()
+        if turn.agent in above:
+            found.append(" → ".join((*above[above.index(turn.agent) :], turn.agent)))
+        waiting += [(child, (*above, turn.agent)) for child in turn.children]
+    return _Found(len(found), f" ({excerpt(found[0], 120)})" if found else "")
+
+
+def _repeats(tree: AgentTurn) -> _Found:
+    again: list[str] = []
+    for placed in walk(tree):
+        answered = Counter[tuple[str, str]]()
+        for child in sorted(placed.turn.children, key=lambda turn: turn.started_at):
+            said = " ".join(child.user_text.split()).casefold()
+            if said and answered[child.agent, said]:
+                again.append(f"{placed.turn.agent} asked {child.agent} again: {excerpt(child.user_text, 60)}")
+            if not child.failure:
+                answered[child.agent, said] += 1
+    return _Found(len(again), f" ({again[0]})" if again else "")
+
+
+def _failures(tree: AgentTurn) -> _Found:
+    failed = sum(bool(turn.failure) for _, turn in _asked(tree))
+    if (first := first_failed_edge(tree)) is None or first.parent is None:
+        return _Found(failed)
+    return _Found(failed, f" (first {first.turn.agent}, asked by {first.parent.agent}: {first.turn.failure})")
+
+
+def _most(amount: Callable[[AgentTurn], float | None]) -> Callable[[AgentTurn], _Found]:
+    def found(tree: AgentTurn) -> _Found:
+        known: list[tuple[float, str]] = []
+        unknown = ""
+        for parent, turn in _asked(tree):
+            if (value := amount(turn)) is None:
+                unknown = unknown or f"that of {turn.agent} is not known"
+            else:
+                known.append((value, f", by {turn.agent}, asked by {parent.agent}"))
+        value, where = max(known, default=(0.0, ""))
+        return _Found(value, where, unknown)
+
+    return found
+
+
+_MEASURES: Mapping[str, tuple[str, Callable[[AgentTurn], _Found]]] = {
+    "max_depth": ("depth", _depth),
+    "max_fan_out": ("fan-out", _fan_out),
+    "max_loops": ("loops", _loops),
+    "max_repeats": ("repeated requests", _repeats),
+    "max_failures": ("failed turns", _failures),
+    "max_seconds": ("time of an asked agent", _most(lambda turn: turn.seconds)),
+    "max_cost": ("cost of an asked agent", _most(lambda turn: turn.usage.get("cost"))),
+}
+_MODES = {"max_loops": (ENDLESS,), "max_repeats": (REPEATED,)}
+
+
+def _text(name: str, value: float) -> str:
+    return duration_text(value) if name == "max_seconds" else f"{value:g}"
+
+
+@register
+@dataclass(frozen=True, kw_only=True)
+class DelegatedValues(SyncEvaluator):
+    """Values kept / values that the patterns find: `passed_on` in the user's message, `used` in the answers of agents.
+
+    A value of the user's message is kept if a message to an asked agent has it, one of an answer if the final answer
+    has it; case does not matter. Answers of turns that failed do not count. Only agents that the agent of the turn
+    asked itself, and certainly. If no agent was asked, or nothing is found, the result is skipped.
+    Details: `lost`, the values that are not kept, `{value, by}`; `mast`, the failure modes.
+    """
+
+    name: ClassVar[str] = "delegated_values"
+    needs: ClassVar[tuple[str, ...]] = ("tree", "user_text", "response_text")
+
+    passed_on: Sequence[str] = ()
+    """Patterns of what the user says and other agents need, such as numbers of orders."""
+    used: Sequence[str] = ()
+    """Patterns of what other agents answer and the user needs, such as amounts."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        for name in ("passed_on", "used"):
+            for pattern in getattr(self, name):
+                try:
+                    compiled_pattern(pattern, ascii_classes=True)
+                except ValueError as error:
+                    raise OptionError(f"{self.name}: option {name}: {error}", name) from None
+        if not self.passed_on and not self.used:
+            raise OptionError(f"{self.name}: give patterns: passed_on, used, or both")
+
+    def measure(self, case: EvalCase) -> Measurement:
+        children, unsure = certain_part(case.tree).children, what_is_unsure(case.tree)
+        if not children:
+            raise SkipEvaluation(f"not known: {unsure}" if unsure else NOBODY_ASKED)
+        messages = [child.user_text.casefold() for child in children]
+        answer = (case.response_text or "").casefold()
+        found, lost = 0, []
+        for value in _values(self.passed_on, case.user_text or ""):
+            found += 1
+            if not any(value.casefold() in message for message in messages):
+                lost.append((value, "was passed on to no agent", WITHHELD, ""))
+        for child in children:
+            for value in _values(self.used, "" if child.failure else child.response_text):
+                found += 1
+                if value.casefold() not in answer:
+                    lost.append((value, f"of {child.agent} is not in the answer", IGNORED, child.agent))
+        if not found:
+            raise SkipEvaluation("the patterns find no value")
+        if unsure and any(mode == WITHHELD for _, _, mode, _ in lost):
+            raise SkipEvaluation(f"not known: {unsure}")
+        details: dict[str, Any] = {"lost": [{"value": value, "by": by} for value, _, _, by in lost]}
+        if lost:
+            details["mast"] = list(dict.fromkeys(mode for _, _, mode, _ in lost))
+        kept = found - len(lost)
+        problems = [f"{excerpt(value)} {what}" for value, what, _, _ in lost]
+        return Measurement(kept / found, sentence(f"{kept} of {counted(found, 'value')} kept", problems), details)
+
+
+def _values(patterns: Iterable[str], text: str) -> list[str]:
+    return list(dict.fromkeys(value for pattern in patterns for value in all_found(pattern, text)))

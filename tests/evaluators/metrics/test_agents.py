@@ -1,0 +1,260 @@
+"""agents_asked, delegation, delegated_values, and `depth: all`: what is scored of the turns that a turn caused."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from a2a_tool_capture import ToolCall
+from hypothesis import given
+from hypothesis import strategies as st
+from tool_call_evaluators import (
+    AgentsAsked,
+    AgentTurn,
+    AskedBy,
+    DelegatedValues,
+    Delegation,
+    EdgeEvidence,
+    EvalCase,
+    OptionError,
+    Status,
+    parse_suite,
+)
+from tool_call_evaluators.agent_tree import calls_of_all, certain_part, walk
+from tool_call_evaluators.visibility import visibility_of
+
+SURE = AskedBy(EdgeEvidence.TRACE_CONTEXT, certain=True, reason="")
+GUESS = AskedBy(EdgeEvidence.TEXT, certain=False, reason="")
+SEEN = visibility_of("TASK_STATE_COMPLETED", 1, (), "snapshot")
+
+
+def agent(name: str, *children: AgentTurn, asked: AskedBy | None = SURE, at: float = 0.0, **fields: Any) -> AgentTurn:
+    own = {"user_text": f"to {name}", "response_text": f"from {name}", "visibility": SEEN, "ended_at": at + 1}
+    return AgentTurn(f"turn of {name}", name, at, asked=asked, children=children, **{**own, **fields})
+
+
+def root(*children: AgentTurn, **fields: Any) -> AgentTurn:
+    return agent("desk", *children, asked=None, **fields)
+
+
+def asked(tree: AgentTurn, *expected: Any, **options: Any) -> Any:
+    return AgentsAsked(**options).evaluate(EvalCase(tree=tree, expected_agents=expected))
+
+
+TREE = root(agent("orders", agent("stock", at=2), at=1), agent("refunds", at=3))
+
+
+@pytest.mark.parametrize(
+    ("expected", "score"),
+    [
+        (["orders"], 1),
+        (["stock"], 1),
+        (["orders", "payroll"], 0.5),
+        ([{"name": "payroll", "at_most": 0}], 1),
+        ([{"name": "stock", "at_most": 0}], 0),
+        ([{"name": "orders", "at_least": 2}], 0),
+        ([{"name": "orders", "at_most": 1}], 1),
+        ([{"name": "orders", "given": "TO ORDERS"}], 1),
+        ([{"name": "orders", "given": ["to orders", "ORD-1"]}], 0),
+    ],
+)
+def test_agents_are_expected(expected: list[Any], score: float) -> None:
+    assert asked(TREE, *expected).score == score
+
+
+def test_the_reason_names_the_agents_and_the_failure_modes() -> None:
+    result = asked(TREE, "payroll", {"name": "stock", "at_most": 0}, {"name": "refunds", "given": "ORD-1"})
+    assert result.reason == (
+        "0 of 3 expectations of agents met: payroll was not asked; stock was asked 1 time, at most 0 expected; "
+        "refunds was not given ORD-1."
+    )
+    assert result.details["asked"] == {"payroll": 0, "stock": 1, "refunds": 1, "orders": 1}
+    assert [mode[:6] for mode in result.details["mast"]] == ["FM-1.1", "FM-1.2", "FM-2.4"]
+
+
+@pytest.mark.parametrize(("order", "score"), [(["orders", "refunds"], 1), (["refunds", "orders"], 2 / 3)])
+def test_the_order_is_one_expectation_more(order: list[str], score: float) -> None:
+    assert asked(TREE, *order, in_order=True).score == pytest.approx(score)
+
+
+@pytest.mark.parametrize(
+    "tree",
+    [
+        root(agent("orders", asked=GUESS)),
+        root(agent("stock", agent("orders"), asked=GUESS)),
+        root(agent("stock", status="open")),
+        root(agent("stock", left_out=3)),
+    ],
+)
+@pytest.mark.parametrize("expected", ["orders", {"name": "orders", "at_most": 0}])
+def test_what_is_not_certain_neither_meets_nor_breaks_an_expectation(tree: AgentTurn, expected: Any) -> None:
+    assert asked(tree, expected).status is Status.SKIPPED
+
+
+def test_a_certain_fault_counts_whatever_else_is_not_certain() -> None:
+    tree = root(agent("payroll"), agent("orders", asked=GUESS))
+    assert asked(tree, {"name": "payroll", "at_most": 0}).score == 0
+    assert asked(tree, "payroll").score == 1
+
+
+def test_that_an_agent_is_never_asked_needs_requests_that_are_seen() -> None:
+    result = asked(root(), {"name": "payroll", "at_most": 0})
+    assert result.status is Status.SKIPPED
+    assert "no request to any agent was seen" in result.reason
+    assert asked(root(), "orders").score == 0
+    assert AgentsAsked().evaluate(EvalCase(expected_agents=["orders"])).status is Status.SKIPPED
+
+
+@pytest.mark.parametrize(
+    ("entry", "problem"),
+    [
+        (3, "expected the name of an agent"),
+        ({"name": "a", "times": 1}, "unknown key 'times'"),
+        ({"name": "a", "at_most": -1}, "at_most must be a whole number"),
+        ({"name": "a", "at_least": True}, "at_least must be a whole number"),
+        ({"name": "a", "at_least": 2, "at_most": 1}, "must not be above"),
+        ({"at_most": 1}, "name"),
+    ],
+)
+def test_an_expected_agent_that_is_none(entry: Any, problem: str) -> None:
+    with pytest.raises(ValueError, match=problem):
+        EvalCase(expected_agents=[entry])
+
+
+def delegation(tree: AgentTurn, **limits: Any) -> Any:
+    return Delegation(**{"max_loops": None, "max_repeats": None, "max_failures": None, **limits}).evaluate(
+        EvalCase(tree=tree)
+    )
+
+
+LOOP = root(agent("orders", agent("desk", at=2), at=1))
+AGAIN = root(agent("orders", at=1), agent("orders", at=2, user_text=" To  ORDERS"))
+RETRY = root(agent("orders", at=1, failure="task_failed"), agent("orders", at=2))
+
+
+@pytest.mark.parametrize(
+    ("tree", "limit", "kept", "reason"),
+    [
+        (TREE, {"max_depth": 2}, True, ""),
+        (TREE, {"max_depth": 1}, False, "depth: 2, of at most 1, at stock"),
+        (TREE, {"max_fan_out": 2}, True, ""),
+        (TREE, {"max_fan_out": 1}, False, "fan-out: 2, of at most 1, by desk"),
+        (TREE, {"max_loops": 0}, True, ""),
+        (LOOP, {"max_loops": 0}, False, "loops: 1, of at most 0 (desk → orders → desk)"),
+        (AGAIN, {"max_repeats": 0}, False, "(desk asked orders again:"),
+        (RETRY, {"max_repeats": 0}, True, ""),
+        (RETRY, {"max_failures": 0}, False, "(first orders, asked by desk: task_failed)"),
+        (RETRY, {"max_failures": 1}, True, ""),
+        (root(agent("orders", ended_at=9.0)), {"max_seconds": 8}, False, "9.0 s, of at most 8.0 s, by orders"),
+        (root(agent("orders", usage={"cost": 0.2})), {"max_cost": 0.1}, False, "cost of an asked agent: 0.2"),
+    ],
+)
+def test_limits_of_delegation(tree: AgentTurn, limit: dict[str, Any], kept: bool, reason: str) -> None:
+    result = delegation(tree, **limit)
+    assert result.passed is kept
+    assert reason in result.reason
+
+
+def test_an_amount_that_is_not_known_meets_no_limit() -> None:
+    tree = root(agent("orders"), agent("refunds", usage={"cost": 0.2}))
+    assert delegation(tree, max_cost=0.5).status is Status.SKIPPED
+    assert delegation(tree, max_cost=0.1).score == 0
+    assert delegation(root(agent("orders", asked=GUESS)), max_depth=3).status is Status.SKIPPED
+    assert delegation(root(), max_depth=3).reason == "no request to another agent was seen"
+
+
+@pytest.mark.parametrize("limits", [{}, {"max_depth": -1}, {"max_seconds": float("nan")}])
+def test_limits_that_are_none(limits: dict[str, Any]) -> None:
+    with pytest.raises(OptionError):
+        delegation(TREE, **limits)
+
+
+def values(tree: AgentTurn, answer: str = "REF-7 is done", **patterns: Any) -> Any:
+    case = EvalCase(tree=tree, user_text="Refund ORD-1 and ord-2", response_text=answer)
+    return DelegatedValues(**patterns).evaluate(case)
+
+
+def test_values_are_passed_on_and_used() -> None:
+    tree = root(agent("orders", user_text="refund ord-1", response_text="REF-7, REF-8"))
+    assert values(tree, passed_on=["ORD-[0-9]"]).score == 1
+    result = values(tree, passed_on=["(?i)ORD-[0-9]"], used=["REF-[0-9]"])
+    assert result.score == 0.5
+    assert result.reason == (
+        "2 of 4 values kept: ord-2 was passed on to no agent; REF-8 of orders is not in the answer."
+    )
+    assert [mode[:6] for mode in result.details["mast"]] == ["FM-2.4", "FM-2.5"]
+    failed = root(agent("orders", response_text="REF-9", failure="task_failed"))
+    assert values(failed, used=["REF-[0-9]"]).status is Status.SKIPPED
+    assert values(root(agent("orders", asked=GUESS)), used=["x"]).status is Status.SKIPPED
+
+
+@pytest.mark.parametrize("patterns", [{}, {"used": ["("]}, {"passed_on": [""], "used": ["*"]}])
+def test_patterns_that_are_none(patterns: dict[str, Any]) -> None:
+    with pytest.raises(OptionError):
+        DelegatedValues(**patterns)
+
+
+def test_a_pattern_that_takes_too_long_is_an_error() -> None:
+    tree = root(agent("orders", response_text="a" * 5_000 + "!"))
+    result = values(tree, used=["(a|a|aa)+$"])
+    assert result.status is Status.ERRORED
+    assert "took more than 1 s" in result.reason
+
+
+def called(name: str, at: float) -> ToolCall:
+    return ToolCall(name, {}, first_seen_at=at)
+
+
+def test_with_depth_all_the_calls_of_asked_agents_count_in_order() -> None:
+    tree = root(agent("orders", agent("stock", tool_calls=(called("count", 3),)), tool_calls=(called("find", 2),)))
+    calls, unseen = calls_of_all([called("ask", 1), called("note", 4)], None, tree)
+    assert [call.name for call in calls] == ["ask", "find", "count", "note"]
+    assert unseen is None
+    suite = parse_suite("{suite: s, depth: all, cases: [{id: a, turns: [{user: x}]}]}")
+    (case,) = (case.completed(suite) for case in suite.cases)
+    assert [call.name for call in case.eval_case(0, tool_calls=[called("ask", 1)], tree=tree).tool_calls] == [
+        "ask",
+        "find",
+        "count",
+    ]
+    assert case.eval_case(0, tree=None).calls_unseen == "the turns that this one caused are not known"
+
+
+@pytest.mark.parametrize(
+    "tree",
+    [
+        root(agent("orders", asked=GUESS)),
+        root(agent("orders", visibility=visibility_of("TASK_STATE_COMPLETED", 0, (), ""))),
+        root(agent("orders", status="open")),
+    ],
+)
+def test_with_depth_all_unknown_calls_of_one_are_unknown_calls_of_all(tree: AgentTurn) -> None:
+    assert calls_of_all([], None, tree)[1]
+
+
+def trees(depth: int = 3) -> st.SearchStrategy[AgentTurn]:
+    below = st.just(()) if depth == 0 else st.lists(trees(depth - 1), max_size=3).map(tuple)
+    return st.builds(
+        lambda name, children, asked, at: agent(name, *children, asked=asked, at=at),
+        st.sampled_from("abc"),
+        below,
+        st.sampled_from([SURE, GUESS]),
+        st.floats(0, 9),
+    )
+
+
+@given(trees())
+def test_the_certain_part_has_no_guess_and_every_turn_that_only_certain_edges_lead_to(tree: AgentTurn) -> None:
+    part = list(walk(certain_part(tree)))
+    assert all(placed.turn.asked is SURE for placed in part[1:])
+    assert len(part) == 1 + sum(_certain(child) for child in tree.children)
+
+
+def _certain(turn: AgentTurn) -> int:
+    return 0 if turn.asked is GUESS else 1 + sum(map(_certain, turn.children))
+
+
+@given(trees(), st.integers(0, 3), st.integers(0, 3))
+def test_a_looser_limit_is_kept_where_a_tighter_one_is(tree: AgentTurn, limit: int, more: int) -> None:
+    if delegation(tree, max_depth=limit, max_loops=limit).passed:
+        assert delegation(tree, max_depth=limit + more, max_loops=limit + more).passed

@@ -1,0 +1,102 @@
+"""Turns that are scored with those that they caused: agents of a2a-sdk that ask each other through one proxy."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from a2a_eval_proxy.app import run_proxy
+from a2a_eval_proxy.runs.rescore import evaluate_store
+from a2a_eval_proxy.scoring.awaited_trees import awaited_tree
+from a2a_eval_proxy.settings import Settings
+from a2a_eval_proxy.settings.options import load
+from a2a_eval_proxy.store import Scored, SqliteStore
+from a2a_eval_proxy.turn import STARTS_TRACE, TurnLinks
+from opentelemetry.context import Context
+from soak.trees.crew import Crew, http_client, running_crew
+from soak.trees.plan import ANSWERS, FAILS, NOTHING, WHOLE, Message
+from support.kept import Kept, turn
+from tool_call_evaluators import parse_suite
+
+OF_C = Message("o", "c", WHOLE, [ANSWERS])
+OF_B = Message("n", "b", WHOLE, [FAILS, ANSWERS], [[OF_C]])
+ASKS = Message("m", "a", NOTHING, [ANSWERS], [[OF_B]])
+
+
+def suite(text: str) -> str:
+    """As JSON, which is YAML."""
+    expect: dict[str, Any] = {
+        "agents": ["b", {"name": "c", "at_most": 2}, {"name": "d", "at_most": 0}],
+        "tool_calls_count": {"ask": ["=", 4]},
+    }
+    return json.dumps(
+        {
+            "suite": "crew",
+            "depth": "all",
+            "evaluators": ["agents_asked", {"delegation": {"max_failures": 0}}, "tool_call_count"],
+            "cases": [{"id": "plan", "turns": [{"user": text, "expect": expect}]}],
+        }
+    )
+
+
+@pytest.fixture
+def case(tmp_path: Path) -> Path:
+    file = tmp_path / "suite.yaml"
+    file.write_text(suite(ASKS.text(">m/0", 0)), "utf-8")
+    return file
+
+
+async def test_a_turn_is_scored_with_the_turns_that_it_caused(tmp_path: Path, case: Path) -> None:
+    crew = Crew()
+    store = tmp_path / "turns.db"
+    with running_crew(crew, "abcd") as running:
+        agents = {name: {"upstream": f"{running.url}/{name}"} for name in "abcd"}
+        given = {"listen": "127.0.0.1:0", "admin": "127.0.0.1:0", "otlp": False, "store": str(store)}
+        settings = load(Settings, {**given, "run": "day", "suite": str(case), "agents": agents})
+        async with run_proxy(settings) as proxy, http_client() as client:
+            crew.entrance = lambda agent: f"{proxy.url}/agents/{agent}"
+            await crew.ask(client, ASKS, "", Context())
+            await crew.done()
+            async with httpx.AsyncClient(base_url=proxy.admin_url) as admin:
+                await admin.post("/api/flush", params={"timeout": 30})
+                items = (await admin.get("/api/turns")).json()["items"]
+    (first,) = (item for item in items if item["agent_name"] == "a")
+    assert len(items) == 5
+    results = {item["evaluator"]: item for item in first["evaluations"]}
+    assert results["agents_asked"]["score"] == 1, results["agents_asked"]
+    assert results["agents_asked"]["details"]["asked"] == {"b": 2, "c": 2, "d": 0}
+    assert "first b, asked by a" in results["delegation"]["reason"]
+    assert results["tool_call_count"]["score"] == 1, results["tool_call_count"]
+    stricter = case.read_text("utf-8").replace('"at_most": 2', '"at_most": 1')
+    await evaluate_store(parse_suite(stricter), str(store), None)
+    again = {item["evaluator"]: item for item in (await _turn(store, first["turn_id"]))["evaluations"]}
+    assert "c was asked 2 times, at most 1 expected" in again["agents_asked"]["reason"]
+    assert again["delegation"]["reason"] == results["delegation"]["reason"]
+
+
+async def test_a_turn_waits_for_those_that_it_caused(tmp_path: Path) -> None:
+    store = SqliteStore(str(tmp_path / "turns.db"))
+    kept, parent = Kept(store), turn(0, trace_id="1" * 32, links=STARTS_TRACE)
+    child = turn(1, trace_id="1" * 32, links=TurnLinks("", parent.turn_id), agent="http://other", status="pending")
+    await kept.add(parent, child)
+    waiting = asyncio.create_task(awaited_tree(store, parent))
+    await asyncio.sleep(0)
+    await kept.finish(Scored(child.turn_id, []))
+    tree = await waiting
+    assert tree is not None
+    assert [one.status for one in tree.children] == ["done"]
+    await asyncio.to_thread(store.close)
+
+
+async def _turn(store: Path, turn_id: str) -> dict[str, Any]:
+    opened = SqliteStore(str(store))
+    try:
+        found = await opened.turn(turn_id)
+    finally:
+        await asyncio.to_thread(opened.close)
+    assert found is not None
+    return dict(found)
