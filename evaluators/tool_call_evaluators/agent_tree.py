@@ -224,7 +224,7 @@ def calls_of_all(
     """The calls of a turn and of all turns that it caused, in the order in which they were seen, and why they are
     unknown (None: they are all known).
 
-    Raises ValueError for a call that is none.
+    Raises ValueError for a malformed call.
     """
     calls = [call if isinstance(call, ToolCall) else ToolCall.from_dict(call) for call in own]
     if tree is None:

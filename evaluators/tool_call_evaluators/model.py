@@ -359,7 +359,7 @@ class ExpectedCalls(tuple[ExpectedCall, ...]):
 
 @dataclass(frozen=True, slots=True)
 class ExpectedAgent:
-    """An agent that should be asked, directly or by others, at least and at most so many times; `at_most` 0: never."""
+    """An agent that should be asked, directly or by others, `at_least` and `at_most` that many times (0: never)."""
 
     name: str
     at_least: int = 1

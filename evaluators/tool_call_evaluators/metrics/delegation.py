@@ -1,4 +1,4 @@
-"""`delegation` and `delegated_values`: how work is given to other agents, and what becomes of it."""
+"""`delegation` and `delegated_values`: how an agent gives work to others, and whether values survive that."""
 
 from __future__ import annotations
 

@@ -235,7 +235,7 @@ _EXPECTED_AGENT = Value(
             {
                 "type": "object",
                 "properties": {
-                    "name": TEXT,
+                    "name": {**TEXT, "description": "As in the settings of the proxy, else its URL."},
                     "at_least": {**_TIMES, "description": "How many times at least. Default: 1; 0 if at_most is 0."},
                     "at_most": {**_TIMES, "description": "How many times at most; 0: never."},
                     "given": {"anyOf": [TEXT, TEXTS], "description": "Texts that the messages to it must contain."},

@@ -77,7 +77,7 @@ class ToScore(NamedTuple):
 
     job: Job
     evidence: Evidence | None
-    """What traces say of it."""
+    """What traces say about the turn."""
     history: Sequence[TurnJson]
     """The turns before it."""
     tree: AgentTurn | None

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import pytest
-from tool_call_evaluators import evaluator_names
+from tool_call_evaluators import AgentTurn, AskedBy, EdgeEvidence, evaluator_names
 from tool_call_evaluators.evaluator import evaluate_sync, is_built_in
 from tool_call_evaluators.registry import evaluator_class
 from tool_call_evaluators.suite import parse_suite
 from tool_call_evaluators.suite.examples import ANSWER, CALLS, example_text
 from tool_call_evaluators.suite.lint import unused_expectations
+
+SURE = AskedBy(EdgeEvidence.TRACE_CONTEXT, certain=True, reason="")
+ORDERS = AgentTurn("t2", "orders", 1.0, user_text="refund ORD-1002", response_text="REF-1002", asked=SURE)
+TREE = AgentTurn("t1", "desk", 0.0, children=(ORDERS,))
 
 NAMES = [name for name in evaluator_names() if is_built_in(evaluator_class(name))]
 
@@ -19,7 +23,7 @@ def test_an_agent_that_meets_it_passes_and_everything_in_it_is_used(name: str) -
     assert name in suite.metrics
     assert unused_expectations(suite) == []
     computed = [item for item in suite.build_evaluators("turn") if not item.is_async and item.name != "external"]
-    results = evaluate_sync(suite.cases[0].eval_case(0, tool_calls=CALLS, response_text=ANSWER), computed)
+    results = evaluate_sync(suite.cases[0].eval_case(0, tool_calls=CALLS, response_text=ANSWER, tree=TREE), computed)
     assert [result.status for result in results] == ["passed"] * len(computed)
 
 

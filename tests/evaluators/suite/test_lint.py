@@ -36,6 +36,7 @@ VALUES = {
     "response_contains": "x",
     "behavior": "x",
     "forbidden_calls": "[{name: f}]",
+    "agents": "[orders]",
 }
 
 

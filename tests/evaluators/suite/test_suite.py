@@ -193,8 +193,8 @@ def turn(*lines):
         (
             "suite: x\ncase: []",
             "s.yaml:2:1: case: unknown key (did you mean cases?); "
-            "accepted are suite, agent, plugins, evaluators, judge, simulated_user, tools, tool_classes, prices, "
-            "repeat, gates, tolerate, quarantine, cases",
+            "accepted are suite, agent, plugins, evaluators, judge, simulated_user, tools, tool_classes, depth, "
+            "prices, repeat, gates, tolerate, quarantine, cases",
         ),
         ("suite: x\ncases: 0", "s.yaml:2:1: cases: expected a list, got 0"),
         ("suite: x\ncases: [3]", "s.yaml:2:9: cases[0]: expected an object, got 3"),
