@@ -505,7 +505,8 @@ async def test_a_run_passes_when_its_database_comes_back(postgres: PostgresServe
 async def test_a_run_ends_when_its_store_goes_and_stays_away(
     gone: str, tmp_path: Path, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """In the middle: a turn is scored, others are on their way."""
+    """In the middle: a turn is scored, many others are still to come."""
+    many = SUITE.replace("repeat: 3", "repeat: 100")
     monkeypatch.setattr(write_queue, "PATIENCE_S", 0.2)
     postgres: PostgresServer | None = request.getfixturevalue("postgres") if gone == "database" else None
     url = postgres.new_database() if postgres else str(tmp_path / "store/turns.db")
@@ -529,7 +530,7 @@ async def test_a_run_ends_when_its_store_goes_and_stays_away(
     Path(tmp_path, "store").mkdir()
     try:
         with scenario_agent() as agent, pytest.raises(StoreError) as ended:
-            await run_suite(parse_suite(SUITE), AgentOptions(agent.url, concurrency=1), url, "now", watch=Takes())
+            await run_suite(parse_suite(many), AgentOptions(agent.url, concurrency=1), url, "now", watch=Takes())
     finally:
         if postgres:
             postgres.start()
