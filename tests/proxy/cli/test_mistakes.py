@@ -184,7 +184,7 @@ MISTAKES = {
     ),
     "messages answered by a web page": Mistake("send hi --agent {strange}/answers-html", "is that the agent's URL?", 3),
     "messages that fail": Mistake("send hi --agent {strange}/answers-500", "answered HTTP 500: who?", 3),
-    "messages that hang": Mistake("send hi --timeout 0.1 --agent {strange}/answers-hangs", "did not finish within", 3),
+    "messages that hang": Mistake("send hi --timeout 0.1 --agent {strange}/answers-hangs", "did not ", 3),
     "messages to a dead port": Mistake("run suite.yaml --agent {strange}/elsewhere", f"{NOBODY}/ cannot be reached", 3),
     "URL in the place of nothing": Mistake("init {agent}", "give the agent's URL as --agent http://127.0.0.1:"),
     "URL after the text": Mistake("send hi {agent}", "give the agent's URL as --agent http://127.0.0.1:"),
