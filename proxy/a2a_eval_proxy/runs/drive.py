@@ -184,13 +184,11 @@ async def run_suite(
             )
             users = [await users_of(part, own, store, replay_user, seed) for part, _, own in left]
             plan = _AttemptPlan(repeat_all, seed, agent_version)
-            lost: list[str] = []
             for each, its_users in zip(left, users, strict=True):
-                lost += await _drive(*each, store, pipeline, run, its_users, privacy, watch, tracing, plan)
+                await _drive(*each, store, pipeline, run, its_users, privacy, watch, tracing, plan)
             await pipeline.drained()
             await store.drained()  # of the records of conversations without turns
-        result = await load_and_judge_run(store, scorer, expected, run, texts=texts, partial=partial)
-        return replace(result, lost=lost)
+        return await load_and_judge_run(store, scorer, expected, run, texts=texts, partial=partial)
     finally:
         await asyncio.to_thread(store.close)
 
@@ -275,10 +273,10 @@ async def _drive(
     watch: RunWatch,
     tracing: Tracing | None,
     plan: _AttemptPlan,
-) -> list[str]:
-    """Why the agent could not be reached, for each conversation that broke off so before its first turn."""
+) -> None:
+    """Hold the conversations `todo`. Raises NothingRanError if the agent answered none of them."""
     if watch.stops:
-        return []
+        return
     async with agent_client(agent) as (client, server):
         visibility = CallVisibility(negotiate="always", dialects=bool(agent.dialects), logs=lambda: False)
         name = server.name if server else client.url
@@ -289,7 +287,7 @@ async def _drive(
             client, store, pipeline, run, users, privacy, visibility, name, server, watch, tracing, plan, card
         )
         await driver.drive(_pieces(suite, todo, repeat_all=plan.repeat_all), agent.concurrency)
-    if not driver.taken and driver.problem:
+    if not driver.answered and driver.problem:
         raise NothingRanError(driver.problem)
     if driver.stopped_at:
         logger.warning("case %s and later ones are not run: one failed (--fail-fast)", driver.stopped_at)
@@ -299,7 +297,6 @@ async def _drive(
             driver.unanswered,
             driver.problem,
         )
-    return driver.lost
 
 
 _Piece = tuple[Case, Sequence[int]]
@@ -351,11 +348,9 @@ class _Driver:
     _card: dict[str, str] | None
     _wire_room: int = field(default_factory=lambda: MAX_RUN_BYTES)  # for what turns look like on the wire
     stopped_at: str = ""  # the first case that is not run because another one failed
-    taken: int = 0  # turns that came about, also those that the agent answered with an error
-    unanswered: int = 0  # conversations in which a message led to no turn, or the simulated user's model to no message
+    answered: int = 0  # messages that the agent answered, also with an error
+    unanswered: int = 0  # conversations in which the agent left a message without answer, or the simulated user's model
     problem: str = ""  # the first problem, redacted
-    lost: list[str] = field(default_factory=list)
-    """For each message that led to no turn since the agent could not be reached: why, redacted."""
 
     async def drive(self, pieces: Iterator[_Piece], concurrency: int) -> None:
         """Hold these conversations, some concurrently. Raises StoreError where the store writes nothing more."""
@@ -399,12 +394,9 @@ class _Driver:
             if last is not None:
                 self._pipeline.take(last)
             last, broken = await self._say(conversation, text, case, attempt)
-            if last is None:
-                self.unanswered += 1
-            else:
+            if last is not None:
                 last.conversation_id = conversation_id = last.conversation_id or conversation_id
                 last.simulated_user = speaker.mark
-                self.taken += 1
                 self._visibility.judge(last)
             speaker.heard(text, last, broken=broken)
             self._watch.advance()
@@ -429,7 +421,7 @@ class _Driver:
     async def _say(
         self, conversation: CaptureConversation, text: str, case: Case, attempt: dict[str, Any]
     ) -> tuple[Turn | None, bool]:
-        """The turn that a message led to, if any; and whether the conversation cannot continue."""
+        """The turn of a message, unless a fault of ours left none; and whether the conversation cannot continue."""
         turn = self._begun(conversation, case, attempt)
         traceparent = f"00-{turn.trace_id}-{turn.parent_span_id}-01"
         wire = TurnWire(turn.turn_id) if self._privacy.covers_texts and self._wire_room > 0 else None
@@ -458,19 +450,25 @@ class _Driver:
             captured = await conversation.send(text, metadata=metadata, **trace)
         except CaptureError as error:
             self._note(str(error), error if isinstance(error, AgentError) else None)
-            unreachable = isinstance(error, AgentUnreachableError)
-            if error.turn is None or (unreachable and error.turn.first_event_at is None):
-                self.lost += [self._privacy.text(str(error))] if unreachable else []
+            if error.turn is None:
+                self.unanswered += 1
                 return None, True
             _fill(turn, error.turn)
+            unreachable = isinstance(error, AgentUnreachableError)
+            if unreachable and turn.first_event_at is None:
+                self.unanswered += 1
+            else:
+                self.answered += 1
             code = AGENT_UNREACHABLE if unreachable else "agent_error"
             turn.findings.append(Finding(code, str(error), Severity.ERROR))
             return turn, True
         except Exception as error:  # error boundary: a bug of ours costs one conversation, whose turns are missing then
             logger.error("case %s: its conversation broke off", turn.case_id, exc_info=error)
             self._note(f"case {turn.case_id}: {error!r}", error)
+            self.unanswered += 1
             return None, True
         _fill(turn, captured)
+        self.answered += 1
         return turn, False
 
     def _note(self, problem: str, quoting: Exception | None = None, of: str | None = None) -> None:

@@ -44,13 +44,11 @@ class RunResult:
 
     verdict: Verdict
     report: Report
-    lost: Sequence[str] = ()
-    """Why the agent could not be reached, for each conversation that broke off so before its first turn."""
 
     @property
     def unreachable(self) -> str:
         """How many conversations broke off since the agent could not be reached, and a reason; empty: none did."""
-        broke_off = [*filter(None, (item.unreachable for item in self.report.conversations)), *self.lost]
+        broke_off = [*filter(None, (item.unreachable for item in self.report.conversations))]
         return f"{counted(len(broke_off), 'conversation')} broke off: {broke_off[0]}" if broke_off else ""
 
     def allowing_no_capture(self) -> RunResult:

@@ -30,17 +30,19 @@ cases:
   - {{id: other, TURNS}}
 """
 LOOKED = "turns: [{user: TEXT, expect: {tool_calls: [{name: look_up}]}}]"
-OTHERS: dict[Exclusion, str] = {
-    "unreachable": LOOKED.replace("TEXT", "die"),
-    "simulated_user": "evaluators: [tool_error], simulate: {goal: A refund}",
-    "evaluator_error": f"evaluators: [tool_trajectory, helpfulness], {LOOKED.replace('TEXT', 'look')}",
-    "calls_unseen": LOOKED.replace("TEXT", "vague"),
-}
+OTHERS: list[tuple[Exclusion, str]] = [
+    ("unreachable", LOOKED.replace("TEXT", "die")),
+    ("unreachable", LOOKED.replace("TEXT", "hang up")),
+    ("unreachable", LOOKED.replace("TEXT", "look").replace("}]}}]", "}]}}, {user: hang up}]")),
+    ("simulated_user", "evaluators: [tool_error], simulate: {goal: A refund}"),
+    ("evaluator_error", f"evaluators: [tool_trajectory, helpfulness], {LOOKED.replace('TEXT', 'look')}"),
+    ("calls_unseen", LOOKED.replace("TEXT", "vague")),
+]
 
 
 class Agent:
     """Streams over plain sockets. Asked to `die`, it begins an answer, and the task is never heard of again. Asked to
-    be `vague`, its artifact does not list the extension of the calls in it."""
+    `hang up`, it does not answer. Asked to be `vague`, its artifact does not list the extension of the calls in it."""
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         host, port = writer.get_extra_info("sockname")[:2]
@@ -56,6 +58,8 @@ class Agent:
                 if request["method"] != "SendStreamingMessage":
                     return
                 text = request["params"]["message"]["parts"][0]["text"]
+                if text == "hang up":
+                    return
                 events = "".join(f"data: {json.dumps(event)}\n\n" for event in answer(request["id"], text))
                 await self._send(writer, events, "text/event-stream")
                 if text == "die":
@@ -130,13 +134,13 @@ def ended(command: str, monkeypatch: pytest.MonkeyPatch) -> int:
     return int(stopped.value.code or 0)
 
 
-@pytest.mark.parametrize("reason", OTHERS)
+@pytest.mark.parametrize(("reason", "other_case"), OTHERS)
 def test_excluded_attempts(
-    reason: Exclusion, agent: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    reason: Exclusion, other_case: str, agent: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     Path("suite.yaml").write_text(SUITE.replace("TURNS", LOOKED.replace("TEXT", "look")))
     assert ended(f"run suite.yaml --agent {agent} --run before", monkeypatch) in (0, 1)
-    Path("suite.yaml").write_text(SUITE.replace("TURNS", OTHERS[reason]))
+    Path("suite.yaml").write_text(SUITE.replace("TURNS", other_case))
     capsys.readouterr()
     run = f"run suite.yaml --agent {agent} --run now --report report --baseline version:1.4 --fail-on regression"
     assert ended(run, monkeypatch) == (3 if reason == "unreachable" else 1), "what is missing is no pass"

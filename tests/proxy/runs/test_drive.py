@@ -217,8 +217,9 @@ def test_a_run_whose_agent_dies_is_incomplete_and_repeats_on_resume_what_was_not
     shown = capsys.readouterr()
     assert "failed, " in shown.out
     assert Path("report", "report.json").exists()
-    before, dying = asyncio.run(stored("a2a-eval-proxy.db"))
-    assert (before["case_id"], dying["case_id"]) == ("before", "dying")
+    before, dying, after = asyncio.run(stored("a2a-eval-proxy.db"))
+    assert [turn["case_id"] for turn in (before, dying, after)] == ["before", "dying", "after"]
+    assert [finding["code"] for finding in after["findings"]] == ["agent_unreachable"]
     resume = re.search(
         r"a2a-eval-proxy: the run is incomplete: 2 conversations broke off: .* is the agent running\? "
         r"\(to resume the run: a2a-eval-proxy (.+)\)$",
@@ -228,7 +229,7 @@ def test_a_run_whose_agent_dies_is_incomplete_and_repeats_on_resume_what_was_not
     evaluate = ["evaluate", "--suite", "suite.yaml", "--run", "now", "--allow-no-capture"]
     assert exit_code(evaluate, monkeypatch) == 3
     assert re.search(
-        "the run is incomplete: 1 conversation broke off: .*run --run now --resume", capsys.readouterr().err
+        "the run is incomplete: 2 conversations broke off: .*run --run now --resume", capsys.readouterr().err
     )
     with scenario_agent() as agent:
         again = [agent.url if word == server.url else word for word in resume[1].split()]
