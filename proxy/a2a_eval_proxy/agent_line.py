@@ -13,7 +13,9 @@ from tool_call_evaluators.importers import ImportedSuites, import_suites
 from tool_call_evaluators.judge import JudgeNotConfiguredError
 
 from .admin.agent_status import AgentWatch
+from .capture.observations import ObservedTurns
 from .capture.visibility import CallVisibility
+from .clock import CLOCK
 from .net.file_watcher import FileWatch
 from .otlp.trace_service import Tracing
 from .privacy.policy import Privacy
@@ -93,8 +95,11 @@ class SharedParts:
 class AgentLine:
     """Captures the turns of one agent, stores and scores them. All its parts share one event loop."""
 
-    def __init__(self, agent: Agent, shared: SharedParts, scoring: Scoring, key: str) -> None:
-        """`key`: what messages of serving processes call it. Raises ConfigError, GrpcMissingError."""
+    def __init__(
+        self, agent: Agent, shared: SharedParts, scoring: Scoring, key: str, earlier: AgentLine | None = None
+    ) -> None:
+        """`key`: what messages of serving processes call it. `earlier`: the line of the same agent whose open turns
+        this one takes over. Raises ConfigError, GrpcMissingError."""
         settings, store, metrics, privacy = agent.settings, shared.store, shared.metrics, scoring.privacy
         tracing, telemetry = shared.tracing, shared.telemetry
         self.agent = agent
@@ -125,17 +130,23 @@ class AgentLine:
             goes_on=None if self._webhooks is None else self._webhooks.keeps_open,
         )
         rules = CaptureRules.of(settings, shared.memory.open_turns)
-        self.reports = ScoringReports(rules, self.pipeline, heard, visibility, self._stored_tasks, metrics)
-        replicas = None
-        if store.shared and not privacy.changes_turns:  # what replicas exchange is not redacted
-            replicas = Replicas(store.shared_tasks, self.reports, agent)
-        self.reported = ReportedAgent(key, agent, self.reports, replicas)
+        parts = (rules, self.pipeline, heard, visibility, self._stored_tasks)
+        self.reports: ScoringReports = ScoringReports(*parts, metrics) if earlier is None else earlier.reports
+        exchanged = store.shared and not privacy.changes_turns  # what replicas exchange is not redacted
+        observed: ObservedTurns | None = None if earlier is None else earlier.reported.observed
+        if observed is None or isinstance(observed, Replicas) is not exchanged:
+            observed = (
+                Replicas(store.shared_tasks, self.reports, agent)
+                if exchanged
+                else ObservedTurns(self.reports.capture.book, CLOCK.of_steady)
+            )
+        self.reported: ReportedAgent = ReportedAgent(key, agent, self.reports, observed)
         self._stack = AsyncExitStack()
         files = shared.files.part()
         self._stack.callback(shared.files.drop, files)
         self._relayed: RelayedHere | None = None
         if shared.relays_here:
-            captured = CapturedHere(self.reports, metrics, replicas)
+            captured = CapturedHere(self.reports, metrics, observed if isinstance(observed, Replicas) else None)
             requests = None if telemetry is None else telemetry.requests.to(settings.upstream)
             relay = AgentRelay(
                 agent,
@@ -151,6 +162,13 @@ class AgentLine:
             self._relayed = RelayedHere(relay, captured)
         self.status = AgentWatch(settings, files, shared.traces_at)
         self._stack.callback(self.status.close)
+        self.ends = False
+        """Whether its open turns are closed, so that another line of the agent begins without."""
+        self.has_reports = True
+        """Whether `reports`, with the open turns, are its own: at any time, one line of an agent has them."""
+        if earlier is not None:
+            earlier.has_reports = False
+            self.reports.follow(*parts)
 
     @property
     def served(self) -> Any:
@@ -175,8 +193,19 @@ class AgentLine:
 
     async def settled(self) -> None:
         """Returns when every turn captured so far is done."""
-        await self.reports.settled()
+        if self.has_reports:
+            await self.reports.settled()
         await self.pipeline.drained()
+
+    async def close_turns(self, timeout_s: float) -> None:
+        """No more requests come: close the turns that no other line or process continues."""
+        if self.has_reports:
+            await self.reports.close_turns(timeout_s, self._keeps_reports)
+
+    def _keeps_reports(self) -> bool:
+        """Whether it has them still; then no other line takes them over any more."""
+        self.ends = self.has_reports
+        return self.has_reports
 
     def watch(self, live: bool) -> None:
         """Start or stop to publish what changes in open turns."""
@@ -184,7 +213,7 @@ class AgentLine:
 
     async def close(self) -> None:
         """What is not scored stays pending."""
-        await self.reports.close()
+        await (self.reports if self.has_reports else self._stored_tasks).close()
         await self.pipeline.close()
         await self.events.close()
 

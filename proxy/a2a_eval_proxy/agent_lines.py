@@ -13,6 +13,7 @@ from .agent_line import AgentLine, SharedParts
 from .errors import ConfigError, GrpcMissingError
 from .serving.local_serving import LocalServing
 from .serving.processes import ServingProcesses
+from .serving.reports import ScoringReports
 from .settings import Settings
 from .settings.settings import Agent
 
@@ -46,6 +47,11 @@ class AgentLines(Mapping[str, AgentLine]):
         """Those in force, and those that have still to answer, to store or to score something."""
         return [*self._lines.values(), *self._leaving.values()]
 
+    @property
+    def reports(self) -> list[ScoringReports]:
+        """What has the open turns of `all`, each once."""
+        return [line.reports for line in self.all if line.has_reports]
+
     def start(self) -> None:
         for line in self._lines.values():
             line.start()
@@ -64,7 +70,8 @@ class AgentLines(Mapping[str, AgentLine]):
             for name, agent in new.items():
                 try:
                     scoring = await asyncio.to_thread(self._shared.scoring, agent.settings)
-                    line = AgentLine(agent, self._shared, scoring, f"{name}.{next(self._numbers)}")
+                    earlier = self._before(name)
+                    line = AgentLine(agent, self._shared, scoring, f"{name}.{next(self._numbers)}", earlier)
                 except (ConfigError, GrpcMissingError, SuiteError) as error:
                     kept = "the earlier one stays in use" if name in before else "it is not served"
                     logger.error("agent %s: %s, %s", name, kept, error)
@@ -85,6 +92,14 @@ class AgentLines(Mapping[str, AgentLine]):
     def _new(self, agent: Agent, key: str) -> AgentLine:
         return AgentLine(agent, self._shared, self._shared.scoring(agent.settings), key)
 
+    def _others(self, line: AgentLine) -> list[asyncio.Task[None]]:
+        """What ends earlier lines of the agent, whose requests under way have open turns in its reports."""
+        return [task for task, other in self._leaving.items() if other is not line and other.reports is line.reports]
+
+    def _before(self, name: str) -> AgentLine | None:
+        """The line that has the open turns of an agent, as long as it does not close them."""
+        return next((line for line in self.all if line.agent.name == name and line.has_reports and not line.ends), None)
+
     async def _add(self, line: AgentLine, *, known: bool) -> None:
         await self.serving.add(line.served)
         self._lines[line.agent.name] = line
@@ -96,6 +111,8 @@ class AgentLines(Mapping[str, AgentLine]):
         """Once its last response has ended, store and score what is left."""
         await self.serving.remove(line.served)
         await line.leave()
-        await line.reports.close_turns(line.agent.settings.shutdown_timeout)
+        while line.has_reports and (earlier := self._others(line)):
+            await asyncio.wait(earlier)
+        await line.close_turns(line.agent.settings.shutdown_timeout)
         await line.settled()
         await line.close()

@@ -270,7 +270,7 @@ class RunningProxy(Control):
     @property
     def open_turns(self) -> int:
         """Number of turns not yet closed."""
-        return sum(len(line.reports.open_turns) for line in self.lines.all)
+        return sum(len(reports.open_turns) for reports in self.lines.reports)
 
     @property
     def agent_queue_depth(self) -> dict[str, int]:
@@ -291,7 +291,7 @@ class RunningProxy(Control):
         except TimeoutError:
             pass  # the returned numbers show it
         return {
-            "pending": self.queue_depth + sum(line.reports.waiting for line in self.lines.all),
+            "pending": self.queue_depth + sum(reports.waiting for reports in self.lines.reports),
             "open": self.open_turns,
         }
 
@@ -378,7 +378,7 @@ class RunningProxy(Control):
         """No more requests come: close the open turns that no other process continues, score the closed ones."""
         timeout_s = self.settings.shutdown_timeout
         self._finish_by = asyncio.get_running_loop().time() + timeout_s
-        await asyncio.gather(*(line.reports.close_turns(timeout_s) for line in self.lines.all))
+        await asyncio.gather(*(line.close_turns(timeout_s) for line in self.lines.all))
         await self.flush(timeout_s)
         await asyncio.gather(*(line.close() for line in self.lines.all))
         self.bus.close()

@@ -16,6 +16,8 @@ import pytest
 from a2a_eval_proxy.app import RunningProxy, run_proxy
 from a2a_eval_proxy.settings import Settings
 from a2a_eval_proxy.settings.options import load
+from a2a_eval_proxy.telemetry.turn_listener import TurnListener
+from a2a_eval_proxy.turn import Turn
 from agents.stepwise_agent import RPC_PATH, stepwise_agent
 from support.patience import PATIENCE_S
 from support.prefork import COMMAND
@@ -26,6 +28,16 @@ from support.processes import ChildProcess, children
 def agents() -> Iterator[tuple[str, str]]:
     with stepwise_agent() as one, stepwise_agent() as other:
         yield one.url, other.url
+
+
+class Closed(TurnListener):
+    """The words of the user of each turn, as often as it was closed."""
+
+    def __init__(self) -> None:
+        self.texts: list[str] = []
+
+    def ended(self, turn: Turn) -> None:
+        self.texts.append(turn.user_text)
 
 
 class Folder:
@@ -182,3 +194,50 @@ def test_all_processes_learn_of_agents_by_signal(agents: tuple[str, str], tmp_pa
         turns = httpx.get(f"{admin}/api/turns", trust_env=False).json()["items"]
     assert [turn["agent_name"] for turn in turns] == ["orders"] * 8 + ["refunds"] * 24
     assert {(turn["status"], turn["run"] == f"day-{turn['agent_name']}") for turn in turns} == {("done", True)}
+
+
+async def test_a_task_without_an_exchange_has_one_owner_while_an_earlier_stream_runs(
+    agents: tuple[str, str], tmp_path: Path
+) -> None:
+    """The task that waits for its user is continued on the changed agent, and its turns are closed once."""
+    folder, closed = Folder(tmp_path / "agents"), Closed()
+    folder.put("orders", agents[0])
+    ports = {"listen": "127.0.0.1:0", "admin": "127.0.0.1:0", "otlp": False, "store": f"{folder.path}.db", "run": "day"}
+    settings = load(Settings, {**ports, "agents_dir": str(folder.path)})
+    gates = [f"{tmp_path.name}-{number}" for number in range(2)]
+    async with (
+        run_proxy(settings, closed) as proxy,
+        httpx.AsyncClient(trust_env=False, timeout=PATIENCE_S, headers={"a2a-version": "1.0"}) as client,
+    ):
+        url = f"{proxy.url}/agents/orders{RPC_PATH}"
+        async with client.stream("POST", url, json=message(f"gate {gates[0]}", stream=True)) as stream:
+            pieces = stream.aiter_bytes()
+            await anext(pieces)
+            async with client.stream("POST", url, json=message(f"gate {gates[1]}", stream=True)) as left:
+                task_id = json.loads((await anext(left.aiter_lines())).removeprefix("data: "))["result"]["task"]["id"]
+            while not (open_turns := [t for t in proxy.lines["orders"].reports.open_turns if t.in_store]):
+                await asyncio.sleep(0)
+            assert [turn.task_id for turn in open_turns] == [task_id]
+            get = {"jsonrpc": "2.0", "id": 2, "method": "GetTask", "params": {"id": task_id}}
+            for number in range(3):
+                folder.put("orders", agents[0], turn_timeout=100 + number)
+                await looked(proxy)
+                assert "WORKING" in (await client.post(url, json=get)).text
+                await asyncio.gather(*(reports.stored_tasks.answered(PATIENCE_S) for reports in proxy.lines.reports))
+                assert sum(task_id in reports.capture.book.task_ids for reports in proxy.lines.reports) == 1
+            await client.post(f"{agents[0]}/_control/open", params={"gate": gates[1]})
+            while "COMPLETED" not in (await client.post(url, json=get)).text:
+                pass
+            folder.remove("orders")
+            await looked(proxy)
+            await client.post(f"{agents[0]}/_control/open", params={"gate": gates[0]})
+            async for _ in pieces:
+                pass
+        for leaving in list(proxy.lines._leaving):
+            await leaving
+        await proxy.flush(PATIENCE_S)
+        assert proxy.open_turns == 0
+        turns = await proxy.turns()
+    assert sorted(closed.texts) == [f"gate {gate}" for gate in gates]
+    assert {(turn["state"], len(turn["tool_calls"])) for turn in turns} == {("TASK_STATE_COMPLETED", 1)}
+    assert {one["code"] for turn in turns for one in turn["findings"]} == {"client_gone"}

@@ -31,6 +31,9 @@ MAX_OWN_S = 10.0
 
 _ALIVE_EVERY_S = 1.0
 
+_NUMBERS = count(1)
+"""Of all exchanges of this process: several books, one after the other, may forward those of one agent."""
+
 
 @dataclass(slots=True, eq=False)
 class ForwardedExchange:
@@ -64,7 +67,6 @@ class ForwardingBook:
         self.own = own
         self.source = source
         self._forward = forward
-        self._numbers = count(1)
         self._open: dict[str, ForwardedExchange] = {}
         """The exchanges whose turn is folded here."""
         self._held_bytes = 0
@@ -173,7 +175,7 @@ class ForwardingBook:
         self.own.close_all(now)
 
     def _new_id(self) -> str:
-        return f"{self.source} {next(self._numbers)}"
+        return f"{self.source} {next(_NUMBERS)}"
 
     def _observed(self, exchange: ForwardedExchange, kind: str, now: float, **content: Any) -> Observation:
         return {"kind": kind, "exchange": exchange.exchange_id, "task": exchange.task_id, "at": now, **content}

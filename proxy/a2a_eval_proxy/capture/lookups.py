@@ -76,7 +76,7 @@ class Lookups:
     """The open questions and unclaimed queues. Without a store, no question is asked."""
 
     def __init__(self, store: TaskStore | None) -> None:
-        self._store = store
+        self.store = store
         self.pending: dict[str, Lookup] = {}
         """By task: the question that is not answered, or the queue."""
         self._not_open: Recent[str, float] = Recent(_MAX_NOT_OPEN)
@@ -88,21 +88,21 @@ class Lookups:
 
     def of_turn(self, turn: Turn) -> Lookup | None:
         """The question about the task that a message continues."""
-        if self._store is None:
+        if self.store is None:
             return None
         lookup = self.pending.get(turn.task_id)
         if lookup is None:
             lookup = self.pending[turn.task_id] = Lookup(turn.task_id)
-            self._store.look_up(turn.task_id)
+            self.store.look_up(turn.task_id)
         lookup.turns.append(turn)
         return lookup
 
     def of_watcher(self, task_id: str, over: bool, now: float) -> Lookup | None:
         """The question about a task that a client reads, perhaps as ended (`over`); None where it need not be asked."""
-        if self._store is None or self._not_open.get(task_id, 0.0) > now or len(self.pending) >= _MAX_WATCHED:
+        if self.store is None or self._not_open.get(task_id, 0.0) > now or len(self.pending) >= _MAX_WATCHED:
             return None
         lookup = self.pending[task_id] = Lookup(task_id, over=over)
-        self._store.look_up(task_id)
+        self.store.look_up(task_id)
         return lookup
 
     def answered(self, task_id: str) -> Lookup | None:
@@ -119,5 +119,5 @@ class Lookups:
 
     def is_not_open(self, task_id: str, now: float, *, over: bool = False) -> None:
         """The store has no open turn of the task: do not ask again for a while."""
-        if self._store is not None:
+        if self.store is not None:
             self._not_open[task_id] = now + (_NOT_OPEN_ANY_MORE_S if over else _NOT_OPEN_S)

@@ -39,7 +39,7 @@ class TaskTable:
     """
 
     def __init__(self, new_merger: Callable[[], TaskMerger], max_bytes: int | MemoryPool, max_tasks: int) -> None:
-        self._new_merger = new_merger
+        self.new_merger = new_merger
         self._held = HeldBytes(max_bytes)
         self._max_tasks = max_tasks
         self.named: dict[str, TaskRecord] = {}
@@ -75,7 +75,7 @@ class TaskTable:
 
     def add(self, turn: Turn, now: float) -> TaskWatcher:
         """Add a record for a turn whose task is not known yet; returns the exchange that opened it."""
-        merger = self._new_merger()
+        merger = self.new_merger()
         watcher = TaskWatcher(merger)
         watcher.record = record = TaskRecord("", merger, now, OpenTurn(turn), watcher)
         self.unnamed[turn.turn_id] = record
@@ -97,7 +97,7 @@ class TaskTable:
         """Keep nothing for an exchange that continues after its turn was closed: it only watches from now on."""
         self._held.drop(watcher)
         watcher.record = None
-        watcher.merger = self._new_merger()
+        watcher.merger = self.new_merger()
 
     # ── memory ──────────────────────────────────────────────────────────────────────────────────────────
 

@@ -71,20 +71,27 @@ class TurnBook:
     ) -> None:
         self._on_closed = on_closed
         self._on_opened = on_opened
-        self._store = store
         self.lookups = Lookups(store)
-        self._timeout_s = turn_timeout_s
-        self._silence = f"no event arrived for {turn_timeout_s:g} s"
         self._on_evicted, self._notified = on_evicted, notified
         self._evicting = False
-        self._new_merger = partial(TaskMerger, require_artifact_uri=require_artifact_uri, dialects=dialects)
-        self._keeps_text = not dialects
-        """Whether of a chunk without metadata only the text is kept."""
-        self._tasks = TaskTable(self._new_merger, max_open_bytes, max_open)
-        self.unread = tuple(mark for mark in DIALECT_MARKS if mark.dialect not in dialects)
-        """Marks of dialects that are not read."""
+        self._tasks = TaskTable(TaskMerger, max_open_bytes, max_open)
         self.live: ChangeTracker | None = None
         """Who watches open turns, if anyone does."""
+        self.follow(store, turn_timeout_s=turn_timeout_s, require_artifact_uri=require_artifact_uri, dialects=dialects)
+
+    def follow(
+        self, store: TaskStore | None, *, turn_timeout_s: float, require_artifact_uri: bool, dialects: Collection[str]
+    ) -> None:
+        """Go by these rules from now on. What was merged before stays as it is."""
+        self._store = self.lookups.store = store
+        self._timeout_s = turn_timeout_s
+        self._silence = f"no event arrived for {turn_timeout_s:g} s"
+        self._new_merger = partial(TaskMerger, require_artifact_uri=require_artifact_uri, dialects=dialects)
+        self._tasks.new_merger = self._new_merger
+        self._keeps_text = not dialects
+        """Whether of a chunk without metadata only the text is kept."""
+        self.unread = tuple(mark for mark in DIALECT_MARKS if mark.dialect not in dialects)
+        """Marks of dialects that are not read."""
 
     @property
     def open_turns(self) -> list[Turn]:

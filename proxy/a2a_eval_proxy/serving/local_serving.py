@@ -125,7 +125,7 @@ class LocalServing(DataPort):
     async def latest_open(self, most: int, turn_id: str | None = None) -> list[Turn]:
         """Copies of the latest open turns, at most `most` of each agent and process, or of the one with this id, as far
         as they are known."""
-        captures = [capture for captured in self._captured for capture in captured.captures]
+        captures = dict.fromkeys(capture for captured in self._captured for capture in captured.captures)
         return [turn for capture in captures for turn in capture.book.latest_open(most, turn_id)]
 
     async def settled(self) -> None:

@@ -40,8 +40,8 @@ class ReportedAgent(NamedTuple):
     """What messages call it: another one of the same name may end while this one begins."""
     agent: Agent
     reports: ScoringReports
-    replicas: Replicas | None
-    """None: no other proxy sees the same tasks."""
+    observed: ObservedTurns
+    """`Replicas` where other proxies see the same tasks."""
 
 
 class _Agent:
@@ -49,22 +49,21 @@ class _Agent:
 
     def __init__(self, agent: ReportedAgent) -> None:
         self.reports = agent.reports
-        self.replicas = agent.replicas
-        self.observed = agent.replicas or ObservedTurns(agent.reports.capture.book, CLOCK.of_steady)
+        self.observed = agent.observed
         self.opted_in = SharedOptedInTasks(agent.key)
         self.stack = AsyncExitStack()
 
     async def open(self, ask_for_marks: Callable[[], None]) -> None:
         """Take reports, until `close`."""
-        if self.replicas is not None:
-            await self.replicas.open(self.stack, ask_for_marks)
+        if isinstance(self.observed, Replicas):
+            await self.observed.open(self.stack, ask_for_marks)
 
     async def settled(self) -> None:
         """Returns when what was reported so far is in turns."""
         while self.observed.waiting:  # noqa: ASYNC110  # for at most `_MAX_WAIT_S`
             await asyncio.sleep(_EXPIRE_EVERY_S / 10)
-        if self.replicas is not None:
-            await self.replicas.settled()
+        if isinstance(self.observed, Replicas):
+            await self.observed.settled()
 
 
 class _Peer:
@@ -154,7 +153,7 @@ class ServingProcesses:
 
     async def latest_open(self, most: int, turn_id: str | None = None) -> list[Turn]:
         items = await self._ask("latest_open", most=most, turn_id=turn_id)
-        books = (agent.reports.capture.book for agent in self._agents.values())
+        books = dict.fromkeys(agent.reports.capture.book for agent in self._agents.values())
         here = (turn for book in books for turn in book.latest_open(most, turn_id))
         return [*here, *map(turn_from_message, items)]
 
@@ -178,12 +177,13 @@ class ServingProcesses:
 
     async def add(self, agent: ReportedAgent) -> None:
         """Take reports of an agent, as soon as processes serve it: see `announce`."""
-        known = self._agents[agent.key] = _Agent(agent)
+        known, continues = _Agent(agent), any(one.observed is agent.observed for one in self._agents.values())
+        self._agents[agent.key] = known
         await known.open(self._ask_for_marks)
         known.reports.capture.watch(self._live)
         now = CLOCK.steady(CLOCK.now())
         for peer in self._peers:
-            if peer.source:
+            if peer.source and not continues:
                 known.observed.join(peer.source)
                 known.observed.mark(peer.source, now)
 

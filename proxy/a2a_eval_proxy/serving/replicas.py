@@ -94,6 +94,8 @@ class Replicas(ObservedTurns):
         self._notified: Recent[str, float] = Recent(_MAX_NOTIFIED)
         """When a webhook was last notified of a task."""
         self._forgetting: asyncio.Task[None] | None = None
+        self._running: asyncio.Task[None] | None = None
+        self._users = 0
         self._observes = asyncio.Event()
         self._unsent: list[tuple[str, float, str, str]] = []
         self._unsent_bytes = 0
@@ -158,10 +160,20 @@ class Replicas(ObservedTurns):
             await asyncio.sleep(_PAUSE_S)
 
     async def open(self, stack: AsyncExitStack, ask_for_marks: Callable[[], None] = lambda: None) -> None:
-        """`start`, and `run` until the end of the stack, which is to `close` when nothing more is observed here."""
-        await self.start()
-        stack.push_async_callback(self.close)
-        stack.callback(asyncio.create_task(self.run(ask_for_marks)).cancel)
+        """`start` and `run`; `close` at the end of the stack, or of the last one of several, when nothing more is
+        observed here."""
+        self._users += 1
+        stack.push_async_callback(self._leave)
+        if self._users == 1:
+            await self.start()
+            self._running = asyncio.create_task(self.run(ask_for_marks))
+
+    async def _leave(self) -> None:
+        self._users -= 1
+        if not self._users:
+            if self._running is not None:
+                self._running.cancel()
+            await self.close()
 
     async def start(self) -> None:
         """Compare the clocks; without the store that happens later."""

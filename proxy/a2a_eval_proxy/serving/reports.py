@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 
 from ..capture.records import incomplete_because
 from ..capture.turn_changes import TurnChanges
@@ -46,6 +47,20 @@ class ScoringReports:
         self.capture = TurnCapture(rules, metrics, self, store=stored_tasks, notified=self.notified)
         stored_tasks.book = self.capture.book
 
+    def follow(
+        self,
+        rules: CaptureRules,
+        pipeline: Pipeline,
+        listeners: TurnListeners,
+        visibility: CallVisibility,
+        stored_tasks: StoredTasks,
+    ) -> None:
+        """The agent has other settings from now on: its open turns continue, and what closes is scored by these."""
+        self._listeners, self._pipeline, self._visibility = listeners, pipeline, visibility
+        self.stored_tasks = stored_tasks
+        stored_tasks.book = self.capture.book
+        self.capture.follow(rules, stored_tasks)
+
     @property
     def open_turns(self) -> list[Turn]:
         """The open turns, those in serving processes as they were opened."""
@@ -68,10 +83,12 @@ class ScoringReports:
         """Returns when every turn closed so far is in the store."""
         await self._pipeline.written()
 
-    async def close_turns(self, timeout_s: float) -> None:
-        """No more requests come: close the turns that no other process continues."""
+    async def close_turns(self, timeout_s: float, still: Callable[[], bool] = lambda: True) -> None:
+        """No more requests come: close the turns that no other process continues, if that is `still` so when the store
+        has answered."""
         await self.stored_tasks.answered(min(_ANSWER_S, timeout_s))
-        self.capture.book.close_all(CLOCK.now())
+        if still():
+            self.capture.book.close_all(CLOCK.now())
 
     async def close(self) -> None:
         """End what waits for the store."""

@@ -83,6 +83,16 @@ class TurnCapture:
             notified=notified,
         )
 
+    def follow(self, rules: CaptureRules, store: TaskStore) -> None:
+        """Go by these rules from now on (`TurnBook.follow`)."""
+        self.rules = rules
+        self.book.follow(
+            store,
+            turn_timeout_s=rules.silent_s,
+            require_artifact_uri=rules.require_artifact_uri,
+            dialects=rules.dialects,
+        )
+
     def watch(self, live: bool) -> None:
         """Start or stop to report what changes in open turns."""
         self.book.live = ChangeTracker(self._schedule) if live else None
