@@ -12,7 +12,7 @@ import sqlite3
 import sys
 import tempfile
 import uuid
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import aclosing, asynccontextmanager, closing
 from pathlib import Path
 
@@ -149,17 +149,28 @@ async def run_agent(
     Raises ListenError (an OSError) where the address is not available, sqlite3.Error for an unusable database.
     """
     with closing(Shop(database)) as shop:
-        app = Starlette()
-        server = HttpServer(app, f"{host}:{port}", shutdown_timeout_s=1)
-        card = agent_card((public_url or server.url).rstrip("/"))
-        handler = request_handler(shop, card, weak=weak)
-        app.routes.extend(routes(handler, card))
-        async with aclosing(handler):
-            await server.start()
-            try:
-                yield (public_url or server.url).rstrip("/")
-            finally:
-                await server.stop()
+
+        def build(url: str) -> tuple[CapturingRequestHandler, AgentCard]:
+            card = agent_card((public_url or url).rstrip("/"))
+            return request_handler(shop, card, weak=weak), card
+
+        async with served(build, f"{host}:{port}") as url:
+            yield (public_url or url).rstrip("/")
+
+
+@asynccontextmanager
+async def served(build: Callable[[str], tuple[CapturingRequestHandler, AgentCard]], address: str) -> AsyncIterator[str]:
+    """Serve what `build` makes for the URL of this address; yields the URL. Raises ListenError."""
+    app = Starlette()
+    server = HttpServer(app, address, shutdown_timeout_s=1)
+    handler, card = build(server.url)
+    app.routes.extend(routes(handler, card))
+    async with aclosing(handler):
+        await server.start()
+        try:
+            yield server.url
+        finally:
+            await server.stop()
 
 
 async def _serve_until_stopped(database: Path, host: str, port: int, public_url: str | None, *, weak: bool) -> None:

@@ -1,0 +1,212 @@
+"""The service desk of the shop: `orchestrator` asks `orders` and `refunds`, which asks `orders`, too, all by A2A.
+
+They pass on trace context by OpenTelemetry's SDK, as instrumented agents do. `orders` is in JavaScript where node and
+@a2a-js/sdk are found. One fault is kept on purpose, marked FAULT: it is in `refunds`, and the answer of `orchestrator`
+hides it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+import shutil
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager, closing, suppress
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+import httpx
+from a2a.client import ClientConfig, ClientFactory
+from a2a.helpers import new_task_from_user_message, new_text_part
+from a2a.server.agent_execution import AgentExecutor, RequestContext
+from a2a.server.events import EventQueue
+from a2a.server.tasks import InMemoryTaskStore, TaskUpdater
+from a2a.types import AgentCapabilities, AgentCard, AgentInterface, AgentSkill
+from a2a_tool_capture import URI, CapturingRequestHandler, ToolCallRecorder
+from opentelemetry.context import Context
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.trace import SpanKind
+from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
+
+from .agent import served
+from .client import send
+from .tools import Shop, Tool, ToolError
+
+ORCHESTRATOR, ORDERS, REFUNDS = "orchestrator", "orders", "refunds"
+
+Ask = Callable[[str, str], Awaitable[str]]
+"""Ask an agent, by its name: returns the text of its answer."""
+Tools = Mapping[str, Tool]
+Rules = Callable[[str, Ask, Tools], Awaitable[str]]
+"""What an agent does about a text, in place of a model. Raises ToolError for what cannot be done."""
+
+NODE_TIMEOUT_S = 10.0
+_TRACER = TracerProvider().get_tracer("a2a-eval-proxy.demo")
+_PROPAGATOR = TraceContextTextMapPropagator()
+_ORDER_ID = re.compile(r"\bORD-\d+\b", re.IGNORECASE)
+_AMOUNT = re.compile(r"\d+(?:\.\d+)? EUR\b")
+
+
+# ── what the agents do ──────────────────────────────────────────────────────────────────────────────────────
+
+
+async def orchestrate(text: str, ask: Ask, tools: Tools) -> str:
+    order_id = _order_id(text)
+    order = await ask(ORDERS, f"What is in order {order_id}?")
+    if "refund" not in text.lower():
+        return order
+    named = _AMOUNT.search(text)
+    answer = await ask(REFUNDS, f"Refund {named[0] if named else 'all'} of order {order_id}, please.")
+    reference = re.search(r"REF-\d+", answer)
+    if reference is None:
+        return answer
+    amount = named or _AMOUNT.search(answer)
+    return f"Done: {amount[0] if amount else 'all'} refunded for order {order_id}, reference {reference[0]}."
+
+
+async def describe_order(text: str, ask: Ask, tools: Tools) -> str:
+    order = tools["lookup_order"](order_id=_order_id(text))
+    items = ", ".join(f"{line['quantity']} x {line['name']}" for line in order["lines"])
+    return f"Order {order['order_id']} is {order['status']}: {items}, {order['total_eur']:.2f} EUR in all."
+
+
+async def refund(text: str, ask: Ask, tools: Tools) -> str:
+    order_id = _order_id(text)
+    total = _AMOUNT.search(await ask(ORDERS, f"What is in order {order_id}?"))
+    if total is None:
+        raise ToolError(f"there is no order {order_id}")
+    # FAULT: the amount that `text` names is not read; the whole order is refunded.
+    done = tools["issue_refund"](order_id=order_id, amount_eur=float(total[0].removesuffix(" EUR")))
+    return f"{done['amount_eur']:.2f} EUR refunded, reference {done['refund_id']}."
+
+
+def _order_id(text: str) -> str:
+    named = _ORDER_ID.search(text)
+    if named is None:
+        raise ToolError("I need the number of an order, such as ORD-1001")
+    return named[0].upper()
+
+
+# ── how they are served ─────────────────────────────────────────────────────────────────────────────────────
+
+
+@dataclass
+class Desk:
+    """The agents that run: `urls` by name. They ask each other at `entrance`, which is set once the proxy runs."""
+
+    urls: Mapping[str, str]
+    orders_in: str
+    """What `orders` is made with, in words."""
+    entrance: str = ""
+
+    def address(self, name: str) -> str:
+        """Where an agent is reached through the proxy."""
+        return f"{self.entrance}/agents/{name}"
+
+
+class _Agent(AgentExecutor):
+    def __init__(self, rules: Rules, tools: Tools, address: Callable[[str], str]) -> None:
+        self._rules = rules
+        self._tools = tools
+        self._address = address
+
+    async def execute(self, context: RequestContext, event_queue: EventQueue) -> None:
+        if context.message is None or context.task_id is None or context.context_id is None:
+            raise ValueError("a request without a message")
+        await event_queue.enqueue_event(new_task_from_user_message(context.message))
+        updater = TaskUpdater(event_queue, context.task_id, context.context_id)
+        await updater.start_work()
+        headers = context.call_context.state["headers"] if context.call_context else {}
+        with _TRACER.start_as_current_span("answer", _PROPAGATOR.extract(headers, Context()), SpanKind.SERVER):
+            try:
+                text = await self._rules(context.get_user_input(), self._ask, self._tools)
+            except ToolError as refusal:
+                text = f"I am sorry, {refusal}."
+        await updater.add_artifact([new_text_part(text)], name="answer")
+        await updater.complete()
+
+    async def cancel(self, context: RequestContext, event_queue: EventQueue) -> None:
+        await TaskUpdater(event_queue, context.task_id or "", context.context_id or "").cancel()
+
+    async def _ask(self, agent: str, text: str) -> str:
+        with _TRACER.start_as_current_span("ask", kind=SpanKind.CLIENT):
+            headers: dict[str, str] = {}
+            _PROPAGATOR.inject(headers)
+            async with httpx.AsyncClient(timeout=httpx.Timeout(60.0), trust_env=False) as http:
+                client = await ClientFactory(ClientConfig(httpx_client=http)).create_from_url(self._address(agent))
+                return (await send(client, text, headers)).response_text
+
+
+@asynccontextmanager
+async def running_desk(database: Path) -> AsyncIterator[Desk]:
+    """The three agents, until the block is left. Raises ListenError if no port is free."""
+    async with AsyncExitStack() as stack:
+        shop = stack.enter_context(closing(Shop(database)))
+        urls: dict[str, str] = {}
+        desk = Desk(urls, "JavaScript, @a2a-js/sdk")
+        python: dict[str, Rules] = {ORCHESTRATOR: orchestrate, REFUNDS: refund}
+        in_javascript = await stack.enter_async_context(_orders_in_javascript(shop))
+        if in_javascript is None:
+            desk.orders_in = "Python: node with @a2a-js/sdk was not found; try npm install @a2a-js/sdk"
+            python[ORDERS] = describe_order
+        else:
+            urls[ORDERS] = in_javascript
+        for name, rules in python.items():
+            build = partial(_built, name, rules, shop.tools, desk.address)
+            urls[name] = await stack.enter_async_context(served(build, "127.0.0.1:0"))
+        yield desk
+
+
+def _built(
+    name: str, rules: Rules, tools: Tools, address: Callable[[str], str], url: str
+) -> tuple[CapturingRequestHandler, AgentCard]:
+    recorder = ToolCallRecorder()
+    card = AgentCard(
+        name=name.capitalize(),
+        description=f"Sample agent of a2a-eval-proxy: {name} of a small shop",
+        version="1.0.0",
+        supported_interfaces=[AgentInterface(url=f"{url}/", protocol_binding="JSONRPC", protocol_version="1.0")],
+        capabilities=AgentCapabilities(streaming=True),
+        default_input_modes=["text/plain"],
+        default_output_modes=["text/plain"],
+        skills=[AgentSkill(id=name, name=name, description=f"{name} of a small shop", tags=["shop"])],
+    )
+    recorded = {tool: recorder.tool(function) for tool, function in tools.items()}
+    agent = _Agent(rules, recorded, address)
+    return CapturingRequestHandler(agent, InMemoryTaskStore(), card, recorder=recorder), card
+
+
+@asynccontextmanager
+async def _orders_in_javascript(shop: Shop) -> AsyncIterator[str | None]:
+    """The URL of `orders` in a process of node; None where it does not run there.
+
+    The process ends with its standard input, whatever becomes of this one.
+    """
+    node = shutil.which("node")
+    if node is None:
+        yield None
+        return
+    process = await asyncio.create_subprocess_exec(
+        node, str(Path(__file__).with_name("orders.mjs")), URI,
+        stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.DEVNULL,
+        start_new_session=True,  # a Ctrl-C is for this process, which then ends it
+    )  # fmt: skip
+    try:
+        yield await _address_of(process, shop)
+    finally:
+        with suppress(ProcessLookupError):
+            process.kill()
+        await process.wait()
+
+
+async def _address_of(process: asyncio.subprocess.Process, shop: Shop) -> str | None:
+    if process.stdin is None or process.stdout is None:
+        raise RuntimeError("a process without pipes")
+    with suppress(TimeoutError, ConnectionError):
+        async with asyncio.timeout(NODE_TIMEOUT_S):
+            process.stdin.write(json.dumps(shop.every_order()).encode() + b"\n")
+            await process.stdin.drain()
+            return (await process.stdout.readline()).decode().strip() or None
+    return None
