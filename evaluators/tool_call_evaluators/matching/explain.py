@@ -133,11 +133,11 @@ class Pairing:
         return out
 
 
-def prohibition_text(forbidden: ExpectedCall) -> str:
+def expected_call_text(call: ExpectedCall) -> str:
     """`delete_*`, or `refund(currency: "USD" or "GBP")`."""
-    if forbidden.arguments is None:
-        return forbidden.name
-    return f"{forbidden.name}({', '.join(f'{key}: {readable(value)}' for key, value in forbidden.arguments.items())})"
+    if call.arguments is None:
+        return call.name
+    return f"{call.name}({', '.join(f'{key}: {readable(value)}' for key, value in call.arguments.items())})"
 
 
 def nearest_calls(

@@ -10,7 +10,7 @@ from a2a_tool_capture.models import ToolCall
 
 from ..evaluator import Measurement, SkipEvaluation
 from ..matching.arguments import MATCHER_SPELLINGS, MatcherLike, arguments_match, as_matcher, rule_for
-from ..matching.explain import call_name, prohibition_text
+from ..matching.explain import call_name, expected_call_text
 from ..matching.placeholders import check_placeholders
 from ..model import UNPROVEN, CallsUnseenError, EvalCase, EvalResult, ExpectedCall
 from ..options import OptionError
@@ -84,7 +84,7 @@ class ForbiddenCalls(CriteriaEvaluator):
                     forbidden.arguments, call.arguments, rule_for(as_matcher(self.matcher), call.name)
                 ):
                     broken.add(index)
-                    text = prohibition_text(forbidden)
+                    text = expected_call_text(forbidden)
                     made.append({"position": position + 1, "name": call.name, "prohibition": text})
                     problems.append(f"{call_name(position, calls)} is forbidden: {text}")
         details: dict[str, Any] = {"made": made}
@@ -97,7 +97,7 @@ class ForbiddenCalls(CriteriaEvaluator):
         details["controls"], unproven = {}, []
         for forbidden in prohibitions:
             if control := self._control(forbidden, case):
-                details["controls"][prohibition_text(forbidden)] = control
+                details["controls"][expected_call_text(forbidden)] = control
             else:
                 unproven.append(forbidden)
         if unproven:

@@ -350,8 +350,9 @@ class Report:
 
     def changes(self, conversation: RunConversation, turn: ConversationTurn) -> list[CallChange] | None:
         """The expected calls of a turn (left) compared with the actual ones (right); None without an expectation, or
-        if no actual one is known. If some are unknown, so is an expected call that none of the others is."""
-        if turn.turn is None or turn.expect is None or turn.expect.tool_calls is None:
+        if no actual one is known, or if the calls of other agents count. If some are unknown, so is an expected call
+        that none of the others is."""
+        if turn.turn is None or turn.expect is None or turn.expect.tool_calls is None or conversation.counts_all_agents:
             return None
         if turn.unseen and not turn.turn["tool_calls"]:
             return None
@@ -366,7 +367,9 @@ class Report:
         """The expected calls of a whole conversation compared with those of all its turns in order; None as for
         `changes`."""
         case = conversation.case
-        if case is None or case.expect.tool_calls is None or any(turn.unseen for turn in conversation.turns):
+        if case is None or case.expect.tool_calls is None or conversation.counts_all_agents:
+            return None
+        if any(turn.unseen for turn in conversation.turns):
             return None
         return _changes_in(case.expect.tool_calls, conversation.executed, self._rules(case))
 

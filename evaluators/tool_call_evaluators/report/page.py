@@ -12,7 +12,7 @@ from dataclasses import fields
 from typing import Any
 
 from ..judged.base import band
-from ..matching.explain import CallChange, prohibition_text
+from ..matching.explain import CallChange, expected_call_text
 from ..model import EvalResult
 from ..runs.outcomes import ConversationTurn, RunConversation, TurnJson
 from ..simulation.record import user_text
@@ -91,7 +91,7 @@ def conversation_data(report: Report, conversation: RunConversation, short: Shor
                 "id": conversation.conversation_id,
                 "goal": short.text(goal),
                 "user": short.text(user_text(conversation.user)) if conversation.user else None,
-                "expect": _expected(case.expect if case else None, short),
+                "expect": _expected(conversation, case.expect if case else None, short),
                 "reasons": [
                     short.text(reason["message"])
                     for reason in report.reasons_of(conversation)
@@ -117,11 +117,11 @@ def turn_data(
             {
                 "number": planned.index + 1,
                 "missing": True,
-                "expect": _expected(planned.expect, short),
+                "expect": _expected(conversation, planned.expect, short),
                 "expected_calls": _expected_calls(planned.expect, short),
             }
         )
-    if planned.unseen and not turn["tool_calls"]:
+    if planned.unseen and not turn["tool_calls"] and not conversation.counts_all_agents:
         compared = _not_compared(planned.expect, short)
     else:
         compared = _compared(report.changes(conversation, planned), planned.expect, [turn], short)
@@ -143,7 +143,7 @@ def turn_data(
             "calls": [_call(call, start, short) for call in turn["tool_calls"][:MAX_CALLS]],
             "calls_left_out": max(0, len(turn["tool_calls"]) - MAX_CALLS) or None,
             "unseen": planned.unseen is not None or None,
-            "expect": _expected(planned.expect, short),
+            "expect": _expected(conversation, planned.expect, short),
             "results": [
                 _result(result, short, report.note(conversation, planned, result)) for result in planned.results
             ],
@@ -217,14 +217,17 @@ def _change(change: CallChange, calls: Sequence[Mapping[str, Any]], short: Short
     return [change.kind, change.left, change.right, words, tree]
 
 
-def _expected(expect: Expectation | None, short: Shortener) -> dict[str, Any]:
-    """The other expectations, in addition to the calls, by their names for people."""
+def _expected(conversation: RunConversation, expect: Expectation | None, short: Shortener) -> dict[str, Any]:
+    """The other expectations, in addition to the calls that are compared, by their names for people."""
     values = {item.name: getattr(expect, item.name, None) for item in fields(Expectation) if item.name != "tool_calls"}
     if forbidden := values["forbidden_calls"]:
-        values["forbidden_calls"] = [prohibition_text(call) for call in forbidden[:MAX_CALLS]]
+        values["forbidden_calls"] = [expected_call_text(call) for call in forbidden[:MAX_CALLS]]
     if agents := values["agents"]:
         values["agents"] = [str(agent) for agent in agents[:MAX_CALLS]]
-    return {EXPECTATION_WORDS[name]: short.value(value) for name, value in values.items() if value is not None}
+    shown = {EXPECTATION_WORDS[name]: short.value(value) for name, value in values.items() if value is not None}
+    if expect is not None and expect.tool_calls and conversation.counts_all_agents:
+        shown["tool calls of all agents"] = short.value(list(map(expected_call_text, expect.tool_calls[:MAX_CALLS])))
+    return shown
 
 
 def _result(result: EvalResult, short: Shortener, note: str) -> dict[str, Any]:

@@ -105,6 +105,11 @@ class RunConversation:
         return [turn.turn for turn in self.turns if turn.turn is not None]
 
     @property
+    def counts_all_agents(self) -> bool:
+        """Whether the calls of agents that were asked count, so that those of its turns alone are not all."""
+        return self.case is not None and self.case.depth == "all"
+
+    @property
     def all_results(self) -> list[EvalResult]:
         """The results of its turns, then its own."""
         return [result for turn in self.turns for result in turn.results] + list(self.results)
@@ -314,7 +319,7 @@ def outcomes(conversations: Iterable[RunConversation], *, allow_unseen: bool = F
                     case_id,
                     turn.turn["turn_id"],
                     turn.failure,
-                    _captured(turn.expect, [turn.turn]),
+                    _captured(conversation, turn.expect, [turn.turn]),
                     [Severity(finding["severity"]) for finding in turn.turn["findings"]],
                     bool(turn.turn["tool_calls"]),
                     _unseen(turn.results),
@@ -332,7 +337,7 @@ def _whole(conversation: RunConversation) -> Outcome | None:
     """The outcome of a conversation as a whole, if it has one. In a invalid one, the expected calls could not come."""
     label, results, case, invalid = conversation.label, conversation.results, conversation.case, conversation.invalid
     fault = conversation.user.fault if conversation.user else None
-    captured = _captured(case.expect, conversation.executed) if case and not invalid else None
+    captured = _captured(conversation, case.expect, conversation.executed) if case and not invalid else None
     if not results and captured is None and fault is None:
         return None
     return Outcome(
@@ -352,9 +357,10 @@ def _unseen(results: Iterable[EvalResult]) -> str | None:
     return next((result.reason for result in results if result.label == CALLS_UNSEEN), None)
 
 
-def _captured(expect: Expectation | None, executed: Sequence[TurnJson]) -> bool | None:
-    """Whether any tool call was captured in these turns; None if none was expected or no turn was executed."""
-    if expect is None or not expect.calls_expected or not executed:
+def _captured(conversation: RunConversation, expect: Expectation | None, executed: Sequence[TurnJson]) -> bool | None:
+    """Whether any tool call was captured in these turns; None if none was expected, of these turns, or none was
+    executed."""
+    if expect is None or not expect.calls_expected or not executed or conversation.counts_all_agents:
         return None
     return any(turn["tool_calls"] for turn in executed)
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from markupsafe import Markup
 from starlette.exceptions import HTTPException
-from tool_call_evaluators.matching.explain import prohibition_text
+from tool_call_evaluators.matching.explain import expected_call_text
 from tool_call_evaluators.matching.placeholders import readable
 from tool_call_evaluators.model import ExpectedCall
 from tool_call_evaluators.report import comparison_body
@@ -261,7 +261,7 @@ def _lines(name: str, value: Any) -> tuple[str, ...]:
         case "agents":
             text = ", ".join(map(str, value[:MAX_CALLS]))
         case "forbidden_calls":
-            text = ", ".join(map(prohibition_text, value[:MAX_CALLS]))
+            text = ", ".join(map(expected_call_text, value[:MAX_CALLS]))
         case _:
             text = value if isinstance(value, str) else readable(value)
     return (excerpt(text, MAX_TEXT),)
