@@ -143,6 +143,7 @@ def turn_data(
             "calls": [_call(call, start, short) for call in turn["tool_calls"][:MAX_CALLS]],
             "calls_left_out": max(0, len(turn["tool_calls"]) - MAX_CALLS) or None,
             "unseen": planned.unseen is not None or None,
+            "all_agents": conversation.counts_all_agents or None,  # reasons name calls by their places among all
             "expect": _expected(conversation, planned.expect, short),
             "results": [
                 _result(result, short, report.note(conversation, planned, result)) for result in planned.results

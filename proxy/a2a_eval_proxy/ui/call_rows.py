@@ -121,7 +121,7 @@ def call_rows(shown: Mapping[str, Any], *, is_open: bool = False, prefix: str = 
     rows = _rows(shown, prefix, is_open=is_open)
     anchors = {}
     for row in rows:
-        if row.made is not None:
+        if row.made is not None and not shown.get("all_agents"):
             anchors[f"call {row.number}"] = row.anchor
     for row, change in zip(rows, shown.get("changes", ()), strict=False):
         if change[1] is not None:

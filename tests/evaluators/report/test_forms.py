@@ -427,6 +427,28 @@ def test_a_tolerated_error_is_named_as_such():
     assert "errored: tool_error – (tolerated by the suite): down" in junit_xml(made)
 
 
+def test_calls_of_other_agents_are_not_shown_as_missing():
+    text = """
+suite: desk
+depth: all
+evaluators: [tool_trajectory]
+cases:
+  - id: refund
+    turns: [{user: Refund me, expect: {tool_calls: [{name: refund, arguments: {amount: 3}}]}}]
+"""
+    passed = [turn("1", "Refund me", case="refund", evaluations=[result("tool_trajectory", 1.0)])]
+    shown = report(passed, parse_suite(text))
+    assert shown.verdict["passed"], shown.verdict
+    (conversation,) = json.loads(json_report(shown))["conversations"]
+    assert [conversation["call_changes"], conversation["turns"][0]["call_changes"]] == [None, None]
+    assert tool_figures(shown) == []
+    (page,) = json.loads(page_data(shown))["conversations"]
+    assert not {"changes", "expected_calls"} & {*page, *page["turns"][0]}
+    assert page["turns"][0]["expect"] == {"tool calls of all agents": ["refund(amount: 3)"]}
+    own = report(passed, parse_suite(text.replace("depth: all", "depth: own")))
+    assert "none were captured" in json_report(own)
+
+
 UNSEEN = parse_suite("""
 suite: unseen
 evaluators: [tool_trajectory, {tool_trajectory: {name: whole, scope: conversation}}]

@@ -7,7 +7,7 @@ function expectations(expect) {
   return entries.length ? make("dl", { class: "expected" }, entries) : null;
 }
 
-function results(list, title) {
+function results(list, title, linked = true) {
   if (!list || !list.length) return null;
   const rows = list.map((result) => {
     const limits = result.threshold === undefined ? "" : ` (threshold ${score(result.threshold)})`;
@@ -19,7 +19,7 @@ function results(list, title) {
       { class: result.status },
       make("span", { class: "metric" }, sign(result.status), result.metric),
       make("span", { class: "score" }, score(result.score), result.band ? ` ${result.band}` : null, make("span", { class: "quiet" }, limits)),
-      make("div", { class: "said", dir: "auto" }, result.note ? make("span", { class: "chip noted" }, result.note) : null, result.label ? make("b", {}, `${result.label}: `) : null, result.reason ? withCalls(result.reason) : result.status, result.judge ? make("p", { class: "quiet" }, `The judge: ${result.judge}`) : null, details),
+      make("div", { class: "said", dir: "auto" }, result.note ? make("span", { class: "chip noted" }, result.note) : null, result.label ? make("b", {}, `${result.label}: `) : null, result.reason ? (linked ? withCalls(result.reason) : result.reason) : result.status, result.judge ? make("p", { class: "quiet" }, `The judge: ${result.judge}`) : null, details),
     );
   });
   return [make("h4", {}, title), make("ul", { class: "results" }, rows)];
@@ -86,7 +86,7 @@ function turnSection(turn, id, conversation) {
     ? [make("p", { class: "failure" }, "Not executed: no matching turn."), callRows(turn), expectations(turn.expect)]
     : [
         turn.failure ? make("p", { class: "failure", dir: "auto" }, turn.failure) : null,
-        results(worstFirst(turn.results), "Scores"),
+        results(worstFirst(turn.results), "Scores", !turn.all_agents),
         message("user", turn.user),
         callRows(turn),
         expectations(turn.expect),
