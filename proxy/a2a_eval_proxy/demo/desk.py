@@ -106,7 +106,7 @@ class Desk:
         return f"{self.entrance}/agents/{name}"
 
 
-class _Agent(AgentExecutor):
+class _DeskAgent(AgentExecutor):
     def __init__(self, rules: Rules, tools: Tools, address: Callable[[str], str]) -> None:
         self._rules = rules
         self._tools = tools
@@ -174,7 +174,7 @@ def _built(
         skills=[AgentSkill(id=name, name=name, description=f"{name} of a small shop", tags=["shop"])],
     )
     recorded = {tool: recorder.tool(function) for tool, function in tools.items()}
-    agent = _Agent(rules, recorded, address)
+    agent = _DeskAgent(rules, recorded, address)
     return CapturingRequestHandler(agent, InMemoryTaskStore(), card, recorder=recorder), card
 
 

@@ -75,7 +75,7 @@ async def tell(keep: bool, *, console: Console) -> None:
 
 
 async def tell_of_agents(keep: bool, *, console: Console) -> None:
-    """Run the demo of three agents that ask each other; otherwise as `tell`."""
+    """Run the demo of three agents that ask each other, as the demo of one."""
     suite, folder, run = load_suite(AGENTS_SUITE), _folder(), f"{RUN}-{ORCHESTRATOR}"
     async with running_desk(folder / "shop.db") as desk:
         agents = {name: {"upstream": url} for name, url in desk.urls.items()}
