@@ -44,7 +44,7 @@ def evaluators(options: EvaluatorsOptions) -> None:
     from ..runs.tables import PlainTable
 
     names = (Column(heading, no_wrap=True) for heading in ("evaluator", "scores each", "judge"))
-    table = PlainTable(*names, Column("what it measures"))
+    table = PlainTable(*names, "what it measures")
     for name in evaluator_names():
         cls = evaluator_class(name)
         table.add_row(
