@@ -1303,7 +1303,9 @@ def test_held_bytes_are_what_is_held(steps: list[tuple[str, Any]], limit: int) -
             wire.book.feed(
                 under_way[number % len(under_way)], event, wire.now, live=step == "stream", size=size_of(event)
             )
-        views = {id(one.merger): measured(one.merger) for one in under_way if one.record}
+        # a poll of a task that was given up has an empty view, until it reads on
+        of_tasks = [one for one in under_way if one.record and not one.record.forgotten]
+        views = {id(one.merger): measured(one.merger) for one in of_tasks}
         waiting = any(one.lookup is not None and not one.lookup.answered for one in under_way)
         assert wire.book.held_bytes <= limit
         assert waiting or sum(views.values()) <= wire.book.held_bytes
