@@ -14,8 +14,9 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse, Response
 from tool_call_evaluators.report import comparison_json
 
-from ..runs.compare import compare_stored
+from ..runs.compare import compare_stored, compared_runs
 from ..runs.run_result import MAX_TURNS, LongRunError, run_details, run_report
+from ..runs.stored_turns import VERSION, UnknownRunError
 from ..store import RunSummary
 from .api_operation import ApiAnswer, ApiOperation, ApiParameter, Given
 from .control import Control
@@ -55,7 +56,7 @@ class RunsApi:
                 "GET", "/api/runs/{before}/compare/{after}", "Compare two runs", self.compare,
                 {200: ApiAnswer("What changed", named("Comparison")), 404: _NO_RUN, 422: _TOO_LONG},
                 [
-                    ApiParameter("before", "Name of the first run; a slash is written `%2F`"),
+                    ApiParameter("before", "Name of the first run, or `version:NAME`; a slash is written `%2F`"),
                     ApiParameter("after", "Name of the second run"),
                 ],
             ),
@@ -83,18 +84,24 @@ class RunsApi:
         return HTMLResponse(page, headers=_DOWNLOAD | {"Content-Disposition": file})
 
     async def compare(self, _: Request, given: Given) -> Response:
-        runs = [await self._run(given[side]) for side in ("before", "after")]
-        store, (before, after) = self._control.store, (run.name for run in runs)
-        if max(run.turns for run in runs) > MAX_TURNS:
+        store, before, after = self._control.store, given["before"], given["after"]
+        for name in (before, after):
+            if not name.startswith(VERSION):
+                await self._run(name)
+        try:
+            earlier, later = await compared_runs(store, before, after)
+        except UnknownRunError as error:
+            raise HTTPException(404, str(error)) from None
+        if max(sum(run.turns for run in earlier), later.turns) > MAX_TURNS:
             raise HTTPException(
-                422, f"a run has more than {MAX_TURNS:,} turns; use `a2a-eval-proxy compare RUN_A RUN_B --format json`"
+                422, f"there are more than {MAX_TURNS:,} turns; use `a2a-eval-proxy compare RUN_A RUN_B --format json`"
             )
 
         async def compared() -> str:
             comparison = await compare_stored(store, before, after)
             return await asyncio.to_thread(comparison_json, comparison)
 
-        text = await self._control.work.run(("comparison", *runs), compared)
+        text = await self._control.work.run(("comparison", before, *earlier, later), compared)
         return Response(text, media_type="application/json")
 
     async def _run(self, name: str) -> RunSummary:

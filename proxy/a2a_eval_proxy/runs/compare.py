@@ -14,9 +14,17 @@ from tool_call_evaluators.runs.comparison import Comparison, compare
 from tool_call_evaluators.runs.regression import MARGIN
 
 from ..files import write_file
-from ..store import Store
+from ..store import RunSummary, Store
 from ..store.base import Evaluations
-from .stored_turns import compact, conversation_results, open_existing_store, runs_before, turns_of
+from .stored_turns import (
+    UnknownRunError,
+    compact,
+    conversation_results,
+    open_existing_store,
+    runs_before,
+    turns_of,
+    unknown_run,
+)
 
 _STYLES: Mapping[Tone, Mapping[str, Any]] = {
     "worse": {"fg": "red"},
@@ -72,6 +80,15 @@ async def compare_stored(
         detect=detect,
         baseline=baseline,
     )
+
+
+async def compared_runs(store: Store, before: str, after: str) -> tuple[list[RunSummary], RunSummary]:
+    """The runs whose turns `compare_stored` reads, as they are now. Raises UnknownRunError."""
+    later = await store.runs(after)
+    if not later:
+        raise UnknownRunError(await unknown_run(store, after))
+    names, _ = await runs_before(store, before, after)
+    return [run for name in names for run in await store.runs(name)], later[0]
 
 
 async def _turns(store: Store, run: str, cases: Collection[str] | None) -> list[dict[str, Any]]:

@@ -101,6 +101,12 @@ async def runs_before(store: Store, name: str, run: str | None) -> tuple[list[st
     return chosen, Baseline(version, tuple(chosen), len(found) - len(chosen))
 
 
+async def known_versions(store: Store) -> list[str]:
+    """The versions of agents in the store, the newest first, at most as many as messages name."""
+    cards = await store.agent_cards(_MOST_RUNS)
+    return list(dict.fromkeys(card["version"] for _, card in cards))[:_NAMED_RUNS]
+
+
 async def _check_run(store: Store, run: str) -> None:
     if not await store.runs(run):
         raise UnknownRunError(await unknown_run(store, run))

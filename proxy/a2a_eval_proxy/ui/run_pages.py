@@ -18,8 +18,9 @@ from tool_call_evaluators.report.model import seconds_between
 from tool_call_evaluators.suite import Expectation
 from tool_call_evaluators.texts import EXPECTATION_WORDS, duration_text, excerpt, moment_text
 
-from ..runs.compare import compare_stored
+from ..runs.compare import compare_stored, compared_runs
 from ..runs.run_result import MAX_TURNS
+from ..runs.stored_turns import VERSION, UnknownRunError, known_versions
 from ..store import RunSummary
 from .accept_page import accepts
 from .again_page import can_run_again
@@ -175,28 +176,39 @@ async def _one_run(view: View) -> Values:
 
 
 async def _two_runs(view: View) -> Values:
-    query = view.request.query_params
-    names = [query.get("a"), query.get("b")]
-    runs = {run.name: run for run in reversed(await view.control.store.runs())}
+    query, store = view.request.query_params, view.control.store
+    before, after = names = [query.get("a"), query.get("b")]
+    known = [run.name for run in reversed(await store.runs())]
     for name in names:
-        if name is not None and name not in runs:
+        if name is not None and name not in known and not (name == before and name.startswith(VERSION)):
             raise HTTPException(404, f"The store has no run {name[:200]!r}.")
-    values: dict[str, Any] = {"names": names, "choices": list(runs)[:MAX_CHOICES], "body": None, "problem": None}
-    before, after = (runs.get(name or "") for name in names)
-    if before is None or after is None or before == after:
-        problem = "Choose two different runs." if before is not None and before == after else None
-        return values | {"problem": problem, "waits": False}
-    if max(before.turns, after.turns) > MAX_TURNS:
-        problem = f"Runs of more than {MAX_TURNS:,} turns are compared by `a2a-eval-proxy compare`."
-        return values | {"problem": problem, "waits": False}
+    values: dict[str, Any] = {
+        "names": names,
+        "choices": known[:MAX_CHOICES],
+        "versions": {VERSION + version: version for version in await known_versions(store)},
+        "swaps": before in known and after in known,
+        "body": None,
+        "waits": False,
+    }
+    if before is None or after is None:
+        return values | {"problem": None}
+    if before == after:
+        return values | {"problem": "Choose two different runs."}
+    try:
+        earlier, later = await compared_runs(store, before, after)
+    except UnknownRunError as error:
+        return values | {"problem": f"There is {error}."}
+    if max(sum(run.turns for run in earlier), later.turns) > MAX_TURNS:
+        return values | {"problem": f"More than {MAX_TURNS:,} turns are compared by `a2a-eval-proxy compare`."}
     waits = None if "fragment" in query or "wait" in query else FIRST_PAINT_S
 
     async def compared() -> Markup:
-        comparison = await compare_stored(view.control.store, before.name, after.name)
+        comparison = await compare_stored(store, before, after)
         return Markup(comparison_body(comparison))  # noqa: S704  # every text in it is escaped
 
-    body = await view.control.work.run(("comparison page", before, after), compared, waits, keep=True)
-    return values | {"body": body, "waits": body is None}
+    key = ("comparison page", before, *earlier, later)
+    body = await view.control.work.run(key, compared, waits, keep=True)
+    return values | {"problem": None, "body": body, "waits": body is None}
 
 
 MAX_RUNS = 5  # the newest runs are searched for the last conversations of cases

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import signal
 import socket
@@ -10,17 +11,21 @@ from pathlib import Path
 
 import httpx
 import pytest
+from a2a_eval_proxy.admin import runs_api
 from a2a_eval_proxy.cli import cli
 from a2a_eval_proxy.cli.options import UiOptions
 from a2a_eval_proxy.cli.serve import _serve_pages
 from a2a_eval_proxy.errors import ListenError
+from a2a_eval_proxy.runs.compare import compare_runs
 from a2a_eval_proxy.store import StoreError
 from a2a_eval_proxy.telemetry import logs
+from a2a_eval_proxy.ui import run_pages
 from a2a_eval_proxy.ui import store_pages as module
 from a2a_eval_proxy.ui.store_pages import store_pages
 from support.stored_runs import store_turns
 from support.turn_samples import result, turn
 from tool_call_evaluators import load_suite, parse_suite
+from tool_call_evaluators.report import comparison_body, comparison_json
 
 
 @pytest.fixture
@@ -48,6 +53,41 @@ async def test_every_screen_works_without_an_agent(store):
         assert (await browser.get(f"{base}/check")).status_code == 404
         browser.cookies.clear()
         assert (await browser.get(served.link)).status_code == 401  # it works once
+
+
+async def test_a_run_is_compared_with_all_of_a_version_as_by_the_command(tmp_path, monkeypatch):
+    path = str(tmp_path / "turns.db")
+    for day, score in enumerate((1.0, 1.0, 0.0)):
+        card = {"name": "shop", "version": "1.4" if day < 2 else "1.5"}
+        turns = [
+            turn(f"{day}-{number}", evaluations=[result("tool_error", score)], case="a", run=f"day-{day}", start=day)
+            | {"agent_card": card}
+            for number in range(3)
+        ]
+        store_turns(path, turns)
+    comparison = await compare_runs(path, "version:1.4", "day-2")
+    assert comparison.baseline.runs == ("day-1", "day-0")
+    async with store_pages(path, 0) as served:
+        base, token = served.link.partition("/login")[0], {"authorization": f"Bearer {served.token}"}
+        async with httpx.AsyncClient(base_url=base, trust_env=False, follow_redirects=True) as browser:
+            api = "/api/runs/version:1.4/compare/day-2"
+            assert (await browser.get(api, headers=token)).json() == json.loads(comparison_json(comparison))
+            none = await browser.get("/api/runs/version:1.44/compare/day-2", headers=token)
+            assert (none.status_code, "did you mean 1.4?" in none.text) == (404, True)
+            assert (await browser.get("/api/runs/day-2/compare/version:1.4", headers=token)).status_code == 404
+            await browser.get(served.link)
+            page = (await browser.get("/compare?a=version:1.4&b=day-2&wait=1")).text
+            assert str(comparison_body(comparison)) in page
+            assert '<option value="version:1.4" selected>version 1.4, all runs</option>' in page
+            assert ">Swap</a>" not in page, "no version is a later run"
+            assert ">Swap</a>" in (await browser.get("/compare?a=day-1&b=day-2")).text
+            alone = (await browser.get("/compare?a=version:1.5&b=day-2")).text
+            assert "There is no earlier run of version &#39;1.5&#39;" in alone
+            assert (await browser.get("/compare?a=day-2&b=version:1.4")).status_code == 404
+            for limited in (run_pages, runs_api):
+                monkeypatch.setattr(limited, "MAX_TURNS", 5)
+            assert "a2a-eval-proxy compare" in (await browser.get("/compare?a=version:1.4&b=day-2")).text
+            assert (await browser.get(api, headers=token)).status_code == 422
 
 
 async def test_a_trace_is_a_link_to_where_it_can_be_seen(tmp_path):
