@@ -39,6 +39,7 @@ def _suite(report: Report) -> ET.Element:
     facts += [(f"gate {gate_name(check)}", f"{check['text']}, {gate_word(check)}") for check in report.gates]
     facts += [("quarantine", sentence) for sentence in report.quarantined.values()]
     facts += [("excluded attempts", text)] if (text := report.excluded_text) else []
+    facts += [(f"judge {metric}", judge["text"]) for metric, judge in report.judges.items()]
     properties = ET.SubElement(suite, "properties")
     for name, value in facts:
         ET.SubElement(properties, "property", name=printable(name), value=printable(value))

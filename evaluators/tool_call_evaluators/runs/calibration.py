@@ -1,8 +1,9 @@
 """A judge calibrated by labels of people: how far it agrees, and what every score of that judge says about it.
 
-A *label* is what a rater says about a turn: whether it passes by a metric, its grade, or the name of a label. Labels of
-models are counted apart. A *calibration* holds for one judge (`JudgeableEvaluator.judge_key`) and threshold; what
-changed since makes it *stale*. Its JSON form is what stores keep and what all texts are made of.
+A *label* is what a rater says about a turn, or about a whole conversation: whether it passes by a metric, its grade, or
+the name of a label. Labels of models are counted apart. A *calibration* holds for one judge
+(`JudgeableEvaluator.judge_key`) and threshold, of turns or of conversations; what changed since makes it *stale*. Its
+JSON form is what stores keep and what all texts are made of.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from dataclasses import asdict, dataclass, field
 from statistics import fmean, median
 from typing import Any, Literal
 
-from ..evaluator import EvaluatorBase
+from ..evaluator import EvaluatorBase, Scope
 from ..grouping import grouped
 from ..judged.base import JudgeableEvaluator, LabelledEvaluator
 from ..texts import counted, printable
@@ -47,9 +48,10 @@ LabelValue = bool | float | str
 
 @dataclass(frozen=True, slots=True)
 class Label:
-    """What a rater says about a turn. `metric` is None where a file names none.
+    """What a rater says about a turn, or about the conversation that it is part of: that depends on the judge.
 
-    `sighted`: the rater saw the judge's verdict. `by_model`: a model wrote it.
+    `metric` is None where a file names none. `sighted`: the rater saw the judge's verdict. `by_model`: a model wrote
+    it. `conversation_id` is set where a file names no turn.
     """
 
     turn_id: str
@@ -58,6 +60,7 @@ class Label:
     rater: str = ""
     by_model: bool = False
     sighted: bool = False
+    conversation_id: str = ""
 
 
 class LabelError(ValueError):
@@ -112,7 +115,9 @@ def label_passes(value: LabelValue, evaluator: EvaluatorBase) -> bool:
 
 
 COLUMNS = ("turn_id", "label", "evaluator", "who", "by")
-"""Of a file of labels; the first two are required. `by` is `person` or `model`. Others are ignored."""
+"""Of a file of labels; the first two are required. `by` is `person` or `model`. Others are ignored.
+
+In place of `turn_id`, `conversation_id` names a whole conversation."""
 BY = ("person", "model")
 
 
@@ -148,8 +153,12 @@ def _csv_rows(text: str) -> Iterator[tuple[int, Mapping[str, Any]]]:
     delimiter = max(",;\t", key=head.count)  # spreadsheets write semicolons where a comma is the decimal sign
     reader = csv.DictReader(io.StringIO(text.replace("\0", "")), delimiter=delimiter)
     names = [(name or "").strip().lower() for name in reader.fieldnames or ()]
-    if missing := [column for column in COLUMNS[:2] if column not in names]:
-        raise LabelError(f"the first line must name the columns {', '.join(COLUMNS)}; there is no {missing[0]}")
+    known = {*names, "turn_id"} if "conversation_id" in names else set(names)
+    if missing := [column for column in COLUMNS[:2] if column not in known]:
+        raise LabelError(
+            f"the first line must name the columns {', '.join(COLUMNS)} (or conversation_id in place of turn_id);"
+            f" there is no {missing[0]}"
+        )
     reader.fieldnames = names
     try:
         for row in reader:
@@ -180,18 +189,25 @@ def _label(row: Mapping[str, Any], line: int) -> Label:
 
 def _label_in(row: Mapping[str, Any]) -> Label:
     texts = {}
-    for column in ("turn_id", "evaluator", "who", "by"):
+    for column in ("turn_id", "conversation_id", "evaluator", "who", "by"):
         value = row.get(column, "")
         if not isinstance(value, str):
             raise LabelError(f"{column}: expected a text, got {value!r:.80}")
         texts[column] = value.strip()
-    if not texts["turn_id"]:
+    if not texts["turn_id"] and not texts["conversation_id"]:
         raise LabelError("turn_id: it is missing")
     by = texts["by"].lower() or BY[0]
     if by not in BY:
         raise LabelError(f"by: expected person or model, got {texts['by']!r:.80}")
     value = label_value(row.get("label"))
-    return Label(texts["turn_id"], value, texts["evaluator"] or None, texts["who"][:MAX_RATER], by == BY[1])
+    return Label(
+        texts["turn_id"],
+        value,
+        texts["evaluator"] or None,
+        texts["who"][:MAX_RATER],
+        by == BY[1],
+        conversation_id="" if texts["turn_id"] else texts["conversation_id"],
+    )
 
 
 def label_of(annotation: Mapping[str, Any]) -> Label | None:
@@ -213,7 +229,7 @@ def label_of(annotation: Mapping[str, Any]) -> Label | None:
 
 @dataclass(frozen=True, slots=True)
 class JudgeVerdict:
-    """The judge's verdict on a labelled turn."""
+    """The judge's verdict on a labelled turn or conversation."""
 
     passed: bool
     score: float
@@ -253,7 +269,7 @@ class Consistency:
 
 @dataclass(slots=True)
 class Labels:
-    """The labels of one metric, by turn."""
+    """The labels of one metric, by turn; those of conversations by the first turn."""
 
     people: dict[str, dict[str, LabelValue]] = field(default_factory=dict)
     models: dict[str, dict[str, LabelValue]] = field(default_factory=dict)
@@ -285,10 +301,12 @@ def calibration(
     verdicts: Mapping[str, JudgeVerdict],
     consistency: Consistency,
     at: str,
+    scope: Scope = "turn",
 ) -> dict[str, Any]:
     """The calibration, in its JSON form. Turns without a verdict do not count; `labels.excluded` says why.
 
-    Nor do labels that the evaluator does not have. `at` is the time, RFC 3339.
+    Nor do labels that the evaluator does not have. `at` is the time, RFC 3339. With the scope `conversation`, labels
+    and verdicts are of conversations, each by its first turn; so are what the JSON form calls turns.
     """
     excluded = Counter(labels.excluded)
     of_people, foreign = _fitting(labels.people, verdicts, evaluator)
@@ -299,7 +317,7 @@ def calibration(
     for turn_id, given in of_people.items():
         majority = _majority(given.values(), evaluator)
         if majority is None:
-            excluded["turns on which the raters are divided"] += 1
+            excluded[f"{scope}s on which the raters are divided"] += 1
         else:
             pairs[turn_id] = majority, verdicts[turn_id]
     judged = [(passes, verdict.passed) for passes, verdict in pairs.values()]
@@ -313,6 +331,7 @@ def calibration(
     return {
         "metric": evaluator.metric,
         "evaluator": evaluator.name,
+        "scope": scope,
         "key": evaluator.judge_key,
         "model": some.model,
         "prompt": some.prompt,
@@ -442,26 +461,35 @@ Standing = Literal["calibrated", "stale", "too few labels", "not calibrated"]
 
 def calibration_name(made: Mapping[str, Any]) -> str:
     """Under which a store keeps it: a later one of the same judge replaces it."""
-    return f"{made['key']} {made['metric']}"
+    of = "" if _scope(made) == "turn" else f" of {_scope(made)}s"
+    return f"{made['key']} {made['metric']}{of}"
 
 
-def standing(result: Mapping[str, Any], made: Iterable[Mapping[str, Any]]) -> dict[str, Any] | None:
+def _scope(made: Mapping[str, Any]) -> Scope:
+    return "conversation" if made.get("scope") == "conversation" else "turn"  # earlier versions had none
+
+
+def standing(
+    result: Mapping[str, Any], made: Iterable[Mapping[str, Any]], scope: Scope = "turn"
+) -> dict[str, Any] | None:
     """What a result (JSON form) says about its judge by these calibrations; None if no judge was asked.
 
-    `{status, text}`; with the numbers of the calibration where one holds.
+    `{status, text}`; with the numbers of the calibration where one holds. `scope` is what the result is of.
     """
     judge = result["details"].get("judge")
     if result["score"] is None or not isinstance(judge, Mapping) or "prompt" not in judge:
         return None
     of_metric = sorted((one for one in made if one["metric"] == result["evaluator"]), key=lambda one: str(one["at"]))
-    same = [one for one in of_metric if one["key"] == judge.get("key")]
+    same = [one for one in of_metric if one["key"] == judge.get("key") and _scope(one) == scope]
     if not of_metric:
         return {"status": "not calibrated", "text": "not calibrated"}
     found = (same or of_metric)[-1]
+    if _scope(found) != scope:
+        return {"status": "stale", "text": f"calibration is stale: it was of {_scope(found)}s, and is of {scope}s"}
     if changed := _changed(found, result, judge, same=bool(same)):
         return {"status": "stale", "text": f"calibration is stale: {changed}"}
     if not found["enough"]:
-        has = counted(found["labelled_turns"], "labelled turn")
+        has = counted(found["labelled_turns"], f"labelled {scope}")
         return {"status": "too few labels", "text": f"not calibrated: {has}, {MIN_LABELS} are needed"}
     numbers = {name: found[name] for name in ("agreement", "confusion")}
     return {"status": "calibrated", "text": agreement_text(found["agreement"]), **numbers}
@@ -513,21 +541,23 @@ def coefficient(found: Mapping[str, Any]) -> str:
     return f"{found['value']:.2f}" + (f", {interval[0]:.2f} to {interval[1]:.2f}" if interval else "")
 
 
-def _rate(verdict: str, name: str, found: Mapping[str, Any]) -> str:
+def _rate(verdict: str, name: str, found: Mapping[str, Any], scope: Scope) -> str:
     if found["value"] is None:
-        return f"no label says that a turn {verdict}, so {name} is unknown"
+        return f"no label says that a {scope} {verdict}, so {name} is unknown"
     return f"of what people {verdict[:4]}, it {verdict} {percent(found)} ({name}, n = {found['n']:,})"
 
 
 def calibration_lines(made: Mapping[str, Any]) -> list[str]:
     """The calibration in sentences, the most important first; without the disagreements."""
-    n, raters = made["labelled_turns"], len(made["raters"])
-    labels = f"{counted(made['labels'], 'label')} of {counted(raters, 'rater')} on {counted(n, 'turn')}"
+    n, raters, scope = made["labelled_turns"], len(made["raters"]), _scope(made)
+    labels = f"{counted(made['labels'], 'label')} of {counted(raters, 'rater')} on {counted(n, scope)}"
     lines = []
     if made["enough"]:
         lines.append(agreement_text(made["agreement"]))
     elif n:
-        lines.append(f"no claim: {counted(n, 'labelled turn')}, {MIN_LABELS} are needed; what follows may be chance")
+        lines.append(
+            f"no claim: {counted(n, f'labelled {scope}')}, {MIN_LABELS} are needed; what follows may be chance"
+        )
         lines.append(f"so far it {agreement_text(made['agreement'])}")
     else:
         lines.append("no claim: no labels of people")
@@ -535,14 +565,14 @@ def calibration_lines(made: Mapping[str, Any]) -> list[str]:
     if twice["n"]:
         lines.append(f"asked the same twice, the judge says the same in {percent(twice)}, n = {twice['n']:,}")
     if unanswered := made["consistency"]["unanswered"]:
-        lines.append(f"asked again past the cache, the judge did not answer about {counted(unanswered, 'turn')}")
+        lines.append(f"asked again past the cache, the judge did not answer about {counted(unanswered, scope)}")
     if swapped:
         lines.append(f"with the choices in the opposite order, in {percent(swapped)}, n = {swapped['n']:,}")
     if n:
         lines += [
             labels + (f", {made['sighted_labels']:,} given in sight of the verdict" if made["sighted_labels"] else ""),
-            _rate("passes", "TPR", made["tpr"]),
-            _rate("fails", "TNR", made["tnr"]),
+            _rate("passes", "TPR", made["tpr"], scope),
+            _rate("fails", "TNR", made["tnr"], scope),
             f"Cohen's kappa {coefficient(made['kappa'])}, at a base rate of {percent(made['base_rate'])}",
             f"Gwet's AC1 {coefficient(made['ac1'])}",
         ]
@@ -554,7 +584,7 @@ def calibration_lines(made: Mapping[str, Any]) -> list[str]:
         lines.append(f"raters with each other: alpha {coefficient(alpha)} ({alpha['level']}, n = {alpha['n']:,})")
     if choice := made["threshold_choice"]:
         then, now = choice["agreement"], choice["agreement_now"]
-        found = f"the threshold {choice['threshold']:g} separates best on {choice['chosen_on']:,} turns"
+        found = f"the threshold {choice['threshold']:g} separates best on {choice['chosen_on']:,} {scope}s"
         if choice["threshold"] == made["threshold"]:
             lines.append(f"{found}; on the other {then['n']:,} it agrees in {percent(then)}")
         else:

@@ -131,7 +131,8 @@ class TurnChangesApi:
 async def annotate(control: Control, turn_id: str, data: Mapping[str, Any]) -> Annotation:
     """Store an annotation (`NewAnnotation` of the schemas). Raises HTTPException (400, 404, 409)."""
     turn = await stored_turn(control.store, turn_id)
-    annotation = _annotation(control.privacy_of(turn), turn, data)
+    result = await _result(control, turn, data.get("evaluator"))
+    annotation = _annotation(control.privacy_of(turn), turn, data, result)
     if not await control.store.annotate(annotation):
         raise HTTPException(409, f"the turn has {MOST_OF_A_TURN} annotations, the maximum; delete some")
     return annotation
@@ -143,13 +144,14 @@ async def remove_annotation(control: Control, turn_id: str, annotation_id: str) 
         raise HTTPException(404, f"turn {turn_id!r} has no annotation {annotation_id!r}")
 
 
-def _annotation(privacy: Privacy, turn: TurnJson, data: Mapping[str, Any]) -> Annotation:
+def _annotation(
+    privacy: Privacy, turn: TurnJson, data: Mapping[str, Any], result: Mapping[str, Any] | None
+) -> Annotation:
     """Raises HTTPException (400) for what is no annotation of this turn."""
     for name in data:
         if name not in _FIELDS:
             raise HTTPException(400, f"{name!r:.80}: no such field; there are {', '.join(_FIELDS)}")
     assessment, by = data.get("assessment"), data.get("by", BY[0])
-    result = _result(turn, data.get("evaluator"))
     label = None if data.get("label") is None else _label(result, data["label"])
     if label is not None and assessment is not None:
         raise HTTPException(400, "an annotation has an assessment or a label, not both")
@@ -170,11 +172,16 @@ def _annotation(privacy: Privacy, turn: TurnJson, data: Mapping[str, Any]) -> An
     )
 
 
-def _result(turn: TurnJson, evaluator: Any) -> dict[str, Any] | None:
-    """The result of the turn that is assessed; None for the turn itself. Raises HTTPException (400)."""
+async def _result(control: Control, turn: TurnJson, evaluator: Any) -> dict[str, Any] | None:
+    """The result of the turn, or of its conversation, that is assessed; None for the turn itself. Raises HTTPException
+    (400)."""
     if evaluator is None:
         return None
-    results: dict[str, dict[str, Any]] = {result["evaluator"]: result for result in turn["evaluations"]}
+    whole = await control.store.conversations(turn["run"], turn["conversation_id"] or turn["turn_id"])
+    of_conversation = [one for scored in whole if scored.key.case_id == turn["case_id"] for one in scored.evaluations]
+    results: dict[str, dict[str, Any]] = {
+        result["evaluator"]: result for result in (*of_conversation, *turn["evaluations"])
+    }
     if not isinstance(evaluator, str) or evaluator not in results:
         names = ", ".join(results) or "none"
         raise HTTPException(400, f"evaluator: the turn has no result of {evaluator!r:.80}; its results: {names}")

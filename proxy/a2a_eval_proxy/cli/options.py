@@ -417,7 +417,9 @@ class CalibrateOptions(PluginOption, RedactionOptions, StoredRunOptions):
     suite: str = option(types.FILE, "Suite file or folder with the judges.", required=True, positional=True)
     evaluator: str | None = _run(types.NAME, "Only the judge of these results. Default: every one with labels.")
     labels: str | None = _run(
-        types.FILE, "CSV or JSON Lines with turn_id, label, evaluator, who, by. Default: the annotations in the store."
+        types.FILE,
+        "CSV or JSON Lines with turn_id or conversation_id, label, evaluator, who, by. Default: the annotations in the"
+        " store.",
     )
     output: str = _output()
 

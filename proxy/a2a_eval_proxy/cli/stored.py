@@ -211,7 +211,7 @@ def calibrate(options: CalibrateOptions) -> None:
         nonlocal said_at
         if time.monotonic() - said_at > _LINE_EVERY_S:
             said_at = time.monotonic()
-            click.echo(f"{done:,} of {counted(of, 'labelled turn')}", err=True)
+            click.echo(f"{done:,} of {of:,} labelled", err=True)
 
     labels = None if options.labels is None else Path(options.labels)
     made = run_async(
@@ -229,7 +229,8 @@ def calibrate(options: CalibrateOptions) -> None:
         wrong = one["disagreements"]
         if wrong:
             lines.append(
-                f"  {counted(one['disagreement_count'], 'disagreement')}; each in full: a2a-eval-proxy show ID"
+                f"  {counted(one['disagreement_count'], 'disagreement')}; each in full"
+                f"{', by its first turn' if one['scope'] == 'conversation' else ''}: a2a-eval-proxy show ID"
             )
         for found in wrong[:_MOST_DISAGREEMENTS]:
             people, judge = ("passes" if found[who] else "fails" for who in ("people", "judge"))

@@ -146,6 +146,19 @@ class Scorer:
         None where it is not over: a planned turn has not come, or one is not scored yet. Raises nothing else than
         `score` does.
         """
+        whole = self.whole_case(turns, trees)
+        if not isinstance(whole, EvalCase):
+            return whole
+        case_id = turns[0]["case_id"]
+        with self.as_sample(case_id, turns[0]["conversation_id"]):
+            found = await evaluate_conversation(whole, self.evaluators(case_id).conversation)
+        return _json(found.results)
+
+    def whole_case(
+        self, turns: Sequence[TurnJson], trees: Mapping[str, AgentTurn] = NO_TREES
+    ) -> EvalCase | Results | None:
+        """What the evaluators receive of a conversation; its results where they receive nothing; None where it is not
+        over."""
         if not turns:
             return None
         case_id = turns[0]["case_id"]
@@ -161,12 +174,9 @@ class Scorer:
             return _json(EvalResult.skipped(item.metric, _INVALIDATED) for item in evaluators.conversation)
         try:
             seen = [self._seen(case, placed, evaluators.turn, trees) for placed in conversation.turns]
-            whole = case.conversation_case(seen)
+            return case.conversation_case(seen)
         except Exception as error:  # noqa: BLE001  # error boundary: an agent may send anything
             return self.conversation_errors(case_id, f"the conversation does not fit its case: {error}")
-        with self.as_sample(case_id, turns[0]["conversation_id"]):
-            found = await evaluate_conversation(whole, evaluators.conversation, name=conversation.label)
-        return _json(found.results)
 
     def as_sample(self, case_id: str | None, conversation_id: str) -> AbstractContextManager[None]:
         """Context in which a conversation, where it is one of several repetitions, has answers of the judge of its

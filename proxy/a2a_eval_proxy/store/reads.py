@@ -10,6 +10,7 @@ from datetime import datetime
 from typing import Any, Literal, NamedTuple, TypeVar
 
 import orjson
+from tool_call_evaluators.evaluator import Scope
 from tool_call_evaluators.runs.calibration import calibration_name, standing
 from tool_call_evaluators.visibility import visibility_in
 
@@ -441,8 +442,23 @@ class StoreReads(ABC):
                 for run, conversation, case_id, turns, evaluations in rows
             ],
         )
-        await self._with_standing([result for one in found for result in one.evaluations])
+        await self._with_standing([result for one in found for result in one.evaluations], "conversation")
         return found
+
+    async def newest_conversations(self, run: str | None, most: int) -> list[tuple[str, list[dict[str, Any]]]]:
+        """The id of the first turn of each scored conversation, of a run or of all, and its evaluations; the newest
+        first."""
+        conditions, values = self._conditions(run=run)
+        if (end := await self._last_examined(conditions, values, "DESC")) is not None:
+            conditions, values = f"{conditions} AND seq >= :end", {**values, "end": end}
+        of_it = "{0}.run = c.run AND {0}.conversation_id = c.conversation_id AND coalesce({0}.case_id, '') = c.case_id"
+        statement = (
+            f"SELECT (SELECT f.turn_id FROM turns AS f WHERE {of_it.format('f')} ORDER BY f.seq LIMIT 1), c.evaluations"  # noqa: S608  # fixed texts
+            " FROM conversations AS c JOIN (SELECT run, conversation_id, case_id, max(seq) AS newest FROM turns"
+            f" WHERE {conditions} AND conversation_id != '' GROUP BY run, conversation_id, case_id) AS t"
+            f" ON {of_it.format('t')} ORDER BY t.newest DESC LIMIT {int(most)}"
+        )
+        return await self._read(statement, values, lambda rows: [(first, json.loads(said)) for first, said in rows])
 
     async def conversation_number(self, run: str, case_id: str | None, conversation_id: str) -> int:
         """Which conversation of a case in a run, or (None) of those without a case, it is, from 1 in the order in which
@@ -513,12 +529,12 @@ class StoreReads(ABC):
         """Keep a calibration in place of an earlier one of the same judge."""
         await self._change(PUT_CALIBRATION, {"name": stored_text(calibration_name(made)), "body": json_text(made)})
 
-    async def _with_standing(self, results: Sequence[dict[str, Any]]) -> None:
+    async def _with_standing(self, results: Sequence[dict[str, Any]], scope: Scope = "turn") -> None:
         """Write into the results of judges what calibrations say about them: `details.judge.calibration`."""
         judged = [result for result in results if isinstance(result.get("details", {}).get("judge"), dict)]
         made = await self.calibrations() if judged else []
         for result in judged:
-            if found := standing(result, made):
+            if found := standing(result, made, scope):
                 result["details"]["judge"]["calibration"] = found
 
     async def agent_cards(self, most: int) -> list[tuple[str, dict[str, str]]]:

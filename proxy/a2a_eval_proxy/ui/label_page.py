@@ -1,4 +1,5 @@
-"""Judges: what calibrations say about them, and the page on which people label turns, blind to the judge's verdict."""
+"""Judges: what calibrations say about them, and the page on which people label turns or conversations, blind to the
+judge's verdict."""
 
 from __future__ import annotations
 
@@ -29,9 +30,11 @@ from .screen import Screen, Values, View
 from .turn_page import shown_turn
 
 MAX_TO_LABEL = 1_000
-"""Turns that are offered: the newest."""
+"""Turns, or conversations, that are offered: the newest."""
+MAX_OF_CONVERSATION = 200
+"""Turns of a conversation that are shown."""
 _EARLIER = 5  # turns before the one to label
-_NEWEST = 100  # turns in which judges are looked for
+_NEWEST = 100  # turns, and conversations, in which judges are looked for
 _MOST_KEYS = 9  # choices that have a key of their own
 
 
@@ -44,14 +47,14 @@ class Choice(NamedTuple):
 
 
 async def judged_metrics(control: Control) -> list[str]:
-    """The metrics of judges of turns: of the suite, and of the newest turns."""
-    specs = control.suite.specs if control.suite else ()
-    built = [(spec, spec.build()) for spec in specs]
-    of_suite = [item.metric for spec, item in built if item.needs_judge and (spec.scope or item.scope) == "turn"]
+    """The metrics of judges: of the suite, of the newest turns, and of the newest conversations."""
+    built = [spec.build() for spec in (control.suite.specs if control.suite else ())]
+    of_suite = [item.metric for item in built if item.needs_judge]
     newest = await control.store.turns(TurnQuery(status="done", limit=_NEWEST, newest_first=True))
-    results = (result for turn in newest.items for result in turn["evaluations"])
-    of_turns = [one["evaluator"] for one in results if "prompt" in (one["details"].get("judge") or {})]
-    return list(dict.fromkeys((*of_suite, *of_turns)))
+    results = [result for turn in newest.items for result in turn["evaluations"]]
+    results += [one for _, of_whole in await control.store.newest_conversations(None, _NEWEST) for one in of_whole]
+    of_results = [one["evaluator"] for one in results if "prompt" in (one["details"].get("judge") or {})]
+    return list(dict.fromkeys((*of_suite, *of_results)))
 
 
 async def _judges(view: View) -> Values:
@@ -67,10 +70,14 @@ async def _label(view: View) -> Values:
     query, store = view.request.query_params, view.control.store
     metric, who, run = query.get("metric", ""), query.get("who", "").strip()[:MAX_WHO], query.get("run") or None
     sender = view.request.scope.get(SENDER)
-    values = {"metric": metric, "who": who, "run": run, "max_who": MAX_WHO, "max_note": MAX_NOTE, "turn": None}
+    values = {"metric": metric, "who": who, "run": run, "max_who": MAX_WHO, "max_note": MAX_NOTE}
+    values |= {"turn": None, "kind": "turn"}
     if not metric or not who:
         return {**values, "who": who or getattr(sender, "name", ""), "metrics": await judged_metrics(view.control)}
     offered = await store.turns_with_result(metric, run, MAX_TO_LABEL)
+    kind = "turn" if offered else "conversation"
+    if not offered:
+        offered = await _conversations_with_result(view.control, metric, run)
     offered.sort(key=lambda turn_id: sha256(turn_id.encode("utf-8", "replace")).digest())  # the same for all raters
     labels = [
         one for one in await store.annotations(run) if one["evaluator"] == metric and one.get("label") is not None
@@ -82,6 +89,7 @@ async def _label(view: View) -> Values:
     after = query.get("after")
     turn_id = query.get("turn") or _next(offered, mine, after)
     values |= {
+        "kind": kind if offered else "turn",
         "offered": len(offered),
         "mine": len(mine),
         "labelled": len({one["turn_id"] for one in people}),
@@ -94,22 +102,51 @@ async def _label(view: View) -> Values:
     turn = await store.turn(turn_id)
     if turn is None:
         raise HTTPException(404, f"There is no turn {turn_id[:200]!r}.")
-    shown = await shown_turn(view, turn)
     evaluator = _evaluator(view.control, metric)
-    earlier = await _earlier(view, turn)
+    turns = [turn] if kind == "turn" else await _of_conversation(view, turn)
+    case = view.control.cases_of(turn).case(turn["case_id"]) if turn["case_id"] else None
     return values | {
         "turn": turn,
         "own": mine.get(turn_id),
-        "user": shown.get("user"),
-        "agent": shown.get("agent"),
-        "expect": shown.get("expect"),
+        "turns": [await _shown(view, one) for one in turns[:MAX_OF_CONVERSATION]],
+        "is_cut": len(turns) > MAX_OF_CONVERSATION,
+        "goal": case.user_goal if case is not None and kind == "conversation" else None,
         "expected_names": EXPECTATION_WORDS,
-        "calls": call_rows(shown),
-        "unseen": shown.get("unseen"),
-        "earlier": earlier,
+        "earlier": await _earlier(view, turn) if kind == "turn" else [],
         "choices": choices(evaluator),
         "rubric": _rubric(evaluator),
         "threshold": getattr(evaluator, "threshold", None) if isinstance(evaluator, GradedEvaluator) else None,
+    }
+
+
+async def _conversations_with_result(control: Control, metric: str, run: str | None) -> list[str]:
+    """The first turns of the newest conversations with a result of the evaluator that was not skipped."""
+    newest = await control.store.newest_conversations(run, MAX_TO_LABEL)
+    return [
+        turn_id
+        for turn_id, results in newest
+        if any(one["evaluator"] == metric and one["status"] != "skipped" for one in results)
+    ]
+
+
+async def _of_conversation(view: View, first: TurnJson) -> list[TurnJson]:
+    """The turns of the conversation and case of this turn; at most one more than are shown."""
+    query = TurnQuery(
+        run=first["run"],
+        conversation=first["conversation_id"],
+        case=first["case_id"],
+        limit=MAX_OF_CONVERSATION + 1,
+    )
+    found = await view.control.store.turns(query)
+    return [one for one in found.items if one["case_id"] == first["case_id"]]
+
+
+async def _shown(view: View, turn: TurnJson) -> dict[str, Any]:
+    shown = await shown_turn(view, turn)
+    calls = call_rows(shown, prefix=f"{turn['turn_id']}-")
+    return {name: shown.get(name) for name in ("user", "agent", "expect", "unseen")} | {
+        "calls": calls,
+        "made": len(turn["tool_calls"]),
     }
 
 

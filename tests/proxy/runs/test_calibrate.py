@@ -7,6 +7,9 @@ import csv
 import io
 import json
 import re
+import signal
+import sys
+from asyncio.subprocess import PIPE
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -26,7 +29,7 @@ from a2a_eval_proxy.store.reads import Annotation
 from agents.serving import ServerThread
 from click.testing import CliRunner
 from judges import local_model
-from judges.fake_api import KEY, MODEL, FakeApi, fails, says
+from judges.fake_api import KEY, MODEL, FakeApi, Reply, fails, says
 from support.kept import Kept, turn
 from tool_call_evaluators import parse_suite
 from tool_call_evaluators.runs.calibration import LabelError, calibration_lines
@@ -45,6 +48,12 @@ def grade_of(request: dict[str, Any]) -> int:
 
 def as_asked(request: dict[str, Any]) -> Any:
     return says({"reason": "so it is", "score": grade_of(request)})
+
+
+def best_or_worst(request: dict[str, Any]) -> Any:
+    """The best grade that may be given for a grade of 3 and more, else the worst."""
+    schema = request["response_format"]["json_schema"]["schema"]["properties"]["score"]
+    return says({"reason": "r", "score": schema["enum"][-1] if grade_of(request) > 2 else schema["enum"][0]})
 
 
 class Scripted:
@@ -292,9 +301,9 @@ async def test_labels_of_what_cannot_be_judged(judge: Scripted, tmp_path: Path) 
     only_unknown = labels_file(tmp_path / "u.csv", rows[-2:])
     with pytest.raises(LabelError, match="helpfulness: no labelled turn can be judged: 2 unknown turns"):
         await calibrate(parse_suite(judge.suite()), store, labels=only_unknown)
-    with pytest.raises(LabelError, match=r"no turn has a label of helpfulness: give labels on the page /label"):
+    with pytest.raises(LabelError, match=r"no labels of helpfulness: give some on the page /label"):
         await calibrate(parse_suite(judge.suite()), store)
-    with pytest.raises(ConfigError, match="no judged evaluators of turns"):
+    with pytest.raises(ConfigError, match="the suite has no judged evaluators"):
         await calibrate(parse_suite(judge.suite("tool_error")), store)
     with pytest.raises(ConfigError, match="helpfulness has no threshold"):
         await calibrate(parse_suite(judge.suite("{helpfulness: {threshold: null}}")), store)
@@ -343,15 +352,222 @@ cases:
 """
     )
 
-    def respond(request: dict[str, Any]) -> Any:
-        schema = request["response_format"]["json_schema"]["schema"]["properties"]["score"]
-        return says({"reason": "r", "score": schema["enum"][-1] if grade_of(request) > 2 else schema["enum"][0]})
-
-    judge.respond = respond
+    judge.respond = best_or_worst
     file = labels_file(tmp_path / "labels.csv", people(ids, [5, 4, 2, 1], 0))
     made = await calibrate(suite, str(tmp_path / "turns.db"), labels=file)
     assert {(one["evaluator"], one["labelled_turns"]) for one in made} == {("llm_judge_output", 1), ("helpfulness", 3)}
     assert len({one["key"] for one in made}) == 2
+
+
+# ── conversations ───────────────────────────────────────────────────────────────────────────────────────────
+
+REACHED = [5, 4, 3, 2, 1] * 12  # 36 of 60 conversations reach 0.5, the threshold of goal_completion
+GOAL = """\
+cases:
+  - id: parcel
+    user_goal: to know where the parcel is
+    turns: [{user: where is it}, {user: and when does it come}]
+"""
+
+
+async def filled_with_conversations(path: Path, grades: list[int] = REACHED, run: str = "nightly") -> None:
+    """A store with a conversation of two turns of the case for each grade: `c-0` with `run-0-0` and `run-0-1`."""
+    kept = Kept(open_store(str(path)))
+    for number, grade in enumerate(grades):
+        whole = {"conversation_id": f"c-{number}", "case_id": "parcel", "run": run, "status": "done"}
+        asked = ("where is it", "and when does it come")
+        await kept.add(
+            *(
+                turn(
+                    2 * number + place,
+                    turn_id=f"{run}-{number}-{place}",
+                    user_text=text,
+                    response_text=f"answer {number} grade {grade if place else 3}",
+                    **whole,
+                )
+                for place, text in enumerate(asked)
+            )
+        )
+    await asyncio.to_thread(kept.store.close)
+
+
+def of_conversations(grades: list[int] = REACHED, wrong: int = 3) -> list[dict[str, Any]]:
+    ids = [f"c-{number}" for number in range(len(grades))]
+    return [
+        {"conversation_id": row.pop("turn_id"), **row, "evaluator": "goal_completion"}
+        for row in people(ids, grades, wrong)
+    ]
+
+
+async def standings(suite: Any, store: Path, run: str = "nightly") -> set[str]:
+    """What the scores of judges of conversations say, after they are scored again."""
+    scored = await evaluate_store(suite, str(store), run)
+    results = [result for one in scored.report.conversations for result in one.results]
+    return {result.details["judge"]["calibration"]["text"] for result in results}
+
+
+async def test_a_judge_of_conversations_from_labels_to_every_score(judge: Scripted, tmp_path: Path) -> None:
+    store = tmp_path / "turns.db"
+    await filled_with_conversations(store)
+    suite = parse_suite(judge.suite("goal_completion") + GOAL)
+    assert await standings(suite, store) == {"not calibrated"}
+    asked = len(judge.api.requests)
+    assert asked == 60
+    file = labels_file(tmp_path / "labels.csv", of_conversations())
+    (made,) = await calibrate(suite, str(store), labels=file)
+    assert len(judge.api.requests) - asked == 2 * 60  # for the consistency; the verdicts come from the cache
+    assert (made["scope"], made["labelled_turns"], made["excluded"]) == ("conversation", 60, {})
+    assert made["confusion"] == {"k1": 33, "m1": 33, "k0": 24, "m0": 27}
+    assert made["consistency"]["twice"]["n"] == 60
+    assert {(one["run"], one["conversation_id"], one["turn_id"]) for one in made["disagreements"]} == {
+        ("nightly", f"c-{number}", f"nightly-{number}-0") for number in (0, 1, 2)
+    }
+    assert "60 labels of 1 rater on 60 conversations" in calibration_lines(made)
+    assert await standings(suite, store) == {"agrees with people in 95 %, 86 to 98, n = 60"}
+
+
+async def test_a_label_of_any_turn_is_one_of_its_conversation(judge: Scripted, tmp_path: Path) -> None:
+    path = tmp_path / "turns.db"
+    await filled_with_conversations(path, REACHED[:10])
+    store = open_store(str(path))
+
+    async def say(turn_id: str, label: str, who: str) -> None:
+        fields = {"assessment": None, "note": "", "at": "2026-11-28T09:00:00Z", "evaluator": "goal_completion"}
+        assert await store.annotate(Annotation(new_turn_id(), turn_id, label=label, who=who, **fields))
+
+    for number in range(10):
+        await say(f"nightly-{number}-{number % 2}", "pass", "ann")
+    await say("nightly-4-1", "pass", "bo")
+    await say("nightly-4-0", "fail", "bo")  # contradicts it: both are of one conversation
+    await asyncio.to_thread(store.close)
+    (made,) = await calibrate(parse_suite(judge.suite("goal_completion") + GOAL), str(path))
+    assert (made["labelled_turns"], made["raters"]) == (10, ["ann"])
+    assert made["excluded"] == {"contradictory labels of one rater": 1}
+
+
+async def test_labels_of_conversations_that_cannot_be_judged(judge: Scripted, tmp_path: Path) -> None:
+    path = tmp_path / "turns.db"
+    await filled_with_conversations(path, REACHED[:5])
+    await filled_with_conversations(path, REACHED[:2], run="weekly")
+    kept = Kept(open_store(str(path)))
+    half = turn(900, run="nightly", conversation_id="half", case_id="parcel", status="done", user_text="where is it")
+    await kept.add(half)
+    await asyncio.to_thread(kept.store.close)
+    suite = parse_suite(judge.suite("goal_completion") + GOAL)
+    rows = of_conversations(REACHED[:5], 0)
+    rows += [{"conversation_id": name, "label": "pass", "evaluator": "goal_completion"} for name in ("half", "absent")]
+    rows.append({"turn_id": "weekly-1-1", "label": "pass", "evaluator": "goal_completion"})
+    file = labels_file(tmp_path / "labels.csv", rows)
+    (made,) = await calibrate(suite, str(path), labels=file)
+    assert (made["labelled_turns"], made["excluded"]) == (
+        4,
+        {
+            "conversations that are not over": 1,
+            "labels of a conversation id of several runs or cases": 2,
+            "unknown conversations": 1,
+        },
+    )
+    (made,) = await calibrate(suite, str(path), run="nightly", labels=file)
+    assert (made["labelled_turns"], made["excluded"]) == (
+        5,
+        {"conversations of other runs": 1, "conversations that are not over": 1, "unknown conversations": 1},
+    )
+    wrong = labels_file(tmp_path / "w.csv", [{"conversation_id": "c-1", "label": "pass"}])
+    with pytest.raises(LabelError, match=r"conversation c-1: helpfulness judges turns: name one in the column turn_id"):
+        await calibrate(parse_suite(judge.suite()), str(path), labels=wrong)
+
+
+async def test_a_calibration_of_turns_does_not_hold_for_conversations(judge: Scripted, tmp_path: Path) -> None:
+    store = tmp_path / "turns.db"
+    await filled_with_conversations(store)
+
+    def suite(scope: str) -> Any:
+        return parse_suite(judge.suite(f"{{llm_judge_output: {{criteria: is it good, scope: {scope}}}}}") + GOAL)
+
+    judge.respond = best_or_worst
+    rows = people([f"nightly-{number}-1" for number in range(60)], REACHED)
+    await calibrate(suite("turn"), str(store), labels=labels_file(tmp_path / "labels.csv", rows))
+    assert await standings(suite("conversation"), store) == {
+        "calibration is stale: it was of turns, and is of conversations"
+    }
+    await calibrate(suite("conversation"), str(store), labels=tmp_path / "labels.csv")
+    assert await standings(suite("conversation"), store) == {"agrees with people in 90 %, 80 to 95, n = 60"}
+    scored = await evaluate_store(suite("turn"), str(store), "nightly")
+    texts = {
+        result.details["judge"]["calibration"]["text"]
+        for one in scored.report.conversations
+        for of_turn in one.turns
+        for result in of_turn.results
+    }
+    assert texts == {"agrees with people in 90 %, 80 to 95, n = 60"}
+
+
+# ── what is interrupted ─────────────────────────────────────────────────────────────────────────────────────
+
+
+async def command_line(*arguments: object) -> asyncio.subprocess.Process:
+    return await asyncio.create_subprocess_exec(
+        sys.executable, "-m", "a2a_eval_proxy", *map(str, arguments), stdout=PIPE, stderr=PIPE
+    )
+
+
+async def stored_calibrations(path: Path) -> list[dict[str, Any]]:
+    store = open_store(str(path))
+    try:
+        return await store.calibrations()
+    finally:
+        await asyncio.to_thread(store.close)
+
+
+async def test_a_killed_calibration_leaves_the_earlier_one_and_the_next_one_is_whole(
+    judge: Scripted, tmp_path: Path
+) -> None:
+    store, suite = tmp_path / "turns.db", tmp_path / "suite.yaml"
+    ids = await filled(store, GRADES)
+    suite.write_text(judge.suite())
+    file = labels_file(tmp_path / "labels.csv", people(ids[:60], GRADES[:60]))
+    arguments = ("calibrate", suite, "--store", store, "--labels", file)
+    await calibrate(parse_suite(judge.suite()), str(store), labels=file)
+    (before,) = await stored_calibrations(store)
+    labels_file(file, people(ids, wrong=20))
+    loop, half_done = asyncio.get_running_loop(), asyncio.Event()
+    asked = len(judge.api.requests)
+
+    def hangs_in_the_middle(request: dict[str, Any]) -> Any:
+        if len(judge.api.requests) - asked < 70:
+            return as_asked(request)
+        loop.call_soon_threadsafe(half_done.set)
+        return Reply(hang=True)
+
+    judge.respond = hangs_in_the_middle
+    process = await command_line(*arguments)
+    await half_done.wait()
+    process.kill()
+    assert await process.wait() == -signal.SIGKILL
+    assert await stored_calibrations(store) == [before]
+
+    judge.respond = as_asked
+    process = await command_line(*arguments)
+    _, errors = await process.communicate()
+    assert process.returncode == 0, errors
+    (after,) = await stored_calibrations(store)
+    assert (after["labelled_turns"], after["disagreement_count"]) == (120, 20)
+
+
+async def test_two_calibrations_at_once_leave_one_of_them_whole(judge: Scripted, tmp_path: Path) -> None:
+    store, suite = tmp_path / "turns.db", tmp_path / "suite.yaml"
+    ids = await filled(store, GRADES)
+    suite.write_text(judge.suite())
+    files = [
+        labels_file(tmp_path / f"{wrong}.csv", people(ids[:of], GRADES[:of], wrong))
+        for of, wrong in ((120, 6), (60, 3))
+    ]
+    both = [await command_line("calibrate", suite, "--store", store, "--labels", file) for file in files]
+    for process, (_, errors) in zip(both, [await one.communicate() for one in both], strict=True):
+        assert process.returncode == 0, errors
+    (made,) = await stored_calibrations(store)
+    assert (made["labelled_turns"], made["disagreement_count"]) in ((120, 6), (60, 3))
+    assert made["confusion"]["m1"] + made["confusion"]["m0"] == made["agreement"]["n"] == made["labelled_turns"]
 
 
 # ── the command ─────────────────────────────────────────────────────────────────────────────────────────────
@@ -429,6 +645,8 @@ async def test_every_score_of_the_judge_shows_it_wherever_it_is_shown(judge: Scr
     assert whole["judges"]["helpfulness"]["corrected"]["value"] == pytest.approx(0.55)
     assert whole["conversations"][0]["turns"][0]["results"][0]["calibration"]["text"] == said
     assert f"helpfulness: {said}; {corrected}" in (report / "report.html").read_text()
+    junit = (report / "junit.xml").read_text()
+    assert f'<property name="judge helpfulness" value="{said}; {corrected}" />' in junit
     (data,) = re.findall(
         r'type="application/json"[^>]*>(.*?)</script>', (report / "report.html").read_text(), re.DOTALL
     )

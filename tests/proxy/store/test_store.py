@@ -214,11 +214,14 @@ async def test_a_calibration_replaces_that_of_the_same_judge_and_results_say_wha
     }  # fmt: skip
     assert await said() == ["not calibrated"] * 3
     await kept.store.put_calibration(made)
-    assert await said() == ["not calibrated: 7 labelled turns, 50 are needed"] * 3
+    of_turns = "not calibrated: 7 labelled turns, 50 are needed"
+    assert await said() == [of_turns, of_turns, "calibration is stale: it was of turns, and is of conversations"]
     await kept.store.put_calibration({**made, "labelled_turns": 8})
+    await kept.store.put_calibration({**made, "labelled_turns": 9, "scope": "conversation"})
     await kept.store.put_calibration({**made, "key": "other", "metric": "relevance"})
-    assert await said() == ["not calibrated: 8 labelled turns, 50 are needed"] * 3
-    assert len(await kept.store.calibrations()) == 2
+    of_turns = "not calibrated: 8 labelled turns, 50 are needed"
+    assert await said() == [of_turns, of_turns, "not calibrated: 9 labelled conversations, 50 are needed"]
+    assert len(await kept.store.calibrations()) == 3
 
 
 async def test_turns_with_a_result_of_an_evaluator_are_found_whatever_their_texts_say(kept: Kept) -> None:
@@ -234,6 +237,20 @@ async def test_turns_with_a_result_of_an_evaluator_are_found_whatever_their_text
     assert await find('he"lp%', None, 10) == ["turn-0006", "turn-0004", "turn-0001"]
     assert await find('he"lp%', "nightly", 1) == ["turn-0004"]
     assert await find("absent", None, 10) == []
+
+
+async def test_the_newest_scored_conversations_come_with_their_first_turn(kept: Kept) -> None:
+    of = {"status": "done", "conversation_id": "c"}
+    await kept.add(turn(1, case_id="x", **of), turn(2, **of), turn(3, run="monday", case_id="x", **of))
+    await kept.add(turn(4, case_id="x", **of), turn(5, status="done", conversation_id="d"))
+    await kept.finish_conversations(conversation("c", "x", 2), conversation("c", None, 1, "failed"))
+    found = await kept.store.newest_conversations(None, 10)
+    assert [(first, [one["status"] for one in results]) for first, results in found] == [
+        ("turn-0001", ["passed"]),
+        ("turn-0002", ["failed"]),
+    ]
+    assert len(await kept.store.newest_conversations("nightly", 1)) == 1
+    assert await kept.store.newest_conversations("monday", 10) == []
 
 
 async def test_annotations_of_all_turns_of_a_run(kept: Kept) -> None:

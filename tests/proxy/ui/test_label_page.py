@@ -3,19 +3,22 @@ disagree."""
 
 from __future__ import annotations
 
+import asyncio
 import re
 import uuid
 from html import unescape
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import httpx
 import pytest
+from a2a_eval_proxy.store.base import ConversationKey, ScoredConversation
 from a2a_eval_proxy.ui.label_page import choices
 from selenium.webdriver.common.keys import Keys
 from support.chromium import chromium, tab
 from support.turn_samples import result, turn
-from tool_call_evaluators import AgentBehaviorFailure, Helpfulness, LlmJudgeOutput
+from tool_call_evaluators import AgentBehaviorFailure, GoalCompletion, Helpfulness, LlmJudgeOutput
 from tool_call_evaluators.runs.calibration import Consistency, JudgeVerdict, Label, Labels, calibration
 
 from .conftest import Shown
@@ -132,6 +135,65 @@ def test_names_and_texts_of_others_stay_text(shown: Shown) -> None:
     assert "<script>alert" not in text
     assert "<script>alert" not in give(shown, name, name, "3", who=hostile, note=hostile).text
     assert "<script>alert" not in shown.admin.get(f"/turns/{name}").text
+
+
+@pytest.fixture
+def conversations(shown: Shown) -> str:
+    """A run with three conversations of two turns, each judged as a whole."""
+    name = f"whole-{uuid.uuid4().hex}"
+    wholes = [f"{name}/{number}" for number in range(3)]
+    shown.store(
+        *(
+            turn(f"{whole}-{place}", f"Ask {place}", run=name, conversation=whole, start=place)
+            for whole in wholes
+            for place in range(2)
+        )
+    )
+    results = [judged(0.9, "goal_completion")]
+    scored = [ScoredConversation(ConversationKey(name, whole, None), 2, results) for whole in wholes]
+
+    async def finish() -> None:
+        committed, loop = asyncio.Event(), asyncio.get_running_loop()
+        shown.proxy.store.finish_conversations(scored, lambda: loop.call_soon_threadsafe(committed.set))
+        await committed.wait()
+
+    shown.loop.run(finish())
+    return name
+
+
+def test_conversations_are_labelled_as_wholes_by_their_first_turn(shown: Shown, conversations: str) -> None:
+    asked = {"metric": "goal_completion", "who": "ann", "run": conversations}
+    text, seen = shown.admin.get("/label", params=asked).text, []
+    for number in range(3):
+        assert f"ann: {number} of 3 conversations" in unescape(text)
+        assert text.index("Ask 0") < text.index("Ask 1")  # all turns are shown
+        assert VERDICT not in text
+        seen.append(offered(text))
+        text = give(shown, conversations, seen[-1], "pass", metric="goal_completion").text
+    assert sorted(seen) == [f"{conversations}/{number}-0" for number in range(3)]
+    assert "You have labelled every conversation." in text
+    (kept,) = shown.admin.get(f"/api/turns/{quote(seen[0], safe='')}/annotations").json()["items"]
+    assert (kept["evaluator"], kept["label"], kept["score"]) == ("goal_completion", "pass", 0.9)
+    give(shown, conversations, seen[0], "fail", metric="goal_completion")  # replaces it
+    assert "ann: 3 of 3 conversations" in unescape(shown.admin.get("/label", params=asked).text)
+    judges = shown.admin.get("/judges").text
+    assert 'href="label?metric=goal_completion"' in judges
+
+
+def test_a_disagreement_on_a_conversation_leads_to_the_conversation(shown: Shown, conversations: str) -> None:
+    whole = f"{conversations}/0"
+    evaluator = GoalCompletion(judge={"model": "m"}, id=conversations)
+    verdicts = {f"{whole}-0": JudgeVerdict(True, 0.9, None, "m-1", "goal_completion@1")}
+    labels = Labels.of([Label(f"{whole}-0", False)])
+    made = calibration(evaluator, labels, verdicts, Consistency(), "2026-11-28T09:00:00Z", "conversation")
+    made["disagreements"][0] |= {"run": conversations, "conversation_id": whole}
+    shown.loop.run(shown.proxy.store.put_calibration(made))
+    text = unescape(shown.admin.get("/judges").text)
+    assert "1 label of 1 rater on 1 conversation." in text
+    (link,) = re.findall(rf'href="([^"]+)">{whole}<', text)
+    page = shown.admin.get(f"/{link}").text
+    assert "Ask 0" in page
+    assert "Ask 1" in page
 
 
 def test_choices_are_those_of_the_evaluator() -> None:
