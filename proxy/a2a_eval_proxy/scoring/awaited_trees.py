@@ -37,7 +37,8 @@ class AwaitedTrees:
         self._again = again
         self._loop = asyncio.get_running_loop()
         self._waiting_until: dict[str, float] = {}
-        self._timers: dict[str, asyncio.TimerHandle] = {}
+        self._timers: set[asyncio.TimerHandle] = set()
+        """Of the jobs that wait, of which a turn may have several: it can be scored again meanwhile."""
 
     async def ready(self, jobs: Sequence[Job]) -> list[tuple[Job, AgentTurn | None]]:
         """The jobs that can be scored now, with their trees where something reads them; the others wait."""
@@ -52,7 +53,7 @@ class AwaitedTrees:
             unfinished = tree is not None and _is_unfinished(tree) and self._loop.time() < until
             if young_s > 0 or unfinished:
                 pause_s = young_s if young_s > 0 else _AGAIN_S
-                self._timers[job.turn_id] = self._loop.call_later(pause_s, self._ask_again, job)
+                self._ask_again_in(pause_s, job)
             else:
                 del self._waiting_until[job.turn_id]
                 found.append((job, tree))
@@ -60,12 +61,16 @@ class AwaitedTrees:
 
     def close(self) -> None:
         """Waiting ends; nothing becomes ready any more."""
-        for timer in self._timers.values():
+        for timer in self._timers:
             timer.cancel()
 
-    def _ask_again(self, job: Job) -> None:
-        del self._timers[job.turn_id]
-        self._again(job)
+    def _ask_again_in(self, pause_s: float, job: Job) -> None:
+        def ask_again() -> None:
+            self._timers.discard(timer)
+            self._again(job)
+
+        timer = self._loop.call_later(pause_s, ask_again)
+        self._timers.add(timer)
 
     async def _tree(self, job: Job) -> AgentTurn | None:
         try:
