@@ -21,6 +21,7 @@ from a2a_eval_proxy.errors import ConfigError
 from a2a_eval_proxy.settings import Settings
 from a2a_eval_proxy.settings.options import load
 from agents.grpc_agent import UNLIMITED, GrpcAgent, grpc_agent
+from agents.replay_agent import Answer, ReplayAgent
 from agents.scenario_agent import RPC_PATH
 from support.prefork import COMMAND
 
@@ -118,6 +119,71 @@ async def test_the_agents_are_listed_with_their_cards(tmp_path: Path) -> None:
             (name, f"{many.proxy.url}/agents/{name}") for name in NAMES
         ]
         assert all(item["card"]["supportedInterfaces"][0]["url"].startswith(item["url"]) for item in listed)
+
+
+def json_answer(value: Any) -> Answer:
+    body = json.dumps(value).encode()
+    return Answer(
+        [b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: %d\r\n\r\n%b" % (len(body), body)]
+    )
+
+
+async def test_the_list_has_no_card_that_a_client_got_with_its_credentials(tmp_path: Path) -> None:
+    with ReplayAgent() as agent:
+        agent.card = json_answer({"name": "for all"})
+        async with run_proxy(settings(tmp_path, {"orders": agent.url})) as proxy, httpx.AsyncClient() as http:
+
+            async def listed() -> Any:
+                return (await http.get(f"{proxy.url}/agents")).json()["agents"][0]["card"]
+
+            while (card := await listed()) is None:
+                await asyncio.sleep(0)
+            assert card["name"] == "for all"
+            agent.card = json_answer({"name": "for one"})
+            url, login = f"{proxy.url}/agents/orders/.well-known/agent-card.json", {"authorization": "Bearer one"}
+            assert (await http.get(url, headers=login)).json()["name"] == "for one"
+            assert (await listed())["name"] == "for all"
+
+
+@pytest.mark.parametrize(("own", "status"), [({"upstream_header": {"Authorization": "Bearer s"}}, 421), ({}, 200)])
+async def test_pages_of_other_sites_get_no_list_of_agents_with_credentials(
+    tmp_path: Path, own: dict[str, Any], status: int
+) -> None:
+    async with many_agents(tmp_path, own={"orders": own, "refunds": {}}) as many:
+        listed = await many.http.get(f"{many.proxy.url}/agents", headers={"host": "rebound.example"})
+        assert listed.status_code == status
+
+
+async def test_the_wire_of_a_turn_has_nothing_of_another_agent_with_a_task_of_the_same_id(tmp_path: Path) -> None:
+    with ReplayAgent() as orders, ReplayAgent() as refunds:
+        agents = {"orders": {"upstream": orders.url, "redact": ["email"]}, "refunds": refunds.url}
+        async with run_proxy(settings(tmp_path, agents)) as proxy, httpx.AsyncClient() as http:
+
+            async def ask(name: str, method: str, state: str, **params: Any) -> None:
+                task = {"id": "T", "contextId": "c", "status": {"state": f"TASK_STATE_{state}"}}
+                answer = task if method == "GetTask" else {"task": task}
+                {"orders": orders, "refunds": refunds}[name].prepare(
+                    json_answer({"jsonrpc": "2.0", "id": 1, "result": answer})
+                )
+                request = {"jsonrpc": "2.0", "id": 1, "method": method, "params": params}
+                await http.post(f"{proxy.url}/agents/{name}", json=request, headers={"a2a-version": "1.0"})
+
+            for name in ("refunds", "orders"):
+                parts = [{"text": f"for ann@{name}.example"}]
+                message = {"messageId": name, "role": "ROLE_USER", "parts": parts}
+                await ask(name, "SendMessage", "WORKING", message=message)
+            for name in ("orders", "refunds"):
+                await ask(name, "GetTask", "COMPLETED", id="T")
+            admin, url = f"{proxy.admin_url}/api", proxy.url
+            await http.post(f"{admin}/flush")
+            (turn,) = (await http.get(f"{admin}/turns", params={"agent": "refunds"})).json()["items"]
+            wire = await http.get(f"{admin}/turns/{turn['turn_id']}/wire")
+            page = (await http.get(f"{proxy.admin_url}/turns/{turn['turn_id']}/wire")).text
+    assert len(wire.json()["exchanges"]) == 2
+    assert "ann@refunds.example" in wire.text
+    assert "ann@orders.example" not in wire.text
+    assert f"-X POST {url}/agents/refunds/ -H" in page
+    assert "tracestate: YOUR" not in page
 
 
 @pytest.mark.parametrize("path", ["/", "/agents", "/agents/nobody", "/agents/ORDERS/rpc", "/agents/%6frders/rpc"])
@@ -244,7 +310,7 @@ async def test_turns_and_metrics_can_be_had_by_agent(tmp_path: Path) -> None:
         ),
         ({"orders": {"upstream": "http://a", "suit": "x"}}, "agents.orders.suit: unknown setting 'suit' (did you"),
         ({"orders": {"upstream": "http://a", "upstream_ca": "x"}}, "agents.orders.upstream_ca: requires an agent"),
-        ({"or/ders": "http://a"}, "expected a name of at most 63"),
+        ({"or/ders": "http://a"}, "is no name of an agent: expected at most 63"),
         ({"a": {"upstream": "http://a", "hosts": "x"}, "b": {"upstream": "http://b", "hosts": "X"}}, "b.hosts: x is"),
     ],
 )

@@ -60,7 +60,7 @@ async def wire_of(control: Control, turn_id: str) -> dict[str, Any]:
     privacy = control.privacy_of(known[0])
     if not privacy.covers_texts:
         raise HTTPException(404, "the wire is not kept with --no-content, or with redaction rules by path")
-    if exchanges := await _exchanges(control, turn_id, turn):
+    if exchanges := await _exchanges(control, turn_id, turn, known[0].get("agent_name")):
         return await asyncio.to_thread(shown_wire, privacy, turn_id, exchanges)
     if stored := await control.store.wire(turn_id):
         return stored
@@ -73,7 +73,7 @@ async def wire_of(control: Control, turn_id: str) -> dict[str, Any]:
 
 async def timeline_of(control: Control, turn: TurnJson) -> dict[str, Any]:
     """The timeline of a turn; targets of requests are redacted."""
-    exchanges = await _exchanges(control, turn["turn_id"], turn)
+    exchanges = await _exchanges(control, turn["turn_id"], turn, turn.get("agent_name"))
     if not exchanges and (stored := await control.store.wire(turn["turn_id"])):
         exchanges = moments(stored)
     found = timeline(turn, exchanges, control.scored_at(turn["turn_id"]))
@@ -83,8 +83,10 @@ async def timeline_of(control: Control, turn: TurnJson) -> dict[str, Any]:
     return found
 
 
-async def _exchanges(control: Control, turn_id: str, turn: TurnJson | None) -> list[dict[str, Any]]:
-    """The exchanges in the order in which they began."""
+async def _exchanges(
+    control: Control, turn_id: str, turn: TurnJson | None, agent_name: str | None
+) -> list[dict[str, Any]]:
+    """The exchanges in the order in which they began. Another agent may have a task of the same id."""
     tasks = {turn["task_id"]} - {""} if turn is not None else set()
     began = seconds(turn["started_at"]) if turn is not None else 0.0
     ended = seconds(turn["ended_at"]) if turn is not None and turn["ended_at"] else None
@@ -92,4 +94,5 @@ async def _exchanges(control: Control, turn_id: str, turn: TurnJson | None) -> l
     named = {task_id for one in found if one["turn_id"] == turn_id for task_id in one["task_ids"]}
     if not named <= tasks:  # the store has other ids where they are redacted; other processes do not know them yet
         found = await control.wire(turn_id, sorted(tasks | named), began, ended)
-    return sorted(found, key=lambda one: float(one["started_at"]))
+    ours = (one for one in found if one["agent_name"] == agent_name)
+    return sorted(ours, key=lambda one: float(one["started_at"]))

@@ -51,6 +51,8 @@ class Negotiation:
         """Whether there was a card yet."""
         self.card: Any = None
         """The last card."""
+        self._own_card: Any = None
+        self._own_card_until = 0.0
         self.api_keys: frozenset[ApiKey] = frozenset()
         """The API keys that the last card declared."""
         self.grpc_address: str | None = None
@@ -65,6 +67,13 @@ class Negotiation:
         self.api_keys = declared_api_keys(card)
         self.grpc_address = self._grpc_address(card)
         self._known_until = now + self._ttl_s
+
+    def card_for_all(self, now: float) -> Any:
+        """The last card that the proxy itself fetched, not one that a client got with its own credentials; fetched
+        again, in the background, if it is old."""
+        if now >= self._own_card_until:
+            self.refresh(now)
+        return self._own_card
 
     def stale(self, now: float) -> bool:
         return now >= self._known_until
@@ -126,4 +135,6 @@ class Negotiation:
             if not isinstance(error, TimeoutError | UpstreamTimeoutError):
                 self._first_wait_failed = False  # it responds, or refuses, at once: it may have restarted
             return
-        self.learn(card, asyncio.get_running_loop().time())
+        now = asyncio.get_running_loop().time()
+        self._own_card, self._own_card_until = card, now + self._ttl_s
+        self.learn(card, now)

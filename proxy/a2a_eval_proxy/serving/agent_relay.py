@@ -139,15 +139,20 @@ class AgentRelay:
             self._cards.url = url + self.agent.path
 
     def listed(self, public: str) -> dict[str, Any]:
-        """The agent as GET /agents shows it, at the proxy with this public URL, with its card as last read."""
-        url, card = self.settings.public_url or public + self.agent.path, self._negotiation.card
+        """The agent as GET /agents shows it, at the proxy with this public URL, with its card as the proxy has read it
+        last."""
+        url = self.settings.public_url or public + self.agent.path
+        card = self._negotiation.card_for_all(asyncio.get_running_loop().time())
         shown = self._cards.rewritten(card, url).card if isinstance(card, dict) else None
         return {"name": self.agent.name, "url": url, "card": shown}
 
     async def wire(self, turn_id: str, tasks: Sequence[str], began: float, ended: float | None) -> list[dict[str, Any]]:
-        """The exchanges of a turn in memory (`relay.wire_json`); none where rules cannot be applied to them."""
-        log = self._wire_log
-        return [] if log is None else [exchange_json(one) for one in log.of_turn(turn_id, tasks, began, ended)]
+        """The exchanges of a turn in memory (`relay.wire_json`), with the name of their agent; none where rules cannot
+        be applied to them."""
+        if self._wire_log is None:
+            return []
+        found = self._wire_log.of_turn(turn_id, tasks, began, ended)
+        return [exchange_json(one) | {"agent_name": self.agent.name or None} for one in found]
 
     def open(self, *, notified_here: bool) -> None:
         """Requests may come, until `close`. `notified_here`: notifications are received in this process."""

@@ -12,6 +12,7 @@ from contextlib import AbstractContextManager
 from typing import Any, NamedTuple
 
 from ..grpc_relay.server import GrpcPort
+from ..net.browser_guard import BrowserGuard, HostNames
 from ..net.grpc_wire import GrpcStatus
 from ..net.header_compression import Fields
 from ..net.http2_connection import AsyncStream
@@ -151,17 +152,19 @@ def _name_of(host: bytes) -> bytes:
 class RoutedRequests:
     """The ASGI application of several agents."""
 
-    def __init__(self, routes: AgentRoutes, public_url: str | None) -> None:
-        """`public_url`: see `ClientSettings`."""
+    def __init__(self, routes: AgentRoutes, public_url: str | None, names: HostNames) -> None:
+        """`public_url`: see `ClientSettings`. `names`: those that clients may use."""
         self._routes = routes
         self._public_url = public_url
+        self._guarded_list = BrowserGuard(self._list, names)
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         path = scope["raw_path"]
         host = dict(scope["headers"]).get(b"host", b"") if self._routes.has_hosts else b""
         found = self._routes.find(host, path)
         if found is None and path == _AGENTS and scope["method"] in ("GET", "HEAD"):
-            await self._list(scope, send)
+            adds_credentials = any(route.relay.settings.adds_credentials for route in self._routes)
+            await (self._guarded_list if adds_credentials else self._list)(scope, receive, send)
             return
         if found is None:
             refused = _UNKNOWN if path.startswith(_BELOW_AGENTS) else _UNNAMED
@@ -176,7 +179,7 @@ class RoutedRequests:
         with found.route:
             await found.route.application(scope, receive, send)
 
-    async def _list(self, scope: Any, send: Any) -> None:
+    async def _list(self, scope: Any, receive: Any, send: Any) -> None:
         """Send what the proxy knows of its agents, with their cards."""
         public = public_url(read_request(scope["headers"]), scope["scheme"], self._public_url)
         agents = [route.relay.listed(public) for route in self._routes]

@@ -101,7 +101,7 @@ class DataPort:
         if self._push is not None:
             await self._push.open(self._ports, self._limits(), RoutedNotifications(self._routes))
         stack.callback(asyncio.get_running_loop().create_task(self._expire()).cancel)
-        data: Application = RoutedRequests(self._routes, settings.public_url)
+        data: Application = RoutedRequests(self._routes, settings.public_url, self._names)
         calls: StreamHandler = RoutedCalls(self._routes)
         if settings.upstream:  # the way to the only agent is short
             (only,) = self._routes

@@ -21,7 +21,16 @@ from ..relay.wire_json import MASKED
 from .screen import Screen, Values, View
 
 _LEFT_OUT = frozenset(
-    {"host", "content-length", "transfer-encoding", "connection", "accept-encoding", "user-agent", "traceparent"}
+    {
+        "host",
+        "content-length",
+        "transfer-encoding",
+        "connection",
+        "accept-encoding",
+        "user-agent",
+        "traceparent",
+        "tracestate",
+    }
 )
 """Headers that curl or the proxy sets."""
 _CURLS_OWN = ("accept", "content-type")
@@ -60,7 +69,10 @@ async def _values(view: View) -> Values:
         return {"turn_id": turn_id, "problem": error.detail, "exchanges": [], "complete": True}
     turn = await view.control.store.turn(turn_id)
     agent, calls = (turn["agent"], turn["tool_calls"]) if turn is not None else ("", [])
-    shown = [_exchange(one, view.control.proxy_url, agent) for one in wire["exchanges"]]
+    proxy_url = view.control.proxy_url
+    if proxy_url and turn is not None and turn.get("agent_name"):
+        proxy_url += f"/agents/{turn['agent_name']}"
+    shown = [_exchange(one, proxy_url, agent) for one in wire["exchanges"]]
     await asyncio.to_thread(mark_calls, shown, calls)
     return {"turn_id": turn_id, "problem": None, "exchanges": shown, "complete": wire["complete"]}
 
