@@ -631,8 +631,11 @@ def forbidden_call(data: Mapping[str, Any]) -> ExpectedCall:
 
 
 def _resources(given: Any) -> Mapping[str, Any]:
-    models = given.get("models", {}) if isinstance(given, Mapping) else None
-    if not isinstance(models, Mapping) or not all(isinstance(tokens, Mapping) for tokens in models.values()):
+    is_object = isinstance(given, dict | Mapping)  # the first test is the cheaper one
+    models = given.get("models", {}) if is_object else None
+    if not isinstance(models, dict | Mapping) or (
+        models and not all(isinstance(tokens, Mapping) for tokens in models.values())
+    ):
         raise ValueError(f"resources: expected an object, with models as an object of objects, got {kind_of(given)}")
     return dict(given)
 

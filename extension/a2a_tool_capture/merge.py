@@ -168,7 +168,8 @@ class TaskMerger:
         self._call_count = 0
         self._turn = FIRST_TURN
         self._generations = Generations()
-        self._usage = TokenUsage()
+        self.tokens = TokenUsage()
+        """Those that the agent states; `usage` has them for the turn."""
         self._shown: list[ToolCall] = []
         """Every call that was there before a snapshot that lacked one."""
 
@@ -181,7 +182,7 @@ class TaskMerger:
         if not isinstance(event, dict):
             self._report("malformed_event", f"event is a {type(event).__name__}, expected an object")
             return
-        self._usage.feed(event)
+        self.tokens.feed(event)
         if self._dialects is not None:
             for finding in self._dialects.feed(event, now):
                 self._keep(finding)
@@ -219,7 +220,7 @@ class TaskMerger:
         self._findings.clear()
         self._shown.clear()
         self._generations.begin_turn()
-        self._usage.begin_turn()
+        self.tokens.begin_turn()
 
     def know_earlier(self, calls: Sequence[ToolCall], texts: Sequence[str]) -> None:
         """Add calls and response texts of earlier turns of the task whose events this merger did not receive.
@@ -228,11 +229,11 @@ class TaskMerger:
         """
         self._turn = self._turn.with_earlier(calls, texts, MAX_CALLS)
         if calls or texts:
-            self._usage.know_earlier()
+            self.tokens.know_earlier()
 
     def restore(self, calls: Sequence[ToolCall], text: str) -> None:
         """Set what the current turn has so far. It stands until a Task object comes."""
-        self._usage.restore()
+        self.tokens.restore()
         if calls or text:
             self._artifacts[_RESTORED] = restored = MergedArtifact(list(calls))
             if text:
@@ -241,7 +242,7 @@ class TaskMerger:
     def continue_turn_of(self, other: TaskMerger) -> None:
         """Replace `other` in the middle of a turn: what is earlier there is earlier here."""
         self._turn = other._turn
-        self._usage.continue_turn_of(other._usage)
+        self.tokens.continue_turn_of(other.tokens)
         seen = SeenCalls(None, other.tool_calls)
         for artifact in self._artifacts.values():
             artifact.calls[:] = map(seen.marked, artifact.calls)
@@ -298,11 +299,7 @@ class TaskMerger:
     @property
     def usage(self) -> dict[str, Any] | None:
         """The tokens that the agent states for the turn (`token_usage`); None if it states none."""
-        return self.usage_with(bool(self.turn_tool_calls))
-
-    def usage_with(self, called_tools: bool) -> dict[str, Any] | None:
-        """`usage`, given whether there are `turn_tool_calls`, which take time to compute."""
-        return self._usage.of_turn(called_tools=called_tools)
+        return self.tokens.of_turn(called_tools=bool(self.turn_tool_calls))
 
     @property
     def findings(self) -> list[Finding]:

@@ -14,11 +14,12 @@ Sums go before single calls, and both are never added.
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Iterable, Mapping
+from collections.abc import Hashable, Mapping
 from typing import Any, NamedTuple
 
 TOTAL = "kagent_usage_total"
 _CALLS = ("adk_usage_metadata", "kagent_usage_metadata")
+_STATEMENTS = frozenset({TOTAL, *_CALLS})
 _PARTIAL = ("adk_partial", "kagent_partial", "kagent_adk_partial")
 _EVENT_IDS = ("adk_event_id", "kagent_event_id")
 
@@ -78,6 +79,8 @@ class TokenUsage:
 
         `called_tools`: whether the turn has tool calls, so that a model was called more than once.
         """
+        if self._total is None and self._last is None and not self._calls:
+            return None
         if self._total is not None and not self._earlier_elsewhere:
             grown = {name: self._total[name] - self._start.get(name, 0) for name in self._total}
             tokens = grown if min(grown.values()) >= 0 else dict(self._total)  # else the agent began to count again
@@ -105,18 +108,18 @@ class TokenUsage:
         update = event.get("artifactUpdate")
         if update is not None:
             if isinstance(update, dict):
-                self._artifact(update.get("artifact"))
+                self._contents(update.get("artifact"))
                 if "metadata" in update:
                     self._metadata(update["metadata"])
         elif (update := event.get("statusUpdate")) is not None:
             if isinstance(update, dict):
                 status = update.get("status")
                 self._metadata(update.get("metadata"))
-                self._message(status.get("message") if isinstance(status, dict) else None)
+                self._contents(status.get("message") if isinstance(status, dict) else None)
         elif isinstance(task := event.get("task"), dict):
             self._task(task)
         else:
-            self._message(event.get("message"))
+            self._contents(event.get("message"))
 
     def _task(self, task: Mapping[str, Any]) -> None:
         metadata = task.get("metadata")
@@ -126,23 +129,22 @@ class TokenUsage:
         if self._earlier_elsewhere:
             return
         status = task.get("status")
-        for message in _list(task.get("history")):
-            self._message(message)
-        self._message(status.get("message") if isinstance(status, dict) else None)
-        for artifact in _list(task.get("artifacts")):
-            self._artifact(artifact)
+        message = status.get("message") if isinstance(status, dict) else None
+        history, artifacts = task.get("history"), task.get("artifacts")
+        known = history if isinstance(history, list) else ()
+        self._contents(*known, message, *(artifacts if isinstance(artifacts, list) else ()))
 
-    def _artifact(self, artifact: Any) -> None:
-        if isinstance(artifact, dict):
-            for holder in (artifact, *_list(artifact.get("parts"))):
-                if isinstance(holder, dict) and "metadata" in holder:  # most chunks are text alone
-                    self._metadata(holder["metadata"], ("artifact", str(artifact.get("artifactId"))))
-
-    def _message(self, message: Any) -> None:
-        if isinstance(message, dict) and message.get("role") not in ("ROLE_USER", "user"):
-            for holder in (message, *_list(message.get("parts"))):
-                if isinstance(holder, dict) and "metadata" in holder:
-                    self._metadata(holder["metadata"])
+    def _contents(self, *contents: Any) -> None:
+        """Read messages and artifacts, with their parts, but for what the user says."""
+        for content in contents:
+            if not isinstance(content, dict) or content.get("role") in ("ROLE_USER", "user"):
+                continue
+            place = ("artifact", str(content["artifactId"])) if "artifactId" in content else None
+            parts = content.get("parts")
+            for holder in (content, *parts) if isinstance(parts, list) else (content,):
+                metadata = holder.get("metadata") if isinstance(holder, dict) else None
+                if isinstance(metadata, dict) and not _STATEMENTS.isdisjoint(metadata):  # most state nothing
+                    self._metadata(metadata, place)
 
     def _metadata(self, metadata: Any, place: Hashable = None) -> None:
         """`place`: what may be stated again; None: each event states its own."""
@@ -193,7 +195,3 @@ def _count(value: Any) -> int | None:
     if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
         return None
     return int(value) if value >= 0 and value == int(value) else None
-
-
-def _list(value: Any) -> Iterable[Any]:
-    return value if isinstance(value, list) else ()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -25,6 +25,7 @@ from a2a_tool_capture.wire import (
 
 from ..memory import of_json
 from ..protocol.operations import (
+    SENDS_MESSAGE,
     A2ARequest,
     Operation,
     decode_json,
@@ -106,10 +107,11 @@ class Exchange:
     Once the request body is read, `requested` is whether the client asked for the extension.
     """
 
-    def __init__(self, book: ExchangeBook, facts: RequestFacts, new_id: Callable[[], str]) -> None:
+    def __init__(self, book: ExchangeBook, facts: RequestFacts, turn_id: str) -> None:
+        """`turn_id`: of the turn that the request opens, if it opens one."""
         self._book = book
         self._facts = facts
-        self._new_id = new_id
+        self._turn_id = turn_id
         self._watcher: Any = None
         self._state = ""
         self._read = False
@@ -138,7 +140,7 @@ class Exchange:
             return
         self._read = True
         request = rest
-        if request is None or request.operation in (Operation.SEND, Operation.STREAM):
+        if request is None or request.operation in SENDS_MESSAGE:
             try:
                 decoded = decode_json(body) if body and payload is None else payload
             except ValueError:
@@ -174,7 +176,7 @@ class Exchange:
     def unread_request(self, rest: A2ARequest | None, beginning: bytes, now: float) -> None:
         """The request was too large to keep: its path or first bytes have to suffice."""
         self.request = rest or rpc_method(beginning)
-        if self.request is not None and self.request.operation in (Operation.SEND, Operation.STREAM):
+        if self.request is not None and self.request.operation in SENDS_MESSAGE:
             self.request.has_webhook = True  # it may have one
             self._open_turn(self.request, {}, now)
             why = "the request exceeds the limit for capture, alone or with others read at the time"
@@ -186,7 +188,7 @@ class Exchange:
         case = metadata.get(CASE_METADATA_KEY) if isinstance(metadata, dict) else None
         context_id, task_id = message.get("contextId"), message.get("taskId")
         turn = Turn(
-            turn_id=self._new_id(),
+            turn_id=self._turn_id,
             run=facts.run,
             agent=facts.agent,
             agent_name=facts.agent_name,
@@ -385,9 +387,9 @@ def _links(facts: RequestFacts, message: dict[str, Any]) -> TurnLinks:
     names = [(NamedIn.PARENT_TASK, task) for task in references] if isinstance(references, list) else []
     if isinstance(metadata, dict):
         names += [(kind, metadata[key]) for key, kind in _PARENT_KEYS.items() if key in metadata]
-    valid = [name for name in names if isinstance(name[1], str) and 0 < len(name[1]) <= _LONGEST_NAME]
-    if not valid and not facts.client_span_id:
+    if not names and not facts.client_span_id:
         return STARTS_TRACE
+    valid = [name for name in names if isinstance(name[1], str) and 0 < len(name[1]) <= _LONGEST_NAME]
     return TurnLinks(facts.client_span_id, facts.parent_turn_id, tuple(dict.fromkeys(valid))[:MOST_NAMES])
 
 

@@ -31,9 +31,8 @@ from ..net.http2_frames import ErrorCodes
 from ..net.http2_streams import Data, Event, Headers, Reset, are_valid, regular
 from ..net.http_client import RequestHead, UpstreamError
 from ..protocol.headers import TRACE_CONTEXT, negotiated
-from ..protocol.operations import CARRIES_TASKS, RPC_METHODS, A2ARequest, Operation
+from ..protocol.operations import CARRIES_TASKS, RPC_METHODS, SENDS_MESSAGE, A2ARequest, Operation
 from ..protocol.sse import SseEvent
-from ..protocol.trace_state import naming_turn
 from ..push.relay import PushRelay
 from ..relay.body_memory import SMALL_BYTES
 from ..relay.client_request import RelayContext
@@ -200,7 +199,7 @@ class RelayedCall:
         """The frame for the agent. Raises RefusedWebhookError, or MessageTooLargeError."""
         relay, head = self._relay, self._head
         # The function does not refer to this call, which has the tap: a cycle would wait for the garbage collector.
-        tap, traceparent = relay.open_tap(head, partial(relay.caller, head, b"", self._peer))
+        tap, traceparent, trace_state = relay.open_tap(head, partial(relay.caller, head, b"", self._peer))
         self._tap, self._traceparent = tap, traceparent.encode()
         try:
             content = message.content(head.forward, relay.settings.max_body_bytes)
@@ -215,8 +214,8 @@ class RelayedCall:
             message = await self._with_addresses(method, decoded_message, request, message)
         tap.remember_tasks()
         self._asks = relay.negotiation.asks(request)
-        if relay.names_turns(head) and (request is None or request.sends_message):
-            self._trace_state = naming_turn(tap.turn_id, head.trace_state)
+        if request is None or request.operation in SENDS_MESSAGE:
+            self._trace_state = trace_state
         if relay.settings.a2a_spans and request is not None and request.operation in CARRIES_TASKS:
             self._record.describe(RPC_METHODS[request.operation][0], relay.a2a_attributes(request, head))
         tap.request_body(request, body, True)

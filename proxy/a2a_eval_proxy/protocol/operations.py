@@ -33,6 +33,9 @@ CARRIES_TASKS = frozenset(
 )
 """Operations whose responses show tasks: these are captured and filtered."""
 
+SENDS_MESSAGE = frozenset({Operation.SEND, Operation.STREAM})
+"""Operations whose requests have a message of the user."""
+
 
 class Binding(StrEnum):
     JSONRPC = "JSONRPC"
@@ -110,10 +113,6 @@ class A2ARequest:
     """Whether the answer waits until the task has changed (A2A 1.1)."""
 
     @property
-    def sends_message(self) -> bool:
-        return self.operation in (Operation.SEND, Operation.STREAM)
-
-    @property
     def named_task(self) -> str:
         """The id of the task that the request is about; "" where it names none."""
         task_id = self.task_id or (self.message or {}).get("taskId")
@@ -163,7 +162,7 @@ def rpc_request(body: Any) -> A2ARequest | None:
     if not isinstance(params, dict):
         params = {}
     request = A2ARequest(_RPC_OPERATIONS.get(method, Operation.OTHER), Binding.JSONRPC, legacy="/" in method)
-    if request.operation in (Operation.SEND, Operation.STREAM):
+    if request.operation in SENDS_MESSAGE:
         read_send(request, params)
     elif concerns_webhooks:
         request.operation, request.has_webhook = Operation.PUSH_CONFIG, True

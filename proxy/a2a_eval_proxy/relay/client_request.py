@@ -19,7 +19,7 @@ from ..protocol import error_bodies
 from ..protocol.error_bodies import A2AProblem
 from ..protocol.headers import ClientRequestHeaders, public_url
 from ..protocol.operations import A2ARequest, Binding, rest_request
-from ..protocol.trace_state import KEY, turn_named
+from ..protocol.trace_state import KEY, naming_turn, turn_named
 from ..push.relay import PushRelay
 from ..settings.settings import TrafficSettings
 from ..telemetry.counters import Metrics
@@ -83,10 +83,12 @@ class RelayContext:
     """None where webhooks are not relayed."""
     loop: asyncio.AbstractEventLoop
 
-    def open_tap(self, head: ClientRequestHeaders, caller: Callable[[], bytes | None]) -> tuple[Tap, str]:
-        """Report a request with this header, which begins now; also the `traceparent` that starts its trace.
+    def open_tap(self, head: ClientRequestHeaders, caller: Callable[[], bytes | None]) -> tuple[Tap, str, str]:
+        """Report a request with this header, which begins now; also the `traceparent` that starts its trace, "" where
+        the client has started one, and the `tracestate` that names its turn for the agent, if it is a message.
 
-        "" where the client has started one. `caller`: see `Tap`.
+        A turn is named where the proxy starts the trace, where an earlier message of the trace is, where the proxy has
+        several agents, or by the settings; else the `tracestate` is "". `caller`: see `Tap`.
         """
         traceparent = ""
         trace_context = head.trace_context
@@ -107,24 +109,21 @@ class RelayContext:
             client_span_id=head.client_span_id,
             parent_turn_id=turn_named(head.trace_state) if head.client_span_id else "",
         )
+        turn_id, known = new_turn_id(), head.trace_state
+        is_named = not known  # that of a trace nobody knows stays as it is
+        if head.client_span_id:
+            is_named = self.settings.names_turns or self.agent_name is not None or KEY in known
         tap = Tap(
             self.book,
             self.opted_in,
             facts,
-            new_turn_id,
+            turn_id,
             self.settings.max_body_bytes,
             caller=caller,
             request_coding=head.content_encoding,
             wire_log=self.wire_log,
         )
-        return tap, traceparent
-
-    def names_turns(self, head: ClientRequestHeaders) -> bool:
-        """Whether a message with this header names its turn for the agent (`trace_state`): where the proxy starts the
-        trace, where an earlier message of the trace did, where it has several agents, or by the settings."""
-        if not head.client_span_id:
-            return not head.trace_state  # that of a trace nobody knows stays as it is
-        return self.settings.names_turns or self.agent_name is not None or KEY in head.trace_state
+        return tap, traceparent, naming_turn(turn_id, known) if is_named else ""
 
     def a2a_attributes(self, request: A2ARequest, head: ClientRequestHeaders) -> dict[str, str | list[str]]:
         """What spans say of a request, before its message is captured: its ids, and the agent by its card."""

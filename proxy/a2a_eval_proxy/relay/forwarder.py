@@ -16,8 +16,7 @@ from a2a_tool_capture import Finding, Severity
 from ..net.cached_head import KEPT
 from ..net.http_client import RawHeaders, RequestHead, UpstreamError, UpstreamTimeoutError, UpstreamUnreachableError
 from ..protocol.headers import TRACE_CONTEXT, negotiated, read_request
-from ..protocol.operations import CARRIES_TASKS, RPC_METHODS, Operation
-from ..protocol.trace_state import naming_turn
+from ..protocol.operations import CARRIES_TASKS, RPC_METHODS, SENDS_MESSAGE, Operation
 from .card_relay import CONDITIONS
 from .client_request import BodyCopy, ClientRequest, Message, Receive, RelayContext, Scope, Send
 from .responses import ResponseRelay, UnreadableResponseError
@@ -78,7 +77,7 @@ class _RequestRelay:
         self._described: str | None = None
         """The operation of A2A by which its spans are named."""
         self._trace_state = ""
-        """The `tracestate` for the agent, where it is not the client's."""
+        """The `tracestate` that names the turn, where the request is a message."""
 
     def handle(self) -> Awaitable[None]:
         """Respond to the request, with the agent's response where there is one."""
@@ -119,7 +118,7 @@ class _RequestRelay:
         """Relay the request, then its response; report both to capture."""
         client, context = self._client, self._context
         await context.negotiation.prepare(time.monotonic())
-        tap, traceparent = context.open_tap(client.head, lambda: client.caller)
+        tap, traceparent, self._trace_state = context.open_tap(client.head, lambda: client.caller)
         if traceparent:
             self._traceparent = b"traceparent: " + traceparent.encode()
         message = await client.receive()
@@ -166,9 +165,12 @@ class _RequestRelay:
                 self._describe(tap)
             # Read while the agent works: the callback runs as soon as the request is on its way.
             self._context.loop.call_soon(tap.request_body, client.rest, client.body, True)
-        if self._context.names_turns(client.head) and self._may_send_message(tap, whole=whole):
-            self._trace_state = naming_turn(tap.turn_id, client.head.trace_state)
-        head, lines = self._agent_head(), self._trace_lines()
+        if self._trace_state and not self._may_send_message(tap, whole=whole):
+            self._trace_state = ""
+        head, lines = self._agent_head(), self._traceparent
+        if self._trace_state and not client.head.client_span_id:  # in no head: that would not be kept
+            line = b"tracestate: " + self._trace_state.encode()
+            lines = lines + b"\r\n" + line if lines else line
         tap.sent(head, lines)
         response = await upstream.http.send(
             head,
@@ -250,7 +252,7 @@ class _RequestRelay:
         if whole and client.head.client_span_id:
             tap.read_request(client.rest, client.body)
         request = tap.request or client.rest
-        return client.method == "POST" if request is None else request.sends_message
+        return client.method == "POST" if request is None else request.operation in SENDS_MESSAGE
 
     def _is_long_poll(self, tap: Tap) -> bool:
         """Whether the request, whose body is whole, is one that `response_timeout` is not meant for."""
@@ -281,13 +283,6 @@ class _RequestRelay:
         if client.rest is not None and client.rest.operation is Operation.EXTENDED_CARD:
             headers = [item for item in headers if item[0] not in CONDITIONS]
         return self._context.upstream.headers(headers)
-
-    def _trace_lines(self) -> bytes:
-        """The lines of a trace that the proxy starts, which are in no head: it would not be kept."""
-        if not self._trace_state or self._client.head.client_span_id:
-            return self._traceparent
-        line = b"tracestate: " + self._trace_state.encode()
-        return self._traceparent + b"\r\n" + line if self._traceparent else line
 
     async def _upload(self, message: Message, tap: Tap) -> AsyncIterator[bytes]:
         """The chunks of the request's body as they arrive; a copy is kept for capture."""

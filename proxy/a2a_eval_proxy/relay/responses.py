@@ -196,7 +196,7 @@ class ResponseRelay:
         elif len(body) > self._context.settings.max_body_bytes:
             self._tap.stop_reading("body_too_large", _TOO_LARGE)
         else:
-            self._report(self._tap.decoded(body))
+            self._tap.response(self._response.status, self._tap.decoded(body))
 
     def _observe_events(self, chunk: bytes) -> None:
         if chunk and self._tap.unreadable is None:
@@ -211,13 +211,9 @@ class ResponseRelay:
             elif not copy.is_complete:
                 self._tap.stop_reading("body_too_large", _TOO_LARGE)
             else:
-                self._report(self._tap.decoded(copy.content()))
+                self._tap.response(self._response.status, self._tap.decoded(copy.content()))
 
         return observe
-
-    def _report(self, decoded: bytes, payload: Any = None) -> None:
-        if self._tap.unreadable is None:
-            self._tap.response(self._response.status, decoded, payload)
 
     # ── filter ──────────────────────────────────────────────────────────────────────────────────────────
 
@@ -273,7 +269,7 @@ class ResponseRelay:
         if content := b"".join(shown):
             await self._client.write(content)
         if not chunk:
-            self._report(*parts.answer)
+            self._tap.response(self._response.status, *parts.answer)
 
     def _stripped(self, content: bytes, payload: Any) -> bytes:
         """JSON as the client may see it. Raises UnreadableResponseError."""
@@ -356,7 +352,7 @@ class ResponseRelay:
             await self._send_whole(body)
         else:
             await self._send_whole(clean, _DESCRIBE_BODY)
-        self._report(decoded, payload)
+        self._tap.response(self._response.status, decoded, payload)
 
     async def _read_up_to_limit(self) -> tuple[bytes, bool]:
         """The body up to the limit, and whether it is complete."""

@@ -40,17 +40,20 @@ class Tap:
         book: ExchangeBook,
         opted_in: OptedInTasks,
         facts: RequestFacts,
-        new_id: Callable[[], str],
+        turn_id: str,
         max_bytes: int,
         *,
         caller: Callable[[], bytes | None],
         request_coding: str = "",
         wire_log: WireLog | None = None,
     ) -> None:
-        """`caller` returns the key of the caller (`Callers.key`); it is called only where the key is needed."""
-        self.turn_id = new_id()
-        """The id of the turn that the request opens, if it opens one."""
-        self._exchange = Exchange(book, facts, lambda: self.turn_id)
+        """`turn_id`: see `Exchange`.
+
+        `caller` returns the key of the caller (`Callers.key`); it is called only where the key is needed.
+        """
+        self._exchange = Exchange(book, facts, turn_id)
+        self.request: A2ARequest | None = None
+        """The request, once it is read."""
         self._began = facts.started_at
         self._head: tuple[RequestHead | None, bytes] = None, b""
         self._wire_log = wire_log
@@ -83,21 +86,17 @@ class Tap:
     # ── questions of the byte path ───────────────────────────────────────────────────────────────────
 
     @property
-    def request(self) -> A2ARequest | None:
-        return self._exchange.request
-
-    @property
     def requested(self) -> bool:
         """Whether this client may see the extension: it asked for it now, or in an earlier request about this task."""
         if self._exchange.requested:
             return True
-        request = self._exchange.request
+        request = self.request
         return request is not None and bool(request.task_id) and self._opted_in.has(self._caller(), request.task_id)
 
     @property
     def has_foreign_webhook(self) -> bool:
         """Whether the agent notifies a webhook of this task past the proxy."""
-        request = self._exchange.request
+        request = self.request
         return request is not None and self._opted_in.has_webhook(request.named_task)
 
     @property
@@ -118,8 +117,7 @@ class Tap:
     @property
     def keeps(self) -> Callable[[str], bool] | None:
         """Whether a response about several tasks may show the calls of a task (its id); None for any other response."""
-        request = self._exchange.request
-        if request is None or request.operation not in _SEVERAL_TASKS:
+        if self.request is None or self.request.operation not in _SEVERAL_TASKS:
             return None
         return lambda task_id: self._opted_in.has(self._caller(), task_id)
 
@@ -141,7 +139,7 @@ class Tap:
         `has_webhook` to False.
         """
         if self._request_seen:
-            return self._exchange.request
+            return self.request
         self._request_seen = True
         try:
             if self._request_coding in WINDOWS:
@@ -150,7 +148,7 @@ class Tap:
                 self._unread_request = body
                 return None
             self._exchange.read_request(rest, body, payload)
-            request = self._exchange.request
+            self.request = request = self._exchange.request
             if request is not None and (named := request.named_task) and self._opted_in.has_webhook(named):
                 request.has_webhook = True
             self._remembers = self._exchange.requested or (request is not None and request.has_webhook)
@@ -158,7 +156,7 @@ class Tap:
                 self.remember_tasks()
         except Exception as error:  # noqa: BLE001  # capture's errors end here
             self._failed(error)
-        return self._exchange.request
+        return self.request
 
     @property
     def is_logged(self) -> bool:
@@ -185,7 +183,7 @@ class Tap:
                 self._exchange.request_body(rest, body, now)
             else:
                 self._exchange.unread_request(rest, self._unread_request, now)
-                self._unread_request = None
+                self.request, self._unread_request = self._exchange.request, None
             log = self._wire_log
             if log is not None and self._exchange.concerns_turns and log.admits(self._began):
                 self._wire = self._begin_wire(log, body, complete)
@@ -196,8 +194,8 @@ class Tap:
         exchange, wire = self._exchange, WireExchange(log, self._began, *self._head)
         if exchange.turn is not None:
             wire.turn_id = exchange.turn.turn_id
-        elif exchange.request is not None:
-            wire.named_task = exchange.request.named_task
+        elif self.request is not None:
+            wire.named_task = self.request.named_task
         wire.task_ids = exchange.task_ids
         wire.keep(body, complete=complete)
         return wire
@@ -207,8 +205,8 @@ class Tap:
         exchange = self._exchange
         if exchange.requested:
             self._opted_in.add(self._caller(), exchange.task_ids)
-        if exchange.request is not None and exchange.request.has_webhook:
-            named = exchange.request.named_task
+        if self.request is not None and self.request.has_webhook:
+            named = self.request.named_task
             self._opted_in.add_webhook([named, *exchange.task_ids] if named else exchange.task_ids)
 
     def answered(self, status: int, headers: RawHeaders, *, is_stream: bool) -> None:
@@ -323,7 +321,9 @@ class Tap:
             self._failed(error)
 
     def response(self, status: int, body: bytes, payload: Any = None) -> None:
-        """`payload` is the decoded body, where the caller has it."""
+        """The body, unless it is `unreadable`. `payload` is the decoded body, where the caller has it."""
+        if self.unreadable is not None:
+            return
         if payload is None and has_too_many_values(body):
             self.stop_reading("body_too_large", "the response has too many values; it was passed on unread")
             return
@@ -371,7 +371,7 @@ class Tap:
         """Report that a webhook which the request set was notified of this task."""
         try:
             self._notified_task = task_id
-            request = self._exchange.request
+            request = self.request
             if self._left is not None or (request is not None and request.operation is Operation.SEND):
                 self._exchange.name_task(task_id, CLOCK.now())  # events of a stream come no later than notifications
             if self._left is not None:

@@ -10,6 +10,7 @@ import json
 import math
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import starmap
 from typing import Any
 
 import orjson
@@ -113,7 +114,7 @@ def encoded_turn(turn: Turn, evaluations: Evaluations | None = None) -> EncodedT
     case_id = None if turn.case_id is None else stored_text(turn.case_id)
     names = stored_text(turn.run), case_id, stored_text(turn.conversation_id), stored_text(turn.task_id)
     body, results = json_bytes(turn.to_dict()), None if evaluations is None else encoded_results(evaluations)
-    links = links_text(turn), [] if turn.links is None else [name_key(*name) for name in turn.links.names]
+    links = links_text(turn), [] if turn.links is None else list(starmap(name_key, turn.links.names))
     times = turn.started_at, turn.ended_at
     wire = utf8_text(turn.wire).encode() if turn.wire else b""
     return EncodedTurn(

@@ -26,7 +26,6 @@ class Blind:
 
     request = requested = unreadable = None
     request_reported = True
-    turn_id = ""
 
     def __init__(self, *arguments: Any, **options: Any) -> None: ...
 

@@ -47,7 +47,7 @@ class Proxied:
             "requested_by_header": False,
             "started_at": self.tick(),
         }
-        exchange = Exchange(self.book, RequestFacts(**{**defaults, **facts}), lambda: f"turn-{next(self._numbers)}")
+        exchange = Exchange(self.book, RequestFacts(**{**defaults, **facts}), f"turn-{next(self._numbers)}")
         method, target = line.split(" ")[:2]
         path, _, query = target.partition("?")
         rest = rest_request(method, path, query.encode())

@@ -89,7 +89,7 @@ def serve(attack: str) -> None:
     for step in range(RECEIVED // ATTACKS[attack]):
         if len(streams) < 2 or step % 1_000 == 0:
             facts = RequestFacts("run", "http://agent", "1.0", None, "", "", True, False, 0.0)
-            exchange = Exchange(book, facts, lambda: f"turn-{next(numbers)}")
+            exchange = Exchange(book, facts, f"turn-{next(numbers)}")
             exchange.request_body(None, json.dumps(send).encode(), 0.0)
             streams = [*streams[-1:], (exchange, events(attack))]
         exchange, sent = streams[step % 2 if len(streams) > 1 else 0]

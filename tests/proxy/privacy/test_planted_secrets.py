@@ -157,7 +157,7 @@ class Exchanged:
 
 
 def pass_on(facts: RequestFacts, request: bytes, answer: bytes, pipeline: Pipeline) -> None:
-    exchange = Exchange(TurnBook(pipeline.take), facts, new_turn_id)
+    exchange = Exchange(TurnBook(pipeline.take), facts, new_turn_id())
     exchange.request_body(None, request, 1.0)
     exchange.answer(200, answer, 2.0)
     exchange.end(3.0)

@@ -35,7 +35,7 @@ class Tapped:
             self.book,
             self.asked,
             facts,
-            lambda: f"turn-{len(self.turns)}",
+            f"turn-{len(self.turns)}",
             self.limit,
             caller=lambda: caller,
             request_coding=coding,
