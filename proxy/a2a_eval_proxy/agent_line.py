@@ -108,6 +108,8 @@ class AgentLine:
         evaluations = None if telemetry is None else telemetry.evaluations
         heard = TurnListeners(*shared.listeners, self.events, *filter(None, (tracing, evaluations)))
         name = agent.name or None
+        if tracing is not None and name is not None:
+            tracing.expect(name, wait_s=settings.trace_wait, expected=settings.expect_traces)
         self.pipeline = Pipeline(
             store, scoring.cases, scoring.scorer, heard, metrics, tracing, privacy, agent_name=name
         )
@@ -117,7 +119,7 @@ class AgentLine:
         visibility = CallVisibility(
             negotiate=settings.negotiate,
             dialects=bool(settings.dialects),
-            logs=lambda: tracing is None or not tracing.heard,
+            logs=lambda: tracing is None or not tracing.heard(name),
         )
         self._stored_tasks = StoredTasks(
             store,

@@ -7,6 +7,7 @@ import logging
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import Any
 
 from a2a_tool_capture.spans.model import LogEvent, Span
@@ -51,22 +52,21 @@ class Tracing(TurnListener):
     """The receiver's sink and the pipeline's source of evidence. Call all methods on one event loop.
 
     `wait_s` is the time that a turn waits for spans after its end; `expected` also waits for an agent that has not sent
-    any yet.
+    any yet. `expect` sets both for one of several agents.
     """
 
     def __init__(
         self, metrics: Metrics, *, wait_s: float, expected: bool, conversation_attributes: Sequence[str] = ()
     ) -> None:
         self._metrics = metrics
-        self._wait_s = wait_s
-        self._expected = expected
+        self._waits: defaultdict[str | None, tuple[float, bool]] = defaultdict(lambda: (wait_s, expected))
+        """By the name of the agent."""
         self._loop = asyncio.get_running_loop()
         self._reading = ThreadPoolExecutor(1, thread_name_prefix="traces")
         self._unread_bytes = 0
-        self.on_changed: Callable[[Turn, bool], None] = lambda turn, has_work: None
-        """Receives a turn that got spans, and whether any of them describes the agent's work."""
+        self._listeners: defaultdict[str | None, list[Callable[[Turn, bool], None]]] = defaultdict(list)
         self._book = TraceBook(
-            lambda *changed: self.on_changed(*changed),
+            self._changed,
             conversation_attributes=conversation_attributes,
             max_bytes=share(8),
         )
@@ -81,16 +81,26 @@ class Tracing(TurnListener):
 
     # ── for the pipeline ────────────────────────────────────────────────────────────────────────────────
 
-    @property
-    def heard(self) -> bool:
+    def expect(self, agent_name: str | None, *, wait_s: float, expected: bool) -> None:
+        """Turns of this agent wait so long; see the class."""
+        self._waits[agent_name] = wait_s, expected
+
+    def listen(self, agent_name: str | None, changed: Callable[[Turn, bool], None]) -> Callable[[], None]:
+        """`changed` receives each turn of this agent that gets spans, and whether any of them describes the agent's
+        work, until what this returns is called."""
+        listeners = self._listeners[agent_name]
+        listeners.append(changed)
+        return partial(listeners.remove, changed)
+
+    def heard(self, agent_name: str | None) -> bool:
         """Whether to expect traces: the agent has sent some, or the settings announce them."""
-        return self._expected or self._book.heard
+        return agent_name in self._book.heard or self._waits[agent_name][1]
 
     def wait_s(self, turn: Turn) -> float:
         """Returns the seconds that the turn still waits for its spans; 0 if none are expected or all have arrived."""
-        if not self.heard or self._book.complete(turn.turn_id):
+        if not self.heard(turn.agent_name) or self._book.complete(turn.turn_id):
             return 0.0
-        return max(0.0, (turn.ended_at or 0.0) + self._wait_s - CLOCK.now())
+        return max(0.0, (turn.ended_at or 0.0) + self._waits[turn.agent_name][0] - CLOCK.now())
 
     def complete(self, turn: Turn) -> bool:
         return self._book.complete(turn.turn_id)
@@ -107,6 +117,10 @@ class Tracing(TurnListener):
     def expire(self, now: float) -> None:
         self._book.expire(now)
         self._metrics.spans_dropped += self._book.take_dropped()
+
+    def _changed(self, turn: Turn, has_work: bool) -> None:
+        for changed in tuple(self._listeners[turn.agent_name]):
+            changed(turn, has_work)
 
     # ── from the receiver ───────────────────────────────────────────────────────────────────────────────
 

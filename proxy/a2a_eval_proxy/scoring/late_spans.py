@@ -56,8 +56,10 @@ class LateSpans(NoSpans):
         tracing: Tracing,
         ready: Callable[[Job | StoredJob], None],
         again: Callable[[Job], Job | StoredJob],
+        agent_name: str | None,
     ) -> None:
-        tracing.on_changed = self.changed
+        self._stop = tracing.listen(agent_name, self.changed)
+        self._agent_name = agent_name
         self._tracing = tracing
         self._ready = ready
         self._again = again
@@ -69,11 +71,11 @@ class LateSpans(NoSpans):
 
     @property
     def expected(self) -> bool:  # type: ignore[override]  # read-only here
-        return self._tracing.heard
+        return self._tracing.heard(self._agent_name)
 
     def evidence(self, turn: Turn) -> Evidence | None:
         # most agents send no traces: there is nothing to look for
-        return self._tracing.evidence(turn) if self._changed or self._tracing.heard else None
+        return self._tracing.evidence(turn) if self._changed or self.expected else None
 
     def awaited(self, turn: Turn) -> bool:
         return self._tracing.wait_s(turn) > 0 or self.evidence(turn) is not None
@@ -102,6 +104,7 @@ class LateSpans(NoSpans):
             self._scored.put(job)
 
     def close(self) -> None:
+        self._stop()
         for _, timer in self._waiting.values():
             timer.cancel()
 

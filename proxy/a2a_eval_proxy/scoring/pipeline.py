@@ -101,7 +101,9 @@ class Pipeline:
         self._unreadable_bytes = 0
         self._jobs = JobQueue(store, readable=self._readable, on_read=listener.closed, on_gone=self._gone)
         put = self._jobs.put
-        self._spans = LateSpans(tracing, lambda job: put([job]), self._score_late) if tracing is not None else NoSpans()
+        self._spans: NoSpans = NoSpans()
+        if tracing is not None:
+            self._spans = LateSpans(tracing, lambda job: put([job]), self._score_late, agent_name)
         self._trees = AwaitedTrees(store, scorer, lambda job: put([self._jobs.at_rest(job)]))
         self.moved: dict[str, str] = {}
         """The cases of rescored turns, by turn id, that were stored with another or none."""

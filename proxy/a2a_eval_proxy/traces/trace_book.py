@@ -68,8 +68,8 @@ class TraceBook:
         """Traces that name a turn that ended before they began, while another open turn may yet get that name."""
         self._bytes = 0
         self._dropped = 0
-        self.heard = False
-        """Whether a span was ever joined to a turn: then more are expected."""
+        self.heard: set[str | None] = set()
+        """The names of the agents to whose turns a span was ever joined: then more are expected."""
 
     # ── turns ───────────────────────────────────────────────────────────────────────────────────────────
 
@@ -285,7 +285,7 @@ class TraceBook:
             self._unname(trace)
             self._waiting.pop(trace.trace_id, None)
         self._unknown.pop(trace.trace_id, None)
-        self.heard = True
+        self.heard.update(known.turn.agent_name for known in turns)
         for known in turns:
             if trace not in known.traces:
                 known.traces.append(trace)

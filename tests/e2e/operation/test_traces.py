@@ -6,7 +6,7 @@ import asyncio
 import json
 import uuid
 from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -24,6 +24,7 @@ from a2a_eval_proxy.app import RunningProxy, run_proxy
 from a2a_eval_proxy.net.http_server import HttpServer
 from a2a_eval_proxy.scoring.case_book import RegisteredCase
 from a2a_eval_proxy.settings import Settings
+from a2a_eval_proxy.settings.options import load
 from a2a_eval_proxy.store import Scored
 from a2a_eval_proxy.store.postgres.store import PostgresStore
 from a2a_eval_proxy.telemetry.event_bus import EventFilter
@@ -377,3 +378,75 @@ def queued(url: str) -> list[list[str]]:
     with psycopg.connect(url) as connection:
         rows = connection.execute("SELECT args->'turn_ids' FROM procrastinate_jobs ORDER BY id").fetchall()
     return [turn_ids for (turn_ids,) in rows]
+
+
+@asynccontextmanager
+async def behind_one_proxy(
+    agents: dict[str, Agent], folder: Path, **own: dict[str, Any]
+) -> AsyncIterator[RunningProxy]:
+    """`own`: settings of an agent, by its name."""
+    async with AsyncExitStack() as stack:
+        given = {name: {"upstream": await stack.enter_async_context(serving(agent))} for name, agent in agents.items()}
+        settings = {
+            **dict.fromkeys(("listen", "admin", "otlp"), "127.0.0.1:0"),
+            "store": str(folder / "turns.db"),
+            "agents": {name: {**one, **own.get(name, {})} for name, one in given.items()},
+        }
+        proxy = await stack.enter_async_context(run_proxy(load(Settings, settings)))
+        assert proxy.otlp_url
+        for agent in agents.values():
+            agent.provider = stack.enter_context(exporting(proxy.otlp_url))
+        yield proxy
+
+
+async def test_late_spans_of_each_of_several_agents_score_its_turn_again(tmp_path: Path) -> None:
+    agents = {name: Agent(emits_extension=False, held_back=True) for name in ("orders", "refunds", "search")}
+    async with behind_one_proxy(agents, tmp_path) as proxy:
+        for name in agents:
+            async with CaptureClient(f"{proxy.url}/agents/{name}") as client:
+                await client.send(f"for {name}")
+        await proxy.flush(PATIENCE_S)
+        assert [called(turn) for turn in await proxy.turns()] == [[]] * 3
+        with proxy.bus.listen() as events:
+            done = 0
+            for agent in agents.values():
+                assert agent.provider is not None
+                await asyncio.to_thread(agent.provider.force_flush)
+            while done < len(agents):
+                done += [event.name for event in (await events.news()).events].count("turn.done")
+        await proxy.flush(PATIENCE_S)
+        turns = await proxy.turns()
+    assert [(turn["agent_name"], called(turn)) for turn in turns] == [(name, CALLED) for name in agents]
+    assert {result["status"] for turn in turns for result in turn["evaluations"]} == {"failed"}
+
+
+async def test_agents_that_share_a_trace_have_their_own_calls(tmp_path: Path) -> None:
+    """Two branches of a client's trace, at the same time: each span is in the turn of the agent that made it."""
+    agents = {name: Agent(emits_extension=False) for name in ("orders", "refunds")}
+    trace_id = uuid.uuid4().hex
+    waits = {name: {"trace_wait": 20.0, "expect_traces": True} for name in agents}
+    async with behind_one_proxy(agents, tmp_path, **waits) as proxy, AsyncExitStack() as stack:
+        sent = []
+        for number, name in enumerate(agents, 1):
+            client = await stack.enter_async_context(CaptureClient(f"{proxy.url}/agents/{name}"))
+            sent.append(client.send(f"for {name}", traceparent=f"00-{trace_id}-{number:016x}-01"))
+        await asyncio.gather(*sent)
+        await proxy.flush(PATIENCE_S)
+        turns = await proxy.turns()
+    assert {turn["agent_name"]: called(turn) for turn in turns} == dict.fromkeys(agents, CALLED)
+    assert {turn["trace_id"] for turn in turns} == {trace_id}
+    assert {turn["usage"]["input_tokens"] for turn in turns} == {12}
+
+
+async def test_each_agent_has_its_own_wait_for_traces(tmp_path: Path) -> None:
+    """A turn of an agent whose spans never come waits for its own time, not for that of the others."""
+    agents = {"orders": Agent(emits_extension=False), "refunds": Agent(traces=False)}
+    own = {"orders": {"trace_wait": 3_600.0, "expect_traces": True}, "refunds": {"trace_wait": 3_600.0}}
+    async with behind_one_proxy(agents, tmp_path, **own) as proxy:
+        for name in agents:
+            async with CaptureClient(f"{proxy.url}/agents/{name}") as client:
+                await client.send(f"for {name}")
+        assert await proxy.flush(PATIENCE_S) == {"pending": 0, "open": 0}
+        assert proxy.tracing is not None
+        assert proxy.tracing.heard("orders")
+        assert not proxy.tracing.heard("refunds")

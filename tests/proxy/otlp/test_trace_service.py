@@ -52,7 +52,7 @@ async def test_a_turn_is_complete_with_all_that_the_batch_has_of_it() -> None:
             all_told.set()
 
     tracing = Tracing(metrics, wait_s=6.0, expected=False)
-    tracing.on_changed = changed
+    tracing.listen(None, changed)
     for turn in turns:
         tracing.opened(turn)
     request = batch()
@@ -67,7 +67,7 @@ async def test_a_turn_is_complete_with_all_that_the_batch_has_of_it() -> None:
 async def test_who_is_ahead_of_the_reader_is_told_to_wait() -> None:
     read = asyncio.Event()
     tracing = Tracing(Metrics(), wait_s=6.0, expected=False)
-    tracing.on_changed = lambda turn, tells: read.set()
+    tracing.listen(None, lambda turn, tells: read.set())
     tracing.opened(Turn("t1", "run", "agent", "JSONRPC", "1.0", time.time(), trace_id=f"{1:032x}"))
     tracing.take(batch(), 64 * 1024 * 1024)
     assert tracing.busy

@@ -472,7 +472,7 @@ async def test_what_we_export_to_ourselves_is_no_evidence(agent, tmp_path, monke
         await say(client, "artifact please", traceparent=TRACEPARENT)
         await proxy.flush(PATIENCE_S)
         assert proxy.serving.metrics.spans == 0
-        assert not proxy.tracing.heard
+        assert not proxy.tracing.heard(None)
         turns = await proxy.turns()
     assert [turn["findings"] for turn in turns] == [[], []]
     assert len(collector.events) == 2  # a result that counted as evidence would be scored again, and so on
