@@ -218,6 +218,24 @@ def test_backups_while_two_processes_write_are_whole(path: Path, tmp_path: Path)
 # ── restore ─────────────────────────────────────────────────────────────────────────────────────────────────
 
 
+async def test_a_restored_store_is_read_without_a_word(path: Path, tmp_path: Path) -> None:
+    backup.back_up(str(path), tmp_path / "before.db")
+    backup.restore(tmp_path / "before.db", str(path))
+    exported = command("export", "--store", path)
+    assert (exported.returncode, exported.stdout.count("\n"), exported.stderr) == (0, 3, "")
+
+
+async def test_restore_replaces_the_file_to_which_a_link_leads(path: Path, tmp_path: Path) -> None:
+    backup.back_up(str(path), tmp_path / "before.db")
+    await fill(tmp_path / "elsewhere.db", 1)
+    link = tmp_path / "link.db"
+    link.symlink_to(tmp_path / "elsewhere.db")
+    turns, former = backup.restore(tmp_path / "before.db", str(link))
+    assert link.is_symlink()
+    assert former is not None
+    assert (turns, turns_in(tmp_path / "elsewhere.db"), turns_in(former)) == (3, 3, 1)
+
+
 async def test_a_restored_store_is_that_of_the_backup_and_the_former_one_is_kept(path: Path, tmp_path: Path) -> None:
     backup.back_up(str(path), tmp_path / "before.db")
     await fill(path, 5)

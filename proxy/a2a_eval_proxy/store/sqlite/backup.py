@@ -32,7 +32,7 @@ def back_up(path: str, target: Path) -> int:
 
 
 def restore(backup: Path, path: str) -> tuple[int, Path | None]:
-    """Put a copy of `backup` in the place of the store at `path`.
+    """Put a copy of `backup` in the place of the store at `path`, or of the file to which a link at `path` leads.
 
     Returns the number of its turns, and the name that the former store has now, None if it did not exist. Raises
     StoreError, and changes nothing, for a backup that is no store, of a later version, or damaged, and for a store that
@@ -41,7 +41,8 @@ def restore(backup: Path, path: str) -> tuple[int, Path | None]:
     if not backup.is_file():
         raise StoreError(f"{backup}: there is no such file")
     upgrade_of(str(backup))
-    store = Path(path)
+    store = Path(path).resolve() if Path(path).is_symlink() else Path(path)
+    path = str(store)
     with _unused(path), _whole(str(backup), store) as partial:
         former = Path(f"{path}.before-{datetime.now(UTC):%Y%m%dT%H%M%S%f}Z")
         with name_locked(path):
