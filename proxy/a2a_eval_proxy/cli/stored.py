@@ -229,14 +229,13 @@ def calibrate(options: CalibrateOptions) -> None:
         wrong = one["disagreements"]
         if wrong:
             lines.append(
-                f"  {counted(one['disagreement_count'], 'disagreement')}; each in full"
-                f"{', by its first turn' if one['scope'] == 'conversation' else ''}: a2a-eval-proxy show ID"
+                f"  {counted(one['disagreement_count'], 'disagreement')}; each in full: "
+                + ("the page /judges" if one["scope"] == "conversation" else "a2a-eval-proxy show ID")
             )
         for found in wrong[:_MOST_DISAGREEMENTS]:
             people, judge = ("passes" if found[who] else "fails" for who in ("people", "judge"))
-            lines.append(
-                f"    {found['turn_id']}: people: {people}, judge: {judge} ({found['label'] or found['score']})"
-            )
+            name, said = found.get("conversation_id") or found["turn_id"], found["label"] or found["score"]
+            lines.append(f"    {name}: people: {people}, judge: {judge} ({said})")
         if one["disagreement_count"] > _MOST_DISAGREEMENTS:
             lines.append(
                 f"    … and {one['disagreement_count'] - _MOST_DISAGREEMENTS:,} more: the page /judges lists them"

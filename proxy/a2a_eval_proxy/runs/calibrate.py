@@ -35,6 +35,7 @@ from tool_call_evaluators.texts import counted
 from ..errors import UNREACHABLE, ConfigError
 from ..privacy.content_removal import lacks_content
 from ..privacy.policy import NO_PRIVACY, Privacy
+from ..scoring.awaited_trees import trees_read_by
 from ..scoring.case_book import CaseBook
 from ..scoring.pipeline import MAX_HISTORY
 from ..scoring.scorer import Scorer
@@ -155,7 +156,9 @@ def _nothing(judged: Mapping[str, EvaluatorBase], labels: Path | None) -> str:
     names = " or ".join(judged)
     if labels is not None:
         return f"{labels}: it has no labels of {names}"
-    return f"there are no labels of {names}: give some on the page /label, or a file with --labels FILE"
+    return (
+        f"there are no labels of {names}: give some on the page /label of `ui` or `serve`, or a file with --labels FILE"
+    )
 
 
 @dataclass(slots=True)
@@ -305,7 +308,8 @@ class _Work:
         if evaluator is None:
             return f"{them} of cases that do not have the evaluator"
         try:
-            case = await self._case(turn, evaluator, stored) if self._scope == "turn" else self._whole(turn, turns)
+            of_turn = self._scope == "turn"
+            case = await (self._case(turn, evaluator, stored) if of_turn else self._whole(turn, turns))
         except ValueError:
             return f"{them} that do not fit their case"
         if case is None:
@@ -333,10 +337,10 @@ class _Work:
         query = TurnQuery(run=first["run"], conversation=first["conversation_id"])
         return [one async for one in every_turn(self._store, query) if one["case_id"] == first["case_id"]]
 
-    def _whole(self, first: Turn, turns: Sequence[TurnJson]) -> EvalCase | None:
+    async def _whole(self, first: Turn, turns: Sequence[TurnJson]) -> EvalCase | None:
         """What the evaluator receives of a conversation; None where it is not over. Raises ValueError."""
         seen = [{**self._privacy.stored_turn(one), "case_id": first.case_id} for one in turns]
-        found = self._scorer.whole_case(seen)
+        found = self._scorer.whole_case(seen, await trees_read_by(self._scorer, self._store, seen))
         if isinstance(found, list):
             raise ValueError("it is invalid, or does not fit its case")
         return found
@@ -346,7 +350,8 @@ class _Work:
         found = await self._store.earlier(turn, MAX_HISTORY)
         earlier = [self._privacy.stored_turn(one) for one in found if not lacks_content(one["user_text"])]
         place = sum(one["case_id"] == turn.case_id for one in earlier) if turn.case_id else 0
-        case = self._scorer.eval_case(turn, place, earlier)
+        trees = await trees_read_by(self._scorer, self._store, [{**stored, "case_id": turn.case_id}])
+        case = self._scorer.eval_case(turn, place, earlier, trees.get(turn.turn_id))
         if not evaluator.reads_results:
             return case
         others = (EvalResult.from_dict(one) for one in stored["evaluations"] if one["evaluator"] != evaluator.metric)

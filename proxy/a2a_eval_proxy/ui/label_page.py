@@ -103,6 +103,8 @@ async def _label(view: View) -> Values:
     if turn is None:
         raise HTTPException(404, f"There is no turn {turn_id[:200]!r}.")
     evaluator = _evaluator(view.control, metric)
+    offers = choices(evaluator)
+    is_graded = isinstance(evaluator, GradedEvaluator) and offers[0].value.isdigit()
     turns = [turn] if kind == "turn" else await _of_conversation(view, turn)
     case = view.control.cases_of(turn).case(turn["case_id"]) if turn["case_id"] else None
     return values | {
@@ -113,9 +115,9 @@ async def _label(view: View) -> Values:
         "goal": case.user_goal if case is not None and kind == "conversation" else None,
         "expected_names": EXPECTATION_WORDS,
         "earlier": await _earlier(view, turn) if kind == "turn" else [],
-        "choices": choices(evaluator),
+        "choices": offers,
         "rubric": _rubric(evaluator),
-        "threshold": getattr(evaluator, "threshold", None) if isinstance(evaluator, GradedEvaluator) else None,
+        "threshold": getattr(evaluator, "threshold", None) if is_graded else None,
     }
 
 

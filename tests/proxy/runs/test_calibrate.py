@@ -26,6 +26,8 @@ from a2a_eval_proxy.runs.calibrate import MAX_ASKED_TWICE, NoVerdictError, calib
 from a2a_eval_proxy.runs.rescore import evaluate_store
 from a2a_eval_proxy.store import open_store
 from a2a_eval_proxy.store.reads import Annotation
+from a2a_eval_proxy.turn import STARTS_TRACE, TurnLinks
+from a2a_tool_capture.models import ToolCall, ToolCallSource
 from agents.serving import ServerThread
 from click.testing import CliRunner
 from judges import local_model
@@ -338,6 +340,29 @@ async def test_the_judge_sees_turns_as_the_rules_of_privacy_redact_them(judge: S
     sent = json.dumps(judge.api.requests)
     assert "grade 4" in sent
     assert "ann@example.com" not in sent
+
+
+@pytest.mark.parametrize("scope", ["turn", "conversation"])
+async def test_the_judge_sees_the_calls_of_the_agents_that_were_asked_where_the_suite_has_them(
+    judge: Scripted, tmp_path: Path, scope: str
+) -> None:
+    judge.respond = best_or_worst
+    kept = Kept(open_store(str(tmp_path / "turns.db")))
+    of_child = [ToolCall("audit_books", {}, "1", "grade 4", None, ToolCallSource.A2A_PROTOCOL)]
+    parent = turn(0, run="nightly", status="done", trace_id="1" * 32, links=STARTS_TRACE, conversation_id="c")
+    asked = {"links": TurnLinks("", parent.turn_id), "agent": "http://other", "conversation_id": "of another agent"}
+    parent.response_text = "grade 4"
+    await kept.add(parent, turn(1, run="others", status="done", trace_id="1" * 32, tool_calls=of_child, **asked))
+    await asyncio.to_thread(kept.store.close)
+    suite = parse_suite("depth: all\n" + judge.suite(f"{{llm_judge_trajectory: {{criteria: good, scope: {scope}}}}}"))
+    await evaluate_store(suite, str(tmp_path / "turns.db"), "nightly")
+    assert "audit_books" in json.dumps(judge.api.requests)
+    scored = len(judge.api.requests)
+    file = labels_file(tmp_path / "labels.csv", [{"turn_id": parent.turn_id, "label": "pass"}])
+    (made,) = await calibrate(suite, str(tmp_path / "turns.db"), labels=file)
+    assert made["labelled_turns"] == 1
+    again = judge.api.requests[scored:]
+    assert ["audit_books" in json.dumps(one) for one in again] == [True] * 2  # the verdict comes from the cache
 
 
 async def test_cases_with_judges_of_their_own_are_calibrated_apart(judge: Scripted, tmp_path: Path) -> None:
