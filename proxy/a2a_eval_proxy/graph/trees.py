@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any, NamedTuple
@@ -79,8 +80,13 @@ async def family_of(store: Store, turn_id: str, *, words: bool = True) -> Family
         return None
     search = _Search(store, first, words=words)
     await search.run()
-    turns = {linked.turn["turn_id"]: linked.turn for linked in search.found.values()}
-    return Family(turns, edges_of(list(map(_facts, search.found.values())), SKEW_S if store.shared else 0.0))
+    skew_s = SKEW_S if store.shared else 0.0
+    # In a thread: turns of one trace are compared with each other, and the loop has clients to serve.
+    return await asyncio.to_thread(_family, list(search.found.values()), skew_s)
+
+
+def _family(found: Sequence[LinkedTurn], skew_s: float) -> Family:
+    return Family({linked.turn["turn_id"]: linked.turn for linked in found}, edges_of(list(map(_facts, found)), skew_s))
 
 
 async def tree_below(store: Store, turn_id: str) -> AgentTurn | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import AsyncIterator
 from dataclasses import replace
 from pathlib import Path
@@ -10,6 +11,7 @@ from typing import Any
 
 import pytest
 from a2a_eval_proxy.cli import main
+from a2a_eval_proxy.graph.edges import Edge, edges_of
 from a2a_eval_proxy.graph.trees import MOST_TURNS, family_of, tree_of, trees_of
 from a2a_eval_proxy.privacy.policy import privacy_of
 from a2a_eval_proxy.privacy.redactor import parse_rules
@@ -149,6 +151,22 @@ async def test_one_trace_of_thousands_of_turns(kept: Kept) -> None:
     tree = family.tree_below("turn-0000", turns=10)
     assert (totals(tree).turns, totals(tree).left_out) == (10, len(family.turns) - 10)
     assert totals(family.tree_below("turn-0000", depth=1)).turns == 1
+
+
+async def test_turns_of_a_tree_are_not_compared_on_the_loop_that_serves_clients(
+    kept: Kept, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await kept.add(asked(0, None), asked(1, 0))
+    threads = []
+
+    def compared(*arguments: Any) -> dict[str, Edge]:
+        threads.append(threading.current_thread())
+        return edges_of(*arguments)
+
+    monkeypatch.setattr("a2a_eval_proxy.graph.trees.edges_of", compared)
+    assert len(await drawn(kept.store, 1)) == 2
+    assert threads
+    assert threading.main_thread() not in threads
 
 
 async def test_the_first_failed_edge(kept: Kept) -> None:
