@@ -76,6 +76,7 @@ class RequestFacts:
     requested_by_header: bool
     started_at: float
     agent_name: str | None = None
+    agent_card: dict[str, str] | None = None
     client_span_id: str = ""
     """See `TurnLinks`, as `parent_turn_id`."""
     parent_turn_id: str = ""
@@ -192,6 +193,7 @@ class Exchange:
             run=facts.run,
             agent=facts.agent,
             agent_name=facts.agent_name,
+            agent_card=facts.agent_card,
             binding=str(request.binding),
             protocol_version="0.3" if request.legacy or not facts.version else major_minor(facts.version),
             started_at=facts.started_at,

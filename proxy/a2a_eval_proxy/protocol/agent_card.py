@@ -18,6 +18,9 @@ from .operations import HTTP_BINDINGS, Binding
 
 WELL_KNOWN_PATHS = frozenset({"/.well-known/agent-card.json", "/.well-known/agent.json"})
 
+_MOST_CHARACTERS = 200
+"""Of the name and the version of an agent: each turn has them."""
+
 _INTERFACES = {"supportedInterfaces": "protocolBinding", "additionalInterfaces": "transport"}
 """Lists of interfaces, and the member that names the binding of an entry."""
 
@@ -122,6 +125,16 @@ def declared_uris(card: Any) -> list[str]:
         return []
     uris = (extension.get("uri") for extension in extensions if isinstance(extension, dict))
     return [uri for uri in uris if is_capture_uri(uri)]
+
+
+def stated_version(card: Any) -> dict[str, str] | None:
+    """The card's `name` and `version`, as in turns, at most `_MOST_CHARACTERS` of each; None without a version. Never
+    raises."""
+    said = [card.get(key) if isinstance(card, dict) else None for key in ("name", "version")]
+    name, version = (
+        text[:_MOST_CHARACTERS].encode("utf-8", "replace").decode() if isinstance(text, str) else "" for text in said
+    )
+    return {"name": name, "version": version} if version else None
 
 
 def bindings_of(card: Any) -> list[str]:

@@ -106,6 +106,7 @@ class RelayContext:
             requested_by_header=head.requested,
             started_at=CLOCK.now(),
             agent_name=self.agent_name,
+            agent_card=self.negotiation.identity,
             client_span_id=head.client_span_id,
             parent_turn_id=turn_named(head.trace_state) if head.client_span_id else "",
         )

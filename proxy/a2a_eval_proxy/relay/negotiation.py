@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from ..net.http_client import UpstreamError, UpstreamTimeoutError
-from ..protocol.agent_card import ApiKey, declared_api_keys, declared_uris
+from ..protocol.agent_card import ApiKey, declared_api_keys, declared_uris, stated_version
 from ..protocol.operations import CARRIES_TASKS, A2ARequest, Operation
 
 logger = logging.getLogger(__name__)
@@ -53,6 +53,8 @@ class Negotiation:
         """The last card."""
         self._own_card: Any = None
         self._own_card_until = 0.0
+        self.identity: dict[str, str] | None = None
+        """The name and version that the last card stated; None: it stated no version."""
         self.api_keys: frozenset[ApiKey] = frozenset()
         """The API keys that the last card declared."""
         self.grpc_address: str | None = None
@@ -64,6 +66,7 @@ class Negotiation:
         if self._mode == "declared":
             self.wants_extension = self.declared and not self._stopped
         self.known, self.card = True, card
+        self.identity = stated_version(card)
         self.api_keys = declared_api_keys(card)
         self.grpc_address = self._grpc_address(card)
         self._known_until = now + self._ttl_s

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +15,7 @@ from tool_call_evaluators.runs.regression import MARGIN
 
 from ..files import write_file
 from ..store import RunSummary, Store
-from ..store.base import Evaluations
+from ..store.base import Evaluations, TurnJson
 from .stored_turns import (
     UnknownRunError,
     compact,
@@ -68,6 +68,8 @@ async def compare_stored(
     """As `compare_runs`, of an open store, in a thread; with `cases`, only these. Raises UnknownRunError."""
     runs, baseline = await runs_before(store, before, after)
     earlier = [turn for run in runs for turn in await _turns(store, run, cases)]
+    if baseline is not None:
+        earlier = _of_version(earlier, baseline.version)
     later = await _turns(store, after, cases)
     names = before if baseline is None else f"version {baseline.version}", after
     return await asyncio.to_thread(
@@ -91,8 +93,18 @@ async def compared_runs(store: Store, before: str, after: str) -> tuple[list[Run
     return [run for name in names for run in await store.runs(name)], later[0]
 
 
-async def _turns(store: Store, run: str, cases: Collection[str] | None) -> list[dict[str, Any]]:
+async def _turns(store: Store, run: str, cases: Collection[str] | None) -> list[TurnJson]:
     return [compact(turn) async for turn in turns_of(store, run) if cases is None or turn["case_id"] in cases]
+
+
+def _of_version(turns: Sequence[TurnJson], version: str) -> list[TurnJson]:
+    """The turns of conversations that this version of the agent held to their end; it may change during a run."""
+
+    def conversation(turn: TurnJson) -> str:
+        return f"{turn['run']}/{turn['conversation_id'] or turn['turn_id']}"
+
+    others = {conversation(turn) for turn in turns if (turn.get("agent_card") or {}).get("version") != version}
+    return [turn for turn in turns if conversation(turn) not in others]
 
 
 async def _results(store: Store, runs: Iterable[str]) -> dict[str, Evaluations]:

@@ -76,9 +76,12 @@ async def runs_before(store: Store, name: str, run: str | None) -> tuple[list[st
         return [name], None
     cards = await store.agent_cards(_MOST_RUNS)
     own = dict(cards).get(run or "", {}).get("name")
-    found = [
-        other for other, card in cards if card["version"] == version and other != run and own in (None, card["name"])
-    ]
+    named = {
+        other: None
+        for other, card in cards
+        if card["version"] == version and other != run and own in (None, card["name"])
+    }
+    found = list(named)
     if not found:
         known = list(dict.fromkeys(card["version"] for other, card in cards if other != run))
         more = len(known) - _NAMED_RUNS

@@ -538,10 +538,11 @@ class StoreReads(ABC):
                 result["details"]["judge"]["calibration"] = found
 
     async def agent_cards(self, most: int) -> list[tuple[str, dict[str, str]]]:
-        """Returns the runs whose agent has a known version, with `Turn.agent_card` of their first turns; the newest
-        first, at most `most`."""
+        """Returns the runs whose agent has a known version, with `Turn.agent_card` of their first and of their last
+        turns; the newest first, at most `most` of these turns."""
+        ends = "SELECT min(seq) FROM turns GROUP BY run UNION SELECT max(seq) FROM turns GROUP BY run"
         statement = (
-            f"SELECT run, {self._CARD} FROM turns WHERE seq IN (SELECT min(seq) FROM turns GROUP BY run)"  # noqa: S608  # fixed texts
+            f"SELECT run, {self._CARD} FROM turns WHERE seq IN ({ends})"  # noqa: S608  # fixed texts
             f" AND {self._CARD} IS NOT NULL ORDER BY seq DESC LIMIT :most"
         )
         return await self._read(statement, {"most": most}, lambda rows: [(run, json.loads(card)) for run, card in rows])

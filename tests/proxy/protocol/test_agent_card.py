@@ -15,6 +15,7 @@ from a2a_eval_proxy.protocol.agent_card import (
     grpc_address,
     rewrite,
     rewrite_location,
+    stated_version,
 )
 from a2a_tool_capture import URI
 from hypothesis import given
@@ -449,3 +450,20 @@ def test_loopback_names_of_a_grpc_interface_are_equal_but_for_the_proxys_own_por
     assert grpc_address(content, "http://127.0.0.1:9000", "127.0.0.1:50051") == "127.0.0.1:50052"
     assert grpc_address(content, "http://[::1]:9000", "127.0.0.1:50051") == "[::1]:50052"
     assert grpc_address(content, UPSTREAM) is None
+
+
+@pytest.mark.parametrize(
+    ("card", "stated"),
+    [
+        ({"name": "shop", "version": "1.4"}, {"name": "shop", "version": "1.4"}),
+        ({"version": "1.4"}, {"name": "", "version": "1.4"}),
+        ({"name": ["shop"], "version": "\ud800" + "9" * 500}, {"name": "", "version": "?" + "9" * 199}),
+        ({"name": "shop", "version": 1.4}, None),
+        ({"name": "shop", "version": ""}, None),
+        ({}, None),
+        (["shop", "1.4"], None),
+        (None, None),
+    ],
+)
+def test_the_version_that_a_card_states(card: Any, stated: dict[str, str] | None) -> None:
+    assert stated_version(card) == stated

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -10,9 +11,12 @@ import pytest
 from a2a_eval_proxy.runs import stored_turns
 from a2a_eval_proxy.runs.compare import compare_runs
 from a2a_eval_proxy.runs.drive import AgentOptions, run_suite
-from a2a_eval_proxy.runs.stored_turns import UnknownRunError, check_baseline
+from a2a_eval_proxy.runs.stored_turns import UnknownRunError, check_baseline, runs_before
 from a2a_eval_proxy.store import ConversationKey, ScoredConversation, TurnQuery, every_turn, open_store
 from a2a_eval_proxy.turn import Turn
+from a2a_tool_capture import URI
+from agents.replay_agent import Answer
+from support.proxied import proxied
 from support.turn_samples import result, turn
 from tool_call_evaluators.attempts import attempt_seed
 from tool_call_evaluators.report import comparison_text
@@ -29,6 +33,7 @@ evaluators: [contains]
 repeat: {times: 2}
 cases: [{id: a, turns: [{user: hi, expect: {response_contains: "yes"}}]}]
 """
+CARD = {"name": "shop", "supportedInterfaces": [], "capabilities": {"extensions": [{"uri": URI}]}}
 OF_SHOP = {"name": "shop", "version": "1.4"}
 GOOD, BAD = result("tool_error", 1.0), result("tool_error", 0.0)
 
@@ -50,6 +55,21 @@ class Runs:
                 data = turn(f"{run}-{self._made}", evaluations=[said], case=case, start=self._made, conversation="c")
                 data |= {"run": run, "agent_card": card, "conversation_id": f"{case}-{self._made}"}
                 made.append((Turn.from_dict(data), [said]))
+        await self._store(made)
+
+    async def serve(self, run: str, versions: str, *, per_conversation: int = 1) -> None:
+        """A run of `serve`: a turn of the case a passed with each version, several of which are a conversation."""
+        made = []
+        for index, version in enumerate(versions):
+            data = turn(f"{run}-{index}", str(index % per_conversation), evaluations=[GOOD], case="a", start=index)
+            card = None if version == "?" else {"name": "shop", "version": version}
+            conversation = f"{run}/{index // per_conversation}"
+            made.append(
+                (Turn.from_dict(data | {"run": run, "agent_card": card, "conversation_id": conversation}), [GOOD])
+            )
+        await self._store(made)
+
+    async def _store(self, made: Sequence[tuple[Turn, list[dict[str, object]]]]) -> None:
         store = open_store(self.location)
         for one, said in made:
             store.add([one], lambda: None, {one.turn_id: said})
@@ -80,6 +100,44 @@ async def test_a_run_names_the_version_of_its_agent_and_each_attempt_has_a_seed(
     }
     assert {item["response_text"] for item in turns if item["run"] == "two"} == {"yes None"}
     await asyncio.to_thread(store.close)
+
+
+async def test_turns_of_serve_have_the_version_of_the_card_that_the_proxy_has_read(tmp_path: Path) -> None:
+    async with proxied(tmp_path) as it:
+        for version in ("1.4", "1.5", 7):
+            body = json.dumps(CARD | {"version": version}).encode()
+            head = b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: %d\r\n\r\n" % len(body)
+            it.agent.card = Answer([head + body])
+            assert (await it.data.get("/.well-known/agent-card.json")).status_code == 200
+            await it.talks(str(version), context=str(version), a2a_eval_run=f"with {version}")
+        await it.flushed()
+        turns = (await it.get("/api/turns"))["items"]
+    assert {item["user_text"]: item.get("agent_card") for item in turns} == {
+        "1.4": {"name": "shop", "version": "1.4"},
+        "1.5": {"name": "shop", "version": "1.5"},
+        "7": None,
+    }
+    store = open_store(str(tmp_path / "turns.db"))
+    assert (await runs_before(store, "version:1.4", "with 1.5"))[0] == ["with 1.4"]
+    await asyncio.to_thread(store.close)
+
+
+async def test_of_a_run_in_which_the_agent_changed_the_conversations_of_the_version_count(runs: Runs) -> None:
+    await runs.serve("live", "33??4455", per_conversation=2)
+    await runs.serve("moved", "345", per_conversation=3)
+    await runs.serve("before", "3333", per_conversation=2)
+    await runs.add("now", {"name": "shop", "version": "5"}, a="+++")
+    passed = {}
+    for version in "35":
+        comparison = await compare_runs(runs.location, f"version:{version}", "now")
+        assert comparison.baseline is not None
+        passed[version, comparison.baseline.runs] = {case.case: case.passed[0] for case in comparison.cases}
+    assert passed == {
+        ("3", ("before", "moved", "live")): {"a": (3, 3)},
+        ("5", ("moved", "live")): {"a": (1, 1)},
+    }
+    with pytest.raises(UnknownRunError, match="versions 3, 5"):  # the ends of a run say which versions it has
+        await check_baseline(runs.location, "version:4", "now")
 
 
 async def test_the_runs_of_a_version_are_compared_together(runs: Runs) -> None:
