@@ -446,17 +446,17 @@ class StoreReads(ABC):
         return found
 
     async def newest_conversations(self, run: str | None, most: int) -> list[tuple[str, list[dict[str, Any]]]]:
-        """The id of the first turn of each scored conversation, of a run or of all, and its evaluations; the newest
-        first."""
+        """The id of the first turn of each scored conversation, and its evaluations: those of the newest `most`
+        conversations, of a run or of all, the newest first. Turns before the newest `MAX_EXAMINED` do not count."""
         conditions, values = self._conditions(run=run)
         if (end := await self._last_examined(conditions, values, "DESC")) is not None:
             conditions, values = f"{conditions} AND seq >= :end", {**values, "end": end}
-        of_it = "{0}.run = c.run AND {0}.conversation_id = c.conversation_id AND coalesce({0}.case_id, '') = c.case_id"
         statement = (
-            f"SELECT (SELECT f.turn_id FROM turns AS f WHERE {of_it.format('f')} ORDER BY f.seq LIMIT 1), c.evaluations"  # noqa: S608  # fixed texts
-            " FROM conversations AS c JOIN (SELECT run, conversation_id, case_id, max(seq) AS newest FROM turns"
-            f" WHERE {conditions} AND conversation_id != '' GROUP BY run, conversation_id, case_id) AS t"
-            f" ON {of_it.format('t')} ORDER BY t.newest DESC LIMIT {int(most)}"
+            "SELECT first.turn_id, c.evaluations FROM (SELECT run, conversation_id, coalesce(case_id, '') AS case_id,"  # noqa: S608  # fixed texts
+            f" min(seq) AS began, max(seq) AS ended FROM turns WHERE {conditions} AND conversation_id != ''"
+            f" GROUP BY run, conversation_id, coalesce(case_id, '') ORDER BY ended DESC LIMIT {int(most)}) AS t"
+            " JOIN conversations AS c ON c.run = t.run AND c.conversation_id = t.conversation_id"
+            " AND c.case_id = t.case_id JOIN turns AS first ON first.seq = t.began ORDER BY t.ended DESC"
         )
         return await self._read(statement, values, lambda rows: [(first, json.loads(said)) for first, said in rows])
 

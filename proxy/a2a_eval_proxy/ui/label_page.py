@@ -122,7 +122,7 @@ async def _label(view: View) -> Values:
 
 
 async def _conversations_with_result(control: Control, metric: str, run: str | None) -> list[str]:
-    """The first turns of the newest conversations with a result of the evaluator that was not skipped."""
+    """The first turns of those of the newest conversations that have a result of the evaluator, not skipped."""
     newest = await control.store.newest_conversations(run, MAX_TO_LABEL)
     return [
         turn_id

@@ -249,7 +249,7 @@ async def test_the_newest_scored_conversations_come_with_their_first_turn(kept: 
         ("turn-0001", ["passed"]),
         ("turn-0002", ["failed"]),
     ]
-    assert len(await kept.store.newest_conversations("nightly", 1)) == 1
+    assert [first for first, _ in await kept.store.newest_conversations("nightly", 2)] == ["turn-0001"]
     assert await kept.store.newest_conversations("monday", 10) == []
 
 
