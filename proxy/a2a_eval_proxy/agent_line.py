@@ -115,7 +115,7 @@ class AgentLine:
         )
         self._webhooks = None
         if settings.push_mode == "relay":
-            self._webhooks = WebhookRegistry(store, agent.key, privacy.identifier, settings.retain_days)
+            self._webhooks = WebhookRegistry(store, agent, privacy.identifier)
         visibility = CallVisibility(
             negotiate=settings.negotiate,
             dialects=bool(settings.dialects),

@@ -14,6 +14,7 @@ from contextlib import suppress
 from typing import Any, TypeVar
 
 from ..clock import CLOCK
+from ..settings.settings import Agent
 from ..store import StoreError
 from ..store.reads import StoreReads
 from ..store.shared_tasks import task_key
@@ -107,13 +108,13 @@ class WebhookRegistry:
     `identifier` turns the id of a task into that which the store shows.
     """
 
-    def __init__(
-        self, store: StoreReads, agent: str, identifier: Callable[[str], str], retain_days: float | None = None
-    ) -> None:
+    def __init__(self, store: StoreReads, agent: Agent, identifier: Callable[[str], str]) -> None:
         self.store = store
+        self.agent_name = agent.name
+        retain_days = agent.settings.retain_days
         self._table = store.webhooks
         self._learned = LearnedFacts()
-        self._agent = agent
+        self._agent_key = agent.key
         self._identifier = identifier
         self._oldest_s = min(_LONGEST_S, math.inf if retain_days is None else retain_days * 86_400)
 
@@ -123,13 +124,23 @@ class WebhookRegistry:
         time, webhooks = StoreTime(), []
         for one in wanted:
             config_key = self._key(one.config_id) if one.config_id else ""
-            webhook = Webhook(secrets.token_urlsafe(24), one.url, int(asked), int(now), task_key, config_key)
+            webhook = Webhook(
+                secrets.token_urlsafe(24),
+                one.url,
+                int(asked),
+                int(now),
+                task_key,
+                config_key,
+                agent_name=self.agent_name,
+            )
             await time.wait(self._table.add(webhook))
             webhooks.append(webhook)
         return webhooks
 
     async def get(self, webhook_id: str, time: StoreTime) -> Webhook | None:
-        return await time.wait(self._table.get(webhook_id))
+        """The webhook, if it is one of this agent."""
+        webhook = await time.wait(self._table.get(webhook_id))
+        return None if webhook is None or webhook.agent_name != self.agent_name else webhook
 
     def belongs_to(self, webhook_id: str, task_id: str) -> None:
         self._learned.add(self._table.set_task, webhook_id, self._key(self._identifier(task_id)))
@@ -181,4 +192,4 @@ class WebhookRegistry:
                 await self.expire(CLOCK.now())
 
     def _key(self, text: str) -> str:
-        return task_key(self._agent, text)
+        return task_key(self._agent_key, text)

@@ -66,7 +66,7 @@ class PushRelay:
         self.sender = WebhookSender(self._targets)
         self.retry: RetryQueue | None = None  # None: the agent gets the client's answer
         if retries:
-            self.retry = RetryQueue(registry.store, self.sender, CLOCK.now, self._given_up)
+            self.retry = RetryQueue(registry.store, self.sender, CLOCK.now, self._given_up, registry.agent_name)
         self._max_body_bytes = max_body_bytes
         self._unanswered: Recent[str, SettingExchange] = Recent(_MAX_UNANSWERED)
         """By webhook: the exchange that set it, where no response has named its task; the latest ones."""

@@ -156,9 +156,13 @@ class RetryQueue:
         sender: WebhookSender,
         now: Callable[[], float],
         on_given_up: Callable[[Webhook, RawHeaders, bytes, Finding], None],
+        agent_name: str,
     ) -> None:
-        """`on_given_up` receives the webhook, header and body of a notification that is given up, and why."""
+        """For the webhooks of one of several agents; the name of an only one is "".
+
+        `on_given_up` receives the webhook, header and body of a notification that is given up, and why."""
         self._on_given_up = on_given_up
+        self._agent_name = agent_name
         self._table = store.deliveries
         self._webhooks = store.webhooks
         self._sender = sender
@@ -177,7 +181,9 @@ class RetryQueue:
             "headers": [[name.decode("latin-1"), value.decode("latin-1")] for name, value in headers],
             "body": base64.b64encode(body).decode(),
         }
-        kept = await self._table.add(Delivery(webhook.webhook_id, json.dumps(content), int(self._now())))
+        kept = await self._table.add(
+            Delivery(webhook.webhook_id, json.dumps(content), int(self._now())), self._agent_name
+        )
         if kept:
             self._wake(webhook.webhook_id)
         return kept
@@ -186,7 +192,7 @@ class RetryQueue:
         """Send what earlier and other processes left. Ends by being cancelled."""
         while True:
             try:
-                for webhook_id in await self._table.waiting():
+                for webhook_id in await self._table.waiting(self._agent_name):
                     self._wake(webhook_id)
             except StoreError as error:
                 logger.debug("waiting notifications could not be looked for: %s", error)

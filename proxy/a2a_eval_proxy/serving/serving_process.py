@@ -218,7 +218,7 @@ class ServingProcess:
         opted_in, files = SharedOptedInTasks(key, self._link), self._files.part()
         webhooks = None
         if settings.push_mode == "relay" and self._tables is not None:
-            webhooks = WebhookRegistry(self._tables, agent.key, privacy.identifier, settings.retain_days)
+            webhooks = WebhookRegistry(self._tables, agent, privacy.identifier)
         relay = AgentRelay(
             agent._replace(
                 settings=replace(settings, max_connections=-(-settings.max_connections // settings.processes))

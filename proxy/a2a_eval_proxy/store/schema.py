@@ -43,7 +43,11 @@ def _adding(table: str, columns: Columns) -> tuple[str, ...]:
     return (f"CREATE TABLE {table} ({', '.join(map(' '.join, columns.items()))})",)
 
 
-_MIGRATIONS = {11: _adding("calibrations", CALIBRATIONS), 12: _adding("wires", WIRES)}
+_MIGRATIONS = {
+    11: _adding("calibrations", CALIBRATIONS),
+    12: _adding("wires", WIRES),
+    14: (f"ALTER TABLE webhooks ADD COLUMN agent_name {WEBHOOKS['agent_name']}",),
+}
 
 
 class Upgrade(NamedTuple):

@@ -22,6 +22,7 @@ class Webhook:
     task_key: str = ""  # the task that it is notified of, as `task_key` has it; "" as long as it is not known
     config_key: str = ""  # the id of the task's configuration; "" as long as it is not known
     ended_at: int = 0  # when the task ended, or the agent refused the webhook
+    agent_name: str = ""  # which of several agents has it
 
     @property
     def task_ended(self) -> bool:
@@ -35,6 +36,7 @@ WEBHOOKS = {
     **dict.fromkeys(_COLUMNS, "TEXT NOT NULL"),
     "webhook_id": "TEXT PRIMARY KEY",
     **dict.fromkeys(("asked", "registered_at", "ended_at"), "BIGINT NOT NULL"),
+    "agent_name": "TEXT NOT NULL DEFAULT ''",
     "lease_owner": "TEXT NOT NULL DEFAULT ''",
     "lease_until": "BIGINT NOT NULL DEFAULT 0",
 }
@@ -110,7 +112,8 @@ class WebhookTable(StoreTable):
 
 
 MOST_OF_A_WEBHOOK, MOST_BYTES = 1_000, 64 * 1024 * 1024
-"""How many notifications may wait for one webhook, and how many bytes for all; further ones are not kept."""
+"""How many notifications may wait for one webhook, and how many bytes for all; further ones are not kept. Those of one
+of several agents may take as many bytes as are left for the others."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,17 +139,22 @@ DELIVERIES = {
 
 DELIVERIES_INDEX = "CREATE INDEX deliveries_webhook ON deliveries (webhook_id, number)"
 
+_NAME = "CAST(:agent_name AS TEXT)"
 _ADD = (
     "INSERT INTO deliveries (webhook_id, content, kept_at)"  # noqa: S608  # fixed texts
     " SELECT CAST(:webhook_id AS TEXT), CAST(:content AS TEXT), CAST(:kept_at AS BIGINT)"
     f" WHERE (SELECT count(*) FROM deliveries WHERE webhook_id = :webhook_id) < {MOST_OF_A_WEBHOOK}"
-    f" AND (SELECT coalesce(sum(length(content)), 0) FROM deliveries) < {MOST_BYTES}"
+    f" AND (SELECT coalesce(sum(length(content) * CASE WHEN agent_name <> '' AND agent_name = {_NAME} THEN 2 ELSE"
+    f" 1 END), 0) FROM deliveries LEFT JOIN webhooks USING (webhook_id)) < {MOST_BYTES}"
 )
 _FIRST = (
     "SELECT webhook_id, content, kept_at, number, tries, due_at FROM deliveries WHERE webhook_id = :webhook_id"
     " ORDER BY number LIMIT 1"
 )
-_WAITING = "SELECT DISTINCT webhook_id FROM deliveries"
+_WAITING = (
+    "SELECT DISTINCT webhook_id FROM deliveries LEFT JOIN webhooks USING (webhook_id)"  # noqa: S608  # fixed texts
+    f" WHERE coalesce(agent_name, {_NAME}) = {_NAME}"
+)
 _REMOVE_DELIVERY = "DELETE FROM deliveries WHERE number = :number"
 _REMOVE_ALL = "DELETE FROM deliveries WHERE webhook_id = :webhook_id"
 _FAILED = "UPDATE deliveries SET tries = tries + 1, due_at = :due_at WHERE number = :number"
@@ -159,9 +167,10 @@ _LEASE = (
 class DeliveryTable(StoreTable):
     """The notifications in a store."""
 
-    async def add(self, delivery: Delivery) -> bool:
-        """Keep a new one; False where too many wait."""
+    async def add(self, delivery: Delivery, agent_name: str = "") -> bool:
+        """Keep a new one for a webhook of this agent; False where too many wait."""
         values = {"webhook_id": delivery.webhook_id, "content": delivery.content, "kept_at": delivery.kept_at}
+        values["agent_name"] = agent_name
         return await self._change(_ADD, values) == 1
 
     async def first(self, webhook_id: str) -> Delivery | None:
@@ -169,9 +178,9 @@ class DeliveryTable(StoreTable):
         rows = await self._read(_FIRST, {"webhook_id": webhook_id}, list)
         return Delivery(*rows[0]) if rows else None
 
-    async def waiting(self) -> list[str]:
-        """The webhooks for which notifications wait."""
-        return [row[0] for row in await self._read(_WAITING, {}, list)]
+    async def waiting(self, agent_name: str = "") -> list[str]:
+        """The webhooks of this agent, and those that are no more, for which notifications wait."""
+        return [row[0] for row in await self._read(_WAITING, {"agent_name": agent_name}, list)]
 
     async def remove(self, delivery: Delivery) -> None:
         await self._change(_REMOVE_DELIVERY, {"number": delivery.number})

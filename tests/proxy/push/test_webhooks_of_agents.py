@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import sqlite3
 import uuid
+from contextlib import closing
 from pathlib import Path
 
 import httpx
@@ -13,6 +15,12 @@ from support.ports import held_ports
 from support.proxy import Proxy
 
 HOOK = "taskPushNotificationConfig"
+
+
+def addresses(path: Path) -> list[tuple[str, str]]:
+    """The ids of the webhooks, with their agents, in the order in which they were set."""
+    with closing(sqlite3.connect(path)) as connection:
+        return connection.execute("SELECT webhook_id, agent_name FROM webhooks ORDER BY rowid").fetchall()
 
 
 @pytest.mark.parametrize("processes", ["1", "2"])
@@ -38,6 +46,10 @@ def test_notifications_are_in_the_turns_of_their_agents(
                     received.append(endpoint.take_next())
                 assert {one.target for one in received} == {f"/{name}"}
                 assert not any(b"tool_calls" in one.body for one in received)
+            (address, _), *_ = addresses(tmp_path / "turns.db")
+            for name, status in (("orders", 200), ("refunds", 404)):  # that of a webhook of the other agent
+                notified = f"http://127.0.0.1:{port}/push/{name}/{address}"
+                assert httpx.post(notified, json={}, trust_env=False, timeout=PATIENCE_S).status_code == status
             proxy.flush()
             turns = proxy.get("/api/turns")["items"]
     assert [(turn["agent_name"], turn["user_text"], turn["run"]) for turn in turns] == [

@@ -260,6 +260,7 @@ def test_a_store_of_an_earlier_version_is_upgraded(url: str, monkeypatch: pytest
     with psycopg.connect(url) as connection:
         connection.execute("DROP TABLE wires, calibrations, turn_names")
         connection.execute("ALTER TABLE turns DROP COLUMN trace_id, DROP COLUMN links")
+        connection.execute("ALTER TABLE webhooks DROP COLUMN agent_name")
         connection.execute("UPDATE a2a_eval_proxy_version SET version_num = '0010'")
     step = {**POSTGRES.migrations, POSTGRES.version + 1: ("ALTER TABLE turns ADD COLUMN mood text",)}
     monkeypatch.setattr(postgres_store, "POSTGRES", replace(postgres_store.POSTGRES, migrations=step))

@@ -176,6 +176,7 @@ def test_a_store_of_the_first_version_is_the_same_as_a_new_one_after_its_upgrade
             "DROP INDEX turns_trace",
             "ALTER TABLE turns DROP COLUMN trace_id",
             "ALTER TABLE turns DROP COLUMN links",
+            "ALTER TABLE webhooks DROP COLUMN agent_name",
         ):
             connection.execute(statement)
     set_version(old, FIRST_VERSION)

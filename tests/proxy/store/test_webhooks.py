@@ -110,3 +110,28 @@ async def test_a_webhook_stays_as_long_as_notifications_wait_for_it(store: Store
 def test_neither_url_nor_id_is_in_the_representation() -> None:
     assert "secret" not in repr(HOOK)
     assert "id-1" not in repr(HOOK)
+
+
+async def test_each_agent_sends_its_own_notifications_and_those_without_a_webhook(store: Store) -> None:
+    for name in ("orders", "refunds"):
+        await store.webhooks.add(replace(HOOK, webhook_id=f"of {name}", agent_name=name))
+        await store.deliveries.add(Delivery(f"of {name}", "", kept_at=1), name)
+    await store.deliveries.add(Delivery("of none", "", kept_at=1))
+    for name in ("orders", "refunds"):
+        assert sorted(await store.deliveries.waiting(name)) == ["of none", f"of {name}"]
+    assert await store.deliveries.waiting() == ["of none"]
+
+
+async def test_one_agent_leaves_the_others_room_for_notifications(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(webhooks, "_ADD", webhooks._ADD.replace(str(webhooks.MOST_BYTES), "100"))
+    for name in ("orders", "refunds"):
+        await store.webhooks.add(replace(HOOK, webhook_id=name, agent_name=name))
+
+    async def kept(name: str) -> int:
+        return [await store.deliveries.add(Delivery(name, 10 * "x", kept_at=1), name) for _ in range(12)].count(True)
+
+    assert [await kept("orders"), await kept("refunds")] == [5, 3]
+    await store.webhooks.add(HOOK)
+    assert await store.deliveries.add(Delivery(HOOK.webhook_id, 10 * "x", kept_at=1))
