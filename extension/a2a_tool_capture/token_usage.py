@@ -117,22 +117,17 @@ class TokenUsage:
                 self._metadata(update.get("metadata"))
                 self._contents(status.get("message") if isinstance(status, dict) else None)
         elif isinstance(task := event.get("task"), dict):
-            self._task(task)
+            metadata, status = task.get("metadata"), task.get("status")
+            if isinstance(metadata, dict):
+                self._read_total(metadata)
+                self._last = _statement(metadata) or self._last
+            if not self._earlier_elsewhere:
+                history, artifacts = task.get("history"), task.get("artifacts")
+                messages = history if isinstance(history, list) else []
+                message = status.get("message") if isinstance(status, dict) else None
+                self._contents(*messages, message, *(artifacts if isinstance(artifacts, list) else ()))
         else:
             self._contents(event.get("message"))
-
-    def _task(self, task: Mapping[str, Any]) -> None:
-        metadata = task.get("metadata")
-        if isinstance(metadata, dict):
-            self._read_total(metadata)
-            self._last = _statement(metadata) or self._last
-        if self._earlier_elsewhere:
-            return
-        status = task.get("status")
-        message = status.get("message") if isinstance(status, dict) else None
-        history, artifacts = task.get("history"), task.get("artifacts")
-        known = history if isinstance(history, list) else ()
-        self._contents(*known, message, *(artifacts if isinstance(artifacts, list) else ()))
 
     def _contents(self, *contents: Any) -> None:
         """Read messages and artifacts, with their parts, but for what the user says."""

@@ -99,11 +99,10 @@ class MemoryPool:
         self.waiting: set[HeldBytes] = set()
         """Members that are to know when there is room (`HeldBytes.freed`)."""
 
-    def limit_of(self, member: HeldBytes) -> int:
-        """What `member` may have now."""
-        if len(self.members) == 1:
-            return self.limit
-        return max(0, self.limit - self.total + member.total) // 2
+    def freed(self) -> None:
+        """A member holds less than before."""
+        for member in tuple(self.waiting):
+            member.freed()
 
 
 class HeldBytes:
@@ -123,25 +122,21 @@ class HeldBytes:
 
     @property
     def limit(self) -> int:
-        return self._limit if self._pool is None else self._pool.limit_of(self)
+        """What may be held now."""
+        pool = self._pool
+        if pool is None or len(pool.members) == 1:
+            return self._limit
+        return max(0, pool.limit - pool.total + self.total) // 2
 
     def leave(self) -> None:
         """Nothing more is held: the others of the pool have its room."""
         if self._pool is not None and self in self._pool.members:
             self._pool.members.remove(self)
-            self._changed(-self.total)
+            self._pool.total -= self.total
+            self._pool.freed()
 
     def freed(self) -> None:
         """Another one of the pool holds less than before."""
-
-    def _changed(self, by: int) -> None:
-        """The total of the pool changes, too."""
-        if self._pool is None:
-            return
-        self._pool.total += by
-        if by < 0 and self._pool.waiting:
-            for member in tuple(self._pool.waiting):
-                member.freed()
 
     @property
     def holders(self) -> list[Hashable]:
@@ -161,14 +156,16 @@ class HeldBytes:
         self.total += more
         self._sizes[holder] = size
         if self._pool is not None:
-            self._changed(more)
+            self._pool.total += more
+            if more < 0 and self._pool.waiting:
+                self._pool.freed()
 
     def add(self, holder: Hashable, more: int) -> int:
         """`holder` has `more` additional bytes, whatever the limit; returns how many it has."""
         self.total += more
         self._sizes[holder] = size = self._sizes.get(holder, 0) + more
         if self._pool is not None:
-            self._changed(more)
+            self._pool.total += more
         return size
 
     def take(self, holder: Hashable, more: int) -> bool:
@@ -182,8 +179,10 @@ class HeldBytes:
         """`holder` has no bytes any more."""
         had = self._sizes.pop(holder, 0)
         self.total -= had
-        if self._pool is not None and had:
-            self._changed(-had)
+        if self._pool is not None:
+            self._pool.total -= had
+            if had and self._pool.waiting:
+                self._pool.freed()
 
 
 def of_json(text: bytes) -> int:

@@ -8,7 +8,7 @@ from enum import StrEnum
 from functools import cache, lru_cache
 from itertools import zip_longest
 from types import ModuleType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from a2a_tool_capture import Finding, ToolCall
 from a2a_tool_capture.models import rfc3339
@@ -35,7 +35,8 @@ class CaptureFacts:
 
     def to_dict(self, calls: list[ToolCall]) -> dict[str, Any]:
         sources: dict[str, int] = {}  # a Counter takes four times as long
-        for source in [str(call.source) for call in calls]:
+        for call in calls:
+            source = str(call.source)
             sources[source] = sources.get(source, 0) + 1
         return {
             "declared": self.declared,
@@ -62,8 +63,7 @@ MOST_NAMES = 20
 """Maximum number of ids that are kept as names of a turn."""
 
 
-@dataclass(frozen=True, slots=True)
-class TurnLinks:
+class TurnLinks(NamedTuple):
     """What a turn shows of the turn that caused it, and of those that it caused: from this `graph` makes edges."""
 
     client_span_id: str = ""
@@ -75,7 +75,7 @@ class TurnLinks:
 
     def to_dict(self) -> dict[str, Any]:
         """As JSON data, for the store and for other processes."""
-        return {spec.name: getattr(self, spec.name) for spec in fields(self)}
+        return self._asdict()
 
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> TurnLinks:
@@ -171,11 +171,11 @@ class Turn:
             "first_event_at": rfc3339_at(self.first_event_at),
             "ended_at": rfc3339_at(self.ended_at),
             "trace_id": self.trace_id,
-            "tool_calls": [call.to_dict() for call in self.tool_calls],
-            "call_times": [call_times(call) for call in self.tool_calls],
+            "tool_calls": list(map(ToolCall.to_dict, self.tool_calls)),
+            "call_times": list(map(call_times, self.tool_calls)),
             **self.visibility.to_dict(),
             "capture": self.capture.to_dict(self.tool_calls),
-            "findings": [finding.to_dict() for finding in self.findings],
+            "findings": list(map(Finding.to_dict, self.findings)),
         }
         for name in _OPTIONAL:
             if (value := getattr(self, name)) is not None:

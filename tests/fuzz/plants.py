@@ -76,12 +76,12 @@ PLANTS = {
         (
             Edit(
                 "serving.agent_routes",
-                "        return None if route is None else Routed(route, path[len(prefix) :], prefix)\n",
+                "        return self._by_name.get(name), _BELOW_AGENTS + name\n",
                 """
-        others = [other for other in self._by_name.values() if other is not route]
-        if route is not None and others and path.endswith(b"7~"):
-            return Routed(others[0], path[len(prefix) :], prefix)
-        return None if route is None else Routed(route, path[len(prefix) :], prefix)
+        others = [other for known, other in self._by_name.items() if known != name]
+        if name in self._by_name and others and path.endswith(b"7~"):
+            return others[0], _BELOW_AGENTS + name
+        return self._by_name.get(name), _BELOW_AGENTS + name
 """,
             ),
         ),

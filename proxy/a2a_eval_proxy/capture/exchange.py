@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Protocol
 
@@ -400,7 +400,7 @@ def _name_children(turn: Turn, payload: Any) -> None:
     names = [(NamedIn.CHILD_CONVERSATION, found) for found in _values(payload, _CHILD_KEY, WALKED)]
     links = turn.links or STARTS_TRACE
     valid = [name for name in names if 0 < len(name[1]) <= _LONGEST_NAME]
-    turn.links = replace(links, names=tuple(dict.fromkeys([*links.names, *valid]))[:MOST_NAMES])
+    turn.links = links._replace(names=tuple(dict.fromkeys([*links.names, *valid]))[:MOST_NAMES])
 
 
 def _values(value: Any, key: str, depth: int) -> Iterator[str]:

@@ -111,7 +111,7 @@ class Privacy:
             logger.error("turn %s could not be redacted (%s); its content is not kept", turn.turn_id, type(error))
             problem = Finding("redaction_failed", "it could not be redacted; its content is not kept", Severity.ERROR)
             bare = replace(without_content(turn), tool_calls=[], findings=[problem])
-            links = turn.links and replace(turn.links, names=())
+            links = turn.links and turn.links._replace(names=())
             return replace(bare, run=_FAILED, conversation_id="", task_id="", links=links)
 
     def stored(self, turn: Turn) -> Turn:

@@ -212,7 +212,7 @@ class Redactor:
         )
 
     def _links(self, links: TurnLinks) -> TurnLinks:
-        return replace(links, names=tuple((kind, self.identifier(named)) for kind, named in links.names))
+        return links._replace(names=tuple((kind, self.identifier(named)) for kind, named in links.names))
 
     def _spans(self, spans: list[dict[str, Any]] | None) -> list[dict[str, Any]] | None:
         """None with rules by path, which say nothing of names of spans."""

@@ -160,7 +160,10 @@ class _RequestRelay:
             client.body = message.pop("body")
             if self._context.settings.push_mode != "pass" and may_concern_webhooks(client):
                 await self._read_webhooks(tap)
-            self._asks = self._context.negotiation.wants_extension and self._asks_extension(tap)
+            negotiation = self._context.negotiation
+            # A range may be part of the tool calls, without the key that names them.
+            if negotiation.wants_extension and not client.head.has_range:
+                self._asks = negotiation.asks(tap.read_request(client.rest, client.body))
             if self._spans is not None and self._context.settings.a2a_spans:
                 self._describe(tap)
             # Read while the agent works: the callback runs as soon as the request is on its way.
@@ -236,14 +239,6 @@ class _RequestRelay:
         if message.get("more_body"):
             client.hold_only_request()  # `_upload` continues with it
         return {"type": "http.request", "body": b"".join(chunks), "more_body": message.get("more_body", False)}
-
-    def _asks_extension(self, tap: Tap) -> bool:
-        """Whether the proxy asks the agent for the extension in this request, whose body is whole.
-
-        Not in a request for a range: the range may be part of the tool calls, without the key that names them.
-        """
-        client = self._client
-        return not client.head.has_range and self._context.negotiation.asks(tap.read_request(client.rest, client.body))
 
     def _may_send_message(self, tap: Tap, *, whole: bool) -> bool:
         """Whether the request is a message, or cannot be known to be something else. What follows from a message that

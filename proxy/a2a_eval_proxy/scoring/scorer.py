@@ -320,8 +320,8 @@ def _past(turn: TurnJson) -> EvalCase:
 def _results(turn: Turn, results: Sequence[EvalResult]) -> Results:
     """JSON forms; those of a turn that failed begin with the result that says so."""
     failure = turn_failure_of(turn.state, turn.response_text, turn.findings)
-    return [result.to_dict() for result in (results if failure is None else [failed_turn_result(failure), *results])]
+    return _json(results if failure is None else [failed_turn_result(failure), *results])
 
 
 def _json(results: Iterable[EvalResult]) -> Results:
-    return [result.to_dict() for result in results]
+    return list(map(EvalResult.to_dict, results))

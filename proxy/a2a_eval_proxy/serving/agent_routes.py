@@ -9,7 +9,7 @@ import asyncio
 import json
 from collections.abc import Iterator
 from contextlib import AbstractContextManager
-from typing import Any, NamedTuple
+from typing import Any
 
 from ..grpc_relay.server import GrpcPort
 from ..net.browser_guard import BrowserGuard, HostNames
@@ -55,31 +55,26 @@ class AgentRoute(AbstractContextManager[None]):
         self.application = application
         self.calls = calls
         self.under_way = 0
-        self._idle = asyncio.Event()
-        self._idle.set()
+        self._idle: asyncio.Event | None = None
+        """Set once nothing is under way, where that is waited for."""
 
     def __enter__(self) -> None:
         self.under_way += 1
         self._routes.under_way += 1
-        self._idle.clear()
 
     def __exit__(self, *error: object) -> None:
         self.under_way -= 1
         self._routes.under_way -= 1
-        if not self.under_way:
+        if self._idle is not None and not self.under_way:
             self._idle.set()
 
     async def drained(self) -> None:
         """Returns when no request is under way."""
-        await self._idle.wait()
-
-
-class Routed(NamedTuple):
-    """An agent, and the path of a request without what leads to it."""
-
-    route: AgentRoute
-    path: bytes
-    prefix: bytes
+        while self.under_way:
+            if self._idle is None:
+                self._idle = asyncio.Event()
+            self._idle.clear()
+            await self._idle.wait()
 
 
 class AgentRoutes:
@@ -110,21 +105,18 @@ class AgentRoutes:
         self._by_name = {name: other for name, other in self._by_name.items() if other is not route}
         self._by_host = {host: other for host, other in self._by_host.items() if other is not route}
 
-    @property
-    def has_hosts(self) -> bool:
-        """Whether `Host` matters."""
-        return bool(self._by_host)
-
-    def find(self, host: bytes, path: bytes) -> Routed | None:
-        """The agent of a request to this host (with a port, or without) and path."""
-        if self._by_host and (route := self._by_host.get(_name_of(host))) is not None:
-            return Routed(route, path, b"")
+    def find(self, host: bytes, path: bytes) -> tuple[AgentRoute | None, bytes]:
+        """The agent of a request to this host (with a port, or without) and path, and the beginning of the path that
+        leads to it."""
+        if self._by_host:
+            name, _, port = host.rpartition(b":")
+            route = self._by_host.get((name if name and port.isdigit() else host).lower().rstrip(b"."))
+            if route is not None:
+                return route, b""
         if not path.startswith(_BELOW_AGENTS):
-            return None
+            return None, b""
         name = path[len(_BELOW_AGENTS) :].partition(b"/")[0]
-        route = self._by_name.get(name)
-        prefix = _BELOW_AGENTS + name
-        return None if route is None else Routed(route, path[len(prefix) :], prefix)
+        return self._by_name.get(name), _BELOW_AGENTS + name
 
     def takes(self, route: AgentRoute) -> bool:
         """Count a request for the agent; False where it has its share of those that may be under way: as many as are
@@ -143,12 +135,6 @@ class AgentRoutes:
         return self._by_name.get(name) or self._by_name.get(b"")
 
 
-def _name_of(host: bytes) -> bytes:
-    """The name in `Host` or `:authority`, without the port."""
-    name, _, port = host.rpartition(b":")
-    return (name if name and port.isdigit() else host).lower().rstrip(b".")
-
-
 class RoutedRequests:
     """The ASGI application of several agents."""
 
@@ -160,24 +146,23 @@ class RoutedRequests:
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         path = scope["raw_path"]
-        host = dict(scope["headers"]).get(b"host", b"") if self._routes.has_hosts else b""
-        found = self._routes.find(host, path)
-        if found is None and path == _AGENTS and scope["method"] in ("GET", "HEAD"):
+        route, prefix = self._routes.find(dict(scope["headers"]).get(b"host", b""), path)
+        if route is None and path == _AGENTS and scope["method"] in ("GET", "HEAD"):
             adds_credentials = any(route.relay.settings.adds_credentials for route in self._routes)
             await (self._guarded_list if adds_credentials else self._list)(scope, receive, send)
             return
-        if found is None:
+        if route is None:
             refused = _UNKNOWN if path.startswith(_BELOW_AGENTS) else _UNNAMED
             await refused(scope, receive, send)
             return
-        if found.prefix:
-            prefix = found.prefix.decode()
-            scope = {**scope, "path": scope["path"][len(prefix) :], "raw_path": found.path, "root_path": prefix}
-        if not self._routes.takes(found.route):
+        if prefix:
+            rest, root_path = path[len(prefix) :], prefix.decode()
+            scope = {**scope, "path": scope["path"][len(prefix) :], "raw_path": rest, "root_path": root_path}
+        if not self._routes.takes(route):
             await _BUSY(scope, receive, send)
             return
-        with found.route:
-            await found.route.application(scope, receive, send)
+        with route:
+            await route.application(scope, receive, send)
 
     async def _list(self, scope: Any, receive: Any, send: Any) -> None:
         """Send what the proxy knows of its agents, with their cards."""
@@ -198,17 +183,19 @@ class RoutedCalls(StreamHandler):
 
     async def answer(self, stream: AsyncStream, head: Headers, ends: Ends) -> None:
         fields = dict(head.fields)
-        found = self._routes.find(fields.get(b":authority") or fields.get(b"host", b""), fields.get(b":path", b""))
-        if found is None or found.route.calls is None:
+        path = fields.get(b":path", b"")
+        route, prefix = self._routes.find(fields.get(b":authority") or fields.get(b"host", b""), path)
+        if route is None or route.calls is None:
             await self._refusal.answer(stream, head, ends)
             return
-        if found.prefix:
-            head = head._replace(fields=[(n, found.path if n == b":path" else value) for n, value in head.fields])
-        if not self._routes.takes(found.route):
+        if prefix:
+            rest = path[len(prefix) :]
+            head = head._replace(fields=[(n, rest if n == b":path" else value) for n, value in head.fields])
+        if not self._routes.takes(route):
             await _BUSY_CALLS.answer(stream, head, ends)
             return
-        with found.route:
-            await found.route.calls.answer(stream, head, ends)
+        with route:
+            await route.calls.answer(stream, head, ends)
 
     def refusal(self, head: Headers, message: str) -> Fields:
         return self._refusal.refusal(head, message)
