@@ -73,6 +73,8 @@ class AgentTurn:
     asked: AskedBy | None = None
     children: tuple[AgentTurn, ...] = ()
     left_out: int = 0
+    has_content: bool = True
+    """False: it was stored without content, so that its texts, arguments and results are unknown."""
 
     @property
     def seconds(self) -> float | None:
@@ -86,8 +88,13 @@ class AgentTurn:
         asked: AskedBy | None = None,
         children: Sequence[AgentTurn] = (),
         left_out: int = 0,
+        *,
+        has_content: bool = True,
     ) -> AgentTurn:
         """From a turn in its JSON form (`GET /api/turns/{turn_id}`)."""
+        calls: Iterable[ToolCall] = map(ToolCall.from_dict, turn["tool_calls"])
+        if not has_content:  # what is stored in their place is none of the agent's
+            calls = (replace(call, arguments=None, result=None) for call in calls)
         is_open = turn["status"] == "open"
         findings = [Finding.from_dict(finding) for finding in turn["findings"]]
         failure = None if is_open else turn_failure_of(turn["state"], "", findings)
@@ -96,13 +103,14 @@ class AgentTurn:
             agent=agent_of(turn),
             started_at=_seconds(turn["started_at"]),
             ended_at=None if turn["ended_at"] is None else _seconds(turn["ended_at"]),
-            tool_calls=tuple(map(ToolCall.from_dict, turn["tool_calls"])),
+            tool_calls=tuple(calls),
             visibility=visibility_in(turn),
             failure="" if failure is None else failure.code,
             usage=turn.get("usage") or {},
             asked=asked,
             children=tuple(children),
             left_out=left_out,
+            has_content=has_content,
         )
 
 

@@ -17,6 +17,8 @@ IGNORED_TASK = "FM-1.1 disobey task specification"
 WITHHELD = "FM-2.4 information withholding"
 """Failure modes of MAST (Cemri et al. 2025, arXiv 2503.13657)."""
 
+NO_CONTENT = "it is stored without content"
+
 
 @register
 @dataclass(frozen=True, kw_only=True)
@@ -55,6 +57,8 @@ class AgentsAsked(SyncEvaluator):
             problem, mode = _missing(agent, turns)
             if unsure and (problem or agent.at_most is not None):
                 open_questions.append(f"whether {agent}: {unsure}")
+            elif mode == WITHHELD and not all(turn.has_content for turn in turns):
+                open_questions.append(f"what {agent.name} was given: {NO_CONTENT}")
             elif problem:
                 problems.append(problem)
                 mast[mode] = None
@@ -83,7 +87,7 @@ def _missing(agent: ExpectedAgent, turns: Sequence[AgentTurn]) -> tuple[str, str
     if len(turns) < agent.at_least:
         times = f"was asked {counted(len(turns), 'time')}, at least {agent.at_least} expected"
         return f"{agent.name} {times if turns else 'was not asked'}", IGNORED_TASK
-    messages = [turn.user_text.casefold() for turn in turns]
+    messages = [turn.user_text.casefold() for turn in turns if turn.has_content]
     for text in agent.given if turns else ():
         if not any(text.casefold() in message for message in messages):
             return f"{agent.name} was not given {text}", WITHHELD

@@ -15,7 +15,7 @@ from ..model import EvalCase
 from ..options import OptionError
 from ..registry import register
 from ..texts import counted, duration_text, excerpt, sentence
-from .agents_asked import WITHHELD
+from .agents_asked import NO_CONTENT, WITHHELD
 
 REPEATED = "FM-1.3 step repetition"
 ENDLESS = "FM-1.5 unaware of termination conditions"
@@ -126,15 +126,19 @@ def _loops(tree: AgentTurn) -> _Found:
 
 def _repeats(tree: AgentTurn) -> _Found:
     again: list[str] = []
+    unknown = ""
     for placed in walk(tree):
         answered = Counter[tuple[str, str]]()
         for child in sorted(placed.turn.children, key=lambda turn: turn.started_at):
+            if not child.has_content:
+                unknown = unknown or f"what {child.agent} was asked: {NO_CONTENT}"
+                continue
             said = " ".join(child.user_text.split()).casefold()
             if said and answered[child.agent, said]:
                 again.append(f"{placed.turn.agent} asked {child.agent} again: {excerpt(child.user_text, 60)}")
             if not child.failure:
                 answered[child.agent, said] += 1
-    return _Found(len(again), f" ({again[0]})" if again else "")
+    return _Found(len(again), f" ({again[0]})" if again else "", unknown)
 
 
 def _failures(tree: AgentTurn) -> _Found:
@@ -209,6 +213,8 @@ class DelegatedValues(SyncEvaluator):
         children, unsure = certain_part(case.tree).children, what_is_unsure(case.tree)
         if not children:
             raise SkipEvaluation(f"not known: {unsure}" if unsure else NOBODY_ASKED)
+        if not all(child.has_content for child in children):
+            raise SkipEvaluation(f"not known: what other agents were asked, and answered: {NO_CONTENT}")
         messages = [child.user_text.casefold() for child in children]
         answer = (case.response_text or "").casefold()
         found, lost = 0, []

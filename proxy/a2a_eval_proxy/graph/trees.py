@@ -293,4 +293,5 @@ class _TreeBuilder:
         shown = self._below.get(turn_id, [])
         children = [self.built(edge.child, edge.asked) for edge in shown]
         left_out = len(self._family.children_of(turn_id)) - len(shown)
-        return AgentTurn.of(self._family.turns[turn_id], asked, children, left_out)
+        turn = self._family.turns[turn_id]
+        return AgentTurn.of(turn, asked, children, left_out, has_content=not lacks_content(turn["user_text"]))

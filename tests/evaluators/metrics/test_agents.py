@@ -258,3 +258,36 @@ def _certain(turn: AgentTurn) -> int:
 def test_a_looser_limit_is_kept_where_a_tighter_one_is(tree: AgentTurn, limit: int, more: int) -> None:
     if delegation(tree, max_depth=limit, max_loops=limit).passed:
         assert delegation(tree, max_depth=limit + more, max_loops=limit + more).passed
+
+
+HIDDEN = "[not kept: 9 characters]"
+
+
+def test_what_is_stored_without_content_is_not_known() -> None:
+    hidden = [agent("orders", at=at, user_text=HIDDEN, response_text=HIDDEN, has_content=False) for at in (1, 3)]
+    tree = root(*hidden)
+    results = [
+        asked(tree, {"name": "orders", "given": "ORD-1"}),
+        asked(tree, {"name": "orders", "given": "not kept"}),
+        Delegation().evaluate(EvalCase(tree=tree)),
+        DelegatedValues(passed_on=["ORD-1"], used=["[0-9]"]).evaluate(
+            EvalCase(tree=tree, user_text="ORD-1", response_text="done")
+        ),
+    ]
+    assert [result.status for result in results] == [Status.SKIPPED] * 4
+    assert all("stored without content" in result.reason for result in results)
+    assert asked(tree, {"name": "orders", "at_least": 2}).passed
+    assert asked(tree, {"name": "orders", "at_most": 1}).score == 0
+
+
+def test_calls_that_are_stored_without_content_have_unknown_arguments() -> None:
+    call = ToolCall("refund", {"order": "string"}, result=HIDDEN)
+    stored = {
+        **dict.fromkeys(("run", "conversation_id", "task_id", "response_text"), ""),
+        "turn_id": "t", "agent": "http://orders", "case_id": None, "state": "TASK_STATE_COMPLETED", "status": "done",
+        "user_text": HIDDEN, "started_at": "2026-01-01T00:00:00Z", "ended_at": None, "findings": [],
+        "tool_calls": [call.to_dict()], "calls": "seen", "calls_evidence": "snapshot",
+    }  # fmt: skip
+    (kept,) = AgentTurn.of(stored).tool_calls
+    (unknown,) = AgentTurn.of(stored, has_content=False).tool_calls
+    assert (kept.arguments, unknown.arguments, unknown.result) == ({"order": "string"}, None, None)

@@ -280,3 +280,4 @@ async def test_without_content_words_make_no_edge(kept: Kept) -> None:
     said = {"user_text": ASKED, "trace_id": ""}
     await kept.add(*(privacy.stored(asked(number, None, **said)) for number in range(2)))
     assert (await family_of(kept.store, "turn-0001")).edges == {}  # type: ignore[union-attr]
+    assert not (await tree_of(kept.store, "turn-0001")).has_content  # type: ignore[union-attr]
