@@ -94,6 +94,9 @@ def _calls_of_case(
     if problems := [problem for item in conversations if (problem := recording_problem(item))]:
         yield f"{case.id}: {problems[0]} show no behaviour to expect"
         return
+    if case.depth == "all":
+        yield f"{case.id}: {_OF_ALL_AGENTS}"
+        return
     read = may_read("tool_calls", suite.build_evaluators("turn", case))
     for index in range(len(case.turns)):
         seen = [item for one in conversations if (item := _Seen.of(one, index + 1)) is not None]
@@ -128,6 +131,8 @@ def _of_case(
                 yield f"{where}: {problems[0]} show no behaviour to accept"
             elif not all(failed):
                 yield f"{where}: failed in {sum(map(bool, failed))} of {len(failed)} conversations, so it is flaky"
+            elif case.depth == "all" and key.startswith("tool_"):
+                yield f"{where}: {_OF_ALL_AGENTS}"
             elif key not in _NEW_VALUE:
                 yield f"{where}: no value follows from what the agent did; change it by hand"
             else:
@@ -138,6 +143,9 @@ def _of_case(
                 else:
                     reasons = tuple({result.reason: None for result, _ in failed[0]})
                     yield Proposal(case.id, turn, key, (*place, key), value, reasons)
+
+
+_OF_ALL_AGENTS = "calls of the agents that were asked count, too (depth: all); change it by hand"
 
 
 def _specs(case: Case, suite: Suite) -> Iterable[Any]:

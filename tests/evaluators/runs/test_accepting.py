@@ -145,6 +145,18 @@ def test_values_that_differ_between_conversations_become_placeholders() -> None:
     assert proposal.value == [{"name": "look_up", "arguments": {"n": 1, "at": {"$type": "number"}}}]
 
 
+@pytest.mark.parametrize("all_calls", [False, True])
+def test_calls_of_other_agents_are_not_taken_for_those_that_were_not_made(all_calls: bool) -> None:
+    expect = "tool_calls: [{name: look_up}], tool_calls_count: {look_up: ['=', 1]}"
+    text = SUITE.replace("EXPECT", expect).replace("OPTIONS", "{}")
+    made = scored(text, turn("1", "Where is ORD-1?", [], case="status"))
+    for depth, proposed in (("own", True), ("all", False)):
+        suite = f"depth: {depth}\n{text.lstrip()}"
+        found = acceptance(parse_suite(suite), read_document(suite).value, [made], all_calls=all_calls)
+        assert bool(found.proposals) == proposed
+        assert any("of the agents that were asked count" in why for why in found.left_out) == (not proposed)
+
+
 def test_what_a_run_does_not_show_is_left_out() -> None:
     passed, failed = of_conversation("a", call("look_up", n=1)), of_conversation("b", call("look_up", n=2))
     flaky = accept(TWO, [passed, failed])
