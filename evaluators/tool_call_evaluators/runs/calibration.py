@@ -195,7 +195,7 @@ def _label_in(row: Mapping[str, Any]) -> Label:
             raise LabelError(f"{column}: expected a text, got {value!r:.80}")
         texts[column] = value.strip()
     if not texts["turn_id"] and not texts["conversation_id"]:
-        raise LabelError("turn_id: it is missing")
+        raise LabelError("turn_id, or conversation_id: it is missing")
     by = texts["by"].lower() or BY[0]
     if by not in BY:
         raise LabelError(f"by: expected person or model, got {texts['by']!r:.80}")

@@ -45,6 +45,14 @@ def test_columns_may_come_in_any_order_and_case_with_others_and_quotes() -> None
     assert read_labels(text.encode(), "l.csv") == [Label("t1", False), Label("t2", "no failure")]
 
 
+def test_a_conversation_is_named_where_no_turn_is() -> None:
+    text = b"conversation_id,turn_id,label\nc1,,pass\nc1,t1,fail\n"
+    assert read_labels(text, "l.csv") == [Label("", True, conversation_id="c1"), Label("t1", False)]
+    assert read_labels(b'{"conversation_id": "c1", "label": "pass"}', "l.jsonl") == [
+        Label("", True, conversation_id="c1")
+    ]
+
+
 def test_formulas_are_texts() -> None:
     (label,) = read_labels(b'turn_id,label,who\n"=HYPERLINK(""http://evil.example"")",pass,=1+1\n', "l.csv")
     assert (label.turn_id, label.rater) == ('=HYPERLINK("http://evil.example")', "=1+1")
@@ -65,12 +73,12 @@ def test_json_lines_are_read() -> None:
         ("l.csv", b"", "l.csv: the first line must name the columns"),
         ("l.csv", b"turn_id,score\nt,1\n", "there is no label"),
         ("l.csv", b"turn_id,label\n", "it has no labels"),
-        ("l.csv", b"turn_id,label\nt1,pass\n,pass\n", "l.csv: line 3: turn_id: it is missing"),
+        ("l.csv", b"turn_id,label\nt1,pass\n,pass\n", "l.csv: line 3: turn_id, or conversation_id: it is missing"),
         ("l.csv", b"turn_id,label\nt1,\n", "line 2: label: expected pass, fail"),
         ("l.csv", b"turn_id,label\nt1,nan\n", "line 2: label: expected a finite grade"),
         ("l.csv", b"turn_id,label,by\nt1,pass,cat\n", "line 2: by: expected person or model"),
         ("l.csv", b"turn_id,label\n" + b"x" * 200_000 + b",pass\n", "it is no CSV"),
-        ("l.jsonl", b"{}\n", "line 1: turn_id: it is missing"),
+        ("l.jsonl", b"{}\n", "line 1: turn_id, or conversation_id: it is missing"),
         ("l.jsonl", b'{"turn_id": 1, "label": "pass"}', "line 1: turn_id: expected a text"),
         ("l.jsonl", b'{"turn_id": "t", "label": ["pass"]}', "line 1: label: expected pass, fail"),
         ("l.jsonl", b"[" * 100_000, "line 1: expected a JSON object"),
