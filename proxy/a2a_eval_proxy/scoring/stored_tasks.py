@@ -107,7 +107,9 @@ class StoredTasks:
             if not starting:
                 await asyncio.sleep(self._timeouts.look_for_abandoned_s)
             try:
-                items = await self._store.take_over(0.0 if starting else self._timeouts.abandoned_s, _MOST_TAKEN_OVER)
+                silent_s = 0.0 if starting else self._timeouts.abandoned_s
+                owner = self._agent.name or None, self._agent.settings.upstream
+                items = await self._store.take_over(silent_s, _MOST_TAKEN_OVER, *owner)
                 if starting:
                     items = [item for item in items if item["state"] in SETTLED_STATES]
                 elif self._goes_on is not None:
@@ -118,7 +120,7 @@ class StoredTasks:
                 starting = False
                 continue
             for item in items:
-                if self._agent.owns(item) and not self.book.knows(item["turn_id"]):
+                if not self.book.knows(item["turn_id"]):
                     self.book.give_up(_turn(item), CLOCK.now())
 
     async def answered(self, timeout_s: float) -> None:

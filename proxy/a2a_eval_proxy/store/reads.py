@@ -236,8 +236,9 @@ class StoreReads(ABC):
         """Adds turns until the page is full; returns the `seq` of the last one if more fulfil the conditions."""
 
     @abstractmethod
-    async def take_over(self, silent_s: float, most: int) -> list[TurnJson]:
-        """At most `most` open turns that no process has added again for `silent_s` seconds, for the caller to close.
+    async def take_over(self, silent_s: float, most: int, agent_name: str | None, agent: str) -> list[TurnJson]:
+        """At most `most` open turns that no process has added again for `silent_s` seconds, for the caller to close:
+        those of the agent with this name, or (None) of that without a name at the URL `agent`.
 
         Each is given to one caller only; to another one where it is still open as many seconds later.
         """

@@ -34,7 +34,10 @@ _CHUNK = 2_000  # turns that are read at once if not all of them need be on the 
 
 _TAKE_OVER = (
     "UPDATE turns SET heard_at = now() WHERE turn_id IN (SELECT turn_id FROM turns WHERE status = 'open'"
-    " AND heard_at < now() - make_interval(secs => :silent_s) ORDER BY heard_at LIMIT :most FOR UPDATE SKIP LOCKED)"
+    " AND heard_at < now() - make_interval(secs => :silent_s)"
+    " AND body::json ->> 'agent_name' IS NOT DISTINCT FROM CAST(:agent_name AS text)"
+    " AND (CAST(:agent_name AS text) IS NOT NULL OR body::json ->> 'agent' = :agent)"
+    " ORDER BY heard_at LIMIT :most FOR UPDATE SKIP LOCKED)"
     " RETURNING body"
 )
 
@@ -94,8 +97,9 @@ class PostgresReads(StoreReads):
         rows = await self._read(statement, {**values, "bytes": MAX_PAGE_BYTES}, list)
         return await asyncio.to_thread(lambda: [LinkedTurn.of(*row) for row in rows])
 
-    async def take_over(self, silent_s: float, most: int) -> list[TurnJson]:
-        rows = await self._read(_TAKE_OVER, {"silent_s": silent_s, "most": most}, list)
+    async def take_over(self, silent_s: float, most: int, agent_name: str | None, agent: str) -> list[TurnJson]:
+        owner = {"agent_name": agent_name, "agent": agent}
+        rows = await self._read(_TAKE_OVER, {"silent_s": silent_s, "most": most, **owner}, list)
         return [turn_json("open", body, "[]") for (body,) in rows]
 
 

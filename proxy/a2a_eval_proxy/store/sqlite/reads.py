@@ -18,7 +18,11 @@ from .file import Identity, found_by, identity, name_locked
 
 T = TypeVar("T")
 
-_SILENT = "SELECT turn_id FROM turns WHERE status = 'open' AND heard_at < ? ORDER BY heard_at LIMIT ?"
+_SILENT = (
+    "SELECT turn_id FROM turns WHERE status = 'open' AND heard_at < :before"
+    " AND json_extract(body, '$.agent_name') IS :agent_name"
+    " AND (:agent_name IS NOT NULL OR json_extract(body, '$.agent') = :agent) ORDER BY heard_at LIMIT :most"
+)
 
 _BUSY_S = 10.0  # how long an operation waits for the lock of another process
 _ANNOTATED = of_turn("group_concat")
@@ -157,18 +161,20 @@ class SqliteReads(StoreReads):
 
         return await self._read(f"SELECT {LINKED} FROM turns WHERE seq IN ({selected}) ORDER BY seq", values, decode)  # noqa: S608  # fixed texts
 
-    async def take_over(self, silent_s: float, most: int) -> list[TurnJson]:
-        return await self._changes.run(lambda begin: self._take_over(silent_s, most, begin))
+    async def take_over(self, silent_s: float, most: int, agent_name: str | None, agent: str) -> list[TurnJson]:
+        owner = {"agent_name": agent_name, "agent": agent}
+        return await self._changes.run(lambda begin: self._take_over(silent_s, most, owner, begin))
 
-    def _take_over(self, silent_s: float, most: int, begin: Begin) -> list[TurnJson]:
+    def _take_over(self, silent_s: float, most: int, owner: dict[str, str | None], begin: Begin) -> list[TurnJson]:
         begin()
         now = int(time.time())
+        values = {"before": now - silent_s, "most": most, "now": now, **owner}
         with self._reading("rw") as connection:
-            if connection.execute(_SILENT, (now - silent_s, 1)).fetchone() is None:
+            if connection.execute(_SILENT, {**values, "most": 1}).fetchone() is None:
                 return []  # without the lock that a write needs
             with connection:
                 rows = connection.execute(
-                    f"UPDATE turns SET heard_at = ? WHERE turn_id IN ({_SILENT}) RETURNING body",  # noqa: S608  # fixed texts
-                    (now, now - silent_s, most),
+                    f"UPDATE turns SET heard_at = :now WHERE turn_id IN ({_SILENT}) RETURNING body",  # noqa: S608  # fixed texts
+                    values,
                 ).fetchall()
         return [turn_json("open", body, "[]") for (body,) in rows]
