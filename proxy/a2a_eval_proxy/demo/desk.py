@@ -208,5 +208,6 @@ async def _address_of(process: asyncio.subprocess.Process, shop: Shop) -> str | 
         async with asyncio.timeout(NODE_TIMEOUT_S):
             process.stdin.write(json.dumps(shop.every_order()).encode() + b"\n")
             await process.stdin.drain()
-            return (await process.stdout.readline()).decode().strip() or None
+            line = (await process.stdout.readline()).decode("utf-8", "replace").strip()
+            return line if line.startswith("http://127.0.0.1:") else None
     return None

@@ -116,7 +116,7 @@ async def test_without_node_all_agents_are_in_python(folder: Path, monkeypatch: 
 
 
 @pytest.mark.parametrize(
-    "script", ["exit 3", "echo nonsense", "exec sleep 600"], ids=["ends", "says something else", "hangs"]
+    "script", ["exit 3", "read orders; echo nonsense", "exec sleep 600"], ids=["ends", "says something else", "hangs"]
 )
 async def test_a_node_that_does_not_work_is_left(folder: Path, monkeypatch: pytest.MonkeyPatch, script: str) -> None:
     node = folder / "node"
