@@ -414,7 +414,8 @@ class StoreReads(ABC):
         of `said`. Of all turns, those are examined that were added shortly before or after it."""
         began, ended = (_moment(linked.turn[name]) for name in ("started_at", "ended_at"))
         values = {
-            "first": linked.seq - _NEAR, "last": linked.seq + _NEAR, "seq": linked.seq, "said": json_text(list(said)),
+            "first": linked.seq - _NEAR, "last": linked.seq + _NEAR, "seq": linked.seq,
+            "said": json_text([stored_text(text) for text in said]),
             "began": began, "ended": _FAR_AWAY if ended is None else ended,
         }  # fmt: skip
         words = f"{self._USER_TEXT} IN ({self._listed('said')})"

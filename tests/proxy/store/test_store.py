@@ -519,6 +519,21 @@ async def test_texts_of_any_kind(kept: Kept, text: str) -> None:
     assert json.dumps(stored, ensure_ascii=False, allow_nan=False).encode()
 
 
+@pytest.mark.parametrize("text", [*ODD_TEXTS, r"a\u0000\\u0000", "a\\\x00"])
+async def test_what_is_read_of_turns_with_texts_of_any_kind(kept: Kept, text: str) -> None:
+    card = {"name": text, "version": "1.4"}
+    for number in (1, 2):
+        times = {"started_at": 1.0 + number, "ended_at": 10.0}
+        await kept.add(turn(number, **times, user_text=text, tool_calls=[ToolCall(text)], agent_card=card))
+    ((run, read),) = dict(await kept.store.agent_cards(10)).items()
+    assert (run, read["version"]) == ("nightly", "1.4")
+    assert (await kept.store.figures()).turns == 2
+    first = await kept.store.linked_turn("turn-0001")
+    assert first is not None
+    found = await kept.store.linked_by_words(first, "", [text], 10)
+    assert "\x00" in text or "u0000" in text or [linked.turn["turn_id"] for linked in found] == ["turn-0002"]
+
+
 @pytest.mark.parametrize("text", ODD_TEXTS)
 async def test_ids_of_any_kind(kept: Kept, text: str) -> None:
     """Ids come from the wire too. One that cannot be stored must not stop the others."""

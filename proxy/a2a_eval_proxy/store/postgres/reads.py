@@ -42,15 +42,19 @@ _TAKE_OVER = (
 )
 
 
+_BODY = r"replace(body, '\u0000', '\ufffd')::json"
+"""PostgreSQL reads nothing in JSON with U+0000."""
+
+
 class PostgresReads(StoreReads):
     """See `StoreReads`. Raises StoreUnreachableError."""
 
     shared = True
 
-    _CALLS = "json_array_length(body::json -> 'tool_calls')"
+    _CALLS = f"json_array_length({_BODY} -> 'tool_calls')"
 
-    _USER_TEXT = "body::json ->> 'user_text'"
-    _CARD = "body::json ->> 'agent_card'"
+    _USER_TEXT = f"{_BODY} ->> 'user_text'"
+    _CARD = f"{_BODY} ->> 'agent_card'"
 
     _TOO_MUCH = TOO_MUCH
 
