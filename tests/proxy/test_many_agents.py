@@ -347,3 +347,27 @@ async def test_run_sends_each_case_to_the_agent_that_it_names(tmp_path: Path) ->
     assert [turn["agent_name"] for turn in turns] == list(NAMES)
     driven = [json.loads(line) for line in exported.stdout.splitlines()]
     assert [(turn["agent_name"], turn["case_id"]) for turn in driven] == [(name, name) for name in NAMES]
+
+
+async def test_the_run_of_an_agent_is_judged_by_its_suite_without_the_cases_of_others(tmp_path: Path) -> None:
+    """Both name an agent in each case; `own` has one that has no turn."""
+    trajectory = "{tool_trajectory: {mode: strict, threshold: 1.0}}"
+    for file, ids in (("shared", NAMES), ("own", ("refunds", "returns"))):
+        agents = NAMES if file == "shared" else ("refunds", "refunds")
+        cases = "".join(
+            f"\n  - {{id: {case}, agent: {name}, turns: [{{user: chunks for {case}, expect: {{tool_calls: {BOTH}}}}}]}}"
+            for case, name in zip(ids, agents, strict=True)
+        )
+        text = f"suite: {file}\ngates: {{pass_rate: 1.0}}\nevaluators: [{trajectory}]\ncases:{cases}\n"
+        (tmp_path / f"{file}.yaml").write_text(text)
+    files = {"orders": {}, "refunds": {"suite": str(tmp_path / "own.yaml")}}
+    async with many_agents(tmp_path, files, suite=str(tmp_path / "shared.yaml")) as many:
+        for name in NAMES:
+            await send(await many.card(name), "JSONRPC", f"chunks for {name}", many.http, many.proxy)
+        await many.turns()
+        judged = {name: (await many.admin.get(f"/api/runs/day-{name}")).json()["verdict"] for name in NAMES}
+        page = (await many.admin.get("/runs/day-refunds")).text
+    assert judged["orders"]["passed"], judged["orders"]
+    assert not judged["refunds"]["passed"]
+    assert "returns" in str(judged["refunds"]["reasons"])
+    assert "returns" in page

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from datetime import date
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Self
 from urllib.parse import urlsplit
 
 from a2a_tool_capture.models import ToolCall
@@ -675,6 +675,10 @@ class Suite(SuiteFields):
     def case(self, case_id: str) -> Case | None:
         return next((case for case in self.cases if case.id == case_id), None)
 
+    def of_agents(self, names: Collection[str]) -> Self:
+        """This suite without the cases that name another agent than these."""
+        return replace(self, cases=tuple(case for case in self.cases if case.agent is None or case.agent in names))
+
 
 _NAMED = 3
 
@@ -690,6 +694,11 @@ class CombinedSuite(Suite):
     """Several suites as one; `parts` has them as they are, with their gates."""
 
     parts: tuple[Suite, ...] = ()
+
+    def of_agents(self, names: Collection[str]) -> Self:
+        """See `Suite`."""
+        own = super(CombinedSuite, self).of_agents(names)  # `slots` make another class: it has to be named
+        return replace(own, parts=tuple(part.of_agents(names) for part in self.parts))
 
 
 def combined(suites: Sequence[Suite], files: Sequence[str] = ()) -> Suite:

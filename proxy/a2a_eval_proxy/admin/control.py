@@ -10,6 +10,7 @@ from tool_call_evaluators.suite import Case, Suite
 
 from ..long_computations import LongComputations
 from ..privacy.policy import NO_PRIVACY, Privacy
+from ..runs.run_result import JudgedBy
 from ..scoring.case_book import CaseBook
 from ..scoring.suite_file import add_to_suite
 from ..store import Store
@@ -42,6 +43,10 @@ class Control:
     def run(self) -> str | None:
         """The run of new turns; None without traffic."""
         return None
+
+    def judged_by(self, run: str) -> JudgedBy:
+        """What judges the run with this name: for the run of one of several agents, the suite of that agent."""
+        return JudgedBy(self.suite, self.suite_file, current=run == self.run)
 
     def privacy_of(self, turn: Mapping[str, Any]) -> Privacy:
         """The rules for a turn, in its JSON form: those of its agent."""

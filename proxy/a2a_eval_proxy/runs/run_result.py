@@ -8,7 +8,7 @@ import logging
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import asdict, dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 from tool_call_evaluators.behavior_failures import unique_errors
 from tool_call_evaluators.judged.base import judge_with
@@ -229,6 +229,15 @@ _PAGE = 200
 
 class LongRunError(Exception):
     """The run has more turns than are judged, or compared, in memory together; the message names the command for it."""
+
+
+class JudgedBy(NamedTuple):
+    """What judges a run."""
+
+    suite: Suite | None = None
+    suite_file: str | None = None
+    current: bool = False
+    """Whether traffic belongs to the run now."""
 
 
 async def judged_run(

@@ -24,7 +24,7 @@ from tool_call_evaluators.suite import Suite
 from tool_call_evaluators.texts import duration_text, excerpt
 
 from ..long_computations import LongComputations
-from ..runs.run_result import MAX_TURNS, judged_run
+from ..runs.run_result import MAX_TURNS, JudgedBy, judged_run
 from ..store import RunSummary, Store
 from .rendering import named
 
@@ -239,30 +239,25 @@ class _Kept:
 
 
 class JudgedRuns:
-    """Judges runs of a store by the `suite` of that time; see `judged_run`.
-
-    `suite_file` is its file, `current` the run that traffic belongs to now.
-    """
+    """Judges runs of a store; see `judged_run`. `judged_by`: by what, at that time, by the name of the run."""
 
     def __init__(
         self,
         store: Store,
         work: LongComputations,
-        suite: Callable[[], Suite | None] = lambda: None,
-        suite_file: str | None = None,
-        current: str | None = None,
+        judged_by: Callable[[str], JudgedBy] = lambda run: JudgedBy(),
     ) -> None:
         self._store = store
-        self._suite = suite
-        self._suite_file = suite_file
-        self._current = current
+        self._by = judged_by
         self._kept: Recent[tuple[str, str], _Kept] = Recent(MAX_KEPT)
         self._work = work
 
     def lags(self, run: RunSummary, link: Link) -> bool:
         """Whether the run has changed since it was judged, or is still to be judged."""
         kept = self._kept.get((run.name, link("")))
-        return run.turns <= MAX_TURNS and (kept is None or kept.summary != run or kept.suite is not self._suite())
+        return run.turns <= MAX_TURNS and (
+            kept is None or kept.summary != run or kept.suite is not self._by(run.name).suite
+        )
 
     async def view(self, run: RunSummary, link: Link, within_s: float | None = None) -> RunView | None:
         """The run judged now, or a little earlier if it changes all the time; links in it are those of `link`.
@@ -282,16 +277,16 @@ class JudgedRuns:
 
     def _fresh(self, key: tuple[str, str], run: RunSummary) -> _Kept | None:
         kept = self._kept.get(key)
-        if kept is None or kept.suite is not self._suite():
+        if kept is None or kept.suite is not self._by(run.name).suite:
             return None
         age_s = asyncio.get_running_loop().time() - kept.at
         limit_s = MAX_AGE_S if kept.summary == run else _REST * kept.took_s
         return kept if age_s < limit_s else None
 
     async def _judged(self, key: tuple[str, str], run: RunSummary, link: Link) -> RunView:
-        clock, suite = asyncio.get_running_loop().time, self._suite()
+        clock, by = asyncio.get_running_loop().time, self._by(run.name)
         began = clock()
-        report = (await judged_run(self._store, suite, run, current=run.name == self._current)).report
-        view = await asyncio.to_thread(run_view, report, link, self._suite_file if report.suite else None)
-        self._kept[key] = _Kept(run, suite, view, clock(), clock() - began)
+        report = (await judged_run(self._store, by.suite, run, current=by.current)).report
+        view = await asyncio.to_thread(run_view, report, link, by.suite_file if report.suite else None)
+        self._kept[key] = _Kept(run, by.suite, view, clock(), clock() - began)
         return view

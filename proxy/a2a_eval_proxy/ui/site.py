@@ -197,7 +197,7 @@ class Site:
         self._playground = playground
         self._reruns = Reruns(store_url, agents) if store_url else None
         self._check = check
-        self._runs = JudgedRuns(control.store, control.work, lambda: control.suite, control.suite_file, control.run)
+        self._runs = JudgedRuns(control.store, control.work, control.judged_by)
         self._figures = RecentFigures(control.store)
         self._assets = AssetFiles()
         self._fragments = SharedFragments()

@@ -10,6 +10,7 @@ import pytest
 import pytest_asyncio
 from a2a_eval_proxy.long_computations import LongComputations
 from a2a_eval_proxy.runs import run_result as run_summary
+from a2a_eval_proxy.runs.run_result import JudgedBy
 from a2a_eval_proxy.runs.stored_turns import open_existing_store
 from a2a_eval_proxy.store import RunSummary, Store
 from a2a_eval_proxy.ui import judged_runs
@@ -58,13 +59,13 @@ async def summary(store: Store, name: str) -> RunSummary:
 
 
 async def test_the_suite_judges_its_own_runs_and_the_current_one(store):
-    runs = JudgedRuns(store, LongComputations(), lambda: SUITE, "s.yaml")
+    runs = JudgedRuns(store, LongComputations(), lambda run: JudgedBy(SUITE, "s.yaml"))
     own, other = [await runs.view(await summary(store, name), link) for name in ("of suite", "of another")]
     assert (own.planned, own.missing, own.status) == (2, 1, "incomplete")
     assert (other.planned, other.missing, other.status, other.again) == (0, 0, "passed", None)
-    current = await JudgedRuns(store, LongComputations(), lambda: SUITE, "s.yaml", "of another").view(
-        await summary(store, "of another"), link
-    )
+    current = await JudgedRuns(
+        store, LongComputations(), lambda run: JudgedBy(SUITE, "s.yaml", run == "of another")
+    ).view(await summary(store, "of another"), link)
     assert current.planned == 2
 
 
@@ -115,7 +116,10 @@ async def test_a_judgement_outlives_the_request_that_did_not_wait_for_it(store, 
 
 async def test_a_case_that_is_added_to_the_suite_counts_at_once(store):
     suites = [SUITE]
-    runs, run = JudgedRuns(store, LongComputations(), lambda: suites[-1]), await summary(store, "of suite")
+    runs, run = (
+        JudgedRuns(store, LongComputations(), lambda run: JudgedBy(suites[-1])),
+        await summary(store, "of suite"),
+    )
     assert (await runs.view(run, link)).planned == 2
     suites.append(replace(SUITE, cases=SUITE.cases[:1]))
     assert runs.lags(run, link)
