@@ -78,7 +78,7 @@ async def test_a_run_is_compared_with_all_of_a_version_as_by_the_command(tmp_pat
             await browser.get(served.link)
             page = (await browser.get("/compare?a=version:1.4&b=day-2&wait=1")).text
             assert str(comparison_body(comparison)) in page
-            assert '<option value="version:1.4" selected>version 1.4, all runs</option>' in page
+            assert '<option value="version:1.4" selected>version 1.4, newest runs</option>' in page
             assert ">Swap</a>" not in page, "no version is a later run"
             assert ">Swap</a>" in (await browser.get("/compare?a=day-1&b=day-2")).text
             alone = (await browser.get("/compare?a=version:1.5&b=day-2")).text
