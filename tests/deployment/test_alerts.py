@@ -49,10 +49,13 @@ def exposed() -> str:
     metrics.turns_failed["agent_error"] = 1
     metrics.responses[200] = 1
     metrics.client_errors["timeout"] = 1
+    for counts in (metrics.agent_turns, metrics.agent_failures, metrics.agent_requests, metrics.agent_refusals):
+        counts["orders"] = 1
     backlog = BacklogWatch(waiting)
     with contextlib.suppress(TimeoutError):
         asyncio.run(asyncio.wait_for(backlog.watch(), 0.1))
-    proxy = SimpleNamespace(queue_depth=0, open_turns=0)
+    of_agents = {"agent_queue_depth": {"orders": 0}, "agent_open_turns": {"orders": 0}}
+    proxy = SimpleNamespace(queue_depth=0, open_turns=0, **of_agents)
     ends = SimpleNamespace(ends={"tls_cert": 1.0})
     sources = [Source(COUNTED, lambda: metrics), Source(OPEN, lambda: proxy), Source(STORE, StoreHealth)]
     sources += [Source(CERTIFICATES, lambda: ends), Source(CONTAINER, lambda: SimpleNamespace(used=1, limit=1))]

@@ -13,10 +13,12 @@ from typing import Any, NamedTuple
 import httpx
 import pytest
 from a2a_eval_proxy.app import RunningProxy, run_proxy
+from a2a_eval_proxy.memory import bound
 from a2a_eval_proxy.settings import Settings
 from a2a_eval_proxy.settings.options import load
 from agents.stepwise_agent import RPC_PATH, stepwise_agent
 from support.patience import PATIENCE_S
+from support.proxy import Proxy
 
 MB = 1024 * 1024
 GOOD = [f"good-{number}" for number in range(39)]
@@ -38,6 +40,12 @@ async def flood(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> N
     for number in range(FLOOD_MB):
         writer.write(b'"' + b"x" * (MB - 1) if number == 0 else b"x" * MB)
         await writer.drain()
+
+
+async def swallow(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    """Takes a request of any size, and never answers."""
+    while await reader.read(MB):
+        pass
 
 
 async def reset(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -72,7 +80,7 @@ def good() -> Iterator[str]:
 
 
 class Forty(NamedTuple):
-    proxy: RunningProxy
+    proxy: RunningProxy | Proxy
     client: httpx.AsyncClient
 
     async def ask(self, name: str) -> httpx.Response:
@@ -151,3 +159,37 @@ async def test_an_agent_that_floods_leaves_the_others_memory(good: str, tmp_path
         assert pool.total == 0
         turns = await turns_of(agents.proxy)
     assert {(turn["status"], len(turn["tool_calls"])) for turn in turns} == {("done", 1)}
+
+
+async def test_floods_of_requests_and_responses_stay_within_the_bound_of_memory(good: str, tmp_path: Path) -> None:
+    """The most resident memory that the process has had, with 500 MB from one agent three times, while two clients send
+    as much as another one takes."""
+    agents = [f"{name}={good}" for name in GOOD]
+    async with hostile(flood) as floods, hostile(swallow) as swallows:
+        every = ",".join([*agents, f"bad={floods}", f"worse={swallows}"])
+        proxy = await asyncio.to_thread(Proxy(every, tmp_path / "turns.db", "--negotiate", "always").__enter__)
+        try:
+            async with httpx.AsyncClient(trust_env=False, timeout=httpx.Timeout(PATIENCE_S)) as client:
+                forty = Forty(proxy, client)
+
+                async def send_much() -> None:
+                    async def body() -> AsyncIterator[bytes]:
+                        yield b'{"jsonrpc": "2.0", "id": 1, "method": "SendMessage", "params": {"x": "'
+                        for _ in range(FLOOD_MB):
+                            yield b"x" * MB
+
+                    await client.post(f"{proxy.url}/agents/worse{RPC_PATH}", content=body())
+
+                under_way = [asyncio.create_task(forty.ask("bad")) for _ in range(3)]
+                under_way += [asyncio.create_task(send_much()) for _ in range(2)]
+                await forty.all_good_answer()
+                await asyncio.wait(under_way[:3])
+                await forty.all_good_answer()
+                for one in under_way:
+                    one.cancel()
+                await asyncio.gather(*under_way, return_exceptions=True)
+            status = Path(f"/proc/{proxy.process_id}/status").read_text("ascii")
+        finally:
+            await asyncio.to_thread(proxy.__exit__, None, None, None)
+    most = int(status.partition("VmHWM:")[2].split()[0]) * 1024
+    assert most < bound(), f"{most / MB:.0f} of {bound() / MB:.0f} MiB"
