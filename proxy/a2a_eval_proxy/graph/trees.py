@@ -12,6 +12,7 @@ from a2a_tool_capture.wire import SETTLED_STATES
 from tool_call_evaluators.agent_tree import AgentTurn, AskedBy, agent_of, first_failed_edge, totals
 
 from ..privacy.content_removal import lacks_content
+from ..privacy.policy import Privacy
 from ..store import Store
 from ..store.base import TurnJson
 from ..store.encoding import name_key
@@ -89,10 +90,13 @@ def _family(found: Sequence[LinkedTurn], skew_s: float) -> Family:
     return Family({linked.turn["turn_id"]: linked.turn for linked in found}, edges_of(list(map(_facts, found)), skew_s))
 
 
-async def tree_below(store: Store, turn_id: str) -> AgentTurn | None:
-    """The turn with all that it caused; None where the store does not have it. Raises StoreError."""
+async def tree_below(store: Store, turn_id: str, privacy: Privacy) -> AgentTurn | None:
+    """The turn with all that it caused, redacted; None where the store does not have it. Raises StoreError."""
     family = await family_of(store, turn_id)
-    return None if family is None else family.tree_below(turn_id)
+    if family is None:
+        return None
+    redacted = {name: dict(privacy.stored_turn(turn)) for name, turn in family.turns.items()}
+    return family._replace(turns=redacted).tree_below(turn_id)
 
 
 async def tree_of(store: Store, turn_id: str) -> AgentTurn | None:

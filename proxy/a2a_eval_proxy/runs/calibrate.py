@@ -340,7 +340,8 @@ class _Work:
     async def _whole(self, first: Turn, turns: Sequence[TurnJson]) -> EvalCase | None:
         """What the evaluator receives of a conversation; None where it is not over. Raises ValueError."""
         seen = [{**self._privacy.stored_turn(one), "case_id": first.case_id} for one in turns]
-        found = self._scorer.whole_case(seen, await trees_read_by(self._scorer, self._store, seen))
+        trees = await trees_read_by(self._scorer, self._store, seen, self._privacy)
+        found = self._scorer.whole_case(seen, trees)
         if isinstance(found, list):
             raise ValueError("it is invalid, or does not fit its case")
         return found
@@ -350,7 +351,8 @@ class _Work:
         found = await self._store.earlier(turn, MAX_HISTORY)
         earlier = [self._privacy.stored_turn(one) for one in found if not lacks_content(one["user_text"])]
         place = sum(one["case_id"] == turn.case_id for one in earlier) if turn.case_id else 0
-        trees = await trees_read_by(self._scorer, self._store, [{**stored, "case_id": turn.case_id}])
+        read = [{**stored, "case_id": turn.case_id}]
+        trees = await trees_read_by(self._scorer, self._store, read, self._privacy)
         case = self._scorer.eval_case(turn, place, earlier, trees.get(turn.turn_id))
         if not evaluator.reads_results:
             return case

@@ -11,6 +11,7 @@ from tool_call_evaluators.agent_tree import AgentTurn, walk
 
 from ..clock import CLOCK
 from ..graph.trees import tree_below
+from ..privacy.policy import Privacy
 from ..store import Store
 from ..store.base import StoreUnreachableError
 from ..store.store import once_readable
@@ -31,8 +32,9 @@ _PATIENCE_S = 30.0
 class AwaitedTrees:
     """Belongs to one event loop. `again` is called with a job that has waited for a while."""
 
-    def __init__(self, store: Store, scorer: Scorer, again: Callable[[Job], None]) -> None:
+    def __init__(self, store: Store, scorer: Scorer, again: Callable[[Job], None], privacy: Privacy) -> None:
         self._store = store
+        self._privacy = privacy
         self._scorer = scorer
         self._again = again
         self._loop = asyncio.get_running_loop()
@@ -74,28 +76,31 @@ class AwaitedTrees:
 
     async def _tree(self, job: Job) -> AgentTurn | None:
         try:
-            return await once_readable(
-                self._store, partial(tree_below, self._store, job.turn_id), StoreUnreachableError
-            )
+            read = partial(tree_below, self._store, job.turn_id, self._privacy)
+            return await once_readable(self._store, read, StoreUnreachableError)
         except Exception as error:  # noqa: BLE001  # error boundary: an unreadable store costs the turn its tree
             logger.error("the turns that %s caused could not be read: %s", job.turn_id, error)
             return None
 
 
-async def awaited_tree(store: Store, turn: Turn) -> AgentTurn | None:
+async def awaited_tree(store: Store, turn: Turn, privacy: Privacy) -> AgentTurn | None:
     """The turn with those that it caused, once these are done; after 30 s, as they are then. Raises StoreError."""
     loop = asyncio.get_running_loop()
     until = loop.time() + _PATIENCE_S
     await asyncio.sleep(max(0.0, _AFTER_S - (CLOCK.now() - (turn.ended_at or turn.started_at))))
-    while (tree := await tree_below(store, turn.turn_id)) and _is_unfinished(tree) and loop.time() < until:  # noqa: ASYNC110  # the store does not notify
+    while (tree := await tree_below(store, turn.turn_id, privacy)) and _is_unfinished(tree):
+        if loop.time() >= until:
+            break
         await asyncio.sleep(_AGAIN_S)
     return tree
 
 
-async def trees_read_by(scorer: Scorer, store: Store, turns: Iterable[TurnJson]) -> dict[str, AgentTurn]:
+async def trees_read_by(
+    scorer: Scorer, store: Store, turns: Iterable[TurnJson], privacy: Privacy
+) -> dict[str, AgentTurn]:
     """The trees below those of these turns that are scored with them, by the ids of the turns. Raises StoreError."""
     read = [turn["turn_id"] for turn in turns if scorer.reads_trees(turn["case_id"])]
-    return {turn_id: tree for turn_id in read if (tree := await tree_below(store, turn_id))}
+    return {turn_id: tree for turn_id in read if (tree := await tree_below(store, turn_id, privacy))}
 
 
 def _is_unfinished(tree: AgentTurn) -> bool:

@@ -133,7 +133,7 @@ class Conversations:
         try:
             reads = (partial(self._turns_of, key) for key in keys)
             turns = [await once_readable(self._store, read, StoreUnreachableError) for read in reads]
-            trees = await trees_read_by(self._scorer, self._store, chain.from_iterable(turns))
+            trees = await trees_read_by(self._scorer, self._store, chain.from_iterable(turns), self._privacy)
             results = await self._executor.score_conversations(turns, trees)
         except (ExecutorLostError, StoreUnreachableError):
             raise

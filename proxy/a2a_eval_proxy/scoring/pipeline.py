@@ -104,7 +104,7 @@ class Pipeline:
         self._spans: NoSpans = NoSpans()
         if tracing is not None:
             self._spans = LateSpans(tracing, lambda job: put([job]), self._score_late, agent_name)
-        self._trees = AwaitedTrees(store, scorer, lambda job: put([self._jobs.at_rest(job)]))
+        self._trees = AwaitedTrees(store, scorer, lambda job: put([self._jobs.at_rest(job)]), privacy)
         self.moved: dict[str, str] = {}
         """The cases of rescored turns, by turn id, that were stored with another or none."""
         self._conversations = Conversations(

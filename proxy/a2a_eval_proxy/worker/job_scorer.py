@@ -96,7 +96,7 @@ class JobScorer:
 
     async def _results(self, one: _ToScore) -> Results:
         reads = self._scorer.reads_trees(one.turn.case_id)
-        tree = await awaited_tree(self._store, one.turn) if reads else None
+        tree = await awaited_tree(self._store, one.turn, self._privacy) if reads else None
         return await self._scorer.score(one.turn, one.position.earlier, one.history, tree)
 
     async def _placed(self, pending: Sequence[TurnJson]) -> list[_ToScore]:
@@ -135,7 +135,8 @@ class JobScorer:
                 turns[key].append(turn)
         said = await self._work.said(looked_at)
         new = [key for key in looked_at if len(turns[key]) > said.get(key, 0)]
-        trees = await trees_read_by(self._scorer, self._store, [turn for key in new for turn in turns[key]])
+        read = [turn for key in new for turn in turns[key]]
+        trees = await trees_read_by(self._scorer, self._store, read, self._privacy)
         results = await asyncio.gather(*(self._scorer.score_conversation(turns[key], trees) for key in new))
         scored = [
             ScoredConversation(key, len(turns[key]), self._privacy.stored_results(result))

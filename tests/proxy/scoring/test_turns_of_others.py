@@ -10,6 +10,9 @@ from typing import Any
 import httpx
 import pytest
 from a2a_eval_proxy.app import run_proxy
+from a2a_eval_proxy.graph.trees import tree_below
+from a2a_eval_proxy.privacy.policy import NO_PRIVACY, privacy_of
+from a2a_eval_proxy.privacy.redactor import parse_rules
 from a2a_eval_proxy.runs.rescore import evaluate_store
 from a2a_eval_proxy.scoring.awaited_trees import awaited_tree
 from a2a_eval_proxy.settings import Settings
@@ -120,7 +123,7 @@ async def test_a_turn_waits_for_those_that_it_caused(tmp_path: Path) -> None:
     kept, parent = Kept(store), turn(0, trace_id="1" * 32, links=STARTS_TRACE)
     child = turn(1, trace_id="1" * 32, links=TurnLinks("", parent.turn_id), agent="http://other", status="pending")
     await kept.add(parent, child)
-    waiting = asyncio.create_task(awaited_tree(store, parent))
+    waiting = asyncio.create_task(awaited_tree(store, parent, NO_PRIVACY))
     await asyncio.sleep(0)
     await kept.finish(Scored(child.turn_id, []))
     tree = await waiting
@@ -137,3 +140,14 @@ async def _turn(store: Path, turn_id: str) -> dict[str, Any]:
         await asyncio.to_thread(opened.close)
     assert found is not None
     return dict(found)
+
+
+async def test_evaluators_see_the_turns_of_others_redacted(tmp_path: Path) -> None:
+    store = SqliteStore(str(tmp_path / "turns.db"))
+    parent = turn(0, trace_id="1" * 32, links=STARTS_TRACE)
+    child = turn(1, trace_id="1" * 32, links=TurnLinks("", parent.turn_id), agent="http://other", user_text="to a@b.io")
+    await Kept(store).add(parent, child)
+    tree = await tree_below(store, parent.turn_id, privacy_of(parse_rules("email"), "key"))
+    assert tree is not None
+    assert [one.user_text for one in tree.children] == ["to [email]"]
+    await asyncio.to_thread(store.close)
