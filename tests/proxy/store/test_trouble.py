@@ -535,7 +535,7 @@ async def test_a_run_ends_when_its_store_goes_and_stays_away(
         if postgres:
             postgres.start()
     assert ended.value.exit_code == UNREACHABLE
-    why = "Connection refused, for 0.2 s; repeat" if postgres else "its file was deleted or replaced while in use"
+    why = ", for 0.2 s; repeat" if postgres else "its file was deleted or replaced while in use"
     assert why in str(ended.value)
 
 
