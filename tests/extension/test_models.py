@@ -75,7 +75,7 @@ def test_reading_back_ignores_unknown_keys_and_names_what_is_wrong() -> None:
         ToolCall.from_dict({"name": "pay", "source": "elsewhere"})
 
 
-def test_sources_are_those_of_the_contract_and_one_a_dialect() -> None:
+def test_sources_are_those_of_the_contract_and_dialects() -> None:
     assert {source.value for source in ToolCallSource} == {
         "a2a_protocol",
         "otel_trace",
@@ -84,6 +84,7 @@ def test_sources_are_those_of_the_contract_and_one_a_dialect() -> None:
         "client",
         "adk",
         "kagent",
+        "traceability",
     }
 
 

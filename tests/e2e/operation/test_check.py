@@ -198,7 +198,8 @@ def test_headers_go_with_every_request_and_are_never_shown() -> None:
 
     assert refused.returncode == 3
     assert refused.stderr == (
-        f"a2a-eval-proxy: {agent.url}/.well-known/agent-card.json answered HTTP 401: no agent card found\n"
+        f"a2a-eval-proxy: {agent.url}/.well-known/agent-card.json answered HTTP 401: no agent card; credentials are "
+        "missing or not accepted: give them with --header, for serve --upstream-header\n"
     )
     assert (done.returncode, done.stderr) == (0, "")
     assert "s3cret" not in done.stdout

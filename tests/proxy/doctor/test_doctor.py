@@ -27,7 +27,7 @@ def doctor(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, st
 
 def test_an_agent_that_declares_the_extension_needs_nothing(capsys: pytest.CaptureFixture[str]) -> None:
     with scenario_agent() as agent:
-        code, out, err = doctor(capsys, agent.url, "--message", "message me", "--trace-wait", "0.1")
+        code, out, err = doctor(capsys, agent.url, "--message", "chunks please", "--trace-wait", "0.1")
     assert err.startswith(RUNNING)
     assert "extension  declared on the agent card: 2 calls\ntraces     none received: 0 calls\n" in out
     assert (code, out.splitlines()[-1]) == (0, "all seen")
