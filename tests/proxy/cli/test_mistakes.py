@@ -335,8 +335,8 @@ MISTAKES = {
     "backup in no folder": Mistake("backup no/out.db", "FILE: there is no directory 'no'; create it first"),
     "no backup": Mistake("restore suite.yaml", "store suite.yaml: file is not a database"),
     "newer store: migrate": Mistake("migrate --store newer.db", "another version of a2a-eval-proxy wrote it"),
-    "nothing to calibrate": Mistake("calibrate suite.yaml", "no judged evaluators of turns: there is nothing to calib"),
-    "no labels": Mistake("calibrate judge.yaml", "give labels on the page /label, or a file with --l", environment=KEY),
+    "nothing to calibrate": Mistake("calibrate suite.yaml", "no judged evaluators: there is nothing to calibrate"),
+    "no labels": Mistake("calibrate judge.yaml", "give some on the page /label of `ui` or `serve`", environment=KEY),
     "labels that are missing": Mistake("calibrate judge.yaml --labels no.csv", "no.csv: No such file", environment=KEY),
     "labels without columns": Mistake(
         "calibrate judge.yaml --labels columns.csv", "there is no turn_id", environment=KEY
