@@ -72,7 +72,7 @@ class AgentsAsked(SyncEvaluator):
                 (open_questions if unsure else problems).append(f"the order is not {' → '.join(order)}")
         if open_questions and not problems:
             raise SkipEvaluation(f"not known: {'; '.join(open_questions)}")
-        met = required - len(problems)
+        met = required - len(problems) - len(open_questions)
         details: dict[str, Any] = {"asked": dict.fromkeys((agent.name for agent in expected), 0)}
         for turn in asked:
             details["asked"][turn.agent] = details["asked"].get(turn.agent, 0) + 1
@@ -86,7 +86,7 @@ def _missing(agent: ExpectedAgent, turns: Sequence[AgentTurn]) -> tuple[str, str
     """What is missing of an expected agent, with the failure mode; "" for nothing."""
     if len(turns) < agent.at_least:
         times = f"was asked {counted(len(turns), 'time')}, at least {agent.at_least} expected"
-        return f"{agent.name} {times if turns else 'was not asked'}", IGNORED_TASK
+        return f"{agent.name} {times}" if turns else f"no request to {agent.name} was seen", IGNORED_TASK
     messages = [turn.user_text.casefold() for turn in turns if turn.has_content]
     for text in agent.given if turns else ():
         if not any(text.casefold() in message for message in messages):

@@ -94,7 +94,7 @@ class Delegation(SyncEvaluator):
             details["first_failed"] = failed.turn.turn_id
         if mast:
             details["mast"] = list(mast)
-        met = limits - len(problems)
+        met = limits - len(problems) - len(unknown)
         return Measurement(met / limits, sentence(f"{met} of {counted(limits, 'limit')} met", problems), details)
 
 

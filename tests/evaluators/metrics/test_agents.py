@@ -65,8 +65,8 @@ def test_agents_are_expected(expected: list[Any], score: float) -> None:
 def test_the_reason_names_the_agents_and_the_failure_modes() -> None:
     result = asked(TREE, "payroll", {"name": "stock", "at_most": 0}, {"name": "refunds", "given": "ORD-1"})
     assert result.reason == (
-        "0 of 3 expectations of agents met: payroll was not asked; stock was asked 1 time, at most 0 expected; "
-        "refunds was not given ORD-1."
+        "0 of 3 expectations of agents met: no request to payroll was seen; "
+        "stock was asked 1 time, at most 0 expected; refunds was not given ORD-1."
     )
     assert result.details["asked"] == {"payroll": 0, "stock": 1, "refunds": 1, "orders": 1}
     assert [mode[:6] for mode in result.details["mast"]] == ["FM-1.1", "FM-1.2", "FM-2.4"]
@@ -94,6 +94,7 @@ def test_what_is_not_certain_neither_meets_nor_breaks_an_expectation(tree: Agent
 def test_a_certain_fault_counts_whatever_else_is_not_certain() -> None:
     tree = root(agent("payroll"), agent("orders", asked=GUESS))
     assert asked(tree, {"name": "payroll", "at_most": 0}).score == 0
+    assert asked(tree, {"name": "payroll", "at_most": 0}, "orders").score == 0, "what is not known is not met"
     assert asked(tree, "payroll").score == 1
 
 
@@ -159,6 +160,7 @@ def test_an_amount_that_is_not_known_meets_no_limit() -> None:
     tree = root(agent("orders"), agent("refunds", usage={"cost": 0.2}))
     assert delegation(tree, max_cost=0.5).status is Status.SKIPPED
     assert delegation(tree, max_cost=0.1).score == 0
+    assert delegation(tree, max_cost=0.5, max_depth=0).score == 0, "what is not known is not met"
     assert delegation(root(agent("orders", asked=GUESS)), max_depth=3).status is Status.SKIPPED
     assert delegation(root(), max_depth=3).reason == "no request to another agent was seen"
 

@@ -17,7 +17,7 @@ from a2a_eval_proxy.scoring.case_book import CaseBook
 from a2a_eval_proxy.store import Scored, TurnQuery
 from a2a_eval_proxy.store.postgres.store import PostgresStore
 from a2a_eval_proxy.store.postgres.writes import queue_abandoned
-from a2a_eval_proxy.turn import Turn
+from a2a_eval_proxy.turn import STARTS_TRACE, Turn, TurnLinks
 from a2a_eval_proxy.worker.command import Engine, EngineOptions, log_lost_task
 from a2a_eval_proxy.worker.job_scorer import CasePosition, JobScorer, case_positions
 from a2a_tool_capture import ToolCall
@@ -124,6 +124,20 @@ cases:
         ("pay", "failed"),
     ]
     assert "@" not in str(turns)
+
+
+async def test_a_worker_scores_a_turn_with_those_that_it_caused(shared: Shared) -> None:
+    """All of them in one job, the callers first: each is done before its own caller is scored."""
+    caused = [TurnLinks("", f"turn-{number - 1:04}") if number else STARTS_TRACE for number in range(3)]
+    for number, links in enumerate(caused):
+        text = {"user_text": f"question {number}", "state": "TASK_STATE_COMPLETED", "conversation_id": f"c{number}"}
+        at = {"trace_id": "1" * 32, "agent": f"http://agent-{number}", "ended_at": 1_763_700_009.0 - number}
+        await shared.kept.add(turn(number, **text, **at, links=links))
+    assert await shared.work("suite: crew\nevaluators: [{delegation: {max_depth: 1}}]\ncases: []") == 3
+    reasons = {item["turn_id"]: item["evaluations"][0]["reason"] for item in await shared.turns()}
+    assert "depth: 2, of at most 1, at http://agent-2" in reasons["turn-0000"]
+    assert reasons["turn-0001"] == "4 of 4 limits met."
+    assert reasons["turn-0002"] == "no request to another agent was seen"
 
 
 async def test_without_a_suite(shared: Shared) -> None:
