@@ -11,7 +11,7 @@ from functools import cache
 from importlib.resources import files
 from typing import Any
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
+from jinja2 import BaseLoader, ChoiceLoader, Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from ..attempts import pass_rates
@@ -58,17 +58,19 @@ from .timeline import timeline, waterfall
 from .tree import shown_tree
 
 
-def templates() -> PackageLoader:
-    """The templates of this package."""
-    return PackageLoader(__package__ or "", "templates")
+def shown(value: Any) -> Any:
+    """Texts without control characters, and with visible bidirectional ones; nothing for None."""
+    if value is None:
+        return ""
+    return printable(value) if isinstance(value, str) and not isinstance(value, Markup) else value
 
 
-@cache
-def environment() -> Environment:
+def environment(*first: BaseLoader, undefined: type[StrictUndefined] = StrictUndefined) -> Environment:
+    """Templates of `first` and of this package, which escape and neutralize every value."""
     made = Environment(
-        loader=templates(),
+        loader=ChoiceLoader([*first, PackageLoader(__package__ or "", "templates")]),
         autoescape=True,
-        undefined=StrictUndefined,
+        undefined=undefined,
         finalize=shown,
         trim_blocks=True,
         lstrip_blocks=True,
@@ -84,31 +86,28 @@ def environment() -> Environment:
     return made
 
 
-def shown(value: Any) -> Any:
-    """Texts without control characters, and with visible bidirectional ones; nothing for None."""
-    if value is None:
-        return ""
-    return printable(value) if isinstance(value, str) and not isinstance(value, Markup) else value
+_own = cache(environment)
 
 
 def rendered(template: str, **values: Any) -> str:
     """The HTML of a template, without the line break at its end."""
-    return environment().get_template(template).render(**values)
+    return _own().get_template(template).render(**values)
 
 
 BINS = 10
 MAX_LINKS = 12
-_FEW = 5  # conversations whose first causes are shown next to them
 """Maximum number of links in a list; the number of further ones follows."""
 MAX_ERRORS = 100
 MAX_TOOLS = 100
 MAX_TOLERATED = 3
 MAX_TEXT = 600
+_FEW = 5
+"""Conversations whose first causes are shown next to them."""
 
 Targets = Sequence[tuple[str, str]]
+"""Links: the address and the text of each."""
 _Reason = tuple[str, Targets, str]
 """A text, links, and what follows them."""
-"""Links: the address and the text of each."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,14 +13,13 @@ from itertools import islice
 from typing import Any
 from urllib.parse import quote, urlencode
 
-from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
+from jinja2 import Environment, PackageLoader, StrictUndefined
 from starlette.requests import Request
 from tool_call_evaluators.matching.placeholders import is_placeholder, readable
 from tool_call_evaluators.report.html import asset as report_asset
-from tool_call_evaluators.report.html import shown
-from tool_call_evaluators.report.html import templates as report_templates
+from tool_call_evaluators.report.html import environment as report_environment
 from tool_call_evaluators.report.model import seconds_between
-from tool_call_evaluators.texts import counted, duration_text, excerpt, one_line, pretty_json, score_text
+from tool_call_evaluators.texts import one_line, score_text
 from tool_call_evaluators.visibility import Calls
 
 from ..settings.parsing import TRACE_ID
@@ -121,22 +120,10 @@ def environment(trace_url: str | None = None) -> Environment:
 
     `trace_url`: see `TraceUrlOption`.
     """
-    made = Environment(
-        loader=ChoiceLoader([PackageLoader(__package__ or "", "templates"), report_templates()]),
-        autoescape=True,
-        undefined=Absent,
-        finalize=shown,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
+    made = report_environment(PackageLoader(__package__ or "", "templates"), undefined=Absent)
     made.filters |= {
-        "counted": counted,
-        "cut": excerpt,
-        "duration": duration_text,
         "json": json_line,
-        "line": one_line,
         "parts": parts,
-        "pretty": pretty_json,
         "readable": readable,
         "score": score_text,
         "sentence": sentence,
