@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Coroutine, Sequence
+from collections.abc import Coroutine, Iterable, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -20,6 +20,7 @@ from .net.file_watcher import FileWatch
 from .otlp.trace_service import Tracing
 from .privacy.policy import Privacy
 from .push.registry import WebhookRegistry
+from .relay.opted_in_tasks import Callers, OptedInTasks
 from .scoring.case_book import CaseBook
 from .scoring.pipeline import Pipeline
 from .scoring.scorer import Scorer
@@ -33,7 +34,7 @@ from .serving.reports import ScoringReports
 from .serving.turn_capture import CaptureRules
 from .settings import Settings
 from .settings.settings import Agent
-from .store import Store
+from .store import Store, StoreError
 from .telemetry.counters import Metrics
 from .telemetry.event_bus import EventBus
 from .telemetry.turn_events import TurnEvents
@@ -82,6 +83,7 @@ class SharedParts:
     memory: MemoryPools
     relays_here: bool
     """Whether this process relays traffic; otherwise it only stores and scores."""
+    callers: Callers = field(default_factory=Callers)
     scorings: dict[tuple[Any, ...], Scoring] = field(default_factory=dict)
 
     def scoring(self, settings: Settings, privacy: Privacy | None = None) -> Scoring:
@@ -146,6 +148,7 @@ class AgentLine:
         self._stack = AsyncExitStack()
         files = shared.files.part()
         self._stack.callback(shared.files.drop, files)
+        self._opted_in: OptedInTasks = OptedInTasks() if earlier is None else earlier._opted_in
         self._relayed: RelayedHere | None = None
         if shared.relays_here:
             captured = CapturedHere(self.reports, metrics, observed if isinstance(observed, Replicas) else None)
@@ -160,6 +163,8 @@ class AgentLine:
                 captured.notified,
                 self._webhooks,
                 shared.memory.bodies,
+                opted_in=self._opted_in,
+                callers=shared.callers,
             )
             self._relayed = RelayedHere(relay, captured)
         self.status = AgentWatch(settings, files, shared.traces_at)
@@ -188,6 +193,10 @@ class AgentLine:
         run_in(self._stack, self._stored_tasks.watch_over())
         if self._webhooks is not None:
             run_in(self._stack, self._webhooks.watch())
+
+    def resume(self) -> None:
+        """Score what an earlier process left, in the background, until `leave`."""
+        run_in(self._stack, resume([self.pipeline]))
 
     async def leave(self) -> None:
         """The agent is served no longer."""
@@ -218,6 +227,17 @@ class AgentLine:
         await (self.reports if self.has_reports else self._stored_tasks).close()
         await self.pipeline.close()
         await self.events.close()
+
+
+async def resume(pipelines: Iterable[Pipeline]) -> None:
+    """Score what an earlier process left."""
+    try:
+        resumed = sum([await pipeline.resume() for pipeline in pipelines])
+    except StoreError as error:
+        logger.error("what an earlier process left pending is not scored: %s", error)
+    else:
+        if resumed:
+            logger.info("%d turn(s) left pending by an earlier process are being scored", resumed)
 
 
 def run_in(stack: AsyncExitStack, work: Coroutine[Any, Any, None]) -> None:

@@ -76,12 +76,13 @@ class AgentLines(Mapping[str, AgentLine]):
                     kept = "the earlier one stays in use" if name in before else "it is not served"
                     logger.error("agent %s: %s, %s", name, kept, error)
                 else:
-                    await self._add(line, known=name in before)
+                    await self._add(line)
             for name in before.keys() - wanted.keys():
                 del self._lines[name]
             await self.serving.announce([line.reported for line in self._lines.values()])
             for name in self._lines.keys() - before.keys():
                 logger.info("agent %s: added", name)
+                self._lines[name].resume()
             for name, line in before.items():
                 if self._lines.get(name) is not line:
                     task = asyncio.get_running_loop().create_task(self._end(line))
@@ -100,12 +101,10 @@ class AgentLines(Mapping[str, AgentLine]):
         """The line that has the open turns of an agent, as long as it does not close them."""
         return next((line for line in self.all if line.agent.name == name and line.has_reports and not line.ends), None)
 
-    async def _add(self, line: AgentLine, *, known: bool) -> None:
+    async def _add(self, line: AgentLine) -> None:
         await self.serving.add(line.served)
         self._lines[line.agent.name] = line
         line.start()
-        if not known:
-            await line.pipeline.resume()
 
     async def _end(self, line: AgentLine) -> None:
         """Once its last response has ended, store and score what is left."""

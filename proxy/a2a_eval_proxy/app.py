@@ -20,7 +20,7 @@ from .admin.api import admin_app
 from .admin.control import MAX_OPEN, Control
 from .admin.tokens import AdminTokens
 from .admin.trusted_proxies import TrustedProxies
-from .agent_line import SharedParts, run_in
+from .agent_line import SharedParts, resume, run_in
 from .agent_lines import AgentLines
 from .clock import CLOCK, JumpGuard
 from .net.browser_guard import HostNames
@@ -41,7 +41,7 @@ from .serving.processes import ServingProcesses
 from .settings import Settings
 from .settings.agent_files import AgentFiles
 from .settings.options import options_of
-from .store import Store, StoreError, TurnQuery, every_turn, marked_in_use, open_store
+from .store import Store, TurnQuery, every_turn, marked_in_use, open_store
 from .telemetry.counters import CERTIFICATES, COUNTED, OPEN, STORE, Metrics, Source
 from .telemetry.event_bus import EventBus
 from .telemetry.prometheus import BacklogWatch, process_registry
@@ -425,13 +425,7 @@ async def _open(store: Store, pipelines: Sequence[Pipeline], stack: AsyncExitSta
 
 async def _resume(pipelines: Sequence[Pipeline], opened: asyncio.Event) -> None:
     await opened.wait()
-    try:
-        resumed = sum([await pipeline.resume() for pipeline in pipelines])
-    except StoreError as error:
-        logger.error("what an earlier process left pending is not scored: %s", error)
-    else:
-        if resumed:
-            logger.info("%d turn(s) left pending by an earlier process are being scored", resumed)
+    await resume(pipelines)
 
 
 async def _prune(store: Store, days: float | None, megabytes: int | None) -> None:

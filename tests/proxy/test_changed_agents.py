@@ -16,9 +16,12 @@ import pytest
 from a2a_eval_proxy.app import RunningProxy, run_proxy
 from a2a_eval_proxy.settings import Settings
 from a2a_eval_proxy.settings.options import load
+from a2a_eval_proxy.store import StoreError
 from a2a_eval_proxy.telemetry.turn_listener import TurnListener
 from a2a_eval_proxy.turn import Turn
+from agents.scenarios import METADATA_KEY, URI
 from agents.stepwise_agent import RPC_PATH, stepwise_agent
+from support.certificates import Authority
 from support.patience import PATIENCE_S
 from support.prefork import COMMAND
 from support.processes import ChildProcess, children
@@ -82,6 +85,14 @@ def answers(url: str, name: str, text: str) -> int:
     return httpx.post(address, json=message(text), headers=headers, trust_env=False, timeout=PATIENCE_S).status_code
 
 
+def asked(url: str, request: dict[str, Any], more: dict[str, str] | None = None) -> dict[str, Any]:
+    """The result of a request to the agent `refunds`, on a connection of its own."""
+    address, headers = f"{url}/agents/refunds{RPC_PATH}", {"a2a-version": "1.0", **(more or {})}
+    found = httpx.post(address, json=request, headers=headers, trust_env=False, timeout=PATIENCE_S)
+    result: dict[str, Any] = found.json()["result"]
+    return result
+
+
 async def said(proxy: RunningProxy, name: str, text: str) -> int:
     return await asyncio.to_thread(answers, proxy.url, name, text)
 
@@ -137,6 +148,45 @@ async def test_a_stream_ends_as_it_began_though_its_agent_changes(agents: tuple[
     ]
 
 
+async def test_a_caller_that_asked_for_tool_calls_still_gets_them_when_its_agent_has_changed(
+    agents: tuple[str, str], tmp_path: Path
+) -> None:
+    folder = Folder(tmp_path / "agents")
+    folder.put("orders", agents[0])
+    headers = {"a2a-version": "1.0"}
+    async with running(folder) as proxy, httpx.AsyncClient(trust_env=False, headers=headers) as client:
+        url = f"{proxy.url}/agents/orders{RPC_PATH}"
+        sent = await client.post(url, json=message("done"), headers={"a2a-extensions": URI})
+        get = {"jsonrpc": "2.0", "id": 1, "method": "GetTask", "params": {"id": sent.json()["result"]["task"]["id"]}}
+        before = (await client.post(url, json=get)).json()
+        folder.put("orders", agents[0], turn_timeout=100)
+        await looked(proxy)
+        after = (await client.post(url, json=get)).json()
+    assert METADATA_KEY in before["result"]["artifacts"][0]["metadata"]
+    assert after == before
+
+
+async def test_agents_change_though_the_store_cannot_be_read(
+    agents: tuple[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    folder = Folder(tmp_path / "agents")
+    folder.put("orders", agents[0])
+
+    async def away(most: int) -> Any:
+        raise StoreError("the store is away")
+
+    async with running(folder) as proxy:
+        monkeypatch.setattr(proxy.store, "positions", away)
+        folder.put("refunds", agents[0])
+        folder.put("search", agents[1])
+        folder.remove("orders")
+        await looked(proxy)
+        found = {name: await said(proxy, name, "done") for name in ("orders", "refunds", "search")}
+    assert found == {"orders": 404, "refunds": 200, "search": 200}
+    errors = [record.getMessage() for record in caplog.records if record.levelname == "ERROR"]
+    assert errors == ["what an earlier process left pending is not scored: the store is away"] * 2
+
+
 async def test_a_bad_file_is_logged_once_and_changes_nothing(
     agents: tuple[str, str], tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -157,12 +207,13 @@ async def test_a_bad_file_is_logged_once_and_changes_nothing(
 
 
 def test_all_processes_learn_of_agents_by_signal(agents: tuple[str, str], tmp_path: Path) -> None:
-    folder = Folder(tmp_path / "agents")
+    folder, authority = Folder(tmp_path / "agents"), Authority(tmp_path)
     folder.put("orders", agents[0])
+    folder.put("secure", "https://127.0.0.1:9", upstream_ca=str(authority.ca))
     command = [COMMAND, "serve", "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--no-otlp", "--processes", "2"]
     command += ["--agents-dir", str(folder.path), "--store", str(tmp_path / "turns.db"), "--run", "day"]
     with ChildProcess(command, cwd=tmp_path) as serve:
-        found = serve.wait_for(r"ready: proxy (\S+) -> 1 agent at /agents/NAME: orders, admin (\S+),")
+        found = serve.wait_for(r"ready: proxy (\S+) -> 2 agents at /agents/NAME: orders secure, admin (\S+),")
         url, admin = found[1], found[2]
         for _ in range(8):  # each on a connection of its own, which any process may get
             assert answers(url, "orders", "done") == 200
@@ -174,7 +225,11 @@ def test_all_processes_learn_of_agents_by_signal(agents: tuple[str, str], tmp_pa
             pass
         for _ in range(8):
             assert answers(url, "refunds", "done") == 200
+        task_id = asked(url, message("done"), {"a2a-extensions": URI})["task"]["id"]
+        folder.put("refunds", agents[1], turn_timeout=100)
         folder.remove("orders")
+        folder.remove("secure")
+        authority.ca.unlink()  # with its agent, so that a new process does not miss it
         os.kill(serve.process.pid, signal.SIGHUP)
         while "agent orders: removed" not in serve.stderr():
             pass
@@ -187,12 +242,14 @@ def test_all_processes_learn_of_agents_by_signal(agents: tuple[str, str], tmp_pa
             pass
         while httpx.get(f"{admin}/readyz", trust_env=False).status_code != 200:
             pass
+        get = {"jsonrpc": "2.0", "id": 1, "method": "GetTask", "params": {"id": task_id}}
         for _ in range(8):  # the new process serves what is in force, not what was at the start
             assert answers(url, "orders", "done") == 404
             assert answers(url, "refunds", "done") == 200
+            assert METADATA_KEY in asked(url, get)["artifacts"][0]["metadata"]
         httpx.post(f"{admin}/api/flush", trust_env=False, timeout=PATIENCE_S)
         turns = httpx.get(f"{admin}/api/turns", trust_env=False).json()["items"]
-    assert [turn["agent_name"] for turn in turns] == ["orders"] * 8 + ["refunds"] * 24
+    assert [turn["agent_name"] for turn in turns] == ["orders"] * 8 + ["refunds"] * 25
     assert {(turn["status"], turn["run"] == f"day-{turn['agent_name']}") for turn in turns} == {("done", True)}
 
 

@@ -57,11 +57,12 @@ class AgentRelay:
         webhooks: WebhookRegistry | None,
         bodies: int | MemoryPool,
         *,
-        opted_in: OptedInTasks | None = None,
-        callers: Callers | None = None,
+        opted_in: OptedInTasks,
+        callers: Callers,
     ) -> None:
         """`book` receives what is captured, `notified` the tasks of which notifications may come. `webhooks` None: they
-        are not relayed. `bodies`: the memory for bodies. Other processes may share `opted_in` and `callers`.
+        are not relayed. `bodies`: the memory for bodies. Other processes, and an earlier relay of this agent, may share
+        `opted_in` and `callers`.
 
         Reads the files of TLS. Raises ConfigError, or GrpcMissingError.
         """
@@ -102,8 +103,8 @@ class AgentRelay:
             self._negotiation,
             metrics,
             cards=self._cards,
-            opted_in=opted_in or OptedInTasks(),
-            callers=callers or Callers(),
+            opted_in=opted_in,
+            callers=callers,
             bodies=self._bodies,
             reachability=Reachability(settings.upstream),
             wire_log=self._wire_log,

@@ -19,7 +19,7 @@ from ..turn import Turn
 from .link import Link, changes_from_message
 from .replicas import Replicas
 from .reports import ScoringReports
-from .shared_opted_in_tasks import SHARED, SharedOptedInTasks
+from .shared_opted_in_tasks import SHARED, OptedInByAgent
 
 logger = logging.getLogger(__name__)
 
@@ -44,13 +44,18 @@ class ReportedAgent(NamedTuple):
     """`Replicas` where other proxies see the same tasks."""
 
 
+def _announcement(agents: Iterable[ReportedAgent]) -> list[list[str]]:
+    """What serving processes are to know of the agents that they serve: key, name and own settings of each."""
+    return [[agent.key, agent.agent.name, agent.agent.own] for agent in agents]
+
+
 class _Agent:
     """What the main process knows of one agent."""
 
     def __init__(self, agent: ReportedAgent) -> None:
         self.reports = agent.reports
         self.observed = agent.observed
-        self.opted_in = SharedOptedInTasks(agent.key)
+        self.name = agent.agent.name
         self.stack = AsyncExitStack()
 
     async def open(self, ask_for_marks: Callable[[], None]) -> None:
@@ -101,9 +106,10 @@ class ServingProcesses:
         self.grpc_address = settings.grpc
         self._settings = settings
         self._metrics = metrics
-        self._agents = {agent.key: _Agent(agent) for agent in agents}
-        self._announced: dict[str, Any] = {}
+        self._announced = _announcement(agents := list(agents))
         """What processes that start are to know of the agents."""
+        self._agents = {agent.key: _Agent(agent) for agent in agents}
+        self._opted_in = OptedInByAgent()
         self._links_to_come = links
         self._peers: set[_Peer] = set()
         self._changed = asyncio.Condition()
@@ -189,8 +195,8 @@ class ServingProcesses:
 
     async def announce(self, agents: Iterable[ReportedAgent]) -> None:
         """Have the processes serve these agents, and no longer the others."""
-        self._announced = {"agents": [[agent.key, agent.agent.name, agent.agent.own] for agent in agents]}
-        await self._ask("agents", **self._announced)
+        self._announced = _announcement(agents)
+        await self._ask("agents", agents=self._announced)
 
     async def remove(self, agent: ReportedAgent) -> None:
         """Returns when no request for an agent that is not announced any more is under way, and all is reported."""
@@ -199,6 +205,8 @@ class ServingProcesses:
         await known.settled()
         await known.stack.aclose()
         del self._agents[agent.key]
+        if all(other.name != known.name for other in self._agents.values()):
+            self._opted_in.pop(known.name, None)
         for peer in self._peers:
             peer.own.pop(agent.key, None)
 
@@ -251,18 +259,16 @@ class ServingProcesses:
         link = await Link.over(connection)
         peer = _Peer(link)
         self._peers.add(peer)
-        for agent in self._agents.values():
-            agent.opted_in.tell(link)
+        link.send("agents", agents=self._announced, at_start=not self._started)
+        for opted_in in self._opted_in.values():
+            opted_in.tell(link)
         if self._live:
             link.send("watch", live=True)
-        if self._announced:
-            link.send("agents", **self._announced)
         if self._stopping:
             link.send("stop")
         async for message in link.messages():
             if message["kind"] in SHARED:
-                if message["agent"] in self._agents:
-                    self._agents[message["agent"]].opted_in.learn(message)
+                self._opted_in[message["agent"]].learn(message)
                 for other in self._peers - {peer}:
                     other.link.send(**message)
             self._take(peer, message)

@@ -27,7 +27,7 @@ from ..push.capture import NotifiedTasks
 from ..push.registry import WebhookRegistry
 from ..relay.opted_in_tasks import Callers
 from ..settings import Settings
-from ..settings.settings import Agent
+from ..settings.settings import Agent, agent_of
 from ..store import push_tables_at
 from ..store.reads import StoreReads
 from ..telemetry.counters import Metrics, take_counts
@@ -37,7 +37,7 @@ from .agent_relay import AgentRelay
 from .data_port import DataPort
 from .link import ASK, Link, changes_to_message
 from .pools import MemoryPools
-from .shared_opted_in_tasks import SHARED, SharedOptedInTasks
+from .shared_opted_in_tasks import SHARED, OptedInByAgent
 from .turn_capture import CaptureRules, TurnCapture
 
 if TYPE_CHECKING:
@@ -117,7 +117,6 @@ class _AgentHere(NamedTuple):
 
     capture: TurnCapture
     book: ForwardingBook
-    opted_in: SharedOptedInTasks
     relay: AgentRelay
     files: FileWatch
 
@@ -145,8 +144,13 @@ class ServingProcess:
         self._agents: dict[str, _AgentHere] = {}
         """By the keys that the messages of the main process have for them."""
         self._changed = asyncio.Condition()
-        self._announced: list[list[str]] | None = None
-        """Key, name and settings of each agent, where these are not those of the start any more."""
+        self._announced: list[list[str]] = []
+        """Key, name and settings of each agent."""
+        self._told = asyncio.Event()
+        """Set once the main process has announced agents, or has ended."""
+        self._at_start = True
+        """Whether the whole proxy starts, so that a mistake in the settings of an agent ends it."""
+        self._opted_in = OptedInByAgent(link)
         self._port: DataPort | None = None
         self._stop = asyncio.Event()
         self._under_way: set[asyncio.Task[None]] = set()
@@ -191,14 +195,14 @@ class ServingProcess:
         if settings.push_mode == "relay":
             self._tables = stack.enter_context(push_tables_at(settings.store))
         self._files = FileWatch()
-        for agent in settings.each_agent.values():
-            self._add(agent.name, agent)
+        await self._told.wait()
+        announced, relays = self._announced, self._add_announced(may_fail=self._at_start or bool(settings.upstream))
         port = DataPort(
             replace(settings, max_client_connections=-(-settings.max_client_connections // each)),
             HostNames(settings.host_names),
             self._files,
             self._metrics,
-            [agent.relay for agent in self._agents.values()],
+            relays,
             self._push,
             shared=True,
             on_problems=lambda problems: self._link.send("problems", problems=problems),
@@ -207,7 +211,8 @@ class ServingProcess:
         self._port = port
         self._files.start()
         stack.push_async_callback(self._files.close)
-        await self._serve_announced()
+        if self._announced is not announced:
+            self._serve_announced()
 
     def _add(self, key: str, agent: Agent) -> _AgentHere:
         """Capture the traffic of an agent. Raises ConfigError, GrpcMissingError."""
@@ -215,7 +220,7 @@ class ServingProcess:
         reports = _LinkReports(self._link, key, self._metrics, all_calls=privacy.redactor.has_paths)
         capture = TurnCapture(CaptureRules.of(settings, self._memory.open_turns), self._metrics, reports)
         book = ForwardingBook(capture.book, reports.observed, self._source)
-        opted_in, files = SharedOptedInTasks(key, self._link), self._files.part()
+        files = self._files.part()
         webhooks = None
         if settings.push_mode == "relay" and self._tables is not None:
             webhooks = WebhookRegistry(self._tables, agent, privacy.identifier)
@@ -231,26 +236,36 @@ class ServingProcess:
             _ForwardedNotifiedTasks(self._link, key),
             webhooks,
             self._memory.bodies,
-            opted_in=opted_in,
+            opted_in=self._opted_in[agent.name],
             callers=self._callers,
         )
-        added = self._agents[key] = _AgentHere(capture, book, opted_in, relay, files)
+        added = self._agents[key] = _AgentHere(capture, book, relay, files)
         capture.watch(self._live)
         return added
 
-    async def _serve_announced(self) -> None:
+    def _add_announced(self, *, may_fail: bool = False) -> list[AgentRelay]:
+        """Capture the traffic of the agents that are announced now. `may_fail`: raises ConfigError, GrpcMissingError;
+        otherwise these are logged."""
+        added, settings = [], self._settings
+        for key, name, own in self._announced:
+            if key in self._agents:
+                continue
+            try:
+                added.append(self._add(key, agent_of(settings, name, own) if name else settings.each_agent[name]).relay)
+            except (ConfigError, GrpcMissingError) as error:
+                if may_fail:
+                    raise
+                logger.error("agent %s cannot be served: %s", name, error)
+        return added
+
+    def _serve_announced(self) -> None:
         """Serve the agents that the main process has announced last, once the port is open."""
-        if self._port is None or self._announced is None:
+        if self._port is None:
             return
-        settings = replace(self._settings, agents=tuple((name, own) for _, name, own in self._announced))
-        wanted = {key: settings.each_agent[name] for key, name, _ in self._announced}
-        for key, agent in wanted.items():
-            if key not in self._agents:
-                try:
-                    self._port.put(self._add(key, agent).relay)
-                except (ConfigError, GrpcMissingError) as error:
-                    logger.error("agent %s cannot be served: %s", agent.name, error)
-        for key in [key for key in self._agents if key not in wanted and key not in self._leaving]:
+        for relay in self._add_announced():
+            self._port.put(relay)
+        wanted = {key for key, _, _ in self._announced}
+        for key in self._agents.keys() - wanted - self._leaving:
             self._leaving.add(key)
             self._run(self._drain(key))
 
@@ -264,6 +279,8 @@ class ServingProcess:
         async with self._changed:
             del self._agents[key]
             self._leaving.discard(key)
+            if all(other.relay.agent.name != agent.relay.agent.name for other in self._agents.values()):
+                self._opted_in.pop(agent.relay.agent.name, None)
             self._changed.notify_all()
 
     def _run(self, work: Coroutine[Any, Any, None]) -> None:
@@ -278,13 +295,12 @@ class ServingProcess:
                 case "mark":
                     self._link.send("mark", at=CLOCK.steady(CLOCK.now()))
                 case kind if kind in SHARED:
-                    if message["agent"] in self._agents:
-                        self._agents[message["agent"]].opted_in.learn(message)
+                    self._opted_in[message["agent"]].learn(message)
                 case kind if kind == ASK:
                     self._run(self._answer(message))
                 case "agents":
-                    self._announced = message["agents"]
-                    await self._serve_announced()
+                    self._announced, self._at_start = message["agents"], message["at_start"]
+                    self._told.set()
                 case "watch":
                     self._live = message["live"]
                     for agent in self._agents.values():
@@ -294,6 +310,7 @@ class ServingProcess:
                 case "stop":
                     self._stop.set()
         self._stop.set()  # the main process has ended
+        self._told.set()
 
     async def _answer(self, asked: dict[str, Any]) -> None:
         """Answer a question, whose subject is a method of `ServingProcesses`."""
@@ -307,7 +324,7 @@ class ServingProcess:
                 answer = list(map(turn_to_message, turns))
             case "agents":
                 self._announced = asked["question"]["agents"]
-                await self._serve_announced()
+                self._serve_announced()
             case "drained":
                 async with self._changed:
                     await self._changed.wait_for(lambda: asked["question"]["key"] not in self._agents)

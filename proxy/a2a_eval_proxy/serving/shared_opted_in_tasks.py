@@ -13,8 +13,8 @@ SHARED = frozenset({"opted_in", "webhooks"})
 
 
 class SharedOptedInTasks(OptedInTasks):
-    """Those of a serving process, which reports what is new, and learns what others report; or, without a `link`, those
-    of all serving processes, for processes that start later."""
+    """Those of one agent in a serving process, which reports what is new, and learns what others report; or, without a
+    `link`, those of all serving processes, for processes that start later."""
 
     def __init__(self, agent_name: str, link: Link | None = None) -> None:
         super().__init__()
@@ -45,3 +45,15 @@ class SharedOptedInTasks(OptedInTasks):
             "opted_in", agent=self._agent_name, pairs=[[caller.hex(), task_id] for caller, task_id in self._pairs]
         )
         link.send("webhooks", agent=self._agent_name, task_ids=list(self._with_webhook))
+
+
+class OptedInByAgent(dict[str, SharedOptedInTasks]):
+    """Those of each agent, by its name: they stay when its settings change."""
+
+    def __init__(self, link: Link | None = None) -> None:
+        super().__init__()
+        self._link = link
+
+    def __missing__(self, agent_name: str) -> SharedOptedInTasks:
+        self[agent_name] = missing = SharedOptedInTasks(agent_name, self._link)
+        return missing

@@ -584,14 +584,15 @@ def _agents_of(settings: Settings) -> dict[str, Agent]:
     for name, own in settings.agents:
         if name in agents:
             raise ConfigError(f"agents.{name}: there is another agent of this name")
-        agents[name] = agent = _agent_of(settings, name, own)
+        agents[name] = agent = agent_of(settings, name, own)
         for host in agent.hosts:
             if (other := taken.setdefault(host, name)) != name:
                 raise ConfigError(f"agents.{name}.hosts: {host} is already a host of {other}")
     return agents
 
 
-def _agent_of(shared: Settings, name: str, own: str) -> Agent:
+def agent_of(shared: Settings, name: str, own: str) -> Agent:
+    """The agent with these settings of its own (JSON) over those of the proxy. Raises ConfigError."""
     given, hosts = own_settings(name, json.loads(own), options_of(Settings))
     values: dict[str, Any] = {"agents": (), "agents_dir": None, "run": f"{shared.run}-{name}"}
     for url in ("public_url", "push_url"):
