@@ -11,20 +11,21 @@ import httpx
 import pytest
 from a2a_eval_proxy.app import run_proxy
 from a2a_eval_proxy.graph.trees import tree_below
-from a2a_eval_proxy.privacy.policy import NO_PRIVACY, privacy_of
+from a2a_eval_proxy.privacy.policy import NO_PRIVACY, Privacy, privacy_of
 from a2a_eval_proxy.privacy.redactor import parse_rules
 from a2a_eval_proxy.runs.rescore import evaluate_store
-from a2a_eval_proxy.scoring.awaited_trees import awaited_tree
+from a2a_eval_proxy.scoring import awaited_trees
 from a2a_eval_proxy.settings import Settings
 from a2a_eval_proxy.settings.options import load
-from a2a_eval_proxy.store import Scored, SqliteStore
-from a2a_eval_proxy.turn import STARTS_TRACE, TurnLinks
+from a2a_eval_proxy.store import Scored, SqliteStore, Store
+from a2a_eval_proxy.turn import STARTS_TRACE, Turn, TurnLinks
 from agents.replay_agent import Answer, ReplayAgent
 from opentelemetry.context import Context
 from soak.trees.crew import Crew, http_client, running_crew
 from soak.trees.plan import ANSWERS, FAILS, NOTHING, WHOLE, Message
 from support.kept import Kept, turn
 from tool_call_evaluators import parse_suite
+from tool_call_evaluators.agent_tree import AgentTurn, walk
 
 OF_C = Message("o", "c", WHOLE, [ANSWERS])
 OF_B = Message("n", "b", WHOLE, [FAILS, ANSWERS], [[OF_C]])
@@ -118,17 +119,35 @@ async def test_a_turn_is_scored_with_the_turns_that_it_caused(tmp_path: Path, ca
     assert again["delegation"]["reason"] == results["delegation"]["reason"]
 
 
-async def test_a_turn_waits_for_those_that_it_caused(tmp_path: Path) -> None:
+async def test_a_turn_waits_for_those_that_it_caused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     store = SqliteStore(str(tmp_path / "turns.db"))
+    read: list[str] = []
+
+    async def counted(store: Store, turn_id: str, privacy: Privacy) -> AgentTurn | None:
+        read.append(turn_id)
+        return await tree_below(store, turn_id, privacy)
+
+    monkeypatch.setattr(awaited_trees, "tree_below", counted)
     kept, parent = Kept(store), turn(0, trace_id="1" * 32, links=STARTS_TRACE)
-    child = turn(1, trace_id="1" * 32, links=TurnLinks("", parent.turn_id), agent="http://other", status="pending")
-    await kept.add(parent, child)
-    waiting = asyncio.create_task(awaited_tree(store, parent, NO_PRIVACY))
-    await asyncio.sleep(0)
-    await kept.finish(Scored(child.turn_id, []))
-    tree = await waiting
+
+    def asked_by(above: Turn, number: int) -> Turn:
+        links = TurnLinks("", above.turn_id)
+        return turn(number, trace_id="1" * 32, links=links, agent=f"http://{number}", status="pending")
+
+    child = asked_by(parent, 1)
+    await kept.add(parent, child, asked_by(child, 2))
+    wait = awaited_trees.TreeWait(store, parent, NO_PRIVACY)
+    looks = [await wait.look() for _ in range(5)]
+    assert [tree for _, tree in looks] == [None] * 5
+    assert [pause for pause, _ in looks] == [0.25, 0.5, 1.0, 2.0, 2.0]
+    assert len(read) == 1, "the tree is read although nothing changed"
+    await kept.finish(Scored("turn-0001", []))
+    assert (await wait.look())[1] is None, "the agent below it is at work"
+    assert len(read) == 2
+    await kept.finish(Scored("turn-0002", []))
+    pause, tree = await wait.look()
     assert tree is not None
-    assert [one.status for one in tree.children] == ["done"]
+    assert (pause, [one.turn.status for one in walk(tree)][1:], len(read)) == (0.0, ["done", "done"], 3)
     await asyncio.to_thread(store.close)
 
 
