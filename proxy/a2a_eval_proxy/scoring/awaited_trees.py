@@ -27,13 +27,13 @@ _PATIENCE_S = 30.0
 """How long a turn waits for those that it caused. After that it is scored without waiting: what is open is unknown."""
 
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.25, 2.0
-"""Pauses between two looks at turns that are not over; each is twice as long as the one before."""
+"""Pauses while turns are not over; each is twice as long as the one before."""
 
 
 class TreeWait:
     """One turn, which waits for those that it caused. Belongs to one event loop.
 
-    The tree is read again only when the turns are over that were not: until then, a look costs one turn.
+    The tree is read again only when the turns are over that were not: until then, a look reads one turn.
     """
 
     def __init__(self, store: Store, turn: Turn, privacy: Privacy) -> None:

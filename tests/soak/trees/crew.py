@@ -99,6 +99,10 @@ def http_client() -> httpx.AsyncClient:
     return httpx.AsyncClient(trust_env=False, timeout=_PATIENCE_S, limits=httpx.Limits(max_connections=None))
 
 
+class _PlannedError(Exception):
+    """The agent's code breaks as its message says."""
+
+
 class _Executor(AgentExecutor):
     def __init__(self, crew: Crew) -> None:
         self._crew = crew
@@ -107,6 +111,10 @@ class _Executor(AgentExecutor):
         self._crew.begin()
         try:
             await self._work(context, event_queue)
+        except _PlannedError:
+            raise
+        except Exception as error:  # a2a-sdk answers with its text alone, which may be empty
+            raise RuntimeError(repr(error)) from error
         finally:
             self._crew.working -= 1
 
@@ -125,7 +133,7 @@ class _Executor(AgentExecutor):
             for group in message.groups:
                 await asyncio.gather(*(self._crew.ask(self._crew.client, one, me, inside, task_id) for one in group))
         if end == BREAKS:
-            raise RuntimeError("planned")
+            raise _PlannedError
         calls = [
             {
                 "id": f"{one.name}/{number}",
