@@ -18,7 +18,14 @@ AttemptStatus = Literal["passed", "failed", "excluded"]
 reached, the simulated user was at fault, or scores are missing."""
 
 Exclusion = Literal[
-    "unreachable", "simulated_user", "evaluator_error", "calls_unseen", "not_scored", "incomplete", "not_measured"
+    "unreachable",
+    "simulated_user",
+    "evaluator_error",
+    "calls_unseen",
+    "over_budget",
+    "not_scored",
+    "incomplete",
+    "not_measured",
 ]
 """Why an attempt is excluded."""
 
@@ -27,6 +34,7 @@ EXCLUSIONS: Mapping[Exclusion, str] = {
     "simulated_user": "simulated user at fault",
     "evaluator_error": "judge or evaluator failed",
     "calls_unseen": "tool calls not visible",
+    "over_budget": "judge budget spent",
     "not_scored": "not scored yet",
     "incomplete": "incomplete",
     "not_measured": "nothing measured",
@@ -34,7 +42,13 @@ EXCLUSIONS: Mapping[Exclusion, str] = {
 """In words."""
 
 
-NOT_THE_AGENTS: Collection[Exclusion] = ("unreachable", "evaluator_error", "calls_unseen", "not_scored")
+NOT_THE_AGENTS: Collection[Exclusion] = (
+    "unreachable",
+    "evaluator_error",
+    "calls_unseen",
+    "over_budget",
+    "not_scored",
+)
 """Reasons that lie neither in the agent, nor in the plan, nor in the simulated user."""
 
 AttemptsVerdict = Literal["passed", "failed", "flaky", "unscored"]

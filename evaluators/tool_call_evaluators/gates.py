@@ -19,7 +19,7 @@ from a2a_tool_capture.models import Finding, Severity
 from .attempts import Attempts, AttemptStatus
 from .evaluator import EvaluatorBase
 from .grouping import grouped
-from .model import CALLS_UNSEEN, UNPROVEN, UNREAD_EXPECTATION, VACUOUS, EvalResult, Status
+from .model import CALLS_UNSEEN, OVER_BUDGET, UNPROVEN, UNREAD_EXPECTATION, VACUOUS, EvalResult, Status
 from .suite_fields import (
     TEXTS,
     FieldError,
@@ -343,13 +343,15 @@ def _captured_share(limit: float, outcomes: Sequence[Outcome]) -> Reached:
 
 
 def _passed_share(limit: float, outcomes: Sequence[Outcome]) -> Reached:
-    """Of scored conversations, without those that the simulated user invalidated; the attempts at a case of which some
-    must pass count as one."""
+    """Of scored conversations, without those that the simulated user invalidated, and those in which nothing failed and
+    the judge budget left something out; the attempts at a case of which some must pass count as one."""
     invalid = {outcome.conversation for outcome in outcomes if outcome.invalid}
+    left_out = {one.conversation for one in outcomes if any(item.label == OVER_BUDGET for item in one.results or ())}
     repeated = [case for case in attempts_in(outcomes) if case.scored]
     turns = grouped((outcome.conversation, _statuses(outcome)) for outcome in outcomes if outcome.must_pass is None)
-    found = (frozenset().union(*statuses) for conversation, statuses in turns.items() if conversation not in invalid)
-    passed = [statuses.isdisjoint((Status.FAILED, Status.ERRORED)) for statuses in found if statuses]
+    found = ((key, frozenset().union(*statuses)) for key, statuses in turns.items() if key not in invalid)
+    ended = [(key, statuses.isdisjoint((Status.FAILED, Status.ERRORED))) for key, statuses in found if statuses]
+    passed = [well for key, well in ended if not (well and key in left_out)]
     passed += [case.accepted for case in repeated]
     if passed:
         rate = fmean(passed)

@@ -149,6 +149,10 @@ its `details` with the tools, and the reason against a run with such a result.""
 CALLS_UNSEEN = "calls_unseen"
 """The label of a result that was skipped because the tool calls are unknown."""
 
+OVER_BUDGET = "over_budget"
+"""The label of a result that was skipped because the judge budget is spent, and the reason that reports show for such
+results. It speaks neither for nor against a run."""
+
 UNREAD_EXPECTATION = "unread_expectation"
 """The reason against a run in which a case expects something that none of its evaluators reads."""
 

@@ -26,7 +26,7 @@ from .gates import (
     attempts_in,
     reason_of,
 )
-from .model import CALLS_UNSEEN, UNPROVEN, UNREAD_EXPECTATION, VACUOUS, EvalResult, Status
+from .model import CALLS_UNSEEN, OVER_BUDGET, UNPROVEN, UNREAD_EXPECTATION, VACUOUS, EvalResult, Status
 from .texts import counted as number_of
 
 
@@ -45,7 +45,7 @@ class MetricSummary:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """A run passed if there are no `reasons`. `tolerated` holds those that the suite tolerates."""
+    """A run passed if there are no `reasons`. `tolerated` holds those that the suite, or a judge budget, tolerates."""
 
     reasons: tuple[Reason, ...]
     tolerated: tuple[Reason, ...]
@@ -83,7 +83,8 @@ def gate(
     gate must pass everywhere. A run fails if tool calls are expected but none was captured, if the calls of a turn are
     unknown to an evaluator that reads them, without any metric, or if no result says anything about the agent
     (`EvalResult.decisive`). `unread` has a sentence for each expectation that no evaluator reads: a reason of the run.
-    `tolerate` lists codes of `TOLERABLE`; with `allow_no_capture`, no reason counts that lies only in unknown calls.
+    Results that a judge budget left out are a tolerated reason. `tolerate` lists codes of `TOLERABLE`; with
+    `allow_no_capture`, no reason counts that lies only in unknown calls.
     Raises ValueError for other codes.
     """
     if unknown := set(tolerate) - set(TOLERABLE):
@@ -106,6 +107,7 @@ def gate(
     for metric, results in found.items():
         reasons += _results_that(Status.ERRORED, metric, results)
         reasons += _unproven(metric, results)
+        reasons += _over_budget(metric, results)
         measured = [(outcome, result) for outcome, result in results if result.measured]
         if metric in gates:
             unmeasured = _unmeasured(metric, results, allow_no_capture)
@@ -127,7 +129,7 @@ def gate(
         reasons.append(Reason("unmeasured", "nothing was measured: no evaluator is configured"))
 
     def tolerated(reason: Reason) -> bool:
-        return reason.code in tolerate or (reason.code in _OF_AN_ATTEMPT and reason.where in places)
+        return reason.code in (OVER_BUDGET, *tolerate) or (reason.code in _OF_AN_ATTEMPT and reason.where in places)
 
     if found and all(map(tolerated, reasons)):
         everything = [item for results in found.values() for item in results]
@@ -189,6 +191,15 @@ def _unproven(metric: str, results: Measured) -> Iterator[Reason]:
             f"that a call of {' or '.join(tools)} would have been seen; let another case call such a tool, or list "
         )
         yield Reason(UNPROVEN, f"{message}it in the `tools` of the suite", metric)
+
+
+def _over_budget(metric: str, results: Measured) -> Iterator[Reason]:
+    """What a run with results that the judge budget left out shows; where all are, `_unmeasured` counts."""
+    left_out = sum(result.label == OVER_BUDGET for _, result in results)
+    if left_out:
+        of_all = f"{left_out} of {number_of(len(results), 'result')}"
+        message = f"{metric}: {of_all} skipped, as the judge budget was spent; `evaluate` scores them"
+        yield Reason(OVER_BUDGET, message, metric)
 
 
 def _vacuous(results: Measured) -> Iterator[Reason]:

@@ -9,8 +9,7 @@ from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from tool_call_evaluators.importers import ImportedSuites, import_suites
-from tool_call_evaluators.judge import JudgeNotConfiguredError
+from tool_call_evaluators.judge import JudgeBudget
 
 from .admin.agent_status import AgentWatch
 from .capture.observations import ObservedTurns
@@ -18,12 +17,10 @@ from .capture.visibility import CallVisibility
 from .clock import CLOCK
 from .net.file_watcher import FileWatch
 from .otlp.trace_service import Tracing
-from .privacy.policy import Privacy
 from .push.registry import WebhookRegistry
 from .relay.opted_in_tasks import Callers, OptedInTasks
-from .scoring.case_book import CaseBook
+from .scoring.agent_scoring import Scoring, Scorings, judge_budget
 from .scoring.pipeline import Pipeline
-from .scoring.scorer import Scorer
 from .scoring.stored_tasks import StoredTasks
 from .serving.agent_relay import AgentRelay
 from .serving.local_serving import CapturedHere, RelayedHere
@@ -32,7 +29,6 @@ from .serving.processes import ReportedAgent
 from .serving.replicas import Replicas
 from .serving.reports import ScoringReports
 from .serving.turn_capture import CaptureRules
-from .settings import Settings
 from .settings.settings import Agent
 from .store import Store, StoreError
 from .telemetry.counters import Metrics
@@ -44,26 +40,6 @@ if TYPE_CHECKING:
     from .telemetry.provider import Telemetry
 
 logger = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True, slots=True)
-class Scoring:
-    """By what turns are scored, and how they are redacted: the same for agents with the same suite and rules."""
-
-    privacy: Privacy
-    cases: CaseBook
-    scorer: Scorer | None
-    """None where other processes score."""
-    suite_file: str | None
-
-    @classmethod
-    def of(cls, settings: Settings, privacy: Privacy, store: Store) -> Scoring:
-        """Raises SuiteError."""
-        imported = _imported_suites(settings)
-        suite, file = (imported.suite, imported.file) if imported else (None, None)
-        cases = CaseBook(suite, privacy=privacy)
-        scorer = Scorer(cases, suite, privacy.judge_cache(store.judge_cache)) if settings.evaluate else None
-        return cls(privacy, cases, scorer, file)
 
 
 @dataclass(kw_only=True)
@@ -83,15 +59,8 @@ class SharedParts:
     memory: MemoryPools
     relays_here: bool
     """Whether this process relays traffic; otherwise it only stores and scores."""
+    scorings: Scorings
     callers: Callers = field(default_factory=Callers)
-    scorings: dict[tuple[Any, ...], Scoring] = field(default_factory=dict)
-
-    def scoring(self, settings: Settings, privacy: Privacy | None = None) -> Scoring:
-        """That of an agent with these settings. `privacy` None: theirs. Raises SuiteError, ConfigError."""
-        key = (settings.suite, settings.redact, settings.redact_key, settings.no_content)
-        if key not in self.scorings:
-            self.scorings[key] = Scoring.of(settings, privacy or settings.privacy(), self.store)
-        return self.scorings[key]
 
 
 class AgentLine:
@@ -106,15 +75,16 @@ class AgentLine:
         tracing, telemetry = shared.tracing, shared.telemetry
         self.agent = agent
         self.scoring = scoring
+        before = None if earlier is None else earlier.judge_budget
+        self.judge_budget: JudgeBudget | None = judge_budget(settings.judge_budget, agent.name, before)
+        scorer = scoring.scorer(store, self.judge_budget) if settings.evaluate else None
         self.events = TurnEvents(shared.bus, privacy, scoring.cases.case_of)
         evaluations = None if telemetry is None else telemetry.evaluations
         heard = TurnListeners(*shared.listeners, self.events, *filter(None, (tracing, evaluations)))
         name = agent.name or None
         if tracing is not None and name is not None:
             tracing.expect(name, wait_s=settings.trace_wait, expected=settings.expect_traces)
-        self.pipeline = Pipeline(
-            store, scoring.cases, scoring.scorer, heard, metrics, tracing, privacy, agent_name=name
-        )
+        self.pipeline = Pipeline(store, scoring.cases, scorer, heard, metrics, tracing, privacy, agent_name=name)
         self._webhooks = None
         if settings.push_mode == "relay":
             self._webhooks = WebhookRegistry(store, agent, privacy.identifier)
@@ -243,18 +213,3 @@ async def resume(pipelines: Iterable[Pipeline]) -> None:
 def run_in(stack: AsyncExitStack, work: Coroutine[Any, Any, None]) -> None:
     """Do this in the background, until `stack` ends it."""
     stack.callback(asyncio.get_running_loop().create_task(work).cancel)
-
-
-def _imported_suites(settings: Settings) -> ImportedSuites | None:
-    """The suites of the settings; what is odd about them is logged. Raises SuiteError."""
-    if not settings.suite:
-        return None
-    imported = import_suites(settings.suite, allow_plugins=settings.allow_plugins)
-    for note in imported.notes:
-        logger.warning("suite %s", note)
-    for part in imported.parts if settings.evaluate else ():
-        try:
-            part.check_judges()
-        except JudgeNotConfiguredError as error:  # traffic does not depend on it
-            logger.warning("suite %s: %s; until then its results are errors", part.name, error)
-    return imported

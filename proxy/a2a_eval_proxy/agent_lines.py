@@ -69,7 +69,7 @@ class AgentLines(Mapping[str, AgentLine]):
             new = {name: agent for name, agent in wanted.items() if name not in before or before[name].agent != agent}
             for name, agent in new.items():
                 try:
-                    scoring = await asyncio.to_thread(self._shared.scoring, agent.settings)
+                    scoring = await asyncio.to_thread(self._shared.scorings.of, agent.settings)
                     earlier = self._before(name)
                     line = AgentLine(agent, self._shared, scoring, f"{name}.{next(self._numbers)}", earlier)
                 except (ConfigError, GrpcMissingError, SuiteError) as error:
@@ -91,7 +91,7 @@ class AgentLines(Mapping[str, AgentLine]):
                     logger.info("agent %s: %s", name, "changed" if name in self._lines else "removed")
 
     def _new(self, agent: Agent, key: str) -> AgentLine:
-        return AgentLine(agent, self._shared, self._shared.scoring(agent.settings), key)
+        return AgentLine(agent, self._shared, self._shared.scorings.of(agent.settings), key)
 
     def _others(self, line: AgentLine) -> list[asyncio.Task[None]]:
         """What ends earlier lines of the agent, whose requests under way have open turns in its reports."""

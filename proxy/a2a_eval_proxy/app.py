@@ -33,6 +33,7 @@ from .otlp.receivers import receive_traces
 from .otlp.trace_service import Tracing
 from .privacy.policy import Privacy
 from .runs.run_result import JudgedBy
+from .scoring.agent_scoring import Scorings
 from .scoring.case_book import CaseBook
 from .scoring.pipeline import Pipeline
 from .serving.local_serving import LocalServing
@@ -123,8 +124,9 @@ async def run_proxy(
             keeps_open_turns=keeps_open_turns,
             memory=MemoryPools.of(settings),
             relays_here=serving_processes is None,
+            scorings=Scorings(judges=settings.evaluate),
         )
-        scoring = shared.scoring(settings, privacy)
+        scoring = shared.scorings.of(settings, privacy)  # in use as long as this block lasts
         lines = AgentLines(settings, shared)
         stack.push_async_callback(lines.leave)
         serving = lines.serving = (

@@ -4,6 +4,7 @@ An evaluator sees `Judge`: one *question* in, one *answer* that fits the questio
 times; each answer is a *vote*. What is exported here is public.
 """
 
+from .budget import JudgeBudget, spending
 from .cache import CachingJudge, JudgeCache, JudgeCacheError, MemoryJudgeCache, SqliteJudgeCache
 from .function import FunctionJudge, PreparedJudge
 from .openai_chat import ChatJudge
@@ -11,6 +12,7 @@ from .question import (
     Answer,
     Judge,
     JudgeAnswerError,
+    JudgeBudgetError,
     JudgeError,
     JudgeNotConfiguredError,
     JudgeUnreachableError,
@@ -29,6 +31,8 @@ __all__ = [
     "FunctionJudge",
     "Judge",
     "JudgeAnswerError",
+    "JudgeBudget",
+    "JudgeBudgetError",
     "JudgeCache",
     "JudgeCacheError",
     "JudgeError",
@@ -43,4 +47,5 @@ __all__ = [
     "Usage",
     "load_prompt",
     "prompt_names",
+    "spending",
 ]

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from .answers import Completion, fitting_answer, misfit
+from .budget import spend_request
 from .question import Answer, Judge, JudgeAnswerError, JudgeError, JudgeUnreachableError, Message, Question, Usage
 
 PromptFunction = Callable[[str], Any]
@@ -34,6 +35,7 @@ class FunctionJudge:
 
         async def complete(messages: list[Message]) -> Completion:
             nonlocal usage
+            spend_request()
             usage += Usage(1)
             text = await self._text("\n\n".join(message["content"] for message in messages))
             return Completion(text, self.model, "", None, None)

@@ -14,6 +14,7 @@ from typing import Any
 from weakref import WeakKeyDictionary
 
 from .answers import Completion, fitting_answer, read_completion, unusable
+from .budget import spend_request
 from .question import (
     Answer,
     JudgeAnswerError,
@@ -78,7 +79,7 @@ class ChatJudge:
 
     async def ask(self, question: Question) -> Answer:
         """Answer. Raises JudgeUnreachableError or JudgeAnswerError, whose message names the judge, or
-        JudgeNotConfiguredError if the library of the provider, or its key, is missing."""
+        JudgeNotConfiguredError if the library of the provider, or its key, is missing, or JudgeBudgetError."""
         async with self._slot() as spent:
             value = await fitting_answer(
                 lambda messages: self._complete(self._request(messages, question), spent), question
@@ -109,6 +110,7 @@ class ChatJudge:
         while True:
             request = {name: value for name, value in request.items() if name not in self._left_out}
             wait: float | None = backoff(attempt)
+            spend_request()
             try:
                 async with asyncio.timeout(self.settings.timeout):
                     return await self._transport.complete(request)

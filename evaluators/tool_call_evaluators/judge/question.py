@@ -3,7 +3,8 @@
     JudgeError
     ├── JudgeNotConfiguredError   the configuration: no judge is configured
     ├── JudgeUnreachableError     the connection: no connection, a timeout, or an HTTP error
-    └── JudgeAnswerError          the answer: the judge answered, but the answer is invalid
+    ├── JudgeAnswerError          the answer: the judge answered, but the answer is invalid
+    └── JudgeBudgetError          the budget: this period has no further request
 
 The messages of errors name the judge and never contain its key. Text of the agent and its tools is data: it is placed
 between lines with a random word, which its author cannot know, and the instructions forbid following anything in
@@ -107,6 +108,10 @@ class JudgeUnreachableError(JudgeError):
 
 class JudgeAnswerError(JudgeError):
     """The judge answered, but its answer is invalid."""
+
+
+class JudgeBudgetError(JudgeError):
+    """The judge is not asked, as the budget is spent: results are skipped, not errored."""
 
 
 FRAME = "_frame"

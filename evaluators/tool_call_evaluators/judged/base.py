@@ -18,7 +18,7 @@ from typing import Any, ClassVar, TypeVar
 from a2a_tool_capture.canonical import canonical
 from a2a_tool_capture.models import ToolCall
 
-from ..evaluator import AsyncEvaluator, EvaluatorBase, Measurement
+from ..evaluator import AsyncEvaluator, EvaluatorBase, Measurement, SkipEvaluation
 from ..judge.cache import CachingJudge, JudgeCache
 from ..judge.function import PromptFunction, as_judge
 from ..judge.panel import (
@@ -37,9 +37,19 @@ from ..judge.panel import (
     spread,
     votes_of,
 )
-from ..judge.question import FRAME, Judge, JudgeNotConfiguredError, Prompt, Question, Usage, load_prompt, total
+from ..judge.question import (
+    FRAME,
+    Judge,
+    JudgeBudgetError,
+    JudgeNotConfiguredError,
+    Prompt,
+    Question,
+    Usage,
+    load_prompt,
+    total,
+)
 from ..judge.settings import JudgeSettings
-from ..model import EvalCase, EvalResult, ToolDefinition
+from ..model import OVER_BUDGET, EvalCase, EvalResult, ToolDefinition
 from ..options import OptionError
 
 E = TypeVar("E", bound=EvaluatorBase)
@@ -102,6 +112,11 @@ class JudgeableEvaluator(EvaluatorBase):
             found = replace(found, details={**found.details, "judge": {**judge, "key": self.judge_key}})
         return super()._scored(found)
 
+    def _failed(self, error: BaseException) -> EvalResult:
+        if isinstance(error, JudgeBudgetError):
+            error = SkipEvaluation(str(error), OVER_BUDGET, error.details)
+        return super()._failed(error)
+
 
 _NOT_IN_KEY = frozenset({"judge", "votes", "id", "threshold"})
 
@@ -111,7 +126,7 @@ class JudgedEvaluator(JudgeableEvaluator, AsyncEvaluator):
     """Base of evaluators that ask a judge one question.
 
     If no judge is configured or reachable, or its answer is invalid, `measure` raises JudgeError, and the result is
-    errored.
+    errored; where the judge budget is spent, it is skipped, with the label `over_budget`.
     Details of each: `judge`, `{model, prompt, votes, spread, cached, requests, prompt_tokens, completion_tokens,
     cost, key}` (`key`: see `judge_key`), and `votes`, the values of the answers.
     """

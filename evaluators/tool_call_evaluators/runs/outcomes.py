@@ -15,7 +15,7 @@ from ..behavior_failures import BehaviorFailure
 from ..gates import Outcome, Reason
 from ..grouping import grouped
 from ..metrics.forbidden_calls import unproven_reason
-from ..model import CALLS_UNSEEN, UNPROVEN, EvalResult, Status
+from ..model import CALLS_UNSEEN, OVER_BUDGET, UNPROVEN, EvalResult, Status
 from ..simulation.record import SIMULATED_USER, UserRecord, is_driven, record_in
 from ..suite import Case, Expectation, Suite
 from ..suite.lint import unused_expectations
@@ -165,6 +165,8 @@ class RunConversation:
             return "evaluator_error"
         if not allow_unseen and any(result.label == CALLS_UNSEEN for result in results):
             return "calls_unseen"
+        if any(result.label == OVER_BUDGET for result in results):
+            return "over_budget"
         if not all(turn.scored for turn in self.turns if turn.turn is not None):
             return "not_scored"
         if not self.complete:

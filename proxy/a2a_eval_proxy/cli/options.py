@@ -22,6 +22,7 @@ from ..settings.settings import (
     PrivacyOptions,
     RedactionOptions,
     RetentionOptions,
+    ScoringOptions,
     StoreOption,
     TraceUrlOption,
     check_pair,
@@ -315,11 +316,10 @@ class EvaluateOptions(TraceUrlOption, PluginOption, ReportOptions, RedactionOpti
     )
 
 
-class WorkerOptions(PluginOption, RedactionOptions, AdminPortOptions):
+class WorkerOptions(ScoringOptions, AdminPortOptions):
     store: str = option(
         replace(types.TEXT, metavar="URL"), "PostgreSQL database with the pending turns.", required=True
     )
-    suite: str | None = option(types.FILE, "Suite file with cases and evaluators, or a folder of them.")
     concurrency: int = option(
         types.CONCURRENCY, "Jobs to run concurrently, each of up to 50 turns. Raise it if judges are slow.", 4
     )

@@ -193,6 +193,7 @@ def worker(options: WorkerOptions) -> None:
     from ..store.postgres import require_extra
 
     require_extra()
+    from ..scoring.agent_scoring import judge_budget
     from ..worker.command import EngineOptions, work_until_stopped
 
     engine = EngineOptions(options.concurrency, options.stalled_after, options.shutdown_timeout)
@@ -205,6 +206,7 @@ def worker(options: WorkerOptions) -> None:
             privacy,
             options.admin,
             options,
+            judge_budget(options.judge_budget, None),
             allow_plugins=options.allow_plugins,
         )
     )

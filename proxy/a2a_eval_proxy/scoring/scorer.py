@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -11,6 +11,7 @@ from a2a_tool_capture import ToolCall
 from a2a_tool_capture.canonical import canonical
 from tool_call_evaluators.agent_tree import AgentTurn, calls_of_all
 from tool_call_evaluators.evaluator import EvaluatorBase, evaluate, evaluate_sync, is_built_in
+from tool_call_evaluators.judge.budget import JudgeBudget, spending
 from tool_call_evaluators.judge.cache import JudgeCache, judged_apart
 from tool_call_evaluators.metrics.conversation_scores import evaluate_conversation
 from tool_call_evaluators.model import EvalCase, EvalResult
@@ -63,7 +64,14 @@ class Evaluators:
 class Scorer:
     """Scores turns and conversations with the evaluators of the suite, or of their case where it has its own."""
 
-    def __init__(self, cases: CaseBook, suite: Suite | None, judge_cache: JudgeCache | None = None) -> None:
+    def __init__(
+        self,
+        cases: CaseBook,
+        suite: Suite | None,
+        judge_cache: JudgeCache | None = None,
+        judge_budget: JudgeBudget | None = None,
+    ) -> None:
+        self._judge_budget = judge_budget
         self._cases = cases
         self._suite = suite or WITHOUT_SUITE
         self._judge_cache = judge_cache
@@ -178,11 +186,14 @@ class Scorer:
         except Exception as error:  # noqa: BLE001  # error boundary: an agent may send anything
             return self.conversation_errors(case_id, f"the conversation does not fit its case: {error}")
 
-    def as_sample(self, case_id: str | None, conversation_id: str) -> AbstractContextManager[None]:
+    @contextmanager
+    def as_sample(self, case_id: str | None, conversation_id: str) -> Iterator[None]:
         """Context in which a conversation, where it is one of several repetitions, has answers of the judge of its
-        own."""
+        own, and requests to judges are within the budget."""
         case = self._cases.case(case_id) if case_id else None
-        return judged_apart(conversation_id if case is not None and case.conversations > 1 else "")
+        apart = conversation_id if case is not None and case.conversations > 1 else ""
+        with judged_apart(apart), spending(self._judge_budget):
+            yield
 
     def conversation_errors(self, case_id: str | None, reason: str) -> Results:
         """Results of a conversation that could not be evaluated."""

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from ipaddress import IPv4Network, IPv6Network, ip_address, ip_network
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 from urllib.parse import SplitResult, unquote, urlsplit
 
 from a2a_tool_capture.dialects import DIALECTS
@@ -226,6 +226,25 @@ def _header_name(value: Any) -> str:
     return text
 
 
+class Rate(NamedTuple):
+    """A number for each period of `period_s` seconds."""
+
+    number: int
+    period_s: float
+    text: str
+    """As given, such as `500/h`."""
+
+
+_PERIODS_S = {"min": 60.0, "h": 3600.0, "d": 86_400.0}
+
+
+def _rate(value: Any) -> Rate:
+    count, _, period = value.strip().partition("/") if isinstance(value, str) else ("", "", "")
+    if not (count.isascii() and count.isdigit() and len(count) <= 9) or period not in _PERIODS_S:
+        raise ValueError("expected a whole number for each minute, hour or day, such as 20/min, 500/h or 5000/d")
+    return Rate(int(count), _PERIODS_S[period], value.strip())
+
+
 def some_of(metavar: str, choices: Sequence[str]) -> ValueType:
     """Some of a few words, separated by commas."""
 
@@ -388,6 +407,7 @@ PORT = _number_type("PORT", "a whole number from 0 to 65535", lambda number: 0 <
 PROCESSES = _number_type("N", "a whole number from 1 to 64", lambda number: 1 <= number <= 64, _whole)
 MEGABYTES = ValueType(COUNT.parse, "MB")
 REPETITIONS = _number_type("N", "a whole number from 1 to 1000", lambda number: 1 <= number <= 1000, _whole)
+RATE = ValueType(_rate, "N/PERIOD")
 CONCURRENCY = _number_type("N", "a whole number from 1 to 1000", lambda number: 1 <= number <= 1000, _whole)
 NAMES = ValueType(_names, "NAME,...", unset=())
 NETWORKS = ValueType(_networks, "NETWORK,...", unset=())

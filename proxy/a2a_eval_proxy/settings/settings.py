@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 from dataclasses import replace
 from functools import cached_property, partial
 from ipaddress import IPv4Network, IPv6Network
@@ -80,6 +80,16 @@ class PluginOption(Options):
     allow_plugins: bool = _run(types.SWITCH, "Let the suite load plug-ins from outside its directory.")
 
 
+class JudgeBudgetOption(Options):
+    """How often judges may be asked."""
+
+    judge_budget: types.Rate | None = _run(
+        types.RATE,
+        "Maximum number of requests to judges for each agent, such as 20/min, 500/h or 5000/d. Beyond it, results that "
+        "need a judge are skipped. Default: no limit.",
+    )
+
+
 class TraceUrlOption(Options):
     """Where people see traces."""
 
@@ -105,6 +115,11 @@ class RedactionOptions(Options):
         references=True,
     )
 
+    @property
+    def privacy_key(self) -> Hashable:
+        """Equal for equal rules."""
+        return self.redact, self.redact_key
+
     def privacy(self, *, no_content: bool = False) -> Privacy:
         """See `privacy_of`. Raises ConfigError."""
         from ..privacy.policy import privacy_of  # it reads suites, which not every command does
@@ -119,8 +134,18 @@ class PrivacyOptions(RedactionOptions):
         types.FLAG, "Store only names, JSON structure and scores: no message text, no argument values."
     )
 
+    @property
+    def privacy_key(self) -> Hashable:
+        return super().privacy_key, self.no_content
+
     def privacy(self, *, no_content: bool = False) -> Privacy:
         return super().privacy(no_content=no_content or self.no_content)
+
+
+class ScoringOptions(JudgeBudgetOption, PluginOption, RedactionOptions):
+    """By what turns are scored."""
+
+    suite: str | None = _run(types.FILE, "Suite file with cases and evaluators, or a folder of them.")
 
 
 class RetentionOptions(Options):
@@ -414,8 +439,8 @@ class AgentsOptions(Options):
 class Settings(
     AgentsOptions,
     TraceUrlOption,
-    PluginOption,
     PrivacyOptions,
+    ScoringOptions,
     AdminUsers,
     AdminPortOptions,
     TraceSettings,
@@ -426,7 +451,6 @@ class Settings(
     A room gets the part that it needs, as the class that declares it, or single values.
     """
 
-    suite: str | None = _run(types.FILE, "Suite file with cases and evaluators, or a folder of them.")
     evaluate: bool = _run(types.SWITCH, "Score turns. Unscored turns stay pending for `worker` or `evaluate`.", True)
     admin: str = _admin(types.ADDRESS, "Address of the admin API and the metrics.", "127.0.0.1:8081")
     allow_hosts: tuple[str, ...] = _admin(

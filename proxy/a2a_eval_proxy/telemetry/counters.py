@@ -13,6 +13,8 @@ from functools import partial
 from operator import attrgetter
 from typing import Any, NamedTuple
 
+from tool_call_evaluators.model import OVER_BUDGET
+
 BOUNDS_S = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0)
 
 
@@ -74,19 +76,30 @@ class Metrics:
     calls: Counter[str] = field(default_factory=Counter)  # captured calls by source
     findings: Counter[str] = field(default_factory=Counter)  # findings by code
     evaluations: Counter[tuple[str, str]] = field(default_factory=Counter)  # results by evaluator and status
+    judge_requests: int = 0
+    judge_skips: int = 0
 
     agent_requests: Counter[str] = field(default_factory=Counter)  # by the name of one of several agents, as are these:
     agent_refusals: Counter[str] = field(default_factory=Counter)
     agent_turns: Counter[str] = field(default_factory=Counter)
     agent_failures: Counter[str] = field(default_factory=Counter)
     agent_evaluations: Counter[tuple[str, str]] = field(default_factory=Counter)  # also by status
+    agent_judge_requests: Counter[str] = field(default_factory=Counter)
+    agent_judge_skips: Counter[str] = field(default_factory=Counter)
 
     def count_results(self, results: Iterable[Mapping[str, Any]], agent_name: str | None = None) -> None:
         """Count evaluation results in their JSON form, for one of several agents."""
         for result in results:
+            judge = result["details"].get("judge")
+            requests = judge.get("requests", 0) if isinstance(judge, Mapping) else 0
+            skipped = result["label"] == OVER_BUDGET
             self.evaluations[result["evaluator"], result["status"]] += 1
+            self.judge_requests += requests
+            self.judge_skips += skipped
             if agent_name is not None:
                 self.agent_evaluations[agent_name, result["status"]] += 1
+                self.agent_judge_requests[agent_name] += requests
+                self.agent_judge_skips[agent_name] += skipped
 
 
 _NUMBERS = ("requests", "upstream_errors", "turns_evicted", "turns_dropped")
@@ -170,6 +183,11 @@ Gauge = partial(Instrument, is_gauge=True)
 SCORED = (
     Instrument("turns.scored", "Turns scored", "{turn}"),
     Instrument("evaluations", "Evaluation results", "{result}", ("evaluator", "status")),
+    Instrument("judge.requests", "Requests to judges for these results", "{request}"),
+    Instrument("judge.skips", "Results skipped as the judge budget was spent", "{result}"),
+    Instrument("agent.evaluations", "Results of one of several agents", "{result}", ("agent", "status")),
+    Instrument("agent.judge_requests", "Requests to judges for one of several agents", "{request}", ("agent",)),
+    Instrument("agent.judge_skips", "Results of one of several agents beyond its budget", "{result}", ("agent",)),
 )
 """Of `Metrics`: what a worker counts, and a proxy that scores."""
 
@@ -205,7 +223,6 @@ COUNTED = (
     Instrument("agent.refusals", "Requests beyond the share of their agent", "{request}", ("agent",)),
     Instrument("agent.turns", "Turns of one of several agents, captured to their end", "{turn}", ("agent",)),
     Instrument("agent.failures", "Turns that one of several agents failed", "{turn}", ("agent",)),
-    Instrument("agent.evaluations", "Results of one of several agents", "{result}", ("agent", "status")),
 )
 """Of `Metrics`: what happened since the start of a proxy."""
 

@@ -21,6 +21,7 @@ from procrastinate.exceptions import ProcrastinateException
 from procrastinate.jobs import Job, Status
 from procrastinate.worker import Worker
 from tool_call_evaluators.importers import import_suites
+from tool_call_evaluators.judge import JudgeBudget
 
 from ..admin.api import worker_app
 from ..admin.tokens import AdminTokens
@@ -213,6 +214,7 @@ async def work_until_stopped(
     privacy: Privacy,
     admin: str | None,
     port: AdminPortOptions,
+    budget: JudgeBudget | None,
     *,
     allow_plugins: bool,
 ) -> None:
@@ -231,7 +233,7 @@ async def work_until_stopped(
     store = PostgresStore(location)
     try:
         metrics = Metrics()
-        scorer = JobScorer(store, imported.suite if imported else None, privacy, metrics)
+        scorer = JobScorer(store, imported.suite if imported else None, privacy, metrics, budget)
         engine = Engine(location, store.work, scorer.score, options)
         stop = stop_signal()
         suite = f"suite {suite_file}" if suite_file else "no suite"

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from itertools import groupby
 from typing import NamedTuple
 
+from tool_call_evaluators.judge import JudgeBudget
 from tool_call_evaluators.suite import Suite
 
 from ..privacy.policy import NO_PRIVACY, Privacy
@@ -44,7 +45,12 @@ class JobScorer:
     """
 
     def __init__(
-        self, store: PostgresStore, suite: Suite | None, privacy: Privacy = NO_PRIVACY, metrics: Metrics | None = None
+        self,
+        store: PostgresStore,
+        suite: Suite | None,
+        privacy: Privacy = NO_PRIVACY,
+        metrics: Metrics | None = None,
+        budget: JudgeBudget | None = None,
     ) -> None:
         """`metrics` counts the results that were stored."""
         self._metrics = metrics or Metrics()
@@ -52,7 +58,7 @@ class JobScorer:
         self._work = store.work
         self._privacy = privacy
         self._cases = CaseBook(suite, privacy=privacy)
-        self._scorer = Scorer(self._cases, suite, store.judge_cache)
+        self._scorer = Scorer(self._cases, suite, store.judge_cache, budget)
         self._alone = self._scorer.evaluators(None).is_cheap and not (suite and suite.cases)
         """Whether the turns before it make no difference to any turn."""
 

@@ -1,0 +1,75 @@
+"""What the settings of an agent say about scoring: its suite, the rules of its privacy, its judge budget."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass
+from typing import Any
+from weakref import WeakValueDictionary
+
+from tool_call_evaluators.importers import ImportedSuites, import_suites
+from tool_call_evaluators.judge import JudgeBudget, JudgeNotConfiguredError
+
+from ..privacy.policy import Privacy
+from ..settings.parsing import Rate
+from ..settings.settings import ScoringOptions
+from ..store import Store
+from .case_book import CaseBook
+from .scorer import Scorer
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True, weakref_slot=True)
+class Scoring:
+    """By what turns are scored, and how they are redacted: the same for agents with the same suite and rules."""
+
+    privacy: Privacy
+    cases: CaseBook
+    suite_file: str | None
+
+    def scorer(self, store: Store, budget: JudgeBudget | None) -> Scorer:
+        """A new one, which asks judges within this budget."""
+        return Scorer(self.cases, self.cases.suite, self.privacy.judge_cache(store.judge_cache), budget)
+
+
+class Scorings:
+    """Those of all agents, each as long as it is used."""
+
+    def __init__(self, *, judges: bool = True) -> None:
+        """`judges`: whether this process asks them, so that one that is not configured is worth a warning."""
+        self._judges = judges
+        self._known: WeakValueDictionary[tuple[Any, ...], Scoring] = WeakValueDictionary()
+
+    def of(self, settings: ScoringOptions, privacy: Privacy | None = None) -> Scoring:
+        """That of an agent with these settings. `privacy` None: theirs. Raises SuiteError, ConfigError."""
+        key = (settings.suite, settings.privacy_key)
+        known = self._known.get(key)
+        if known is None:
+            imported = _imported_suites(settings, judges=self._judges)
+            suite, file = (imported.suite, imported.file) if imported else (None, None)
+            privacy = privacy or settings.privacy()
+            known = self._known[key] = Scoring(privacy, CaseBook(suite, privacy=privacy), file)
+        return known
+
+
+def judge_budget(rate: Rate | None, agent_name: str | None, before: JudgeBudget | None = None) -> JudgeBudget | None:
+    """The budget of an agent. `before`: the one it had; what is spent of an equal one stays spent."""
+    if rate is None or (before is not None and before.text == rate.text):
+        return before if rate else None
+    return JudgeBudget(*rate, f"agent {agent_name}" if agent_name else "scoring")
+
+
+def _imported_suites(settings: ScoringOptions, *, judges: bool) -> ImportedSuites | None:
+    """The suites of the settings; what is odd about them is logged. Raises SuiteError."""
+    if not settings.suite:
+        return None
+    imported = import_suites(settings.suite, allow_plugins=settings.allow_plugins)
+    for note in imported.notes:
+        logger.warning("suite %s", note)
+    for part in imported.parts if judges else ():
+        try:
+            part.check_judges()
+        except JudgeNotConfiguredError as error:  # traffic does not depend on it
+            logger.warning("suite %s: %s; until then its results are errors", part.name, error)
+    return imported
