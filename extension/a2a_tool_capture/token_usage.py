@@ -13,7 +13,6 @@ Sums go before single calls, and both are never added.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Hashable, Mapping
 from typing import Any, NamedTuple
 
@@ -25,6 +24,9 @@ _EVENT_IDS = ("adk_event_id", "kagent_event_id")
 
 MAX_STATEMENTS = 10_000
 """Maximum number of model calls whose tokens are kept per task."""
+
+MAX_TOKENS = 2**53
+"""Of one statement: the largest number that is exact as a float, too."""
 
 AMOUNTS = ("input_tokens", "output_tokens", "total_tokens")
 
@@ -186,7 +188,7 @@ def _tokens(stated: Mapping[str, Any]) -> dict[str, int]:
 
 
 def _count(value: Any) -> int | None:
-    """A whole number of at least 0, which protobuf makes a float."""
-    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+    """A whole number of at least 0, which protobuf makes a float; not one that no agent can have counted."""
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= MAX_TOKENS:
         return None
-    return int(value) if value >= 0 and value == int(value) else None
+    return int(value) if value == int(value) else None

@@ -11,7 +11,7 @@ from a2a_tool_capture import TaskMerger
 from a2a_tool_capture.token_usage import MAX_STATEMENTS
 from google.protobuf.json_format import MessageToDict, ParseDict
 from google.protobuf.struct_pb2 import Struct
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from support.junk import almost_events
 
@@ -145,6 +145,7 @@ def test_the_metadata_of_a_task_has_only_the_last_call_of_a_model() -> None:
         ({"promptTokenCount": 9.0}, (9, None, None)),
         ({"promptTokenCount": -1, "candidatesTokenCount": True, "totalTokenCount": "13"}, None),
         ({"promptTokenCount": float("nan"), "totalTokenCount": 1.5}, None),
+        ({"promptTokenCount": 1e300, "totalTokenCount": 1e300}, None),
         ({}, None),
         (7, None),
     ],
@@ -234,5 +235,6 @@ def test_repeats_never_change_the_tokens(calls: list[tuple[int, int]], data: Any
 
 
 @given(st.lists(almost_events, max_size=4))
+@example([{"task": {"metadata": {"kagent_usage_total": {"totalTokenCount": 10**400}}}}])
 def test_junk_raises_nothing(events: list[Any]) -> None:
     usage(*events)

@@ -312,12 +312,18 @@ async def test_turns_and_metrics_can_be_had_by_agent(tmp_path: Path) -> None:
         ({"orders": {"upstream": "http://a", "upstream_ca": "x"}}, "agents.orders.upstream_ca: requires an agent"),
         ({"or/ders": "http://a"}, "is no name of an agent: expected at most 63"),
         ({"a": {"upstream": "http://a", "hosts": "x"}, "b": {"upstream": "http://b", "hosts": "X"}}, "b.hosts: x is"),
+        ({"orders": {"upstream": "http://a", "hosts": "a.test:80"}}, "orders.hosts: expected host names such as"),
     ],
 )
 def test_a_mistake_names_the_agent_and_the_setting(tmp_path: Path, agents: dict[str, Any], said: str) -> None:
     with pytest.raises(ConfigError) as wrong:
         settings(tmp_path, agents)
     assert said in str(wrong.value)
+
+
+def test_an_agent_is_not_the_proxy_itself(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"agents\.orders\.upstream: \S+ is where this proxy listens"):
+        settings(tmp_path, {"orders": "http://localhost:8080/agents/orders"}, listen="127.0.0.1:8080")
 
 
 def test_one_agent_or_several(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -23,6 +24,7 @@ OWN = frozenset(
 """The settings that an agent may have of its own; the others are those of the ports, the store and the processes."""
 
 _HOSTS = "hosts"
+_HOST = re.compile(r"[\w.-]+|\[[0-9A-Fa-f:.]+\]", re.ASCII)
 
 
 def own_settings(
@@ -49,6 +51,8 @@ def own_settings(
 def _hosts(place: str, value: Any) -> tuple[str, ...]:
     try:
         hosts: tuple[str, ...] = NAMES.parse(value)
+        if not all(map(_HOST.fullmatch, hosts)):
+            raise ValueError("expected host names such as orders.example.com, without port")
     except ValueError as error:
         raise ConfigError(f"{place}: {error}, got {value!r}") from None
     return hosts

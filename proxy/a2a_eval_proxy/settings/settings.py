@@ -510,6 +510,8 @@ class Settings(
         return privacy_of(rules, key, no_content=any(one.no_content for one in every))
 
     def _check_upstream(self) -> None:
+        if any(address and _leads_to(self.upstream, address) for address in (self.listen, self.grpc)):
+            raise ConfigError(f"upstream: {self.upstream} is where this proxy listens; expected the URL of the agent")
         for name in ("upstream_ca", "upstream_cert"):
             if getattr(self, name) and not self.upstream_is_secure:
                 raise ConfigError(f"{name}: requires an agent that uses HTTPS, but upstream is {self.upstream}")
