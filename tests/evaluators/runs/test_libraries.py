@@ -14,7 +14,7 @@ from statistics import NormalDist, fmean
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 from statsmodels.stats.contingency_tables import StratifiedTable, mcnemar
@@ -173,6 +173,7 @@ def test_the_scores_of_a_case_are_the_permutation_test(before: list[float], afte
     assert found.p_value == pytest.approx(expected.pvalue, abs=EXACT)
 
 
+@settings(max_examples=25)  # each takes statsmodels 50 ms
 @given(st.lists(st.floats(0, 0.2), min_size=1, max_size=30), st.sampled_from([0.01, 0.05]))
 def test_holms_correction_as_statsmodels(p_values: list[float], level: float) -> None:
     expected = multipletests(p_values, level, method="holm")[0]

@@ -529,8 +529,9 @@ def test_one_sentence_before_the_first_message(
 
 
 @pytest.mark.usefixtures("here")
-@pytest.mark.parametrize("encoding", ENCODINGS)
-@pytest.mark.parametrize("name", ["agent down", "web page", "key typo", "newer store", "no judge"])
+@pytest.mark.parametrize(
+    ("name", "encoding"), [("agent down", "utf-8"), ("newer store", "cp1252"), ("key typo", "ascii")]
+)
 def test_a_process_says_the_same(name: str, encoding: str, typed: Callable[[Mistake], list[str]]) -> None:
     mistake = MISTAKES[name]
     env = {**os.environ, **mistake.environment, "PYTHONIOENCODING": encoding}
