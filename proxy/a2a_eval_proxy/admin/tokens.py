@@ -15,7 +15,7 @@ logger.setLevel(logging.WARNING)  # failed logins are logged whatever `log_level
 
 
 class TooManyGuessesError(Exception):
-    """The sender has to wait `wait_s` seconds; what it sent was not checked."""
+    """What was sent was wrong, and its sender has to wait `wait_s` seconds for a further attempt to count."""
 
     def __init__(self, wait_s: float) -> None:
         super().__init__(f"too many wrong tokens came from this address; wait {wait_s:.1f} s")
@@ -31,8 +31,7 @@ class AdminTokens:
         self._failed = FailedLogins()
 
     def check(self, token: str, peer: str) -> Literal["admin", "metrics"] | None:
-        """Which token it is; None for a wrong one, which is counted and logged. Raises TooManyGuessesError."""
-        self.must_wait(peer)
+        """Which token it is, whoever has guessed from the same address; None for a wrong one. Raises as `wrong`."""
         given = _digest(token)
         is_admin, is_metrics = hmac.compare_digest(given, self._admin), hmac.compare_digest(given, self._metrics)
         if not is_admin and not is_metrics:
@@ -40,15 +39,15 @@ class AdminTokens:
             return None
         return "admin" if is_admin else "metrics"
 
-    def must_wait(self, peer: str) -> None:
-        """Raises TooManyGuessesError if this sender has failed too often."""
+    def wrong(self, peer: str, what: str) -> None:
+        """Count and log what was no key to this port.
+
+        Raises TooManyGuessesError, and does neither, if this sender has failed too often: nothing waits here.
+        """
         if wait_s := self._failed.wait_s(peer, time.monotonic()):
             raise TooManyGuessesError(wait_s)
-
-    def wrong(self, peer: str, what: str) -> None:
-        """Count and log what was no key to this port."""
         limited = self._failed.failed(peer, time.monotonic())
-        further = f"; others are refused for {PAUSE_S:g} s" if limited else ""
+        further = f"; further ones get 429 for {PAUSE_S:g} s, and no line" if limited else ""
         logger.warning("login failed: %s from %s%s", what, peer or "an unknown address", further)
 
 

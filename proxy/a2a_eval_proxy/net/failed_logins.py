@@ -1,4 +1,8 @@
-"""Wrong tokens, counted by who sends them: whoever guesses has to wait. Sans-io: the caller gives the time."""
+"""Wrong tokens, counted by who sends them: whoever guesses has to wait. Sans-io: the caller gives the time.
+
+The right token is let in whatever was counted, as others may guess from the same address: that of a proxy, or of NAT.
+What the count bounds are lines of the log; a token is long enough that no rate of guesses finds it.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +27,7 @@ def network_of(peer: str) -> str:
 
 
 class FailedLogins:
-    """After `FREE` wrong tokens, a sender has one attempt in `PAUSE_S`: earlier ones are not even checked.
+    """After `FREE` wrong tokens, a sender has one attempt in `PAUSE_S`; earlier ones are refused, and not counted.
 
     Nothing waits: a refused attempt holds no connection and no memory. At most `MAX_PEERS` senders are known, the ones
     that failed last. Times are seconds on any clock that never goes back.
