@@ -11,8 +11,8 @@ from typing import Any, NamedTuple
 from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from .. import audit
 from ..net.browser_guard import READS, Headers, HostNames, Refusal, cross_origin_write, refusal
-from . import audit
 from .tokens import AdminTokens, TooManyGuessesError
 from .trusted_proxies import TrustedProxies, User
 
@@ -73,7 +73,7 @@ class AdminGuard:
         if user is not None:
             scope[SENDER] = user
             if _is_change(scope) or self._is_login(scope):
-                send = _audited(scope, send, user, peer)
+                send = _audited(_entry(scope, user, peer), send)
         await answer(scope, receive, send)
 
     def _admitted(self, scope: Scope, peer: str) -> _Admitted:
@@ -102,7 +102,7 @@ class AdminGuard:
         if refused := self._of_another_site(scope, of_browser=True):
             return _Admitted(_refused(refused))
         if not user.may_change and _is_change(scope):
-            audit.log(scope, 403, user, peer)
+            _entry(scope, user, peer).log(status=403)
             return _Admitted(_refused(Refusal(403, "you may read only; a group of admin_write_groups may change this")))
         return _Admitted(self._app, user)
 
@@ -140,12 +140,20 @@ def peer_of(scope: Scope) -> str:
     return client[0] if client else ""
 
 
-def _audited(scope: Scope, send: Send, user: User, peer: str) -> Send:
+def _entry(scope: Scope, user: User, peer: str) -> audit.Entry:
+    """Of the audit log, without the query, which may have a login code."""
+    facts = {"user": user.name, "by": user.by, "from": peer, "for": user.forwarded_for}
+    did = f"{scope['method']} {scope['path']}"
+    return audit.Entry({**{name: value for name, value in facts.items() if value or name == "from"}, "did": did})
+
+
+def _audited(entry: audit.Entry, send: Send) -> Send:
     """Writes the audit line when the response begins, unless the change is refused."""
+    audit.enter(entry)
 
     async def sending(message: Message) -> None:
         if message["type"] == "http.response.start" and message["status"] < 400:
-            audit.log(scope, message["status"], user, peer)
+            entry.log(status=message["status"])
         await send(message)
 
     return sending

@@ -15,6 +15,7 @@ from tool_call_evaluators.runs.recording import record_case
 from tool_call_evaluators.suite import Case, SuiteError
 from tool_call_evaluators.suite.editing import case_text
 
+from .. import audit
 from ..ids import new_turn_id
 from ..privacy.content_removal import lacks_content
 from ..privacy.policy import Privacy
@@ -24,7 +25,6 @@ from ..store import TurnQuery, every_turn
 from ..store.base import TurnJson
 from ..store.reads import MOST_OF_A_TURN, Annotation
 from .api_operation import TEXT, ApiAnswer, ApiOperation, ApiParameter, Given, json_object
-from .audit import note
 from .control import Control
 from .schemas import ASSESSMENTS, named, page_of
 from .turns_api import NO_TURN, TURN_ID, stored_turn
@@ -104,7 +104,6 @@ class TurnChangesApi:
     async def annotate(self, request: Request, given: Given) -> Response:
         data, _ = await json_object(request, "an annotation", _MAX_BYTES)
         annotation = await annotate(self._control, given["turn_id"], data)
-        note(request, annotation=annotation.annotation_id, assessment=annotation.assessment or "label")
         return JSONResponse(annotation.to_dict(), 201)
 
     async def remove(self, _: Request, given: Given) -> Response:
@@ -118,13 +117,11 @@ class TurnChangesApi:
     async def append_case(self, request: Request, given: Given) -> Response:
         data, _ = await json_object(request, "a case to append", _MAX_CASE_BYTES)
         case_id = await append_case(self._control, data)
-        note(request, case=case_id, file=str(self._control.suite_file))
         return JSONResponse({"case_id": case_id, "file": self._control.suite_file}, 201)
 
     async def bind_case(self, request: Request, given: Given) -> Response:
         data, _ = await json_object(request, "a binding", _MAX_CASE_BYTES)
         case_id = await bind_case(self._control, given["turn_id"], data)
-        note(request, case=case_id)
         return JSONResponse({"case_id": case_id}, 202)
 
 
@@ -135,6 +132,7 @@ async def annotate(control: Control, turn_id: str, data: Mapping[str, Any]) -> A
     annotation = _annotation(control.privacy_of(turn), turn, data, result)
     if not await control.store.annotate(annotation):
         raise HTTPException(409, f"the turn has {MOST_OF_A_TURN} annotations, the maximum; delete some")
+    audit.changed(turn=turn_id, annotation=annotation.annotation_id, assessment=annotation.assessment or "label")
     return annotation
 
 
@@ -142,6 +140,7 @@ async def remove_annotation(control: Control, turn_id: str, annotation_id: str) 
     """Raises HTTPException (404)."""
     if not await control.store.remove_annotation(turn_id, annotation_id):
         raise HTTPException(404, f"turn {turn_id!r} has no annotation {annotation_id!r}")
+    audit.changed(turn=turn_id, deleted=annotation_id)
 
 
 def _annotation(
@@ -248,6 +247,7 @@ async def append_case(control: Control, data: Mapping[str, Any]) -> str:
         await control.add_case(case, comments)
     except (SuiteError, SuiteFileError) as error:
         raise HTTPException(409, str(error)) from None
+    audit.changed(case=case.id)
     return case.id
 
 
@@ -281,6 +281,7 @@ async def bind_case(control: Control, turn_id: str, data: Mapping[str, Any]) -> 
     if lacks_content(turn["user_text"]):
         raise HTTPException(409, "the turn was stored without its content (--no-content), so it cannot be scored")
     control.bind(turn, case_id)
+    audit.changed(turn=turn_id, case=case_id)
     return case_id
 
 

@@ -20,7 +20,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 from click.shell_completion import CompletionItem
 
-from ..errors import GATE_FAILED
+from .. import audit
+from ..errors import GATE_FAILED, ConfigError
 from ..settings.options import (
     ENV_PREFIX,
     Option,
@@ -33,7 +34,7 @@ from ..settings.options import (
     read_config_file,
 )
 from ..settings.parsing import CASE, EVALUATORS, FILE, FLAG, RUN, SWITCH, TAG, ValueType
-from ..settings.settings import DEFAULT_STORE
+from ..settings.settings import DEFAULT_STORE, AuditOption
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -166,6 +167,7 @@ class Command(click.Command):
         file = read_config_file(path, _known_keys(ctx)) if path else None
         loaded = load(self.options, flags, os.environ, file)
         _warn_of_secrets(self.options, flags)
+        _open_audit_log(self.name or "", loaded)
         if self._function(loaded) is False:
             ctx.exit(GATE_FAILED)
 
@@ -190,6 +192,16 @@ class Command(click.Command):
         """Write where else options may stand."""
         formatter.write_paragraph()
         formatter.write_text(_EPILOG)
+
+
+def _open_audit_log(name: str, loaded: Options) -> None:
+    """Raises ConfigError for a log that cannot be written: then nothing is changed."""
+    if isinstance(loaded, AuditOption) and loaded.audit_log:
+        try:
+            audit.write_to(Path(loaded.audit_log))
+        except OSError as error:
+            raise ConfigError(f"audit_log: {loaded.audit_log} cannot be written: {error.strerror or error}") from None
+        audit.enter_command(name)
 
 
 def config_path(ctx: click.Context) -> str | None:

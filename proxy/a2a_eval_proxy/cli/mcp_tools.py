@@ -20,6 +20,7 @@ from tool_call_evaluators.suite import Suite, SuiteError
 from tool_call_evaluators.suite.files import read_text
 from tool_call_evaluators.texts import counted
 
+from .. import audit
 from ..errors import ConfigError
 from ..ids import new_run_name
 from ..runs.accept import accept, changed_text, difference, proposed
@@ -30,6 +31,7 @@ from ..runs.tables import StoredRun, agents_asked, find, stored_runs, turn_text
 from ..scoring.case_book import CaseBook
 from ..scoring.suite_file import SuiteFileError
 from ..scoring.turn_in_case import turn_in_case
+from ..settings.store_url import masked_url
 from ..store import StoreError
 from ..testing.assertions import diff_lines
 from .options import McpOptions
@@ -135,6 +137,7 @@ class Tools:
             raise ConfigError("no suite: start the server with --suite FILE")
         Selection(cases, tags).of(suite)
         name = new_run_name(suite.name)
+        audit.changed(run=name, store=masked_url(self._options.store))
         out = await run_program(
             str(self._options.suite),
             name,
@@ -182,6 +185,7 @@ def _answering(tool: Callable[..., Awaitable[str]]) -> Callable[..., Awaitable[s
 
     @functools.wraps(tool)
     async def answering(*args: Any, **given: Any) -> str:
+        audit.enter_tool(tool.__name__)
         try:
             return await tool(*args, **given)
         except (ConfigError, OptionError, StoreError, SuiteError, SuiteFileError) as error:

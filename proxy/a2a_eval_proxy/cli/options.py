@@ -18,6 +18,7 @@ from ..settings.options import OptionGroup, Options, option
 from ..settings.parsing import is_loopback
 from ..settings.settings import (
     AdminPortOptions,
+    AuditOption,
     PluginOption,
     PrivacyOptions,
     RedactionOptions,
@@ -227,6 +228,7 @@ class ReceivedTracesOptions(Options):
 
 
 class RunOptions(
+    AuditOption,
     ReceivedTracesOptions,
     SimulatedUserOptions,
     DrivenAgentOptions,
@@ -297,7 +299,7 @@ class ValidateOptions(DrivenAgentOptions, PluginOption):
     format: str | None = _suite_format()
 
 
-class EvaluateOptions(TraceUrlOption, PluginOption, ReportOptions, RedactionOptions, StoredRunOptions):
+class EvaluateOptions(AuditOption, TraceUrlOption, PluginOption, ReportOptions, RedactionOptions, StoredRunOptions):
     suite: tuple[str, ...] = _run(
         replace(types.TEXTS, metavar="FILE", completes="file"),
         "Suite file with cases and evaluators, or a folder of them. Repeatable.",
@@ -360,7 +362,7 @@ class RunsOptions(StoreOption):
     output: str = _output()
 
 
-class PruneOptions(StoreOption, RetentionOptions):
+class PruneOptions(AuditOption, StoreOption, RetentionOptions):
     dry_run: bool = option(types.FLAG, "Only say what would be deleted.")
 
     def __post_init__(self) -> None:
@@ -368,15 +370,15 @@ class PruneOptions(StoreOption, RetentionOptions):
             raise ConfigError("prune: which turns? Give --retain-days, --retain-mb or both")
 
 
-class MigrateOptions(StoreOption):
+class MigrateOptions(AuditOption, StoreOption):
     pass
 
 
-class BackupOptions(StoreOption):
+class BackupOptions(AuditOption, StoreOption):
     file: Path = option(types.OUTPUT_FILE, "File to write; must not exist.", required=True, positional=True)
 
 
-class RestoreOptions(StoreOption):
+class RestoreOptions(AuditOption, StoreOption):
     file: str = option(types.FILE, "File that `backup` wrote.", required=True, positional=True)
 
 
@@ -385,7 +387,7 @@ class ShowOptions(StoreOption):
     output: str = _output()
 
 
-class UiOptions(TraceUrlOption, PluginOption, StoreOption):
+class UiOptions(AuditOption, TraceUrlOption, PluginOption, StoreOption):
     suite: str | None = _run(types.FILE, "Suite file or folder whose cases are shown, and whose gates judge runs.")
     port: int = option(types.PORT, "Port to listen on, on this machine only; 0: any free one.", 8082)
     open: bool = option(types.FLAG, "Open the link in a browser.")
@@ -413,7 +415,7 @@ class CompareOptions(StoreOption):
     report: Path | None = option(types.OUTPUT_DIRECTORY, "Directory for comparison.html.")
 
 
-class CalibrateOptions(PluginOption, RedactionOptions, StoredRunOptions):
+class CalibrateOptions(AuditOption, PluginOption, RedactionOptions, StoredRunOptions):
     suite: str = option(types.FILE, "Suite file or folder with the judges.", required=True, positional=True)
     evaluator: str | None = _run(types.NAME, "Only the judge of these results. Default: every one with labels.")
     labels: str | None = _run(
@@ -424,7 +426,7 @@ class CalibrateOptions(PluginOption, RedactionOptions, StoredRunOptions):
     output: str = _output()
 
 
-class AcceptOptions(SelectionOptions, PluginOption, StoreOption):
+class AcceptOptions(AuditOption, SelectionOptions, PluginOption, StoreOption):
     suite: str = option(types.FILE, "Suite file to change.", required=True, positional=True)
     run: str | None = _run(types.run_name("NAME"), "Run that shows the new behaviour. Default: the newest.")
     yes: bool = option(types.FLAG, "Accept every change without asking.")
@@ -432,13 +434,13 @@ class AcceptOptions(SelectionOptions, PluginOption, StoreOption):
     undo: bool = option(types.FLAG, "Take back the last accepted changes of this file.")
 
 
-class McpOptions(PluginOption, StoreOption):
+class McpOptions(AuditOption, PluginOption, StoreOption):
     suite: str | None = option(types.FILE, "Suite file with the cases to run, and what they expect.")
     agent: str | None = option(types.AGENT, "URL of the agent, or as for `run`. Default: from the suite.")
     allow_accept: bool = option(types.FLAG, "Allow the coding agent to change what the suite expects.")
 
 
-class RecordOptions(StoredRunOptions):
+class RecordOptions(AuditOption, StoredRunOptions):
     suite: str | None = option(types.FILE, "Suite to keep, except for the calls that it expects.")
     update: bool = option(types.FLAG, "Change the calls in the file of --suite; comments and format stay.")
     out: Path | None = _new_file()

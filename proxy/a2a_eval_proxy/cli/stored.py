@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from .. import audit
 from .command import command, run_async, wide_console
 from .options import (
     AcceptOptions,
@@ -162,6 +163,8 @@ def record(options: RecordOptions) -> None:
     known = None if options.suite is None else load_suite(options.suite)
     recording = run_async(record_run(options.store, options.run, known))
     put_document(recording.text, options.out)
+    if options.out is not None:
+        audit.changed(run=options.run or "", file=str(options.out.absolute()))
     summary = f"recorded {recording.cases} case{'s' if recording.cases > 1 else ''}"
     click.echo("\n".join([*recording.left_out, summary + (f" to {options.out}" if options.out else "")]), err=True)
 

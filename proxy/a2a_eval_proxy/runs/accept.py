@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from difflib import unified_diff
 from itertools import takewhile
@@ -17,6 +17,7 @@ from tool_call_evaluators.suite.files import read_text
 from tool_call_evaluators.suite.yaml_document import read_document
 from tool_call_evaluators.texts import counted
 
+from .. import audit
 from ..errors import ConfigError
 from ..files import write_file
 from ..ids import prefix_of
@@ -46,6 +47,7 @@ async def proposed(
 
 async def proposed_by(store: Store, run: str, file: Path, *, allow_plugins: bool = False) -> Acceptance:
     """The changes of the suite in `file` that a run of the store proposes; raises as `proposed`, and ConfigError."""
+    audit.note(run=run)
     suite = load_suite(file, allow_plugins=allow_plugins)
     document = read_document(read_text(file), str(file)).value
     turns = [turn async for turn in turns_of(store, run)]
@@ -65,11 +67,12 @@ def difference(before: str, after: str) -> list[str]:
     return list(unified_diff(before.splitlines(), after.splitlines(), n=2, lineterm=""))[2:]
 
 
-def accept(file: Path, proposals: Iterable[Proposal], *, allow_plugins: bool = False) -> Path:
+def accept(file: Path, proposals: Sequence[Proposal], *, allow_plugins: bool = False) -> Path:
     """Change the suite file, and keep the former one next to it for `undo`; returns its path.
 
     Raises SuiteError, SuiteFileError, OSError.
     """
+    audit.note(accepted=len(proposals))
     before = change_suite_file(file, lambda text: changed_text(text, proposals, file), allow_plugins=allow_plugins)
     write_file(_kept(file), before)
     return _kept(file)
@@ -85,6 +88,7 @@ def undo(file: Path, *, allow_plugins: bool = False) -> None:
             f"was edited after the last accepted change, which is not undone; {kept.name} has it", str(file)
         )
     before = read_text(kept)
+    audit.note(undone="the last accepted changes")
     change_suite_file(file, lambda _: before, allow_plugins=allow_plugins)
     kept.unlink()
 
@@ -118,6 +122,7 @@ async def update_suite(location: str, run: str | None, file: Path) -> tuple[int,
 
     Returns how many turns have other calls now, and in sentences what was left out. Raises StoreError, SuiteError.
     """
+    audit.note(run=run or "")
     suite = load_suite(file)
     async with open_existing_store(location) as store:
         turns = [compact(turn) async for turn in turns_of(store, run)]

@@ -32,6 +32,7 @@ from tool_call_evaluators.runs.calibration import (
 from tool_call_evaluators.suite import Suite
 from tool_call_evaluators.texts import counted
 
+from .. import audit
 from ..errors import UNREACHABLE, ConfigError
 from ..privacy.content_removal import lacks_content
 from ..privacy.policy import NO_PRIVACY, Privacy
@@ -39,6 +40,7 @@ from ..scoring.awaited_trees import trees_read_by
 from ..scoring.case_book import CaseBook
 from ..scoring.pipeline import MAX_HISTORY
 from ..scoring.scorer import Scorer
+from ..settings.store_url import masked_url
 from ..store import Store, TurnQuery
 from ..store.base import TurnJson
 from ..store.store import every_turn
@@ -100,6 +102,7 @@ async def calibrate(
                 made.append(one)
                 if one["labelled_turns"]:
                     await store.put_calibration(one)
+                    audit.changed(calibrated=name, store=masked_url(location))
     return made
 
 

@@ -26,6 +26,7 @@ from tool_call_evaluators.suite import AgentDefaults, Case, Suite
 from tool_call_evaluators.suite.model import combined
 from tool_call_evaluators.visibility import AGENT_UNREACHABLE
 
+from .. import audit
 from ..capture.exchange import major_minor
 from ..capture.visibility import CallVisibility
 from ..clock import CLOCK
@@ -176,6 +177,7 @@ async def run_suite(
     try:
         watch.store = store.health
         await _check_name(run, store, location, resume=resume)
+        audit.changed(run=run, store=masked_url(location))
         async with scoring(store, whole, privacy, listener=watch, tracing=tracing) as (pipeline, scorer):
             await pipeline.resume(run)
             left = await _left(parts, privacy.suite(whole), store, run, repeat_all=repeat_all)

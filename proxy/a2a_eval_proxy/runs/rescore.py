@@ -8,11 +8,13 @@ from typing import Literal
 from tool_call_evaluators.suite import Suite
 from tool_call_evaluators.suite.model import combined
 
+from .. import audit
 from ..privacy.content_removal import lacks_content
 from ..privacy.policy import NO_PRIVACY, Privacy
 from ..scoring.pipeline import Pipeline
 from ..scoring.ray_executor import RayExecutor
 from ..scoring.scorer import TurnJson
+from ..settings.store_url import masked_url
 from ..store import Store, StoreError
 from .run_result import RunResult, RunWatch, load_and_judge_run, scoring
 from .selection import ALL, Selection
@@ -55,6 +57,7 @@ async def evaluate_store(
     async with open_existing_store(location) as store:
         watch = watch or RunWatch()
         watch.store = store.health
+        audit.changed(run=run or "", store=masked_url(location))
         watch.plan(sum(summary.turns for summary in await store.runs(run)))
         judged = [privacy.suite(part) for part in selected]
         only = {case.id for part in (*judged, *selected) for case in part.cases} if selection or others else None

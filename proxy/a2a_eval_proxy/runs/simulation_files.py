@@ -24,6 +24,7 @@ from tool_call_evaluators.runs.outcomes import RunConversation
 from tool_call_evaluators.simulation.user import user_prompt
 from tool_call_evaluators.suite import Case, Suite
 
+from .. import audit
 from ..errors import ConfigError
 from ..files import write_file
 from ..ids import new_turn_id
@@ -62,6 +63,7 @@ async def store_simulation(
                 f"run {run!r} already exists in {masked_url(location)}; the conversations of a simulation are a new "
                 "run: give another --run name"
             )
+        audit.changed(run=run, store=masked_url(location))
         batch: list[Turn] = []
         for turn in _turns(simulation, cases, run):
             batch.append(privacy.stored(privacy.redacted(turn)))

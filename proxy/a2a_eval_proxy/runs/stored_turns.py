@@ -15,6 +15,8 @@ from tool_call_evaluators.report import with_outcome
 from tool_call_evaluators.runs.comparison import Baseline
 from tool_call_evaluators.texts import counted
 
+from .. import audit
+from ..settings.store_url import masked_url
 from ..store import Store, StoreError, TurnQuery, every_turn, open_store
 from ..store.base import Evaluations, Prunable, TurnJson
 
@@ -181,6 +183,7 @@ async def pruned(location: str, days: float | None, megabytes: int | None, *, dr
             about = "" if max_bytes is None else "about "
             return f"would delete {about}{counted(found.turns, 'turn')} of {found.stored}{_began(found)}"
         deleted = await store.pruned(before, max_bytes)
+        audit.changed(store=masked_url(location), deleted=deleted)
         left = (await store.prunable(None, None)).stored
     return f"deleted {counted(deleted, 'turn')}{_began(found) if deleted else ''}; {left} are left"
 

@@ -16,6 +16,7 @@ from tool_call_evaluators.suite.editing import with_case
 from tool_call_evaluators.suite.files import read_text
 from tool_call_evaluators.suite.model import CombinedSuite
 
+from .. import audit
 from .case_book import CaseBook
 
 _BOM = b"\xef\xbb\xbf"
@@ -50,6 +51,7 @@ def change_suite_file(path: Path, change: Callable[[str], str], *, allow_plugins
     """Replace the suite file at `path` as a whole by what `change` makes of its text; returns the former text.
 
     Raises SuiteError where the file is no suite in this project's own format, or not after the change; SuiteFileError.
+    The change is in the audit log.
     """
     target = path.resolve()  # a link stays a link
     text = read_text(target)
@@ -62,6 +64,7 @@ def change_suite_file(path: Path, change: Callable[[str], str], *, allow_plugins
         _replace(target, before, (_BOM if before.startswith(_BOM) else b"") + changed.encode())
     except OSError as error:
         raise SuiteFileError(f"{path} cannot be written: {error.strerror or error}") from error
+    audit.changed(file=str(target))
     return text
 
 

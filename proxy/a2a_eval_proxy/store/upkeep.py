@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
+from .. import audit
 from ..errors import ConfigError
 from ..settings.store_url import file_path, is_postgres, masked_url
 from . import open_store
@@ -50,6 +51,7 @@ def backed_up(location: str, target: Path) -> str:
     if is_postgres(location):
         raise ConfigError(f"backup {_OF_POSTGRES.format(tool='pg_dump')}")
     turns = backup.back_up(file_path(location), target)
+    audit.changed(store=masked_url(location), copied_to=str(target.absolute()))
     return f"{target}: {turns} turns, {target.stat().st_size} bytes"
 
 
@@ -59,4 +61,5 @@ def restored(source: Path, location: str) -> str:
         raise ConfigError(f"restore {_OF_POSTGRES.format(tool='pg_restore')}")
     path = file_path(location)
     turns, former = backup.restore(source, path)
+    audit.changed(store=path, restored=str(source.absolute()), former=str(former or ""))
     return f"{path}: {turns} turns" + (f"; the former store is {former}" if former else "")

@@ -10,6 +10,7 @@ import threading
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Mapping, Sequence
+from contextvars import copy_context
 from datetime import datetime
 from types import MappingProxyType
 
@@ -91,7 +92,9 @@ class QueuedWrites(ABC):
         self._opened = False
         self._failing_since: float | None = None
         self._give_up_at = math.inf
-        self._writer = threading.Thread(target=self._write_forever, name="store-writer", daemon=True)
+        self._writer = threading.Thread(
+            target=copy_context().run, args=(self._write_forever,), name="store-writer", daemon=True
+        )
 
     @abstractmethod
     def _open(self) -> None:

@@ -19,7 +19,6 @@ from tool_call_evaluators.suite.files import read_text
 from tool_call_evaluators.suite.model import CombinedSuite
 
 from ..admin.api_operation import form_of
-from ..admin.audit import note
 from ..admin.control import Control
 from ..errors import ConfigError
 from ..runs.accept import accept, can_undo, changed_text, difference, proposed_by, undo
@@ -115,7 +114,6 @@ async def _act(view: View) -> Response:
         if form.get("action") == "undo":
             await asyncio.to_thread(undo, file, allow_plugins=control.allow_plugins)
             count = 0
-            note(view.request, undone="the last accepted changes", file=str(file))
         else:
             wanted = {value for name, value in form.items() if name.startswith("take-")}
             found = await _proposed(view, run, case, file)
@@ -126,7 +124,6 @@ async def _act(view: View) -> Response:
                 )
             await asyncio.to_thread(accept, file, chosen, allow_plugins=control.allow_plugins)
             count = len(chosen)
-            note(view.request, run=run, accepted=count, file=str(file))
         await asyncio.to_thread(_take_over, control, file)
     except (ConfigError, SuiteError, SuiteFileError, OSError) as error:
         raise HTTPException(409, str(error)) from None

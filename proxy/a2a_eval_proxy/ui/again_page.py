@@ -8,8 +8,8 @@ from starlette.exceptions import HTTPException
 from starlette.responses import RedirectResponse, Response
 from tool_call_evaluators.suite.model import CombinedSuite
 
+from .. import audit
 from ..admin.api_operation import form_of, upload_of
-from ..admin.audit import note
 from ..errors import ConfigError
 from ..ids import new_run_name
 from ..store import TurnQuery
@@ -71,7 +71,7 @@ async def _again(view: View) -> Response:
         view.reruns.start(rerun, str(view.control.suite_file), agents[0], allow_plugins=view.control.allow_plugins)
     except ConfigError as error:
         raise HTTPException(409, str(error)) from None
-    note(view.request, started=rerun.name, cases=len(cases))
+    audit.changed(started=rerun.name, cases=len(cases))
     return RedirectResponse(view.link("again", run=rerun.name), 303)
 
 

@@ -18,7 +18,6 @@ from tool_call_evaluators.runs.calibration import MIN_LABELS, calibration_lines
 from tool_call_evaluators.texts import EXPECTATION_WORDS
 
 from ..admin.api_operation import form_of
-from ..admin.audit import note
 from ..admin.control import Control
 from ..admin.guard import SENDER
 from ..admin.turn_changes_api import MAX_NOTE, MAX_WHO, annotate, remove_annotation
@@ -214,7 +213,6 @@ async def _give(view: View) -> Response:
     for one in (stored or {}).get("annotations", ()):
         if one.get("label") is not None and (one["evaluator"], one["who"]) == (metric, annotation.who):
             await remove_annotation(control, turn_id, one["annotation_id"])
-    note(view.request, turn=turn_id, annotation=annotation.annotation_id, assessment="label")
     return RedirectResponse(
         view.link("label", metric=metric, who=who, run=form.get("run"), after=turn_id),
         303,

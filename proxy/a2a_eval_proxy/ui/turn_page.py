@@ -23,7 +23,6 @@ from tool_call_evaluators.suite.model import CombinedSuite
 from tool_call_evaluators.texts import EXPECTATION_WORDS, counted, duration_text
 
 from ..admin.api_operation import form_of
-from ..admin.audit import note
 from ..admin.turn_changes_api import (
     MAX_NOTE,
     MAX_WHO,
@@ -246,10 +245,8 @@ async def _annotate(view: View) -> Response:
     turn_id, form = view.request.path_params["turn_id"], await form_of(view.request)
     if "delete" in form:
         await remove_annotation(view.control, turn_id, form["delete"])
-        note(view.request, deleted=form["delete"])
     else:
-        annotation = await annotate(view.control, turn_id, form)
-        note(view.request, annotation=annotation.annotation_id, assessment=annotation.assessment or "label")
+        await annotate(view.control, turn_id, form)
     return RedirectResponse(view.link("turns", turn_id) + "#annotations", 303)
 
 
@@ -270,10 +267,9 @@ async def _case_values(view: View) -> Values:
 async def _use_case(view: View) -> Response:
     turn_id, form = view.request.path_params["turn_id"], await form_of(view.request)
     if form.pop("action", "") == "bind":
-        note(view.request, bound_to=await bind_case(view.control, turn_id, form))
+        await bind_case(view.control, turn_id, form)
         return RedirectResponse(view.link("turns", turn_id), 303)
-    case_id = await append_case(view.control, {**form, "turn_id": turn_id})
-    note(view.request, case=case_id, file=str(view.control.suite_file))
+    await append_case(view.control, {**form, "turn_id": turn_id})
     return RedirectResponse(view.link("cases"), 303)
 
 

@@ -232,9 +232,9 @@ async def test_each_change_has_a_line_with_who_what_and_from_where(it: Proxied, 
         {"user": "bob", "by": "trusted proxy", **base, "did": "PUT /api/cases/x", "status": 403},
         {
             "by": "admin token", **base, "did": f"POST {turn}/annotations", "status": 201,
-            "annotation": annotation.json()["annotation_id"], "assessment": "wrong",
+            "turn": turn_id, "annotation": annotation.json()["annotation_id"], "assessment": "wrong",
         },
-        {"by": "admin token", **base, "did": f"POST {turn}/case", "status": 202, "case": "x"},
+        {"by": "admin token", **base, "did": f"POST {turn}/case", "status": 202, "turn": turn_id, "case": "x"},
         {"by": "admin token", **base, "did": "DELETE /api/cases/x", "status": 204},
     ]  # fmt: skip
     assert "secret" not in caplog.text

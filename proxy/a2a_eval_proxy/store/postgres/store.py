@@ -14,6 +14,7 @@ from procrastinate.schema import SchemaManager
 from psycopg.conninfo import conninfo_to_dict
 from tool_call_evaluators.judge.cache import JudgeCacheError
 
+from ... import audit
 from ...settings.store_url import check_postgres, masked_url
 from ..base import StoreError, StoreUnreachableError
 from ..encoding import (
@@ -104,7 +105,7 @@ def prepare(url: str, *, must_exist: bool = False) -> None:
     try:
         with psycopg.connect(url, connect_timeout=CONNECT_TIMEOUT_S) as connection:
             connection.execute("SELECT pg_advisory_xact_lock(%s)", (_CREATING,))
-            _create_tables(connection, must_exist=must_exist)
+            former = _create_tables(connection, must_exist=must_exist)
     except StoreError as error:
         raise StoreError(f"{name}: {error}") from error
     except (psycopg.OperationalError, OSError) as error:
@@ -114,6 +115,8 @@ def prepare(url: str, *, must_exist: bool = False) -> None:
         if passes(error):
             raise StoreUnreachableError(problem) from error
         raise StoreError(f"{problem}; give a database of its own") from error
+    if former not in (None, POSTGRES.version):
+        audit.changed(store=masked_url(url), schema=POSTGRES.version)
 
 
 def upgrade_of(url: str) -> Upgrade:
@@ -145,7 +148,8 @@ def _stored_version(connection: psycopg.Connection[Any]) -> int | None:
     return int(version)
 
 
-def _create_tables(connection: psycopg.Connection[Any], *, must_exist: bool) -> None:
+def _create_tables(connection: psycopg.Connection[Any], *, must_exist: bool) -> int | None:
+    """Returns the version that the store had; None for a new one."""
     version = _stored_version(connection)
     if version is not None:
         statements = POSTGRES.upgrade(version)
@@ -159,6 +163,7 @@ def _create_tables(connection: psycopg.Connection[Any], *, must_exist: bool) -> 
         connection.execute(statement.encode())
     if statements:
         connection.execute(f"UPDATE {VERSION_TABLE} SET version_num = '{POSTGRES.version:04}'")  # noqa: S608
+    return version
 
 
 _SHOWN = 100  # characters of an id in a message: agents make up some of them

@@ -13,6 +13,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from urllib.parse import quote
 
+from ... import audit
 from ..base import StoreError, StoreFileError
 from ..schema import FIRST_VERSION, SQLITE, Upgrade
 
@@ -262,6 +263,8 @@ def _prepare(connection: sqlite3.Connection, path: str, version: int, tables: se
     connection.execute("PRAGMA foreign_keys = ON")  # annotations and wires are deleted with their turn
     if version != SQLITE.version:
         _create_tables(connection)  # before the next line: an upgrade sorts large indexes on disk
+        if not is_new:
+            audit.changed(store=path, schema=SQLITE.version)
     _version(connection)  # the first read creates the log, which is known by its identity: a copy has none yet
     connection.execute("PRAGMA temp_store = MEMORY")  # else a large group leaves copies of its pages in /var/tmp
 
