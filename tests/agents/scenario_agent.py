@@ -65,7 +65,7 @@ class AgentOptions:
 
     `gated` agents report calls only to requests that list the URI in the extensions header.
     `public_url` replaces the agent's own URL in the card; `grpc` is its gRPC address there.
-    `extended`: whether there is an extended card. `notifies`: whether it notifies webhooks.
+    `extended`: whether there is an extended card. `notifies`: whether it notifies webhooks. `bindings`: in the card.
     """
 
     declared: bool = True
@@ -74,6 +74,7 @@ class AgentOptions:
     grpc: str = "127.0.0.1:1"
     extended: bool = True
     notifies: bool = False
+    bindings: tuple[str, ...] = ("JSONRPC", "HTTP+JSON", "GRPC")
 
 
 class ScenarioExecutor(AgentExecutor):
@@ -206,6 +207,7 @@ def agent_card(url: str, options: AgentOptions, name: str = "Scenario agent") ->
             ("HTTP+JSON", base + REST_PATH),
             ("GRPC", options.grpc),
         )
+        if binding in options.bindings
     ]
     extension = AgentExtension(uri=URI, description="Tool call capture for evaluation", required=False)
     return AgentCard(

@@ -524,7 +524,7 @@ def _in_order(case: Case | None, turns: Sequence[TurnJson], user: UserRecord | N
         return [ConversationTurn(index, turn) for index, turn in enumerate(turns)]
     placed = []
     for earlier, turn in enumerate(turns):
-        index = case.turn_index(turn["user_text"], earlier)
+        index = case.turn_index(turn["user_text"], earlier, turn.get("agent_name"))
         expect = case.turns[index].expect if index < len(case.turns) else None
         placed.append(ConversationTurn(index, turn, expect))
     came = {turn.index for turn in placed}

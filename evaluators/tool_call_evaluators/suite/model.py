@@ -332,6 +332,21 @@ def _at_least_one_turn(turns: Sequence[Any]) -> None:
         raise FieldError("needs at least one turn")
 
 
+def _check_agents(case: Mapping[str, Any]) -> None:
+    """Raise FieldError where, in a case as a document has it, turns name agents, but one of its messages has none."""
+    turns = case.get("turns")
+    turns = [turn for turn in turns if isinstance(turn, dict)] if isinstance(turns, list) else []
+    named = ["agent" in turn for turn in turns]
+    if not any(named):
+        return
+    if "simulate" in case:
+        problem = "a simulated user talks to one agent: name it with `agent` of the case, and none of a turn"
+        raise FieldError(problem, "turns", named.index(True), "agent")
+    if "agent" not in case and not all(named):
+        problem = "agent is missing, which another turn names: give each turn its own, or the case that of the others"
+        raise FieldError(problem, "turns", named.index(False))
+
+
 def _unique_ids(cases: Sequence[Case]) -> None:
     seen = set[str]()
     for index, case in enumerate(cases):
@@ -347,6 +362,8 @@ class CaseTurn(SuiteFields):
     user: Text
     """What the user writes."""
     expect: Expectation = Expectation()
+    agent: Annotated[str, Value(_agent_name, TEXT)] | None = None
+    """Which of several agents behind a proxy this message is for. Default: that of the case."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -389,7 +406,7 @@ class Case(SuiteFields):
     """Words to select cases by: `--tag`."""
     agent: Annotated[str, Value(_agent_name, TEXT)] | None = None
     """Which of several agents behind a proxy the case is for: `run` sends its messages to `/agents/NAME` below the URL
-    of the agent."""
+    of the agent. Turns may name others."""
     repeat: Annotated[Repeat, Check(_possible)] | None = None
     """The attempts at the case: replaces the suite's."""
     user_goal: Text | None = None
@@ -426,6 +443,7 @@ class Case(SuiteFields):
             raise FieldError("turns is missing; give turns, simulate, or both")
         if "repeat" in entries and "conversations" in (entries.get("simulate") or ()):
             raise FieldError("repeat and simulate.conversations are the same number: give one", "repeat")
+        _check_agents(entries)
         return entries
 
     @classmethod
@@ -437,6 +455,16 @@ class Case(SuiteFields):
     def expectations(self) -> tuple[Expectation, ...]:
         """Of the whole conversation, then of each turn."""
         return (self.expect, *(turn.expect for turn in self.turns))
+
+    @property
+    def agents(self) -> tuple[str | None, ...]:
+        """The agents of its turns, each once, in the order of the first message to each. None: no name is given."""
+        return tuple(dict.fromkeys(self.agent_at(index) for index in range(len(self.turns) or 1)))
+
+    def agent_at(self, turn_index: int) -> str | None:
+        """The name of the agent of the turn `turn_index` (from 0), planned or not."""
+        own = self.turns[turn_index].agent if turn_index < len(self.turns) else None
+        return own or self.agent
 
     @property
     def input(self) -> str:
@@ -540,19 +568,21 @@ class Case(SuiteFields):
         simulated = self.simulate.case_fields() if self.simulate else {}
         return own | {name: value for name, value in simulated.items() if own.get(name) is None}
 
-    def turn_index(self, user_text: str, earlier: int) -> int:
+    def turn_index(self, user_text: str, earlier: int, agent_name: str | None = None) -> int:
         """The index of a turn, from 0: the first later turn with exactly this text, else the next.
 
-        `earlier` is the number of previous turns of the case in the conversation.
+        `earlier` is the number of previous turns of the case in the conversation. Of a case with turns of several
+        agents, it is one of the agent `agent_name`, if that is known.
         """
         if self.simulate and earlier >= len(self.turns):
             return earlier
-        texts = [turn.user.strip() for turn in self.turns]
+        any_agent = agent_name is None or len(self.agents) == 1
+        own = [index for index in range(len(self.turns)) if any_agent or self.agent_at(index) == agent_name]
         text = user_text.strip()
-        for index in range(earlier, len(texts)):
-            if texts[index] == text:
-                return index
-        return texts.index(text) if text in texts else earlier
+        said = [index for index in own if self.turns[index].user.strip() == text]
+        later = [index for index in own if index >= earlier]
+        beyond = max(earlier, len(self.turns))
+        return next((index for index in said if index >= earlier), (said or later or [beyond])[0])
 
 
 _JUDGE = Value(
@@ -676,8 +706,10 @@ class Suite(SuiteFields):
         return next((case for case in self.cases if case.id == case_id), None)
 
     def of_agents(self, names: Collection[str]) -> Self:
-        """This suite without the cases that name another agent than these."""
-        return replace(self, cases=tuple(case for case in self.cases if case.agent is None or case.agent in names))
+        """The suite by which traffic with these agents is judged: without the cases that name another one, or several,
+        which no conversation with one agent completes."""
+        own = [(None,), *((name,) for name in names)]
+        return replace(self, cases=tuple(case for case in self.cases if case.agents in own))
 
 
 _NAMED = 3

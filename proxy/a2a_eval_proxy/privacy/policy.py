@@ -16,7 +16,7 @@ from a2a_tool_capture.errors import ConfigurationError
 from a2a_tool_capture.secret_references import resolve
 from tool_call_evaluators.judge.cache import JudgeCache
 from tool_call_evaluators.matching.placeholders import is_placeholder
-from tool_call_evaluators.suite import Case, CaseTurn, Expectation, Simulation, Suite
+from tool_call_evaluators.suite import Case, Expectation, Simulation, Suite
 
 from ..errors import ConfigError
 from ..turn import Turn
@@ -34,7 +34,9 @@ def redacted_case(case: Case, redactor: Redactor) -> Case:
     texts: dict[str, Any] = {
         item.name: _texts(getattr(case, item.name), redactor) for item in fields(case) if item.name not in _KEPT
     }
-    turns = tuple(CaseTurn(redactor.text(turn.user), _expectation(turn.expect, redactor)) for turn in case.turns)
+    turns = tuple(
+        replace(turn, user=redactor.text(turn.user), expect=_expectation(turn.expect, redactor)) for turn in case.turns
+    )
     simulate = case.simulate and _simulation(case.simulate, redactor)
     return replace(case, turns=turns, simulate=simulate, expect=_expectation(case.expect, redactor), **texts)
 
@@ -42,6 +44,7 @@ def redacted_case(case: Case, redactor: Redactor) -> Case:
 _KEPT = {
     "id",
     "tags",
+    "agent",
     "repeat",
     "tools",
     "evaluators",

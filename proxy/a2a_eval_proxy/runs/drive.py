@@ -9,7 +9,7 @@ import secrets
 import ssl
 import uuid
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -129,7 +129,9 @@ class AgentOptions:
         if name is None:
             return self
         if not self.url.startswith(("http:", "https:")):
-            raise ConfigError(f"a case is for the agent {name}, which needs the URL of a proxy; got {self.url}")
+            raise ConfigError(
+                f"the suite names the agent {name}, which needs the URL of a proxy with `agents`; got {self.url}"
+            )
         return replace(self, url=f"{self.url}/agents/{name}")
 
 
@@ -207,15 +209,15 @@ async def _check_name(run: str, store: Store, location: str, *, resume: bool) ->
 
 async def _left(
     parts: Sequence[tuple[Suite, AgentOptions]], whole: Suite, store: Store, run: str, *, repeat_all: bool
-) -> list[tuple[Suite, AgentOptions, Conversations]]:
-    """The suites with missing conversations, and the numbers of these, apart for each agent that cases name; `whole` is
-    all suites as one."""
+) -> list[tuple[Suite, _Agents, Conversations]]:
+    """The suites with missing conversations, and the numbers of these, apart for the cases of each agent, or of several
+    together; `whole` is all suites as one."""
     todo = await _todo(store, whole, run, repeat_all=repeat_all)
     left = []
     for part, agent in parts:
-        for name in dict.fromkeys(case.agent for case in part.cases):
-            own = {case.id: todo[case.id] for case in part.cases if case.agent == name and case.id in todo}
-            left.append((part, agent.behind(name), own))
+        for names in dict.fromkeys(case.agents for case in part.cases):
+            own = {case.id: todo[case.id] for case in part.cases if case.agents == names and case.id in todo}
+            left.append((part, {name: agent.behind(name) for name in names}, own))
     return [each for each in left if each[2]]
 
 
@@ -245,6 +247,10 @@ async def _todo(store: Store, suite: Suite, run: str, *, repeat_all: bool) -> di
     return todo
 
 
+_Agents = Mapping[str | None, AgentOptions]
+"""The agents of conversations, by the names that cases give them."""
+
+
 @asynccontextmanager
 async def agent_client(agent: AgentOptions) -> AsyncIterator[tuple[CaptureClient, ServedAgent | None]]:
     """A client of the agent, and its server if this process serves it. Raises what `connected` and CaptureClient do."""
@@ -265,7 +271,7 @@ async def agent_client(agent: AgentOptions) -> AsyncIterator[tuple[CaptureClient
 
 async def _drive(
     suite: Suite,
-    agent: AgentOptions,
+    agents: _Agents,
     todo: Conversations,
     store: Store,
     pipeline: Pipeline,
@@ -276,19 +282,16 @@ async def _drive(
     tracing: Tracing | None,
     plan: _AttemptPlan,
 ) -> None:
-    """Hold the conversations `todo`. Raises NothingRanError if the agent answered none of them."""
+    """Hold the conversations `todo`. Raises NothingRanError if the agents answered none of them."""
     if watch.stops:
         return
-    async with agent_client(agent) as (client, server):
-        visibility = CallVisibility(negotiate="always", dialects=bool(agent.dialects), logs=lambda: False)
-        name = server.name if server else client.url
-        own_card = server is not None  # says nothing about the agent
-        version = plan.agent_version or ("" if own_card else client.card.version)
-        card = {"name": name if own_card else client.card.name, "version": version} if version else None
-        driver = _Driver(
-            client, store, pipeline, run, users, privacy, visibility, name, server, watch, tracing, plan, card
-        )
-        await driver.drive(_pieces(suite, todo, repeat_all=plan.repeat_all), agent.concurrency)
+    async with AsyncExitStack() as stack:
+        asked, concurrency = {}, next(iter(agents.values())).concurrency
+        for name, agent in agents.items():
+            client, server = await stack.enter_async_context(agent_client(agent))
+            asked[name] = _DrivenAgent.of(client, server, agent, plan.agent_version)
+        driver = _Driver(asked, store, pipeline, run, users, privacy, watch, tracing, plan)
+        await driver.drive(_pieces(suite, todo, repeat_all=plan.repeat_all), concurrency)
     if not driver.answered and driver.problem:
         raise NothingRanError(driver.problem)
     if driver.stopped_at:
@@ -299,6 +302,31 @@ async def _drive(
             driver.unanswered,
             driver.problem,
         )
+
+
+@dataclass(frozen=True, slots=True)
+class _DrivenAgent:
+    """An agent that is asked."""
+
+    client: CaptureClient
+    server: ServedAgent | None
+    visibility: CallVisibility
+    name: str
+    """In turns and reports."""
+    card: dict[str, str] | None
+    """As in `Turn.agent_card`."""
+
+    @classmethod
+    def of(
+        cls, client: CaptureClient, server: ServedAgent | None, agent: AgentOptions, agent_version: str | None
+    ) -> _DrivenAgent:
+        """`client` and `server` are those of `agent_client`; `agent_version` replaces that of the agent's card."""
+        visibility = CallVisibility(negotiate="always", dialects=bool(agent.dialects), logs=lambda: False)
+        name = server.name if server else client.url
+        own_card = server is not None  # says nothing about the agent
+        version = agent_version or ("" if own_card else client.card.version)
+        card = {"name": name if own_card else client.card.name, "version": version} if version else None
+        return cls(client, server, visibility, name, card)
 
 
 _Piece = tuple[Case, Sequence[int]]
@@ -335,19 +363,15 @@ class _AttemptPlan:
 
 @dataclass(slots=True)
 class _Driver:
-    _client: CaptureClient
+    _agents: Mapping[str | None, _DrivenAgent]  # by the names that cases give them
     _store: Store
     _pipeline: Pipeline
     _run: str
     _users: SimulatedUsers
     _privacy: Privacy
-    _visibility: CallVisibility
-    _name: str  # of the agent, in turns and reports
-    _server: ServedAgent | None
     _watch: RunWatch
     _tracing: Tracing | None
     _plan: _AttemptPlan
-    _card: dict[str, str] | None
     _wire_room: int = field(default_factory=lambda: MAX_RUN_BYTES)  # for what turns look like on the wire
     stopped_at: str = ""  # the first case that is not run because another one failed
     answered: int = 0  # messages that the agent answered, also with an error
@@ -388,23 +412,30 @@ class _Driver:
         return attempts_at(case, follow(turns, Suite(name=case.id, cases=(case,)), results)).decided
 
     async def _converse(self, case: Case, speaker: Speaker, attempt: dict[str, Any]) -> None:
-        """Hold one conversation. A turn is stored when the user has replied to it: the last one says how it ended."""
-        conversation = self._client.conversation()
+        """Hold one conversation. A turn is stored when the user has replied to it: the last one says how it ended.
+
+        Each of its agents has a context of its own; the conversation has the id that the first agent gave.
+        """
+        contexts = {name: self._agents[name].client.conversation() for name in case.agents}
         conversation_id = f"{self._run}/{uuid.uuid4().hex}"  # some agents give their conversations no id
         last: Turn | None = None
         while (text := await speaker.next()) is not None:
             if last is not None:
                 self._pipeline.take(last)
-            last, broken = await self._say(conversation, text, case, attempt)
+            name = case.agent_at(speaker.spoken - 1)
+            last, broken = await self._say(contexts[name], text, self._begun(name, case, attempt))
             if last is not None:
-                last.conversation_id = conversation_id = last.conversation_id or conversation_id
+                if name == case.agents[0]:
+                    conversation_id = last.conversation_id or conversation_id
+                last.conversation_id = conversation_id
                 last.simulated_user = speaker.mark
-                self._visibility.judge(last)
+                self._agents[name].visibility.judge(last)
             speaker.heard(text, last, broken=broken)
             self._watch.advance()
         self._end(case, speaker, last, conversation_id)
-        if self._server:
-            await self._server.end(conversation_id)
+        for agent in self._agents.values():
+            if agent.server:
+                await agent.server.end(conversation_id)
         self._watch.advance(speaker.left)
 
     def _end(self, case: Case, speaker: Speaker, last: Turn | None, conversation_id: str) -> None:
@@ -420,11 +451,9 @@ class _Driver:
             key = ConversationKey(self._run, conversation_id, case.id)
             self._store.finish_conversations([ScoredConversation(key, 0, [result.to_dict()])], lambda: None)
 
-    async def _say(
-        self, conversation: CaptureConversation, text: str, case: Case, attempt: dict[str, Any]
-    ) -> tuple[Turn | None, bool]:
-        """The turn of a message, unless a fault of ours left none; and whether the conversation cannot continue."""
-        turn = self._begun(conversation, case, attempt)
+    async def _say(self, conversation: CaptureConversation, text: str, turn: Turn) -> tuple[Turn | None, bool]:
+        """The `turn` of a message, unless a fault of ours left none; and whether the conversation cannot continue."""
+        turn.conversation_id = conversation.context_id or ""
         traceparent = f"00-{turn.trace_id}-{turn.parent_span_id}-01"
         wire = TurnWire(turn.turn_id) if self._privacy.covers_texts and self._wire_room > 0 else None
         if self._tracing:
@@ -451,7 +480,7 @@ class _Driver:
             trace = {"traceparent": traceparent, "tracestate": naming_turn(turn.turn_id, "")}
             captured = await conversation.send(text, metadata=metadata, **trace)
         except CaptureError as error:
-            self._note(str(error), error if isinstance(error, AgentError) else None)
+            self._note(str(error), error if isinstance(error, AgentError) else None, turn.agent)
             if error.turn is None:
                 self.unanswered += 1
                 return None, True
@@ -466,35 +495,35 @@ class _Driver:
             return turn, True
         except Exception as error:  # error boundary: a bug of ours costs one conversation, whose turns are missing then
             logger.error("case %s: its conversation broke off", turn.case_id, exc_info=error)
-            self._note(f"case {turn.case_id}: {error!r}", error)
+            self._note(f"case {turn.case_id}: {error!r}", error, turn.agent)
             self.unanswered += 1
             return None, True
         _fill(turn, captured)
         self.answered += 1
         return turn, False
 
-    def _note(self, problem: str, quoting: Exception | None = None, of: str | None = None) -> None:
+    def _note(self, problem: str, quoting: Exception | None, of: str) -> None:
         """Keep the first problem; with `quoting`, the description may contain words `of` the agent or this one."""
         if self.problem:
             return
         if quoting is not None and not self._privacy.covers_texts:
-            problem = f"{of or self._name}: {type(quoting).__name__}, whose words are not to be seen"
+            problem = f"{of}: {type(quoting).__name__}, whose words are not to be seen"
         self.problem = self._privacy.text(problem)
 
-    def _begun(self, conversation: CaptureConversation, case: Case, attempt: dict[str, Any]) -> Turn:
+    def _begun(self, agent_name: str | None, case: Case, attempt: dict[str, Any]) -> Turn:
+        agent = self._agents[agent_name]
         return Turn(
             turn_id=new_turn_id(),
             run=self._run,
-            agent=self._name,
-            agent_name=case.agent,
+            agent=agent.name,
+            agent_name=agent_name,
             binding="",
             protocol_version="",
             started_at=CLOCK.now(),
             case_id=case.id,
-            conversation_id=conversation.context_id or "",
             trace_id=secrets.token_hex(16),
             parent_span_id=secrets.token_hex(8),
-            agent_card=self._card,
+            agent_card=agent.card,
             attempt=attempt,
         )
 

@@ -158,7 +158,7 @@ class CaseBook:
         if found is None:
             texts = self._by_text(user_text.strip()) if self._suite_texts or self._registered_texts else []
             if texts and agent_name is not None:
-                texts = [one for one in texts if (case := self.case(one)) and case.agent in (None, agent_name)]
+                texts = [one for one in texts if (case := self.case(one)) and case.agents in ((None,), (agent_name,))]
             remembered = self._conversations.get((agent_name, conversation_id)) if conversation_id else None
             if remembered is not None and (not texts or remembered in texts):
                 found = remembered

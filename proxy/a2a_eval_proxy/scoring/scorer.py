@@ -229,7 +229,7 @@ class Scorer:
                 prices=self._suite.prices,
             )
         return case.eval_case(
-            case.turn_index(turn.user_text, earlier),
+            case.turn_index(turn.user_text, earlier, turn.agent_name),
             tool_calls=turn.tool_calls,
             calls_unseen=unseen,
             response_text=turn.response_text,

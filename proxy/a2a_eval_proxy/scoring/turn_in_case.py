@@ -52,7 +52,9 @@ class TurnInCase:
 async def turn_in_case(cases: CaseBook, store: Store, turn: TurnJson) -> TurnInCase:
     """The turn with what its case expects, if it belongs to one. Raises StoreError."""
     case = cases.case(turn["case_id"]) if turn["case_id"] is not None else None
-    index = 0 if case is None else case.turn_index(turn["user_text"], await _earlier(store, turn, case))
+    index = 0
+    if case is not None:
+        index = case.turn_index(turn["user_text"], await _earlier(store, turn, case), turn.get("agent_name"))
     expect = case.turns[index].expect if case is not None and index < len(case.turns) else None
     planned = ConversationTurn(index, {**turn, "status": "done"}, expect)
     conversation = RunConversation("", turn["conversation_id"], turn["case_id"], case, (planned,))

@@ -25,7 +25,8 @@ from tool_call_evaluators import (
     parse_case,
     parse_suite,
 )
-from tool_call_evaluators.suite.writing import suite_text
+from tool_call_evaluators.suite import Suite
+from tool_call_evaluators.suite.writing import case_dict, suite_text
 
 SMALLEST = """
 suite: orders
@@ -627,6 +628,52 @@ def test_which_turn_of_a_case_it_is():
     assert case.turn_index("two", 2) == 1
     assert case.turn_index("in other words", 1) == 1
     assert case.turn_index("one more", 3) == 3
+
+
+def desk(**case):
+    turns = [{"user": "ok", "agent": "refunds"}, {"user": "one"}, {"user": "ok"}]
+    return parse_case({"id": "a", "agent": "orders", "turns": turns} | case)
+
+
+def test_turns_of_a_case_are_for_the_agent_that_they_name_else_that_of_the_case():
+    assert [desk().agent_at(index) for index in range(4)] == ["refunds", "orders", "orders", "orders"]
+    assert desk().agents == ("refunds", "orders")
+    assert desk(turns=[{"user": "one"}]).agents == ("orders",)
+    assert parse_case({"id": "a", "simulate": {"goal": "g"}, "agent": "orders"}).agents == ("orders",)
+    assert case_dict(desk(), Suite(name=""))["turns"][0] == {"user": "ok", "agent": "refunds"}
+
+
+def test_which_turn_of_a_case_with_several_agents_it_is():
+    assert [desk().turn_index("ok", 0, name) for name in ("refunds", "orders", None)] == [0, 2, 0]
+    assert [desk().turn_index("in other words", 0, name) for name in ("refunds", "orders")] == [0, 1]
+    assert [desk().turn_index("in other words", 1, name) for name in ("refunds", "other")] == [3, 3]
+
+
+def test_the_cases_by_which_the_traffic_of_some_agents_is_judged():
+    of_one, of_any = desk(id="b", turns=[{"user": "one"}]), parse_case({"id": "c", "turns": [{"user": "one"}]})
+    suite = Suite(name="", cases=(desk(), of_one, of_any))
+    assert suite.of_agents(["orders", "refunds"]).cases == (of_one, of_any)
+    assert suite.of_agents(["refunds"]).cases == (of_any,)
+
+
+@pytest.mark.parametrize(
+    ("case", "message"),
+    [
+        (
+            "turns: [{user: hi, agent: orders}, {user: there}]",
+            "s.yaml:3:46: cases[0].turns[1]: agent is missing, which another turn names: give each turn its own, or "
+            "the case that of the others",
+        ),
+        (
+            "turns: [{user: hi, agent: orders}], simulate: {goal: g}",
+            "turns[0].agent: a simulated user talks to one agent: name it with `agent` of the case, and none of a turn",
+        ),
+        ("turns: [{user: hi, agent: /orders}]", "turns[0].agent: must be a name of at most 63 letters, digits and -"),
+    ],
+)
+def test_agents_of_turns_that_cannot_be(case, message):
+    with pytest.raises(SuiteError, match=re.escape(message)):
+        parse_suite(f"suite: x\ncases:\n- {{id: a, {case}}}", "s.yaml")
 
 
 def test_the_plugins_that_were_run_are_remembered(tmp_path):
