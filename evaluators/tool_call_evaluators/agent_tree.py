@@ -136,19 +136,19 @@ class PlacedTurn(NamedTuple):
     depth: int
 
 
-def walk(tree: AgentTurn) -> Iterator[PlacedTurn]:
+def walk(*trees: AgentTurn) -> Iterator[PlacedTurn]:
     """Every turn, each before those that it caused."""
-    waiting = [PlacedTurn(tree, None, 0)]
+    waiting = [PlacedTurn(tree, None, 0) for tree in reversed(trees)]
     while waiting:
         placed = waiting.pop()
         yield placed
         waiting += [PlacedTurn(child, placed.turn, placed.depth + 1) for child in reversed(placed.turn.children)]
 
 
-def first_failed_edge(tree: AgentTurn) -> PlacedTurn | None:
-    """The turn whose failure came first: the failed one, below the root, that ended first, the deeper of two. None
+def first_failed_edge(*trees: AgentTurn) -> PlacedTurn | None:
+    """The turn whose failure came first: the failed one, below a root, that ended first, the deeper of two. None
     without any."""
-    failed = [placed for placed in walk(tree) if placed.parent is not None and placed.turn.failure]
+    failed = [placed for placed in walk(*trees) if placed.parent is not None and placed.turn.failure]
     ended = [(placed.turn.ended_at or placed.turn.started_at, -placed.depth) for placed in failed]
     return failed[ended.index(min(ended))] if failed else None
 
@@ -211,18 +211,20 @@ def certain_part(tree: AgentTurn) -> AgentTurn:
     return replace(tree, children=tuple(certain))
 
 
-def what_is_unsure(tree: AgentTurn) -> str:
-    """Why there may be other turns below the root than the certain ones, as a clause for people; "" if nothing says so.
+def what_is_unsure(*trees: AgentTurn) -> str:
+    """Why there may be other turns below the roots than the certain ones, as a clause for people; "" if nothing says
+    so.
 
     An agent that is asked past the proxy is not seen at all.
     """
-    below = [placed.turn for placed in walk(tree) if placed.parent is not None]
+    placed = list(walk(*trees))
+    below = [one.turn for one in placed if one.parent is not None]
     guesses = [turn for turn in below if turn.asked is not None and not turn.asked.certain]
     if guesses:
         return f"that {guesses[0].agent} was asked in turn {guesses[0].turn_id} is a guess"
     if unfinished := [turn for turn in below if turn.status == "open"]:
         return f"turn {unfinished[0].turn_id} of {unfinished[0].agent} is not over"
-    left_out = sum(turn.left_out for turn in (tree, *below))
+    left_out = sum(one.turn.left_out for one in placed)
     return f"{counted(left_out, 'turn')} of the tree were left out" if left_out else ""
 
 

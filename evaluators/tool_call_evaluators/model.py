@@ -550,6 +550,12 @@ class EvalCase:
         )
 
     @property
+    def trees(self) -> tuple[Any, ...] | None:
+        """The `tree` of a turn, or those of all turns of a conversation; None if one is not known."""
+        found = tuple(turn.tree for turn in ((self,) if self.turns is None else self.turns))
+        return None if None in found else found
+
+    @property
     def captured_calls(self) -> tuple[ToolCall, ...]:
         """The tool calls that are known, whether or not there were more."""
         calls: Any = self.tool_calls

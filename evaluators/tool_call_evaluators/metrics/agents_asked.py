@@ -25,24 +25,25 @@ NO_CONTENT = "it is stored without content"
 class AgentsAsked(SyncEvaluator):
     """Expectations met / expectations of `agents`; with `in_order`, the order is one more.
 
-    An agent counts where it was asked by the agent of the turn or by one that this asked, as far as that is certain: a
-    guess neither meets an expectation nor breaks one. If one could still be met, or broken, by what is not certain, the
-    result is skipped. So it is if an agent must not be asked and no request to any agent was seen.
+    An agent counts where it was asked by the agent of the turn (with `scope: conversation`, of any turn) or by one that
+    this asked, as far as that is certain: a guess neither meets an expectation nor breaks one. If one could still be
+    met, or broken, by what is not certain, the result is skipped. So it is if an agent must not be asked and no request
+    to any agent was seen.
     Details: `asked`, by agent, how many times; `mast`, the failure modes.
     """
 
     name: ClassVar[str] = "agents_asked"
-    needs: ClassVar[tuple[str, ...]] = ("expected_agents", "tree")
+    needs: ClassVar[tuple[str, ...]] = ("expected_agents", "trees")
 
     in_order: bool = False
     """Whether the expected agents must be asked in the order in which they are named. Others may come between."""
 
     def measure(self, case: EvalCase) -> Measurement:
         expected: Sequence[ExpectedAgent] = case.expected_agents or ()
-        certain, unsure = certain_part(case.tree), what_is_unsure(case.tree)
-        asked = sorted(
-            (placed.turn for placed in walk(certain) if placed.parent is not None), key=lambda turn: turn.started_at
-        )
+        trees = case.trees or ()
+        certain, unsure = map(certain_part, trees), what_is_unsure(*trees)
+        below = (placed.turn for placed in walk(*certain) if placed.parent is not None)
+        asked = sorted(below, key=lambda turn: turn.started_at)
         problems: list[str] = []
         open_questions: list[str] = []
         mast: dict[str, None] = {}
@@ -52,7 +53,7 @@ class AgentsAsked(SyncEvaluator):
                 problems.append(
                     f"{agent.name} was asked {counted(len(turns), 'time')}, at most {agent.at_most} expected"
                 )
-                mast[IGNORED_ROLE] = None
+                mast[IGNORED_TASK if agent.at_most else IGNORED_ROLE] = None
                 continue
             problem, mode = _missing(agent, turns)
             if unsure and (problem or agent.at_most is not None):

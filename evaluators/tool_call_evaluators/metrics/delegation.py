@@ -6,7 +6,7 @@ import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple, TypeAlias
 
 from ..agent_tree import AgentTurn, certain_part, first_failed_edge, walk, what_is_unsure
 from ..evaluator import Measurement, SkipEvaluation, SyncEvaluator
@@ -25,8 +25,12 @@ IGNORED = "FM-2.5 ignored other agent's input"
 NOBODY_ASKED = "no request to another agent was seen"
 
 
+Trees: TypeAlias = Sequence[AgentTurn]
+"""Of a turn its tree, of a conversation those of its turns."""
+
+
 class _Found(NamedTuple):
-    """An amount in a tree, where it is the largest, and why it may be larger."""
+    """An amount in trees, where it is the largest, and why it may be larger."""
 
     value: float
     where: str = ""
@@ -38,13 +42,16 @@ class _Found(NamedTuple):
 class Delegation(SyncEvaluator):
     """Limits met / limits of the tree of turns that a turn caused. Only certain edges count.
 
+    With `scope: conversation`: the largest depth, fan-out, time and cost in the trees of its turns, and the sums of
+    what is counted.
+
     A limit that is not exceeded, while there may be more turns or an amount is not known, is not known to be met: then,
     if no other is exceeded, the result is skipped. So it is if no agent was asked.
     Details, by limit: `{limit, actual}`; `first_failed`, the turn that failed first; `mast`, the failure modes.
     """
 
     name: ClassVar[str] = "delegation"
-    needs: ClassVar[tuple[str, ...]] = ("tree",)
+    needs: ClassVar[tuple[str, ...]] = ("trees",)
 
     max_depth: int | None = None
     """Levels of agents below the first."""
@@ -71,8 +78,8 @@ class Delegation(SyncEvaluator):
             raise OptionError(f"{self.name}: give a limit: one of {', '.join(_MEASURES)}")
 
     def measure(self, case: EvalCase) -> Measurement:
-        tree, unsure = certain_part(case.tree), what_is_unsure(case.tree)
-        if not tree.children:
+        trees, unsure = [certain_part(tree) for tree in case.trees or ()], what_is_unsure(*case.trees or ())
+        if not any(tree.children for tree in trees):
             raise SkipEvaluation(f"not known: {unsure}" if unsure else NOBODY_ASKED)
         details: dict[str, Any] = {}
         problems, unknown = [], []
@@ -80,7 +87,7 @@ class Delegation(SyncEvaluator):
         for name, (words, measure) in _MEASURES.items():
             if (limit := getattr(self, name)) is None:
                 continue
-            found = measure(tree)
+            found = measure(trees)
             details[name] = {"limit": limit, "actual": found.value}
             if found.value > limit:
                 problems.append(f"{words}: {_text(name, found.value)}, of at most {_text(name, limit)}{found.where}")
@@ -90,7 +97,7 @@ class Delegation(SyncEvaluator):
         if unknown and not problems:
             raise SkipEvaluation(f"not known: {'; '.join(unknown)}")
         limits = len(details)
-        if (failed := first_failed_edge(tree)) is not None:
+        if (failed := first_failed_edge(*trees)) is not None:
             details["first_failed"] = failed.turn.turn_id
         if mast:
             details["mast"] = list(mast)
@@ -98,24 +105,24 @@ class Delegation(SyncEvaluator):
         return Measurement(met / limits, sentence(f"{met} of {counted(limits, 'limit')} met", problems), details)
 
 
-def _asked(tree: AgentTurn) -> Iterator[tuple[AgentTurn, AgentTurn]]:
-    """Each turn below the root, after the turn that asked for it."""
-    return ((placed.parent, placed.turn) for placed in walk(tree) if placed.parent is not None)
+def _asked(trees: Trees) -> Iterator[tuple[AgentTurn, AgentTurn]]:
+    """Each turn below a root, after the turn that asked for it."""
+    return ((placed.parent, placed.turn) for placed in walk(*trees) if placed.parent is not None)
 
 
-def _depth(tree: AgentTurn) -> _Found:
-    deepest = max(walk(tree), key=lambda placed: placed.depth)
+def _depth(trees: Trees) -> _Found:
+    deepest = max(walk(*trees), key=lambda placed: placed.depth)
     return _Found(deepest.depth, f", at {deepest.turn.agent}")
 
 
-def _fan_out(tree: AgentTurn) -> _Found:
-    widest = max((placed.turn for placed in walk(tree)), key=lambda turn: len(turn.children))
+def _fan_out(trees: Trees) -> _Found:
+    widest = max((placed.turn for placed in walk(*trees)), key=lambda turn: len(turn.children))
     return _Found(len(widest.children), f", by {widest.agent}")
 
 
-def _loops(tree: AgentTurn) -> _Found:
+def _loops(trees: Trees) -> _Found:
     found: list[str] = []
-    waiting: list[tuple[AgentTurn, tuple[str, ...]]] = [(tree, ())]
+    waiting: list[tuple[AgentTurn, tuple[str, ...]]] = [(tree, ()) for tree in trees]
     while waiting:
         turn, above = waiting.pop()
         if turn.agent in above:
@@ -124,10 +131,10 @@ def _loops(tree: AgentTurn) -> _Found:
     return _Found(len(found), f" ({excerpt(found[0], 120)})" if found else "")
 
 
-def _repeats(tree: AgentTurn) -> _Found:
+def _repeats(trees: Trees) -> _Found:
     again: list[str] = []
     unknown = ""
-    for placed in walk(tree):
+    for placed in walk(*trees):
         answered = Counter[tuple[str, str]]()
         for child in sorted(placed.turn.children, key=lambda turn: turn.started_at):
             if not child.has_content:
@@ -141,18 +148,18 @@ def _repeats(tree: AgentTurn) -> _Found:
     return _Found(len(again), f" ({again[0]})" if again else "", unknown)
 
 
-def _failures(tree: AgentTurn) -> _Found:
-    failed = sum(bool(turn.failure) for _, turn in _asked(tree))
-    if (first := first_failed_edge(tree)) is None or first.parent is None:
+def _failures(trees: Trees) -> _Found:
+    failed = sum(bool(turn.failure) for _, turn in _asked(trees))
+    if (first := first_failed_edge(*trees)) is None or first.parent is None:
         return _Found(failed)
     return _Found(failed, f" (first {first.turn.agent}, asked by {first.parent.agent}: {first.turn.failure})")
 
 
-def _most(amount: Callable[[AgentTurn], float | None]) -> Callable[[AgentTurn], _Found]:
-    def found(tree: AgentTurn) -> _Found:
+def _most(amount: Callable[[AgentTurn], float | None]) -> Callable[[Trees], _Found]:
+    def found(trees: Trees) -> _Found:
         known: list[tuple[float, str]] = []
         unknown = ""
-        for parent, turn in _asked(tree):
+        for parent, turn in _asked(trees):
             if (value := amount(turn)) is None:
                 unknown = unknown or f"that of {turn.agent} is not known"
             else:
@@ -163,7 +170,7 @@ def _most(amount: Callable[[AgentTurn], float | None]) -> Callable[[AgentTurn], 
     return found
 
 
-_MEASURES: Mapping[str, tuple[str, Callable[[AgentTurn], _Found]]] = {
+_MEASURES: Mapping[str, tuple[str, Callable[[Trees], _Found]]] = {
     "max_depth": ("depth", _depth),
     "max_fan_out": ("fan-out", _fan_out),
     "max_loops": ("loops", _loops),
@@ -186,12 +193,13 @@ class DelegatedValues(SyncEvaluator):
 
     A value of the user's message is kept if a message to an asked agent has it, one of an answer if the final answer
     has it; case does not matter. Answers of turns that failed do not count. Only agents that the agent of the turn
-    asked itself, and certainly. If no agent was asked, or nothing is found, the result is skipped.
+    asked itself, and certainly. With `scope: conversation`: what the user says, other agents are asked and answer, and
+    this one answers, in any turn. If no agent was asked, or nothing is found, the result is skipped.
     Details: `lost`, the values that are not kept, `{value, by}`; `mast`, the failure modes.
     """
 
     name: ClassVar[str] = "delegated_values"
-    needs: ClassVar[tuple[str, ...]] = ("tree", "user_text", "response_text")
+    needs: ClassVar[tuple[str, ...]] = ("trees",)
 
     passed_on: Sequence[str] = ()
     """Patterns of what the user says and other agents need, such as numbers of orders."""
@@ -210,15 +218,20 @@ class DelegatedValues(SyncEvaluator):
             raise OptionError(f"{self.name}: give patterns: passed_on, used, or both")
 
     def measure(self, case: EvalCase) -> Measurement:
-        children, unsure = certain_part(case.tree).children, what_is_unsure(case.tree)
+        turns, trees = (case,) if case.turns is None else case.turns, case.trees or ()
+        for name in ("user_text", "response_text"):
+            if any(getattr(turn, name) is None for turn in turns):
+                raise SkipEvaluation(f"not given: {name}")
+        children = [child for tree in trees for child in certain_part(tree).children]
+        unsure = what_is_unsure(*trees)
         if not children:
             raise SkipEvaluation(f"not known: {unsure}" if unsure else NOBODY_ASKED)
         if not all(child.has_content for child in children):
             raise SkipEvaluation(f"not known: what other agents were asked, and answered: {NO_CONTENT}")
         messages = [child.user_text.casefold() for child in children]
-        answer = (case.response_text or "").casefold()
+        answer = "\n".join(turn.response_text or "" for turn in turns).casefold()
         found, lost = 0, []
-        for value in _values(self.passed_on, case.user_text or ""):
+        for value in _values(self.passed_on, "\n".join(turn.user_text or "" for turn in turns)):
             found += 1
             if not any(value.casefold() in message for message in messages):
                 lost.append((value, "was passed on to no agent", WITHHELD, ""))

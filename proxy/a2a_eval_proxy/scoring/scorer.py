@@ -56,7 +56,8 @@ class Evaluators:
     is_async: bool
     is_cheap: bool
     reads_trees: bool
-    """Whether one of those for turns, or what the case says of its calls, needs the turns that a turn caused."""
+    """Whether an evaluator of either scope, or what the case says of its calls, needs the turns that a turn caused. A
+    turn waits for these, so that a conversation need not."""
     has_patterns: bool
     """Whether one of those for turns has regular expressions of its own, or of the tools' schemas."""
 
@@ -243,7 +244,7 @@ class Scorer:
         def built(scope: Any) -> tuple[EvaluatorBase, ...]:
             return tuple(self._suite.build_evaluators(scope, case, judge_cache=self._judge_cache))
 
-        of_turns = built("turn")
+        of_turns, of_conversations = built("turn"), built("conversation")
         is_async = any(evaluator.is_async for evaluator in of_turns)
         own = all(is_built_in(type(evaluator)) for evaluator in of_turns)
         patterns = any(
@@ -253,10 +254,11 @@ class Scorer:
         depth = self._suite.depth if case is None else case.depth
         return Evaluators(
             of_turns,
-            built("conversation"),
+            of_conversations,
             is_async,
             own and not is_async,
-            reads_trees=depth == "all" or any("tree" in item.needs for item in of_turns),
+            reads_trees=depth == "all"
+            or any({"tree", "trees"} & {*item.needs} for item in (*of_turns, *of_conversations)),
             has_patterns=patterns,
         )
 

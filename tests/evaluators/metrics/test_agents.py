@@ -262,6 +262,54 @@ def test_a_looser_limit_is_kept_where_a_tighter_one_is(tree: AgentTurn, limit: i
         assert delegation(tree, max_depth=limit + more, max_loops=limit + more).passed
 
 
+def whole(*trees: AgentTurn | None, **fields: Any) -> EvalCase:
+    """A conversation whose turns have these trees."""
+    turns = [EvalCase(tree=tree, user_text=f"say {at}", response_text=f"said {at}") for at, tree in enumerate(trees)]
+    return EvalCase(turns=turns, response_text=turns[-1].response_text, **fields)
+
+
+def test_a_conversation_has_the_trees_of_all_its_turns() -> None:
+    first, second = (
+        root(agent("orders", agent("stock", at=2), at=1)),
+        root(agent("refunds", at=5, user_text="say 0"), at=4),
+    )
+    expected = ["stock", "refunds", {"name": "orders", "at_most": 1}]
+    options = {"scope": "conversation"}
+    suite = parse_suite(
+        f"{{suite: s, evaluators: [{{agents_asked: {options}}}], cases: [{{id: a, turns: [{{user: x}}, {{user: y}}], "
+        f"expect: {{agents: {expected}}}}}]}}"
+    )
+    (evaluator,) = suite.build_evaluators("conversation")
+    turns = [suite.cases[0].eval_case(at, tree=tree) for at, tree in enumerate((first, second))]
+    result: Any = evaluator.evaluate(suite.cases[0].conversation_case(turns))
+    assert result.score == 1, result.reason
+    assert result.details["asked"] == {"stock": 1, "refunds": 1, "orders": 1}
+    asked_once = AgentsAsked(in_order=True).evaluate(whole(second, first, expected_agents=["stock", "refunds"]))
+    assert asked_once.score == 1, "the order is that of time"
+    unknown = AgentsAsked().evaluate(whole(first, None, expected_agents=["orders"]))
+    assert (unknown.status, unknown.reason) == (Status.SKIPPED, "not given: trees")
+    unsure = AgentsAsked().evaluate(whole(first, root(agent("x", asked=GUESS)), expected_agents=["payroll"]))
+    assert unsure.status is Status.SKIPPED
+
+
+def test_limits_of_delegation_hold_for_a_conversation() -> None:
+    deep, wide = root(agent("orders", agent("stock"))), root(agent("orders"), agent("orders", failure="task_failed"))
+    limits = {"max_depth": 2, "max_fan_out": 2, "max_failures": 1, "max_repeats": 1}
+    assert Delegation(**limits).evaluate(whole(deep, root(), wide)).score == 1
+    tighter = Delegation(**{name: limit - 1 for name, limit in limits.items()}).evaluate(whole(deep, wide, wide))
+    assert [tighter.details[name]["actual"] for name in limits] == [2, 2, 2, 2]
+    assert Delegation().evaluate(whole(root(), root())).reason == "no request to another agent was seen"
+
+
+def test_values_may_be_passed_on_in_a_later_turn_of_a_conversation() -> None:
+    later = root(agent("orders", user_text="about 0", response_text="REF-7"))
+    evaluator = DelegatedValues(passed_on=["[0-9]"], used=["REF-[0-9]"])
+    result = evaluator.evaluate(whole(root(), later))
+    assert result.reason == ("1 of 3 values kept: 1 was passed on to no agent; REF-7 of orders is not in the answer.")
+    missing = EvalCase(turns=[EvalCase(tree=later, user_text="say 0")])
+    assert evaluator.evaluate(missing).reason == "not given: response_text"
+
+
 HIDDEN = "[not kept: 9 characters]"
 
 

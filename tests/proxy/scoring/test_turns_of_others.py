@@ -42,8 +42,16 @@ def suite(text: str) -> str:
         {
             "suite": "crew",
             "depth": "all",
-            "evaluators": ["agents_asked", {"delegation": {"max_failures": 0}}, "tool_call_count"],
-            "cases": [{"id": "plan", "turns": [{"user": text, "expect": expect}]}],
+            "evaluators": [
+                "agents_asked",
+                {"delegation": {"max_failures": 0}},
+                "tool_call_count",
+                *(
+                    {name: {"scope": "conversation", "id": f"{name}, all"}}
+                    for name in ("agents_asked", "tool_call_count")
+                ),
+            ],
+            "cases": [{"id": "plan", "turns": [{"user": text, "expect": expect}], "expect": expect}],
         }
     )
 
@@ -105,6 +113,13 @@ async def test_a_turn_is_scored_with_the_turns_that_it_caused(tmp_path: Path, ca
             async with httpx.AsyncClient(base_url=proxy.admin_url) as admin:
                 await admin.post("/api/flush", params={"timeout": 30})
                 items = (await admin.get("/api/turns")).json()["items"]
+                conversation_id = next(item["conversation_id"] for item in items if item["agent_name"] == "a")
+                talk = (await admin.get(f"/api/conversations/{conversation_id}")).json()
+    whole = {item["evaluator"]: item for item in talk["evaluations"]}
+    assert {name: item["status"] for name, item in whole.items()} == {
+        "agents_asked, all": "passed",
+        "tool_call_count, all": "passed",
+    }
     (first,) = (item for item in items if item["agent_name"] == "a")
     assert len(items) == 5
     results = {item["evaluator"]: item for item in first["evaluations"]}

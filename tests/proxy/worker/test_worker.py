@@ -140,6 +140,27 @@ async def test_a_worker_scores_a_turn_with_those_that_it_caused(shared: Shared) 
     assert reasons["turn-0002"] == "no request to another agent was seen"
 
 
+async def test_a_worker_scores_a_conversation_with_the_trees_of_its_turns(shared: Shared) -> None:
+    suite = """
+suite: crew
+evaluators: [{agents_asked: {scope: conversation}}]
+cases:
+  - id: plan
+    turns: [{user: one}, {user: two}]
+    expect: {agents: [orders, refunds]}
+"""
+    for number, (text, agent) in enumerate((("one", "orders"), ("two", "refunds"))):
+        trace, state = {"trace_id": f"{number}" * 32}, {"state": "TASK_STATE_COMPLETED"}
+        asks = said(2 * number, text, agent="http://desk", links=STARTS_TRACE, **trace, **state)
+        links = TurnLinks("", asks.turn_id)
+        below = said(
+            2 * number + 1, "to you", "find", conversation=agent, agent_name=agent, links=links, **trace, **state
+        )
+        await shared.kept.add(asks, below)
+    assert await shared.work(suite) == 4
+    assert await shared.said() == {("c", "plan"): (2, ["passed"])}
+
+
 async def test_without_a_suite(shared: Shared) -> None:
     await shared.kept.add(said(1, "Hello", case_id="named by the client"), said(2, "Hello", conversation=""))
     assert await shared.work(None) == 2

@@ -95,8 +95,13 @@ async def soak(planned: Sequence[Message], setup: Setup, folder: Path, seed: int
         proxies = [stack.enter_context(_proxy(agents.url, store, folder, setup)) for _ in range(setup.proxies)]
         below = "/agents" if setup.named else ""
         crew.entrance = lambda agent: f"{proxies[AGENTS.index(agent) % len(proxies)].url}{below}/{agent}"
-        async with http_client() as client:
-            await asyncio.gather(*(crew.ask(client, one, "", Context()) for one in dice.sample(planned, len(planned))))
+        try:
+            async with http_client() as client:
+                asked = (crew.ask(client, one, "", Context()) for one in dice.sample(planned, len(planned)))
+                await asyncio.gather(*asked)
+        except Exception as error:
+            error.add_note("\n".join(proxy.stderr() for proxy in proxies))
+            raise
         await crew.done()
         for proxy in proxies:
             await asyncio.to_thread(proxy.flush)
