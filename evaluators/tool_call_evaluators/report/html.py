@@ -289,7 +289,7 @@ def html_report(report: Report) -> str:
         '"use strict";\n(() => {\n' + "\n".join(map(asset, SCRIPTS)) + "\n})();\n",
         baseline=report.baseline.before if report.baseline else "",
         trace_url=report.trace_url,
-        agent=report.agents[0] if len(report.agents) == 1 else "",
+        agent=report.agent_url,
         seen=seen,
         unseen=unseen,
         data=Markup(page_data(report)),  # noqa: S704  # JSON that is safe inside a script element

@@ -136,6 +136,15 @@ class Report:
         return sorted({turn["agent"] for turn in self.turns})
 
     @cached_property
+    def agent_url(self) -> str:
+        """What `run --agent` needs for the cases of these turns: the URL of the agent, or of the proxy with the agents
+        that cases name. Empty if that is not known, or not one."""
+        urls = {turn["agent"].removesuffix(f"/agents/{turn.get('agent_name')}") for turn in self.turns}
+        names = {name for item in self.conversations if item.case and item.executed for name in item.case.agents}
+        is_agent = not urls.isdisjoint(self.agents)
+        return "" if len(urls) != 1 or (is_agent and names - {None}) else urls.pop()
+
+    @cached_property
     def started_at(self) -> str | None:
         return min((turn["started_at"] for turn in self.turns), default=None)
 

@@ -161,14 +161,17 @@ def record_suite(turns: Iterable[TurnJson], name: str = "recorded", known: Suite
     most frequent calls; cases that differ only in their id become the first of them. Values that changed between
     conversations, or look generated, become placeholders (`generated_values`). Conversations that failed, have unknown
     tool calls or no user message are omitted; comments state how many. A failed tool call is expected behaviour: its
-    case omits `tool_error`. The same turns always give the same text, which `load_suite` reads.
+    case omits `tool_error`. If the turns are those of several agents, cases name theirs. The same turns always give the
+    same text, which `load_suite` reads.
 
     Of the suite `known` everything stays but the expected calls of the cases that were recorded; where none of a case's
     own evaluators reads them, it stays without. Without it, cases are
     in the order of their ids, then conversations without a case by time.
     """
     scripts = {case.id: tuple(turn.user.strip() for turn in case.turns) for case in (known.cases if known else ())}
-    groups: dict[tuple[str | None, tuple[str, ...]], list[RunConversation]] = {}
+    turns = list(turns)
+    names_agents = len({turn.get("agent_name") for turn in turns}) > 1
+    groups: dict[tuple[str | None, tuple[str, ...], tuple[str | None, ...]], list[RunConversation]] = {}
     left_out: Counter[str] = Counter()
     for conversation in sorted(follow(turns), key=_order):
         said = tuple(turn["user_text"].strip() for turn in conversation.executed)
@@ -177,9 +180,10 @@ def record_suite(turns: Iterable[TurnJson], name: str = "recorded", known: Suite
         elif said != scripts.get(conversation.case_id or "", said):
             left_out["conversations with other messages than their case"] += 1
         else:
-            groups.setdefault((conversation.case_id, said), []).append(conversation)
+            agents = tuple(turn.get("agent_name") for turn in conversation.executed) if names_agents else ()
+            groups.setdefault((conversation.case_id, said, agents), []).append(conversation)
     ids: set[str] = set()
-    recorded = _merged((_case(group, ids) for group in groups.values()), scripts)
+    recorded = _merged((_case(group, ids, key[2]) for key, group in groups.items()), scripts)
     kept = _within_bounds(recorded)
     if len(kept) < len(recorded):
         left_out["beyond the size limit of a suite file"] += len(recorded) - len(kept)
@@ -204,7 +208,8 @@ def record_case(
     (conversation,) = follow({**turn, "case_id": case_id} for turn in turns)
     if problem := recording_problem(conversation):
         raise ValueError(f"no case is made of {problem}")
-    recorded = _case([conversation], set(taken))
+    agents = tuple(turn.get("agent_name") for turn in conversation.executed)
+    recorded = _case([conversation], set(taken), agents if len({*agents}) > 1 else ())
     return recorded.case, recorded.comments
 
 
@@ -216,14 +221,18 @@ def recording_problem(conversation: RunConversation) -> str | None:
         return "failed conversations"
     if not all(turn["user_text"].strip() for turn in conversation.executed):
         return "conversations without a user message"
+    names = {turn.get("agent_name") for turn in conversation.executed}
+    if None in names and len(names) > 1:
+        return "conversations with several agents, not all of them with a name"
     for turn in conversation.executed:
         if visibility_in(turn).calls is Calls.UNKNOWN:
             return "conversations with unknown tool calls"
     return None
 
 
-def _case(group: Sequence[RunConversation], ids: set[str]) -> _Recorded:
-    """One case from its repetitions; `ids` holds the used ids."""
+def _case(group: Sequence[RunConversation], ids: set[str], agents: Sequence[str | None]) -> _Recorded:
+    """One case from its repetitions; `ids` holds the used ids, `agents` who had each turn, where cases name agents."""
+    agent = agents[0] if agents else None
     repetitions = [conversation.executed for conversation in group]
     turns, comments = [], []
     said = ""
@@ -234,14 +243,15 @@ def _case(group: Sequence[RunConversation], ids: set[str]) -> _Recorded:
         if len(typical) < len(group):
             comments.append(f"turn {index + 1}: {len(typical)} of {len(group)} repetitions made these calls")
         context = Context(said, datetime.fromisoformat(first["started_at"]))
-        turns.append(CaseTurn(first["user_text"], Expectation(tool_calls=_expected(typical, context))))
+        own = agents[index] if agents and agents[index] != agent else None
+        turns.append(CaseTurn(first["user_text"], Expectation(tool_calls=_expected(typical, context)), own))
     failed = {
         call["name"]: None for turns in repetitions for turn in turns for call in turn["tool_calls"] if has_failed(call)
     }
     if failed:
         comments.append(f"without tool_error, as these tools failed: {', '.join(failed)}")
     case_id = free_id(printable_id(group[0].case_id or (slug(repetitions[0][0]["user_text"]) or "case")), ids)
-    case = Case(id=case_id, turns=tuple(turns), evaluators=(EXPECTED_CALLS,) if failed else None)
+    case = Case(id=case_id, agent=agent, turns=tuple(turns), evaluators=(EXPECTED_CALLS,) if failed else None)
     return _Recorded(case, tuple(comments), len(group))
 
 

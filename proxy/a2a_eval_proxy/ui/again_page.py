@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 
 from starlette.exceptions import HTTPException
 from starlette.responses import RedirectResponse, Response
@@ -61,21 +61,23 @@ async def _again(view: View) -> Response:
     judged = await view.runs.view(found[0], view.link) if found else None
     if judged is None:
         raise HTTPException(404, f"The store has no run {earlier[:200]!r} that can be judged.")
-    known = {one.id for one in view.control.suite.cases} if view.control.suite else set()
+    known = {one.id: one for one in view.control.suite.cases} if view.control.suite else {}
     cases = _chosen(judged.cases, case, known)
-    agents = [agent for agent in judged.agents if agent.startswith(_URLS)]
-    if len(agents) != 1 or not cases:
+    agent = judged.agent_url
+    if not agent and any(known[case_id].agents != (None,) for case_id in cases):
+        agent = view.control.proxy_url or ""
+    if not agent.startswith(_URLS) or not cases:
         raise HTTPException(409, "There is nothing to run again: no such case of the suite failed, or no one agent.")
     rerun = Rerun(new_run_name(f"{earlier}-again"), earlier, cases)
     try:
-        view.reruns.start(rerun, str(view.control.suite_file), agents[0], allow_plugins=view.control.allow_plugins)
+        view.reruns.start(rerun, str(view.control.suite_file), agent, allow_plugins=view.control.allow_plugins)
     except ConfigError as error:
         raise HTTPException(409, str(error)) from None
     audit.changed(started=rerun.name, cases=len(cases))
     return RedirectResponse(view.link("again", run=rerun.name), 303)
 
 
-def _chosen(rows: Sequence[CaseRow], case: str | None, known: set[str]) -> tuple[str, ...]:
+def _chosen(rows: Sequence[CaseRow], case: str | None, known: Container[str]) -> tuple[str, ...]:
     """The one case that is named, or the first ones that failed, as far as the suite has them."""
     failed = (row.case_id for row in rows if row.status in ("failed", "errored"))
     wanted = [case] if case is not None else [case_id for case_id in failed if case_id is not None]

@@ -75,6 +75,7 @@ class RunView:
     more_cases: int
     case_ids: frozenset[str]
     agents: tuple[str, ...]
+    agent_url: str
     sections: Markup
     again: str | None
     """The command that runs the suite again, only the failed cases if they are few; None without a suite file."""
@@ -111,6 +112,7 @@ def run_view(report: Report, link: Link, suite_file: str | None = None) -> RunVi
         more_cases=max(0, len(executed) - MAX_CASES),
         case_ids=frozenset(item.case_id for item in executed if item.case_id is not None),
         agents=tuple(report.agents),
+        agent_url=report.agent_url,
         sections=Markup(sections(report, _links(report, link), why)),  # noqa: S704  # every text in it is escaped
         again=None if suite_file is None else _command(report, suite_file),
     )
@@ -203,7 +205,7 @@ def _command(report: Report, suite_file: str) -> str:
     executed = (item for item in report.conversations if item.case_id is not None and item.case and item.executed)
     failed = {str(item.case_id) for item in executed if report.status(item) == "failed"}
     selected = sorted(failed) if len(failed) <= MAX_SELECTED else []
-    agent = ["--agent", report.agents[0]] if len(report.agents) == 1 else []
+    agent = ["--agent", report.agent_url] if report.agent_url else []
     cases = [part for case_id in selected for part in ("--case", case_id)]
     return shlex.join(["a2a-eval-proxy", "run", suite_file, *agent, *cases])
 

@@ -18,6 +18,7 @@ from a2a_eval_proxy.settings.options import load
 from agents.grpc_agent import grpc_agent
 from agents.scenario_agent import AgentOptions
 from support.prefork import run
+from tool_call_evaluators.suite import load_suite
 
 SUITE = """\
 suite: desk
@@ -105,3 +106,24 @@ async def test_what_serve_sees_of_it(tmp_path: Path, proxy: RunningProxy) -> Non
     assert len({turn["conversation_id"] for turn in turns}) == 4
     missed = [reason for run in verdicts.values() for reason in run["verdict"]["reasons"] if reason["where"]]
     assert not missed
+
+
+async def test_such_a_run_is_resumed_scored_again_accepted_and_recorded(tmp_path: Path, proxy: RunningProxy) -> None:
+    given = ("run", "suite.yaml", "--agent", proxy.url, "--store", "runs.db", "--run", "monday")
+    assert (await command(tmp_path, *given, "--repeat", "1"))[0] == 0
+    code, shown = await command(tmp_path, *given, "--resume")
+    assert (code, len(await exported(tmp_path, "monday"))) == (0, 11), shown
+    code, shown = await command(tmp_path, "record", "--store", "runs.db", "--run", "monday", "--out", "recorded.yaml")
+    assert code == 0, shown
+    cases = {case.id: case for case in load_suite(tmp_path / "recorded.yaml").cases}
+    assert [cases["several"].agent_at(index) for index in range(5)] == ORDER
+    assert cases["one"].agent == "search"
+    suite = (tmp_path / "suite.yaml").read_text("utf-8")
+    wrong = suite.replace("refunds, expect: {tool_calls: []", "refunds, expect: {tool_calls: [{name: no}]")
+    (tmp_path / "suite.yaml").write_text(wrong, "utf-8")
+    again = ("evaluate", "--suite", "suite.yaml", "--store", "runs.db", "--run", "monday")
+    code, shown = await command(tmp_path, *again)
+    assert code == 1, shown
+    code, shown = await command(tmp_path, "accept", "suite.yaml", "--store", "runs.db", "--run", "monday", "--yes")
+    assert code == 0, shown
+    assert (await command(tmp_path, *again))[0] == 0
