@@ -17,6 +17,7 @@ from .capture.visibility import CallVisibility
 from .clock import CLOCK
 from .net.file_watcher import FileWatch
 from .otlp.trace_service import Tracing
+from .privacy.policy import PrivacyOfAll
 from .push.registry import WebhookRegistry
 from .relay.opted_in_tasks import Callers, OptedInTasks
 from .scoring.agent_scoring import Scoring, Scorings, judge_budget
@@ -60,6 +61,7 @@ class SharedParts:
     relays_here: bool
     """Whether this process relays traffic; otherwise it only stores and scores."""
     scorings: Scorings
+    of_all: PrivacyOfAll
     callers: Callers = field(default_factory=Callers)
 
 
@@ -75,6 +77,7 @@ class AgentLine:
         tracing, telemetry = shared.tracing, shared.telemetry
         self.agent = agent
         self.scoring = scoring
+        shared.of_all.add(privacy)
         before = None if earlier is None else earlier.judge_budget
         self.judge_budget: JudgeBudget | None = judge_budget(settings.judge_budget, agent.name, before)
         scorer = scoring.scorer(store, self.judge_budget) if settings.evaluate else None

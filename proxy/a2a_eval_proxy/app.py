@@ -31,7 +31,7 @@ from .net.ports import Ports
 from .net.tls import TlsFiles, server_tls
 from .otlp.receivers import receive_traces
 from .otlp.trace_service import Tracing
-from .privacy.policy import Privacy
+from .privacy.policy import Privacy, PrivacyOfAll
 from .runs.run_result import JudgedBy
 from .scoring.agent_scoring import Scorings
 from .scoring.case_book import CaseBook
@@ -73,6 +73,7 @@ async def run_proxy(
     *listeners: TurnListener,
     keeps_open_turns: bool = True,
     privacy: Privacy | None = None,
+    of_all: PrivacyOfAll | None = None,
     agents: AgentFiles | None = None,
     serving_processes: socket.socket | None = None,
 ) -> AsyncIterator[RunningProxy]:
@@ -80,6 +81,7 @@ async def run_proxy(
 
     `listeners` receive every turn. `keeps_open_turns`: turns that outlive their exchange are stored as open, for a
     later process to continue; otherwise they are closed as incomplete at the end. `privacy` None: that of the settings.
+    `of_all`: gets the rules of all agents.
     `agents`: the files to watch for agents that are added, changed or removed; None: those of the settings.
     `serving_processes`: sends the connections to the processes that serve clients; None: this process serves them.
 
@@ -93,6 +95,7 @@ async def run_proxy(
         metrics, bus, files = Metrics(), EventBus(), FileWatch()
         ports, names = Ports(stack), HostNames(settings.host_names)
         privacy = privacy or settings.privacy()
+        of_all = of_all or PrivacyOfAll(privacy)
 
         # Telemetry: the agents', and the proxy's own, which may be sent to its own receiver.
         tracing = None
@@ -105,7 +108,7 @@ async def run_proxy(
             )
         otlp = await receive_traces(ports, settings, tracing, metrics, files)
         otlp_url = None if otlp is None else otlp.url
-        telemetry = start_telemetry(settings.privacy_of_all() if settings.agents else privacy)
+        telemetry = start_telemetry(privacy if settings.upstream else of_all)
         if telemetry is not None:
             stack.push_async_callback(telemetry.close)
 
@@ -125,6 +128,7 @@ async def run_proxy(
             memory=MemoryPools.of(settings),
             relays_here=serving_processes is None,
             scorings=Scorings(judges=settings.evaluate),
+            of_all=of_all,
         )
         scoring = shared.scorings.of(settings, privacy)  # in use as long as this block lasts
         lines = AgentLines(settings, shared)

@@ -14,6 +14,7 @@ from typing import Any
 import httpx
 import pytest
 from a2a_eval_proxy.app import RunningProxy, run_proxy
+from a2a_eval_proxy.privacy.policy import NO_PRIVACY, PrivacyOfAll
 from a2a_eval_proxy.settings import Settings
 from a2a_eval_proxy.settings.options import load
 from a2a_eval_proxy.store import StoreError
@@ -61,9 +62,9 @@ class Folder:
 
 
 @asynccontextmanager
-async def running(folder: Folder, **others: Any) -> AsyncIterator[RunningProxy]:
+async def running(folder: Folder, of_all: PrivacyOfAll | None = None, **others: Any) -> AsyncIterator[RunningProxy]:
     ports = {"listen": "127.0.0.1:0", "admin": "127.0.0.1:0", "otlp": False, "store": f"{folder.path}.db", "run": "day"}
-    async with run_proxy(load(Settings, {**ports, "agents_dir": str(folder.path), **others})) as proxy:
+    async with run_proxy(load(Settings, {**ports, "agents_dir": str(folder.path), **others}), of_all=of_all) as proxy:
         yield proxy
 
 
@@ -164,6 +165,22 @@ async def test_a_caller_that_asked_for_tool_calls_still_gets_them_when_its_agent
         after = (await client.post(url, json=get)).json()
     assert METADATA_KEY in before["result"]["artifacts"][0]["metadata"]
     assert after == before
+
+
+async def test_log_lines_are_redacted_by_the_rules_of_agents_that_were_added(
+    agents: tuple[str, str], tmp_path: Path
+) -> None:
+    folder, of_all = Folder(tmp_path / "agents"), PrivacyOfAll(NO_PRIVACY)
+    line = "refused by ann@example.com"
+    async with running(folder, of_all) as proxy:
+        assert (of_all.text(line), of_all.covers_texts) == (line, True)
+        folder.put("orders", agents[0], redact=["email"])
+        folder.put("refunds", agents[0], no_content=True)
+        await looked(proxy)
+        folder.remove("orders")
+        await looked(proxy)
+    assert "ann@" not in of_all.text(line)
+    assert not of_all.covers_texts
 
 
 async def test_agents_change_though_the_store_cannot_be_read(

@@ -62,6 +62,7 @@ async def _serve_until_stopped(
     """Run a proxy, print one line when it is ready, and stop in order on the first signal; later ones are ignored.
     SIGHUP has it read the files of the agents, where these changed."""
     from ..app import run_proxy
+    from ..privacy.policy import PrivacyOfAll
     from ..telemetry.logs import LOG_LINE, start_logging, without_secrets
     from .turn_lines import LineWriter, TurnLines
 
@@ -70,12 +71,12 @@ async def _serve_until_stopped(
     if role is not None:
         loop.add_signal_handler(signal.SIGINT, lambda: None)  # of Ctrl-C: the supervisor gets it, too
         loop.add_reader(role.supervised, stop.set)
-    of_all = settings.privacy_of_all()
+    of_all = PrivacyOfAll(privacy)
     start_logging(settings.log_level, LOG_LINE, of_all)
     lines = LineWriter(lambda line: guarded(of_all.text(without_secrets(line))))
     listeners = [] if settings.quiet else [TurnLines(lines, scores=settings.evaluate)]
     serving = None if role is None else role.link
-    running = run_proxy(settings, *listeners, privacy=privacy, agents=agents, serving_processes=serving)
+    running = run_proxy(settings, *listeners, privacy=privacy, of_all=of_all, agents=agents, serving_processes=serving)
     async with running as proxy:
         if agents.paths and hasattr(signal, "SIGHUP"):
             loop.add_signal_handler(signal.SIGHUP, proxy.read_changed_files)
@@ -115,15 +116,17 @@ def _behind(settings: Settings) -> str:
 
 
 async def _serve_for(role: Role, privacy: Privacy) -> None:
+    from ..privacy.policy import PrivacyOfAll
     from ..serving.link import Link
     from ..serving.serving_process import ServingProcess
     from ..telemetry.logs import LOG_LINE, start_logging
 
     settings = role.settings
-    start_logging(settings.log_level, LOG_LINE, settings.privacy_of_all())
+    of_all = PrivacyOfAll(privacy)
+    start_logging(settings.log_level, LOG_LINE, of_all)
     link = await Link.over(role.link)
     _tune_interpreter()
-    await ServingProcess(settings, privacy, link, role.caller_key, role.push).run()
+    await ServingProcess(settings, privacy, of_all, link, role.caller_key, role.push).run()
 
 
 _MOST_NAMES = 10

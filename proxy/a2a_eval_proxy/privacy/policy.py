@@ -189,6 +189,20 @@ class Privacy:
 NO_PRIVACY = Privacy()
 
 
+class PrivacyOfAll(Privacy):
+    """The rules of all agents together, for texts that may be of any of them, such as log lines."""
+
+    def __init__(self, privacy: Privacy) -> None:
+        super().__init__()
+        self.changes_turns = True  # once an agent with rules is added
+        self.add(privacy)
+
+    def add(self, privacy: Privacy) -> None:
+        """Apply these rules, too. They stay: an agent that is removed may still have requests."""
+        self.redactor = self.redactor.with_rules_of(privacy.redactor)
+        self.keeps_content = self.keeps_content and privacy.keeps_content
+
+
 def privacy_of(rules: Sequence[Rule], key: str | None, *, no_content: bool = False) -> Privacy:
     """Returns the privacy of the settings; NO_PRIVACY if they neither redact nor remove content.
 

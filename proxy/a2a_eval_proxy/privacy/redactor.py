@@ -181,6 +181,11 @@ class Redactor:
         """Returns a redactor that does not redact values by their member's name if `spares` is true for them."""
         return Redactor([*self._paths, *self._texts], self._key, spares)
 
+    def with_rules_of(self, other: Redactor) -> Redactor:
+        """Returns a redactor that has the rules of the other one, too."""
+        rules: tuple[Rule, ...] = (*self._paths, *self._texts, *other._paths, *other._texts)
+        return Redactor(dict.fromkeys(rules), self._key or other._key)
+
     @property
     def has_paths(self) -> bool:
         """Whether there are path rules: they apply to turns only, not to other texts."""

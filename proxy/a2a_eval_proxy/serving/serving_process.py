@@ -22,7 +22,7 @@ from ..clock import CLOCK
 from ..errors import ConfigError, GrpcMissingError
 from ..net.browser_guard import HostNames
 from ..net.file_watcher import FileWatch
-from ..privacy.policy import Privacy
+from ..privacy.policy import Privacy, PrivacyOfAll
 from ..push.capture import NotifiedTasks
 from ..push.registry import WebhookRegistry
 from ..relay.opted_in_tasks import Callers
@@ -130,11 +130,19 @@ class ServingProcess:
     """Serves clients until the main process says to stop, or ends."""
 
     def __init__(
-        self, settings: Settings, privacy: Privacy, link: Link, caller_key: bytes, push: socket.socket | None
+        self,
+        settings: Settings,
+        privacy: Privacy,
+        of_all: PrivacyOfAll,
+        link: Link,
+        caller_key: bytes,
+        push: socket.socket | None,
     ) -> None:
-        """`push`: where this process receives notifications; None where another one does."""
+        """`of_all`: gets the rules of all agents. `push`: where this process receives notifications; None where another
+        one does."""
         self._settings = settings
         self._privacy = privacy
+        self._of_all = of_all
         self._link = link
         self._callers = Callers(caller_key)
         self._push = push
@@ -187,7 +195,7 @@ class ServingProcess:
 
     async def _open(self, stack: AsyncExitStack) -> None:
         settings, each = self._settings, self._settings.processes
-        telemetry = start_telemetry(settings.privacy_of_all() if settings.agents else self._privacy)
+        telemetry = start_telemetry(self._privacy if settings.upstream else self._of_all)
         if telemetry is not None:
             stack.push_async_callback(telemetry.close)
         self._requests = None if telemetry is None else telemetry.requests
@@ -217,6 +225,7 @@ class ServingProcess:
     def _add(self, key: str, agent: Agent) -> _AgentHere:
         """Capture the traffic of an agent. Raises ConfigError, GrpcMissingError."""
         settings, privacy = agent.settings, agent.settings.privacy() if agent.name else self._privacy
+        self._of_all.add(privacy)
         reports = _LinkReports(self._link, key, self._metrics, all_calls=privacy.redactor.has_paths)
         capture = TurnCapture(CaptureRules.of(settings, self._memory.open_turns), self._metrics, reports)
         book = ForwardingBook(capture.book, reports.observed, self._source)

@@ -511,15 +511,6 @@ class Settings(
         """The agents by name; that of `upstream` has none."""
         return _agents_of(self)
 
-    def privacy_of_all(self) -> Privacy:
-        """The rules of all agents together, for texts that may be of any of them, such as log lines."""
-        from ..privacy.policy import privacy_of  # it reads suites, which not every command does
-
-        every = [self, *(agent.settings for agent in self.each_agent.values())]
-        rules = tuple(dict.fromkeys(rule for one in every for rule in one.redact))
-        key = next((one.redact_key for one in every if one.redact_key), None)
-        return privacy_of(rules, key, no_content=any(one.no_content for one in every))
-
     def _check_upstream(self) -> None:
         if any(address and _leads_to(self.upstream, address) for address in (self.listen, self.grpc)):
             raise ConfigError(f"upstream: {self.upstream} is where this proxy listens; expected the URL of the agent")
