@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import datetime
+from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Any, NamedTuple
 
 from a2a_tool_capture.models import Finding, ToolCall
 
-from .texts import counted
+from .texts import counted, excerpt
 from .visibility import Visibility, turn_failure_of, visibility_in, visibility_of
 
 
@@ -113,6 +113,15 @@ class AgentTurn:
             has_content=has_content,
         )
 
+    def to_dict(self) -> dict[str, Any]:
+        """JSON form of the whole tree, as in `GET /api/turns/{turn_id}/tree`: texts and lists of calls are cut."""
+        first_failed = first_failed_edge(self)
+        return {
+            "root": _node(self),
+            "totals": totals(self).to_dict(),
+            "first_failed": None if first_failed is None else first_failed.turn.turn_id,
+        }
+
 
 _SAME = (
     "turn_id", "state", "status", "run", "case_id", "conversation_id", "task_id", "user_text", "response_text",
@@ -126,6 +135,43 @@ def agent_of(turn: Mapping[str, Any]) -> str:
 
 def _seconds(moment: str) -> float:
     return datetime.fromisoformat(moment).timestamp()
+
+
+MOST_TEXT = 200
+"""Characters of a message or an answer in JSON forms that are cut."""
+
+_MOST_NAME, _MOST_CALLS = 100, 50
+
+
+def called_tools(calls: Sequence[tuple[str, Any]]) -> dict[str, Any]:
+    """`tool_calls` and `tool_call_count` of JSON forms that are cut, from names and errors."""
+    shown = [{"name": excerpt(name, _MOST_NAME), "error": bool(error)} for name, error in calls[:_MOST_CALLS]]
+    return {"tool_calls": shown, "tool_call_count": len(calls)}
+
+
+def _node(turn: AgentTurn) -> dict[str, Any]:
+    node: dict[str, Any] = {
+        **{name: getattr(turn, name) for name in _SHOWN},
+        "failure": turn.failure or None,
+        "started_at": _rfc3339(turn.started_at),
+        "ended_at": None if turn.ended_at is None else _rfc3339(turn.ended_at),
+        "user_text": excerpt(turn.user_text, MOST_TEXT),
+        "response_text": excerpt(turn.response_text, MOST_TEXT),
+        **called_tools([(call.name, call.error) for call in turn.tool_calls]),
+        "calls": turn.visibility.calls.value,
+    }
+    if turn.usage:
+        node["usage"] = dict(turn.usage)
+    if turn.asked is not None:
+        node["asked"] = turn.asked.to_dict()
+    return {**node, "children": list(map(_node, turn.children)), "left_out": turn.left_out}
+
+
+_SHOWN = ("turn_id", "agent", "run", "case_id", "conversation_id", "task_id", "state", "status")
+
+
+def _rfc3339(moment: float) -> str:
+    return datetime.fromtimestamp(moment, UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")
 
 
 class PlacedTurn(NamedTuple):

@@ -473,7 +473,7 @@ class EvalCase:
     expected_agents: tuple[ExpectedAgent, ...] | None
     """The agents that this one should have asked, or must not have asked."""
     tree: Any
-    """The turn with the turns of other agents that it caused: an `agent_tree.AgentTurn`. Not in the JSON form."""
+    """The turn with the turns of other agents that it caused: an `agent_tree.AgentTurn`."""
     forbidden_calls: tuple[ExpectedCall, ...] | None
     """Calls that must not be made. Names may be patterns and classes; without arguments, whatever the arguments."""
     history: tuple[EvalCase, ...]
@@ -563,7 +563,7 @@ class EvalCase:
 
     def to_dict(self) -> dict[str, Any]:
         """JSON form: the given fields, and `tool_calls` unless they are unknown and none was captured."""
-        given = {item.name: getattr(self, item.name) for item in fields(self) if item.name != "tree"}
+        given = {item.name: getattr(self, item.name) for item in fields(self)}
         given["tool_calls"] = self.captured_calls if self.calls_unseen is None else self.captured_calls or None
         for name in ("history", "results"):
             given[name] = given[name] or None  # empty and not given are equivalent
@@ -571,10 +571,11 @@ class EvalCase:
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> EvalCase:
-        """Inverse of `to_dict`. Raises ValueError for an invalid case, unknown fields included."""
+        """Inverse of `to_dict`, without the `tree`, of which JSON has only a part. Raises ValueError for an invalid
+        case, unknown fields included."""
         if unknown := data.keys() - {item.name for item in fields(cls)}:
             raise ValueError(f"unknown field {min(unknown)!r}")
-        return cls(**data)
+        return cls(**{name: value for name, value in data.items() if name != "tree"})
 
 
 def expected_output(entry: Any) -> ExpectedOutput:

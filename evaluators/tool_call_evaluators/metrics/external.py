@@ -53,6 +53,9 @@ class External(AsyncEvaluator):
     """Lowest and highest score."""
     labels: Mapping[str, float] | None = None
     """The score of each label that the program may return."""
+    tree: bool = False
+    """Whether `case`, and each of its `turns`, has the `tree` of turns that it caused, as in `GET
+    /api/turns/{turn_id}/tree`: a turn is scored once these are over."""
     folder: str | None = None
     """The working directory of the program. None: the current directory; in a suite file: the suite's directory."""
 
@@ -60,6 +63,8 @@ class External(AsyncEvaluator):
         if len(self.scale) != 2 or not self.scale[0] < self.scale[1]:
             raise OptionError(f"external: option scale must be [lowest, highest]; got {self.scale!r}", "scale")
         object.__setattr__(self, "scale", tuple(self.scale))  # the dataclass is frozen
+        if self.tree:
+            object.__setattr__(self, "needs", ("trees",))
         super().__post_init__()
         if not self.command or not self.command[0]:
             raise OptionError("external: option command must be a list with at least the program", "command")

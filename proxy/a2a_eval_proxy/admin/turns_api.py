@@ -11,7 +11,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
-from ..graph.trees import MOST_DEPTH, MOST_SHOWN, MOST_TURNS, Family, family_of, tree_json
+from ..graph.trees import MOST_DEPTH, MOST_SHOWN, MOST_TURNS, Family, family_of
 from ..long_computations import LongComputations
 from ..scoring.case_book import CaseBook
 from ..scoring.turn_in_case import turn_in_case
@@ -185,7 +185,7 @@ class TurnsApi:
         turn_id = given["turn_id"]
         family = await self._family(turn_id)
         tree = family.tree_below(family.root_of(turn_id), turns=given["turns"], depth=given["depth"])
-        return json_response({"turn_id": turn_id, **tree_json(tree)})
+        return json_response({"turn_id": turn_id, **tree.to_dict()})
 
     async def _family(self, turn_id: str) -> Family:
         family = await family_of(self._control.store, turn_id)

@@ -9,15 +9,15 @@ from typing import Any, NamedTuple
 
 from a2a_tool_capture import Severity
 from a2a_tool_capture.wire import SETTLED_STATES
-from tool_call_evaluators.agent_tree import AgentTurn, AskedBy, agent_of, first_failed_edge, totals
+from tool_call_evaluators.agent_tree import AgentTurn, AskedBy, agent_of
 
 from ..privacy.content_removal import lacks_content
 from ..privacy.policy import Privacy
 from ..store import Store
 from ..store.base import TurnJson
 from ..store.encoding import name_key
-from ..store.reads import LinkedBy, LinkedTurn, called_tools, cut_text
-from ..turn import NamedIn, rfc3339_at
+from ..store.reads import LinkedBy, LinkedTurn
+from ..turn import NamedIn
 from .edges import SHORTEST_TEXT, Edge, SpanFacts, TurnFacts, edges_of
 
 MOST_TURNS = 500
@@ -104,37 +104,6 @@ async def tree_of(store: Store, turn_id: str) -> AgentTurn | None:
     StoreError."""
     family = await family_of(store, turn_id)
     return None if family is None else family.tree_below(family.root_of(turn_id))
-
-
-def tree_json(tree: AgentTurn) -> dict[str, Any]:
-    """A tree as in `GET /api/turns/{turn_id}/tree`, its texts and lists shortened as in summaries of turns."""
-    first_failed = first_failed_edge(tree)
-    return {
-        "root": _node(tree),
-        "totals": totals(tree).to_dict(),
-        "first_failed": None if first_failed is None else first_failed.turn.turn_id,
-    }
-
-
-def _node(turn: AgentTurn) -> dict[str, Any]:
-    node: dict[str, Any] = {
-        **{name: getattr(turn, name) for name in _SHOWN},
-        "failure": turn.failure or None,
-        "started_at": rfc3339_at(turn.started_at),
-        "ended_at": rfc3339_at(turn.ended_at),
-        "user_text": cut_text(turn.user_text),
-        "response_text": cut_text(turn.response_text),
-        **called_tools([(call.name, call.error) for call in turn.tool_calls]),
-        "calls": turn.visibility.calls.value,
-    }
-    if turn.usage:
-        node["usage"] = dict(turn.usage)
-    if turn.asked is not None:
-        node["asked"] = turn.asked.to_dict()
-    return {**node, "children": list(map(_node, turn.children)), "left_out": turn.left_out}
-
-
-_SHOWN = ("turn_id", "agent", "run", "case_id", "conversation_id", "task_id", "state", "status")
 
 
 async def trees_of(store: Store, turn_ids: Iterable[str]) -> dict[str, AgentTurn]:

@@ -10,8 +10,10 @@ from datetime import datetime
 from typing import Any, Literal, NamedTuple, TypeVar
 
 import orjson
+from tool_call_evaluators.agent_tree import MOST_TEXT, called_tools
 from tool_call_evaluators.evaluator import Scope
 from tool_call_evaluators.runs.calibration import calibration_name, standing
+from tool_call_evaluators.texts import excerpt
 from tool_call_evaluators.visibility import visibility_in
 
 from ..turn import STARTS_TRACE, Turn, TurnLinks, rfc3339_at
@@ -35,9 +37,6 @@ from .webhooks import DeliveryTable, WebhookTable
 
 T = TypeVar("T")
 
-_TEXT, _NAME = 200, 100  # characters of texts and of names
-_MOST_CALLS = 50
-
 _KEPT = (
     "turn_id", "run", "case_id", "conversation_id", "task_id", "state", "status",
     "started_at", "first_event_at", "ended_at",
@@ -50,8 +49,8 @@ def turn_summary(turn: TurnJson) -> TurnJson:
     calls = turn["tool_calls"]
     summary = {
         **{name: turn[name] for name in _KEPT},
-        "user_text": cut_text(turn["user_text"]),
-        "response_text": cut_text(turn["response_text"]),
+        "user_text": excerpt(turn["user_text"], MOST_TEXT),
+        "response_text": excerpt(turn["response_text"], MOST_TEXT),
         **called_tools([(call["name"], call["error"]) for call in calls]),
         "calls": visibility_in(turn).calls.value,
         "findings": list(dict.fromkeys(finding["code"] for finding in turn["findings"])),
@@ -61,17 +60,6 @@ def turn_summary(turn: TurnJson) -> TurnJson:
         said = [annotation["assessment"] for annotation in annotations if annotation["assessment"] is not None]
         summary |= {"assessments": said} if said else {}
     return summary
-
-
-def called_tools(calls: Sequence[tuple[str, Any]]) -> dict[str, Any]:
-    """`tool_calls` and `tool_call_count` of a summary, from names and errors."""
-    shown = [{"name": cut_text(name, _NAME), "error": bool(error)} for name, error in calls[:_MOST_CALLS]]
-    return {"tool_calls": shown, "tool_call_count": len(calls)}
-
-
-def cut_text(text: str, limit: int = _TEXT) -> str:
-    """The beginning of a text in a summary."""
-    return text if len(text) <= limit else f"{text[: limit - 1]}…"
 
 
 MAX_COUNTED = 1_000

@@ -11,7 +11,11 @@ import threading
 from pathlib import Path
 
 import pytest
+from a2a_tool_capture import ToolCall
 from tool_call_evaluators import (
+    AgentTurn,
+    AskedBy,
+    EdgeEvidence,
     EvalCase,
     External,
     OptionError,
@@ -58,6 +62,26 @@ async def test_a_conversation(tmp_path):
     )
     (result,) = await evaluate(EvalCase(turns=[CASE, CASE]), [External(command=command, scale=[0, 10], threshold=2)])
     assert (result.score, result.reason, result.scale) == (2.0, "conversation", (0, 10))
+
+
+async def test_it_reads_the_tree_of_each_turn(tmp_path):
+    asked = AskedBy(EdgeEvidence.TRACE_CONTEXT, certain=True, reason="")
+    calls = (ToolCall("find", {"order": 1}),)
+    orders = AgentTurn("t2", "orders", 1.5, user_text="x" * 900, tool_calls=calls, asked=asked)
+    case = EvalCase(tree=AgentTurn("t1", "desk", 0.0, children=(orders,)))
+    command = script(tmp_path, "print(json.dumps({'score': 1, 'details': json.load(sys.stdin)['case']}))")
+    evaluator = External(command=command, tree=True)
+    (of_turn,) = await evaluate(case, [evaluator])
+    (of_whole,) = await evaluate(EvalCase(turns=[case, case]), [evaluator])
+    (without,) = await evaluate(CASE, [evaluator])
+    root = of_turn.details["tree"]["root"]
+    assert of_whole.details["turns"][1]["tree"] == of_turn.details["tree"]
+    (child,) = root["children"]
+    assert (child["agent"], child["tool_calls"]) == ("orders", [{"name": "find", "error": False}])
+    assert (child["started_at"], len(child["user_text"])) == ("1970-01-01T00:00:01.500000Z", 200)
+    assert of_turn.details["tree"]["totals"]["turns"] == 2
+    assert (without.status, without.reason) == (Status.SKIPPED, "not given: trees")
+    assert EvalCase.from_dict(of_turn.details) == EvalCase()
 
 
 @pytest.mark.parametrize(

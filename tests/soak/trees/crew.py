@@ -96,7 +96,10 @@ class Crew:
 
 
 def http_client() -> httpx.AsyncClient:
-    return httpx.AsyncClient(trust_env=False, timeout=_PATIENCE_S, limits=httpx.Limits(max_connections=None))
+    # httpcore closes an idle connection that has expired also where a request has it already, and begins late
+    # (ReadError, by ClosedResourceError): on a busy machine seconds pass before that.
+    limits = httpx.Limits(max_connections=None, keepalive_expiry=None)
+    return httpx.AsyncClient(trust_env=False, timeout=_PATIENCE_S, limits=limits)
 
 
 class _PlannedError(Exception):
