@@ -19,14 +19,28 @@ from .settings.settings import Agent
 
 logger = logging.getLogger(__name__)
 
+_NOT_SERVED = (ConfigError, GrpcMissingError, SuiteError)
+"""Why an agent cannot be served with its settings."""
+
 
 class AgentLines(Mapping[str, AgentLine]):
     """The agents in force, by name; that of `--upstream` has none. Belongs to one event loop."""
 
     def __init__(self, settings: Settings, shared: SharedParts) -> None:
-        """Raises ConfigError, GrpcMissingError, SuiteError."""
+        """Raises ConfigError, GrpcMissingError, SuiteError; with a directory of agents only if none can be served."""
         self._shared = shared
-        self._lines = {agent.name: self._new(agent, agent.name) for agent in settings.each_agent.values()}
+        self._lines: dict[str, AgentLine] = {}
+        failed: Exception | None = None
+        for name, agent in settings.each_agent.items():
+            try:
+                self._lines[name] = self._new(agent, name)
+            except _NOT_SERVED as error:
+                if settings.agents_dir is None:
+                    raise
+                failed = failed or error
+                logger.error("agent %s: it is not served, %s", name, error)
+        if failed and not self._lines:
+            raise failed
         self._leaving: dict[asyncio.Task[None], AgentLine] = {}
         self._numbers = itertools.count(2)
         self._changing = asyncio.Lock()
@@ -72,7 +86,7 @@ class AgentLines(Mapping[str, AgentLine]):
                     scoring = await asyncio.to_thread(self._shared.scorings.of, agent.settings)
                     earlier = self._before(name)
                     line = AgentLine(agent, self._shared, scoring, f"{name}.{next(self._numbers)}", earlier)
-                except (ConfigError, GrpcMissingError, SuiteError) as error:
+                except _NOT_SERVED as error:
                     kept = "the earlier one stays in use" if name in before else "it is not served"
                     logger.error("agent %s: %s, %s", name, kept, error)
                 else:

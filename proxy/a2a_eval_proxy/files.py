@@ -13,9 +13,13 @@ from tempfile import TemporaryDirectory, gettempdir
 
 
 def yaml_files(directory: str) -> list[Path]:
-    """The files with a YAML suffix in a directory, by name, without hidden ones. Raises OSError."""
-    found = (path for path in Path(directory).iterdir() if path.suffix in (".yaml", ".yml"))
-    return sorted(path for path in found if not path.name.startswith(".") and path.is_file())
+    """The files with a YAML suffix in a directory and in the directories in it, by name, without hidden ones.
+
+    Raises OSError.
+    """
+    seen = [path for path in Path(directory).iterdir() if not path.name.startswith(".")]
+    below = [path for folder in seen if folder.is_dir() for path in folder.iterdir() if not path.name.startswith(".")]
+    return sorted(path for path in (*seen, *below) if path.suffix in (".yaml", ".yml") and path.is_file())
 
 
 def write_out(path: Path, text: str) -> None:

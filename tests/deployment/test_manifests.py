@@ -63,7 +63,10 @@ RELEASES: dict[str, tuple[str, ...]] = {
     "helm-agents": ("--values", str(Path(__file__).with_name("agents-of-shop.yaml")), *TRAVEL, "--set", "mode=gateway"),
     "helm-all": (
         "--set",
-        "mode=gateway,upstream=http://agent:9999,store.type=postgresql,workers.replicas=2,serviceAccount.create=true",
+        "mode=gateway,upstream=http://agent:9999,store.type=postgresql,workers.replicas=2,serviceAccount.create=true,"
+        "grpc.enabled=true,podMonitor.enabled=true,prometheusRule.enabled=true,podDisruptionBudget.enabled=true",
+        "--set-json",
+        'grpcRoute={"enabled":true,"parentRefs":[{"name":"public","namespace":"gateways","sectionName":"grpc"}],"hostnames":["*.a2a.example.com"]}',
         "--set-json",
         'httpRoute={"enabled":true,"parentRefs":[{"name":"public","namespace":"gateways"}],"hostnames":["a2a.example.com"]}',
         "--set-json",
@@ -115,11 +118,6 @@ def proxy_in(pod: dict[str, Any]) -> dict[str, Any]:
     return found
 
 
-def without_custom(manifests: list[Manifest]) -> list[Manifest]:
-    """What Kubernetes itself has a schema for."""
-    return [manifest for manifest in manifests if manifest["kind"] not in ("PodMonitor", "PrometheusRule", "HTTPRoute")]
-
-
 # ── every rendering ─────────────────────────────────────────────────────────────────────────────────────────
 
 ALL = [*VERSIONS, *RELEASES]
@@ -132,7 +130,7 @@ def rendered(name: str) -> list[Manifest]:
 @pytest.mark.parametrize("name", ALL)
 def test_the_schemas_of_three_versions_have_nothing_against_it(name: str) -> None:
     oldest = dict.fromkeys(("helm-native", "helm-grpc", "helm-tls"), VERSIONS[NATIVE])
-    assert complaints(without_custom(rendered(name)), VERSIONS.get(name) or oldest.get(name, VERSIONS[CLASSIC])) == []
+    assert complaints(rendered(name), VERSIONS.get(name) or oldest.get(name, VERSIONS[CLASSIC])) == []
 
 
 def test_the_schemas_are_strict() -> None:
@@ -140,6 +138,10 @@ def test_the_schemas_are_strict() -> None:
     manifest["spec"]["template"]["spec"]["containers"][0]["imagePulPolicy"] = "Never"
     assert len(complaints([manifest], ("1.25", "1.37"))) == 2
     assert complaints([only(overlay(NATIVE), "Deployment")], ("1.25",)), "no native sidecars there"
+    route = copy.deepcopy(only(release("helm-all"), "HTTPRoute"))
+    (rule,) = route["spec"]["rules"]
+    rule["timeouts"], rule["backendRefs"][0]["ports"] = {"request": "none"}, 80
+    assert len(complaints([route], ())) == 2
 
 
 @pytest.mark.parametrize("name", ALL)
@@ -217,7 +219,7 @@ def test_the_admin_port_is_for_monitoring_only(name: str) -> None:
     policies = [one["spec"] for one in rendered(name) if one["kind"] == "NetworkPolicy"]
     rules = [rule for policy in policies if _selects(policy["podSelector"], pods) for rule in policy["ingress"]]
     open_to_all = {port["port"] for rule in rules if "from" not in rule for port in rule["ports"]}
-    assert open_to_all == ({18080, 18082} if name.endswith("grpc") else {18080})
+    assert open_to_all == ({18080, 18082} if name.endswith(("grpc", "all")) else {18080})
     restricted = {port["port"] for rule in rules if "from" in rule for port in rule["ports"]}
     assert {18081} <= restricted <= {18081, 4318, 18083}
 
@@ -351,7 +353,8 @@ def test_the_readme_shows_how_to_inject_it_into_what_others_wrote(tmp_path: Path
     assert pod["containers"] == [{"name": "web", "image": "shop:1.2", "env": [{"name": "KEY", "value": "a"}]}]
     assert {one["name"] for one in pod["volumes"]} >= {"cache", "a2a-eval-proxy-data"}
     assert theirs["spec"]["selector"] == {"matchLabels": {"app": "shop"}}
-    config = load(Settings, yaml.safe_load(only(manifests, "ConfigMap")["data"]["config.yaml"]))
+    variables = {one["name"]: one["value"] for one in proxy_in(pod)["env"] if one["name"].endswith("_LISTEN")}
+    config = load(Settings, yaml.safe_load(only(manifests, "ConfigMap")["data"]["config.yaml"]), variables)
     assert config.suite == "/etc/a2a-eval-proxy/suite.yaml", "without it the suite would lie there unread"
     settings = only(manifests, "ConfigMap")["metadata"]["name"]
     assert {"configMap": {"name": settings}, "name": "a2a-eval-proxy-settings"} in pod["volumes"]
@@ -487,7 +490,7 @@ def test_components_fit(component: str, to: str, tmp_path: Path) -> None:
     lines = f"resources: [../kustomize/overlays/{to}]\ncomponents: [../kustomize/components/{component}]\n"
     (tmp_path / "mine/kustomization.yaml").write_text(lines)
     manifests = kustomized(tmp_path / "mine")
-    assert complaints(without_custom(manifests), VERSIONS[to]) == []
+    assert complaints(manifests, VERSIONS[to]) == []
     assert faults(pod_of(manifests)) == []
     if component == "store-volume":
         claim = only(manifests, "PersistentVolumeClaim")["metadata"]["name"]
@@ -590,12 +593,12 @@ def agent_files(manifests: list[Manifest]) -> dict[str, Any]:
     """The files of agents that the proxy finds in its directory, by name."""
     pod = pod_of(manifests)
     folder = yaml.safe_load(settings_in(manifests)["config.yaml"])["agents_dir"]
-    (mount,) = (one for one in proxy_in(pod)["volumeMounts"] if one["mountPath"] == folder)
-    (volume,) = (one for one in pod["volumes"] if one["name"] == mount["name"])
-    sources = [one["configMap"] for one in volume.get("projected", {}).get("sources", [volume])]
+    volumes = {one["name"]: one for one in pod["volumes"]}
+    known = {one["metadata"]["name"]: one["data"] for one in manifests if one["kind"] == "ConfigMap"}
     found: dict[str, str] = {}
-    for source in sources:
-        found |= only(manifests, "ConfigMap", source["name"])["data"]
+    for mount in proxy_in(pod)["volumeMounts"]:
+        if mount["mountPath"].startswith(f"{folder}/"):
+            found |= known[volumes[mount["name"]]["configMap"]["name"]]
     return {name: yaml.safe_load(text) for name, text in found.items()}
 
 
@@ -611,6 +614,28 @@ def test_each_team_adds_files_of_its_agents(monkeypatch: pytest.MonkeyPatch) -> 
         settings = load(Settings, {"agents": {file.removesuffix(".yaml"): own for file, own in files.items()}})
         assert {agent: one.settings.upstream for agent, one in settings.each_agent.items()} == expected
         assert settings.each_agent["orders"].hosts == ("orders.example.com",)
+
+
+def test_a_team_keeps_its_agents_outside_of_the_release() -> None:
+    """Its ConfigMap and its Secret are mounted for themselves, so that a change of them concerns no other team."""
+    shop = {"configMap": "shop-agents", "secret": "shop-secrets", "egress": [{"to": [{"podSelector": {}}]}]}
+    manifests = chart(
+        *("--set", "mode=gateway,teams.art.configMap=art-agents"),
+        *("--set-json", f"teams.shop={json.dumps(shop)}"),
+        *("--set-json", 'networkPolicy.egress=[{"ports":[{"port":5432}]}]'),
+    )
+    assert complaints(manifests, VERSIONS[GATEWAY]) == []
+    pod = pod_of(manifests)
+    assert faults(pod) == []
+    volumes = {one["name"]: one for one in pod["volumes"]}
+    mounted = {one["mountPath"]: volumes[one["name"]] for one in proxy_in(pod)["volumeMounts"]}
+    folder = yaml.safe_load(settings_in(manifests)["config.yaml"])["agents_dir"]
+    assert mounted[f"{folder}/art"]["configMap"] == {"name": "art-agents", "optional": True}
+    assert mounted[f"{folder}/shop"]["configMap"] == {"name": "shop-agents", "optional": True}
+    assert mounted["/run/secrets/agents/shop"]["secret"] == {"secretName": "shop-secrets", "optional": True}
+    egress = only(manifests, "NetworkPolicy")["spec"]["egress"]
+    assert [rule["ports"][0]["port"] for rule in egress[:2]] == [53, 5432]
+    assert egress[2:] == shop["egress"]
 
 
 def test_the_values_of_a_team_in_the_readme_are_good(tmp_path: Path) -> None:
@@ -645,6 +670,8 @@ def test_a_change_of_an_agent_needs_no_new_pod_and_one_of_its_suite_does() -> No
         ("mode=gateway,agents.b_c.upstream=http://b:1", "b_c"),
         ("mode=gateway,agents.b.upstream=http://b:1,settings.agents_dir=/x", "agents_dir"),
         ("mode=gateway,upstream=http://a:1,httpRoute.enabled=true", "httpRoute.parentRefs: name the Gateway"),
+        ("mode=gateway,upstream=http://a:1,grpcRoute.enabled=true", "grpcRoute.enabled: set grpc.enabled, too"),
+        ("agent.image=shop:1,teams.shop.configMap=b", "agents: several agents need mode gateway"),
     ],
 )
 def test_values_that_do_not_go_together(values: str, message: str) -> None:
@@ -664,7 +691,9 @@ def test_values_that_do_not_go_together(values: str, message: str) -> None:
         ({"upstream_header": "Authorization: Bearer abc"}, "upstream_header"),
         ({"upstream_header": ["X-Tenant: a", "x-api-key: abc"]}, "upstream_header"),
         ({"upstream_header": {"Cookie": "abc"}}, "upstream_header"),
+        ({"upstream_header": ["X-Custom: Bearer abc"]}, "upstream_header"),
         ({"otlp_forward_headers": "x-tenant=a,x-api-key=abc"}, "otlp_forward_headers"),
+        ({"otlp_forward": "https://shop:abc@collector.example"}, "otlp_forward"),
         ({"otlp-forward-headers": {"authorization": "abc"}}, "otlp-forward-headers"),
     ],
 )
@@ -734,7 +763,7 @@ def test_probes_and_prometheus_speak_https_where_the_admin_port_does() -> None:
     )
     given = ("--set-json", f"settings={tls}", "--set", "podMonitor.enabled=true,podMonitor.tlsConfig.serverName=shop")
     manifests = chart(*RELEASES["helm-workers"], *given)
-    assert complaints(without_custom(manifests), VERSIONS[GATEWAY]) == []
+    assert complaints(manifests, VERSIONS[GATEWAY]) == []
     (worker,) = worker_of(manifests)["spec"]["containers"]
     probes = [
         container[probe]["httpGet"]["scheme"]
@@ -775,7 +804,7 @@ def test_the_values_in_the_readme_are_good(tmp_path: Path) -> None:
     (values,) = (text for name, text in snippets("yaml") if name == "values.yaml")
     (tmp_path / "values.yaml").write_text(values, "utf-8")
     manifests = chart("--values", str(tmp_path / "values.yaml"))
-    assert complaints(without_custom(manifests), VERSIONS[GATEWAY]) == []
+    assert complaints(manifests, VERSIONS[GATEWAY]) == []
     settings = load(Settings, yaml.safe_load(only(manifests, "ConfigMap")["data"]["config.yaml"]))
     assert settings.tls_cert
     assert settings.redact
@@ -903,7 +932,7 @@ def test_an_autoscaler_and_a_disruption_budget() -> None:
     assert scaler["scaleTargetRef"]["name"] == with_proxy(manifests)["metadata"]["name"]
     assert (scaler["minReplicas"], scaler["maxReplicas"]) == (1, 9)
     assert budget["selector"] == with_proxy(manifests)["spec"]["selector"]
-    assert complaints(without_custom(manifests), VERSIONS[GATEWAY]) == []
+    assert complaints(manifests, VERSIONS[GATEWAY]) == []
 
 
 def test_the_alerts_of_the_chart_are_those_of_the_component() -> None:

@@ -14,6 +14,7 @@ from typing import Any
 import httpx
 import pytest
 from a2a_eval_proxy.app import RunningProxy, run_proxy
+from a2a_eval_proxy.errors import ConfigError
 from a2a_eval_proxy.privacy.policy import NO_PRIVACY, PrivacyOfAll
 from a2a_eval_proxy.settings import Settings
 from a2a_eval_proxy.settings.options import load
@@ -221,6 +222,37 @@ async def test_a_bad_file_is_logged_once_and_changes_nothing(
     assert len(errors) == 2, errors
     assert "agents.orders.upstream: expected a URL" in errors[0]
     assert errors[1].startswith("agent orders: the earlier one stays in use, ")
+
+
+async def test_a_mistake_in_one_file_costs_the_other_agents_nothing(
+    agents: tuple[str, str], tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Teams have a directory each, as each mounts a ConfigMap of its own: at the start, and while the proxy runs."""
+    folder = Folder(tmp_path / "agents")
+    shop, art = Folder(folder.path / "shop"), Folder(folder.path / "art")
+    shop.put("orders", agents[0])
+    art.put("broken", "not a url")
+    art.put("missing", agents[1], suite=str(tmp_path / "missing.yaml"))
+    async with running(folder) as proxy:
+        assert [*proxy.lines] == ["orders"]
+        art.put("orders", "http://127.0.0.1:9")  # of another team, and before that of `shop` by name
+        art.put("paint", agents[1])
+        await looked(proxy)
+        assert [await said(proxy, name, "done") for name in ("orders", "paint", "broken")] == [200, 200, 404]
+        shop.remove("orders")
+        art.put("broken", agents[1])
+        await looked(proxy)
+        assert {*proxy.lines} == {"orders", "paint", "broken"}
+        assert proxy.lines["orders"].agent.settings.upstream == "http://127.0.0.1:9"
+    errors = [record.getMessage() for record in caplog.records if record.name.endswith(".agent_files")]
+    assert [error.split(":")[0] for error in errors] == ["agent broken", "agent orders"]
+    assert errors[1].endswith(f", {art.path}/orders.yaml: agents.orders: there is another agent of this name")
+    art.put("broken", "not a url")
+    for name in ("orders", "paint", "missing"):
+        art.remove(name)
+    with pytest.raises(ConfigError, match=r"broken\.yaml: agents\.broken\.upstream: expected a URL"):
+        async with running(folder):
+            pass
 
 
 def test_all_processes_learn_of_agents_by_signal(agents: tuple[str, str], tmp_path: Path) -> None:

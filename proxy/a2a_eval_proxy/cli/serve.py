@@ -84,7 +84,7 @@ async def _serve_until_stopped(
         traces = f"traces {proxy.otlp_url}, " if proxy.otlp_url else ""
         grpc = f"gRPC {proxy.grpc_address}, " if proxy.grpc_address else ""
         click.echo(
-            f"a2a-eval-proxy ready: proxy {proxy.url} -> {_behind(settings)}, admin {proxy.admin_url}, "
+            f"a2a-eval-proxy ready: proxy {proxy.url} -> {_behind(settings, [*proxy.lines])}, admin {proxy.admin_url}, "
             f"{traces}{grpc}store {masked_url(settings.store)}, run {settings.run}"
         )
         click.echo(f"open {proxy.page_address()} in a browser to see turns live", err=True)
@@ -104,13 +104,12 @@ async def _serve_until_stopped(
     lines.close()
 
 
-def _behind(settings: Settings) -> str:
+def _behind(settings: Settings, names: list[str]) -> str:
     """The agent, or the names of several."""
     if settings.upstream:
         return f"agent {settings.upstream}"
     from tool_call_evaluators.texts import counted
 
-    names = list(settings.each_agent)
     more = f" and {len(names) - _MOST_NAMES} more" if len(names) > _MOST_NAMES else ""
     return f"{counted(len(names), 'agent')} at /agents/NAME: {' '.join(names[:_MOST_NAMES])}{more}"
 

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import logging
+from contextlib import suppress
 from copy import copy
 from dataclasses import replace
+from pathlib import Path
 
 from ..errors import ConfigError
 from ..files import yaml_files
 from .options import read_config_file
 from .parsing import AGENTS
 from .settings import Settings
+
+logger = logging.getLogger(__name__)
 
 
 class AgentFiles:
@@ -18,6 +23,9 @@ class AgentFiles:
     def __init__(self, settings: Settings, config: str | None = None) -> None:
         """`config`: the file of `--config`. Raises ConfigError."""
         self._settings = settings
+        self._former: dict[Path, tuple[str, str]] = {}
+        """The agents in use, by the files of the directory; and what is wrong with others."""
+        self._mistakes: dict[Path, str] = {}
         self._config = config if config and settings.agents and self._in_config(config) == settings.agents else None
 
     @property
@@ -26,11 +34,48 @@ class AgentFiles:
         return [path for path in (self._config, self._settings.agents_dir) if path]
 
     def read(self) -> Settings:
-        """The settings with the agents that the files have now. Raises ConfigError."""
-        agents = self._settings.agents if self._config is None else self._in_config(self._config)
-        if self._settings.agents_dir:
-            agents += _in_directory(self._settings.agents_dir)
-        return replace(self._settings, agents=agents)
+        """The settings with the agents that the files have now. Raises ConfigError.
+
+        A file of the directory with a mistake concerns its agent alone, as several people may write these files: it is
+        logged, and the agent stays as it was, or is left out. If no agent is left, the first mistake is raised.
+        """
+        settings = self._settings
+        agents = settings.agents if self._config is None else self._in_config(self._config)
+        if not settings.agents_dir:
+            return replace(settings, agents=agents)
+        try:
+            found = [(path, _in_file(path)) for path in yaml_files(settings.agents_dir)]
+            read = replace(settings, agents=(*agents, *(own for _, own in found)))
+        except OSError as error:
+            raise ConfigError(f"agents_dir: cannot read {settings.agents_dir}: {error.strerror}") from None
+        except ConfigError:
+            return self._without_mistakes(replace(settings, agents=agents), yaml_files(settings.agents_dir))
+        self._former, self._mistakes = dict(found), {}
+        return read
+
+    def _without_mistakes(self, settings: Settings, files: list[Path]) -> Settings:
+        mistakes, used = {}, {}
+        for path in sorted(files, key=lambda path: path not in self._former):  # a name stays with the file that has it
+            try:
+                own = _in_file(path)
+                settings = replace(settings, agents=(*settings.agents, own))
+            except ConfigError as error:
+                mistakes[path] = str(error).removeprefix(f"--config: {path}:")
+            else:
+                used[path] = own
+        for path, mistake in mistakes.items():
+            stays = "it is not served"
+            if former := self._former.get(path):
+                with suppress(ConfigError):  # by now another agent may have its name or its hosts
+                    settings = replace(settings, agents=(*settings.agents, former))
+                    used[path], stays = former, "the earlier one stays in use"
+            if self._mistakes.get(path) != mistake:
+                logger.error("agent %s: %s, %s: %s", path.stem, stays, path, mistake)
+        if not settings.agents:
+            path, mistake = next(iter(mistakes.items()))
+            raise ConfigError(f"{path}: {mistake}")
+        self._former, self._mistakes = used, mistakes
+        return settings
 
     def with_settings(self, settings: Settings) -> AgentFiles:
         """The same files, for these settings of the proxy."""
@@ -49,16 +94,11 @@ class AgentFiles:
         return agents
 
 
-def _in_directory(directory: str) -> tuple[tuple[str, str], ...]:
-    agents: tuple[tuple[str, str], ...] = ()
+def _in_file(path: Path) -> tuple[str, str]:
+    """The agent in a file of the directory. Raises ConfigError, which does not name the file where it is no YAML."""
+    own = read_config_file(str(path), None).values
     try:
-        files = yaml_files(directory)
-    except OSError as error:
-        raise ConfigError(f"agents_dir: cannot read {directory}: {error.strerror}") from None
-    for path in files:
-        own = read_config_file(str(path), None).values
-        try:
-            agents += AGENTS.parse({path.stem: dict(own)})
-        except ValueError as error:
-            raise ConfigError(f"{path}: {error}") from None
-    return agents
+        agents: tuple[tuple[str, str], ...] = AGENTS.parse({path.stem: dict(own)})
+    except ValueError as error:
+        raise ConfigError(str(error)) from None
+    return agents[0]

@@ -117,6 +117,9 @@ topologySpreadConstraints:
 {{- $where := .where -}}
 {{- range $given, $value := .settings -}}
 {{- $key := replace "-" "_" $given -}}
+{{- if regexMatch "^[a-z]+://[^/]*@" ($value | toString) -}}
+{{- fail (printf "%s.%s: a URL with a password does not belong in a ConfigMap; write ${VARIABLE} in a header" $where $given) -}}
+{{- end -}}
 {{- if regexMatch "_(token|password)$" $key -}}
 {{- fail (printf "%s.%s: a secret does not belong in a ConfigMap; put A2A_EVAL_PROXY_%s into the Secret of `secret`" $where $given (upper $key)) -}}
 {{- end -}}
@@ -134,7 +137,7 @@ topologySpreadConstraints:
 {{- end -}}
 {{- range $lines -}}
 {{- $name := regexFind "^[^:=]*" . | trim -}}
-{{- if and (regexMatch "(?i)auth|cookie|credential|key|passw|secret|session|token" $name) (not (contains "${" .)) -}}
+{{- if and (or (regexMatch "(?i)auth|cookie|credential|key|passw|secret|session|token" $name) (regexMatch "(?i)[:=]\\s*(bearer|basic)\\s" .)) (not (contains "${" .)) -}}
 {{- fail (printf "%s.%s: the header %s has a secret, which does not belong in a ConfigMap; write ${VARIABLE} of the Secret of `secret`, or ${file:/run/secrets/a2a-eval-proxy/KEY} of `secretFiles`" $where $given $name) -}}
 {{- end -}}
 {{- end -}}
@@ -142,13 +145,20 @@ topologySpreadConstraints:
 {{- end -}}
 {{- end -}}
 
+{{/* Whether it has several agents: not empty if so. */}}
+{{- define "a2a-eval-proxy.several" -}}
+{{- if or .Values.agents .Values.teams }}yes{{ end -}}
+{{- end -}}
+
 {{- define "a2a-eval-proxy.settings" -}}
 {{- include "a2a-eval-proxy.withoutSecrets" (dict "where" "settings" "settings" .Values.settings) -}}
 {{- $name := include "a2a-eval-proxy.name" . -}}
 {{- $hosts := concat (list $name (printf "%s.%s" $name .Release.Namespace)) (.Values.settings.allow_hosts | default list) -}}
-{{- if .Values.httpRoute.enabled }}{{ $hosts = concat $hosts .Values.httpRoute.hostnames }}{{ end -}}
-{{- $own := dict "suite" "/etc/a2a-eval-proxy/suite.yaml" "allow_hosts" $hosts -}}
-{{- if .Values.agents -}}
+{{- range list .Values.httpRoute .Values.grpcRoute -}}
+{{- if .enabled }}{{ range .hostnames }}{{ if not (hasPrefix "*" .) }}{{ $hosts = append $hosts . }}{{ end }}{{ end }}{{ end -}}
+{{- end -}}
+{{- $own := dict "suite" "/etc/a2a-eval-proxy/suite.yaml" "allow_hosts" ($hosts | uniq) -}}
+{{- if include "a2a-eval-proxy.several" . -}}
 {{- if ne .Values.mode "gateway" }}{{ fail "agents: several agents need mode gateway" }}{{ end -}}
 {{- if .Values.upstream }}{{ fail "agents: and upstream both name agents; leave out one" }}{{ end -}}
 {{- $_ := set $own "agents_dir" "/etc/a2a-eval-proxy-agents" -}}
@@ -241,7 +251,15 @@ securityContext:
 volumeMounts:
   - {name: a2a-eval-proxy-settings, mountPath: /etc/a2a-eval-proxy, readOnly: true}
   {{- if .Values.agents }}
-  - {name: a2a-eval-proxy-agents, mountPath: /etc/a2a-eval-proxy-agents, readOnly: true}
+  - {name: a2a-eval-proxy-agents, mountPath: /etc/a2a-eval-proxy-agents/values, readOnly: true}
+  {{- end }}
+  {{- range $team, $kept := .Values.teams }}
+  {{- if $kept.configMap }}
+  - {name: agents-of-{{ $team }}, mountPath: /etc/a2a-eval-proxy-agents/{{ $team }}, readOnly: true}
+  {{- end }}
+  {{- if $kept.secret }}
+  - {name: secrets-of-{{ $team }}, mountPath: /run/secrets/agents/{{ $team }}, readOnly: true}
+  {{- end }}
   {{- end }}
   - {name: a2a-eval-proxy-data, mountPath: /data}
   - {name: a2a-eval-proxy-tmp, mountPath: /tmp}
@@ -315,5 +333,33 @@ volumeMounts:
 egress:
   - ports: [{port: 53, protocol: UDP}, {port: 53, protocol: TCP}]
   {{- toYaml . | nindent 2 }}
+  {{- range $.Values.teams }}
+  {{- with .egress }}
+  {{- toYaml . | nindent 2 }}
+  {{- end }}
+  {{- end }}
 {{- end -}}
+{{- end -}}
+
+
+{{/* A route of the Gateway API, without its rules. */}}
+{{- define "a2a-eval-proxy.route" -}}
+{{- if not .route.parentRefs -}}
+{{- fail (printf "%s.parentRefs: name the Gateway, as in [{name: public, namespace: gateways}]" .where) -}}
+{{- end }}
+metadata:
+  name: {{ include "a2a-eval-proxy.name" .root | quote }}
+  labels:
+    {{- include "a2a-eval-proxy.labels" .root | nindent 4 }}
+  {{- with .route.annotations }}
+  annotations:
+    {{- toYaml . | nindent 4 }}
+  {{- end }}
+spec:
+  parentRefs:
+    {{- toYaml .route.parentRefs | nindent 4 }}
+  {{- with .route.hostnames }}
+  hostnames:
+    {{- toYaml . | nindent 4 }}
+  {{- end }}
 {{- end -}}
