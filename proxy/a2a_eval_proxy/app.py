@@ -74,7 +74,7 @@ async def run_proxy(
     keeps_open_turns: bool = True,
     privacy: Privacy | None = None,
     of_all: PrivacyOfAll | None = None,
-    agents: AgentFiles | None = None,
+    agents: AgentFiles[Settings] | None = None,
     serving_processes: socket.socket | None = None,
 ) -> AsyncIterator[RunningProxy]:
     """Run a proxy in the current event loop for the time of the block.
@@ -363,7 +363,7 @@ class RunningProxy(Control):
             line.watch(live)
         self.serving.watch(live)
 
-    def change_agents(self, files: AgentFiles) -> Callable[[], None]:
+    def change_agents(self, files: AgentFiles[Settings]) -> Callable[[], None]:
         """A function that has the agents served that `files` have now. It may be called in another thread, and raises
         ConfigError where they cannot be read."""
         loop = asyncio.get_running_loop()

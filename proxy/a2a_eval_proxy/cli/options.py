@@ -15,20 +15,16 @@ from ..doctor.frameworks import CAN_BE_NAMED
 from ..errors import ConfigError
 from ..settings import parsing as types
 from ..settings.options import OptionGroup, Options, option
-from ..settings.parsing import is_loopback
 from ..settings.settings import (
-    AdminPortOptions,
     AuditOption,
     PluginOption,
     PrivacyOptions,
     RedactionOptions,
     RetentionOptions,
-    ScoringOptions,
     StoreOption,
     TraceUrlOption,
     check_pair,
 )
-from ..settings.store_url import is_postgres, masked_url
 
 if TYPE_CHECKING:
     from tool_call_evaluators.runs.comparison import FailOn
@@ -316,28 +312,6 @@ class EvaluateOptions(AuditOption, TraceUrlOption, PluginOption, ReportOptions, 
         "in-process",
         group=OptionGroup.RUN,
     )
-
-
-class WorkerOptions(ScoringOptions, AdminPortOptions):
-    store: str = option(
-        replace(types.TEXT, metavar="URL"), "PostgreSQL database with the pending turns.", required=True
-    )
-    concurrency: int = option(
-        types.CONCURRENCY, "Jobs to run concurrently, each of up to 50 turns. Raise it if judges are slow.", 4
-    )
-    stalled_after: float = option(
-        types.SECONDS_FROM_1, "Heartbeat timeout, after which the jobs of a worker go to other workers.", 30.0
-    )
-    shutdown_timeout: float = option(types.SECONDS_OR_0, "Maximum time to finish running jobs after SIGTERM.", 20.0)
-    admin: str | None = option(types.ADDRESS, "Address of /healthz, /readyz and /metrics. Default: none.")
-
-    def __post_init__(self) -> None:
-        if not is_postgres(self.store):
-            given = masked_url(self.store)
-            raise ConfigError(f"--store: workers share a store; expected postgresql://..., got {given!r}")
-        if self.admin and not is_loopback(self.admin) and not self.admin_token:
-            raise ConfigError(f"--admin: {self.admin} is not on loopback, which requires --admin-token")
-        self.check_admin()
 
 
 class ExportOptions(StoredRunOptions):

@@ -16,8 +16,9 @@ from ..memory import return_large_blocks
 from ..settings import Settings
 from ..settings.agent_files import AgentFiles
 from ..settings.store_url import masked_url
+from ..settings.worker_options import WorkerOptions
 from .command import command, config_path, run_async, wide_console
-from .options import DemoOptions, McpOptions, UiOptions, WorkerOptions
+from .options import DemoOptions, McpOptions, UiOptions
 from .output import guarded
 
 if TYPE_CHECKING:
@@ -57,7 +58,7 @@ def serve(settings: Settings) -> None:
 
 
 async def _serve_until_stopped(
-    settings: Settings, privacy: Privacy, agents: AgentFiles, role: Role | None = None
+    settings: Settings, privacy: Privacy, agents: AgentFiles[Settings], role: Role | None = None
 ) -> None:
     """Run a proxy, print one line when it is ready, and stop in order on the first signal; later ones are ignored.
     SIGHUP has it read the files of the agents, where these changed."""
@@ -187,7 +188,8 @@ def worker(options: WorkerOptions) -> None:
 
     These are the turns that `serve --no-evaluate` stores in PostgreSQL. Any number of workers share the work. A turn
     is scored once, even if a worker dies while scoring it. Prints one line when ready. SIGTERM stops the worker after
-    its running jobs.
+    its running jobs. With the --config file of proxies before several agents, the turns of each are scored by its own
+    suite.
 
     \b
     Example: a2a-eval-proxy worker --store postgresql://user@host/turns --suite suite.yaml
@@ -195,23 +197,10 @@ def worker(options: WorkerOptions) -> None:
     from ..store.postgres import require_extra
 
     require_extra()
-    from ..scoring.agent_scoring import judge_budget
-    from ..worker.command import EngineOptions, work_until_stopped
+    from ..worker.command import work_until_stopped
 
-    engine = EngineOptions(options.concurrency, options.stalled_after, options.shutdown_timeout)
-    privacy = options.privacy()
-    run_async(
-        work_until_stopped(
-            options.store,
-            options.suite,
-            engine,
-            privacy,
-            options.admin,
-            options,
-            judge_budget(options.judge_budget, None),
-            allow_plugins=options.allow_plugins,
-        )
-    )
+    agents = AgentFiles(options, config_path(click.get_current_context()))
+    run_async(work_until_stopped(agents.read(), agents))
 
 
 @command(DemoOptions)

@@ -7,20 +7,23 @@ from contextlib import suppress
 from copy import copy
 from dataclasses import replace
 from pathlib import Path
+from typing import Generic, TypeVar
 
 from ..errors import ConfigError
 from ..files import yaml_files
 from .options import read_config_file
 from .parsing import AGENTS
-from .settings import Settings
+from .settings import AgentsOptions
+
+T = TypeVar("T", bound=AgentsOptions)
 
 logger = logging.getLogger(__name__)
 
 
-class AgentFiles:
+class AgentFiles(Generic[T]):
     """Where the agents of these settings are written, if they may change while the proxy runs."""
 
-    def __init__(self, settings: Settings, config: str | None = None) -> None:
+    def __init__(self, settings: T, config: str | None = None) -> None:
         """`config`: the file of `--config`. Raises ConfigError."""
         self._settings = settings
         self._former: dict[Path, tuple[str, str]] = {}
@@ -33,7 +36,7 @@ class AgentFiles:
         """The files and directories to watch."""
         return [path for path in (self._config, self._settings.agents_dir) if path]
 
-    def read(self) -> Settings:
+    def read(self) -> T:
         """The settings with the agents that the files have now. Raises ConfigError.
 
         A file of the directory with a mistake concerns its agent alone, as several people may write these files: it is
@@ -53,7 +56,7 @@ class AgentFiles:
         self._former, self._mistakes = dict(found), {}
         return read
 
-    def _without_mistakes(self, settings: Settings, files: list[Path]) -> Settings:
+    def _without_mistakes(self, settings: T, files: list[Path]) -> T:
         mistakes, used = {}, {}
         for path in sorted(files, key=lambda path: path not in self._former):  # a name stays with the file that has it
             try:
@@ -77,7 +80,7 @@ class AgentFiles:
         self._former, self._mistakes = used, mistakes
         return settings
 
-    def with_settings(self, settings: Settings) -> AgentFiles:
+    def with_settings(self, settings: T) -> AgentFiles[T]:
         """The same files, for these settings of the proxy."""
         files = copy(self)
         files._settings = replace(settings, agents=self._settings.agents)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 from a2a_tool_capture.secret_references import unset_variables
@@ -28,9 +28,10 @@ _HOST = re.compile(r"[\w.-]+|\[[0-9A-Fa-f:.]+\]", re.ASCII)
 
 
 def own_settings(
-    name: str, own: Mapping[str, Any], options: Mapping[str, Option]
+    name: str, own: Mapping[str, Any], options: Mapping[str, Option], read: Collection[str] = OWN
 ) -> tuple[dict[str, Any], tuple[str, ...]]:
-    """The parsed settings of an agent, of those that are `options` of the proxy, and its hosts. Raises ConfigError."""
+    """The parsed settings of an agent, of those that are `options` of the proxy and to be `read`, and its hosts. Raises
+    ConfigError."""
     values: dict[str, Any] = {}
     hosts: tuple[str, ...] = ()
     for key, value in own.items():
@@ -39,11 +40,11 @@ def own_settings(
             hosts = tuple(host.lower().rstrip(".") for host in _hosts(place, value))
         elif key not in OWN:
             raise ConfigError(f"{place}: {_unknown(key, key in options)}")
-        elif value is not None:
+        elif value is not None and key in read:
             if options[key].references and (unset := unset_variables(str(value))):
                 raise ConfigError(f"{place}: needs the environment variable {unset[0]}, which is not set")
             values[key] = options[key].parse(place, value)
-    if "upstream" not in values:
+    if own.get("upstream") is None:
         raise ConfigError(f"agents.{name}.upstream is required: write the URL of the agent")
     return values, hosts
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
+import signal
 import sys
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack
@@ -20,8 +21,7 @@ import psycopg
 from procrastinate.exceptions import ProcrastinateException
 from procrastinate.jobs import Job, Status
 from procrastinate.worker import Worker
-from tool_call_evaluators.importers import import_suites
-from tool_call_evaluators.judge import JudgeBudget
+from tool_call_evaluators.texts import counted
 
 from ..admin.api import worker_app
 from ..admin.tokens import AdminTokens
@@ -31,9 +31,11 @@ from ..net.file_watcher import FileWatch
 from ..net.http_server import HttpServer
 from ..net.ports import Ports
 from ..net.tls import TlsFiles, server_tls
-from ..privacy.policy import Privacy
+from ..privacy.policy import PrivacyOfAll
+from ..settings.agent_files import AgentFiles
 from ..settings.settings import AdminPortOptions
 from ..settings.store_url import masked_url
+from ..settings.worker_options import WorkerOptions
 from ..store import StoreError
 from ..store.postgres.store import PostgresStore
 from ..store.postgres.work import WorkStore
@@ -41,6 +43,7 @@ from ..store.postgres.writes import QUEUE, TASK
 from ..telemetry.counters import CERTIFICATES, SCORED, Metrics, Source
 from ..telemetry.logs import LOG_LINE, start_logging
 from ..telemetry.prometheus import BacklogWatch, process_registry
+from .agents import WorkerAgents
 from .job_scorer import JobScorer
 
 logger = logging.getLogger(__name__)
@@ -207,41 +210,40 @@ def one_line(error: BaseException) -> str:
 _GOODBYE_S = 5.0  # time for the engine to report to the database that this worker ends
 
 
-async def work_until_stopped(
-    location: str,
-    suite_file: str | None,
-    options: EngineOptions,
-    privacy: Privacy,
-    admin: str | None,
-    port: AdminPortOptions,
-    budget: JudgeBudget | None,
-    *,
-    allow_plugins: bool,
-) -> None:
+async def work_until_stopped(settings: WorkerOptions, files: AgentFiles[WorkerOptions]) -> None:
     """Score what is pending, and what comes, until the first signal; then end what is under way.
 
-    `location` is one of PostgreSQL. `admin`: HOST:PORT of the port with `/metrics`, None for no port; `port`: who may
-    use it. Raises SuiteError, StoreError, ConfigError or ListenError.
+    `files` name the agents of `settings`. Raises SuiteError, StoreError, ConfigError or ListenError.
     """
-    start_logging("info", LOG_LINE, privacy)
+    location = settings.store
+    options = EngineOptions(settings.concurrency, settings.stalled_after, settings.shutdown_timeout)
+    of_all = PrivacyOfAll(settings.privacy())
+    start_logging("info", LOG_LINE, of_all)
     logging.getLogger("procrastinate").setLevel(logging.WARNING)  # else a line for each job
     # `Engine` logs an unreachable database, once.
     for name in ("procrastinate.utils", "procrastinate.worker.worker", "psycopg.pool"):
         logging.getLogger(name).setLevel(logging.CRITICAL)
     asyncio.get_running_loop().set_exception_handler(log_lost_task)
-    imported = import_suites(suite_file, allow_plugins=allow_plugins) if suite_file else None
     store = PostgresStore(location)
     try:
         metrics = Metrics()
-        scorer = JobScorer(store, imported.suite if imported else None, privacy, metrics, budget)
+        agents = WorkerAgents(store, settings, settings.each_agent, of_all)
+        scorer = JobScorer(store, agents, metrics)
         engine = Engine(location, store.work, scorer.score, options)
         stop = stop_signal()
-        suite = f"suite {suite_file}" if suite_file else "no suite"
+        suite = f"suite {settings.suite}" if settings.suite else "no suite"
+        of_agents = f", {counted(len(settings.agents), 'agent')}" if settings.agents else ""
         place = masked_url(location)
-        ready = f"a2a-eval-proxy worker ready: store {place}, {suite}, {options.concurrency} jobs at once"
+        ready = f"a2a-eval-proxy worker ready: store {place}, {suite}{of_agents}, {options.concurrency} jobs at once"
         async with AsyncExitStack() as stack:
-            if admin is not None:
-                ready += f", admin {await _admin(stack, admin, port, engine, store, metrics)}"
+            watched = FileWatch()
+            if settings.admin is not None:
+                ready += f", admin {await _admin(stack, settings.admin, settings, engine, store, metrics, watched)}"
+            if files.paths:
+                watched.add("the agents", files.paths, lambda: agents.change(files.read().each_agent))
+                _on_hangup(watched.check)
+            watched.start()
+            stack.push_async_callback(watched.close)
             working = asyncio.create_task(engine.run())
             stopping = asyncio.create_task(stop.wait())
             click.echo(ready)
@@ -279,6 +281,7 @@ async def _admin(
     engine: Engine,
     store: PostgresStore,
     metrics: Metrics,
+    files: FileWatch,
 ) -> str:
     """The URL of the worker's port, which `stack` closes. Raises ConfigError or ListenError."""
     backlog = BacklogWatch(store.work.backlog)
@@ -287,12 +290,16 @@ async def _admin(
     registry = process_registry(Source(SCORED, lambda: metrics), backlog.source, Source(CERTIFICATES, lambda: ends))
     tokens = AdminTokens(options.admin_token, options.metrics_token) if options.admin_token else None
     app = worker_app(registry, engine.problems, tokens)
-    files = FileWatch()
     tls = server_tls(TlsFiles.of(options, "admin_tls"), files, "TLS of the admin port")
     server = await Ports(stack).open(lambda: HttpServer(app, address, shutdown_timeout_s=1.0, tls=tls), "--admin")
-    files.start()
-    stack.push_async_callback(files.close)
     return server.url
+
+
+def _on_hangup(check: Callable[[], None]) -> None:
+    """Read the files that have changed on SIGHUP, where there is one."""
+    if hasattr(signal, "SIGHUP"):
+        loop = asyncio.get_running_loop()
+        loop.add_signal_handler(signal.SIGHUP, lambda: loop.run_in_executor(None, check))
 
 
 def log_lost_task(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:

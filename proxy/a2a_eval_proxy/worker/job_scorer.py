@@ -8,19 +8,16 @@ from collections.abc import Sequence
 from itertools import groupby
 from typing import NamedTuple
 
-from tool_call_evaluators.judge import JudgeBudget
-from tool_call_evaluators.suite import Suite
-
-from ..privacy.policy import NO_PRIVACY, Privacy
 from ..scoring.awaited_trees import awaited_tree, trees_read_by
 from ..scoring.case_book import CaseBook
 from ..scoring.pipeline import MAX_HISTORY
-from ..scoring.scorer import Results, Scorer, TurnJson
+from ..scoring.scorer import Results, TurnJson
 from ..store import ConversationKey, Scored, ScoredConversation
 from ..store.postgres.store import PostgresStore
 from ..store.postgres.work import Claim
 from ..telemetry.counters import Metrics
 from ..turn import Turn
+from .agents import ScoredBy, WorkerAgents
 
 MAX_EARLIER = 200  # turns before it by which a turn's position in its case is found
 
@@ -33,34 +30,29 @@ class CasePosition(NamedTuple):
 
 
 class _ToScore(NamedTuple):
+    by: ScoredBy
     turn: Turn
     position: CasePosition
     history: Sequence[TurnJson]
+
+    @property
+    def reads_tree(self) -> bool:
+        """Whether it is scored with the turns that it caused."""
+        return self.by.scorer.reads_trees(self.turn.case_id)
 
 
 class JobScorer:
     """Scores turns by their ids. It may be asked again for the same ones: what is done stays as it is.
 
-    Turns are stored redacted; with the rules of who stored them as `privacy`, the suite's expectations are, too.
+    Turns are stored redacted; where an agent has the rules of who stored them, the suite's expectations are, too.
     """
 
-    def __init__(
-        self,
-        store: PostgresStore,
-        suite: Suite | None,
-        privacy: Privacy = NO_PRIVACY,
-        metrics: Metrics | None = None,
-        budget: JudgeBudget | None = None,
-    ) -> None:
+    def __init__(self, store: PostgresStore, agents: WorkerAgents, metrics: Metrics | None = None) -> None:
         """`metrics` counts the results that were stored."""
         self._metrics = metrics or Metrics()
         self._store = store
         self._work = store.work
-        self._privacy = privacy
-        self._cases = CaseBook(suite, privacy=privacy)
-        self._scorer = Scorer(self._cases, suite, store.judge_cache, budget)
-        self._alone = self._scorer.evaluators(None).is_cheap and not (suite and suite.cases)
-        """Whether the turns before it make no difference to any turn."""
+        self._agents = agents
 
     async def score(self, turn_ids: Sequence[str]) -> int:
         """Score those of these turns that are pending; returns how many.
@@ -72,18 +64,19 @@ class JobScorer:
         to_score = await self._placed([claim.turn for claim in pending])
         # What a turn caused began after it, and is done before it is scored with that.
         placed = sorted(zip(to_score, pending, strict=True), key=lambda item: -item[0].turn.started_at)
-        alone = [item for item in placed if not self._scorer.reads_trees(item[0].turn.case_id)]
-        with_trees = [[item] for item in placed if self._scorer.reads_trees(item[0].turn.case_id)]
+        alone = [item for item in placed if not item[0].reads_tree]
+        with_trees = [[item] for item in placed if item[0].reads_tree]
         finished = 0
         for part in (alone, *with_trees):
             finished += await self._score_turns(part)
         cases = {one.turn.turn_id: one.position.case_id for one in to_score}
-        await self._score_conversations(
-            [
-                ConversationKey(turn["run"], turn["conversation_id"], cases.get(turn["turn_id"], turn["case_id"]))
-                for turn, _ in found
-            ]
-        )
+        keys: dict[str | None, list[ConversationKey]] = {}
+        for turn, _ in found:
+            case_id = cases.get(turn["turn_id"], turn["case_id"])
+            key = ConversationKey(turn["run"], turn["conversation_id"], case_id)
+            keys.setdefault(turn.get("agent_name"), []).append(key)
+        for agent_name, of_agent in keys.items():
+            await self._score_conversations(agent_name, of_agent)
         return finished
 
     async def _score_turns(self, placed: Sequence[tuple[_ToScore, Claim]]) -> int:
@@ -92,32 +85,36 @@ class JobScorer:
         scored = []
         for (one, claim), result in zip(placed, results, strict=True):
             merged = one.turn if one.turn.case_id != claim.turn["case_id"] else None
-            scored.append((Scored(one.turn.turn_id, self._privacy.stored_results(result), merged), claim))
+            scored.append((Scored(one.turn.turn_id, one.by.scoring.privacy.stored_results(result), merged), claim))
         finished = await self._work.finish(scored) if scored else set()
         self._metrics.turns_scored += len(finished)
-        for done, _ in scored:
+        for done, claim in scored:
             if done.turn_id in finished:
-                self._metrics.count_results(done.evaluations)
+                self._metrics.count_results(done.evaluations, self._agents.known(claim.turn.get("agent_name")))
         return len(finished)
 
     async def _results(self, one: _ToScore) -> Results:
-        reads = self._scorer.reads_trees(one.turn.case_id)
-        tree = await awaited_tree(self._store, one.turn, self._privacy) if reads else None
-        return await self._scorer.score(one.turn, one.position.earlier, one.history, tree)
+        tree = await awaited_tree(self._store, one.turn, one.by.scoring.privacy) if one.reads_tree else None
+        return await one.by.scorer.score(one.turn, one.position.earlier, one.history, tree)
 
     async def _placed(self, pending: Sequence[TurnJson]) -> list[_ToScore]:
-        if self._alone:
-            return [_ToScore(Turn.from_dict(dict(turn)), CasePosition(turn["case_id"], 0), ()) for turn in pending]
-        around: dict[str, _ToScore] = {}
-        wanted = {turn["turn_id"] for turn in pending}
-        for conversation in await self._conversations(pending):
-            positions = case_positions(self._cases, conversation)
+        by = {turn["turn_id"]: self._agents.of(turn.get("agent_name")) for turn in pending}
+        around = {
+            turn["turn_id"]: _ToScore(one, Turn.from_dict(dict(turn)), CasePosition(turn["case_id"], 0), ())
+            for turn in pending
+            if (one := by[turn["turn_id"]]).alone
+        }
+        for conversation in await self._conversations([turn for turn in pending if turn["turn_id"] not in around]):
+            agent = next((by[turn["turn_id"]] for turn in conversation if turn["turn_id"] in by), None)
+            if agent is None:  # only its id is that of a conversation with another agent
+                continue
+            positions = case_positions(agent.scoring.cases, conversation)
             for index, (turn, position) in enumerate(zip(conversation, positions, strict=True)):
-                if turn["turn_id"] in wanted:
+                if turn["turn_id"] in by:
                     history = conversation[max(0, index - MAX_HISTORY) : index]
                     read = Turn.from_dict(dict(turn))
                     read.case_id = position.case_id
-                    around[read.turn_id] = _ToScore(read, position, history)
+                    around[read.turn_id] = _ToScore(agent, read, position, history)
         return [around[turn["turn_id"]] for turn in pending]
 
     async def _conversations(self, pending: Sequence[TurnJson]) -> list[list[TurnJson]]:
@@ -129,39 +126,42 @@ class JobScorer:
         grouped: list[list[TurnJson]] = [list(turns) for _, turns in groupby(known, _conversation)]
         return [*grouped, *([turn] for turn in pending if not turn["conversation_id"])]
 
-    async def _score_conversations(self, keys: Sequence[ConversationKey]) -> None:
-        """Score those that are over, and were not scored since."""
-        looked_at = [key for key in dict.fromkeys(keys) if self._is_scored_whole(key)]
+    async def _score_conversations(self, agent_name: str | None, keys: Sequence[ConversationKey]) -> None:
+        """Score those with this agent that are over, and were not scored since."""
+        by = self._agents.of(agent_name)
+        privacy = by.scoring.privacy
+        looked_at = [key for key in dict.fromkeys(keys) if _is_scored_whole(by, key)]
         if not looked_at:
             return
         turns: dict[ConversationKey, list[TurnJson]] = {key: [] for key in looked_at}
         for turn in await self._work.conversations([key._asdict() for key in looked_at]):
             key = ConversationKey(turn["run"], turn["conversation_id"], turn["case_id"])
-            if key in turns:
+            if key in turns and turn.get("agent_name") == agent_name:
                 turns[key].append(turn)
         said = await self._work.said(looked_at)
         new = [key for key in looked_at if len(turns[key]) > said.get(key, 0)]
         read = [turn for key in new for turn in turns[key]]
-        trees = await trees_read_by(self._scorer, self._store, read, self._privacy)
-        results = await asyncio.gather(*(self._scorer.score_conversation(turns[key], trees) for key in new))
+        trees = await trees_read_by(by.scorer, self._store, read, privacy)
+        results = await asyncio.gather(*(by.scorer.score_conversation(turns[key], trees) for key in new))
         scored = [
-            ScoredConversation(key, len(turns[key]), self._privacy.stored_results(result))
+            ScoredConversation(key, len(turns[key]), privacy.stored_results(result))
             for key, result in zip(new, results, strict=True)
             if result is not None
         ]
         if scored:
             await self._work.finish_conversations(scored)
             for conversation in scored:
-                self._metrics.count_results(conversation.evaluations)
-
-    def _is_scored_whole(self, key: ConversationKey) -> bool:
-        """Whether it is scored as a whole: there is an evaluator for that, and its case defines its end."""
-        known = self._cases.case(key.case_id or "") is not None
-        return known and bool(key.conversation_id) and bool(self._scorer.evaluators(key.case_id).conversation)
+                self._metrics.count_results(conversation.evaluations, self._agents.known(agent_name))
 
 
-def _conversation(turn: TurnJson) -> tuple[str, str]:
-    return turn["run"], turn["conversation_id"]
+def _is_scored_whole(by: ScoredBy, key: ConversationKey) -> bool:
+    """Whether it is scored as a whole: there is an evaluator for that, and its case defines its end."""
+    known = by.scoring.cases.case(key.case_id or "") is not None
+    return known and bool(key.conversation_id) and bool(by.scorer.evaluators(key.case_id).conversation)
+
+
+def _conversation(turn: TurnJson) -> tuple[str, str, str]:
+    return turn["run"], turn["conversation_id"], turn.get("agent_name") or ""
 
 
 def case_positions(cases: CaseBook, conversation: Sequence[TurnJson]) -> list[CasePosition]:

@@ -25,9 +25,11 @@ from a2a_eval_proxy.net.http_server import HttpServer
 from a2a_eval_proxy.scoring.case_book import RegisteredCase
 from a2a_eval_proxy.settings import Settings
 from a2a_eval_proxy.settings.options import load
+from a2a_eval_proxy.settings.worker_options import WorkerOptions
 from a2a_eval_proxy.store import Scored
 from a2a_eval_proxy.store.postgres.store import PostgresStore
 from a2a_eval_proxy.telemetry.event_bus import EventFilter
+from a2a_eval_proxy.worker.agents import WorkerAgents
 from a2a_eval_proxy.worker.job_scorer import JobScorer
 from a2a_tool_capture import METADATA_KEY, URI, ToolCall, agent_extension
 from a2a_tool_capture.client import CaptureClient
@@ -356,7 +358,7 @@ async def test_spans_after_a_worker_has_scored_make_a_turn_pending_again(
     async with behind_proxy(agent, tmp_path, evaluate=False, store=url, expect_traces=False) as proxy:
         first = await one_turn(proxy)
         assert isinstance(proxy.store, PostgresStore)
-        worker = JobScorer(proxy.store, None)
+        worker = JobScorer(proxy.store, WorkerAgents(proxy.store, WorkerOptions(store=url), {}))
         assert await worker.score([first["turn_id"]]) == 1
         outdated = await proxy.store.work.turns([first["turn_id"]])
         assert agent.provider is not None

@@ -7,6 +7,7 @@ import gc
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, ClassVar
 
 import psycopg
@@ -14,10 +15,12 @@ import pytest
 from a2a_eval_proxy.privacy.policy import privacy_of
 from a2a_eval_proxy.privacy.redactor import parse_rules
 from a2a_eval_proxy.scoring.case_book import CaseBook
+from a2a_eval_proxy.settings.worker_options import WorkerOptions
 from a2a_eval_proxy.store import Scored, TurnQuery
 from a2a_eval_proxy.store.postgres.store import PostgresStore
 from a2a_eval_proxy.store.postgres.writes import queue_abandoned
 from a2a_eval_proxy.turn import STARTS_TRACE, Turn, TurnLinks
+from a2a_eval_proxy.worker.agents import WorkerAgents
 from a2a_eval_proxy.worker.command import Engine, EngineOptions, log_lost_task
 from a2a_eval_proxy.worker.job_scorer import CasePosition, JobScorer, case_positions
 from a2a_tool_capture import ToolCall
@@ -50,11 +53,22 @@ class Shared:
     url: str
     store: PostgresStore
     kept: Kept
+    folder: Path
+
+    def options(self, suite: str | None, **others: Any) -> WorkerOptions:
+        """Those of a worker with this suite (its text)."""
+        if suite:
+            others["suite"] = str(file := self.folder / f"{len(list(self.folder.iterdir()))}.yaml")
+            file.write_text(suite)
+        return WorkerOptions(store=self.url, **others)
+
+    def scorer(self, suite: str | None, **others: Any) -> JobScorer:
+        return JobScorer(self.store, WorkerAgents(self.store, self.options(suite, **others), {}))
 
     async def work(self, suite: str | None = SUITE, *turn_ids: str) -> int:
         """Score these turns, or all, as a worker does with a job."""
         ids = turn_ids or await self.kept.ids(limit=1000)
-        return await JobScorer(self.store, parse_suite(suite) if suite else None).score(list(ids))
+        return await self.scorer(suite).score(list(ids))
 
     async def turns(self) -> list[dict[str, Any]]:
         return (await self.store.turns(TurnQuery(limit=1000))).items
@@ -79,10 +93,10 @@ class Shared:
 
 
 @pytest.fixture
-async def shared(postgres: PostgresServer) -> AsyncIterator[Shared]:
+async def shared(postgres: PostgresServer, tmp_path: Path) -> AsyncIterator[Shared]:
     url = postgres.new_database()
     store = PostgresStore(url, for_workers=True)
-    yield Shared(url, store, Kept(store))
+    yield Shared(url, store, Kept(store), tmp_path)
     await asyncio.to_thread(store.close)
 
 
@@ -106,18 +120,19 @@ async def test_pending_turns_are_scored_with_the_cases_of_the_workers_suite(shar
 
 
 async def test_a_worker_with_the_rules_of_the_proxy_finds_what_was_expected(shared: Shared) -> None:
-    suite = parse_suite("""
+    suite = """
 suite: payments
 evaluators: [tool_call_args]
 cases:
   - id: pay
     turns: [{user: Pay ann@example.com, expect: {tool_calls: [{name: pay, arguments: {to: ann@example.com}}]}}]
-""")
-    privacy = privacy_of(parse_rules("email:hash"), "a key")
+"""
+    rules = parse_rules("email:hash")
+    privacy = privacy_of(rules, "a key")
     for number, to in enumerate(("ann@example.com", "eve@example.com")):
         paid = turn(number, user_text="Pay ann@example.com", tool_calls=[ToolCall("pay", {"to": to})])
         await shared.kept.add(privacy.redacted(paid))
-    assert await JobScorer(shared.store, suite, privacy).score(await shared.kept.ids()) == 2
+    assert await shared.scorer(suite, redact=rules, redact_key="a key").score(await shared.kept.ids()) == 2
     turns = await shared.turns()
     assert [(item["case_id"], item["evaluations"][0]["status"]) for item in turns] == [
         ("pay", "passed"),
@@ -295,7 +310,7 @@ async def working(
     shared: Shared, score: Callable[[Sequence[str]], Awaitable[int]] | None = None
 ) -> AsyncIterator[Engine]:
     """An engine that runs for the time of the block."""
-    score = score or JobScorer(shared.store, None).score
+    score = score or shared.scorer(None).score
     engine = Engine(shared.url, shared.store.work, score, EngineOptions(stalled_after_s=2))
     running = asyncio.create_task(engine.run())
     yield engine
@@ -383,7 +398,7 @@ async def test_an_engine_waits_for_a_database_that_goes_away_while_a_job_ends(
     shared: Shared, postgres: PostgresServer, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level("INFO", "a2a_eval_proxy.worker")
-    scorer = JobScorer(shared.store, None)
+    scorer = shared.scorer(None)
     scored, stopped = asyncio.Event(), asyncio.Event()
 
     async def score(turn_ids: Sequence[str]) -> int:

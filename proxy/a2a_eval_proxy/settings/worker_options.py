@@ -1,0 +1,50 @@
+"""The options of `worker`, and what holds for the turns of each agent."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from functools import cached_property
+
+from ..errors import ConfigError
+from . import parsing as types
+from .agents import OWN, own_settings
+from .options import option, options_of
+from .parsing import is_loopback
+from .settings import AdminPortOptions, AgentsOptions, ScoringOptions, Settings
+from .store_url import is_postgres, masked_url
+
+
+class WorkerOptions(AgentsOptions, ScoringOptions, AdminPortOptions):
+    store: str = option(
+        replace(types.TEXT, metavar="URL"), "PostgreSQL database with the pending turns.", required=True
+    )
+    concurrency: int = option(
+        types.CONCURRENCY, "Jobs to run concurrently, each of up to 50 turns. Raise it if judges are slow.", 4
+    )
+    stalled_after: float = option(
+        types.SECONDS_FROM_1, "Heartbeat timeout, after which the jobs of a worker go to other workers.", 30.0
+    )
+    shutdown_timeout: float = option(types.SECONDS_OR_0, "Maximum time to finish running jobs after SIGTERM.", 20.0)
+    admin: str | None = option(types.ADDRESS, "Address of /healthz, /readyz and /metrics. Default: none.")
+
+    def __post_init__(self) -> None:
+        if not is_postgres(self.store):
+            given = masked_url(self.store)
+            raise ConfigError(f"--store: workers share a store; expected postgresql://..., got {given!r}")
+        if self.admin and not is_loopback(self.admin) and not self.admin_token:
+            raise ConfigError(f"--admin: {self.admin} is not on loopback, which requires --admin-token")
+        self.check_admin()
+        _ = self.each_agent  # raises ConfigError
+
+    @cached_property
+    def each_agent(self) -> dict[str, WorkerOptions]:
+        """What holds for the turns of each agent, by name: of its settings, those that concern scoring."""
+        read = OWN & options_of(WorkerOptions).keys()
+        found: dict[str, WorkerOptions] = {}
+        for name, own in self.agents:
+            if name in found:
+                raise ConfigError(f"agents.{name}: there is another agent of this name")
+            values, _ = own_settings(name, json.loads(own), options_of(Settings), read)
+            found[name] = replace(self, **({"agents": (), "agents_dir": None} | values))
+        return found

@@ -1,0 +1,180 @@
+"""A worker with the config file of the proxies scores the turns of each agent by the suite and rules of that agent."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from a2a_eval_proxy.errors import ConfigError
+from a2a_eval_proxy.privacy.policy import privacy_of
+from a2a_eval_proxy.privacy.redactor import parse_rules
+from a2a_eval_proxy.settings.options import load
+from a2a_eval_proxy.settings.worker_options import WorkerOptions
+from a2a_eval_proxy.store import TurnQuery
+from a2a_eval_proxy.store.postgres.store import PostgresStore
+from a2a_eval_proxy.telemetry.counters import Metrics
+from a2a_eval_proxy.turn import Turn
+from a2a_eval_proxy.worker.agents import WorkerAgents
+from a2a_eval_proxy.worker.job_scorer import JobScorer
+from a2a_tool_capture import ToolCall
+from support.kept import Kept, turn
+from support.patience import PATIENCE_S
+from support.postgres_server import PostgresServer
+
+SUITE = """
+suite: {name}
+evaluators: [tool_call_args, {{tool_trajectory: {{scope: conversation, mode: in_order, id: whole}}}}]
+cases:
+  - id: {name}
+    turns:
+      - user: Pay ann@example.com
+        expect: {{tool_calls: [{{name: {tool}, arguments: {{to: ann@example.com}}}}]}}
+      - user: Really
+        expect: {{tool_calls: [{{name: {tool}, arguments: {{to: ann@example.com}}}}]}}
+"""
+RULES, KEY = "email:hash", "a key"
+
+
+@pytest.fixture
+def url(postgres: PostgresServer) -> str:
+    return postgres.new_database()
+
+
+@pytest.fixture
+async def store(url: str) -> AsyncIterator[PostgresStore]:
+    store = PostgresStore(url, for_workers=True)
+    yield store
+    await asyncio.to_thread(store.close)
+
+
+def write(folder: Path, name: str, tool: str) -> str:
+    file = folder / f"{name}.yaml"
+    file.write_text(SUITE.format(name=name, tool=tool))
+    return str(file)
+
+
+def paid(number: int, agent: str | None, text: str = "Pay ann@example.com", tool: str = "pay") -> Turn:
+    """As the proxy stores it: that of `refunds` is redacted. The conversations of all agents have the same id."""
+    made = turn(
+        number,
+        user_text=text,
+        conversation_id="c",
+        agent_name=agent,
+        tool_calls=[ToolCall(tool, {"to": "ann@example.com"}, result="done")],
+    )
+    return privacy_of(parse_rules(RULES), KEY).redacted(made) if agent == "refunds" else made
+
+
+async def found(store: PostgresStore) -> dict[tuple[str | None, str | None, str], int]:
+    """The number of scored turns by agent, case and status of the first result."""
+    counts: dict[tuple[str | None, str | None, str], int] = {}
+    for item in (await store.turns(TurnQuery(limit=100))).items:
+        key = item.get("agent_name"), item["case_id"], item["evaluations"][0]["status"] if item["evaluations"] else ""
+        counts[key] = counts.get(key, 0) + 1
+    return counts
+
+
+async def test_each_agent_has_its_suite_and_rules_and_others_the_common_one(
+    store: PostgresStore, tmp_path: Path
+) -> None:
+    config: dict[str, Any] = {
+        "store": "postgresql://h/turns",
+        "suite": write(tmp_path, "common", "pay"),
+        "agents": {
+            "orders": {"upstream": "http://o", "suite": write(tmp_path, "orders", "ship"), "push": "relay"},
+            "refunds": {"upstream": "http://r", "redact": RULES, "redact_key": KEY, "judge_budget": "5/h"},
+        },
+    }
+    settings = load(WorkerOptions, config)
+    agents, metrics = WorkerAgents(store, settings, settings.each_agent), Metrics()
+    names = ("orders", "refunds", "search", None)
+    turns = [paid(number, name) for number, name in enumerate(names)]
+    turns += [paid(len(names) + number, name, "Really") for number, name in enumerate(names)]
+    await Kept(store).add(*turns)
+    assert await JobScorer(store, agents, metrics).score([one.turn_id for one in turns]) == 8
+    assert await found(store) == {
+        ("orders", "orders", "failed"): 2,
+        ("refunds", "common", "passed"): 2,
+        ("search", "common", "passed"): 2,
+        (None, "common", "passed"): 2,
+    }
+    whole = {said.key.case_id: said.turns for said in await store.conversations()}
+    assert whole == {"orders": 2, "common": 2}, "of each agent, without those of others with that id"
+    assert {name for name, _ in metrics.agent_evaluations} == {"orders", "refunds"}
+    budget = agents.of("refunds").budget
+    changed = load(WorkerOptions, {**config, "suite": write(tmp_path, "newer", "pay")})
+    agents.change(changed.each_agent)
+    assert agents.of("refunds").budget is budget is not None
+    assert agents.of("refunds").scoring.cases.case("newer") is not None
+
+
+async def until(done: Any) -> None:
+    async with asyncio.timeout(PATIENCE_S):
+        while not await done():
+            await asyncio.sleep(0.05)
+
+
+async def test_a_worker_reads_the_file_of_the_proxies_and_its_changes(
+    url: str, store: PostgresStore, tmp_path: Path
+) -> None:
+    """The file has settings of ports, and secrets of the way to agents, that a worker does not need."""
+    config = tmp_path / "config.yaml"
+
+    def configure(**agents: Any) -> None:
+        part = tmp_path / "part"
+        common = write(tmp_path, "common", "pay")
+        headers = {"Authorization": "Bearer ${NOT_SET_HERE}"}
+        agents["search"] = {"upstream": "http://s", "upstream_header": headers}
+        part.write_text(json.dumps({"listen": "0.0.0.0:8080", "suite": common, "evaluate": False, "agents": agents}))
+        part.replace(config)
+
+    configure(orders={"upstream": "http://o", "suite": write(tmp_path, "orders", "ship")})
+    command = [sys.executable, "-m", "a2a_eval_proxy", "worker", "--config", str(config), "--store", url]
+    log = tmp_path / "log"
+    with (
+        log.open("w") as told,
+        subprocess.Popen(command, stdout=subprocess.PIPE, stderr=told, text=True, env=os.environ) as worker,
+    ):
+        try:
+            assert worker.stdout is not None
+            assert "2 agents" in await asyncio.to_thread(worker.stdout.readline)
+            await Kept(store).add(paid(1, "orders"), paid(2, "search"))
+
+            async def scored(count: int) -> bool:
+                return sum(number for key, number in (await found(store)).items() if key[2]) == count
+
+            await until(lambda: scored(2))
+            configure(orders={"upstream": "http://o"}, returns={"upstream": "http://r", "suite": str(tmp_path / "no")})
+            worker.send_signal(signal.SIGHUP)
+
+            async def has_changed() -> bool:
+                return "agent orders: changed" in log.read_text() and "agent returns" in log.read_text()
+
+            await until(has_changed)
+            await Kept(store).add(paid(3, "orders"), paid(4, "returns"))
+            await until(lambda: scored(4))
+        finally:
+            worker.terminate()
+            await asyncio.to_thread(worker.wait)
+    assert await found(store) == {
+        ("orders", "orders", "failed"): 1,
+        ("orders", "common", "passed"): 1,
+        ("search", "common", "passed"): 1,
+        ("returns", "common", "passed"): 1,
+    }
+    assert "its turns are scored by the common suite" in log.read_text()
+    assert "Traceback" not in log.read_text()
+
+
+def test_a_mistake_names_the_agent_and_the_setting() -> None:
+    given = {"store": "postgresql://h/turns", "agents": {"orders": {"upstream": "http://o", "suit": "x"}}}
+    with pytest.raises(ConfigError, match=r"agents.orders.suit: unknown setting 'suit' \(did you"):
+        load(WorkerOptions, given)
