@@ -687,8 +687,9 @@ def _json(value: Any) -> Any:
 
 
 def _texts(entries: Iterable[str], where: str) -> tuple[str, ...]:
-    if isinstance(entries, str):
-        raise ValueError(f"{where}: expected a list of strings, got one string")
+    if isinstance(entries, str | Mapping) or not isinstance(entries, Iterable):
+        got = "one string" if isinstance(entries, str) else kind_of(entries)
+        raise ValueError(f"{where}: expected a list of strings, got {got}")
     texts = tuple(entries)
     for index, text in enumerate(texts):
         if not isinstance(text, str):

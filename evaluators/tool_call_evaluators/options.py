@@ -111,6 +111,8 @@ def _fits(value: Any, hint: Any) -> bool:
     origin, args = get_origin(hint), get_args(hint)
     if hint in (bool, str, NoneType):
         return isinstance(value, hint)
+    if isinstance(value, int) and value.bit_length() > _MOST_BITS:
+        return False
     if hint in (int, float):
         return isinstance(value, int if hint is int else int | float) and not isinstance(value, bool)
     if origin is Literal:
@@ -147,6 +149,9 @@ def _describe(hint: Any) -> str:
         return "a mapping" if origin is Mapping else "a function"
     return _SINGULAR.get(hint) or str(hint.__name__)
 
+
+_MOST_BITS = 64
+"""Of an option, so that it fits a float."""
 
 _SINGULAR = {bool: "true or false", int: "a whole number", float: "a number", str: "a string", NoneType: "null"}
 _PLURAL = {int: "whole numbers", float: "numbers", str: "strings"}

@@ -46,7 +46,7 @@ def amount_in(resources: Resources, name: str) -> float | None:
     value = resources.get(name)
     if isinstance(value, bool) or not isinstance(value, int | float):
         return None
-    return value if math.isfinite(value) and value >= 0 else None
+    return value if 0 <= value < math.inf else None
 
 
 class Price(NamedTuple):
@@ -143,6 +143,6 @@ def _price(value: Any) -> Price:
 
 
 def _amount(value: Any) -> float:
-    if not (math.isfinite(number(value)) and value >= 0):
+    if not 0 <= number(value) < math.inf:
         raise FieldError(f"expected a number of at least 0, got {kind(value)}")
     return number(value)

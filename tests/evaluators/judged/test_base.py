@@ -143,6 +143,7 @@ async def test_costs_add_up():
         ({"judge": "gpt"}, "helpfulness: option judge must be Judge or a function or a mapping or null; got 'gpt'"),
         ({"votes": 0}, "helpfulness: option votes must lie between 1 and 99; got 0"),
         ({"votes": True}, "option votes must be a whole number or null"),
+        ({"votes": 10**400}, "option votes must be a whole number or null"),
         ({"threshold": 0.5}, "threshold must lie between 1 and 5"),
     ],
 )

@@ -114,6 +114,7 @@ def test_that_an_agent_is_never_asked_needs_requests_that_are_seen() -> None:
         ({"name": "a", "at_most": -1}, "at_most must be a whole number"),
         ({"name": "a", "at_least": True}, "at_least must be a whole number"),
         ({"name": "a", "at_least": 2, "at_most": 1}, "must not be above"),
+        ({"name": "a", "given": 5}, "given: expected a list of strings, got int 5"),
         ({"at_most": 1}, "name"),
     ],
 )
