@@ -33,8 +33,7 @@ from .otlp.receivers import receive_traces
 from .otlp.trace_service import Tracing
 from .privacy.policy import Privacy, PrivacyOfAll
 from .runs.run_result import JudgedBy
-from .scoring.agent_scoring import Scorings
-from .scoring.case_book import CaseBook
+from .scoring.agent_scoring import Scoring, Scorings
 from .scoring.pipeline import Pipeline
 from .serving.local_serving import LocalServing
 from .serving.pools import MemoryPools
@@ -48,8 +47,6 @@ from .telemetry.event_bus import EventBus
 from .telemetry.prometheus import BacklogWatch, process_registry
 from .telemetry.start import start_telemetry
 from .telemetry.turn_listener import ScoringTimes, TurnListener
-from .ui.agent_check import AgentCheck
-from .ui.reruns import Playground
 from .ui.site import Site
 
 logger = logging.getLogger(__name__)
@@ -130,7 +127,7 @@ async def run_proxy(
             scorings=Scorings(judges=settings.evaluate),
             of_all=of_all,
         )
-        scoring = shared.scorings.of(settings, privacy)  # in use as long as this block lasts
+        common = shared.scorings.of(settings, privacy)
         lines = AgentLines(settings, shared)
         stack.push_async_callback(lines.leave)
         serving = lines.serving = (
@@ -142,11 +139,9 @@ async def run_proxy(
             settings=settings,
             lines=lines,
             store=store,
-            cases=scoring.cases,
+            common=common,
             bus=bus,
-            suite_file=scoring.suite_file,
             trace_url=settings.trace_url,
-            privacy=privacy,
             agent=lines[""].status if "" in lines else None,
             tracing=tracing,
             serving=serving,
@@ -163,10 +158,9 @@ async def run_proxy(
         site = Site(
             proxy,
             tokens,
-            check=AgentCheck.of(settings) if settings.upstream else None,
-            playground=Playground(lambda: reachable(proxy.url)) if settings.upstream else None,
             store_url=settings.store,
-            agents=lambda: [line.agent.settings for line in lines.values()],
+            agents=lambda: {name: line.agent.settings for name, line in lines.items()},
+            url=lambda: reachable(proxy.url),
         )
         sources = [Source(COUNTED, lambda: metrics), Source(OPEN, lambda: proxy)]
         if telemetry is not None:
@@ -251,20 +245,10 @@ class RunningProxy(Control):
             known = self._own_suites[run] = suite, names, suite and suite.of_agents(names)
         return JudgedBy(known[2], next(iter(of_run.values())).scoring.suite_file, current=True)
 
-    def privacy_of(self, turn: Mapping[str, Any]) -> Privacy:
-        """See `Control`."""
-        line = self.lines.get(turn.get("agent_name") or "")
-        return self.privacy if line is None else line.scoring.privacy
-
-    def cases_of(self, turn: Mapping[str, Any]) -> CaseBook:
-        """See `Control`."""
-        line = self.lines.get(turn.get("agent_name") or "")
-        return self.cases if line is None else line.scoring.cases
-
     @property
-    def agent_names(self) -> Sequence[str]:
+    def scorings(self) -> Mapping[str, Scoring]:
         """See `Control`."""
-        return [name for name in self.lines if name]
+        return {name: line.scoring for name, line in self.lines.items() if name}
 
     @property
     def allow_plugins(self) -> bool:
@@ -340,10 +324,9 @@ class RunningProxy(Control):
         """See `Control`."""
         return self.scoring_times.of(turn_id)
 
-    @property
-    def evaluates(self) -> bool:
-        """Whether this process scores turns."""
-        return self.settings.evaluate
+    def evaluates(self, turn: Mapping[str, Any]) -> bool:
+        """See `Control`."""
+        return self.settings.evaluate and (turn.get("agent_name") or "") in self.lines
 
     def bind(self, turn: dict[str, Any], case_id: str) -> None:
         """See `Control`."""

@@ -9,13 +9,14 @@ from typing import Any
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
-from tool_call_evaluators.suite import SuiteError, parse_case
+from tool_call_evaluators.suite import Case, SuiteError, parse_case
 from tool_call_evaluators.suite.writing import case_dict, suite_dict
 
 from ..long_computations import LongComputations
-from ..scoring.case_book import RegisteredCase, TooManyCasesError, registered_case
+from ..scoring.case_book import CaseBook, RegisteredCase, TooManyCasesError, registered_case
 from ..scoring.scorer import WITHOUT_SUITE
 from .api_operation import ApiAnswer, ApiOperation, ApiParameter, Given, json_object, json_response
+from .chosen_agent import AGENT, scoring_for
 from .control import Control
 from .schemas import OPEN, named, page_of
 
@@ -36,11 +37,12 @@ class CasesApi:
         return [
             ApiOperation(
                 "GET", "/api/cases", "List the cases of the suite and the registered ones", self.cases,
-                {200: ApiAnswer("All cases in force", page_of("CaseItem"))},
+                {200: ApiAnswer("All cases in force", page_of("CaseItem"))}, [AGENT],
             ),
             ApiOperation(
                 "GET", "/api/suite", "Get the suite that turns are scored by", self.suite,
                 {200: ApiAnswer("The suite without its cases", named("Suite")), 404: ApiAnswer("No suite", error)},
+                [AGENT],
             ),
             ApiOperation(
                 "PUT", "/api/cases/{case_id:path}", "Register a case, or replace it", self.put_case,
@@ -49,7 +51,7 @@ class CasesApi:
                     409: ApiAnswer("There are too many registered cases", error),
                     413: ApiAnswer("The case is too large", error),
                 },
-                [case_id], case,
+                [case_id, AGENT], case,
             ),
             ApiOperation(
                 "DELETE", "/api/cases/{case_id:path}", "Remove a registered case", self.delete_case,
@@ -57,12 +59,13 @@ class CasesApi:
                     204: ApiAnswer("It is removed", media_type=None),
                     404: ApiAnswer("No case with this id is registered", error),
                 },
-                [case_id],
+                [case_id, AGENT],
             ),
         ]  # fmt: skip
 
     async def cases(self, _: Request, given: Given) -> Response:
-        listed, suite = self._control.cases.listed(), self._control.suite or WITHOUT_SUITE
+        scoring = scoring_for(self._control, given["agent"])
+        listed, suite = scoring.cases.listed(), scoring.suite or WITHOUT_SUITE
 
         def items() -> list[dict[str, Any]]:
             return [
@@ -74,14 +77,15 @@ class CasesApi:
         return json_response({"items": found, "next_cursor": None})
 
     async def suite(self, _: Request, given: Given) -> Response:
-        suite = self._control.suite
+        scoring = scoring_for(self._control, given["agent"])
+        suite = scoring.suite
         if suite is None:
             raise HTTPException(404, "there is no suite; `serve --suite FILE` scores turns by one")
         written = suite_dict(replace(suite, cases=(), tools=None))
         return json_response(
             {
                 "name": suite.name,
-                "source": self._control.suite_file,
+                "source": scoring.suite_file,
                 "case_count": len(suite.cases),
                 "metrics": list(suite.metrics),
                 "evaluators": written.get("evaluators", []),
@@ -103,14 +107,31 @@ class CasesApi:
             case = parse_case(body, "case")
         except SuiteError as error:
             raise HTTPException(400, str(error)) from None
+        cases, case = self._place_of(case, given["agent"])
         try:
-            self._control.cases.put(RegisteredCase(case, context_id, size))
+            cases.put(RegisteredCase(case, context_id, size))
         except TooManyCasesError as error:
             raise HTTPException(409, f"{error}; delete some: DELETE /api/cases/ID") from None
         return JSONResponse({"case_id": case_id, "context_id": context_id})
 
+    def _place_of(self, case: Case, agent: str | None) -> tuple[CaseBook, Case]:
+        """The cases of the `agent`, or of the one that the case names, and the case, which is for that agent.
+
+        Raises HTTPException (400, 409).
+        """
+        if agent is not None and case.agent not in (None, agent):
+            raise HTTPException(400, f"agent: the body says {case.agent!r}, the address {agent!r}")
+        named = agent or (case.agent if self._control.agent_names else None)
+        cases = scoring_for(self._control, named).cases
+        before = cases.case(case.id)
+        if named is None:
+            return cases, case
+        if before is not None and before.agent not in (None, named):
+            raise HTTPException(409, f"the case {case.id!r} is of the agent {before.agent}; choose another id")
+        return cases, replace(case, agent=named)
+
     async def delete_case(self, _: Request, given: Given) -> Response:
         case_id = given["case_id"]
-        if not self._control.cases.remove(case_id):
+        if not scoring_for(self._control, given["agent"]).cases.remove(case_id):
             raise HTTPException(404, f"no case {case_id!r} was registered; cases of the suite file stay")
         return Response(status_code=204)

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
-from tool_call_evaluators.suite import Case, Suite
-
 from ..long_computations import LongComputations
-from ..privacy.policy import NO_PRIVACY, Privacy
 from ..runs.run_result import JudgedBy
+from ..scoring.agent_scoring import Scoring
 from ..scoring.case_book import CaseBook
-from ..scoring.suite_file import add_to_suite
 from ..store import Store
 from ..store.base import TurnJson
 from ..telemetry.event_bus import EventBus
@@ -26,18 +24,11 @@ class Control:
     """A store without traffic, where no turn is captured, pending or open; `app.RunningProxy` is a proxy."""
 
     store: Store
-    cases: CaseBook
+    common: Scoring  # that of an agent without a suite and rules of its own
     bus: EventBus = field(default_factory=EventBus)
-    suite_file: str | None
     trace_url: str | None  # where people see traces, with `{trace_id}`
-    privacy: Privacy = NO_PRIVACY
     work: LongComputations = field(default_factory=LongComputations)  # for what takes long: judging and comparing runs
     agent: AgentWatch | None = None  # None without traffic
-
-    @property
-    def suite(self) -> Suite | None:
-        """With the cases added so far."""
-        return self.cases.suite
 
     @property
     def run(self) -> str | None:
@@ -46,20 +37,38 @@ class Control:
 
     def judged_by(self, run: str) -> JudgedBy:
         """What judges the run with this name: for the run of one of several agents, the suite of that agent."""
-        return JudgedBy(self.suite, self.suite_file, current=run == self.run)
+        return JudgedBy(self.common.suite, self.common.suite_file, current=run == self.run)
 
-    def privacy_of(self, turn: Mapping[str, Any]) -> Privacy:
-        """The rules for a turn, in its JSON form: those of its agent."""
-        return self.privacy
+    def scoring_of(self, turn: Mapping[str, Any]) -> Scoring:
+        """Those for a turn, in its JSON form: those of its agent."""
+        return self.scorings.get(turn.get("agent_name") or "", self.common)
 
-    def cases_of(self, turn: Mapping[str, Any]) -> CaseBook:
-        """The cases in force for a turn, in its JSON form: those of its agent."""
-        return self.cases
+    @property
+    def scorings(self) -> Mapping[str, Scoring]:
+        """Those of each of several agents behind the proxy, by name; {} for one."""
+        return {}
 
     @property
     def agent_names(self) -> Sequence[str]:
-        """The names of several agents behind the proxy; () for one."""
-        return ()
+        """The names of several agents behind the proxy; [] for one."""
+        return list(self.scorings)
+
+    @property
+    def every_scoring(self) -> list[Scoring]:
+        """Those in force, each once."""
+        return list({scoring.cases: scoring for scoring in self.scorings.values() or [self.common]}.values())
+
+    def sharing(self, scoring: Scoring) -> list[str]:
+        """Which of several agents have these cases; [] for one agent."""
+        return [name for name, own in self.scorings.items() if own.cases is scoring.cases]
+
+    def books_of(self, file: str | Path) -> set[CaseBook]:
+        """The cases of all agents whose suite is in this file; they may be redacted differently."""
+        return {
+            scoring.cases
+            for scoring in (self.common, *self.every_scoring)
+            if scoring.suite_file and Path(scoring.suite_file) == Path(file)
+        }
 
     @property
     def allow_plugins(self) -> bool:
@@ -95,18 +104,13 @@ class Control:
         """When this process scored a turn, in seconds since the epoch; None if it did not, or long ago."""
         return None
 
-    @property
-    def evaluates(self) -> bool:
-        """Whether this process scores turns."""
+    def evaluates(self, turn: Mapping[str, Any]) -> bool:
+        """Whether this process scores turns of the agent of this turn, in its JSON form."""
         return False
 
     def bind(self, turn: TurnJson, case_id: str) -> None:
-        """Score a stored turn, which is done, again as a turn of this case. Only where it `evaluates`."""
+        """Score a stored turn, which is done, again as a turn of this case. Only where it `evaluates` the turn."""
         raise NotImplementedError("nothing is scored here")
-
-    async def add_case(self, case: Case, comments: Sequence[str]) -> None:
-        """Append it to the suite file and to the suite. Raises SuiteError or SuiteFileError."""
-        await add_to_suite(self.suite_file, self.cases, case, comments, allow_plugins=self.allow_plugins)
 
     def problems(self) -> list[str]:
         """Why the proxy is not ready; [] when it is."""

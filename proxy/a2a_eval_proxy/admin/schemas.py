@@ -177,7 +177,8 @@ SCHEMAS: dict[str, Schema] = {
         children=listed(named("TreeTurn")), left_out=COUNT,
     ),
     "TurnSummary": record(
-        optional=["assessments", "calls"], assessments=listed(choice(ASSESSMENTS)), calls=choice(list(Calls)),
+        optional=["agent_name", "assessments", "calls"],
+        agent_name=TEXT, assessments=listed(choice(ASSESSMENTS)), calls=choice(list(Calls)),
         turn_id=TEXT, run=TEXT, case_id=nullable(TEXT), conversation_id=TEXT, task_id=TEXT, state=nullable(TEXT),
         status=choice(STATUSES), **_TIMES, user_text=TEXT, response_text=TEXT,
         tool_calls=listed(record(name=TEXT, error=BOOLEAN)), tool_call_count=COUNT, findings=TEXTS,

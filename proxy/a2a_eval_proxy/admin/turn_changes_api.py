@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, NamedTuple
 
 from a2a_tool_capture.models import rfc3339
 from starlette.exceptions import HTTPException
@@ -20,7 +21,8 @@ from ..ids import new_turn_id
 from ..privacy.content_removal import lacks_content
 from ..privacy.policy import Privacy
 from ..runs.stored_turns import compact
-from ..scoring.suite_file import SuiteFileError
+from ..scoring.agent_scoring import Scoring
+from ..scoring.suite_file import SuiteFileError, add_to_suite
 from ..store import TurnQuery, every_turn
 from ..store.base import TurnJson
 from ..store.reads import MOST_OF_A_TURN, Annotation
@@ -111,13 +113,13 @@ class TurnChangesApi:
         return Response(status_code=204)
 
     async def recorded_case(self, _: Request, given: Given) -> Response:
-        case, comments = await recorded_case(self._control, given["turn_id"])
-        return Response(case_text(case, comments), media_type="application/yaml")
+        made = await recorded_case(self._control, given["turn_id"])
+        return Response(case_text(made.case, made.comments), media_type="application/yaml")
 
     async def append_case(self, request: Request, given: Given) -> Response:
         data, _ = await json_object(request, "a case to append", _MAX_CASE_BYTES)
-        case_id = await append_case(self._control, data)
-        return JSONResponse({"case_id": case_id, "file": self._control.suite_file}, 201)
+        case_id, file = await append_case(self._control, data)
+        return JSONResponse({"case_id": case_id, "file": file}, 201)
 
     async def bind_case(self, request: Request, given: Given) -> Response:
         data, _ = await json_object(request, "a binding", _MAX_CASE_BYTES)
@@ -129,7 +131,7 @@ async def annotate(control: Control, turn_id: str, data: Mapping[str, Any]) -> A
     """Store an annotation (`NewAnnotation` of the schemas). Raises HTTPException (400, 404, 409)."""
     turn = await stored_turn(control.store, turn_id)
     result = await _result(control, turn, data.get("evaluator"))
-    annotation = _annotation(control.privacy_of(turn), turn, data, result)
+    annotation = _annotation(control.scoring_of(turn).privacy, turn, data, result)
     if not await control.store.annotate(annotation):
         raise HTTPException(409, f"the turn has {MOST_OF_A_TURN} annotations, the maximum; delete some")
     audit.changed(turn=turn_id, annotation=annotation.annotation_id, assessment=annotation.assessment or "label")
@@ -217,20 +219,35 @@ _MOST_TURNS = 100  # of a conversation of which a case is made
 _MAX_ID = 200  # characters of the id of a new case
 
 
-async def recorded_case(control: Control, turn_id: str, case_id: str | None = None) -> tuple[Case, Sequence[str]]:
-    """The case of the conversation up to this turn, and comments on it. Raises HTTPException (404, 409)."""
+class RecordedCase(NamedTuple):
+    """The case that a conversation makes, comments on it, and by what turns of its agent are scored."""
+
+    case: Case
+    comments: Sequence[str]
+    scoring: Scoring
+
+
+async def recorded_case(control: Control, turn_id: str, case_id: str | None = None) -> RecordedCase:
+    """That of the conversation up to this turn. It names the agent if several have the suite.
+
+    Raises HTTPException (404, 409).
+    """
     turn = await stored_turn(control.store, turn_id)
-    turns = await _conversation_until(control, turn)
+    scoring, turns = control.scoring_of(turn), await _conversation_until(control, turn)
+    if case_id is not None and case_id in _taken(scoring):
+        raise HTTPException(409, f"case_id: the case {case_id!r} exists; choose another id")
     if any(lacks_content(one["user_text"]) for one in turns):
         raise HTTPException(409, "the turn was stored without its content (--no-content): no case can be made")
     try:
-        return record_case(turns, _taken(control), case_id)
+        case, comments = record_case(turns, _taken(scoring), case_id)
     except ValueError as error:
         raise HTTPException(409, str(error)) from None
+    of_several = len(control.sharing(scoring)) > 1
+    return RecordedCase(replace(case, agent=turn.get("agent_name")) if of_several else case, comments, scoring)
 
 
-async def append_case(control: Control, data: Mapping[str, Any]) -> str:
-    """Append the case of a turn (`NewSuiteCase` of the schemas) to the suite file; returns its id.
+async def append_case(control: Control, data: Mapping[str, Any]) -> tuple[str, str]:
+    """Append the case of a turn (`NewSuiteCase` of the schemas) to the suite file of its agent; its id, and the file.
 
     Raises HTTPException (400, 404, 409).
     """
@@ -238,26 +255,30 @@ async def append_case(control: Control, data: Mapping[str, Any]) -> str:
         _short_text(data, "turn_id"),
         _short_text(data, "case_id") if data.get("case_id") is not None else None,
     )
-    if case_id in _taken(control):
-        raise HTTPException(409, f"case_id: the case {case_id!r} exists; choose another id")
-    case, comments = await recorded_case(control, turn_id, case_id)
-    if problem := repeats(control, case):
+    case, comments, scoring = await recorded_case(control, turn_id, case_id)
+    if problem := repeats(scoring, case):
         raise HTTPException(409, problem)
+    if scoring.suite_file is None:
+        raise HTTPException(409, "suite: no suite file was given (--suite)")
+    books = control.books_of(scoring.suite_file)
     try:
-        await control.add_case(case, comments)
+        await add_to_suite(scoring.suite_file, books, case, comments, allow_plugins=control.allow_plugins)
     except (SuiteError, SuiteFileError) as error:
         raise HTTPException(409, str(error)) from None
-    audit.changed(case=case.id)
-    return case.id
+    audit.changed(case=case.id, file=scoring.suite_file)
+    return case.id, scoring.suite_file
 
 
-def repeats(control: Control, case: Case) -> str:
-    """Why `case` is not appended if another one has its user messages; else "".
+def repeats(scoring: Scoring, case: Case) -> str:
+    """Why `case` is not appended if another one of the agent has its user messages; else "".
 
     Turns find their case by the text of the user: with both cases, they would find neither.
     """
     messages = [turn.user for turn in case.turns]
-    same = next((other for other, _ in control.cases.listed() if [turn.user for turn in other.turns] == messages), None)
+    of_agent = (
+        other for other, _ in scoring.cases.listed() if None in (other.agent, case.agent) or other.agent == case.agent
+    )
+    same = next((other for other in of_agent if [turn.user for turn in other.turns] == messages), None)
     return (
         f"the case {same.id!r} has the same user messages; change what it expects, or bind the turn to it"
         if same
@@ -272,10 +293,13 @@ async def bind_case(control: Control, turn_id: str, data: Mapping[str, Any]) -> 
     """
     case_id = _short_text(data, "case_id")
     turn = await stored_turn(control.store, turn_id)
-    if control.cases_of(turn).case(case_id) is None:
-        raise HTTPException(404, f"case_id: no case {case_id!r}; GET /api/cases lists them")
-    if not control.evaluates:
-        raise HTTPException(409, "this process does not score turns")
+    if control.scoring_of(turn).cases.case(case_id) is None:
+        name = turn.get("agent_name")
+        of_agent = f" of the agent {name}; GET /api/cases?agent={name}" if name else "; GET /api/cases"
+        raise HTTPException(404, f"case_id: no case {case_id!r}{of_agent} lists them")
+    if not control.evaluates(turn):
+        name = turn.get("agent_name")
+        raise HTTPException(409, f"this process does not score turns{f' of the agent {name}' if name else ''}")
     if turn["status"] != "done":
         raise HTTPException(409, f"the turn is {turn['status']}: it can be bound once it is scored")
     if lacks_content(turn["user_text"]):
@@ -300,8 +324,8 @@ async def _conversation_until(control: Control, turn: TurnJson) -> list[TurnJson
     raise HTTPException(409, f"the turn comes after {_MOST_TURNS} others of its conversation: too many for a case")
 
 
-def _taken(control: Control) -> set[str]:
-    return {case.id for case, _ in control.cases.listed()}
+def _taken(scoring: Scoring) -> set[str]:
+    return {case.id for case, _ in scoring.cases.listed()}
 
 
 def _short_text(data: Mapping[str, Any], name: str) -> str:

@@ -13,7 +13,6 @@ from starlette.responses import JSONResponse, Response
 
 from ..graph.trees import MOST_DEPTH, MOST_SHOWN, MOST_TURNS, Family, family_of
 from ..long_computations import LongComputations
-from ..scoring.case_book import CaseBook
 from ..scoring.turn_in_case import turn_in_case
 from ..store import Page, Store, TurnQuery
 from ..store.base import STATUSES, TurnJson
@@ -56,19 +55,20 @@ FILTERS = (
 )
 
 
-def turn_query(cases: CaseBook, given: Given) -> TurnQuery:
+def turn_query(control: Control, given: Given) -> TurnQuery:
     """The query for these values of CURSOR, LIMIT, ORDER, VIEW and FILTERS; any may be missing.
 
     Raises HTTPException (400) for a tag that no case has.
     """
+    tag, agent = given.get("tag"), given.get("agent")
     content = TurnFilter(
         text=given.get("q"),
         verdict=given.get("verdict"),
         tool=given.get("tool"),
         evaluator=given.get("evaluator"),
         finding=given.get("finding"),
-        agent=given.get("agent"),
-        cases=_tagged(cases, given["tag"]) if given.get("tag") is not None else None,
+        agent=agent,
+        cases=_tagged(control, tag, agent) if tag is not None else None,
     )
     return TurnQuery(
         run=given.get("run"),
@@ -83,9 +83,13 @@ def turn_query(cases: CaseBook, given: Given) -> TurnQuery:
     )
 
 
-def _tagged(cases: CaseBook, tag: str) -> frozenset[str]:
-    in_force = [case for case, _ in cases.listed()]
+def _tagged(control: Control, tag: str, agent: str | None) -> frozenset[str]:
+    """The cases with this tag, of that agent or of all."""
+    every = control.every_scoring if agent is None else [control.scoring_of({"agent_name": agent})]
+    in_force = [case for scoring in every for case, _ in scoring.cases.listed()]
     found = frozenset(case.id for case in in_force if tag in case.tags)
+    if unclear := sorted(case.id for case in in_force if case.id in found and tag not in case.tags):
+        raise HTTPException(400, f"tag: only some agents give it to their case {unclear[0]!r}; give `agent`, too")
     if not found:
         tags = sorted({tag for case in in_force for tag in case.tags})
         known = f"expected one of {', '.join(tags)}" if tags else "no case has tags"
@@ -168,7 +172,7 @@ class TurnsApi:
         ]  # fmt: skip
 
     async def turns(self, _: Request, given: Given) -> Response:
-        page = await self._page(turn_query(self._control.cases, given))
+        page = await self._page(turn_query(self._control, given))
         return json_response({"items": page.items, "next_cursor": page.next_cursor})
 
     async def _page(self, query: TurnQuery) -> Page:
@@ -195,7 +199,7 @@ class TurnsApi:
 
     async def diff(self, _: Request, given: Given) -> Response:
         turn = await stored_turn(self._control.store, given["turn_id"])
-        planned = await turn_in_case(self._control.cases_of(turn), self._control.store, turn)
+        planned = await turn_in_case(self._control.scoring_of(turn).cases, self._control.store, turn)
         return json_response(await self._alignments.run(object(), lambda: asyncio.to_thread(planned.diff)))
 
     async def conversation(self, _: Request, given: Given) -> Response:

@@ -57,7 +57,7 @@ async def wire_of(control: Control, turn_id: str) -> dict[str, Any]:
     known = [turn] if turn is not None else await control.turns_in_progress(turn_id=turn_id)
     if not known:
         raise HTTPException(404, f"no turn {turn_id!r}; GET /api/turns lists them")
-    privacy = control.privacy_of(known[0])
+    privacy = control.scoring_of(known[0]).privacy
     if not privacy.covers_texts:
         raise HTTPException(404, "the wire is not kept with --no-content, or with redaction rules by path")
     if exchanges := await _exchanges(control, turn_id, turn, known[0].get("agent_name")):
@@ -79,7 +79,7 @@ async def timeline_of(control: Control, turn: TurnJson) -> dict[str, Any]:
     found = timeline(turn, exchanges, control.scored_at(turn["turn_id"]))
     for item in found["items"]:
         if item["kind"] == "exchange":
-            item["name"] = control.privacy_of(turn).text(item["name"])
+            item["name"] = control.scoring_of(turn).privacy.text(item["name"])
     return found
 
 

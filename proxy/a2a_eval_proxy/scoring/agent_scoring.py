@@ -9,6 +9,8 @@ from weakref import WeakValueDictionary
 
 from tool_call_evaluators.importers import ImportedSuites, import_suites
 from tool_call_evaluators.judge import JudgeBudget, JudgeNotConfiguredError
+from tool_call_evaluators.suite import Suite
+from tool_call_evaluators.suite.model import CombinedSuite
 
 from ..privacy.policy import Privacy
 from ..settings.parsing import Rate
@@ -27,6 +29,16 @@ class Scoring:
     privacy: Privacy
     cases: CaseBook
     suite_file: str | None
+
+    @property
+    def suite(self) -> Suite | None:
+        """With the cases added so far."""
+        return self.cases.suite
+
+    @property
+    def one_file(self) -> str | None:
+        """The file of the suite, where that is one, whose changes can be shown."""
+        return None if isinstance(self.suite, CombinedSuite) else self.suite_file
 
     def scorer(self, store: Store, budget: JudgeBudget | None) -> Scorer:
         """A new one, which asks judges within this budget."""

@@ -6,7 +6,7 @@ import asyncio
 import os
 import shutil
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -27,19 +27,18 @@ class SuiteFileError(Exception):
 
 
 async def add_to_suite(
-    file: str | None, cases: CaseBook, case: Case, comments: Sequence[str], *, allow_plugins: bool = False
+    file: str, books: Collection[CaseBook], case: Case, comments: Sequence[str], *, allow_plugins: bool = False
 ) -> None:
-    """Append the case to the `file` of the suite, then to the suite in `cases`.
+    """Append the case to the `file` of the suite, then to that suite in each of the `books`.
 
-    Raises SuiteError, also without a suite or a file, and SuiteFileError.
+    Raises SuiteError and SuiteFileError.
     """
-    suite = cases.suite
-    if suite is None or file is None:
-        raise SuiteError("no suite file was given (--suite)", "suite")
-    if isinstance(suite, CombinedSuite):
+    if any(isinstance(book.suite, CombinedSuite) for book in books):
         raise SuiteError("is a folder of several suites; copy the case into one of its files", file)
     await asyncio.to_thread(append_case, Path(file), case, comments, allow_plugins=allow_plugins)
-    cases.extend(replace(suite, cases=(*suite.cases, case.completed(suite))))
+    for book in books:
+        if (suite := book.suite) is not None:
+            book.extend(replace(suite, cases=(*suite.cases, case.completed(suite))))
 
 
 def append_case(path: Path, case: Case, comments: Sequence[str] = (), *, allow_plugins: bool = False) -> None:

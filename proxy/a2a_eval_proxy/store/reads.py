@@ -45,7 +45,7 @@ _KEPT = (
 
 def turn_summary(turn: TurnJson) -> TurnJson:
     """Ids, times, state, verdict, the beginnings of the texts, the called tools, what is known of calls, the codes of
-    findings, and how people assessed the turn and its results, if they did."""
+    findings, which of several agents it is of, and how people assessed the turn and its results, if they did."""
     calls = turn["tool_calls"]
     summary = {
         **{name: turn[name] for name in _KEPT},
@@ -56,6 +56,8 @@ def turn_summary(turn: TurnJson) -> TurnJson:
         "findings": list(dict.fromkeys(finding["code"] for finding in turn["findings"])),
         "verdict": turn_verdict(turn["evaluations"]),
     }
+    if name := turn.get("agent_name"):
+        summary["agent_name"] = name
     if annotations := turn.get("annotations"):
         said = [annotation["assessment"] for annotation in annotations if annotation["assessment"] is not None]
         summary |= {"assessments": said} if said else {}

@@ -19,6 +19,7 @@ from tool_call_evaluators.suite.files import read_text
 from tool_call_evaluators.suite.model import CombinedSuite
 
 from ..admin.api_operation import form_of
+from ..admin.chosen_agent import scoring_for
 from ..admin.control import Control
 from ..errors import ConfigError
 from ..runs.accept import accept, can_undo, changed_text, difference, proposed_by, undo
@@ -30,19 +31,21 @@ MAX_SHOWN = 80
 """Changes that are reviewed one by one."""
 
 
-def accepts(control: Control) -> bool:
-    """Whether the suite is one file, whose changes can be shown."""
-    return control.suite_file is not None and not isinstance(control.suite, CombinedSuite)
+def accepts(control: Control, run: str) -> bool:
+    """Whether the suite that judges the run is one file, whose changes can be shown."""
+    by = control.judged_by(run)
+    return by.suite_file is not None and not isinstance(by.suite, CombinedSuite)
 
 
 async def _values(view: View) -> Values:
     query = view.request.query_params
     run, case = query.get("run", ""), query.get("case")
-    file = _file(view.control)
+    file, agent = _file(view.control, run, query.get("agent")), query.get("agent")
     done = query.get("done", "")
     values: dict[str, Any] = {
         "run": run,
         "case": case,
+        "agent": agent,
         "file": str(file),
         "done": int(done) if done.isascii() and done.isdigit() else None,
         "can_undo": can_undo(file) and _is_writable(file),
@@ -62,11 +65,16 @@ async def _values(view: View) -> Values:
     return {**values, "changes": changes, "left_out": found.left_out}
 
 
-def _file(control: Control) -> Path:
-    """The suite file. Raises HTTPException (409) where there is not exactly one."""
-    if control.suite_file is None or not accepts(control):
+def _file(control: Control, run: str, agent: str | None) -> Path:
+    """The suite file of the agent, or that which judges the run. Raises HTTPException (409) where there is not exactly
+    one."""
+    if agent is None:
+        file = control.judged_by(run).suite_file if accepts(control, run) else None
+    else:
+        file = scoring_for(control, agent).one_file
+    if file is None:
         raise HTTPException(409, "There is no suite file here, or there are several: give one with --suite FILE.")
-    return Path(control.suite_file)
+    return Path(file)
 
 
 def _is_writable(file: Path) -> bool:
@@ -108,8 +116,8 @@ def _key(proposal: Proposal) -> str:
 
 async def _act(view: View) -> Response:
     form, control = await form_of(view.request), view.control
-    file = _file(control)
-    run, case = form.get("run", ""), form.get("case")
+    run, case, agent = form.get("run", ""), form.get("case"), form.get("agent")
+    file = _file(control, run, agent)
     try:
         if form.get("action") == "undo":
             await asyncio.to_thread(undo, file, allow_plugins=control.allow_plugins)
@@ -127,16 +135,15 @@ async def _act(view: View) -> Response:
         await asyncio.to_thread(_take_over, control, file)
     except (ConfigError, SuiteError, SuiteFileError, OSError) as error:
         raise HTTPException(409, str(error)) from None
-    return RedirectResponse(view.link("accept", run=run or None, case=case, done=str(count)), 303)
+    return RedirectResponse(view.link("accept", run=run or None, case=case, agent=agent, done=str(count)), 303)
 
 
 def _take_over(control: Control, file: Path) -> None:
     """Later turns are scored by what the cases in the file expect now."""
-    suite = control.suite
-    if suite is None:
-        return
     changed = {case.id: case for case in load_suite(file, allow_plugins=control.allow_plugins).cases}
-    control.cases.extend(replace(suite, cases=tuple(changed.get(case.id, case) for case in suite.cases)))
+    for book in control.books_of(file):
+        if (suite := book.suite) is not None:
+            book.extend(replace(suite, cases=tuple(changed.get(case.id, case) for case in suite.cases)))
 
 
 SCREEN = Screen("/accept", "accept.html", _values, action=_act)

@@ -6,16 +6,17 @@ from collections.abc import Container, Sequence
 
 from starlette.exceptions import HTTPException
 from starlette.responses import RedirectResponse, Response
-from tool_call_evaluators.suite.model import CombinedSuite
 
 from .. import audit
 from ..admin.api_operation import form_of, upload_of
+from ..admin.chosen_agent import known_agent
 from ..errors import ConfigError
 from ..ids import new_run_name
+from ..scoring.agent_scoring import Scoring
 from ..store import TurnQuery
 from .judged_runs import CaseRow
 from .rendering import turn_row
-from .reruns import PLAYGROUND, Rerun
+from .reruns import Rerun
 from .screen import Screen, Values, View
 
 MAX_CASES = 50
@@ -25,11 +26,10 @@ _TURNS = 10
 _URLS = ("http://", "https://", "grpc://", "grpcs://")
 
 
-def can_run_again(view: View) -> bool:
-    """Whether cases can run again from here: with one suite file, and without rules that the new run would not have."""
-    control = view.control
-    one_file = control.suite_file is not None and not isinstance(control.suite, CombinedSuite)
-    return view.reruns is not None and one_file and not control.privacy.changes_turns
+def can_run_again(view: View, scoring: Scoring) -> bool:
+    """Whether cases of an agent can run again from here: of one suite file, and without rules of redaction,
+    which the new run would not have."""
+    return view.reruns is not None and scoring.one_file is not None and not scoring.privacy.changes_turns
 
 
 async def _compared(view: View) -> Values:
@@ -53,24 +53,28 @@ async def _rows(view: View, run: str) -> dict[str, list[CaseRow]]:
 
 
 async def _again(view: View) -> Response:
-    form = await form_of(view.request)
+    form, control = await form_of(view.request), view.control
     earlier, case = form.get("run", ""), form.get("case")
-    if view.reruns is None or not can_run_again(view):
-        raise HTTPException(409, "Cases cannot run again from here: use `a2a-eval-proxy run`.")
-    found = await view.control.store.runs(earlier)
+    found = await control.store.runs(earlier)
     judged = await view.runs.view(found[0], view.link) if found else None
+    agent = form.get("agent") or (judged.agent_name if judged else None)
+    scoring = control.scoring_of({"agent_name": agent})
+    if view.reruns is None or not can_run_again(view, scoring):
+        raise HTTPException(409, "Cases cannot run again from here: use `a2a-eval-proxy run`.")
     if judged is None:
         raise HTTPException(404, f"The store has no run {earlier[:200]!r} that can be judged.")
-    known = {one.id: one for one in view.control.suite.cases} if view.control.suite else {}
-    cases = _chosen(judged.cases, case, known)
-    agent = judged.agent_url
-    if not agent and any(known[case_id].agents != (None,) for case_id in cases):
-        agent = view.control.proxy_url or ""
-    if not agent.startswith(_URLS) or not cases:
+    own = {one.id: one for one in scoring.suite.cases} if scoring.suite else {}
+    cases = _chosen(judged.cases, case, own)
+    url = judged.agent_url
+    if any(own[case_id].agents != (None,) for case_id in cases):
+        agent, url = None, url or control.proxy_url or ""
+    elif agent and agent in control.scorings:
+        url = view.reruns.agents()[agent].upstream
+    if not url.startswith(_URLS) or not cases:
         raise HTTPException(409, "There is nothing to run again: no such case of the suite failed, or no one agent.")
     rerun = Rerun(new_run_name(f"{earlier}-again"), earlier, cases)
     try:
-        view.reruns.start(rerun, str(view.control.suite_file), agent, allow_plugins=view.control.allow_plugins)
+        view.reruns.start(rerun, str(scoring.suite_file), url, agent, allow_plugins=control.allow_plugins)
     except ConfigError as error:
         raise HTTPException(409, str(error)) from None
     audit.changed(started=rerun.name, cases=len(cases))
@@ -85,21 +89,25 @@ def _chosen(rows: Sequence[CaseRow], case: str | None, known: Container[str]) ->
 
 
 async def _playground(view: View) -> Values:
-    query = view.request.query_params
+    query, agent = view.request.query_params, view.agent
+    play = view.playground.of(agent) if view.playground is not None else None
+    if play is None:
+        return {"play": None, "agent": agent}
     turn_id, store = query.get("turn"), view.control.store
     old = await store.turn(turn_id) if turn_id else None
-    newest = TurnQuery(run=PLAYGROUND, limit=_TURNS, newest_first=True, summary=True)
+    newest = TurnQuery(run=play.run, limit=_TURNS, newest_first=True, summary=True)
     stored = (await store.turns(newest)).items
-    in_progress = [turn for turn in await view.control.turns_in_progress() if turn["run"] == PLAYGROUND]
+    in_progress = [turn for turn in await view.control.turns_in_progress() if turn["run"] == play.run]
     turns = {turn["turn_id"]: turn for turn in [*in_progress, *stored]}
     return {
-        "play": view.playground,
-        "is_sending": view.playground is not None and view.playground.is_sending,
+        "play": play,
+        "agent": agent,
+        "is_sending": play.is_sending,
         "old": None if old is None else turn_row(old),
         "text": query.get("text", old["user_text"] if old else ""),
         "conversation": query.get("conversation", ""),
         "rows": [turn_row(turn) for turn in turns.values()],
-        "run": PLAYGROUND,
+        "run": play.run,
         "most": MAX_TEXT,
         "most_bytes": MAX_FILE_BYTES,
     }
@@ -108,15 +116,18 @@ async def _playground(view: View) -> Values:
 async def _send(view: View) -> Response:
     form, files = await upload_of(view.request, MAX_FILE_BYTES + 4 * MAX_TEXT)
     text = form.get("text", "")
-    if view.playground is None:
+    name = form.get("agent")
+    agent = known_agent(view.control, name) if name else view.agent
+    play = view.playground.of(agent) if view.playground is not None else None
+    if play is None:
         raise HTTPException(404, "There is no agent here, only a store: use `a2a-eval-proxy send`.")
     if not text.strip() or len(text) > MAX_TEXT:
         raise HTTPException(400, f"text: expected 1 to {MAX_TEXT:,} characters")
     try:
-        view.playground.send(text, form.get("conversation"), files)
+        play.send(text, form.get("conversation"), files)
     except ConfigError as error:
         raise HTTPException(409, str(error)) from None
-    return RedirectResponse(view.link("playground", turn=form.get("turn")), 303)
+    return RedirectResponse(view.link("playground", agent=agent, turn=form.get("turn")), 303)
 
 
 AGAIN = Screen("/again", "again.html", _compared, fragments=("result",), action=_again)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -14,8 +14,9 @@ from tool_call_evaluators.grouping import grouped
 from tool_call_evaluators.report import Report
 from tool_call_evaluators.report.page import conversation_data
 from tool_call_evaluators.runs.outcomes import RunConversation, conversation_name
-from tool_call_evaluators.suite import Case, Suite
+from tool_call_evaluators.suite import Suite
 
+from ..admin.control import Control
 from ..runs.run_result import judge_turns
 from ..scoring.scorer import WITHOUT_SUITE
 from ..store import TurnQuery
@@ -41,13 +42,16 @@ async def _values(view: View) -> Values:
     results = grouped(
         (item.key.run, {**one, "case_id": item.key.case_id}) for item in scored for one in item.evaluations
     )
-    cases = [case for turn in page.items if turn["case_id"] and (case := view.control.cases.case(turn["case_id"]))]
-    suite = _suite_of(view.control.suite, cases)
+    of_agents = grouped((turn.get("agent_name"), turn) for turn in page.items)
     return {
         "name": name,
         "title": await _title(view, page.items[0], name),
         "run": run,
-        "parts": await asyncio.to_thread(_parts, page.items, suite, name, results),
+        "parts": [
+            part
+            for turns in of_agents.values()
+            for part in await asyncio.to_thread(_parts, turns, _suite_of(view.control, turns), name, results)
+        ],
         "is_cut": page.next_cursor is not None,
         "most": MAX_TURNS,
     }
@@ -63,10 +67,13 @@ async def _title(view: View, first: TurnJson, name: str) -> str:
     return called.capitalize() if called != name else f"Conversation {name}"
 
 
-def _suite_of(suite: Suite | None, cases: Iterable[Case]) -> Suite:
-    """A suite with these cases that judges each conversation alone: gates concern the whole run."""
-    once = {case.id: case for case in cases}
-    return replace(suite or WITHOUT_SUITE, cases=tuple(once.values()), gates={}, run_gates=RunGates())
+def _suite_of(control: Control, turns: Sequence[TurnJson]) -> Suite:
+    """A suite with the cases of these turns of one agent that judges each conversation alone: gates concern the whole
+    run."""
+    scoring = control.scoring_of(turns[0])
+    cases = {case_id: scoring.cases.case(case_id) for turn in turns if (case_id := turn["case_id"])}
+    of_turns = tuple(case for case in cases.values() if case is not None)
+    return replace(scoring.suite or WITHOUT_SUITE, cases=of_turns, gates={}, run_gates=RunGates())
 
 
 def _parts(

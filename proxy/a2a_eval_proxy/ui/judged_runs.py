@@ -79,6 +79,8 @@ class RunView:
     sections: Markup
     again: str | None
     """The command that runs the suite again, only the failed cases if they are few; None without a suite file."""
+    agent_name: str | None = None
+    """Which of several agents all of its turns are of."""
 
     @property
     def failed(self) -> int:
@@ -115,7 +117,13 @@ def run_view(report: Report, link: Link, suite_file: str | None = None) -> RunVi
         agent_url=report.agent_url,
         sections=Markup(sections(report, _links(report, link), why)),  # noqa: S704  # every text in it is escaped
         again=None if suite_file is None else _command(report, suite_file),
+        agent_name=_agent_name(executed),
     )
+
+
+def _agent_name(executed: Iterable[RunConversation]) -> str | None:
+    names = {turn.get("agent_name") for item in executed for turn in item.executed}
+    return names.pop() if len(names) == 1 else None
 
 
 def _status(report: Report) -> RunStatus:

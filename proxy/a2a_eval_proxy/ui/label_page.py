@@ -15,6 +15,7 @@ from tool_call_evaluators.judged.base import GradedEvaluator, JudgeableEvaluator
 from tool_call_evaluators.options import OptionError
 from tool_call_evaluators.registry import evaluator_class
 from tool_call_evaluators.runs.calibration import MIN_LABELS, calibration_lines
+from tool_call_evaluators.suite import Suite
 from tool_call_evaluators.texts import EXPECTATION_WORDS
 
 from ..admin.api_operation import form_of
@@ -47,7 +48,7 @@ class Choice(NamedTuple):
 
 async def judged_metrics(control: Control) -> list[str]:
     """The metrics of judges: of the suite, of the newest turns, and of the newest conversations."""
-    built = [spec.build() for spec in (control.suite.specs if control.suite else ())]
+    built = [spec.build() for scoring in control.every_scoring if scoring.suite for spec in scoring.suite.specs]
     of_suite = [item.metric for item in built if item.needs_judge]
     newest = await control.store.turns(TurnQuery(status="done", limit=_NEWEST, newest_first=True))
     results = [result for turn in newest.items for result in turn["evaluations"]]
@@ -83,8 +84,8 @@ async def _label(view: View) -> Values:
     ]
     known = set(offered)
     people = [one for one in labels if one["by"] == "person" and one["turn_id"] in known]
-    name = view.control.privacy.stored_note(who)
-    mine = {one["turn_id"]: one for one in people if one["who"] == name}
+    names = {scoring.privacy.stored_note(who) for scoring in view.control.every_scoring}
+    mine = {one["turn_id"]: one for one in people if one["who"] in names}
     after = query.get("after")
     turn_id = query.get("turn") or _next(offered, mine, after)
     values |= {
@@ -101,11 +102,12 @@ async def _label(view: View) -> Values:
     turn = await store.turn(turn_id)
     if turn is None:
         raise HTTPException(404, f"There is no turn {turn_id[:200]!r}.")
-    evaluator = _evaluator(view.control, metric)
+    scoring = view.control.scoring_of(turn)
+    evaluator = _evaluator(scoring.suite, metric)
     offers = choices(evaluator)
     is_graded = isinstance(evaluator, GradedEvaluator) and offers[0].value.isdigit()
     turns = [turn] if kind == "turn" else await _of_conversation(view, turn)
-    case = view.control.cases_of(turn).case(turn["case_id"]) if turn["case_id"] else None
+    case = scoring.cases.case(turn["case_id"]) if turn["case_id"] else None
     return values | {
         "turn": turn,
         "own": mine.get(turn_id),
@@ -162,9 +164,9 @@ async def _earlier(view: View, turn: TurnJson) -> list[TurnJson]:
     return await view.control.store.earlier(Turn.from_dict(dict(turn)), _EARLIER)
 
 
-def _evaluator(control: Control, metric: str) -> EvaluatorBase | type[EvaluatorBase] | None:
+def _evaluator(suite: Suite | None, metric: str) -> EvaluatorBase | type[EvaluatorBase] | None:
     """The evaluator of the suite that goes by this name, else the registered one; None for an unknown one."""
-    built = (spec.build() for spec in (control.suite.specs if control.suite else ()))
+    built = (spec.build() for spec in (suite.specs if suite else ()))
     found = next((one for one in built if one.metric == metric), None)
     try:
         return found or evaluator_class(metric)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from a2a_tool_capture.errors import CaptureError
@@ -39,24 +39,25 @@ class Reruns:
     """Runs cases of the suite file again, one run at a time; the runs go to the store at `store_url`."""
 
     store_url: str
-    agents: Callable[[], Iterable[AgentSettings]] = tuple
-    """The settings of each agent behind the proxy."""
+    agents: Callable[[], Mapping[str, AgentSettings]] = dict
+    """The settings of each agent behind the proxy, by name."""
     last: Rerun | None = None
     _task: asyncio.Task[None] | None = None
 
-    def start(self, rerun: Rerun, suite: str, agent: str, *, allow_plugins: bool) -> None:
-        """Begin it. Raises ConfigError while another one runs."""
+    def start(self, rerun: Rerun, suite: str, url: str, agent: str | None, *, allow_plugins: bool) -> None:
+        """Begin it, with the agent at `url`, of several the one with that name. Raises ConfigError while another one
+        runs."""
         if self.last is not None and self.last.is_running:
             raise ConfigError(f"run {self.last.name} is not finished; wait for it")
         self.last = rerun
-        self._task = asyncio.create_task(self._run(rerun, suite, agent, allow_plugins=allow_plugins))
+        self._task = asyncio.create_task(self._run(rerun, suite, url, agent, allow_plugins=allow_plugins))
 
-    async def _run(self, rerun: Rerun, suite: str, agent: str, *, allow_plugins: bool) -> None:
+    async def _run(self, rerun: Rerun, suite: str, url: str, agent: str | None, *, allow_plugins: bool) -> None:
         problem = "it was stopped"
         try:
             await run_program(
-                suite, rerun.name, self.store_url, agent=agent, cases=rerun.cases, allow_plugins=allow_plugins,
-                environment=_without_own_settings(os.environ) | self._access_to(agent),
+                suite, rerun.name, self.store_url, agent=url, cases=rerun.cases, allow_plugins=allow_plugins,
+                environment=_without_own_settings(os.environ) | self._access_to(url, agent),
             )  # fmt: skip
             problem = ""
         except (ConfigError, OSError) as error:
@@ -64,10 +65,10 @@ class Reruns:
         finally:
             self.last = replace(rerun, is_running=False, problem=problem)
 
-    def _access_to(self, agent: str) -> dict[str, str]:
+    def _access_to(self, url: str, agent: str | None) -> dict[str, str]:
         """How the proxy itself reaches that agent, as variables for `run`; references to secrets stay references."""
-        settings = next((each for each in self.agents() if each.upstream == agent), None)
-        if settings is None:  # of another agent nothing is known, and no other one gets these headers
+        settings = self.agents().get(agent or "")
+        if settings is None or settings.upstream != url:  # no other agent gets these headers
             return {}
         given = {
             "header": "\n".join(f"{name}: {value}" for name, value in settings.upstream_header),
@@ -90,11 +91,17 @@ def _without_own_settings(environment: Mapping[str, str]) -> dict[str, str]:
 
 @dataclass(slots=True)
 class Playground:
-    """Sends single messages through the proxy at `url`, one at a time, as turns of the run PLAYGROUND."""
+    """Sends single messages to an agent through the proxy at `url`, one at a time, as turns of a run of their own."""
 
     url: Callable[[], str]
+    run: str = PLAYGROUND
     problem: str = ""
     _task: asyncio.Task[None] | None = field(default=None, init=False)
+
+    @classmethod
+    def of(cls, agent: str, url: Callable[[], str]) -> Playground:
+        """That of one of several agents of the proxy at `url`, or with the name "" that of the only one."""
+        return cls(lambda: f"{url()}/agents/{agent}", f"{PLAYGROUND}-{agent}") if agent else cls(url)
 
     @property
     def is_sending(self) -> bool:
@@ -126,6 +133,6 @@ class Playground:
         from ..runs.drive import AgentOptions
         from ..runs.send import send_message
 
-        agent = AgentOptions(self.url(), {"A2A-Eval-Run": PLAYGROUND})
+        agent = AgentOptions(self.url(), {"A2A-Eval-Run": self.run})
         sent = [MessageFile(*file) for file in files]
         await send_message(agent, text, conversation_id=conversation_id, files=sent, observe=lambda _: None)

@@ -18,10 +18,12 @@ from tool_call_evaluators.report.model import seconds_between
 from tool_call_evaluators.suite import Expectation
 from tool_call_evaluators.texts import EXPECTATION_WORDS, duration_text, excerpt, moment_text
 
+from ..admin.chosen_agent import scoring_for
 from ..runs.compare import compare_stored, compared_runs
 from ..runs.run_result import MAX_TURNS
 from ..runs.stored_turns import VERSION, UnknownRunError, known_versions
-from ..store import RunSummary
+from ..store import RunSummary, Store, TurnQuery
+from ..store.turn_filter import TurnFilter
 from .accept_page import accepts
 from .again_page import can_run_again
 from .case_search import ORDERS, found_cases, in_order
@@ -168,8 +170,10 @@ async def _one_run(view: View) -> Values:
         "run": run,
         "row": row,
         "judged": judged,
-        "can_run_again": judged is not None and judged.failed > 0 and can_run_again(view),
-        "can_accept": judged is not None and judged.failed > 0 and accepts(view.control),
+        "can_run_again": judged is not None
+        and judged.failed > 0
+        and can_run_again(view, view.control.scoring_of({"agent_name": judged.agent_name})),
+        "can_accept": judged is not None and judged.failed > 0 and accepts(view.control, name),
         "too_long": MAX_TURNS if run.turns > MAX_TURNS else None,
         "ended": moment_text(run.ended_at),
     }
@@ -212,6 +216,7 @@ async def _two_runs(view: View) -> Values:
 
 
 MAX_RUNS = 5  # the newest runs are searched for the last conversations of cases
+MAX_OF_AGENT = 200  # turns of an agent in which its runs are looked for
 CASES_PAGE = 50
 MAX_SEARCH = 200  # characters
 MAX_TEXT = 2_000  # characters of an expected value
@@ -223,9 +228,11 @@ async def _all_cases(view: View) -> Values:
     search, order, page = query.get("q", "").strip(), query.get("sort", ""), page_number(query.get("page"))
     if order not in ORDERS or len(search) > MAX_SEARCH:
         raise HTTPException(400, f"sort: expected one of {', '.join(filter(None, ORDERS))}; q: {MAX_SEARCH} characters")
-    listed = view.control.cases.listed()
+    agent = view.agent
+    scoring = scoring_for(view.control, agent)
+    listed = scoring.cases.listed()
     store = view.control.store
-    names = await store.run_names(MAX_RUNS) if listed else []
+    names = await _last_runs(store, agent) if listed else []
     newest = [run for found in await asyncio.gather(*map(store.runs, names)) for run in found]
     rows = await judged(view, newest, FRAGMENT_S if "fragment" in query else FIRST_PAINT_S)
     views = {row.run.name: row.view for row in rows if row.view}
@@ -233,10 +240,11 @@ async def _all_cases(view: View) -> Values:
     last = last_rows(views, (case.id for case, _ in found)) if order == "failed" else {}
     found = in_order(found, order, {case_id: row.status for case_id, (_, row) in last.items()})
     cases = found[(page - 1) * CASES_PAGE : page * CASES_PAGE]
-    pages = {"q": search or None, "sort": order or None}
+    pages = {"q": search or None, "sort": order or None, "agent": agent}
     return {
-        "suite": view.control.suite,
-        "suite_file": view.control.suite_file,
+        "agent": agent,
+        "suite": scoring.suite,
+        "suite_file": scoring.suite_file,
         "count": len(listed),
         "found": len(found),
         "cases": cases,
@@ -250,6 +258,15 @@ async def _all_cases(view: View) -> Values:
         "expected": expectations,
         "waits": any(row.lags for row in rows),
     }
+
+
+async def _last_runs(store: Store, agent: str | None) -> list[str]:
+    """The names of the newest runs, of one of several agents those of its newest turns."""
+    if agent is None:
+        return await store.run_names(MAX_RUNS)
+    newest = TurnQuery(content=TurnFilter(agent=agent), limit=MAX_OF_AGENT, newest_first=True, summary=True)
+    runs = dict.fromkeys(turn["run"] for turn in (await store.turns(newest)).items)
+    return list(runs)[:MAX_RUNS]
 
 
 def expectations(expect: Expectation) -> dict[str, tuple[str, ...]]:

@@ -5,13 +5,15 @@ from __future__ import annotations
 import time
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any, Generic, TypeAlias, TypeVar
 
 from a2a_tool_capture.recent import Recent
 from starlette.requests import Request
 from starlette.responses import Response
 
+from ..admin.chosen_agent import known_agent
 from ..admin.control import Control
+from ..settings.settings import AgentSettings
 from ..store import Store
 from ..store.reads import TurnFigures
 from .agent_check import AgentCheck
@@ -40,6 +42,29 @@ class RecentFigures:
         return figures
 
 
+T = TypeVar("T")
+
+
+class OfEachAgent(Generic[T]):
+    """What the pages keep of each agent behind the proxy, as long as the agent has the same settings."""
+
+    def __init__(
+        self, agents: Callable[[], Mapping[str, AgentSettings]], make: Callable[[str, AgentSettings], T]
+    ) -> None:
+        self._agents = agents
+        self._make = make
+        self._kept: dict[str, tuple[AgentSettings, T]] = {}
+
+    def of(self, agent: str | None) -> T | None:
+        """That of the agent with this name; None: of the only one. None for an agent that is not there."""
+        agents = self._agents()
+        self._kept = {name: kept for name, kept in self._kept.items() if agents.get(name) is kept[0]}
+        name = agent or ""
+        if name in agents and name not in self._kept:
+            self._kept[name] = agents[name], self._make(name, agents[name])
+        return self._kept[name][1] if name in self._kept else None
+
+
 @dataclass(frozen=True, slots=True)
 class View:
     """What a screen is made of."""
@@ -48,10 +73,19 @@ class View:
     request: Request
     figures: RecentFigures
     runs: JudgedRuns
-    check: AgentCheck | None  # None where there is no agent
+    checks: OfEachAgent[AgentCheck] | None  # None where there is no agent
     link: Links
     reruns: Reruns | None = None  # None where nothing runs
-    playground: Playground | None = None  # None where there is no agent
+    playground: OfEachAgent[Playground] | None = None  # None where there is no agent
+
+    @property
+    def agent(self) -> str | None:
+        """Which of several agents the page is about: that in its address, else the first; None for one agent.
+
+        Raises HTTPException (400).
+        """
+        given = self.request.query_params.get("agent")
+        return known_agent(self.control, given) if given else next(iter(self.control.scorings), None)
 
 
 Values: TypeAlias = Mapping[str, Any]  # the variables of a template

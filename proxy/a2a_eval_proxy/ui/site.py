@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import secrets
 import time
-from collections.abc import Awaitable, Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Hashable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -17,6 +17,7 @@ from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
 from ..admin.api_operation import form_of
+from ..admin.chosen_agent import known_agent
 from ..admin.control import Control
 from ..admin.guard import SENDER, PageAccess, peer_of
 from ..admin.tokens import AdminTokens, TooManyGuessesError
@@ -30,18 +31,22 @@ from .agent_check import AgentCheck
 from .judged_runs import JudgedRuns
 from .rendering import AssetFiles, Links, environment
 from .reruns import Playground, Reruns
-from .screen import RecentFigures, Screen, ScreenFunction, Values, View
+from .screen import OfEachAgent, RecentFigures, Screen, ScreenFunction, Values, View
 
 
 async def _check(view: View) -> Values:
-    return {"check": view.check, "state": view.check.state if view.check else None}
+    check = view.checks.of(view.agent) if view.checks is not None else None
+    return {"agent": view.agent, "check": check, "state": check.state if check else None}
 
 
 async def _start_check(view: View) -> Response:
-    if view.check is None:
+    name = (await form_of(view.request)).get("agent")
+    agent = known_agent(view.control, name) if name else view.agent
+    check = view.checks.of(agent) if view.checks is not None else None
+    if check is None:
         raise HTTPException(404, "There is no agent here, only a store: run `a2a-eval-proxy check URL`.")
-    view.check.start()
-    return RedirectResponse(view.link("check"), 303)
+    check.start()
+    return RedirectResponse(view.link("check", agent=agent), 303)
 
 
 CHECK = Screen("/check", "check.html", _check, nav="Check", fragments=("check",), action=_start_check)
@@ -185,15 +190,17 @@ class Site:
         control: Control,
         tokens: AdminTokens | None = None,
         screens: Sequence[Screen] = SCREENS,
-        check: AgentCheck | None = None,
-        playground: Playground | None = None,
         store_url: str | None = None,
-        agents: Callable[[], Iterable[AgentSettings]] = tuple,
+        agents: Callable[[], Mapping[str, AgentSettings]] | None = None,
+        url: Callable[[], str] = str,
     ) -> None:
+        """`agents`: the settings of those behind the proxy at `url`, by name; None without traffic."""
         self._control = control
-        self._playground = playground
-        self._reruns = Reruns(store_url, agents) if store_url else None
-        self._check = check
+        self._reruns = Reruns(store_url, agents or dict) if store_url else None
+        self._playground = self._checks = None
+        if agents is not None:
+            self._playground = OfEachAgent(agents, lambda name, _: Playground.of(name, url))
+            self._checks = OfEachAgent(agents, lambda _, settings: AgentCheck.of(settings))
         self._runs = JudgedRuns(control.store, control.work, control.judged_by)
         self._figures = RecentFigures(control.store)
         self._assets = AssetFiles()
@@ -230,7 +237,14 @@ class Site:
             link = Links.of(request)
             values = await function(
                 View(
-                    self._control, request, self._figures, self._runs, self._check, link, self._reruns, self._playground
+                    self._control,
+                    request,
+                    self._figures,
+                    self._runs,
+                    self._checks,
+                    link,
+                    self._reruns,
+                    self._playground,
                 )
             )
             if isinstance(values, Response):
@@ -263,6 +277,7 @@ class Site:
             "link": link,
             "asset": lambda file: link("assets", self._assets.names[file]),
             "nav": self._nav,
+            "agent_names": self._control.agent_names,
             "here": request.scope["path"].strip("/"),
             "query": request.query_params,
             "with_login": self._login is not None and self._login.has_session(request.headers.raw),

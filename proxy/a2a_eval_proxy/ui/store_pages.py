@@ -22,7 +22,9 @@ from ..admin.tokens import AdminTokens
 from ..net.browser_guard import HostNames
 from ..net.http_server import HttpServer
 from ..net.ports import Ports
+from ..privacy.policy import NO_PRIVACY
 from ..runs.stored_turns import open_existing_store
+from ..scoring.agent_scoring import Scoring
 from ..scoring.case_book import CaseBook
 from ..store import Store, StoreError, TurnQuery
 from ..store.base import TurnJson
@@ -127,7 +129,7 @@ async def store_pages(
     tokens = AdminTokens(token)
     async with AsyncExitStack() as stack:
         store = await stack.enter_async_context(open_existing_store(location))
-        control = Control(store=store, cases=CaseBook(suite), suite_file=suite_file, trace_url=trace_url)
+        control = Control(store=store, common=Scoring(NO_PRIVACY, CaseBook(suite), suite_file), trace_url=trace_url)
         screens = [screen for screen in SCREENS if screen not in (CHECK, PLAY)]
         site = Site(control, tokens, screens=screens, store_url=location)
         app = admin_app(control, CollectorRegistry(), tokens, HostNames(), site.routes, site.access)

@@ -11,9 +11,8 @@ from starlette.requests import Request
 from tool_call_evaluators.report.figures import percentile
 from tool_call_evaluators.texts import duration_text
 
-from ..admin.control import MAX_OPEN
+from ..admin.control import MAX_OPEN, Control
 from ..admin.turns_api import FILTERS, turn_query
-from ..scoring.case_book import CaseBook
 from ..store import TurnQuery
 from ..store.base import TurnJson
 from ..store.encoding import json_text
@@ -38,16 +37,16 @@ def given_filters(request: Request) -> dict[str, str]:
     return {item.name: given[item.name].strip() for item in FILTERS if given.get(item.name, "").strip()}
 
 
-def filtered(cases: CaseBook, filters: Mapping[str, str]) -> TurnQuery:
+def filtered(control: Control, filters: Mapping[str, str]) -> TurnQuery:
     """The query for summaries of the turns that have passed these filters, newest first. Raises HTTPException (400)."""
     read = {item.name: item.read(filters[item.name]) for item in FILTERS if item.name in filters}
-    return turn_query(cases, {**read, "order": "newest", "view": "summary"})
+    return turn_query(control, {**read, "order": "newest", "view": "summary"})
 
 
 async def _values(view: View) -> Mapping[str, Any]:
     given = view.request.query_params
     filters, cursor = given_filters(view.request), given.get("cursor")
-    query = replace(filtered(view.control.cases, filters), limit=_PAGE, cursor=cursor)
+    query = replace(filtered(view.control, filters), limit=_PAGE, cursor=cursor)
     try:
         page = await view.control.store.turns(query)
     except ValueError as error:
@@ -104,16 +103,18 @@ async def _counters(view: View, run: str | None, open_turns: int) -> list[tuple[
 
 async def _form(view: View, filters: Mapping[str, str], found: Sequence[TurnJson]) -> dict[str, Any]:
     """What the form offers. Fragments do not contain it."""
-    cases = [case for case, _ in view.control.cases.listed()]
+    control, agent = view.control, filters.get("agent")
+    every = [control.scorings[agent]] if agent and agent in control.scorings else control.every_scoring
+    cases = [case for scoring in every for case, _ in scoring.cases.listed()]
     known = {
-        "agent": view.control.agent_names,
-        "case": [case.id for case in cases],
+        "agent": control.agent_names,
+        "case": list(dict.fromkeys(case.id for case in cases)),
         "tag": sorted({tag for case in cases for tag in case.tags}),
         "tool": sorted({call["name"] for turn in found for call in turn["tool_calls"]}),
-        "evaluator": view.control.suite.metrics if view.control.suite else (),
+        "evaluator": list(dict.fromkeys(name for scoring in every if scoring.suite for name in scoring.suite.metrics)),
         "finding": MEANINGS,
     }
-    names = await view.control.store.run_names(_MOST_RUNS)
+    names = await control.store.run_names(_MOST_RUNS)
     narrowing = [("agent", "Agent"), *_NARROWING] if known["agent"] or "agent" in filters else _NARROWING
     return {
         "verdicts": _VERDICTS,

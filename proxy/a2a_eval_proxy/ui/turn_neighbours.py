@@ -24,7 +24,7 @@ MAX_OF_CONVERSATION = 50
 async def neighbours(view: View, turn: TurnJson) -> Mapping[str, Any]:
     """The values of `turn_neighbours.html`. The filters are those of the list from which the reader came."""
     filters, link = given_filters(view.request), view.link
-    query = replace(filtered(view.control.cases, filters), limit=1)
+    query = replace(filtered(view.control, filters), limit=1)
     cursor = await view.control.store.cursor_after(turn["turn_id"])
     found: dict[str, str | None] = {}
     for name, newest_first in (("newer", False), ("older", True)):

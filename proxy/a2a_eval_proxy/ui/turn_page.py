@@ -19,7 +19,6 @@ from tool_call_evaluators.report.timeline import timeline, waterfall
 from tool_call_evaluators.report.tree import shown_tree
 from tool_call_evaluators.runs.outcomes import conversation_name
 from tool_call_evaluators.suite.editing import case_text
-from tool_call_evaluators.suite.model import CombinedSuite
 from tool_call_evaluators.texts import EXPECTATION_WORDS, counted, duration_text
 
 from ..admin.api_operation import form_of
@@ -38,7 +37,6 @@ from ..graph.trees import tree_of
 from ..runs.tables import turn_text
 from ..scoring.turn_in_case import turn_in_case
 from ..store.base import TurnJson
-from .accept_page import accepts
 from .again_page import can_run_again
 from .call_rows import CallRows, call_rows
 from .rendering import MEANINGS, named, turn_row
@@ -75,9 +73,13 @@ async def _values(view: View) -> Mapping[str, Any]:
         "events": link("api", "events", types=_EVENTS, turn=turn["turn_id"]) if is_changing else None,
         "calls": calls,
         "prompt": _prompt(view, turn, calls) if row["verdict"] in ("failed", "errored") else "",
-        "can_run_again": not is_changing and turn["case_id"] is not None and can_run_again(view),
+        "can_run_again": not is_changing
+        and turn["case_id"] is not None
+        and can_run_again(view, view.control.scoring_of(turn)),
         "can_send": not is_changing and view.playground is not None,
-        "can_accept": row["verdict"] == "failed" and turn["case_id"] is not None and accepts(view.control),
+        "can_accept": row["verdict"] == "failed"
+        and turn["case_id"] is not None
+        and view.control.scoring_of(turn).one_file is not None,
         "findings": [(finding, MEANINGS.get(finding["code"])) for finding in turn["findings"]],
         "expected_names": EXPECTATION_WORDS,
         "captured": _captured(turn["capture"]),
@@ -91,7 +93,7 @@ async def _values(view: View) -> Mapping[str, Any]:
 
 def _prompt(view: View, turn: TurnJson, calls: CallRows) -> str:
     """What a coding agent needs to know of a turn that is not as expected, in Markdown."""
-    case, file, text = turn["case_id"], view.control.suite_file, turn_text(turn)[:MAX_PROMPT]
+    case, file, text = turn["case_id"], view.control.scoring_of(turn).suite_file, turn_text(turn)[:MAX_PROMPT]
     fence = "`" * max(3, 1 + max(map(len, re.findall("`+", text)), default=0))
     of_case = f", case {case}" if case else ""
     lines = [f"A test of an AI agent failed{of_case}. Find the cause in the agent, and repair it."]
@@ -143,15 +145,15 @@ async def _work(view: View, turn: TurnJson) -> dict[str, Any]:
         "max_note": MAX_NOTE,
         "max_who": MAX_WHO,
         "is_done": is_done,
-        "cases_to_bind": [case.id for case, _ in view.control.cases_of(turn).listed()]
-        if is_done and view.control.evaluates
+        "cases_to_bind": [case.id for case, _ in view.control.scoring_of(turn).cases.listed()]
+        if is_done and view.control.evaluates(turn)
         else [],
     }
 
 
 async def shown_turn(view: View, turn: TurnJson) -> dict[str, Any]:
     """The data of a turn as in the report (`report.page`), with its aligned calls if its case expects some."""
-    planned = await turn_in_case(view.control.cases_of(turn), view.control.store, turn)
+    planned = await turn_in_case(view.control.scoring_of(turn).cases, view.control.store, turn)
 
     def data(texts: Shortener) -> dict[str, Any]:
         return turn_data(planned.report, planned.conversation, planned.turn, turn["started_at"], texts)
@@ -252,16 +254,15 @@ async def _annotate(view: View) -> Response:
 
 async def _case_values(view: View) -> Values:
     turn_id = view.request.path_params["turn_id"]
-    one_file = not isinstance(view.control.suite, CombinedSuite)
-    values = {"turn_id": turn_id, "suite_file": view.control.suite_file if one_file else None}
+    values = {"turn_id": turn_id, "suite_file": None, "text": "", "case_id": "", "repeats": ""}
     try:
-        case, comments = await recorded_case(view.control, turn_id)
+        case, comments, scoring = await recorded_case(view.control, turn_id)
     except HTTPException as error:
         if error.status_code != 409:
             raise
-        return {**values, "problem": error.detail, "text": "", "case_id": "", "repeats": ""}
-    text, repeated = case_text(case, comments), repeats(view.control, case)
-    return {**values, "problem": None, "text": text, "case_id": case.id, "repeats": repeated}
+        return {**values, "problem": error.detail}
+    values |= {"suite_file": scoring.one_file, "text": case_text(case, comments), "repeats": repeats(scoring, case)}
+    return {**values, "problem": None, "case_id": case.id}
 
 
 async def _use_case(view: View) -> Response:
@@ -270,7 +271,8 @@ async def _use_case(view: View) -> Response:
         await bind_case(view.control, turn_id, form)
         return RedirectResponse(view.link("turns", turn_id), 303)
     await append_case(view.control, {**form, "turn_id": turn_id})
-    return RedirectResponse(view.link("cases"), 303)
+    agent = ((await view.control.store.turn(turn_id)) or {}).get("agent_name")
+    return RedirectResponse(view.link("cases", agent=agent if agent in view.control.scorings else None), 303)
 
 
 SCREENS = (

@@ -282,7 +282,7 @@ async def test_a_turn_that_is_bound_to_a_case_keeps_its_calls_and_later_spans_ke
     case = Case(id="kettle", turns=(CaseTurn("?", Expectation(tool_calls=(ToolCall("none of these"),))),))
     agent = Agent(emits_extension=False)
     async with behind_proxy(agent, tmp_path) as proxy:
-        proxy.cases.put(RegisteredCase(case))
+        proxy.common.cases.put(RegisteredCase(case))
         merged = await one_turn(proxy)
         proxy.bind(merged, "kettle")
         await proxy.flush(PATIENCE_S)
@@ -292,7 +292,7 @@ async def test_a_turn_that_is_bound_to_a_case_keeps_its_calls_and_later_spans_ke
     agent = Agent(emits_extension=False, held_back=True)
     (tmp_path / "late").mkdir()
     async with behind_proxy(agent, tmp_path / "late", expect_traces=False) as proxy:
-        proxy.cases.put(RegisteredCase(case))
+        proxy.common.cases.put(RegisteredCase(case))
         proxy.bind(await one_turn(proxy), "kettle")
         await proxy.flush(PATIENCE_S)
         with proxy.bus.listen() as events:

@@ -65,7 +65,7 @@ async def a_turn(it: Proxied, text: str) -> str:
 async def test_the_suite(it: Proxied) -> None:
     assert await it.get("/api/suite") == {
         "name": "orders",
-        "source": it.proxy.suite_file,
+        "source": it.proxy.common.suite_file,
         "case_count": 2,
         "metrics": ["tool_error", "tool_trajectory"],
         "evaluators": ["tool_error", {"tool_trajectory": {"mode": "in_order"}}],
@@ -130,7 +130,7 @@ async def json_report(it: Proxied) -> str:
     from tool_call_evaluators.report import json_report as as_json
 
     (run,) = await it.proxy.store.runs("nightly")
-    result = await run_result.judged_run(it.proxy.store, it.proxy.suite, run, current=True, texts=True)
+    result = await run_result.judged_run(it.proxy.store, it.proxy.common.suite, run, current=True, texts=True)
     return as_json(result.report)
 
 

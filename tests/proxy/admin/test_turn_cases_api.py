@@ -88,8 +88,8 @@ async def test_a_case_is_appended_and_in_force_at_once(proxy: Proxied) -> None:
     text = path.read_text()
     assert text.startswith(SUITE)
     assert [case.id for case in load_suite(path).cases] == ["refund", "where-is-ord-1"]
-    assert proxy.proxy.suite is not None
-    assert [case.id for case in proxy.proxy.suite.cases] == ["refund", "where-is-ord-1"]
+    assert proxy.proxy.common.suite is not None
+    assert [case.id for case in proxy.proxy.common.suite.cases] == ["refund", "where-is-ord-1"]
     again = await a_turn(proxy, "Where is ORD-1?")
     turn = await proxy.get(f"/api/turns/{again}")
     assert turn["case_id"] == "where-is-ord-1"

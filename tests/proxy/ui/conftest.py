@@ -13,6 +13,7 @@ import httpx
 import pytest
 from a2a_eval_proxy.app import RunningProxy, run_proxy
 from a2a_eval_proxy.settings import Settings
+from a2a_eval_proxy.settings.options import load
 from a2a_eval_proxy.threads import LoopThread
 from a2a_eval_proxy.turn import Turn
 from a2a_tool_capture import METADATA_KEY, URI
@@ -103,22 +104,23 @@ def artifact(text: str, *calls: dict[str, Any], append: bool = False) -> dict[st
 
 @contextmanager
 def shown_proxy(folder: Path, **settings: Any) -> Iterator[Shown]:
-    """A proxy in a thread with an event loop of its own."""
+    """A proxy in a thread with an event loop of its own. With `agents`, as in a config file, it has several."""
     loop = LoopThread("proxy with pages")
     with ReplayAgent() as agent, ExitStack() as until_end:
         until_end.callback(loop.close)
         agent.card = json_answer(CARD)
-        everything = Settings(
-            **{
-                "upstream": agent.url,
-                "listen": "127.0.0.1:0",
-                "admin": "127.0.0.1:0",
-                "otlp": None,
-                "store": str(folder / "turns.db"),
-                "run": "nightly",
-                "shutdown_timeout": 2.0,
-                **settings,
-            }
+        given = {
+            "listen": "127.0.0.1:0",
+            "admin": "127.0.0.1:0",
+            "otlp": None,
+            "store": str(folder / "turns.db"),
+            "run": "nightly",
+            "shutdown_timeout": 2.0,
+            **settings,
+        }
+        several = "agents" in given
+        everything = (
+            load(Settings, {**given, "otlp": False}) if several else Settings(**{"upstream": agent.url, **given})
         )
         stack = AsyncExitStack()
         proxy = loop.run(stack.enter_async_context(run_proxy(everything)))

@@ -85,7 +85,7 @@ def test_a_protected_agent_gets_its_secret_which_nothing_stores_or_shows(
             assert (found["state"] == "TASK_STATE_COMPLETED") is (run == "monday")
             assert SECRET not in page + json.dumps(found)
         assert proxy.admin.post("/playground", data={"text": "Do it."}).status_code == 303
-        wait_for(proxy, proxy.proxy._site._playground)
+        wait_for(proxy, proxy.proxy._site._playground.of(None))
         proxy.flush()
         (found,) = proxy.admin.get("/api/turns", params={"run": "playground"}).json()["items"]
         assert found["state"] == "TASK_STATE_COMPLETED"
@@ -160,7 +160,7 @@ def test_a_message_of_the_playground_is_a_turn(shop: Shown) -> None:
     assert "The turn you began with" in page
     sent = shop.admin.post("/playground", data={"text": "Do it <b>now</b>.", "turn": "b"})
     assert (sent.status_code, sent.headers["location"]) == (303, "playground?turn=b")
-    wait_for(shop, shop.proxy._site._playground)
+    wait_for(shop, shop.proxy._site._playground.of(None))
     shop.flush()
     after = shop.admin.get("/playground?turn=b").text
     assert "Do it &lt;b&gt;now&lt;/b&gt;." in after
@@ -179,7 +179,7 @@ def test_files_go_with_a_message_of_the_playground(shop: Shown) -> None:
     ]
     sent = shop.admin.post("/playground", data={"text": "Read\r\nthis.", "conversation": ""}, files=files)
     assert sent.status_code == 303
-    wait_for(shop, shop.proxy._site._playground)
+    wait_for(shop, shop.proxy._site._playground.of(None))
     shop.flush()
     (found,) = shop.admin.get("/api/turns", params={"run": "playground", "q": "Read"}).json()["items"]
     assert found["user_text"] == "Read\nthis."
@@ -198,5 +198,5 @@ def test_files_go_with_a_message_of_the_playground(shop: Shown) -> None:
 def test_an_agent_that_is_away_is_named_in_the_playground(tmp_path: Path) -> None:
     with shown_proxy(tmp_path, upstream="http://127.0.0.1:9") as proxy:
         assert proxy.admin.post("/playground", data={"text": "Hello"}).status_code == 303
-        wait_for(proxy, proxy.proxy._site._playground)
+        wait_for(proxy, proxy.proxy._site._playground.of(None))
         assert 'role="alert"' in proxy.admin.get("/playground").text

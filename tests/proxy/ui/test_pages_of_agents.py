@@ -1,0 +1,218 @@
+"""Pages and admin API of a proxy with several agents: what is chosen, sent and shown is of one of them."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from agents.serving import ServerThread
+from agents.stepwise_agent import stepwise_app
+from starlette.responses import PlainTextResponse
+from starlette.types import ASGIApp, Receive, Scope, Send
+from support.turn_samples import result, turn
+
+from .conftest import A2A, Shown, shown_proxy
+from .test_again_pages import text_of, wait_for
+
+NAMES = ("orders", "refunds", "search")
+SUITES = {"orders": "orders.yaml", "refunds": "refunds.yaml"}
+"""`search` has the suite of the proxy, and so has `parcels`, which is away."""
+
+
+def suite(name: str) -> str:
+    return (
+        f"# of {name}\nsuite: {name}\nevaluators: [tool_error]\ncases:\n"
+        f"  - {{id: one, tags: [{name}], turns: [{{user: Do it.}}]}}\n"
+        f"  - {{id: only-{name}, tags: [all], turns: [{{user: Do this for {name}.}}]}}\n"
+    )
+
+
+def behind_a_key(url: str, name: str) -> ASGIApp:
+    """The agent `name`, which answers only messages with its own key, and refuses every other."""
+    agent = stepwise_app(url)
+
+    async def guarded(scope: Scope, receive: Receive, send: Send) -> None:
+        keys = [value for key, value in scope.get("headers", ()) if key == b"x-key"]
+        if scope["type"] == "http" and scope["method"] == "POST" and keys != [f"key-of-{name}".encode()]:
+            await PlainTextResponse("who?", 401)(scope, receive, send)
+        else:
+            await agent(scope, receive, send)
+
+    return guarded
+
+
+@pytest.fixture(scope="module")
+def platform(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shown]:
+    folder: Path = tmp_path_factory.mktemp("platform")
+    agents: dict[str, Any] = {"parcels": {"upstream": "http://127.0.0.1:9"}}
+    for name in (*SUITES, "common"):
+        (folder / f"{name}.yaml").write_text(suite(name))
+    with ExitStack() as stack:
+        for name in NAMES:
+            served = stack.enter_context(ServerThread(lambda url, name=name: behind_a_key(url, name)))
+            agents[name] = {"upstream": served.url, "upstream_header": {"X-Key": f"key-of-{name}"}}
+        for name, file in SUITES.items():
+            agents[name]["suite"] = str(folder / file)
+        yield stack.enter_context(shown_proxy(folder, agents=agents, suite=str(folder / "common.yaml")))
+
+
+def say(platform: Shown, name: str, text: str, **headers: str) -> dict[str, Any]:
+    """The turn that a message to this agent makes, once it is scored."""
+    message = {"messageId": "m", "role": "ROLE_USER", "parts": [{"text": text}]}
+    body = {"jsonrpc": "2.0", "id": 1, "method": "SendMessage", "params": {"message": message}}
+    url = f"{platform.proxy.url}/agents/{name}/a2a/jsonrpc"
+    assert "result" in httpx.post(url, json=body, headers={**A2A, **headers}, trust_env=False).json()
+    platform.flush()
+    return turns(platform, agent=name, order="newest")[0]
+
+
+def turns(platform: Shown, **query: str) -> list[dict[str, Any]]:
+    items: list[dict[str, Any]] = platform.admin.get("/api/turns", params=query).json()["items"]
+    return items
+
+
+def ids(platform: Shown, agent: str) -> list[str]:
+    items = platform.admin.get("/api/cases", params={"agent": agent}).json()["items"]
+    return [item["case_id"] for item in items]
+
+
+# ── cases and suites ────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_the_suite_and_its_cases_are_those_of_the_agent(platform: Shown) -> None:
+    for name, of in {"orders": "orders", "search": "common", "parcels": "common"}.items():
+        assert platform.admin.get("/api/suite", params={"agent": name}).json()["name"] == of
+        assert ids(platform, name) == ["one", f"only-{of}"]
+        page = platform.admin.get("/cases", params={"agent": name}).text
+        assert f"only-{of}" in page
+        assert f"Suite {of}," in page
+        assert f"<option selected>{name}</option>" in page
+    assert "only-orders" not in page
+    for path in ("/api/suite", "/api/cases"):
+        assert platform.admin.get(path).json()["error"] == (
+            "agent: required, as agents have suites of their own; expected one of parcels, orders, refunds, search"
+        )
+    assert platform.admin.get("/api/cases?agent=order").json()["error"] == (
+        "agent: there is no agent 'order' (did you mean orders?)"
+    )
+    wrong = platform.admin.get("/cases?agent=x")
+    assert (wrong.status_code, "expected one of parcels, orders" in wrong.text) == (400, True)
+
+
+def test_a_case_is_registered_for_the_agent_that_the_address_or_the_case_names(platform: Shown) -> None:
+    body = {"turns": [{"user": "Do that."}]}
+    assert platform.admin.put("/api/cases/new", json=body).status_code == 400
+    for name, named in (("orders", {}), ("search", {}), ("refunds", {"agent": "refunds"})):
+        query = {} if named else {"agent": name}
+        assert platform.admin.put("/api/cases/new", json={**body, **named}, params=query).status_code == 200
+    assert [("new" in ids(platform, name)) for name in (*NAMES, "parcels")] == [True] * 4
+    assert say(platform, "search", "Do that.")["case_id"] == "new"
+    other = platform.admin.put("/api/cases/new", json=body, params={"agent": "parcels"})
+    assert (other.status_code, other.json()["error"]) == (
+        409,
+        "the case 'new' is of the agent search; choose another id",
+    )
+    different = platform.admin.put("/api/cases/x", json={**body, "agent": "search"}, params={"agent": "orders"})
+    assert (different.status_code, "agent: the body says 'search'" in different.text) == (400, True)
+    assert platform.admin.delete("/api/cases/new", params={"agent": "orders"}).status_code == 204
+    assert [("new" in ids(platform, name)) for name in NAMES] == [False, True, True]
+
+
+def test_the_case_of_a_turn_goes_to_the_suite_of_its_agent(platform: Shown) -> None:
+    made = say(platform, "refunds", "Make a case of me.")
+    page = platform.admin.get(f"/turns/{made['turn_id']}/case").text
+    assert "refunds.yaml</button>" in page
+    added = platform.admin.post(f"/turns/{made['turn_id']}/case", data={"action": "append", "case_id": "mine"})
+    assert added.headers["location"].endswith("cases?agent=refunds")
+    file = Path(str(platform.proxy.scorings["refunds"].suite_file))
+    assert "id: mine" in file.read_text()
+    assert ["mine" in ids(platform, name) for name in NAMES] == [False, True, False]
+    shared = say(platform, "search", "Make a case of me.")
+    added = platform.admin.post("/api/suite/cases", json={"turn_id": shared["turn_id"], "case_id": "mine"})
+    assert added.json()["file"].endswith("common.yaml")
+    text = Path(added.json()["file"]).read_text()
+    assert "agent: search" in text.partition("id: mine")[2]
+
+
+def test_a_turn_is_bound_to_cases_of_its_agent(platform: Shown) -> None:
+    turn_id = say(platform, "orders", "Whatever.")["turn_id"]
+    unknown = platform.admin.post(f"/api/turns/{turn_id}/case", json={"case_id": "only-refunds"})
+    assert (unknown.status_code, "of the agent orders; GET /api/cases?agent=orders" in unknown.text) == (404, True)
+    assert platform.admin.post(f"/api/turns/{turn_id}/case", json={"case_id": "only-orders"}).status_code == 202
+    platform.flush()
+    assert platform.admin.get(f"/api/turns/{turn_id}").json()["case_id"] == "only-orders"
+    platform.store(turn("old", "Do it.", [], [result("tool_error", 1.0)], case="one", agent_name="removed"))
+    gone = platform.admin.post("/api/turns/old/case", json={"case_id": "one"})
+    assert (gone.status_code, gone.json()["error"]) == (409, "this process does not score turns of the agent removed")
+
+
+def test_a_tag_is_that_of_the_suite_of_the_agent(platform: Shown) -> None:
+    say(platform, "orders", "Do it.")
+    found = turns(platform, tag="orders", agent="orders")
+    assert {(item["agent_name"], item["case_id"]) for item in found} == {("orders", "one")}
+    assert platform.admin.get("/api/turns?tag=orders&agent=refunds").status_code == 400
+    unclear = platform.admin.get("/api/turns?tag=orders")
+    assert unclear.json()["error"] == "tag: only some agents give it to their case 'one'; give `agent`, too"
+    assert platform.admin.get("/api/turns?tag=all").status_code == 200
+
+
+# ── what goes to an agent ───────────────────────────────────────────────────────────────────────────────────
+
+
+def test_a_message_of_the_playground_goes_to_the_agent_that_is_chosen(platform: Shown) -> None:
+    page = platform.admin.get("/playground", params={"agent": "refunds"}).text
+    assert "Playground of refunds" in page
+    for name in ("refunds", "orders"):
+        sent = platform.admin.post("/playground", data={"text": f"To {name}.", "agent": name})
+        assert sent.headers["location"] == f"playground?agent={name}"
+        wait_for(platform, platform.proxy._site._playground.of(name))
+        platform.flush()
+        (found,) = turns(platform, run=f"playground-{name}")
+        assert (found["agent_name"], found["user_text"]) == (name, f"To {name}.")
+        assert found["state"] == "TASK_STATE_COMPLETED"  # with the key of that agent
+    page = text_of(platform.admin.get("/playground", params={"agent": "refunds"}).text)
+    assert "To refunds." in page
+    assert "To orders." not in page
+    assert (
+        f"playground?turn={found['turn_id']}&amp;agent=orders" in platform.admin.get(f"/turns/{found['turn_id']}").text
+    )
+    assert platform.admin.post("/playground", data={"text": "x", "agent": "nobody"}).status_code == 400
+
+
+def test_a_case_runs_again_with_the_agent_of_its_turn(platform: Shown) -> None:
+    """Of all agents, which have the same run and a case of the same id."""
+    for name in NAMES:
+        url = platform.proxy.lines[name].agent.settings.upstream
+        failed = turn(
+            f"again-{name}", "Do it.", [], [result("tool_error", 0.0)], case="one", run="both", agent=url,
+            agent_name=name,
+        )  # fmt: skip
+        platform.store(failed)
+    assert platform.admin.post("/again", data={"run": "both", "case": "one"}).status_code == 409
+    page = platform.admin.get("/turns/again-refunds").text
+    form = re.search(r'action="[^"]*again">(.+?)</form>', page)
+    assert form is not None
+    started = platform.admin.post("/again", data=dict(re.findall(r'name="(\w+)" value="([^"]+)"', form[1])))
+    wait_for(platform, platform.proxy._site._reruns)
+    (found,) = turns(platform, run=started.headers["location"].partition("run=")[2])
+    assert found["agent"].startswith(platform.proxy.lines["refunds"].agent.settings.upstream)
+    assert (found["case_id"], found["state"]) == ("one", "TASK_STATE_COMPLETED")  # with the key of refunds
+
+
+def test_the_check_is_of_the_agent_that_is_chosen(platform: Shown) -> None:
+    page = platform.admin.get("/check", params={"agent": "parcels"}).text
+    assert "http://127.0.0.1:9" in page
+    assert "<option selected>parcels</option>" in page
+    assert platform.admin.post("/check", data={"agent": "parcels"}).headers["location"] == "check?agent=parcels"
+    check = platform.proxy._site._checks.of("parcels")
+    while check.state.problem is None:
+        platform.loop.run(asyncio.sleep(0.01))
+    other = platform.proxy._site._checks.of("orders")
+    assert other.state.problem is None
+    assert other._headers == {"X-Key": "key-of-orders"}
