@@ -30,6 +30,8 @@ class AgentLines(Mapping[str, AgentLine]):
         """Raises ConfigError, GrpcMissingError, SuiteError; with a directory of agents only if none can be served."""
         self._shared = shared
         self._lines: dict[str, AgentLine] = {}
+        self.refused: set[str] = set()
+        """The agents that cannot be served with their newest settings."""
         failed: Exception | None = None
         for name, agent in settings.each_agent.items():
             try:
@@ -38,6 +40,7 @@ class AgentLines(Mapping[str, AgentLine]):
                 if settings.agents_dir is None:
                     raise
                 failed = failed or error
+                self.refused.add(name)
                 logger.error("agent %s: it is not served, %s", name, error)
         if failed and not self._lines:
             raise failed
@@ -81,6 +84,7 @@ class AgentLines(Mapping[str, AgentLine]):
         async with self._changing:
             wanted, before = settings.each_agent, dict(self._lines)
             new = {name: agent for name, agent in wanted.items() if name not in before or before[name].agent != agent}
+            self.refused &= new.keys()
             for name, agent in new.items():
                 try:
                     scoring = await asyncio.to_thread(self._shared.scorings.of, agent.settings)
@@ -89,8 +93,10 @@ class AgentLines(Mapping[str, AgentLine]):
                 except _NOT_SERVED as error:
                     kept = "the earlier one stays in use" if name in before else "it is not served"
                     logger.error("agent %s: %s, %s", name, kept, error)
+                    self.refused.add(name)
                 else:
                     await self._add(line)
+                    self.refused.discard(name)
             for name in before.keys() - wanted.keys():
                 del self._lines[name]
             await self.serving.announce([line.reported for line in self._lines.values()])

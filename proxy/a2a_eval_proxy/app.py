@@ -138,6 +138,7 @@ async def run_proxy(
         proxy = RunningProxy(
             settings=settings,
             lines=lines,
+            agents=agents,
             store=store,
             common=common,
             bus=bus,
@@ -204,6 +205,7 @@ class RunningProxy(Control):
 
     settings: Settings
     lines: AgentLines
+    agents: AgentFiles[Settings]
     tracing: Tracing | None
     serving: LocalServing | ServingProcesses
     scoring_times: ScoringTimes
@@ -278,6 +280,11 @@ class RunningProxy(Control):
     def open_turns(self) -> int:
         """Number of turns not yet closed."""
         return sum(len(reports.open_turns) for reports in self.lines.reports)
+
+    @property
+    def agents_refused(self) -> int:
+        """Agents whose newest settings have a mistake."""
+        return len(self.lines.refused | self.agents.refused)
 
     @property
     def agent_queue_depth(self) -> dict[str, int]:

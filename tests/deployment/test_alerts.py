@@ -55,7 +55,7 @@ def exposed() -> str:
     with contextlib.suppress(TimeoutError):
         asyncio.run(asyncio.wait_for(backlog.watch(), 0.1))
     of_agents = {"agent_queue_depth": {"orders": 0}, "agent_open_turns": {"orders": 0}}
-    proxy = SimpleNamespace(queue_depth=0, open_turns=0, **of_agents)
+    proxy = SimpleNamespace(queue_depth=0, open_turns=0, agents_refused=0, **of_agents)
     ends = SimpleNamespace(ends={"tls_cert": 1.0})
     sources = [Source(COUNTED, lambda: metrics), Source(OPEN, lambda: proxy), Source(STORE, StoreHealth)]
     sources += [Source(CERTIFICATES, lambda: ends), Source(CONTAINER, lambda: SimpleNamespace(used=1, limit=1))]

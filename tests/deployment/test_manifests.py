@@ -481,13 +481,16 @@ def test_a_job_gets_the_native_sidecar_and_ends(tmp_path: Path) -> None:
         ("push", GATEWAY),
         ("egress", SHARED),
         ("http-route", GATEWAY),
+        ("grpc-route", GATEWAY),
         ("service-account", SHARED),
     ],
 )
 def test_components_fit(component: str, to: str, tmp_path: Path) -> None:
     shutil.copytree(DEPLOY / "kustomize", tmp_path / "kustomize")
     (tmp_path / "mine").mkdir()
-    lines = f"resources: [../kustomize/overlays/{to}]\ncomponents: [../kustomize/components/{component}]\n"
+    needed = ["grpc", component] if component == "grpc-route" else [component]
+    components = [f"../kustomize/components/{one}" for one in needed]
+    lines = f"resources: [../kustomize/overlays/{to}]\ncomponents: {components}\n"
     (tmp_path / "mine/kustomization.yaml").write_text(lines)
     manifests = kustomized(tmp_path / "mine")
     assert complaints(manifests, VERSIONS[to]) == []
@@ -505,6 +508,9 @@ def test_components_fit(component: str, to: str, tmp_path: Path) -> None:
     elif component == "http-route":
         (rule,) = only(manifests, "HTTPRoute")["spec"]["rules"]
         assert rule["backendRefs"] == [{"name": only(manifests, "Service")["metadata"]["name"], "port": 80}]
+    elif component == "grpc-route":
+        (rule,) = only(manifests, "GRPCRoute")["spec"]["rules"]
+        assert rule["backendRefs"][0]["port"] in {port["port"] for port in only(manifests, "Service")["spec"]["ports"]}
     elif component == "service-account":
         account = only(manifests, "ServiceAccount")["metadata"]["name"]
         assert pod_of(manifests)["serviceAccountName"] == worker_of(manifests)["spec"]["serviceAccountName"] == account
@@ -620,7 +626,7 @@ def test_a_team_keeps_its_agents_outside_of_the_release() -> None:
     """Its ConfigMap and its Secret are mounted for themselves, so that a change of them concerns no other team."""
     shop = {"configMap": "shop-agents", "secret": "shop-secrets", "egress": [{"to": [{"podSelector": {}}]}]}
     manifests = chart(
-        *("--set", "mode=gateway,teams.art.configMap=art-agents"),
+        *("--set", "mode=gateway,teams.art.configMap=art-agents,store.type=postgresql,workers.replicas=1"),
         *("--set-json", f"teams.shop={json.dumps(shop)}"),
         *("--set-json", 'networkPolicy.egress=[{"ports":[{"port":5432}]}]'),
     )
@@ -633,7 +639,9 @@ def test_a_team_keeps_its_agents_outside_of_the_release() -> None:
     assert mounted[f"{folder}/art"]["configMap"] == {"name": "art-agents", "optional": True}
     assert mounted[f"{folder}/shop"]["configMap"] == {"name": "shop-agents", "optional": True}
     assert mounted["/run/secrets/agents/shop"]["secret"] == {"secretName": "shop-secrets", "optional": True}
-    egress = only(manifests, "NetworkPolicy")["spec"]["egress"]
+    (worker,) = worker_of(manifests)["spec"]["containers"]
+    assert {f"{folder}/art", f"{folder}/shop"} <= {one["mountPath"] for one in worker["volumeMounts"]}
+    egress = only(manifests, "NetworkPolicy", "shop")["spec"]["egress"]
     assert [rule["ports"][0]["port"] for rule in egress[:2]] == [53, 5432]
     assert egress[2:] == shop["egress"]
 

@@ -235,14 +235,17 @@ async def test_a_mistake_in_one_file_costs_the_other_agents_nothing(
     art.put("missing", agents[1], suite=str(tmp_path / "missing.yaml"))
     async with running(folder) as proxy:
         assert [*proxy.lines] == ["orders"]
+        assert proxy.agents_refused == 2
         art.put("orders", "http://127.0.0.1:9")  # of another team, and before that of `shop` by name
         art.put("paint", agents[1])
         await looked(proxy)
         assert [await said(proxy, name, "done") for name in ("orders", "paint", "broken")] == [200, 200, 404]
         shop.remove("orders")
         art.put("broken", agents[1])
+        art.put("missing", agents[1])
         await looked(proxy)
-        assert {*proxy.lines} == {"orders", "paint", "broken"}
+        assert proxy.agents_refused == 0
+        assert {*proxy.lines} == {"orders", "paint", "broken", "missing"}
         assert proxy.lines["orders"].agent.settings.upstream == "http://127.0.0.1:9"
     errors = [record.getMessage() for record in caplog.records if record.name.endswith(".agent_files")]
     assert [error.split(":")[0] for error in errors] == ["agent broken", "agent orders"]

@@ -36,6 +36,11 @@ class AgentFiles(Generic[T]):
         """The files and directories to watch."""
         return [path for path in (self._config, self._settings.agents_dir) if path]
 
+    @property
+    def refused(self) -> set[str]:
+        """The agents whose files in the directory have mistakes."""
+        return {path.stem for path in self._mistakes}
+
     def read(self) -> T:
         """The settings with the agents that the files have now. Raises ConfigError.
 
@@ -47,12 +52,13 @@ class AgentFiles(Generic[T]):
         if not settings.agents_dir:
             return replace(settings, agents=agents)
         try:
-            found = [(path, _in_file(path)) for path in yaml_files(settings.agents_dir)]
+            files = yaml_files(settings.agents_dir)
+            found = [(path, _in_file(path)) for path in files]
             read = replace(settings, agents=(*agents, *(own for _, own in found)))
         except OSError as error:
             raise ConfigError(f"agents_dir: cannot read {settings.agents_dir}: {error.strerror}") from None
         except ConfigError:
-            return self._without_mistakes(replace(settings, agents=agents), yaml_files(settings.agents_dir))
+            return self._without_mistakes(replace(settings, agents=agents), files)
         self._former, self._mistakes = dict(found), {}
         return read
 

@@ -229,6 +229,7 @@ COUNTED = (
 OPEN = (
     Gauge("queue_depth", "Turns waiting to be scored", "{turn}"),
     Gauge("open_turns", "Turns not yet closed", "{turn}"),
+    Gauge("agents_refused", "Agents whose newest settings have a mistake, and are not in use", "{agent}"),
     Gauge("agent.queue_depth", "Turns of one of several agents that wait to be scored", "{turn}", ("agent",)),
     Gauge("agent.open_turns", "Turns of one of several agents not yet closed", "{turn}", ("agent",)),
 )

@@ -183,6 +183,31 @@ topologySpreadConstraints:
 {{- if .Values.settings.admin_tls_cert }}, scheme: HTTPS{{ end -}}
 {{- end -}}
 
+{{/* The directories of several agents, for proxies and workers. */}}
+{{- define "a2a-eval-proxy.agentMounts" -}}
+{{- $mounts := list -}}
+{{- if .Values.agents }}{{ $mounts = append $mounts (list "a2a-eval-proxy-agents" "/etc/a2a-eval-proxy-agents/values") }}{{ end -}}
+{{- range $team, $kept := .Values.teams -}}
+{{- if $kept.configMap }}{{ $mounts = append $mounts (list (printf "agents-of-%s" $team) (printf "/etc/a2a-eval-proxy-agents/%s" $team)) }}{{ end -}}
+{{- if $kept.secret }}{{ $mounts = append $mounts (list (printf "secrets-of-%s" $team) (printf "/run/secrets/agents/%s" $team)) }}{{ end -}}
+{{- end -}}
+{{- range $index, $mount := $mounts }}
+{{- if $index }}{{ "\n" }}{{ end -}}
+- {name: {{ index $mount 0 }}, mountPath: {{ index $mount 1 }}, readOnly: true}
+{{- end -}}
+{{- end -}}
+
+{{/* And their volumes. */}}
+{{- define "a2a-eval-proxy.agentVolumes" -}}
+{{- $volumes := list -}}
+{{- if .Values.agents }}{{ $volumes = append $volumes (dict "name" "a2a-eval-proxy-agents" "configMap" (dict "name" (printf "%s-agents" (include "a2a-eval-proxy.name" .)))) }}{{ end -}}
+{{- range $team, $kept := .Values.teams -}}
+{{- with $kept.configMap }}{{ $volumes = append $volumes (dict "name" (printf "agents-of-%s" $team) "configMap" (dict "name" . "optional" true)) }}{{ end -}}
+{{- with $kept.secret }}{{ $volumes = append $volumes (dict "name" (printf "secrets-of-%s" $team) "secret" (dict "secretName" . "optional" true)) }}{{ end -}}
+{{- end -}}
+{{- with $volumes }}{{ toYaml . }}{{ end -}}
+{{- end -}}
+
 {{/* The container of the proxy. */}}
 {{- define "a2a-eval-proxy.container" -}}
 name: a2a-eval-proxy
@@ -250,16 +275,8 @@ securityContext:
   {{- toYaml .Values.securityContext | nindent 2 }}
 volumeMounts:
   - {name: a2a-eval-proxy-settings, mountPath: /etc/a2a-eval-proxy, readOnly: true}
-  {{- if .Values.agents }}
-  - {name: a2a-eval-proxy-agents, mountPath: /etc/a2a-eval-proxy-agents/values, readOnly: true}
-  {{- end }}
-  {{- range $team, $kept := .Values.teams }}
-  {{- if $kept.configMap }}
-  - {name: agents-of-{{ $team }}, mountPath: /etc/a2a-eval-proxy-agents/{{ $team }}, readOnly: true}
-  {{- end }}
-  {{- if $kept.secret }}
-  - {name: secrets-of-{{ $team }}, mountPath: /run/secrets/agents/{{ $team }}, readOnly: true}
-  {{- end }}
+  {{- with include "a2a-eval-proxy.agentMounts" . }}
+  {{- . | nindent 2 }}
   {{- end }}
   - {name: a2a-eval-proxy-data, mountPath: /data}
   - {name: a2a-eval-proxy-tmp, mountPath: /tmp}
