@@ -31,8 +31,9 @@ MAX_TURNS = 200
 _PATIENCE_S = 10.0
 """Longest time that a store may take to answer; then the turn continues without."""
 
-_PAUSES_S = (0.3, 0.7, 2.0, 5.0)
-"""Pauses before the store is asked again for a turn that gets a finding late: it may be about to be written."""
+_PAUSES_S, _LONG_PAUSES_S = (0.3, 0.7, 2.0, 5.0), (30.0,) * 20
+"""Pauses before the store is asked again for a turn that gets a finding late: it may be about to be written, or wait
+for its spans, for turns that it caused, or for a judge. Nothing waits for the long ones."""
 
 _AT_ONCE, _MOST_QUESTIONS = 8, 1_000
 _MOST_TAKEN_OVER = 100
@@ -72,7 +73,10 @@ class StoredTasks:
         self._loop = asyncio.get_running_loop()
         self._at_once = asyncio.Semaphore(_AT_ONCE)
         self._unread = ProblemLog(logger, "the store could not be asked about earlier turns of a task {count} time(s)")
+        self._adding = asyncio.Lock()
+        """Held from reading a turn until the store has its change: of two changes at once, one would be lost."""
         self._asking: set[asyncio.Task[None]] = set()
+        self._patient: set[asyncio.Task[None]] = set()
         self.book: TurnBook
 
     @property
@@ -95,7 +99,7 @@ class StoredTasks:
 
     def found_late(self, task_id: str, finding: Finding) -> None:
         """Add a finding to the last turn of a task that is not open in this process."""
-        if len(self._asking) < _MOST_QUESTIONS:
+        if len(self._asking) + len(self._patient) < _MOST_QUESTIONS:
             self._start(self._add_late(task_id, finding))
 
     # ── called by the proxy ─────────────────────────────────────────────────────────────────────────────
@@ -131,9 +135,10 @@ class StoredTasks:
     async def close(self) -> None:
         """Ask no more."""
         self._unread.close()
-        for task in self._asking:
+        asking = self._asking | self._patient
+        for task in asking:
             task.cancel()
-        await asyncio.gather(*self._asking, return_exceptions=True)
+        await asyncio.gather(*asking, return_exceptions=True)
 
     # ── inside ──────────────────────────────────────────────────────────────────────────────────────────
 
@@ -141,6 +146,7 @@ class StoredTasks:
         task = self._loop.create_task(work)
         self._asking.add(task)
         task.add_done_callback(self._asking.discard)
+        task.add_done_callback(self._patient.discard)
 
     def _answer(self, task_id: str, history: TaskHistory) -> None:
         self.book.found(task_id, history, CLOCK.now())
@@ -159,19 +165,26 @@ class StoredTasks:
         self._answer(task_id, history)
 
     async def _add_late(self, task_id: str, finding: Finding) -> None:
-        for pause_s in (0.0, *_PAUSES_S):
+        task = asyncio.current_task()
+        assert task is not None  # noqa: S101  # it runs
+        for pause_s in (0.0, *_PAUSES_S, *_LONG_PAUSES_S):
+            if pause_s in _LONG_PAUSES_S:
+                self._asking.discard(task)
+                self._patient.add(task)
             await asyncio.sleep(pause_s)
-            try:
-                await self._pipeline.written()
-                items = await self._store.of_task(self._privacy.identifier(task_id), MAX_TURNS)
-            except Exception as error:  # noqa: BLE001  # error boundary: the finding is in the log, too
-                logger.debug("the store could not be asked about a task or turn: %r", error)
-                self._unread.seen()
-                return
-            items = [item for item in items if self._agent.owns(item)][-1:]
-            if items and items[0]["status"] != "pending":  # its results would be lost
-                self._store_with(finding, items[0])
-                return
+            async with self._adding:
+                try:
+                    await self._pipeline.written()
+                    items = await self._store.of_task(self._privacy.identifier(task_id), MAX_TURNS)
+                except Exception as error:  # noqa: BLE001  # error boundary: it is logged below
+                    logger.debug("the store could not be asked about a task or turn: %r", error)
+                    self._unread.seen()
+                    break
+                items = [item for item in items if self._agent.owns(item)][-1:]
+                if items and items[0]["status"] != "pending":  # its results would be lost
+                    self._store_with(finding, items[0])
+                    return
+        logger.warning("a finding came too late for its turn, and is not stored: %s", finding.message)
 
     def _store_with(self, finding: Finding, item: TurnJson) -> None:
         turn = _turn(item)

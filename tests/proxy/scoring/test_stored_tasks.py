@@ -21,6 +21,7 @@ from a2a_eval_proxy.runs.stored_turns import open_existing_store, turns_of
 from a2a_eval_proxy.scoring import stored_tasks
 from a2a_eval_proxy.settings import Settings
 from a2a_eval_proxy.store import StoreUnreachableError
+from a2a_tool_capture import Finding, Severity
 from agents.stepwise_agent import RPC_PATH, stepwise_agent
 from support.patience import PATIENCE_S
 from support.postgres_server import PostgresServer
@@ -172,6 +173,38 @@ async def test_a_task_that_the_book_has_forgotten_goes_on(agent: str, store: str
         await say(proxy, "done", task)
         await proxy.flush(PATIENCE_S)
         assert told(await proxy.turns()) == THREE_TURNS
+
+
+@ON_BOTH
+async def test_findings_that_come_late_at_once_are_all_stored(agent: str, store: str) -> None:
+    async with run_proxy(settings(agent, store, evaluate=True)) as proxy:
+        task = await say(proxy, "ask")
+        await proxy.flush(PATIENCE_S)
+        book = book_of(proxy)
+        book.expire(10**10)
+        for number in range(9):
+            book.report(task["id"], Finding(f"late_{number}", "It comes late.", Severity.INFO, "capture"), 10**10)
+        await proxy.flush(PATIENCE_S)
+        assert sorted(*codes(await proxy.turns())) == [f"late_{number}" for number in range(9)]
+
+
+async def test_a_finding_waits_for_a_turn_that_is_scored_late(
+    agent: str, store: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(stored_tasks, "_PAUSES_S", ())
+    monkeypatch.setattr(stored_tasks, "_LONG_PAUSES_S", (0.05,) * 1_000)
+    async with run_proxy(settings(agent, store, run="nightly")) as proxy:
+        task = await say(proxy, "ask")
+        await proxy.flush(PATIENCE_S)
+        book_of(proxy).expire(10**10)
+        book_of(proxy).report(task["id"], Finding("late", "It comes late.", Severity.INFO, "capture"), 10**10)
+        await proxy.flush(PATIENCE_S)  # which does not wait for it
+        assert codes(await proxy.turns()) == [[]]
+        await evaluate_store(parse_suite("suite: s\nevaluators: [tool_error]\n"), store, "nightly")
+        async with asyncio.timeout(PATIENCE_S):
+            while codes(await proxy.turns()) == [[]]:
+                await asyncio.sleep(0.05)
+        assert codes(await proxy.turns()) == [["late"]]
 
 
 async def test_turns_that_are_kept_without_content_are_known_by_their_ids(agent: str, store: str) -> None:
