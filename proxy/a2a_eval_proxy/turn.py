@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field, fields, replace
 from datetime import UTC, datetime
 from enum import StrEnum
@@ -72,6 +73,11 @@ class TurnLinks(NamedTuple):
     """Turn that the request's trace context names, see `protocol.trace_state`; "" for none."""
     names: tuple[tuple[NamedIn, str], ...] = ()
     """Ids that message and answer name."""
+
+    def with_children(self, conversations: Iterable[str]) -> TurnLinks:
+        """These links, and the conversations of agents that were asked, as far as there is room."""
+        names = dict.fromkeys([*self.names, *((NamedIn.CHILD_CONVERSATION, one) for one in conversations)])
+        return self._replace(names=tuple(names)[:MOST_NAMES])
 
     def to_dict(self) -> dict[str, Any]:
         """As JSON data, for the store and for other processes."""

@@ -37,7 +37,7 @@ from ..protocol.operations import (
     user_message,
 )
 from ..turn import MOST_NAMES, STARTS_TRACE, NamedIn, Turn, TurnLinks
-from .records import state_of
+from .records import ASKED_KEY, state_of
 from .visibility import NOT_ASKED
 
 CASE_METADATA_KEY = "a2a-eval-proxy/case"
@@ -322,8 +322,6 @@ class Exchange:
                 unread = unread_event("malformed_response", f"not JSON: {error}")
                 self._book.feed(watcher, unread, now, live=live, size=_UNREAD_BYTES)
                 return
-        if _CHILD_MARK in data and watcher.turn is not None:
-            _name_children(watcher.turn, payload)
         problem = rpc_error(payload)
         if problem is not None:
             self._understood = self._final = True
@@ -336,6 +334,8 @@ class Exchange:
             self._take_list(payload, request, now, data)
             return
         event = received_event(payload, in_envelope=request.binding.has_envelope, in_stream=live)
+        if _CHILD_MARK in data:
+            event = {**event, ASKED_KEY: list(dict.fromkeys(_values(payload, _CHILD_KEY, WALKED)))[:MOST_NAMES]}
         self._understood = self._understood or UNREAD_KEY not in event
         self._message_came = self._message_came or "message" in event
         self._state = state_of(event) or self._state
@@ -395,19 +395,11 @@ def _links(facts: RequestFacts, message: dict[str, Any]) -> TurnLinks:
     return TurnLinks(facts.client_span_id, facts.parent_turn_id, tuple(dict.fromkeys(valid))[:MOST_NAMES])
 
 
-def _name_children(turn: Turn, payload: Any) -> None:
-    """Add the conversations of other agents that an answer names to the links of its turn."""
-    names = [(NamedIn.CHILD_CONVERSATION, found) for found in _values(payload, _CHILD_KEY, WALKED)]
-    links = turn.links or STARTS_TRACE
-    valid = [name for name in names if 0 < len(name[1]) <= _LONGEST_NAME]
-    turn.links = links._replace(names=tuple(dict.fromkeys([*links.names, *valid]))[:MOST_NAMES])
-
-
 def _values(value: Any, key: str, depth: int) -> Iterator[str]:
-    """The texts that members of this name have."""
+    """The ids that members of this name have."""
     if depth == 0 or not isinstance(value, dict | list):
         return
-    if isinstance(value, dict) and isinstance(found := value.get(key), str):
+    if isinstance(value, dict) and isinstance(found := value.get(key), str) and 0 < len(found) <= _LONGEST_NAME:
         yield found
     for item in value.values() if isinstance(value, dict) else value:
         yield from _values(item, key, depth - 1)

@@ -32,6 +32,9 @@ _WAITING_S = 3600.0
 _SMALL_BYTES, _CHUNK_BYTES = 16_384, 700
 """Of a chunk in which only the text counts: its memory at most, and what its view keeps apart from the text."""
 
+ASKED_KEY = "\x00asked"
+"""In an event: the conversations of other agents that it names, a list."""
+
 _ANSWERS = (TurnEvent.ANSWER, TurnEvent.QUESTION_REPEATED)
 
 

@@ -20,6 +20,7 @@ from ..turn import Turn
 from .lookups import MAX_WAITING, Lookup, Lookups, TaskHistory, TaskStore
 from .phases import TRANSITIONS, TurnEvent, TurnPhase
 from .records import (
+    ASKED_KEY,
     CONTINUED_ALONE,
     EARLIER_UNKNOWN,
     OpenTurn,
@@ -214,6 +215,9 @@ class TurnBook:
         if record is None:
             return
         record.touched_at = now
+        if ASKED_KEY in event and record.open is not None:
+            turn = record.open.turn
+            turn.links = turn.links and turn.links.with_children(event[ASKED_KEY])
         if UNREAD_KEY in event:  # it says nothing of the state, and which task it concerns is only known by its stream
             (watcher.merger if watcher in record.streams else record.merger).feed(event, now)
             return

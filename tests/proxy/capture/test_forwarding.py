@@ -16,8 +16,9 @@ from a2a_eval_proxy.capture.forwarding import ForwardingBook
 from a2a_eval_proxy.capture.lookups import TaskHistory
 from a2a_eval_proxy.capture.observations import Observation, ObservedTurns, decoded, encoded
 from a2a_eval_proxy.capture.ordering import InOrder
+from a2a_eval_proxy.capture.records import ASKED_KEY
 from a2a_eval_proxy.capture.turn_book import LINGER_S, TurnBook
-from a2a_eval_proxy.turn import Turn
+from a2a_eval_proxy.turn import STARTS_TRACE, NamedIn, Turn, TurnLinks
 from a2a_tool_capture import METADATA_KEY, URI, Finding
 from hypothesis import example, given
 from hypothesis import strategies as st
@@ -374,6 +375,22 @@ def test_an_open_exchange_is_handed_over(why: str, monkeypatch: pytest.MonkeyPat
     book.end(exchange, 20, problem=Finding("client_gone", "left"))
     processes.arrives(0)
     assert [[finding.code for finding in turn.findings] for turn in processes.book.open_turns] == [["client_gone"]]
+
+
+def test_conversations_that_an_answer_names_reach_the_process_that_folds_the_turn() -> None:
+    processes = Processes()
+    first, second, _ = processes.books
+    turn = Turn("turn-1", "run", "agent", "JSONRPC", "1.0", 1, links=STARTS_TRACE)
+    exchange, poll = first.open(turn, 1, returns_at_once=True), second.watch()
+    first.feed(exchange, {**WORKING, ASKED_KEY: ["c7"]}, 2, live=False, size=100)
+    first.end(exchange, 3)
+    second.feed(poll, {**WORKING, ASKED_KEY: ["c7", "c8"]}, 4, live=False, size=100)
+    second.end(poll, 5)
+    for process in range(3):
+        processes.arrives(process)
+        processes.leaves(process)
+    (folded,) = processes.book.open_turns
+    assert folded.links == TurnLinks(names=tuple((NamedIn.CHILD_CONVERSATION, one) for one in ("c7", "c8")))
 
 
 def test_what_cannot_be_taken_costs_itself(caplog: pytest.LogCaptureFixture) -> None:
