@@ -96,9 +96,9 @@ class Crew:
 
 
 def http_client() -> httpx.AsyncClient:
-    # httpcore closes an idle connection that has expired also where a request has it already, and begins late
-    # (ReadError, by ClosedResourceError): on a busy machine seconds pass before that.
-    limits = httpx.Limits(max_connections=None, keepalive_expiry=None)
+    # No connection is used twice: on a busy machine seconds pass between the choice of an idle one and the request.
+    # Meanwhile it expires, and httpcore closes it under the request (ReadError), or the server does.
+    limits = httpx.Limits(max_connections=None, max_keepalive_connections=0)
     return httpx.AsyncClient(trust_env=False, timeout=_PATIENCE_S, limits=limits)
 
 
