@@ -37,7 +37,7 @@ from ..protocol.operations import (
     user_message,
 )
 from ..turn import MOST_NAMES, STARTS_TRACE, NamedIn, Turn, TurnLinks
-from .records import ASKED_KEY, state_of
+from .records import ASKED_KEY, conversation_of, state_of
 from .visibility import NOT_ASKED
 
 CASE_METADATA_KEY = "a2a-eval-proxy/case"
@@ -115,6 +115,8 @@ class Exchange:
         self._turn_id = turn_id
         self._watcher: Any = None
         self._state = ""
+        self.conversation_id = ""
+        """That which the answer names; "" for none."""
         self._read = False
         self._understood = False
         self._final = False
@@ -339,6 +341,7 @@ class Exchange:
         self._understood = self._understood or UNREAD_KEY not in event
         self._message_came = self._message_came or "message" in event
         self._state = state_of(event) or self._state
+        self.conversation_id = conversation_of(event) or self.conversation_id
         task_id = self._book.feed(watcher, event, now, live=live, size=of_json(data))
         if task_id and task_id not in self.task_ids:
             self.task_ids.append(task_id)

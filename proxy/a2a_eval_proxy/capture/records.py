@@ -480,6 +480,12 @@ def state_of(event: Mapping[str, Any]) -> str:
     return state if isinstance(state, str) else ""
 
 
+def conversation_of(event: Mapping[str, Any]) -> str:
+    """The id of the conversation that a v1.0 event names; "" for none."""
+    named = (inner.get("contextId") for inner in event.values() if isinstance(inner, dict))
+    return next((found for found in named if isinstance(found, str)), "")
+
+
 def shows_end(event: Mapping[str, Any]) -> bool:
     """Whether the event is a task in a final state."""
     return "task" in event and state_of(event) in TERMINAL_STATES

@@ -107,6 +107,8 @@ class RelayedCall:
         self._trace_state = ""
         """The `tracestate` for the agent, where it is not the client's."""
         self._tap: Tap | None = None
+        self._described = ""
+        """The operation by which its spans are named; "" where they are not."""
         self._asks = False
         self._metadata: Fields | None = None
         """That for the agent, once it is known."""
@@ -165,6 +167,8 @@ class RelayedCall:
             self._held.leave(self._client)
             if self._tap is not None:
                 self._tap.end()
+                if self._described:
+                    self._record.describe(self._described, self._tap.answer_attributes)
             if self._tap is not None and self._webhooks is not None:
                 self._webhooks.finish(self._tap, complete=self._complete)
             self._record.close(self._status)
@@ -217,7 +221,8 @@ class RelayedCall:
         if request is None or request.operation in SENDS_MESSAGE:
             self._trace_state = trace_state
         if relay.settings.a2a_spans and request is not None and request.operation in CARRIES_TASKS:
-            self._record.describe(RPC_METHODS[request.operation][0], relay.a2a_attributes(request, head))
+            self._described = RPC_METHODS[request.operation][0]
+            self._record.describe(self._described, relay.a2a_attributes(request, head))
         tap.request_body(request, body, True)
         if tap.is_logged:
             self._metadata = self._agent_metadata()

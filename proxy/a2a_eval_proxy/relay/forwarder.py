@@ -146,9 +146,7 @@ class _RequestRelay:
                 tap.client_gone(CLIENT_LEFT)
             tap.end()
             if self._spans is not None and self._described is not None:
-                self._spans.describe(
-                    self._described, {"a2a.task.id": "".join(tap.task_ids[-1:]), "a2a.task.state": tap.state}
-                )
+                self._spans.describe(self._described, tap.answer_attributes)
             if self._webhooks is not None:  # the client may leave now
                 self._webhooks.finish(tap, complete=complete)
 

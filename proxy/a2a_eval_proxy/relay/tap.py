@@ -105,9 +105,12 @@ class Tap:
         return self._exchange.task_ids
 
     @property
-    def state(self) -> str:
-        """See `Exchange.state`."""
-        return self._exchange.state
+    def answer_attributes(self) -> dict[str, str]:
+        """What spans say of the answer; "" for what it does not show."""
+        exchange = self._exchange
+        task_id = "".join(exchange.task_ids[-1:])
+        conversation = {"gen_ai.conversation.id": exchange.conversation_id}
+        return {"a2a.task.id": task_id, "a2a.task.state": exchange.state, **conversation}
 
     @property
     def task_over(self) -> bool:

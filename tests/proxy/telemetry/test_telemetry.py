@@ -183,6 +183,7 @@ async def test_spans_in_the_names_of_the_coming_conventions(collector, agent, tm
         said = {item.key: item.value.string_value for item in span.attributes}
         assert said["a2a.task.id"] == turn["task_id"]
         assert said["a2a.task.state"] == "TASK_STATE_COMPLETED"
+        assert said["gen_ai.conversation.id"] == turn["conversation_id"]
         assert said["a2a.protocol.version"] == "1.0"
         assert said["gen_ai.agent.name"] == "Scenario agent"
         assert said["a2a.message.id"]
