@@ -164,7 +164,7 @@ def _check_suite(file: str, imported: Imported, options: ValidateOptions) -> int
     """Print what is wrong with the suite of a file, and what its agent declares; the number of errors."""
     from tool_call_evaluators.texts import printable
 
-    from ..runs.preflight import check_agent, check_suite, suite_line, unresolved_headers
+    from ..runs.preflight import check_agents, check_suite, suite_line, unresolved_headers
 
     suite = imported.suite
     found, unresolved = check_suite(suite), unresolved_headers(file, suite, options.agent_defaults().headers)
@@ -174,6 +174,6 @@ def _check_suite(file: str, imported: Imported, options: ValidateOptions) -> int
     lines += [f"warning: {sentence}" for sentence in found.warnings]
     click.echo(printable("\n".join(lines)))
     if (options.agent or suite.agent.url) and not unresolved:
-        line, unseen = run_async(check_agent(options.agent_options(suite.agent), suite))
-        click.echo(printable("\n".join([line, *(f"warning: {sentence}" for sentence in unseen)])))
+        lines, unseen = run_async(check_agents(options.agent_options(suite.agent), suite))
+        click.echo(printable("\n".join([*lines, *(f"warning: {sentence}" for sentence in unseen)])))
     return len(errors)

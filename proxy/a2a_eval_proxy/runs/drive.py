@@ -42,6 +42,7 @@ from ..scoring.pipeline import Pipeline
 from ..settings.store_url import masked_url
 from ..store import ConversationKey, ScoredConversation, Store, TurnQuery, every_turn, open_store
 from ..turn import Turn
+from .named_agents import unlisted
 from .run_result import RunResult, RunWatch, load_and_judge_run, scoring
 from .simulated_users import Conversations, SimulatedUsers, Speaker, planned_turns, users_of
 from .stored_turns import conversation_results, unknown_run, without_texts
@@ -91,6 +92,8 @@ class AgentOptions:
     dialects: tuple[str, ...] = ()
     tls: ssl.SSLContext | None = None
     chat: ChatOptions = field(default_factory=ChatOptions)
+    behind_proxy: tuple[str, str] | None = None
+    """Its name, and the URL of the proxy, if it is one of several agents."""
 
     @classmethod
     def merged(
@@ -132,7 +135,7 @@ class AgentOptions:
             raise ConfigError(
                 f"the suite names the agent {name}, which needs the URL of a proxy with `agents`; got {self.url}"
             )
-        return replace(self, url=f"{self.url}/agents/{name}")
+        return replace(self, url=f"{self.url}/agents/{name}", behind_proxy=(name, self.url))
 
 
 async def run_suite(
@@ -209,15 +212,13 @@ async def _check_name(run: str, store: Store, location: str, *, resume: bool) ->
 
 async def _left(
     parts: Sequence[tuple[Suite, AgentOptions]], whole: Suite, store: Store, run: str, *, repeat_all: bool
-) -> list[tuple[Suite, _Agents, Conversations]]:
-    """The suites with missing conversations, and the numbers of these, apart for the cases of each agent, or of several
-    together; `whole` is all suites as one."""
+) -> list[tuple[Suite, AgentOptions, Conversations]]:
+    """The suites with missing conversations, and the numbers of these; `whole` is all suites as one."""
     todo = await _todo(store, whole, run, repeat_all=repeat_all)
     left = []
     for part, agent in parts:
-        for names in dict.fromkeys(case.agents for case in part.cases):
-            own = {case.id: todo[case.id] for case in part.cases if case.agents == names and case.id in todo}
-            left.append((part, {name: agent.behind(name) for name in names}, own))
+        own = {case.id: todo[case.id] for case in part.cases if case.id in todo}
+        left.append((part, agent, own))
     return [each for each in left if each[2]]
 
 
@@ -247,16 +248,15 @@ async def _todo(store: Store, suite: Suite, run: str, *, repeat_all: bool) -> di
     return todo
 
 
-_Agents = Mapping[str | None, AgentOptions]
-"""The agents of conversations, by the names that cases give them."""
-
-
 @asynccontextmanager
 async def agent_client(agent: AgentOptions) -> AsyncIterator[tuple[CaptureClient, ServedAgent | None]]:
-    """A client of the agent, and its server if this process serves it. Raises what `connected` and CaptureClient do."""
+    """A client of the agent, and its server if this process serves it. Raises what `connected` and CaptureClient do,
+    and ConfigError for an agent that the proxy does not have."""
     async with (
         connected(agent.url, agent.chat, agent.headers, agent.tls, agent.timeout_s) as server,
-        CaptureClient(
+        AsyncExitStack() as stack,
+    ):
+        client = CaptureClient(
             server.url if server else agent.url,
             headers={} if server else agent.headers,
             tls=None if server else agent.tls,
@@ -264,14 +264,19 @@ async def agent_client(agent: AgentOptions) -> AsyncIterator[tuple[CaptureClient
             streaming=agent.streaming,
             timeout_s=agent.timeout_s + (_SERVED_GRACE_S if server else 0),
             dialects=agent.dialects,
-        ) as client,
-    ):
+        )
+        try:
+            await stack.enter_async_context(client)
+        except AgentError as error:
+            if agent.behind_proxy and (why := await unlisted(*agent.behind_proxy, agent.headers, agent.tls)):
+                raise ConfigError(why) from error
+            raise
         yield client, server
 
 
 async def _drive(
     suite: Suite,
-    agents: _Agents,
+    agent: AgentOptions,
     todo: Conversations,
     store: Store,
     pipeline: Pipeline,
@@ -286,12 +291,13 @@ async def _drive(
     if watch.stops:
         return
     async with AsyncExitStack() as stack:
-        asked, concurrency = {}, next(iter(agents.values())).concurrency
-        for name, agent in agents.items():
-            client, server = await stack.enter_async_context(agent_client(agent))
-            asked[name] = _DrivenAgent.of(client, server, agent, plan.agent_version)
-        driver = _Driver(asked, store, pipeline, run, users, privacy, watch, tracing, plan)
-        await driver.drive(_pieces(suite, todo, repeat_all=plan.repeat_all), concurrency)
+        agents: dict[str | None, _DrivenAgent] = {}
+        for name in (name for case in suite.cases if case.id in todo for name in case.agents):
+            if name not in agents:
+                reached = await stack.enter_async_context(agent_client(agent.behind(name)))
+                agents[name] = _DrivenAgent.of(*reached, agent, plan.agent_version)
+        driver = _Driver(agents, store, pipeline, run, users, privacy, watch, tracing, plan)
+        await driver.drive(_pieces(suite, todo, repeat_all=plan.repeat_all), agent.concurrency)
     if not driver.answered and driver.problem:
         raise NothingRanError(driver.problem)
     if driver.stopped_at:

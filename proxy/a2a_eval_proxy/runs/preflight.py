@@ -79,11 +79,17 @@ def suite_line(suite: Suite) -> str:
     return f"{suite.name}: {', '.join(parts)}, {counted(len(suite.gates), 'gate')}"
 
 
-async def check_agent(agent: AgentOptions, suite: Suite) -> tuple[str, list[str]]:
-    """The agent in one line, by its card, and warnings about tool calls that cannot be seen.
+async def check_agents(agent: AgentOptions, suite: Suite) -> tuple[list[str], list[str]]:
+    """Each agent of the suite's cases in one line, by its card, and warnings about tool calls that cannot be seen.
 
     Sends no message. Raises AgentUnreachableError, AgentError, ConfigurationError, ConfigError.
     """
+    names = dict.fromkeys(name for case in suite.cases for name in case.agents) or (None,)
+    found = [await _check_agent(agent.behind(name), suite, name) for name in names]
+    return [line for line, _ in found], [warning for _, warnings in found for warning in warnings]
+
+
+async def _check_agent(agent: AgentOptions, suite: Suite, name: str | None) -> tuple[str, list[str]]:
     async with agent_client(agent) as (client, server):
         if server is not None:
             return f"agent {server.name}: served by this process; its tool calls are recorded", []
@@ -91,12 +97,18 @@ async def check_agent(agent: AgentOptions, suite: Suite) -> tuple[str, list[str]
     bindings = dict.fromkeys(f"{item.protocol_binding} {item.protocol_version}" for item in card.supported_interfaces)
     seen = "declares tool-call-capture" if declared else "does not declare tool-call-capture"
     line = f"agent {client.url}: {card.name}; {', '.join(bindings)}; {seen}"
-    expected = any(turn.expect.calls_expected for case in suite.cases for turn in case.turns)
+    expected = any(
+        turn.expect.calls_expected
+        for case in suite.cases
+        for index, turn in enumerate(case.turns)
+        if case.agent_at(index) == name
+    )
     reading = sorted(item.metric for spec in suite.specs if (item := spec.build()).reads_calls)
     if declared or agent.dialects or not (expected or reading):
         return line, []
+    its_card = f"the card of {name}" if name else "the agent's card"
     why = "tool calls are expected" if expected else f"{', '.join(reading)} need tool calls"
     return line, [
-        f"{why}, and the agent's card does not declare the tool-call-capture extension: `run` cannot see any, and does "
+        f"{why}, and {its_card} does not declare the tool-call-capture extension: `run` cannot see any, and does "
         "not pass; declare it, choose a dialect with --dialects, or accept it with --allow-no-capture"
     ]

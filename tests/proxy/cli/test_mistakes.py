@@ -105,6 +105,8 @@ SUITES: dict[str, str | bytes] = {
     "agent.py": "class A: pass\n",
     "scenarios.json": '{"scenarios": [{"scenario_id": "s", "goal": "g"}]}',
     "binary.db": b"\x00\x01\x02" * 1_000,
+    "turn-agent.yaml": "suite: s\nevaluators: [tool_error]\ncases:\n  - {id: a, turns: [{user: hi, agent: oders}]}\n",
+    "turn-agents.yaml": "suite: s\ncases:\n  - {id: a, turns: [{user: hi, agent: orders}, {user: hi}]}\n",
     "simulated.yaml": "suite: s\nevaluators: [tool_trajectory]\ncases:\n"
     "  - {id: a, simulate: {goal: g}, expect: {tool_calls: [{name: f}]}}\n",
 }
@@ -193,6 +195,12 @@ MISTAKES = {
     "Python agent that is missing": Mistake("run suite.yaml --agent python:no.py:A", "no.py:A: no such Python file"),
     "Python agent without the class": Mistake("run suite.yaml --agent python:agent.py:B", "agent.py has no class B"),
     "class that is no agent": Mistake("run suite.yaml --agent python:agent.py:A", "no method execute(user_query"),
+    "agent of a turn": Mistake("run turn-agents.yaml", "turns[1]: agent is missing, which another turn names: gi"),
+    "agent of a turn: typo": Mistake(
+        "run turn-agent.yaml --agent {strange}/gateway", "does not list (did you mean orders?); known are orders"
+    ),
+    "agent of a turn: no proxy": Mistake("validate turn-agent.yaml --agent {agent}", "agents lists none: give --agent"),
+    "agent of a turn: Python": Mistake("run turn-agent.yaml --agent python:agent.py:A", "needs the URL of a proxy"),
     "model without a URL": Mistake("run suite.yaml --agent openai:x --agent-model m", "--agent: expected a URL such a"),
     # the command line
     "option of another command": Mistake("runs --agent http://x", "No such option '--agent'"),
@@ -428,6 +436,9 @@ def _strange_agents(url: str) -> Starlette:
             return JSONResponse(_CARD | {"supportedInterfaces": [interface | {"protocolBinding": "SOAP"}]})
         if name == "elsewhere":
             return JSONResponse(_CARD | {"supportedInterfaces": [interface | {"url": f"{NOBODY}/"}]})
+        if name == "gateway":
+            listed = request.path_params["path"] == "agents"
+            return JSONResponse({"agents": [{"name": "orders"}]}, 200 if listed else 404)
         if name == "hangs":
             await asyncio.Event().wait()
         if name.isdigit():
