@@ -134,7 +134,7 @@ def _turn_lines(report: Report, conversation: RunConversation, turn: Conversatio
     lines = [f"turn {turn.index + 1} ({turn.turn['turn_id']})", f"  user: {excerpt(turn.turn['user_text'], MAX_TEXT)}"]
     calls = turn.turn["tool_calls"]
     lines += [f"  call: {call_text(call)}{' [error]' if call['error'] else ''}" for call in calls]
-    lines.append(f"  agent: {excerpt(turn.turn['response_text'], MAX_TEXT)}")
+    lines.append(f"  {turn.turn.get('agent_name') or 'agent'}: {excerpt(turn.turn['response_text'], MAX_TEXT)}")
     lines += [f"  {_result(result, report.note(conversation, turn, result))}" for result in turn.results]
     lines += [f"  finding: {item['severity']} {item['code']}: {item['message']}" for item in turn.turn["findings"]]
     return lines

@@ -125,6 +125,7 @@ def turn_data(
         compared = _not_compared(planned.expect, short)
     else:
         compared = _compared(report.changes(conversation, planned), planned.expect, [turn], short)
+    wire = f"{turn['binding']} {turn['protocol_version']}"
     return compared | _without_empty(
         {
             "number": planned.index + 1,
@@ -132,7 +133,7 @@ def turn_data(
             "user": short.text(turn["user_text"]),
             "agent": short.text(turn["response_text"]),
             "state": turn["state"],
-            "wire": f"{turn['binding']} {turn['protocol_version']}",
+            "wire": f"{name} · {wire}" if (name := turn.get("agent_name")) else wire,
             "trace": turn["trace_id"],
             "failure": short.text(planned.failure),
             "usage": f"{tokens_text(usage)} tokens{source_text(usage)}{cost_text(usage)}"

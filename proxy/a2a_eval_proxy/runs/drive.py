@@ -92,8 +92,6 @@ class AgentOptions:
     dialects: tuple[str, ...] = ()
     tls: ssl.SSLContext | None = None
     chat: ChatOptions = field(default_factory=ChatOptions)
-    behind_proxy: tuple[str, str] | None = None
-    """Its name, and the URL of the proxy, if it is one of several agents."""
 
     @classmethod
     def merged(
@@ -135,7 +133,7 @@ class AgentOptions:
             raise ConfigError(
                 f"the suite names the agent {name}, which needs the URL of a proxy with `agents`; got {self.url}"
             )
-        return replace(self, url=f"{self.url}/agents/{name}", behind_proxy=(name, self.url))
+        return replace(self, url=f"{self.url}/agents/{name}")
 
 
 async def run_suite(
@@ -249,9 +247,14 @@ async def _todo(store: Store, suite: Suite, run: str, *, repeat_all: bool) -> di
 
 
 @asynccontextmanager
-async def agent_client(agent: AgentOptions) -> AsyncIterator[tuple[CaptureClient, ServedAgent | None]]:
-    """A client of the agent, and its server if this process serves it. Raises what `connected` and CaptureClient do,
-    and ConfigError for an agent that the proxy does not have."""
+async def agent_client(
+    options: AgentOptions, name: str | None = None
+) -> AsyncIterator[tuple[CaptureClient, ServedAgent | None]]:
+    """A client of the agent, or of the one of this name behind the proxy, and its server if this process serves it.
+
+    Raises what `connected` and CaptureClient do, and ConfigError for an agent that the proxy does not have.
+    """
+    agent = options.behind(name)
     async with (
         connected(agent.url, agent.chat, agent.headers, agent.tls, agent.timeout_s) as server,
         AsyncExitStack() as stack,
@@ -268,7 +271,7 @@ async def agent_client(agent: AgentOptions) -> AsyncIterator[tuple[CaptureClient
         try:
             await stack.enter_async_context(client)
         except AgentError as error:
-            if agent.behind_proxy and (why := await unlisted(*agent.behind_proxy, agent.headers, agent.tls)):
+            if name is not None and (why := await unlisted(name, options.url, agent.headers, agent.tls)):
                 raise ConfigError(why) from error
             raise
         yield client, server
@@ -294,7 +297,7 @@ async def _drive(
         agents: dict[str | None, _DrivenAgent] = {}
         for name in (name for case in suite.cases if case.id in todo for name in case.agents):
             if name not in agents:
-                reached = await stack.enter_async_context(agent_client(agent.behind(name)))
+                reached = await stack.enter_async_context(agent_client(agent, name))
                 agents[name] = _DrivenAgent.of(*reached, agent, plan.agent_version)
         driver = _Driver(agents, store, pipeline, run, users, privacy, watch, tracing, plan)
         await driver.drive(_pieces(suite, todo, repeat_all=plan.repeat_all), agent.concurrency)

@@ -85,12 +85,12 @@ async def check_agents(agent: AgentOptions, suite: Suite) -> tuple[list[str], li
     Sends no message. Raises AgentUnreachableError, AgentError, ConfigurationError, ConfigError.
     """
     names = dict.fromkeys(name for case in suite.cases for name in case.agents) or (None,)
-    found = [await _check_agent(agent.behind(name), suite, name) for name in names]
+    found = [await _check_agent(agent, suite, name) for name in names]
     return [line for line, _ in found], [warning for _, warnings in found for warning in warnings]
 
 
 async def _check_agent(agent: AgentOptions, suite: Suite, name: str | None) -> tuple[str, list[str]]:
-    async with agent_client(agent) as (client, server):
+    async with agent_client(agent, name) as (client, server):
         if server is not None:
             return f"agent {server.name}: served by this process; its tool calls are recorded", []
         card, declared = client.card, client.declared

@@ -476,3 +476,22 @@ def test_calls_that_are_not_visible_are_not_shown_as_missing():
     assert page["turns"][0]["unseen"]
     assert page["turns"][0]["changes"] == [["unknown", 0, None]]
     assert [call["name"] for call in page["turns"][0]["expected_calls"]] == ["refund"]
+
+
+def test_where_cases_run_again():
+    """At the agent, or at the proxy whose agents the cases name."""
+    named = parse_suite("suite: s\ncases:\n- {id: c, agent: a, turns: [{user: x}, {user: x, agent: b}]}")
+
+    def url(suite, **agents) -> str:
+        made = [
+            turn(name, "x", case="c", conversation="d", agent=agent, agent_name=name if len(name) == 1 else None)
+            for name, agent in agents.items()
+        ]
+        return report(made, suite).agent_url
+
+    assert url(ONE, only="http://agent") == "http://agent"
+    assert url(ONE, only="http://p/agents/a") == "http://p/agents/a"
+    assert url(ONE, a="http://agent") == "http://agent"  # captured by a proxy
+    assert url(named, a="http://p/agents/a", b="http://p/agents/b") == "http://p"
+    assert url(named, a="http://agent") == ""  # it has none below it
+    assert url(named, a="http://one", b="http://two") == ""

@@ -86,6 +86,8 @@ async def test_each_turn_is_for_its_agent_and_all_are_one_conversation(tmp_path:
     assert [item["conversation_id"] in conversations for item in results["conversations"]] == [True, True, False]
     tests = ET.parse(tmp_path / "report" / "junit.xml").getroot()
     assert [(item.get("name"), item.get("tests"), item.get("failures")) for item in tests] == [("desk", "2", "0")]
+    assert "\n  refunds: Hello, Bob!" in str(next(tests.iter("system-out")).text)
+    assert '"wire":"refunds · GRPC 1.0"' in (tmp_path / "report" / "report.html").read_text("utf-8")
     assert {item.get("value") for item in tests.iter("property") if item.get("name") == "agent"} == {
         f"{proxy.url}/agents/{name}" for name in ORDER
     }
