@@ -18,6 +18,7 @@ from typing import Any
 
 from . import procfs
 from .grpc_calls import grpc_part
+from .hostility import HOSTILITY
 from .pages import PAGES
 from .part import BehaviourError, Part, Plan, Setting
 from .profile import ProfilePart
@@ -49,6 +50,7 @@ PARTS = {
     "workers": (4, "turns scored per second by one, two and four workers over PostgreSQL"),
     "grpc": (3, "calls over gRPC, compared with direct ones, and memory for clients that do not read"),
     "watching": (3, "what open pages cost the traffic"),
+    "hostile": (5, "latency of 39 agents, and memory, while the fortieth hangs, floods, resets or closes"),
     "pages": (6, "pages in Chromium: how soon a call is shown, first paint over 10,000 turns, memory after an hour"),
 }
 """What each measures, and how many minutes that takes on two idle cores."""
@@ -87,7 +89,7 @@ def _chosen(options: argparse.Namespace) -> list[Part | ProfilePart]:
         traffic(only),
         stages(only, options.against),
         ProfilePart(options.only or ["scoring"], options.against),
-        *(TRACES, SCORING, RUNS, WORKERS, grpc_part(options.against), watching_part(), PAGES),
+        *(TRACES, SCORING, RUNS, WORKERS, grpc_part(options.against), watching_part(), HOSTILITY, PAGES),
     ]
     return [part for part in parts if part.name in wanted]
 

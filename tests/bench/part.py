@@ -36,6 +36,7 @@ class Plan:
     shown_streams: int = 8  # whose calls are on a page
     unread_clients: int = 60  # that read nothing of what they asked for
     unread_s: float = 20.0
+    hostile_s: float = 2.5
 
     @classmethod
     def quick(cls) -> Plan:
@@ -58,6 +59,7 @@ class Plan:
             shown_streams=2,
             unread_clients=4,
             unread_s=1.0,
+            hostile_s=0.3,
         )
 
 

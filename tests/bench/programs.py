@@ -61,10 +61,19 @@ class LoadGenerator:
     cpus: set[int]
 
     def unary(
-        self, port: int, *, connections: int, seconds: float, requests: int | None = None, ask: bool = False
+        self,
+        port: int,
+        *,
+        connections: int,
+        seconds: float,
+        requests: int | None = None,
+        ask: bool = False,
+        rate: float = 0,
+        agents: int = 0,
     ) -> dict[str, Any]:
-        """SendMessage in a closed loop; ends after `seconds` or `requests`, whichever comes first."""
-        options = [f"--connections={connections}", f"--seconds={seconds}"]
+        """SendMessage; ends after `seconds` or `requests`, whichever comes first. In a closed loop, or with a `rate`,
+        requests per second, in an open one. By turns to the first N of its `agents`, by their paths."""
+        options = [f"--connections={connections}", f"--seconds={seconds}", f"--rate={rate}", f"--agents={agents}"]
         if requests is not None:
             options.append(f"--requests={requests}")
         return self._run("unary", port, options, ask)

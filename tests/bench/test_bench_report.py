@@ -164,7 +164,7 @@ def test_help_lists_every_part(capsys: pytest.CaptureFixture[str]) -> None:
         main(["--help"])
 
     listed = capsys.readouterr().out.partition("without --quick:\n")[2].splitlines()
-    parts = "traffic stages profile traces evaluators runs workers grpc watching pages"
+    parts = "traffic stages profile traces evaluators runs workers grpc watching hostile pages"
     assert [line.split()[0] for line in listed] == parts.split()
 
 

@@ -20,9 +20,10 @@ from pathlib import Path
 from typing import IO
 
 import pytest
-from bench import targets
+from bench import hostility, targets
 from bench.__main__ import main
 from bench.grpc_calls import grpc_part
+from bench.hostility import HOSTILITY
 from bench.otlp import bodies, post_all, trace_ids
 from bench.pages import PAGES
 from bench.part import BehaviourError, Plan, Setting
@@ -31,6 +32,7 @@ from bench.programs import CompilerMissingError, LoadError, LoadGenerator, compi
 from bench.report import DIRECT, figures
 from bench.revision import ROOT
 from bench.stages import stages
+from bench.subjects.hostile import KINDS
 from bench.targets import FLOOR, STAGES, TRAFFIC_TARGETS, Running, Target
 from bench.traces import TRACES
 from bench.traffic import check
@@ -174,6 +176,7 @@ TINY = Plan(
     shown_streams=1,
     unread_clients=2,
     unread_s=0.2,
+    hostile_s=0.1,
 )
 
 
@@ -324,6 +327,17 @@ def test_pages_in_a_browser_have_figures(folder: Path) -> None:
     assert set(found["pages_paint_ms"]) == set(shown.targets) - {"the proxy"}
     assert set(found["pages_call_p50_ms"]) == {"list", "turn"}
     assert set(found["pages_memory_mb"]) == {"list", "the proxy"}
+
+
+@pytest.mark.usefixtures("load", "forked")
+def test_a_hostile_agent_is_compared_with_one_that_answers(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(hostility, "KINDS", {kind: KINDS[kind] for kind in ("resets", "small events")})
+    measured = HOSTILITY.measure(setting(folder, TINY))
+
+    assert measured.targets == ["resets", "small events"]
+    found = figures(measured.rounds, HOSTILITY.metrics)
+    assert [metric.key for metric in HOSTILITY.metrics if set(found[metric.key]) != set(measured.targets)] == []
+    assert [warning.partition(":")[0] for warning in measured.warnings] == ["p50", "p99", "memory"]
 
 
 def test_workers_score_what_they_are_measured_by(postgres: PostgresServer, tmp_path: Path) -> None:
