@@ -25,7 +25,7 @@ from .scoring.pipeline import Pipeline
 from .scoring.stored_tasks import StoredTasks
 from .serving.agent_relay import AgentRelay
 from .serving.local_serving import CapturedHere, RelayedHere
-from .serving.pools import MemoryPools
+from .serving.pools import SharedPools
 from .serving.processes import ReportedAgent
 from .serving.replicas import Replicas
 from .serving.reports import ScoringReports
@@ -57,7 +57,7 @@ class SharedParts:
     traces_at: str | None
     """Where traces are received."""
     keeps_open_turns: bool
-    memory: MemoryPools
+    pools: SharedPools
     relays_here: bool
     """Whether this process relays traffic; otherwise it only stores and scores."""
     scorings: Scorings
@@ -106,7 +106,7 @@ class AgentLine:
             keeps_open_turns=shared.keeps_open_turns,
             goes_on=None if self._webhooks is None else self._webhooks.keeps_open,
         )
-        rules = CaptureRules.of(settings, shared.memory.open_turns)
+        rules = CaptureRules.of(settings, shared.pools.open_turns)
         parts = (rules, self.pipeline, heard, visibility, self._stored_tasks)
         self.reports: ScoringReports = ScoringReports(*parts, metrics) if earlier is None else earlier.reports
         exchanged = store.shared and not privacy.changes_turns  # what replicas exchange is not redacted
@@ -135,7 +135,7 @@ class AgentLine:
                 captured.book,
                 captured.notified,
                 self._webhooks,
-                shared.memory.bodies,
+                shared.pools,
                 opted_in=self._opted_in,
                 callers=shared.callers,
             )

@@ -36,7 +36,7 @@ from .runs.run_result import JudgedBy
 from .scoring.agent_scoring import Scoring, Scorings
 from .scoring.pipeline import Pipeline
 from .serving.local_serving import LocalServing
-from .serving.pools import MemoryPools
+from .serving.pools import SharedPools
 from .serving.processes import ServingProcesses
 from .settings import Settings
 from .settings.agent_files import AgentFiles
@@ -122,7 +122,7 @@ async def run_proxy(
             listeners=(*listeners, scoring_times),
             traces_at=otlp_url or settings.otlp_grpc,
             keeps_open_turns=keeps_open_turns,
-            memory=MemoryPools.of(settings),
+            pools=SharedPools.of(settings),
             relays_here=serving_processes is None,
             scorings=Scorings(judges=settings.evaluate),
             of_all=of_all,

@@ -336,17 +336,13 @@ PLANTS = {
         (
             Edit(
                 "relay.responses",
-                """        while chunk := await read():
-            self._tap.arrived(chunk)
-            await client.write(self._checked(chunk))
+                """            self._tap.arrived(chunk)
+            await self._pass(chunk, observe)
 """,
-                """        planted = []
-        while chunk := await read():
-            self._tap.arrived(chunk)
-            planted.append(self._checked(chunk))
-        for chunk in planted:
-            await client.write(chunk)
-        for chunk in planted:
+                """            self._tap.arrived(chunk)
+            beginning.append(chunk)
+        for chunk in beginning:
+            await self._pass(chunk, observe)
 """,
             ),
         ),

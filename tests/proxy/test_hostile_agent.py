@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
+import json
 import socket
 import struct
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections import Counter
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -13,7 +16,10 @@ from typing import Any, NamedTuple
 import httpx
 import pytest
 from a2a_eval_proxy.app import RunningProxy, run_proxy
+from a2a_eval_proxy.loop_time import PART_BYTES
 from a2a_eval_proxy.memory import bound
+from a2a_eval_proxy.protocol.sse import SseEvent
+from a2a_eval_proxy.relay.tap import Tap
 from a2a_eval_proxy.settings import Settings
 from a2a_eval_proxy.settings.options import load
 from agents.stepwise_agent import RPC_PATH, stepwise_agent
@@ -56,6 +62,20 @@ async def reset(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> N
 async def close(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
     await reader.readuntil(b"\r\n\r\n")
     writer.write(b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 100\r\n\r\n{")
+
+
+async def chatter(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    """Many events at once."""
+    await reader.readuntil(b"\r\n\r\n")
+    update = {
+        "taskId": "t",
+        "contextId": "c",
+        "append": True,
+        "artifact": {"artifactId": "a", "parts": [{"text": "w"}]},
+    }
+    event = b"data: %b\n\n" % json.dumps({"jsonrpc": "2.0", "id": 1, "result": {"artifactUpdate": update}}).encode()
+    writer.write(b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n\r\n" + 2000 * event)
+    await writer.drain()
 
 
 @asynccontextmanager
@@ -147,6 +167,31 @@ async def test_an_agent_that_breaks_off_costs_the_others_nothing(
         turns = await turns_of(agents.proxy)
     assert len(turns) == len(GOOD) + SHARE // 2 - 1
     assert {(turn["status"], len(turn["tool_calls"])) for turn in turns} == {("done", 1)}
+
+
+async def test_in_a_round_of_the_event_loop_only_a_part_of_a_long_stream_is_read(
+    good: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read: Counter[int] = Counter()
+    rounds = itertools.count()
+    this_round, events, loop = next(rounds), Tap.events, asyncio.get_running_loop()
+
+    def count() -> None:
+        nonlocal this_round
+        this_round = next(rounds)
+        loop.call_soon(count)
+
+    def counted(tap: Tap, found: list[SseEvent], payloads: Sequence[Any] = ()) -> None:
+        read[this_round] += sum(len(event.raw) for event in found)
+        events(tap, found, payloads)
+
+    monkeypatch.setattr(Tap, "events", counted)
+    async with forty(good, tmp_path, chatter) as agents:
+        loop.call_soon(count)
+        answers = await asyncio.gather(*(agents.ask("bad") for _ in range(3)))
+    assert {answer.status_code for answer in answers} == {200}
+    assert sum(read.values()) > 500_000
+    assert max(read.values()) <= 2 * PART_BYTES  # one of a stream that is waited for, and the beginning of another one
 
 
 async def test_an_agent_that_floods_leaves_the_others_memory(good: str, tmp_path: Path) -> None:

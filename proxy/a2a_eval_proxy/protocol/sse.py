@@ -32,12 +32,12 @@ class SseSplitter:
 
     def __init__(self, max_event_bytes: int) -> None:
         self._limit = max_event_bytes
-        self._rest = b""
+        self._rest = bytearray()
 
     @property
     def rest(self) -> bytes:
         """The bytes after the last whole event."""
-        return self._rest
+        return bytes(self._rest)
 
     @property
     def size(self) -> int:
@@ -49,21 +49,19 @@ class SseSplitter:
 
         Raises EventTooLargeError when an unfinished event exceeds the limit; `rest` then holds all of the event.
         """
-        if not self._rest:
-            if _is_one_line(chunk):
-                data = chunk[6:-4] if chunk.startswith(b"data: ") else event_data(chunk)
-                return [SseEvent(chunk, data)]  # the usual case: one chunk, one event
-            buffer, start = chunk, 0
-        else:
-            start = max(0, len(self._rest) - 3)  # a blank line may straddle the border
-            buffer = self._rest + chunk
-        events = []
+        if not self._rest and (end := _only_line(chunk)) is not None:
+            data = chunk[6:end] if chunk.startswith(b"data: ") else event_data(chunk)
+            return [SseEvent(chunk, data)]  # the usual case: one chunk, one event
+        start = max(0, len(self._rest) - 3)  # a blank line may straddle the border
+        self._rest += chunk
+        events: list[SseEvent] = []
         position = 0
-        while match := _BLANK_LINE.search(buffer, start):
-            raw = buffer[position : match.end()]
+        may_end = b"\n" in chunk or b"\r" in chunk  # 20 times as fast as the pattern, which matters in a large event
+        while may_end and (match := _BLANK_LINE.search(self._rest, start)):
+            raw = bytes(self._rest[position : match.end()])
             events.append(SseEvent(raw, event_data(raw)))
             position = start = match.end()
-        self._rest = buffer[position:]
+        del self._rest[:position]
         if len(self._rest) > self._limit and not events:  # whole events are returned first
             raise EventTooLargeError(f"an event exceeds {self._limit} bytes")
         return events
@@ -71,33 +69,39 @@ class SseSplitter:
     def comments(self) -> bytes:
         """Take the comment lines at the beginning of the unfinished event: they need not wait for it."""
         found = comment_lines(self._rest)
-        self._rest = self._rest[len(found) :]
+        if found:
+            del self._rest[: len(found)]
         return found
 
 
-def comment_lines(raw: bytes) -> bytes:
+def comment_lines(raw: bytes | bytearray) -> bytes:
     """The byte-order mark, comment lines and blank lines at the beginning of an event."""
     found = _COMMENTS.match(raw)
-    return found[0] if found is not None else b""
+    return bytes(found[0]) if found is not None else b""
 
 
 def event_data(raw: bytes) -> bytes:
     """The data of an event: its `data:` lines joined by newlines; b"" where it has none."""
-    if raw.startswith(b"data: ") and _is_one_line(raw):
-        return raw[6:-4]
+    if raw.startswith(b"data: ") and (end := _only_line(raw)) is not None:
+        return raw[6:end]
     text = raw.removeprefix(_BOM)
     lines = [line[5:].removeprefix(b" ") for line in re.split(rb"\r\n|\n|\r", text) if line.startswith(b"data:")]
     return b"\n".join(lines)
 
 
-def _is_one_line(raw: bytes) -> bool:
-    """Whether `raw` is one event of one line, which ends as most servers end theirs."""
+def _only_line(raw: bytes) -> int | None:
+    """The end of the only line of an event, which ends as most servers end theirs; None for any other."""
     end = len(raw) - 4
-    return raw.endswith(b"\r\n\r\n") and raw.find(b"\r") == end and raw.find(b"\n") == end + 1
+    if raw.endswith(b"\r\n\r\n"):
+        return end if raw.find(b"\r") == end and raw.find(b"\n") == end + 1 else None
+    end += 2
+    return end if raw.endswith(b"\n\n") and raw.find(b"\n") == end and b"\r" not in raw else None
 
 
 def with_data(raw: bytes, data: bytes) -> bytes:
     """`raw` with its data replaced; other lines, line ends and spacing stay as they are."""
+    if raw.startswith(b"data: ") and (only := _only_line(raw)) is not None and b"\n" not in data:
+        return raw[:6] + data + raw[only:]
     text = raw.removeprefix(_BOM)
     out = [raw[: len(raw) - len(text)]]
     lines = data.split(b"\n")

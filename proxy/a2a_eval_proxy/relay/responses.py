@@ -9,6 +9,7 @@ from typing import Any
 
 from a2a_tool_capture.spec import strip_headers
 
+from ..loop_time import PART_BYTES
 from ..net.http_client import HttpExchange, RawHeaders, UpstreamError
 from ..protocol import extension_filter
 from ..protocol.error_bodies import LocalResponse
@@ -155,35 +156,51 @@ class ResponseRelay:
 
     # ── pass and observe ────────────────────────────────────────────────────────────────────────────────
 
-    async def _relay_body(self, beginning: bytes = b"", *, observed: bool = False) -> None:
-        """Send the body as it arrives; `beginning` has arrived already. `observed`: report what was sent to capture.
+    async def _relay_body(self, beginning: list[bytes] | None = None, *, observed: bool = False) -> None:
+        """Send the body as it arrives; `beginning` has arrived already, and is emptied. `observed`: report what was
+        sent to capture.
 
         Raises UnreadableResponseError where a body that the proxy asked for names the extension.
         """
-        client, read = self._client, self._response.read
+        beginning = beginning or []
         if not (beginning or self._asked) and (body := self._small_whole()) is not None:
             self._tap.arrived(body)
-            await client.send_complete(self._response.status, self._headers(), body)
+            await self._client.send_complete(self._response.status, self._headers(), body)
             if observed:
                 self._observe_whole(body)
                 self._tap.end()
             return
         observe = None if not observed else self._observe_events if self._is_stream else self._copy_for_capture()
-        beginning = self._checked(beginning)
+        for number, chunk in enumerate(beginning):  # before the head: the client may get an error instead
+            await self._client.part()
+            beginning[number] = self._checked(chunk)
         await self._send_head()
+        for chunk in beginning:
+            await self._client.part()
+            await self._client.write(chunk)
         if beginning:
-            await client.write(beginning)
-        while chunk := await read():
+            beginning.clear()
+            self._client.hold_only_request()
+        while chunk := await self._response.read():
             self._tap.arrived(chunk)
-            await client.write(self._checked(chunk))
-            if observe is not None:
-                observe(chunk)
+            await self._pass(chunk, observe)
         if held := self._check.rest():
-            await client.write(held)
+            await self._client.write(held)
         if observe is not None:
             observe(b"")
             self._tap.end()
-        await client.finish()
+        await self._client.finish()
+
+    async def _pass(self, chunk: bytes, observe: Callable[[bytes], None] | None) -> None:
+        """Send a chunk in parts. Raises UnreadableResponseError."""
+        part_bytes = PART_BYTES if observe is not None and self._is_stream else SMALL_BYTES
+        for at in range(0, len(chunk), part_bytes):
+            if len(chunk) > part_bytes:
+                await self._client.part()
+            part = chunk[at : at + part_bytes]
+            await self._client.write(self._checked(part))
+            if observe is not None:
+                observe(part)
 
     def _small_whole(self) -> bytes | None:
         """The body, if it has arrived completely, is small, and has its length in the header."""
@@ -230,11 +247,10 @@ class ResponseRelay:
             tap.arrived(chunk)
             if tap.unreadable is None:
                 chunk = tap.decoded(chunk)
-                if tap.unreadable is None:
-                    await send_parts(chunk)
-                if tap.unreadable is None and (tap.rest_size == self._held_rest or await self._hold_rest()):
+                unread = tap.rest if tap.unreadable is not None else await self._filter(chunk, send_parts)
+                if unread is None:
                     continue
-                chunk = tap.rest
+                chunk = unread
             if encoded:  # what cannot be decoded cannot be sent as plain text
                 raise UpstreamError("its compressed stream could not be decoded")
             await client.write(self._checked(chunk))
@@ -244,6 +260,23 @@ class ResponseRelay:
             await client.write(held)
         tap.end()
         await client.finish()
+
+    async def _filter(self, chunk: bytes, send_parts: Callable[[bytes], Awaitable[None]]) -> bytes | None:
+        """Send what a chunk completes, in parts. Where the body cannot be read any more, the bytes that are left."""
+        tap, size = self._tap, len(chunk)
+        if size <= PART_BYTES:
+            await send_parts(chunk)
+            at = size
+        else:
+            at = 0
+            while at < size and tap.unreadable is None:
+                await self._client.part()
+                part = chunk[at : at + (PART_BYTES if tap.rest_size <= PART_BYTES else SMALL_BYTES)]
+                at += len(part)
+                await send_parts(part)
+        if tap.unreadable is None and (tap.rest_size == self._held_rest or await self._hold_rest()):
+            return None
+        return tap.rest + chunk[at:]
 
     async def _hold_rest(self) -> bool:
         """Hold what waits for its end. Without room for it, waits if the proxy asked; else returns False."""
@@ -312,6 +345,8 @@ class ResponseRelay:
                 shown.append(raw)
             if content := b"".join(shown):
                 await self._client.write(content)
+                if len(content) > SMALL_BYTES:
+                    await self._client.part()
             self._tap.events(events, payloads)
 
     def _filtered(self, event: SseEvent, payload: Any) -> bytes:
@@ -331,19 +366,26 @@ class ResponseRelay:
         """Send a whole body without the extension, and report it; pass a body that is too large."""
         tap = self._tap
         try:
-            body, complete = await self._read_up_to_limit()
+            chunks, complete = await self._read_up_to_limit()
         except UpstreamError:
             await self._send_head()  # so that the client sees an aborted response as aborted
             raise
         if not complete:
             tap.stop_reading("body_too_large", _TOO_LARGE)
             if self._asked and b"content-encoding" in self._response.fields:
-                raise UnreadableResponseError(f"it exceeds {len(body)} bytes, compressed")
-            await self._relay_body(body)
+                raise UnreadableResponseError(f"it exceeds {sum(map(len, chunks))} bytes, compressed")
+            await self._relay_body(chunks)
             return
+        is_large = len(chunks) > 1
+        if is_large:
+            await self._client.part()
+        body = b"".join(chunks)
+        del chunks
         received = tap.decoded(body)
         clean = decoded = received if self._context.push is None else await self._restored(received)
         payload = extension_filter.decoded_once(decoded)
+        if is_large:
+            await self._client.part()
         if tap.unreadable is None:
             clean = self._stripped(decoded, payload)
         elif self._asked:
@@ -352,40 +394,42 @@ class ResponseRelay:
             await self._send_whole(body)
         else:
             await self._send_whole(clean, _DESCRIBE_BODY)
-        self._tap.response(self._response.status, decoded, payload)
+        if is_large:
+            await self._client.part()
+        tap.response(self._response.status, decoded, payload)
 
-    async def _read_up_to_limit(self) -> tuple[bytes, bool]:
-        """The body up to the limit, and whether it is complete."""
+    async def _read_up_to_limit(self) -> tuple[list[bytes], bool]:
+        """The body up to the limit, in the pieces in which it came, and whether it is complete."""
         response, client = self._response, self._client
         limit = self._context.settings.max_body_bytes
         body = response.whole()
         if body is not None:
             self._tap.arrived(body)
-            return body, len(body) <= limit
+            return [body], len(body) <= limit
         chunks: list[bytes] = []
         size = 0
         while size <= limit:
             chunk = await response.read()
             if not chunk:
-                return b"".join(chunks), True
+                return chunks, True
             self._tap.arrived(chunk)
             chunks.append(chunk)
             size += len(chunk)
             if not await client.hold_response(size, waits=self._asked):
                 break
-        client.hold_only_request()  # the body is sent to the client now
-        return b"".join(chunks), False
+        return chunks, False
 
     async def _readable_body(self, problem: str) -> tuple[bytes, bytes] | None:
         """The whole body, as received and decoded. Where it cannot be read: logs `problem`, relays it, returns None."""
         tap = self._tap
         readable = tap.decodes(_content_encoding(self._response))
-        body, complete = await self._read_up_to_limit()
+        chunks, complete = await self._read_up_to_limit()
+        body = b"".join(chunks) if complete else b""
         decoded = tap.decoded(body) if readable and complete else body
         if tap.unreadable is None and complete:
             return body, decoded
         logger.warning("%s", problem)
-        await self._relay_body(body)
+        await self._relay_body(chunks)
         return None
 
     # ── the extended card ───────────────────────────────────────────────────────────────────────────────

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Collection, Iterator, Sequence
 
+from ..memory import HeldBytes, MemoryPool
 from ..net.http_client import RawHeaders, RequestHead
 from ..protocol.sse import SseEvent
 
@@ -72,7 +73,7 @@ class WireExchange:
         if len(body) > most or not complete:
             self.body_is_cut, body = True, body[:most]
         self.body = body
-        self._log.add(self, _EXCHANGE_BYTES + len(body))
+        self._log.begin(self, _EXCHANGE_BYTES + len(body))
 
     def events(self, events: Sequence[SseEvent], now: float) -> None:
         for event in events:
@@ -113,17 +114,18 @@ class WireExchange:
         return asked and (until is None or self.started_at <= until)
 
 
-class WireLog:
-    """The exchanges that concern turns, oldest first, of at most `max_bytes`. Belongs to one event loop."""
+class WireLog(HeldBytes):
+    """The exchanges that concern turns, oldest first, within a limit of bytes. Belongs to one event loop."""
 
-    def __init__(self, max_bytes: int, max_age_s: float = MAX_AGE_S, exchange_bytes: int = MAX_EXCHANGE_BYTES) -> None:
-        self._max_bytes = max_bytes
+    def __init__(
+        self, limit: int | MemoryPool, max_age_s: float = MAX_AGE_S, exchange_bytes: int = MAX_EXCHANGE_BYTES
+    ) -> None:
+        super().__init__(limit)
         self.exchange_bytes = exchange_bytes
         self._max_age_s = max_age_s
         self._exchanges: deque[WireExchange] = deque()
         self._admissible = float(MAX_AT_ONCE)
         self._counted_at = 0.0
-        self.held_bytes = 0
 
     def __iter__(self) -> Iterator[WireExchange]:
         return iter(self._exchanges)
@@ -138,15 +140,14 @@ class WireLog:
         self._admissible -= 1.0
         return True
 
-    def add(self, exchange: WireExchange, size: int) -> None:
+    def begin(self, exchange: WireExchange, size: int) -> None:
         self._exchanges.append(exchange)
         self.grow(exchange, size)
 
     def grow(self, exchange: WireExchange, more: int) -> None:
         """`exchange` has `more` bytes: forget the oldest exchanges where that is too much."""
-        exchange.size += more
-        self.held_bytes += more
-        while self.held_bytes > self._max_bytes:
+        exchange.size = self.add(exchange, more)
+        while self.total > self.limit:
             self._forget_oldest()
 
     def expire(self, now: float) -> None:
@@ -156,7 +157,7 @@ class WireLog:
 
     def _forget_oldest(self) -> None:
         oldest = self._exchanges.popleft()
-        self.held_bytes -= oldest.size
+        self.drop(oldest)
         oldest.forget()
 
     def of_turn(self, turn_id: str, tasks: Collection[str], began: float, ended: float | None) -> list[WireExchange]:

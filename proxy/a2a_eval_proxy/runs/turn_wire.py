@@ -43,11 +43,11 @@ class TurnWire:
 
     def request(self, method: str, target: str, headers: Fields, body: bytes) -> SentExchange | None:
         """See `WireObserver`; None once the turn has its `MAX_TURN_BYTES`."""
-        if self._log.held_bytes >= MAX_TURN_BYTES:
+        if self._log.total >= MAX_TURN_BYTES:
             return None
         head = RequestHead(method.encode(), target.encode(), [*headers])
         exchange = WireExchange(self._log, CLOCK.now(), head, b"")
-        if not self._log.held_bytes:
+        if not self._log.total:
             exchange.turn_id = self._turn_id
         exchange.keep(body, complete=True)
         return SentExchange(exchange)

@@ -13,7 +13,6 @@ from ..clock import CLOCK
 from ..errors import GrpcMissingError
 from ..grpc_relay.agent import GrpcAgent
 from ..grpc_relay.server import GrpcPort
-from ..memory import MemoryPool, share
 from ..net.browser_guard import BrowserGuard, HostNames
 from ..net.client_limits import ClientLimits
 from ..net.file_watcher import FileWatch
@@ -34,6 +33,7 @@ from ..relay.wire_log import MAX_AGE_S, WireLog
 from ..settings.settings import Agent
 from ..telemetry.counters import Metrics
 from ..transcode import card_of
+from .pools import SharedPools
 from .push_port import AgentPush
 from .refusals import HttpRefusal
 
@@ -55,14 +55,13 @@ class AgentRelay:
         book: TurnBook | ForwardingBook,
         notified: NotifiedTasks,
         webhooks: WebhookRegistry | None,
-        bodies: int | MemoryPool,
+        pools: SharedPools,
         *,
         opted_in: OptedInTasks,
         callers: Callers,
     ) -> None:
         """`book` receives what is captured, `notified` the tasks of which notifications may come. `webhooks` None: they
-        are not relayed. `bodies`: the memory for bodies. Other processes, and an earlier relay of this agent, may share
-        `opted_in` and `callers`.
+        are not relayed. Other processes, and an earlier relay of this agent, may share `opted_in` and `callers`.
 
         Reads the files of TLS. Raises ConfigError, or GrpcMissingError.
         """
@@ -70,11 +69,11 @@ class AgentRelay:
         self.settings = settings = agent.settings
         self.book = book
         self._requests = requests
-        self._bodies = BodyMemory(bodies)
+        self._bodies = BodyMemory(pools.bodies)
         self._stack = AsyncExitStack()
         days = settings.retain_days
         max_age_s = MAX_AGE_S if days is None else min(MAX_AGE_S, days * 86_400)
-        self._wire_log = WireLog(share(32, settings.processes), max_age_s) if privacy.covers_texts else None
+        self._wire_log = WireLog(pools.wire, max_age_s) if privacy.covers_texts else None
         self.push = None
         if webhooks is not None:
             notifications = NotificationCapture(book, notified, CLOCK.now)
@@ -106,6 +105,7 @@ class AgentRelay:
             opted_in=opted_in,
             callers=callers,
             bodies=self._bodies,
+            loop_time=pools.loop_time,
             reachability=Reachability(settings.upstream),
             wire_log=self._wire_log,
             push=None if self.push is None else self.push.relay,
@@ -172,6 +172,8 @@ class AgentRelay:
         """No more requests come."""
         await self._stack.aclose()
         self._bodies.leave()
+        if self._wire_log is not None:
+            self._wire_log.leave()
 
     def expire(self, now: float) -> None:
         """Close the turns, and forget the exchanges, whose time is over."""

@@ -1,25 +1,28 @@
-"""What the agents of one process share of its memory."""
+"""What the agents of one process share of its memory and time."""
 
 from __future__ import annotations
 
 from typing import NamedTuple
 
+from ..loop_time import LoopTime
 from ..memory import MemoryPool, share
 from ..settings import Settings
 
 
-class MemoryPools(NamedTuple):
+class SharedPools(NamedTuple):
     """Of one process."""
 
     open_turns: int | MemoryPool
     bodies: int | MemoryPool
     """Of several agents: room for the largest body, though another agent has its half."""
+    wire: int | MemoryPool
+    loop_time: LoopTime
 
     @classmethod
-    def of(cls, settings: Settings) -> MemoryPools:
-        part = share(8, settings.processes)
+    def of(cls, settings: Settings) -> SharedPools:
+        part, wire = share(8, settings.processes), share(32, settings.processes)
         if settings.upstream:
-            return cls(part, max(part, 2 * settings.max_body_bytes))
+            return cls(part, max(part, 2 * settings.max_body_bytes), wire, LoopTime(is_shared=False))
         agents = settings.each_agent.values()
         largest = max((agent.settings.max_body_bytes for agent in agents), default=settings.max_body_bytes)
-        return cls(MemoryPool(part), MemoryPool(max(part, 4 * largest)))
+        return cls(MemoryPool(part), MemoryPool(max(part, 4 * largest)), MemoryPool(wire), LoopTime(is_shared=True))

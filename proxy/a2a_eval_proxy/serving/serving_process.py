@@ -36,7 +36,7 @@ from ..turn import Turn
 from .agent_relay import AgentRelay
 from .data_port import DataPort
 from .link import ASK, Link, changes_to_message
-from .pools import MemoryPools
+from .pools import SharedPools
 from .shared_opted_in_tasks import SHARED, OptedInByAgent
 from .turn_capture import CaptureRules, TurnCapture
 
@@ -164,7 +164,7 @@ class ServingProcess:
         self._under_way: set[asyncio.Task[None]] = set()
         self._leaving: set[str] = set()
         self._live = False
-        self._memory = MemoryPools.of(settings)
+        self._pools = SharedPools.of(settings)
         self._requests: RequestTelemetry | None = None
         self._tables: StoreReads | None = None
         self._files: FileWatch
@@ -227,7 +227,7 @@ class ServingProcess:
         settings, privacy = agent.settings, agent.settings.privacy() if agent.name else self._privacy
         self._of_all.add(privacy)
         reports = _LinkReports(self._link, key, self._metrics, all_calls=privacy.redactor.has_paths)
-        capture = TurnCapture(CaptureRules.of(settings, self._memory.open_turns), self._metrics, reports)
+        capture = TurnCapture(CaptureRules.of(settings, self._pools.open_turns), self._metrics, reports)
         book = ForwardingBook(capture.book, reports.observed, self._source)
         files = self._files.part()
         webhooks = None
@@ -244,7 +244,7 @@ class ServingProcess:
             book,
             _ForwardedNotifiedTasks(self._link, key),
             webhooks,
-            self._memory.bodies,
+            self._pools,
             opted_in=self._opted_in[agent.name],
             callers=self._callers,
         )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from a2a_eval_proxy.memory import MIB
+from a2a_eval_proxy.memory import MIB, MemoryPool
 from a2a_eval_proxy.net.http_messages import RequestHead
 from a2a_eval_proxy.protocol.sse import SseEvent
 from a2a_eval_proxy.relay.wire_json import exchange_json
@@ -43,9 +43,9 @@ def test_the_log_is_bounded_and_counts_what_it_holds(steps: list[tuple[int, str,
             made[key].events([SseEvent(bytes(size), b"")], 1.0)
         else:
             made[key].end(2.0, "", b"")
-        assert log.held_bytes == sum(one.size for one in log) <= 60_000
+        assert log.total == sum(one.size for one in log) <= 60_000
         held = sum(len(one.body) + sum(len(data) for _, data in one.parts) for one in log)
-        assert held <= log.held_bytes
+        assert held <= log.total
         assert all(not one.parts for one in made.values() if one.forgotten)
 
 
@@ -65,7 +65,7 @@ def test_exchanges_are_forgotten_after_a_day() -> None:
     log.expire(MAX_AGE_S + 1.0)
     assert [one.turn_id for one in log] == ["b"]
     log.expire(2 * MAX_AGE_S)
-    assert (list(log), log.held_bytes) == ([], 0)
+    assert (list(log), log.total) == ([], 0)
 
 
 def test_of_a_large_body_the_beginning_is_kept_and_the_rest_is_counted() -> None:
@@ -77,7 +77,7 @@ def test_of_a_large_body_the_beginning_is_kept_and_the_rest_is_counted() -> None
         one.part(chunk, 1.0)
     kept = sum(len(data) for _, data in one.parts)
     assert kept + one.left_out == 32_000_000
-    assert log.held_bytes <= MAX_EXCHANGE_BYTES + 10_000
+    assert log.total <= MAX_EXCHANGE_BYTES + 10_000
     assert one.parts[0][1] is chunk, "bytes are referred to, not copied"
 
 
@@ -123,3 +123,15 @@ def test_of_many_exchanges_some_are_kept(gaps: list[float]) -> None:
         assert sum(moment > now - 1.0 for moment in kept) <= MAX_AT_ONCE + MAX_PER_S
     assert len(kept) >= min(len(gaps), MAX_AT_ONCE)
     assert log.admits(now + 1.0)
+
+
+def test_logs_of_several_agents_share_their_memory() -> None:
+    pool = MemoryPool(60_000)
+    logs = [WireLog(pool) for _ in range(3)]
+    for log in logs:
+        for number in range(20):
+            exchange(log, f"t{number}", bytes(2_000))
+    assert all(log.total for log in logs)
+    assert pool.total == sum(log.total for log in logs) <= 60_000
+    logs[0].leave()
+    assert pool.total == sum(log.total for log in logs[1:])
