@@ -64,6 +64,12 @@ class SharedParts:
     of_all: PrivacyOfAll
     callers: Callers = field(default_factory=Callers)
 
+    def forget(self, name: str) -> None:
+        """The agent was removed, and all that it began has ended."""
+        self.metrics.forget_agent(name)
+        if self.tracing is not None:
+            self.tracing.forget(name)
+
 
 class AgentLine:
     """Captures the turns of one agent, stores and scores them. All its parts share one event loop."""

@@ -135,3 +135,6 @@ class AgentLines(Mapping[str, AgentLine]):
         await line.close_turns(line.agent.settings.shutdown_timeout)
         await line.settled()
         await line.close()
+        name = line.agent.name
+        if not any(other.agent.name == name for other in self.all if other is not line):
+            self._shared.forget(name)

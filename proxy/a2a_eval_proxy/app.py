@@ -24,7 +24,7 @@ from .agent_line import SharedParts, resume, run_in
 from .agent_lines import AgentLines
 from .clock import CLOCK, JumpGuard
 from .net.browser_guard import HostNames
-from .net.certificate_ends import CertificateEnds
+from .net.certificate_ends import CertificateEnds, CertificateOf
 from .net.file_watcher import FileWatch
 from .net.http_server import HttpServer, reachable
 from .net.ports import Ports
@@ -40,6 +40,7 @@ from .serving.pools import SharedPools
 from .serving.processes import ServingProcesses
 from .settings import Settings
 from .settings.agent_files import AgentFiles
+from .settings.agents import OWN
 from .settings.options import options_of
 from .store import Store, TurnQuery, every_turn, marked_in_use, open_store
 from .telemetry.counters import CERTIFICATES, COUNTED, OPEN, STORE, Metrics, Source
@@ -166,9 +167,7 @@ async def run_proxy(
         sources = [Source(COUNTED, lambda: metrics), Source(OPEN, lambda: proxy)]
         if telemetry is not None:
             telemetry.observe(*sources)
-        ends = CertificateEnds(
-            {name: getattr(settings, name) for name in options_of(Settings) if name.endswith("_cert")}
-        )
+        ends = CertificateEnds(lambda: _certificates(settings, lines))
         sources += [Source(STORE, lambda: store.health), Source(CERTIFICATES, lambda: ends)]
         if store.work is not None:
             backlog = BacklogWatch(store.work.backlog)
@@ -400,6 +399,17 @@ class RunningProxy(Control):
         """In what `finish` left of the time for turns to be scored."""
         left_s = self._finish_by - asyncio.get_running_loop().time()
         await asyncio.to_thread(self.store.close, max(left_s, _CLOSE_STORE_S))
+
+
+def _certificates(settings: Settings, lines: AgentLines) -> dict[CertificateOf, str | None]:
+    """The files of certificates: of the ports, and of the agents that are served now."""
+    names = {name for name in options_of(Settings) if name.endswith("_cert")}
+    of_agents = {
+        CertificateOf(name, agent): getattr(line.agent.settings, name)
+        for agent, line in lines.items()
+        for name in names & OWN
+    }
+    return {CertificateOf(name): getattr(settings, name) for name in names - OWN} | of_agents
 
 
 async def _open(store: Store, pipelines: Sequence[Pipeline], stack: AsyncExitStack) -> None:

@@ -5,13 +5,21 @@ from __future__ import annotations
 import binascii
 import re
 from base64 import b64decode
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import NamedTuple
 
 _CERTIFICATE = re.compile(rb"-----BEGIN CERTIFICATE-----(.*?)-----END CERTIFICATE-----", re.DOTALL)
 _EXPLICIT_VERSION, _UTC_TIME = 0xA0, 0x17
 _MAX_BYTES = 16 * 1024 * 1024
+
+
+class CertificateOf(NamedTuple):
+    """Whose certificate it is: that of a setting, for one of several agents or (empty) for the proxy."""
+
+    setting: str
+    agent: str = ""
 
 
 class CertificateEnds:
@@ -20,21 +28,26 @@ class CertificateEnds:
     A file that cannot be used keeps the end that it had: so does the certificate in use.
     """
 
-    def __init__(self, files: Mapping[str, str | None]) -> None:
-        """`files`: paths by the names of their settings; None for one that is not given."""
-        self._files = {setting: path for setting, path in files.items() if path is not None}
-        self._ends: dict[str, float] = {}
+    def __init__(self, files: Callable[[], Mapping[CertificateOf, str | None]]) -> None:
+        """`files`: the paths at that time; None for one that is not given. It may be called in another thread."""
+        self._files = files
+        self._ends: Mapping[CertificateOf, float] = {}
 
     @property
-    def ends(self) -> Mapping[str, float]:
-        """In seconds since the epoch, by setting."""
-        for setting, path in self._files.items():
+    def ends(self) -> Mapping[CertificateOf, float]:
+        """In seconds since the epoch."""
+        before, ends = self._ends, dict[CertificateOf, float]()
+        for certificate, path in self._files().items():
+            if path is None:
+                continue
             try:
                 with Path(path).open("rb") as file:
-                    self._ends[setting] = first_end(file.read(_MAX_BYTES))
+                    ends[certificate] = first_end(file.read(_MAX_BYTES))
             except (OSError, ValueError):
-                continue
-        return self._ends
+                if certificate in before:
+                    ends[certificate] = before[certificate]
+        self._ends = ends
+        return ends
 
 
 def first_end(pem: bytes) -> float:

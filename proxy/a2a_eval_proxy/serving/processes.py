@@ -297,7 +297,7 @@ class ServingProcesses:
                 for agent in self._agents.values():
                     self._ask_for_marks(agent.observed.behind())
             case "counts":
-                add_counts(self._metrics, message)
+                add_counts(self._metrics, message, {agent.name for agent in self._agents.values()})
             case "hello":
                 peer.pid, peer.source = message["pid"], message["source"]
                 for agent in self._agents.values():

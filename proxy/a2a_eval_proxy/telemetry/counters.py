@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Container, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from operator import attrgetter
@@ -101,9 +101,20 @@ class Metrics:
                 self.agent_judge_requests[agent_name] += requests
                 self.agent_judge_skips[agent_name] += skipped
 
+    def forget_agent(self, name: str) -> None:
+        """The agent was removed: its series end, and begin at zero should it come back."""
+        for counter in (
+            *(self.agent_requests, self.agent_refusals, self.agent_turns, self.agent_failures),
+            *(self.agent_judge_requests, self.agent_judge_skips),
+        ):
+            counter.pop(name, None)
+        for key in [key for key in self.agent_evaluations if key[0] == name]:
+            del self.agent_evaluations[key]
+
 
 _NUMBERS = ("requests", "upstream_errors", "turns_evicted", "turns_dropped")
-_COUNTERS = ("responses", "client_errors", "agent_requests", "agent_refusals")
+_OF_AGENTS = ("agent_requests", "agent_refusals")
+_COUNTERS = ("responses", "client_errors", *_OF_AGENTS)
 _DURATIONS = ("request_s", "first_byte_s", "loop_delay_s")
 
 
@@ -125,12 +136,14 @@ def take_counts(metrics: Metrics) -> dict[str, Any]:
     return counts
 
 
-def add_counts(metrics: Metrics, counts: dict[str, Any]) -> None:
-    """Add what `take_counts` returned in another process."""
+def add_counts(metrics: Metrics, counts: dict[str, Any], agent_names: Container[str]) -> None:
+    """Add what `take_counts` returned in another process, without that of an agent that was removed."""
     for name in _NUMBERS:
         setattr(metrics, name, getattr(metrics, name) + counts[name])
     for name in _COUNTERS:
         for key, number in counts[name]:
+            if name in _OF_AGENTS and key not in agent_names:
+                continue
             getattr(metrics, name)[key] += number
     for name in _DURATIONS:
         durations: Durations = getattr(metrics, name)
@@ -252,7 +265,7 @@ CERTIFICATES = (
     Gauge(
         "certificate_not_after_timestamp_seconds",
         "When the certificate in the file of a setting ends",
-        labels=("setting",),
+        labels=("setting", "agent"),
         attribute="ends",
     ),
 )

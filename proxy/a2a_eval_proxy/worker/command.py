@@ -26,7 +26,7 @@ from tool_call_evaluators.texts import counted
 from ..admin.api import worker_app
 from ..admin.tokens import AdminTokens
 from ..children import stop_signal
-from ..net.certificate_ends import CertificateEnds
+from ..net.certificate_ends import CertificateEnds, CertificateOf
 from ..net.file_watcher import FileWatch
 from ..net.http_server import HttpServer
 from ..net.ports import Ports
@@ -286,7 +286,7 @@ async def _admin(
     """The URL of the worker's port, which `stack` closes. Raises ConfigError or ListenError."""
     backlog = BacklogWatch(store.work.backlog)
     stack.callback(asyncio.create_task(backlog.watch()).cancel)
-    ends = CertificateEnds({"admin_tls_cert": options.admin_tls_cert})
+    ends = CertificateEnds(lambda: {CertificateOf("admin_tls_cert"): options.admin_tls_cert})
     registry = process_registry(Source(SCORED, lambda: metrics), backlog.source, Source(CERTIFICATES, lambda: ends))
     tokens = AdminTokens(options.admin_token, options.metrics_token) if options.admin_token else None
     app = worker_app(registry, engine.problems, tokens)

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
-from a2a_eval_proxy.net.certificate_ends import CertificateEnds, first_end
+from a2a_eval_proxy.net.certificate_ends import CertificateEnds, CertificateOf, first_end
 from cryptography import x509
 from hypothesis import given
 from hypothesis import strategies as st
@@ -35,8 +35,12 @@ def test_a_chain_ends_with_its_first_certificate(tmp_path: Path) -> None:
 def test_a_file_that_breaks_keeps_the_end_that_it_had(tmp_path: Path) -> None:
     authority = Authority(tmp_path)
     path = authority.issue("a", not_after=datetime(2030, 1, 1, tzinfo=UTC)).cert
-    ends = CertificateEnds({"tls_cert": str(path), "push_tls_cert": None, "admin_tls_cert": str(tmp_path / "missing")})
-    before = {"tls_cert": datetime(2030, 1, 1, tzinfo=UTC).timestamp()}
+    tls, agents = CertificateOf("tls_cert"), CertificateOf("upstream_cert", "orders")
+    files = {tls: str(path), agents: str(path), CertificateOf("push_tls_cert"): None}
+    ends = CertificateEnds(lambda: files | {CertificateOf("admin_tls_cert"): str(tmp_path / "missing")})
+    assert ends.ends.pop(agents) == ends.ends[tls]
+    del files[agents]  # the agent is removed
+    before = {tls: datetime(2030, 1, 1, tzinfo=UTC).timestamp()}
     assert ends.ends == before
     content = path.read_bytes()
     path.write_bytes(content[: len(content) // 2])
@@ -44,7 +48,7 @@ def test_a_file_that_breaks_keeps_the_end_that_it_had(tmp_path: Path) -> None:
     path.unlink()
     assert ends.ends == before
     path.write_bytes(authority.issue("b", not_after=datetime(2035, 1, 1, tzinfo=UTC)).cert.read_bytes())
-    assert ends.ends == {"tls_cert": datetime(2035, 1, 1, tzinfo=UTC).timestamp()}
+    assert ends.ends == {tls: datetime(2035, 1, 1, tzinfo=UTC).timestamp()}
 
 
 @given(st.binary(max_size=200))
