@@ -334,7 +334,7 @@ spec:
 def snippets(language: str) -> list[tuple[str, str]]:
     """The code blocks of deploy/README.md that begin with a comment that names a file: name and text."""
     text = (DEPLOY / "README.md").read_text("utf-8")
-    return re.findall(rf"```{language}\n# (\S+)\n(.*?)```", text, re.DOTALL)
+    return re.findall(rf"```{language}\n# ([^\s,]+)[^\n]*\n(.*?)```", text, re.DOTALL)
 
 
 def test_the_readme_shows_how_to_inject_it_into_what_others_wrote(tmp_path: Path) -> None:
@@ -652,6 +652,17 @@ def test_the_values_of_a_team_in_the_readme_are_good(tmp_path: Path) -> None:
     manifests = chart("--values", str(tmp_path / "shop.yaml"), *TRAVEL, "--set", "mode=gateway")
     assert set(agent_files(manifests)) == {"orders.yaml", "refunds.yaml", "flights.yaml"}
     assert complaints(manifests, VERSIONS[GATEWAY]) == []
+
+
+def test_a_team_of_the_readme_keeps_its_agents_where_its_files_name_them(tmp_path: Path) -> None:
+    written = dict(snippets("yaml"))
+    (tmp_path / "platform.yaml").write_text(written["platform.yaml"], "utf-8")
+    manifests = chart("--values", str(tmp_path / "platform.yaml"))
+    assert complaints(manifests, VERSIONS[GATEWAY]) == []
+    own = yaml.safe_load(written["flights.yaml"])
+    agent = load(Settings, {"agents": {"flights": own}}).each_agent["flights"].settings
+    secrets = {one["mountPath"] for one in proxy_in(pod_of(manifests))["volumeMounts"]}
+    assert str(Path(agent.upstream_ca or "").parent) in secrets
 
 
 def test_a_change_of_an_agent_needs_no_new_pod_and_one_of_its_suite_does() -> None:
