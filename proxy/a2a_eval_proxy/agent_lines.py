@@ -11,6 +11,7 @@ from tool_call_evaluators.suite import SuiteError
 
 from .agent_line import AgentLine, SharedParts
 from .errors import ConfigError, GrpcMissingError
+from .net.file_watcher import FileWatch
 from .serving.local_serving import LocalServing
 from .serving.processes import ServingProcesses
 from .serving.reports import ScoringReports
@@ -30,8 +31,10 @@ class AgentLines(Mapping[str, AgentLine]):
         """Raises ConfigError, GrpcMissingError, SuiteError; with a directory of agents only if none can be served."""
         self._shared = shared
         self._lines: dict[str, AgentLine] = {}
-        self.refused: set[str] = set()
-        """The agents that cannot be served with their newest settings."""
+        self._wanted = settings
+        self.refused: dict[str, FileWatch] = {}
+        """The agents that cannot be served with their newest settings, and what watches the files that these name."""
+        self._trying: asyncio.Task[None] | None = None
         failed: Exception | None = None
         for name, agent in settings.each_agent.items():
             try:
@@ -40,8 +43,7 @@ class AgentLines(Mapping[str, AgentLine]):
                 if settings.agents_dir is None:
                     raise
                 failed = failed or error
-                self.refused.add(name)
-                logger.error("agent %s: it is not served, %s", name, error)
+                self._refuse(agent, "it is not served", error)
         if failed and not self._lines:
             raise failed
         self._leaving: dict[asyncio.Task[None], AgentLine] = {}
@@ -78,13 +80,16 @@ class AgentLines(Mapping[str, AgentLine]):
         for line in self.all:
             await line.leave()
 
-    async def change(self, settings: Settings) -> None:
-        """Serve the agents of these settings. One that changed serves new requests as it is now; those under way end
-        as they began. What cannot be served is logged, and the earlier one stays."""
+    async def change(self, settings: Settings | None = None) -> None:
+        """Serve the agents of these settings (None: of the last ones). One that changed serves new requests as it is
+        now; those under way end as they began. What cannot be served is logged, and the earlier one stays until the
+        files that its settings name change."""
         async with self._changing:
+            self._wanted = settings = settings or self._wanted
             wanted, before = settings.each_agent, dict(self._lines)
             new = {name: agent for name, agent in wanted.items() if name not in before or before[name].agent != agent}
-            self.refused &= new.keys()
+            for name in self.refused.keys() - new.keys():
+                self._accept(name)
             for name, agent in new.items():
                 try:
                     scoring = await asyncio.to_thread(self._shared.scorings.of, agent.settings)
@@ -92,11 +97,10 @@ class AgentLines(Mapping[str, AgentLine]):
                     line = AgentLine(agent, self._shared, scoring, f"{name}.{next(self._numbers)}", earlier)
                 except _NOT_SERVED as error:
                     kept = "the earlier one stays in use" if name in before else "it is not served"
-                    logger.error("agent %s: %s, %s", name, kept, error)
-                    self.refused.add(name)
+                    self._refuse(agent, kept, error)
                 else:
                     await self._add(line)
-                    self.refused.discard(name)
+                    self._accept(name)
             for name in before.keys() - wanted.keys():
                 del self._lines[name]
             await self.serving.announce([line.reported for line in self._lines.values()])
@@ -112,6 +116,26 @@ class AgentLines(Mapping[str, AgentLine]):
 
     def _new(self, agent: Agent, key: str) -> AgentLine:
         return AgentLine(agent, self._shared, self._shared.scorings.of(agent.settings), key)
+
+    def _refuse(self, agent: Agent, kept: str, error: Exception) -> None:
+        """Say why, and try again once a file changes that the settings name: one of a Secret may come later."""
+        logger.error("agent %s: %s, %s", agent.name, kept, error)
+        self._accept(agent.name)
+        loop, calls = asyncio.get_running_loop(), itertools.count()
+
+        def load() -> None:
+            if next(calls):  # at first, it is called at once
+                loop.call_soon_threadsafe(self._try_again)
+
+        self.refused[agent.name] = watch = self._shared.files.part()
+        watch.add(f"the files of agent {agent.name}", agent.files, load)
+
+    def _accept(self, name: str) -> None:
+        if (watch := self.refused.pop(name, None)) is not None:
+            self._shared.files.drop(watch)
+
+    def _try_again(self) -> None:
+        self._trying = asyncio.get_running_loop().create_task(self.change())
 
     def _others(self, line: AgentLine) -> list[asyncio.Task[None]]:
         """What ends earlier lines of the agent, whose requests under way have open turns in its reports."""

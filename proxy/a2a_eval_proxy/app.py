@@ -283,7 +283,7 @@ class RunningProxy(Control):
     @property
     def agents_refused(self) -> int:
         """Agents whose newest settings have a mistake."""
-        return len(self.lines.refused | self.agents.refused)
+        return len(self.lines.refused.keys() | self.agents.refused)
 
     @property
     def agent_queue_depth(self) -> dict[str, int]:

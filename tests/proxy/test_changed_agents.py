@@ -293,8 +293,13 @@ async def test_a_mistake_in_one_file_costs_the_other_agents_nothing(
         await looked(proxy)
         assert [await said(proxy, name, "done") for name in ("orders", "paint", "broken")] == [200, 200, 404]
         shop.remove("orders")
+        (tmp_path / "missing.yaml").write_text("suite: late\nevaluators: [tool_error]\n")
+        await asyncio.to_thread(proxy.files.check)
+        while proxy.lines._trying is None:
+            await asyncio.sleep(0)
+        await proxy.lines._trying
+        assert proxy.agents_refused == 1
         art.put("broken", agents[1])
-        art.put("missing", agents[1])
         await looked(proxy)
         assert proxy.agents_refused == 0
         assert {*proxy.lines} == {"orders", "paint", "broken", "missing"}

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import urlsplit
 
 from a2a_tool_capture.dialects import DIALECTS
+from a2a_tool_capture.secret_references import referenced_files
 
 from ..errors import ConfigError
 from ..ids import new_run_name
@@ -576,6 +577,9 @@ class Settings(
         return (*self.allow_hosts, *listening, *([public] if public else []), *of_agents)
 
 
+_FILES = ("suite", "transcode_card", "upstream_ca", "upstream_cert", "upstream_key")
+
+
 class Agent(NamedTuple):
     """One of the agents behind the proxy."""
 
@@ -596,6 +600,12 @@ class Agent(NamedTuple):
         """Whether a stored turn, in its JSON form, is one of this agent."""
         name = turn.get("agent_name")
         return name == self.name if self.name else name is None and turn["agent"] == self.settings.upstream
+
+    @property
+    def files(self) -> tuple[str, ...]:
+        """Those that its settings name."""
+        named = [getattr(self.settings, name) for name in _FILES]
+        return (*filter(None, named), *referenced_files(self.own))
 
     @property
     def path(self) -> str:
