@@ -7,7 +7,7 @@ import heapq
 import logging
 import socket
 import time
-from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Coroutine, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
@@ -16,6 +16,7 @@ from typing import Any
 
 from tool_call_evaluators.suite import Suite
 
+from .admin.agent_report import AgentReport, RecentTurns
 from .admin.api import admin_app
 from .admin.control import MAX_OPEN, Control
 from .admin.tokens import AdminTokens
@@ -112,7 +113,7 @@ async def run_proxy(
 
         # Agents: their traffic, and how their turns are stored and scored.
         store = open_store(settings.store, for_workers=not settings.evaluate, patient=True)
-        scoring_times = ScoringTimes()
+        scoring_times, recent_turns = ScoringTimes(), RecentTurns()
         shared = SharedParts(
             store=store,
             metrics=metrics,
@@ -120,7 +121,7 @@ async def run_proxy(
             files=files,
             tracing=tracing,
             telemetry=telemetry,
-            listeners=(*listeners, scoring_times),
+            listeners=(*listeners, scoring_times, recent_turns),
             traces_at=otlp_url or settings.otlp_grpc,
             keeps_open_turns=keeps_open_turns,
             pools=SharedPools.of(settings),
@@ -148,6 +149,7 @@ async def run_proxy(
             tracing=tracing,
             serving=serving,
             scoring_times=scoring_times,
+            recent_turns=recent_turns,
             otlp_url=otlp_url,
             files=files,
         )
@@ -208,6 +210,7 @@ class RunningProxy(Control):
     tracing: Tracing | None
     serving: LocalServing | ServingProcesses
     scoring_times: ScoringTimes
+    recent_turns: RecentTurns
     otlp_url: str | None
     """Where traces are received over HTTP; None where they are not."""
     files: FileWatch
@@ -250,6 +253,29 @@ class RunningProxy(Control):
     def scorings(self) -> Mapping[str, Scoring]:
         """See `Control`."""
         return {name: line.scoring for name, line in self.lines.items() if name}
+
+    async def agent_reports(self, names: Collection[str] | None = None, *, wait: bool = True) -> list[AgentReport]:
+        """See `Control`."""
+        wanted = {name: line for name, line in self.lines.items() if names is None or name in names}
+        statuses, _ = await asyncio.gather(
+            asyncio.gather(*(line.status.status(wait=wait) for line in wanted.values())),
+            self.recent_turns.read(self.store),
+        )
+        tracing = self.tracing
+        return [
+            AgentReport(
+                name=name,
+                status=status,
+                address=f"{self.proxy_url}{line.agent.path}",
+                run=line.agent.settings.run,
+                scoring=line.scoring,
+                traces=None if tracing is None else tracing.has_sent(name or None),
+                open_turns=len(line.reports.open_turns),
+                queue_depth=line.pipeline.depth,
+                turns=self.recent_turns.of(name),
+            )
+            for (name, line), status in zip(wanted.items(), statuses, strict=True)
+        ]
 
     @property
     def allow_plugins(self) -> bool:

@@ -37,6 +37,9 @@ class AgentStatus:
     repair: str = ""
     name: str = ""  # "" as long as no card was read
     bindings: str = ""
+    extension: Literal["negotiated", "declared", "not declared", "unknown"] = "unknown"
+    """`negotiated`: declared by the card, or not, the agent is asked for tool calls; `unknown` without a card."""
+    reachable: bool = True
 
     @property
     def line(self) -> str:
@@ -50,7 +53,7 @@ def unreachable(settings: AgentSettings, error: Exception) -> AgentStatus:
     if isinstance(error, UpstreamError | TimeoutError):
         why = _short(connection_problem(error, settings.upstream) if str(error) else "it does not respond")
         text = f"agent {settings.upstream} is unreachable, and requests fail until it is up: {why}"
-        return AgentStatus(settings.upstream, "error", text, "Start the agent, or correct --upstream.")
+        return AgentStatus(settings.upstream, "error", text, "Start the agent, or correct --upstream.", reachable=False)
     asked = "asked for tool calls all the same" if settings.negotiate == "always" else "not asked for tool calls"
     text = f"{_short(str(error))}: clients find no card, and the agent is {asked}"
     repair = "Serve the agent card, name its path with --card-path, or set --negotiate always."
@@ -62,6 +65,7 @@ def status_of(card: Any, settings: AgentSettings, traces: str | None) -> AgentSt
     fields = card if isinstance(card, dict) else {}
     declared = bool(declared_uris(card))
     level, text, repair = _seen(declared, settings, traces)
+    asked = settings.negotiate == "always" or (declared and settings.negotiate == "declared")
     return AgentStatus(
         settings.upstream,
         level,
@@ -69,6 +73,7 @@ def status_of(card: Any, settings: AgentSettings, traces: str | None) -> AgentSt
         repair,
         name=_short(str(fields.get("name") or "without a name")),
         bindings=_short(", ".join(bindings_of(card)) or "no binding"),
+        extension="negotiated" if asked else "declared" if declared else "not declared",
     )
 
 
@@ -112,12 +117,12 @@ class AgentWatch:
         self._read_at = float("-inf")
         self._reading: asyncio.Task[None] | None = None
 
-    async def status(self) -> AgentStatus:
-        """The status as last read, or as it is now if the agent answers at once."""
+    async def status(self, *, wait: bool = True) -> AgentStatus:
+        """The status as last read, or, with `wait` or if it is the first, as it is now if the agent answers at once."""
         fresh_s = _AGAIN_S if self._last.level == "error" else _FRESH_S
         if self._reading is None and time.monotonic() - self._read_at >= fresh_s:
             self._reading = asyncio.get_running_loop().create_task(self._read())
-        if self._reading is not None:
+        if self._reading is not None and (wait or self._read_at < 0):
             await asyncio.wait({self._reading}, timeout=_WAIT_S)
         return self._last
 

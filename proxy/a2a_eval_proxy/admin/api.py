@@ -21,6 +21,7 @@ from starlette.types import ASGIApp
 from ..net.browser_guard import HostNames
 from ..protocol.agent_card import WELL_KNOWN_PATHS
 from ..store import StoreError
+from .agents_api import AgentsApi
 from .api_operation import ApiAnswer, ApiOperation, ApiParameter, Given, Handler
 from .cases_api import CasesApi
 from .control import Control
@@ -109,7 +110,7 @@ def admin_app(
     proxies: TrustedProxies | None = None,
 ) -> ASGIApp:
     """The ASGI application of the admin port, which `AdminGuard` protects. `pages` are further routes."""
-    apis = TurnsApi, TurnChangesApi, WireApi, RunsApi, CasesApi, EventsApi
+    apis = TurnsApi, TurnChangesApi, WireApi, RunsApi, CasesApi, EventsApi, AgentsApi
     operations = [
         *(operation for api in apis for operation in api(control).operations()),
         *health_operations(registry, control.problems, control.remarks),

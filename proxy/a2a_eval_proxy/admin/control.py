@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -14,6 +14,7 @@ from ..scoring.case_book import CaseBook
 from ..store import Store
 from ..store.base import TurnJson
 from ..telemetry.event_bus import EventBus
+from .agent_report import AgentReport
 from .agent_status import AgentWatch
 
 MAX_OPEN = 1_000  # maximum number of open turns that are shown, the newest ones
@@ -57,6 +58,10 @@ class Control:
     def every_scoring(self) -> list[Scoring]:
         """Those in force, each once."""
         return list({scoring.cases: scoring for scoring in self.scorings.values() or [self.common]}.values())
+
+    async def agent_reports(self, names: Collection[str] | None = None, *, wait: bool = True) -> list[AgentReport]:
+        """How the agents behind the proxy do, or those with these names. `wait`: as of `AgentWatch.status`."""
+        return []
 
     def sharing(self, scoring: Scoring) -> list[str]:
         """Which of several agents have these cases; [] for one agent."""

@@ -17,6 +17,7 @@ from tool_call_evaluators.visibility import Calls
 
 from ..store.base import STATUSES
 from ..store.turn_filter import VERDICTS
+from .agent_report import Health
 from .api_operation import TEXT, Schema, choice
 
 ANY: Schema = {}
@@ -156,6 +157,13 @@ SCHEMAS: dict[str, Schema] = {
         annotations=listed(named("Annotation")),
         cut={"type": "boolean", "description": "Whether texts or lists were shortened"},
         parent=named("RelatedTurn"), children=listed(named("RelatedTurn")),
+    ),
+    "Agent": record(
+        name=nullable(TEXT), url=TEXT, upstream=TEXT, health=choice(get_args(Health)), why=TEXT, repair=TEXT,
+        card=nullable(record(name=TEXT, bindings=TEXT)), extension=TEXT, calls=TEXT, traces=nullable(BOOLEAN), run=TEXT,
+        suite=nullable(TEXT), suite_file=nullable(TEXT), open_turns=COUNT, queue_depth=COUNT,
+        recent=record(turns=COUNT, failed=COUNT, calls_not_visible=COUNT),
+        last_turn=nullable(record(turn_id=TEXT, started_at=TIME, verdict=choice(VERDICTS))),
     ),
     "RelatedTurn": record(
         turn_id=TEXT, agent=TEXT, state=nullable(TEXT), status=choice(STATUSES), **_ASKED,

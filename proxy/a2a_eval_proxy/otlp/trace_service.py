@@ -101,7 +101,11 @@ class Tracing(TurnListener):
 
     def heard(self, agent_name: str | None) -> bool:
         """Whether to expect traces: the agent has sent some, or the settings announce them."""
-        return agent_name in self._book.heard or self._waits[agent_name][1]
+        return self.has_sent(agent_name) or self._waits[agent_name][1]
+
+    def has_sent(self, agent_name: str | None) -> bool:
+        """Whether spans of a turn of the agent have come."""
+        return agent_name in self._book.heard
 
     def wait_s(self, turn: Turn) -> float:
         """Returns the seconds that the turn still waits for its spans; 0 if none are expected or all have arrived."""

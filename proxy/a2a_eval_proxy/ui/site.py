@@ -26,7 +26,7 @@ from ..net.browser_guard import Headers
 from ..net.page_sessions import IDLE_S, PageSessions
 from ..settings.settings import AgentSettings
 from ..store import StoreError
-from . import accept_page, again_page, conversation, label_page, run_pages, turn_list, turn_page, wire_page
+from . import accept_page, again_page, agent_pages, conversation, label_page, run_pages, turn_list, turn_page, wire_page
 from .agent_check import AgentCheck
 from .judged_runs import JudgedRuns
 from .rendering import AssetFiles, Links, environment
@@ -155,6 +155,7 @@ SCREENS = (
     turn_list.SCREEN,
     turn_page.SCREEN,
     conversation.SCREEN,
+    *agent_pages.SCREENS,
     *run_pages.SCREENS,
     CHECK,
     *turn_page.SCREENS,
@@ -276,7 +277,7 @@ class Site:
         own = {
             "link": link,
             "asset": lambda file: link("assets", self._assets.names[file]),
-            "nav": self._nav,
+            "nav": [item for item in self._nav if item[0] != "agents" or self._control.scorings],
             "agent_names": self._control.agent_names,
             "here": request.scope["path"].strip("/"),
             "query": request.query_params,

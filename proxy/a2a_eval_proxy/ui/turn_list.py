@@ -16,6 +16,7 @@ from ..admin.turns_api import FILTERS, turn_query
 from ..store import TurnQuery
 from ..store.base import TurnJson
 from ..store.encoding import json_text
+from .agent_pages import overview
 from .rendering import MEANINGS
 from .screen import Screen, View
 
@@ -56,9 +57,12 @@ async def _values(view: View) -> Mapping[str, Any]:
     run = filters.get("run")
     open_turns = view.control.open_turns if run is None else sum(turn["run"] == run for turn in in_progress)
     found = page.items if cursor else [*_selected(in_progress, query), *page.items]
+    name = filters.get("agent", "")
+    (report,) = await view.control.agent_reports([name]) if name in view.control.scorings else (None,)
     return {
-        "agent": await view.control.agent.status() if view.control.agent else None,
-        "agents": view.control.agent_names,
+        "agent": report.status if report else await view.control.agent.status() if view.control.agent else None,
+        "report": report,
+        "overview": None if report else await overview(view.control),
         "proxy_url": view.control.proxy_url,
         "is_live": cursor is None,
         "counters": await _counters(view, run, open_turns),

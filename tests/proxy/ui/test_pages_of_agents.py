@@ -216,3 +216,46 @@ def test_the_check_is_of_the_agent_that_is_chosen(platform: Shown) -> None:
     other = platform.proxy._site._checks.of("orders")
     assert other.state.problem is None
     assert other._headers == {"X-Key": "key-of-orders"}
+
+
+# ── how the agents do ───────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_the_agents_are_listed_those_that_fail_now_first(platform: Shown) -> None:
+    say(platform, "orders", "fail this")
+    say(platform, "search", "fail this")
+    fine = say(platform, "search", "Do that again.")
+    listed = platform.admin.get("/api/agents").json()["items"]
+    assert {item["name"]: item["health"] for item in listed[:2]} == {"parcels": "unreachable", "orders": "failing"}
+    found = {item["name"]: item for item in listed}
+    assert found["search"]["health"] == "failed lately"
+    assert found["search"]["last_turn"]["turn_id"] == fine["turn_id"]
+    assert found["orders"]["suite"] == "orders"
+    assert (found["orders"]["extension"], found["orders"]["traces"]) == ("negotiated", None)
+    assert found["orders"]["url"] == f"{platform.proxy.url}/agents/orders"
+    assert platform.admin.get("/api/agents/search").json() == found["search"]
+    unknown = platform.admin.get("/api/agents/nobody")
+    assert (unknown.status_code, "expected one of parcels, orders" in unknown.text) == (404, True)
+    glance = text_of(platform.admin.get("/").text)
+    assert "Of 4 agents , 2 fail now: parcels (unreachable), orders (its last turn)." in glance
+    page = text_of(platform.admin.get("/agents").text)
+    assert "4 agents, 2 fail now" in page
+    assert page.index("parcels unreachable") < page.index("orders failing") < page.index("search failed lately")
+    few = text_of(platform.admin.get("/agents?show=failing&q=ORD").text)
+    assert "1 of 4 agents" in few
+    assert "parcels unreachable" not in few
+    assert platform.admin.get("/agents?show=x").status_code == 400
+
+
+def test_the_page_of_an_agent_says_how_it_does_and_why(platform: Shown) -> None:
+    say(platform, "orders", "fail this")
+    page = text_of(platform.admin.get("/agents/orders").text)
+    assert "orders failing Its last turn failed" in page
+    assert "Declares tool-call-capture: its tool calls are captured." in page
+    assert "traces not received by the proxy" in page
+    away = text_of(platform.admin.get("/agents/parcels").text)
+    assert "Start the agent, or correct --upstream." in away
+    assert "suite common" in away
+    assert "also of search" in away
+    assert platform.admin.get("/agents/nobody").status_code == 404
+    assert "search" in text_of(platform.admin.get("/?agent=search").text)

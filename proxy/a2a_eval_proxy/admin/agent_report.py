@@ -1,0 +1,163 @@
+"""How each agent behind the proxy does: whether it answers, how its last turns ended, where its tool calls are seen."""
+
+from __future__ import annotations
+
+import time
+from collections import defaultdict, deque
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from tool_call_evaluators.visibility import Calls, visibility_of
+
+from ..scoring.agent_scoring import Scoring
+from ..store import Store, StoreError, TurnQuery
+from ..store.turn_filter import turn_verdict
+from ..telemetry.turn_listener import ScoredTurn, TurnListener
+from ..turn import rfc3339_at
+from .agent_status import AgentStatus
+
+Health = Literal["unreachable", "no card", "failing", "failed lately", "calls not visible", "ok", "no turns"]
+FAILS_NOW: tuple[Health, ...] = ("unreachable", "no card", "failing")
+_ORDER: tuple[Health, ...] = (*FAILS_NOW, "failed lately", "calls not visible", "no turns", "ok")
+
+KEPT = 20
+"""The newest turns of an agent that say how it does."""
+_READ = 300  # of the newest turns of the store, which other processes may have scored
+_FRESH_S = 10.0
+
+
+@dataclass(frozen=True, slots=True)
+class RecentTurn:
+    turn_id: str
+    started_at: str
+    verdict: str
+    unseen: bool
+    """Whether it may have tool calls that are not visible."""
+
+
+class RecentTurns(TurnListener):
+    """The newest scored turns of each agent. Single event loop."""
+
+    def __init__(self) -> None:
+        self._turns: defaultdict[str, deque[RecentTurn]] = defaultdict(lambda: deque(maxlen=KEPT))
+        self._read_at = float("-inf")
+
+    def scored(self, scored: Sequence[ScoredTurn]) -> None:
+        for turn, results, again in scored:
+            seen = visibility_of(turn.state, len(turn.tool_calls), turn.findings, turn.shown_by)
+            began = rfc3339_at(turn.started_at) or ""
+            recent = RecentTurn(turn.turn_id, began, turn_verdict(results), seen.calls is Calls.UNKNOWN)
+            turns = self._turns[turn.agent_name or ""]
+            known = [index for index, one in enumerate(turns) if one.turn_id == turn.turn_id] if again else []
+            if known:
+                turns[known[0]] = recent
+            else:
+                turns.append(recent)
+
+    async def read(self, store: Store) -> None:
+        """Add what earlier and other processes scored, as far as the store has it among its newest turns."""
+        if time.monotonic() - self._read_at < _FRESH_S:
+            return
+        self._read_at = time.monotonic()
+        with suppress(StoreError):  # other pages say so
+            found = await store.turns(TurnQuery(status="done", limit=_READ, newest_first=True, summary=True))
+            for turn in found.items:
+                turns = self._turns[turn.get("agent_name", "")]
+                is_older = len(turns) == KEPT and turn["started_at"] < turns[0].started_at
+                if not is_older and all(one.turn_id != turn["turn_id"] for one in turns):
+                    unseen = turn["calls"] == Calls.UNKNOWN
+                    turns.append(RecentTurn(turn["turn_id"], turn["started_at"], turn["verdict"], unseen))
+            for name, turns in self._turns.items():
+                self._turns[name] = deque(sorted(turns, key=lambda turn: turn.started_at), KEPT)
+
+    def of(self, agent: str) -> list[RecentTurn]:
+        """The newest first."""
+        return list(reversed(self._turns[agent])) if agent in self._turns else []
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AgentReport:
+    """One agent."""
+
+    name: str
+    """"" for the only one."""
+    status: AgentStatus
+    address: str
+    """Where clients reach it through the proxy."""
+    run: str
+    scoring: Scoring
+    traces: bool | None
+    """Whether spans of its turns have come; None where the proxy receives none."""
+    open_turns: int
+    queue_depth: int
+    """Turns that wait to be scored."""
+    turns: Sequence[RecentTurn]
+    """The newest first, at most KEPT."""
+
+    @property
+    def health(self) -> Health:
+        if self.status.level == "error":
+            return "no card" if self.status.reachable else "unreachable"
+        if self.turns and self.turns[0].verdict in ("failed", "errored"):
+            return "failing"
+        if self.failed:
+            return "failed lately"
+        if self.status.level == "warning" and (self.unseen or not self.turns):
+            return "calls not visible"
+        return "ok" if self.turns else "no turns"
+
+    @property
+    def failed(self) -> int:
+        """How many of `turns` failed, or could not be scored."""
+        return sum(turn.verdict in ("failed", "errored") for turn in self.turns)
+
+    @property
+    def unseen(self) -> int:
+        """How many of `turns` may have tool calls that are not visible."""
+        return sum(turn.unseen for turn in self.turns)
+
+    @property
+    def why(self) -> str:
+        """What its health is due to, in words; "" if nothing is wrong."""
+        match self.health:
+            case "unreachable" | "no card":
+                return self.status.text
+            case "failing":
+                return f"its last turn {self.turns[0].verdict}" + (
+                    f", as did {self.failed} of the last {len(self.turns)}" if self.failed > 1 else ""
+                )
+            case "failed lately":
+                return f"{self.failed} of its last {len(self.turns)} turns failed"
+            case "calls not visible":
+                return self.status.text
+        return ""
+
+    def to_dict(self) -> dict[str, Any]:
+        """As in /api/agents."""
+        status, last = self.status, next(iter(self.turns), None)
+        suite = self.scoring.suite
+        return {
+            "name": self.name or None,
+            "url": self.address,
+            "upstream": status.url,
+            "health": self.health,
+            "why": self.why,
+            "repair": status.repair,
+            "card": {"name": status.name, "bindings": status.bindings} if status.name else None,
+            "extension": status.extension,
+            "calls": status.text,
+            "traces": self.traces,
+            "run": self.run,
+            "suite": suite.name if suite else None,
+            "suite_file": self.scoring.suite_file,
+            "open_turns": self.open_turns,
+            "queue_depth": self.queue_depth,
+            "recent": {"turns": len(self.turns), "failed": self.failed, "calls_not_visible": self.unseen},
+            "last_turn": last and {"turn_id": last.turn_id, "started_at": last.started_at, "verdict": last.verdict},
+        }
+
+
+def failing_first(reports: Iterable[AgentReport]) -> list[AgentReport]:
+    return sorted(reports, key=lambda report: (_ORDER.index(report.health), report.name))
