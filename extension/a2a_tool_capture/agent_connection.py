@@ -28,7 +28,7 @@ from a2a.utils.errors import A2AError
 from google.protobuf.json_format import Error as ProtoJsonError
 from google.protobuf.json_format import MessageToDict, SerializeToJsonError
 
-from .client_tls import SECURE_SCHEMES, grpc_channel
+from .client_tls import HOST, SECURE_SCHEMES, grpc_channel
 from .errors import (
     AgentError,
     AgentUnreachableError,
@@ -206,7 +206,8 @@ class AgentConnection:
         asked = with_a2a_extensions([*own, *(version.uri for version in KNOWN_VERSIONS)])
         parameters = ServiceParametersFactory.create([asked])
         if interface.protocol_binding == _GRPC:  # over HTTP they are headers of the HTTP client
-            others = {name: value for name, value in self._headers.items() if name.lower() != EXTENSIONS_HEADER.lower()}
+            apart = (EXTENSIONS_HEADER.lower(), HOST)
+            others = {name: value for name, value in self._headers.items() if name.lower() not in apart}
             parameters = {**others, **parameters}
         if traceparent:
             parameters = {**parameters, "traceparent": traceparent}
@@ -247,7 +248,8 @@ class AgentConnection:
         ]
         try:
             secure, observed = self._url.startswith(SECURE_SCHEMES), grpc_interceptors()
-            channel = grpc_channel(url, self._tls, options, secure=secure, interceptors=observed)
+            headers = self._headers.items()
+            channel = grpc_channel(url, self._tls, options, secure=secure, interceptors=observed, headers=headers)
         except ImportError:
             raise ConfigurationError(_GRPC_MISSING) from None
         self._channels.append(channel)

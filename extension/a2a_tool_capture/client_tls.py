@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import os
 import ssl
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
 from .errors import ConfigurationError
 
 SECURE_SCHEMES = ("https://", "grpcs://")
+
+HOST = "host"
+"""The header that is `:authority` over gRPC, where metadata cannot have it."""
 
 _ENCRYPTED = b"ENCRYPTED"
 """In the header of an encrypted private key in PEM, whether of PKCS 8 or older."""
@@ -30,18 +33,21 @@ class ClientTls(ssl.SSLContext):
 def grpc_channel(
     url: str,
     tls: ssl.SSLContext | None,
-    options: Sequence[tuple[str, int]],
+    options: Sequence[tuple[str, Any]],
     *,
     secure: bool = False,
     interceptors: Sequence[Any] = (),
+    headers: Iterable[tuple[str, str]] = (),
 ) -> Any:
     """A grpc.aio.Channel to HOST:PORT, which may have a scheme: encrypted for https and grpcs, else if `secure`.
 
-    Requires grpcio. Raises ConfigurationError as `channel_credentials` does.
+    `:authority` is the `Host` among the `headers`, if there is one, else HOST:PORT. Requires grpcio. Raises
+    ConfigurationError as `channel_credentials` does.
     """
     import grpc.aio
 
     target = url.rpartition("://")[2].rstrip("/")
+    options = [*options, *(("grpc.default_authority", value) for name, value in headers if name.lower() == HOST)]
     if secure or url.startswith(SECURE_SCHEMES):
         return grpc.aio.secure_channel(target, channel_credentials(tls), options, interceptors=interceptors)
     return grpc.aio.insecure_channel(target, options, interceptors=interceptors)

@@ -17,6 +17,8 @@ import pytest
 from a2a.client import A2ACardResolver, ClientConfig, create_client
 from a2a.types import AgentCard, Message, Part, Role, SendMessageRequest
 from a2a_eval_proxy.app import RunningProxy, run_proxy
+from a2a_eval_proxy.check import ProbeClient, check_agent
+from a2a_eval_proxy.check.probe.grpc_trials import card_over_grpc
 from a2a_eval_proxy.errors import ConfigError
 from a2a_eval_proxy.settings import Settings
 from a2a_eval_proxy.settings.options import load
@@ -212,6 +214,28 @@ async def test_a_path_leads_calls_to_their_agent(tmp_path: Path) -> None:
             call = channel.unary_unary(f"/agents/{name}/lf.a2a.v1.A2AService/GetExtendedAgentCard")
             assert await call(b"")
             assert [seen.path for seen in agent.seen] == ["/lf.a2a.v1.A2AService/GetExtendedAgentCard"]
+
+
+async def test_a_check_is_of_the_agent_in_the_url_and_over_grpc_of_that_in_the_header_host(tmp_path: Path) -> None:
+    own: dict[str, dict[str, Any]] = {"orders": {"hosts": "localhost"}, "refunds": {}}
+    async with many_agents(tmp_path, own=own) as many:
+        async with ProbeClient({}, 60.0) as client:
+            report = await check_agent(client, f"{many.proxy.url}/agents/orders", ["chunks please"])
+        checked = {str(one.interface) for one in report.record.conversations}
+        assert {"JSONRPC 1.0", "HTTP+JSON 1.0", "GRPC 1.0", "GRPC 0.3"} <= checked
+        seen = {name: len(agent.seen) for name, agent in many.agents.items()}
+        assert seen["orders"] > 10
+        assert seen["refunds"] == 0
+        command = [COMMAND, "send", "chunks please", "--agent", f"grpc://{many.proxy.grpc_address}"]
+        sent = await asyncio.to_thread(
+            subprocess.run, [*command, "--header", f"Host: {HOSTS['refunds']}"], capture_output=True, text=True
+        )
+        assert sent.returncode == 0, sent.stderr
+        assert "search" in sent.stdout
+        async with ProbeClient({"Host": HOSTS["refunds"]}, 60.0) as client:
+            card, _ = await card_over_grpc(client, f"grpc://{many.proxy.grpc_address}")
+        assert not card.missing
+        assert len(many.agents["orders"].seen) == seen["orders"]
 
 
 async def test_equal_ids_of_conversations_and_callers_do_not_cross(tmp_path: Path) -> None:

@@ -299,7 +299,11 @@ def interface_deltas(direct: list[Interface], proxied: list[Interface]) -> list[
     found = []
     for interface, other in interface_pairs(direct, proxied):
         if other is None:
-            hint = "start a2a-eval-proxy with --grpc" if interface.binding is Binding.GRPC else "clients cannot use it"
+            hint = (
+                "start a2a-eval-proxy with --grpc, and give one of several agents `hosts`"
+                if interface.binding is Binding.GRPC
+                else "clients cannot use it"
+            )
             delta = Delta("interface", interface.url, f"(missing in the card of the proxy: {hint})")
             found.append((str(interface), delta))
     matched = {id(other) for _, other in interface_pairs(direct, proxied)}

@@ -11,7 +11,7 @@ from typing import Any
 
 import grpc
 import grpc.aio
-from a2a_tool_capture.client_tls import grpc_channel
+from a2a_tool_capture.client_tls import HOST, grpc_channel
 from a2a_tool_capture.errors import ConfigurationError
 from google.protobuf.json_format import ParseDict
 
@@ -30,7 +30,9 @@ class GrpcChannels:
     def __init__(
         self, metadata: Iterable[tuple[str, str]], tls: ssl.SSLContext | None, secure: bool, max_bytes: int
     ) -> None:
-        self._metadata = [(name.lower(), value) for name, value in metadata]
+        given = [(name.lower(), value) for name, value in metadata]
+        self._metadata = [(name, value) for name, value in given if name != HOST]
+        self._hosts = [(name, value) for name, value in given if name == HOST]
         self._tls = tls
         self._secure = secure
         self._options = [("grpc.max_receive_message_length", max_bytes), ("grpc.enable_http_proxy", 0)]
@@ -68,7 +70,9 @@ class GrpcChannels:
     def _channel_to(self, address: str) -> grpc.aio.Channel:
         """The channel to HOST:PORT, with a scheme or without. Raises ConfigurationError."""
         if address not in self._channels:
-            self._channels[address] = grpc_channel(address, self._tls, self._options, secure=self._secure)
+            self._channels[address] = grpc_channel(
+                address, self._tls, self._options, secure=self._secure, headers=self._hosts
+            )
         return self._channels[address]
 
 
