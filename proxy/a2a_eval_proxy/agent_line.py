@@ -93,7 +93,17 @@ class AgentLine:
         name = agent.name or None
         if tracing is not None and name is not None:
             tracing.expect(name, wait_s=settings.trace_wait, expected=settings.expect_traces)
-        self.pipeline = Pipeline(store, scoring.cases, scorer, heard, metrics, tracing, privacy, agent_name=name)
+        self.pipeline = Pipeline(
+            store,
+            scoring.cases,
+            scorer,
+            heard,
+            metrics,
+            tracing,
+            privacy,
+            agent_name=name,
+            memory=shared.pools.queues,
+        )
         self._webhooks = None
         if settings.push_mode == "relay":
             self._webhooks = WebhookRegistry(store, agent, privacy.identifier)

@@ -129,11 +129,13 @@ class HeldBytes:
         return max(0, pool.limit - pool.total + self.total) // 2
 
     def leave(self) -> None:
-        """Nothing more is held: the others of the pool have its room."""
-        if self._pool is not None and self in self._pool.members:
-            self._pool.members.remove(self)
-            self._pool.total -= self.total
-            self._pool.freed()
+        """The others of the pool have its room; what is given back later concerns them no more."""
+        pool, self._pool = self._pool, None
+        if pool is not None:
+            pool.members.remove(self)
+            pool.total -= self.total
+            pool.freed()
+            pool.waiting.discard(self)
 
     def freed(self) -> None:
         """Another one of the pool holds less than before."""

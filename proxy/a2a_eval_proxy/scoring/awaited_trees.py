@@ -15,7 +15,7 @@ from ..store import Store
 from ..store.base import StoreUnreachableError
 from ..store.store import once_readable
 from ..turn import Turn
-from .executor import Job
+from .executor import Job, StoredJob
 from .scorer import Scorer, TurnJson
 
 logger = logging.getLogger(__name__)
@@ -85,12 +85,20 @@ async def awaited_tree(store: Store, turn: Turn, privacy: Privacy) -> AgentTurn 
 
 
 class AwaitedTrees:
-    """Belongs to one event loop. `again` is called with a job that has waited for a while."""
+    """Belongs to one event loop. `rest` returns a job as it may wait, `again` is called with it after a while."""
 
-    def __init__(self, store: Store, scorer: Scorer, again: Callable[[Job], None], privacy: Privacy) -> None:
+    def __init__(
+        self,
+        store: Store,
+        scorer: Scorer,
+        rest: Callable[[Job], Job | StoredJob],
+        again: Callable[[Job | StoredJob], None],
+        privacy: Privacy,
+    ) -> None:
         self._store = store
         self._privacy = privacy
         self._scorer = scorer
+        self._rest = rest
         self._again = again
         self._loop = asyncio.get_running_loop()
         self._waits: dict[str, TreeWait] = {}
@@ -103,7 +111,7 @@ class AwaitedTrees:
         for job in jobs:
             pause_s, tree = await self._look(job) if self._scorer.reads_trees(job.turn.case_id) else (0.0, None)
             if pause_s:
-                self._ask_again_in(pause_s, job)
+                self._ask_again_in(pause_s, self._rest(job))
             else:
                 self._waits.pop(job.turn_id, None)
                 found.append((job, tree))
@@ -114,7 +122,7 @@ class AwaitedTrees:
         for timer in self._timers:
             timer.cancel()
 
-    def _ask_again_in(self, pause_s: float, job: Job) -> None:
+    def _ask_again_in(self, pause_s: float, job: Job | StoredJob) -> None:
         def ask_again() -> None:
             self._timers.discard(timer)
             self._again(job)

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Generic, NamedTuple, TypeVar
 
-from ..memory import share
+from ..memory import HeldBytes, MemoryPool
 from ..privacy.policy import Privacy
 from ..store import Store
 from ..telemetry.problem_log import ProblemLog
@@ -26,9 +26,6 @@ _GATHER_S = 0.004
 
 _MAX_UNREDACTED = 10_000
 """Maximum number of turns that wait to be redacted."""
-
-_UNREDACTED_BYTES = share(32)
-"""Maximum memory of turns that wait to be redacted; one turn alone may have more."""
 
 
 class TurnViews(NamedTuple):
@@ -105,13 +102,16 @@ class RedactingIntake(TurnIntake):
         ready: Callable[[TurnViews], None],
         dropped: Callable[[int], None],
         privacy: Privacy,
+        memory: int | MemoryPool,
     ) -> None:
+        """`memory`: bytes of turns that wait."""
         super().__init__(store, cases, ready, dropped)
         self._privacy = privacy
         self._loop = asyncio.get_running_loop()
         self._batches = Batches[Turn](self._redact_soon)
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="redacting")
-        self._waiting = self._waiting_bytes = 0
+        self._waiting = 0
+        self._held = HeldBytes(memory)
         self._problem = ProblemLog(logger, "redaction does not keep up: {count} turn(s) were dropped")
 
     def take(self, turn: Turn) -> None:
@@ -137,6 +137,7 @@ class RedactingIntake(TurnIntake):
 
     async def close(self) -> None:
         await asyncio.to_thread(self._thread.shutdown)
+        self._held.leave()
         self._problem.close()
 
     def _redact_soon(self, turns: list[Turn]) -> None:
@@ -149,16 +150,16 @@ class RedactingIntake(TurnIntake):
 
     def _reserve(self, turn: Turn) -> bool:
         size = memory_of(turn)
-        full = self._waiting >= _MAX_UNREDACTED or self._waiting_bytes + size > _UNREDACTED_BYTES
+        full = self._waiting >= _MAX_UNREDACTED or self._held.total + size > self._held.limit
         if self._waiting and full:
             return False
         self._waiting += 1
-        self._waiting_bytes += size
+        self._held.add(None, size)
         return True
 
     def _release(self, turns: int, size: int) -> None:
         self._waiting -= turns
-        self._waiting_bytes -= size
+        self._held.add(None, -size)
 
     def _redacted(self, found: list[tuple[TurnViews, str | None]], size: int) -> None:
         """Match redacted turns with their cases: by the words of the user as captured, and by ids as stored."""

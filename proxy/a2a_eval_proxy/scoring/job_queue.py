@@ -7,7 +7,7 @@ from collections import OrderedDict
 from collections.abc import AsyncIterator, Callable, Sequence
 from functools import partial
 
-from ..memory import share
+from ..memory import HeldBytes, MemoryPool
 from ..store import Store
 from ..store.store import once_readable
 from ..turn import Turn
@@ -19,25 +19,21 @@ PAGE = 200
 _PART_BYTES = 8 * 1024 * 1024
 """Of turns that are scored together."""
 
-_QUEUED_BYTES = share(32)
-"""Of turns that wait with what they say; further ones are read from the store when it is their turn."""
-
 _REMEMBERED = 100_000
-_REMEMBERED_BYTES = share(32)
-
-_NO_JOB = (None, 0)
 
 
 class JobQueue:
     """Jobs of stored turns, in order. Belongs to one event loop.
 
-    `readable` says whether the store has all that scoring needs of a turn. `on_read` is called with a turn that was
-    read from the store, `on_gone` with a job whose turn is not there to be scored any more.
+    `memory` limits the bytes of jobs that wait with their turn, or are being scored. `readable` says whether the store
+    has all that scoring needs of a turn. `on_read` is called with a turn that was read from the store, `on_gone` with a
+    job whose turn is not there to be scored any more.
     """
 
     def __init__(
         self,
         store: Store,
+        memory: int | MemoryPool,
         *,
         readable: bool,
         on_read: Callable[[Sequence[Turn]], None],
@@ -48,16 +44,20 @@ class JobQueue:
         self._on_read = on_read
         self._on_gone = on_gone
         self._jobs: asyncio.Queue[list[Job | StoredJob]] = asyncio.Queue()
-        self._bytes = 0
+        self._held = HeldBytes(memory)
 
     def at_rest(self, job: Job | StoredJob) -> Job | StoredJob:
         """The job as it may wait: with its turn, as long as all that do take little memory. Each is put once."""
         if isinstance(job, StoredJob):
             return job
-        if self._readable and not job.late and self._bytes > _QUEUED_BYTES:
+        if self._readable and not job.late and self._held.total > self._held.limit:
             return job.stored_only()
-        self._bytes += job.size
+        self._held.add(None, job.size)
         return job
+
+    def close(self) -> None:
+        """No job waits any more."""
+        self._held.leave()
 
     def put(self, jobs: Sequence[Job | StoredJob]) -> None:
         """Jobs that are `at_rest`."""
@@ -79,15 +79,16 @@ class JobQueue:
                     continue
                 part.append(job)
                 size += job.size
-                if size >= _PART_BYTES:
+                if size >= min(_PART_BYTES, self._held.limit):
                     yield part
+                    self._held.add(None, -size)
                     part, size = [], 0
             if part:
                 yield part
+                self._held.add(None, -size)
 
     async def _with_turn(self, job: Job | StoredJob) -> Job | None:
         if isinstance(job, Job):
-            self._bytes -= job.size
             return job
         item = await once_readable(self._store, partial(self._store.turn, job.turn_id))
         if item is None or item["status"] != "pending":
@@ -95,26 +96,31 @@ class JobQueue:
             return None
         turn = Turn.from_dict(item)
         self._on_read([turn])
-        return Job(turn, turn, turn, job.earlier, conversation=job.conversation)
+        read = Job(turn, turn, turn, job.earlier, conversation=job.conversation)
+        self._held.add(None, read.size)
+        return read
 
 
 class ScoredJobs:
     """The last jobs that were scored, by turn id: spans that come late make it necessary to score a turn again."""
 
-    def __init__(self) -> None:
-        self._jobs: OrderedDict[str, tuple[Job, int]] = OrderedDict()
-        self._bytes = 0
+    def __init__(self, memory: int | MemoryPool) -> None:
+        self._jobs: OrderedDict[str, Job] = OrderedDict()
+        self._held = HeldBytes(memory)
 
     def put(self, job: Job) -> None:
         """Remember it; the oldest make room."""
-        turn_id, size = job.turn.turn_id, job.size
-        self._bytes += size - self._jobs.pop(turn_id, _NO_JOB)[1]
-        self._jobs[turn_id] = job, size
-        while len(self._jobs) > _REMEMBERED or self._bytes > _REMEMBERED_BYTES:
-            self._bytes -= self._jobs.popitem(last=False)[1][1]
+        self._jobs[job.turn_id] = job
+        self._jobs.move_to_end(job.turn_id)
+        self._held.put(job.turn_id, job.size)
+        while len(self._jobs) > _REMEMBERED or self._held.total > self._held.limit:
+            self._held.drop(self._jobs.popitem(last=False)[0])
 
     def take(self, turn_id: str) -> Job | None:
         """The job, which is forgotten; None for one that is not known, or no more."""
-        job, size = self._jobs.pop(turn_id, _NO_JOB)
-        self._bytes -= size
-        return job
+        self._held.drop(turn_id)
+        return self._jobs.pop(turn_id, None)
+
+    def close(self) -> None:
+        """No job is asked for any more."""
+        self._held.leave()

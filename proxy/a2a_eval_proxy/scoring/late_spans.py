@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Callable
 from dataclasses import replace
 
+from ..memory import MemoryPool
 from ..otlp.trace_service import Tracing
 from ..traces.trace_records import Evidence
 from ..turn import Turn
@@ -57,7 +58,9 @@ class LateSpans(NoSpans):
         ready: Callable[[Job | StoredJob], None],
         again: Callable[[Job], Job | StoredJob],
         agent_name: str | None,
+        memory: int | MemoryPool,
     ) -> None:
+        """`memory`: bytes of the scored jobs that are remembered."""
         self._stop = tracing.listen(agent_name, self.changed)
         self._agent_name = agent_name
         self._tracing = tracing
@@ -65,7 +68,7 @@ class LateSpans(NoSpans):
         self._again = again
         self._loop = asyncio.get_running_loop()
         self._waiting: dict[str, tuple[Job | StoredJob, asyncio.TimerHandle]] = {}
-        self._scored = ScoredJobs()
+        self._scored = ScoredJobs(memory)
         self._changed = False
         """Whether spans came for any turn."""
 
@@ -105,6 +108,7 @@ class LateSpans(NoSpans):
 
     def close(self) -> None:
         self._stop()
+        self._scored.close()
         for _, timer in self._waiting.values():
             timer.cancel()
 

@@ -14,7 +14,7 @@ from typing import Any
 from a2a_tool_capture import Finding
 from tool_call_evaluators.visibility import NO_CAPTURE, TURN_SUCCEEDED, turn_failure_of
 
-from ..memory import share
+from ..memory import HeldBytes
 from ..otlp.trace_service import Tracing
 from ..privacy.content_removal import lacks_content
 from ..privacy.policy import NO_PRIVACY, Privacy
@@ -35,6 +35,7 @@ from .intake import Batches, RedactingIntake, TurnIntake, TurnViews
 from .job_queue import PAGE, JobQueue
 from .late_spans import LateSpans, NoSpans
 from .scorer import NoScorer, Results, Scorer, TurnJson
+from .turn_memory import QueueMemory
 
 logger = logging.getLogger(__name__)
 
@@ -43,9 +44,6 @@ _REMEMBERED = 100_000
 
 _LIVE_BYTES = 4 * 1024 * 1024
 """With more than that waiting for the store, turns wait as encoded text alone, and are read back to be scored."""
-
-_UNREADABLE_BYTES = share(32)
-"""Maximum memory of turns that wait for the store and cannot be read back, since their content is not stored."""
 
 MAX_HISTORY = 50
 """Maximum number of earlier turns that evaluators receive with a turn."""
@@ -74,10 +72,12 @@ class Pipeline:
         privacy: Privacy = NO_PRIVACY,
         executor: ScoringExecutor | None = None,
         agent_name: str | None = None,
+        memory: QueueMemory | None = None,
     ) -> None:
         """`scorer` None: turns are stored for others to score. `executor` (None: a thread) is closed by `close`.
 
         `agent_name`: which of several agents the turns are of, and those of the store that concern them; None: any.
+        `memory` None: that of the only agent.
         """
         self._agent_name = agent_name
         self._store = store
@@ -90,21 +90,24 @@ class Pipeline:
         self._executor = executor = executor or ThreadExecutor(scorer, privacy)
         self._store_behind = ProblemLog(logger, "the store does not keep up: {count} turn(s) were dropped")
         self._loop = asyncio.get_running_loop()
+        memory = memory or QueueMemory.of_one()
         self._intake = (
-            RedactingIntake(store, cases, self._ready, self._dropped, privacy)
+            RedactingIntake(store, cases, self._ready, self._dropped, privacy, memory.unredacted)
             if privacy.changes_turns
             else TurnIntake(store, cases, self._ready, self._dropped)
         )
         self._batches = Batches(self._add)
         self._readable = privacy.keeps_content
         """Whether the store has all that scoring needs of a turn."""
-        self._unreadable_bytes = 0
-        self._jobs = JobQueue(store, readable=self._readable, on_read=listener.closed, on_gone=self._gone)
+        self._unreadable = HeldBytes(memory.unreadable)
+        self._jobs = JobQueue(
+            store, memory.queued, readable=self._readable, on_read=listener.closed, on_gone=self._gone
+        )
         put = self._jobs.put
         self._spans: NoSpans = NoSpans()
         if tracing is not None:
-            self._spans = LateSpans(tracing, lambda job: put([job]), self._score_late, agent_name)
-        self._trees = AwaitedTrees(store, scorer, lambda job: put([self._jobs.at_rest(job)]), privacy)
+            self._spans = LateSpans(tracing, lambda job: put([job]), self._score_late, agent_name, memory.remembered)
+        self._trees = AwaitedTrees(store, scorer, self._jobs.at_rest, lambda job: put([job]), privacy)
         self.moved: dict[str, str] = {}
         """The cases of rescored turns, by turn id, that were stored with another or none."""
         self._conversations = Conversations(
@@ -253,6 +256,8 @@ class Pipeline:
         await asyncio.gather(*self._workers, return_exceptions=True)
         await asyncio.to_thread(self._executor.close)
         await self._intake.close()
+        self._jobs.close()
+        self._unreadable.leave()
         self._store_behind.close()
         self._store.on_ended.discard(self._store_ended)
 
@@ -279,10 +284,10 @@ class Pipeline:
             size = sum(job.size for job in live)
         announced = () if tight else stored
         committed = partial(self._committed, len(stored), announced, jobs, held, results, size)
-        if self._unreadable_bytes + size <= _UNREADABLE_BYTES and self._store.add(
+        if self._unreadable.total + size <= self._unreadable.limit and self._store.add(
             stored, partial(self._loop.call_soon_threadsafe, committed), results, held
         ):
-            self._unreadable_bytes += size
+            self._unreadable.add(None, size)
             self._set_out(jobs)
         else:
             self._store_behind.seen(len(stored))
@@ -302,7 +307,7 @@ class Pipeline:
         size: int,
     ) -> None:
         """The store has `count` turns. `held` are those that others score when their traces are merged."""
-        self._unreadable_bytes -= size
+        self._unreadable.add(None, -size)
         self._listener.closed(announced)
         scored: list[ScoredTurn] = []
         ready: list[Job | StoredJob] = []

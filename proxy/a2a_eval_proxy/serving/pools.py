@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 from ..loop_time import LoopTime
 from ..memory import MemoryPool, share
+from ..scoring.turn_memory import QueueMemory
 from ..settings import Settings
 
 
@@ -16,13 +17,17 @@ class SharedPools(NamedTuple):
     bodies: int | MemoryPool
     """Of several agents: room for the largest body, though another agent has its half."""
     wire: int | MemoryPool
+    queues: QueueMemory
+    """Of turns until they are scored."""
     loop_time: LoopTime
 
     @classmethod
     def of(cls, settings: Settings) -> SharedPools:
         part, wire = share(8, settings.processes), share(32, settings.processes)
         if settings.upstream:
-            return cls(part, max(part, 2 * settings.max_body_bytes), wire, LoopTime(is_shared=False))
+            largest = max(part, 2 * settings.max_body_bytes)
+            return cls(part, largest, wire, QueueMemory.of_one(), LoopTime(is_shared=False))
         agents = settings.each_agent.values()
         largest = max((agent.settings.max_body_bytes for agent in agents), default=settings.max_body_bytes)
-        return cls(MemoryPool(part), MemoryPool(max(part, 4 * largest)), MemoryPool(wire), LoopTime(is_shared=True))
+        bodies = MemoryPool(max(part, 4 * largest))
+        return cls(MemoryPool(part), bodies, MemoryPool(wire), QueueMemory.of_several(), LoopTime(is_shared=True))

@@ -14,14 +14,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from a2a_eval_proxy.memory import HeldBytes
 from a2a_eval_proxy.privacy.policy import NO_PRIVACY, Privacy, privacy_of
-from a2a_eval_proxy.scoring import intake, job_queue, pipeline
+from a2a_eval_proxy.scoring import intake, pipeline
 from a2a_eval_proxy.scoring.case_book import CaseBook
 from a2a_eval_proxy.scoring.executor import Job
 from a2a_eval_proxy.scoring.job_queue import JobQueue, ScoredJobs
 from a2a_eval_proxy.scoring.pipeline import Pipeline
 from a2a_eval_proxy.scoring.scorer import Scorer
-from a2a_eval_proxy.scoring.turn_memory import memory_of
+from a2a_eval_proxy.scoring.turn_memory import QueueMemory, memory_of
 from a2a_eval_proxy.store import Scored, SqliteStore, TurnQuery, encoding, write_queue
 from a2a_eval_proxy.store.base import Evaluations
 from a2a_eval_proxy.store.encoding import EncodedTurn, Mark, encoded_turn
@@ -58,9 +59,12 @@ def locked(path: Path) -> Iterator[None]:
 
 
 @asynccontextmanager
-async def running(path: Path, suite: Suite | None = None, privacy: Privacy = NO_PRIVACY) -> AsyncIterator[Pipeline]:
+async def running(
+    path: Path, suite: Suite | None = None, privacy: Privacy = NO_PRIVACY, **limits: int
+) -> AsyncIterator[Pipeline]:
     store, cases = SqliteStore(str(path)), CaseBook(suite)
-    it = Pipeline(store, cases, Scorer(cases, suite), TurnListener(), Metrics(), privacy=privacy)
+    memory = QueueMemory.of_one()._replace(**limits)
+    it = Pipeline(store, cases, Scorer(cases, suite), TurnListener(), Metrics(), privacy=privacy, memory=memory)
     try:
         yield it
     finally:
@@ -171,14 +175,14 @@ cases:
 """
 
 
-@pytest.mark.parametrize(("module", "bound"), [(pipeline, "_LIVE_BYTES"), (job_queue, "_QUEUED_BYTES")])
+@pytest.mark.parametrize(("live", "queued"), [(0, 10**6), (10**6, 0)])
 async def test_turns_that_are_read_back_are_scored_as_ever(
-    path: Path, module: Any, bound: str, monkeypatch: pytest.MonkeyPatch
+    path: Path, live: int, queued: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """With a limit of nothing, all that comes while the store is locked is kept by it alone."""
-    monkeypatch.setattr(module, bound, 0)
+    monkeypatch.setattr(pipeline, "_LIVE_BYTES", live)
     monkeypatch.setattr(intake, "_GATHER_S", 0.0)
-    async with running(path, parse_suite(SUITE)) as it:
+    async with running(path, parse_suite(SUITE), queued=queued) as it:
         with locked(path):
             for number, (conversation, call) in enumerate(
                 [("a", "first"), ("b", "first"), ("a", "second"), ("b", "x")]
@@ -196,13 +200,12 @@ async def test_turns_that_are_read_back_are_scored_as_ever(
         assert it._metrics.turns_scored == 4
 
 
-async def test_a_turn_deleted_before_it_is_scored_is_done(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(job_queue, "_QUEUED_BYTES", -1)
+async def test_a_turn_deleted_before_it_is_scored_is_done(path: Path) -> None:
     suite = parse_suite("suite: s\nevaluators: [tool_error, {custom: {}}]") if False else None
     async with running(path, suite) as it:
         gone: list[str] = []
         queue = JobQueue(
-            it._store, readable=True, on_read=lambda turn: None, on_gone=lambda job: gone.append(job.turn_id)
+            it._store, -1, readable=True, on_read=lambda turn: None, on_gone=lambda job: gone.append(job.turn_id)
         )
         one = turn(1)
         queue.put([queue.at_rest(Job(one, one, one, 0))])
@@ -224,7 +227,7 @@ async def test_content_that_is_not_kept_cannot_be_read_back(path: Path, monkeypa
                 await waiting(it, number + 1)
         await it.drained()
         assert [item["status"] for item in await stored(it)] == ["done"] * 3
-        monkeypatch.setattr(pipeline, "_UNREADABLE_BYTES", 0)
+        it._unreadable = HeldBytes(0)
         with locked(path):
             it.take(turn(4, user_text="secret"))
             await waiting(it, 1)
@@ -250,12 +253,11 @@ class HeldRedaction(Privacy):
 
 
 async def test_turns_that_wait_to_be_redacted_are_limited_in_bytes(
-    path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     large = "x" * 1_000_000
-    monkeypatch.setattr(intake, "_UNREDACTED_BYTES", 3_500_000)
     privacy = HeldRedaction()
-    async with running(path, privacy=privacy) as it:
+    async with running(path, privacy=privacy, unredacted=3_500_000) as it:
         for number in range(3):
             it.take(turn(number, user_text=large))
             await in_a_batch_of_its_own()
@@ -288,18 +290,17 @@ async def test_open_turns_that_wait_to_be_redacted_are_limited_in_number(
         assert it.keep_open(turn(3, status="open"))
 
 
-def test_scored_turns_are_remembered_up_to_so_many_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
-    jobs = ScoredJobs()
+def test_scored_turns_are_remembered_up_to_so_many_bytes() -> None:
     one = turn(1, user_text="x" * 1_000)
     job = Job(one, one, one, 0)
-    monkeypatch.setattr(job_queue, "_REMEMBERED_BYTES", 2 * job.size)
+    jobs = ScoredJobs(2 * job.size)
     for name in "abc":
         other = replace(one, turn_id=name)
         jobs.put(Job(other, other, other, 0))
     assert jobs.take("a") is None
     assert jobs.take("c") is not None
     assert jobs.take("c") is None
-    assert jobs._bytes == job.size
+    assert jobs._held.total == job.size
 
 
 def test_memory_counts_real_bytes() -> None:
