@@ -205,7 +205,7 @@ class CaptureClient:
             started_at=progress.started_at,
             first_event_at=progress.first_event_at,
             ended_at=_now(),
-            usage=merger.tokens.of_turn(called_tools=bool(calls)),
+            usage=merger.usage,
         )
 
     # ── one turn ────────────────────────────────────────────────────────────────────────────────────────

@@ -20,7 +20,7 @@ from .models import Finding, Severity, ToolCall
 from .reconciliation import reconcile
 from .same_call import CallIndex, contradicts, filled, is_cumulative, new_calls, unite
 from .spec import KNOWN_VERSIONS, NOT_RECORDED_KEY
-from .token_usage import TokenUsage
+from .token_usage import TokenUsage, states_tokens
 from .wire import EVENT_KEYS, UNKNOWN_EVENT, UNREAD_KEY, answer_in_timeline, generation_of, normalize_state, parts_text
 
 
@@ -168,8 +168,8 @@ class TaskMerger:
         self._call_count = 0
         self._turn = FIRST_TURN
         self._generations = Generations()
-        self.tokens = TokenUsage()
-        """Those that the agent states; `usage` has them for the turn."""
+        self.tokens: TokenUsage | None = None
+        """Those that the agent states, once something is to be known of them; `usage` has them for the turn."""
         self._shown: list[ToolCall] = []
         """Every call that was there before a snapshot that lacked one."""
 
@@ -182,7 +182,8 @@ class TaskMerger:
         if not isinstance(event, dict):
             self._report("malformed_event", f"event is a {type(event).__name__}, expected an object")
             return
-        self.tokens.feed(event)
+        if states_tokens(event):
+            self._stated().feed(event)
         if self._dialects is not None:
             for finding in self._dialects.feed(event, now):
                 self._keep(finding)
@@ -220,7 +221,8 @@ class TaskMerger:
         self._findings.clear()
         self._shown.clear()
         self._generations.begin_turn()
-        self.tokens.begin_turn()
+        if self.tokens is not None:
+            self.tokens.begin_turn()
 
     def know_earlier(self, calls: Sequence[ToolCall], texts: Sequence[str]) -> None:
         """Add calls and response texts of earlier turns of the task whose events this merger did not receive.
@@ -229,11 +231,11 @@ class TaskMerger:
         """
         self._turn = self._turn.with_earlier(calls, texts, MAX_CALLS)
         if calls or texts:
-            self.tokens.know_earlier()
+            self._stated().know_earlier()
 
     def restore(self, calls: Sequence[ToolCall], text: str) -> None:
         """Set what the current turn has so far. It stands until a Task object comes."""
-        self.tokens.restore()
+        self._stated().restore()
         if calls or text:
             self._artifacts[_RESTORED] = restored = MergedArtifact(list(calls))
             if text:
@@ -242,7 +244,8 @@ class TaskMerger:
     def continue_turn_of(self, other: TaskMerger) -> None:
         """Replace `other` in the middle of a turn: what is earlier there is earlier here."""
         self._turn = other._turn
-        self.tokens.continue_turn_of(other.tokens)
+        if self.tokens is not None or other.tokens is not None:
+            self._stated().continue_turn_of(other.tokens or TokenUsage())
         seen = SeenCalls(None, other.tool_calls)
         for artifact in self._artifacts.values():
             artifact.calls[:] = map(seen.marked, artifact.calls)
@@ -299,7 +302,11 @@ class TaskMerger:
     @property
     def usage(self) -> dict[str, Any] | None:
         """The tokens that the agent states for the turn (`token_usage`); None if it states none."""
-        return self.tokens.of_turn(called_tools=bool(self.turn_tool_calls))
+        return None if self.tokens is None else self.tokens.of_turn(called_tools=bool(self.turn_tool_calls))
+
+    def _stated(self) -> TokenUsage:
+        self.tokens = self.tokens or TokenUsage()
+        return self.tokens
 
     @property
     def findings(self) -> list[Finding]:

@@ -39,6 +39,27 @@ class _Statement(NamedTuple):
     tokens: Mapping[str, int]
 
 
+def states_tokens(event: Mapping[str, Any]) -> bool:
+    """Whether an event states tokens where `TokenUsage.feed` reads them: most state none."""
+    update, status = event.get("artifactUpdate"), event.get("statusUpdate")
+    if isinstance(update, dict):
+        holders = [update, update.get("artifact")]
+    elif isinstance(task := status or event.get("task"), dict):
+        status = task.get("status")
+        holders = [task, status.get("message") if isinstance(status, dict) else None]
+        for name in ("history", "artifacts"):
+            holders += contents if isinstance(contents := task.get(name), list) else ()
+    else:
+        holders = [event.get("message")]
+    for holder in holders:  # grows by the parts of messages and artifacts
+        if isinstance(holder, dict):
+            if isinstance(metadata := holder.get("metadata"), dict) and not _STATEMENTS.isdisjoint(metadata):
+                return True
+            if isinstance(parts := holder.get("parts"), list):
+                holders += parts
+    return False
+
+
 class TokenUsage:
     """The tokens that the events of one task state. Never raises on JSON-shaped input."""
 

@@ -105,28 +105,36 @@ class MemoryPool:
             member.freed()
 
 
+class _ShareOfPool:
+    """What a member of a pool may hold now. Not a property, so that a limit of one's own can stand in its place: a call
+    for each event takes time."""
+
+    def __get__(self, member: HeldBytes, owner: type[HeldBytes]) -> int:
+        pool = member._pool
+        assert pool is not None  # noqa: S101
+        return pool.limit if len(pool.members) == 1 else max(0, pool.limit - pool.total + member.total) // 2
+
+
 class HeldBytes:
     """The bytes that several holders have in memory, and the limit for all of them together.
 
     `total` cannot drift: it changes only together with the size recorded for a holder.
     """
 
+    limit = _ShareOfPool()
+    """What may be held now."""
+
     def __init__(self, limit: int | MemoryPool) -> None:
         """`limit`: in bytes, or the pool to which they belong until `leave`."""
-        self._limit = limit if isinstance(limit, int) else limit.limit
-        self._pool = None if isinstance(limit, int) else limit
+        self._pool = None
+        if isinstance(limit, int):
+            vars(self)["limit"] = limit
+        else:
+            self._pool = limit
         self.total = 0
         self._sizes: dict[Hashable, int] = {}
         if self._pool is not None:
             self._pool.members.append(self)
-
-    @property
-    def limit(self) -> int:
-        """What may be held now."""
-        pool = self._pool
-        if pool is None or len(pool.members) == 1:
-            return self._limit
-        return max(0, pool.limit - pool.total + self.total) // 2
 
     def leave(self) -> None:
         """The others of the pool have its room; what is given back later concerns them no more."""

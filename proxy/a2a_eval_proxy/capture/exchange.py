@@ -190,6 +190,7 @@ class Exchange:
         metadata = message.get("metadata")
         case = metadata.get(CASE_METADATA_KEY) if isinstance(metadata, dict) else None
         context_id, task_id = message.get("contextId"), message.get("taskId")
+        links = facts.client_span_id or not _NAMES_OTHERS.isdisjoint(message)
         turn = Turn(
             turn_id=self._turn_id,
             run=facts.run,
@@ -205,7 +206,7 @@ class Exchange:
             trace_id=facts.trace_id,
             parent_span_id=facts.parent_span_id,
             user_text=parts_text(message),
-            links=_links(facts, message),
+            links=_links(facts, message) if links else STARTS_TRACE,
         )
         turn.capture.declared = facts.declared
         turn.capture.requested_by_client = self.requested
@@ -370,6 +371,9 @@ class Exchange:
         if self._watcher is not None and len(self._watcher.findings) < 100:
             self._watcher.findings.append(Finding(code, message, severity, "response"))
 
+
+_NAMES_OTHERS = frozenset({"referenceTaskIds", "metadata"})
+"""Members of a message in which other turns may be named."""
 
 _PARENT_KEYS: Mapping[str, NamedIn] = {
     "parent_task_id": NamedIn.PARENT_TASK,

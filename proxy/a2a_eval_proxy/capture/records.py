@@ -534,5 +534,5 @@ def fill(turn: Turn, merger: TaskMerger) -> None:
     turn.tool_calls = calls = merger.turn_tool_calls
     turn.capture.snapshot_seen = merger.turn_snapshot_seen
     turn.capture.protocol_only = len(calls)
-    turn.usage = merger.tokens.of_turn(called_tools=bool(calls))
+    turn.usage = None if merger.tokens is None else merger.tokens.of_turn(called_tools=bool(calls))
     turn.findings += merger.findings_with(calls)

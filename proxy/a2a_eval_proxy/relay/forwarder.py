@@ -166,7 +166,8 @@ class _RequestRelay:
                 self._describe(tap)
             # Read while the agent works: the callback runs as soon as the request is on its way.
             self._context.loop.call_soon(tap.request_body, client.rest, client.body, True)
-        if self._trace_state and not self._may_send_message(tap, whole=whole):
+        is_message = tap.request is not None and tap.request.operation in SENDS_MESSAGE
+        if self._trace_state and not is_message and not self._may_send_message(tap, whole=whole):
             self._trace_state = ""
         head, lines = self._agent_head(), self._traceparent
         if self._trace_state and not client.head.client_span_id:  # in no head: that would not be kept
