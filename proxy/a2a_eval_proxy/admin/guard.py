@@ -72,8 +72,9 @@ class AdminGuard:
         answer, user = self._admitted(scope, peer)
         if user is not None:
             scope[SENDER] = user
+            audit.enter(entry := _entry(scope, user, peer))
             if _is_change(scope) or self._is_login(scope):
-                send = _audited(_entry(scope, user, peer), send)
+                send = _audited(entry, send)
         await answer(scope, receive, send)
 
     def _admitted(self, scope: Scope, peer: str) -> _Admitted:
@@ -149,7 +150,6 @@ def _entry(scope: Scope, user: User, peer: str) -> audit.Entry:
 
 def _audited(entry: audit.Entry, send: Send) -> Send:
     """Writes the audit line when the response begins, unless the change is refused."""
-    audit.enter(entry)
 
     async def sending(message: Message) -> None:
         if message["type"] == "http.response.start" and message["status"] < 400:
