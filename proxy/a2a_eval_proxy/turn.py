@@ -158,6 +158,11 @@ class Turn:
         visibility: Visibility = of(self.state, len(self.tool_calls), self.findings, self.shown_by)
         return visibility
 
+    @property
+    def agent_key(self) -> str:
+        """What a store calls its agent."""
+        return self.agent_name or self.agent
+
     def to_dict(self) -> dict[str, Any]:
         """The turn as in every JSON output, without evaluations, which are separate."""
         whole = {

@@ -67,13 +67,13 @@ def turn_query(control: Control, given: Given) -> TurnQuery:
         tool=given.get("tool"),
         evaluator=given.get("evaluator"),
         finding=given.get("finding"),
-        agent=agent,
         cases=_tagged(control, tag, agent) if tag is not None else None,
     )
     return TurnQuery(
         run=given.get("run"),
         conversation=given.get("conversation"),
         case=given.get("case"),
+        agent=given.get("agent"),
         status=given.get("status"),
         limit=given.get("limit") or LIMIT.schema["default"],
         cursor=given.get("cursor"),

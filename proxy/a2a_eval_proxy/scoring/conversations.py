@@ -94,7 +94,7 @@ class Conversations:
 
     async def resume(self, run: str | None, newest: int) -> None:
         """Score what an earlier process did not come to, in a run or (None) in all, among the `newest` turns."""
-        for key in await self._store.unscored_conversations(newest):
+        for key in await self._store.unscored_conversations(newest, self._agent_name):
             looked_at = self._scorer.evaluators(key.case_id).conversation
             if looked_at and run in (None, key.run) and key not in self._turns:
                 self._is_over(key)
@@ -151,11 +151,10 @@ class Conversations:
         return scored + [ScoredConversation(key, 0, []) for key in emptied]
 
     async def _turns_of(self, key: ConversationKey) -> list[TurnJson]:
-        query = TurnQuery(run=key.run, conversation=key.conversation_id)
+        query = TurnQuery(run=key.run, conversation=key.conversation_id, agent=self._agent_name)
         found = [turn async for turn in every_turn(self._store, query)]
         if not found and (alone := await self._store.turn(key.conversation_id)) is not None:
             found = [alone]
         turns = [in_its_case(turn, self._moved) for turn in found]
-        of_agent = (turn for turn in turns if self._agent_name in (None, turn.get("agent_name")))
-        ours = [turn for turn in of_agent if turn["case_id"] == key.case_id]
+        ours = [turn for turn in turns if turn["case_id"] == key.case_id]
         return [self._privacy.stored_turn(turn) for turn in ours]

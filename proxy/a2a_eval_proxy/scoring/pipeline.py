@@ -21,7 +21,6 @@ from ..privacy.policy import NO_PRIVACY, Privacy
 from ..store import ConversationKey, Scored, ScoredConversation, Store, TurnQuery, every_turn
 from ..store.base import StoreUnreachableError
 from ..store.store import once_readable
-from ..store.turn_filter import TurnFilter
 from ..telemetry.counters import Metrics
 from ..telemetry.problem_log import ProblemLog
 from ..telemetry.turn_listener import ScoredTurn, TurnListener
@@ -173,11 +172,11 @@ class Pipeline:
         """
         if not self._scores or (self._store.shared and run is None):
             return 0
-        self._positions.add(await self._store.positions(_REMEMBERED))
+        self._positions.add(await self._store.positions(_REMEMBERED, self._agent_name))
         for _, case_id, conversation_id in self._positions:
             self._cases.remember(conversation_id, case_id, self._agent_name)
         total = 0
-        query = TurnQuery(run=run, status="pending", content=TurnFilter(agent=self._agent_name))
+        query = TurnQuery(run=run, status="pending", agent=self._agent_name)
         async for item in every_turn(self._store, query, PAGE):
             turn = Turn.from_dict(item)
             self._score_again([self._job(TurnViews(turn, turn, turn))])
@@ -369,13 +368,12 @@ class Pipeline:
         if not self._scores or self._scorer.evaluators(turn.case_id).is_cheap:
             return []
         try:
-            read = partial(self._store.earlier, turn, MAX_HISTORY)
+            read = partial(self._store.earlier, turn, MAX_HISTORY, self._agent_name)
             earlier = await once_readable(self._store, read, StoreUnreachableError)
         except Exception as error:  # noqa: BLE001  # error boundary: an unreadable store costs the turn its context
             logger.error("the turns before %s could not be read: %s", turn.turn_id, error)
             return []
-        ours = (item for item in earlier if self._agent_name in (None, item.get("agent_name")))
-        return [self._privacy.stored_turn(item) for item in ours if not lacks_content(item["user_text"])]
+        return [self._privacy.stored_turn(item) for item in earlier if not lacks_content(item["user_text"])]
 
     def _scored(self, job: Job, turn: Turn, results: Results, used: Evidence | None) -> ScoredTurn:
         """A turn has its results, with the evidence `used`; returns what listeners get."""

@@ -175,14 +175,13 @@ class StoredTasks:
             async with self._adding:
                 try:
                     await self._pipeline.written()
-                    items = await self._store.of_task(self._privacy.identifier(task_id), MAX_TURNS)
+                    items = await self._of_task(task_id)
                 except Exception as error:  # noqa: BLE001  # error boundary: it is logged below
                     logger.debug("the store could not be asked about a task or turn: %r", error)
                     self._unread.seen()
                     break
-                items = [item for item in items if self._agent.owns(item)][-1:]
-                if items and items[0]["status"] != "pending":  # its results would be lost
-                    self._store_with(finding, items[0])
+                if items and items[-1]["status"] != "pending":  # its results would be lost
+                    self._store_with(finding, items[-1])
                     return
         logger.warning("a finding came too late for its turn, and is not stored: %s", finding.message)
 
@@ -196,9 +195,13 @@ class StoredTasks:
         else:
             self._store.finish([Scored(turn.turn_id, item["evaluations"], turn)], _nothing)
 
+    async def _of_task(self, task_id: str) -> list[TurnJson]:
+        """The last turns of the task, oldest first."""
+        found = await self._store.of_task(self._privacy.identifier(task_id), self._agent.key, MAX_TURNS)
+        return [item for item in found if self._agent.owns(item)]
+
     async def _history(self, task_id: str) -> TaskHistory:
-        items = await self._store.of_task(self._privacy.identifier(task_id), MAX_TURNS)
-        turns = [_turn(item) for item in items if self._agent.owns(item)]
+        turns = [_turn(item) for item in await self._of_task(task_id)]
         if self._privacy.changes_turns:
             turns = [_as_seen_redacted(turn) for turn in turns]
         last = turns[-1] if turns else None

@@ -68,5 +68,4 @@ async def _earlier(store: Store, turn: TurnJson, case: Case) -> int:
     """The number of earlier turns of the case in the conversation."""
     if len(case.turns) < 2 and not case.simulate:
         return 0
-    earlier = await store.earlier(Turn.from_dict({**turn, "status": "done"}), _MAX_EARLIER)
-    return sum(other["case_id"] == case.id for other in earlier)
+    return len(await store.earlier(Turn.from_dict({**turn, "status": "done"}), _MAX_EARLIER, case_id=case.id))

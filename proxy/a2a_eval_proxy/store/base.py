@@ -64,6 +64,7 @@ class TurnQuery:
     run: str | None = None
     conversation: str | None = None
     case: str | None = None
+    agent: str | None = None  # the name of one of several agents
     status: str | None = None
     limit: int = 100
     cursor: str | None = None

@@ -39,6 +39,8 @@ class EncodedTurn:
     started_at: float
     ended_at: float | None
     trace_id: str
+    agent: str
+    """See `Turn.agent_key`."""
     links: str
     """See `links_text`."""
     names: Sequence[str]
@@ -51,8 +53,12 @@ class EncodedTurn:
     @property
     def size(self) -> int:
         """Bytes of memory, about."""
-        texts = len(self.body) + len(self.wire) + len(self.links)
-        return texts + ROW_BYTES + (0 if self.results is None else len(self.results.json))
+        return self.stored_bytes + len(self.links) + ROW_BYTES
+
+    @property
+    def stored_bytes(self) -> int:
+        """Bytes of its JSON, wire and results."""
+        return len(self.body) + len(self.wire) + (0 if self.results is None else len(self.results.json))
 
     def columns(self) -> dict[str, Any]:
         """What is stored of the turn, by the name of the column."""
@@ -67,6 +73,8 @@ class EncodedTurn:
             "ended_at": self.ended_at,
             "trace_id": self.trace_id,
             "links": self.links,
+            "agent": self.agent,
+            "size": self.stored_bytes,
             "body": self.body.decode(),
             **(_NO_RESULTS if self.results is None else self.results.columns()),
         }
@@ -118,7 +126,16 @@ def encoded_turn(turn: Turn, evaluations: Evaluations | None = None) -> EncodedT
     times = turn.started_at, turn.ended_at
     wire = utf8_text(turn.wire).encode() if turn.wire else b""
     return EncodedTurn(
-        turn.turn_id, *names, turn.status, *times, stored_text(turn.trace_id), *links, body, results, wire
+        turn.turn_id,
+        *names,
+        turn.status,
+        *times,
+        stored_text(turn.trace_id),
+        stored_text(turn.agent_key),
+        *links,
+        body,
+        results,
+        wire,
     )
 
 

@@ -37,6 +37,9 @@ from .webhooks import DeliveryTable, WebhookTable
 
 T = TypeVar("T")
 
+EARLIER_RELEASE = "''"
+"""The agent of turns that an earlier release stored, as it is in SQL."""
+
 _KEPT = (
     "turn_id", "run", "case_id", "conversation_id", "task_id", "state", "status",
     "started_at", "first_event_at", "ended_at",
@@ -149,7 +152,7 @@ MAX_PAGE = 1_000
 _LARGEST = 2**63 - 1
 
 _NEWEST_OF_CASES = (
-    "seq > (SELECT coalesce(max(seq), 0) FROM turns) - :newest AND t.case_id IS NOT NULL"
+    "{newest} AND t.case_id IS NOT NULL"
     " AND t.conversation_id != '' AND t.status = 'done' GROUP BY t.run, t.case_id, t.conversation_id"
 )
 _POSITIONS = f"SELECT t.run, t.case_id, t.conversation_id, count(*) FROM turns AS t WHERE {_NEWEST_OF_CASES}"  # noqa: S608  # fixed texts
@@ -254,6 +257,10 @@ class StoreReads(ABC):
     async def _linked(self, selected: str, values: dict[str, Any]) -> list[LinkedTurn]:
         """Returns the turns with the selected `seq`, oldest first, up to about `MAX_PAGE_BYTES`."""
 
+    @abstractmethod
+    def _of_agents(self, *names: str) -> str:
+        """Returns the condition that a turn is one of these agents (SQL)."""
+
     def _equals(self, column: str) -> str:
         return f"{column} = :{column}"
 
@@ -295,7 +302,9 @@ class StoreReads(ABC):
 
     async def turns(self, query: TurnQuery) -> Page:
         order: Order = "DESC" if query.newest_first else "ASC"
-        conditions, values = self._conditions(run=query.run, conversation_id=query.conversation, case_id=query.case)
+        conditions, values = self._conditions(
+            run=query.run, conversation_id=query.conversation, case_id=query.case, agent=query.agent
+        )
         if query.status is not None:
             if query.status not in STATUSES:
                 raise ValueError(f"status: expected one of {', '.join(STATUSES)}, got {query.status!r}")
@@ -369,19 +378,25 @@ class StoreReads(ABC):
         )
         return str(found[0][0]) if found else None
 
-    async def earlier(self, turn: Turn, most: int) -> list[TurnJson]:
+    async def earlier(
+        self, turn: Turn, most: int, agent_name: str | None = None, case_id: str | None = None
+    ) -> list[TurnJson]:
         """The last turns of its conversation and run that were added before it, oldest first: at most `most`, and no
-        more once they reach `MAX_PAGE_BYTES`."""
+        more once they reach `MAX_PAGE_BYTES`. Those of one of several agents, or (None) of any; likewise of a case."""
         if not turn.conversation_id:
             return []
-        conditions, values = self._conditions(conversation_id=turn.conversation_id, run=turn.run)
+        conditions, values = self._conditions(
+            conversation_id=turn.conversation_id, run=turn.run, agent=agent_name, case_id=case_id
+        )
         conditions += " AND seq < (SELECT seq FROM turns WHERE turn_id = :turn_id)"
         return await self._newest(conditions, {**values, "turn_id": turn.turn_id}, most)
 
-    async def of_task(self, task_id: str, most: int) -> list[TurnJson]:
-        """The last turns of a task, whatever their status, oldest first: as many as in `earlier`."""
+    async def of_task(self, task_id: str, agent: str, most: int) -> list[TurnJson]:
+        """The last turns of a task of an agent (`Turn.agent_key`), whatever their status, oldest first: as many as in
+        `earlier`. Also those that earlier releases stored, whoever their agent is."""
         conditions, values = self._conditions(task_id=task_id)
-        return await self._newest(f"{conditions} AND task_id != ''", values, most)  # as the index has it
+        conditions += f" AND {self._of_agents(':agent', EARLIER_RELEASE)} AND task_id != ''"  # as the index has it
+        return await self._newest(conditions, {**values, "agent": stored_text(agent)}, most)
 
     async def linked_turn(self, turn_id: str) -> LinkedTurn | None:
         """A turn with its links; None where the store does not have it."""
@@ -464,15 +479,26 @@ class StoreReads(ABC):
         rows = await self._read(statement, {**values, "wanted": stored_text(conversation_id)}, list)
         return int(rows[0][0])
 
-    async def unscored_conversations(self, newest: int) -> list[ConversationKey]:
-        """Returns the conversations of cases, among the `newest` turns, with scored turns not evaluated yet."""
-        return await self._read(_UNSCORED, {"newest": newest}, lambda rows: [ConversationKey(*row) for row in rows])
+    async def unscored_conversations(self, newest: int, agent_name: str | None = None) -> list[ConversationKey]:
+        """Returns the conversations of cases, among the `newest` turns, with scored turns not evaluated yet. The turns
+        are those of one of several agents, or (None) of any."""
+        statement, values = self._of_newest(_UNSCORED, newest, agent_name)
+        return await self._read(statement, values, lambda rows: [ConversationKey(*row) for row in rows])
 
-    async def positions(self, newest: int) -> dict[tuple[str, str, str], int]:
-        """Returns the number of scored turns among the `newest`, by run, case and conversation."""
+    async def positions(self, newest: int, agent_name: str | None = None) -> dict[tuple[str, str, str], int]:
+        """Returns the number of scored turns among the `newest`, by run, case and conversation. The turns are those of
+        one of several agents, or (None) of any."""
+        statement, values = self._of_newest(_POSITIONS, newest, agent_name)
         return await self._read(
-            _POSITIONS, {"newest": newest}, lambda rows: {(run, case, id_): count for run, case, id_, count in rows}
+            statement, values, lambda rows: {(run, case, id_): count for run, case, id_, count in rows}
         )
+
+    def _of_newest(self, statement: str, newest: int, agent_name: str | None) -> tuple[str, dict[str, Any]]:
+        of_agent, values = self._conditions(agent=agent_name)
+        condition = "seq > (SELECT coalesce(max(seq), 0) FROM turns) - :newest"
+        if agent_name is not None:
+            condition = f"seq IN (SELECT seq FROM turns WHERE {of_agent} ORDER BY seq DESC LIMIT :newest)"  # noqa: S608  # fixed texts
+        return statement.format(newest=condition), {**values, "newest": newest}
 
     async def annotate(self, annotation: Annotation) -> bool:
         """Add it to its turn; False where the store does not have the turn, or it has `MOST_OF_A_TURN` already."""

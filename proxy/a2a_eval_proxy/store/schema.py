@@ -66,6 +66,7 @@ class Schema:
     number: str  # type of a primary key that ascends in the order in which rows are added
     by_name: str
     by_id: str
+    by_task: str
     by_prefix: str
     conversation_key: str
     turns: Columns
@@ -107,6 +108,7 @@ class Schema:
                 **_COUNTS,
                 **self.turns,
                 **LINKS,
+                **OF_AGENT,
             },
             "turn_names": NAMES,
             "conversations": {
@@ -137,8 +139,8 @@ class Schema:
             f"CREATE INDEX turns_run ON turns ({self.by_name.format('run')})",
             f"CREATE INDEX turns_conversation ON turns ({self.by_id.format('conversation_id')})",
             f"CREATE INDEX turns_case ON turns ({self.by_name.format('case_id')}) WHERE case_id IS NOT NULL",
-            f"CREATE INDEX turns_task ON turns ({self.by_id.format('task_id')}) WHERE task_id != ''",
             turns_trace(self.by_id),
+            *_by_agent(self.by_name, self.by_task),
             NAMES_INDEX,
             "CREATE INDEX turns_pending ON turns (seq) WHERE status = 'pending'",
             "CREATE INDEX turns_open ON turns (heard_at) WHERE status = 'open'",
@@ -174,30 +176,59 @@ def _to_links(by_id: str) -> tuple[str, ...]:
     )
 
 
+OF_AGENT: Columns = {"agent": "TEXT NOT NULL DEFAULT ''", "size": "INTEGER NOT NULL DEFAULT 0"}
+"""Of turns: `Turn.agent_key`, and the bytes that it takes (`EncodedTurn.stored_bytes`). Of one that an earlier release
+stored neither is known."""
+
+
+def _by_agent(by_name: str, by_task: str) -> tuple[str, ...]:
+    return (
+        f"CREATE INDEX turns_agent ON turns ({by_name.format('agent')}, size)",
+        f"CREATE INDEX turns_task ON turns ({by_task}) WHERE task_id != ''",
+    )
+
+
+def _to_agents(by_name: str, by_task: str) -> tuple[str, ...]:
+    return (
+        *(f"ALTER TABLE turns ADD COLUMN {' '.join(column)}" for column in OF_AGENT.items()),
+        "DROP INDEX turns_task",
+        *_by_agent(by_name, by_task),
+    )
+
+
+_BY_NAME_SQLITE = "{}, seq"
 _BY_ID_SQLITE = "seq >> 11, substr({}, -8)"  # see `sqlite.sql`
+_BY_TASK_SQLITE = f"{_BY_ID_SQLITE.format('task_id')}, agent"
 
 SQLITE = Schema(
     create="CREATE TABLE IF NOT EXISTS",  # a judge cache may have created its table before
     number="INTEGER",
-    by_name="{}, seq",
+    by_name=_BY_NAME_SQLITE,
     by_id=_BY_ID_SQLITE,
+    by_task=_BY_TASK_SQLITE,
     by_prefix="{}",
     conversation_key="run, conversation_id, case_id",
     turns={"heard_at": "INTEGER NOT NULL DEFAULT 0"},  # in seconds since the epoch
     judge_answers={"entry": "TEXT", "kept_at": "TEXT NOT NULL"},
-    migrations={**_MIGRATIONS, 13: _to_links(_BY_ID_SQLITE)},
+    migrations={
+        **_MIGRATIONS,
+        13: _to_links(_BY_ID_SQLITE),
+        15: _to_agents(_BY_NAME_SQLITE, _BY_TASK_SQLITE),
+    },
 )
 
 PREFIX = 128
 """Characters of an id that PostgreSQL indexes: an index limits the size of an entry, agents make up ids of any size."""
 
 _BY_ID_POSTGRES = f"left({{}}, {PREFIX}), seq"
+_BY_TASK_POSTGRES = f"left(task_id, {PREFIX}), left(agent, {PREFIX}), seq"
 
 POSTGRES = Schema(
     create="CREATE TABLE",
     number="BIGINT GENERATED ALWAYS AS IDENTITY",
     by_name=_BY_ID_POSTGRES,
     by_id=_BY_ID_POSTGRES,
+    by_task=_BY_TASK_POSTGRES,
     by_prefix=f"left({{}}, {PREFIX})",
     conversation_key="key",
     turns={
@@ -210,5 +241,9 @@ POSTGRES = Schema(
     conversations={"key": "TEXT"},
     indexes=(f"CREATE INDEX conversations_run ON conversations (left(run, {PREFIX}))", *SHARED_INDEXES),
     shared=SHARED_TABLES,
-    migrations={**_MIGRATIONS, 13: _to_links(_BY_ID_POSTGRES)},
+    migrations={
+        **_MIGRATIONS,
+        13: _to_links(_BY_ID_POSTGRES),
+        15: _to_agents(_BY_ID_POSTGRES, _BY_TASK_POSTGRES),
+    },
 )

@@ -35,7 +35,7 @@ class TurnFilter:
 
     `verdict` is that of `turn_verdict`, of the results of the `evaluator` if there is one. `text` is searched for,
     whatever the case of its letters, in the user text, the response, the names and arguments of tool calls, and the
-    id of the case. The turn belongs to one of `cases`. `agent` is the name of one of several agents.
+    id of the case. The turn belongs to one of `cases`.
     """
 
     text: str | None = None
@@ -44,7 +44,6 @@ class TurnFilter:
     evaluator: str | None = None
     finding: str | None = None
     cases: frozenset[str] | None = None
-    agent: str | None = None
 
     def __bool__(self) -> bool:
         return any(getattr(self, item.name) is not None for item in fields(self))
@@ -57,8 +56,6 @@ class TurnFilter:
         for name in (self.tool, self.finding):
             if name is not None:
                 yield "body", f"%{_pattern(json.dumps(name, ensure_ascii=False))}%"
-        if self.agent is not None:
-            yield "body", f"%{_pattern(json.dumps(self.agent))}%"
         if self.evaluator is not None:
             yield "evaluations", f"%{_pattern(json.dumps(self.evaluator, ensure_ascii=False))}%"
         if self.verdict == "unscored":
@@ -76,14 +73,13 @@ class TurnFilter:
                     return False
             if self.verdict not in (None, turn_verdict(results)):
                 return False
-        looked_for = (self.text, self.tool, self.finding, self.agent)
+        looked_for = (self.text, self.tool, self.finding)
         return not any(one is not None for one in looked_for) or self._is_in(orjson.loads(body))
 
     def _is_in(self, turn: dict[str, Any]) -> bool:
         calls, findings = turn["tool_calls"], turn["findings"]
         return (
-            (self.agent is None or turn.get("agent_name") == self.agent)
-            and (self.tool is None or any(call["name"] == self.tool for call in calls))
+            (self.tool is None or any(call["name"] == self.tool for call in calls))
             and (self.finding is None or any(finding["code"] == self.finding for finding in findings))
             and (self.text is None or _has_text(turn, _folded(self.text)))
         )

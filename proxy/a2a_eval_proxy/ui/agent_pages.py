@@ -11,7 +11,6 @@ from ..admin.agent_report import FAILS_NOW, AgentReport, failing_first
 from ..admin.chosen_agent import known_agent
 from ..admin.control import Control
 from ..store import TurnQuery
-from ..store.turn_filter import TurnFilter
 from .rendering import name_in, turn_row
 from .screen import Screen, Values, View
 
@@ -84,7 +83,7 @@ async def _one(view: View) -> Values:
     except HTTPException as error:
         raise HTTPException(404, f"{error.detail.removeprefix('agent: ').capitalize()}.") from None
     (report,) = await view.control.agent_reports([name])
-    newest = TurnQuery(content=TurnFilter(agent=name), limit=_TURNS, newest_first=True, summary=True)
+    newest = TurnQuery(agent=name, limit=_TURNS, newest_first=True, summary=True)
     turns = (await view.control.store.turns(newest)).items
     return {
         "agent": name,

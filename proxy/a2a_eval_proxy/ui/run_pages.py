@@ -23,7 +23,6 @@ from ..runs.compare import compare_stored, compared_runs
 from ..runs.run_result import MAX_TURNS
 from ..runs.stored_turns import VERSION, UnknownRunError, known_versions
 from ..store import RunSummary, Store, TurnQuery
-from ..store.turn_filter import TurnFilter
 from .accept_page import accepts
 from .again_page import can_run_again
 from .case_search import ORDERS, found_cases, in_order
@@ -264,7 +263,7 @@ async def _last_runs(store: Store, agent: str | None) -> list[str]:
     """The names of the newest runs, of one of several agents those of its newest turns."""
     if agent is None:
         return await store.run_names(MAX_RUNS)
-    newest = TurnQuery(content=TurnFilter(agent=agent), limit=MAX_OF_AGENT, newest_first=True, summary=True)
+    newest = TurnQuery(agent=agent, limit=MAX_OF_AGENT, newest_first=True, summary=True)
     runs = dict.fromkeys(turn["run"] for turn in (await store.turns(newest)).items)
     return list(runs)[:MAX_RUNS]
 

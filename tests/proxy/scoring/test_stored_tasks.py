@@ -242,10 +242,10 @@ async def test_the_answer_does_not_wait_for_the_store(agent: str, store: str, mo
         task = await say(proxy, "ask")
         asked, go_on, ask = asyncio.Event(), asyncio.Event(), proxy.store.of_task
 
-        async def slow(task_id: str, most: int) -> list[Json]:
+        async def slow(task_id: str, agent: str, most: int) -> list[Json]:
             asked.set()
             await go_on.wait()
-            return await ask(task_id, most)
+            return await ask(task_id, agent, most)
 
         monkeypatch.setattr(proxy.store, "of_task", slow)
         book_of(proxy).expire(10**10)

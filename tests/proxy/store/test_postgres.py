@@ -259,7 +259,10 @@ def test_a_store_of_an_earlier_version_is_upgraded(url: str, monkeypatch: pytest
     open_store(url).close()
     with psycopg.connect(url) as connection:
         connection.execute("DROP TABLE wires, calibrations, turn_names")
-        connection.execute("ALTER TABLE turns DROP COLUMN trace_id, DROP COLUMN links")
+        connection.execute(
+            "ALTER TABLE turns DROP COLUMN trace_id, DROP COLUMN links, DROP COLUMN agent, DROP COLUMN size"
+        )
+        connection.execute("CREATE INDEX turns_task ON turns (left(task_id, 128), seq) WHERE task_id != ''")
         connection.execute("ALTER TABLE webhooks DROP COLUMN agent_name")
         connection.execute("UPDATE a2a_eval_proxy_version SET version_num = '0010'")
     step = {**POSTGRES.migrations, POSTGRES.version + 1: ("ALTER TABLE turns ADD COLUMN mood text",)}
@@ -268,6 +271,8 @@ def test_a_store_of_an_earlier_version_is_upgraded(url: str, monkeypatch: pytest
     open_store(url).close()
     assert rows(url, "SELECT version_num FROM a2a_eval_proxy_version") == [(f"{POSTGRES.version + 1:04}",)]
     assert rows(url, "SELECT mood FROM turns") == []
+    (indexed,) = rows(url, "SELECT indexdef FROM pg_indexes WHERE indexname = 'turns_task'")
+    assert "agent" in indexed[0]
 
 
 def test_another_programs_tables_are_left_alone(url: str) -> None:

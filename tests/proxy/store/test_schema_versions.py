@@ -177,6 +177,11 @@ def test_a_store_of_the_first_version_is_the_same_as_a_new_one_after_its_upgrade
             "ALTER TABLE turns DROP COLUMN trace_id",
             "ALTER TABLE turns DROP COLUMN links",
             "ALTER TABLE webhooks DROP COLUMN agent_name",
+            "DROP INDEX turns_agent",
+            "DROP INDEX turns_task",
+            "ALTER TABLE turns DROP COLUMN agent",
+            "ALTER TABLE turns DROP COLUMN size",
+            "CREATE INDEX turns_task ON turns (seq >> 11, substr(task_id, -8)) WHERE task_id != ''",
         ):
             connection.execute(statement)
     set_version(old, FIRST_VERSION)

@@ -68,6 +68,8 @@ async def test_every_column_of_a_turn_has_its_own_value(kept: Kept, path: Path) 
         "evaluations": "[]",
         "trace_id": "the trace",
         "links": json_text({"parent_span_id": "the span", **links.to_dict()}),
+        "agent": "http://agent",
+        "size": len(json_text(added.to_dict())),
         **dict.fromkeys(OUTCOMES, 0),
     }
 
@@ -307,7 +309,10 @@ async def test_a_conversation_and_a_task_over_many_parts_of_the_table(kept: Kept
     assert await kept.ids(conversation="conversation-1", run="another") == []
     earlier = await kept.store.earlier(turn(5_000, **ids), 2)
     assert [item["turn_id"] for item in earlier] == ["turn-4600", "turn-4800"]
-    assert [item["turn_id"] for item in await kept.store.of_task("task-1", 2)] == ["turn-5600", "turn-5800"]
+    assert [item["turn_id"] for item in await kept.store.of_task("task-1", "http://agent", 2)] == [
+        "turn-5600",
+        "turn-5800",
+    ]
 
 
 async def test_lookups_do_not_read_the_whole_run(kept: Kept, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -322,7 +327,7 @@ async def test_lookups_do_not_read_the_whole_run(kept: Kept, monkeypatch: pytest
 
     monkeypatch.setattr(sqlite3, "connect", watched)
     assert len(await kept.ids(conversation="c-17", run="nightly")) == 1
-    assert len(await kept.store.of_task("t-4000", 5)) == 1
+    assert len(await kept.store.of_task("t-4000", "http://agent", 5)) == 1
     assert await kept.store.earlier(turn(4_000, conversation_id="c-4000"), 5) == []
     assert len(steps) * 100 < 2_000
 

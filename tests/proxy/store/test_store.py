@@ -405,7 +405,7 @@ async def test_a_page_ends_where_its_turns_are_large(kept: Kept) -> None:
         pages.append([item["turn_id"][-1] for item in page.items])
         cursor = page.next_cursor
     assert pages == [["0", "1", "2"], ["3", "4"], ["5", "6"]]
-    assert [item["turn_id"][-1] for item in await kept.store.of_task("t", 200)] == ["4", "5", "6"]
+    assert [item["turn_id"][-1] for item in await kept.store.of_task("t", "http://agent", 200)] == ["4", "5", "6"]
 
 
 async def test_turns_that_come_while_paging_are_on_later_pages(kept: Kept) -> None:
@@ -623,9 +623,43 @@ async def test_an_open_turn_is_not_pending(kept: Kept) -> None:
 
 async def test_the_turns_of_a_task(kept: Kept) -> None:
     await kept.add(*(turn(n, task_id="t" if n % 2 else f"t{n}") for n in range(6)), is_open(6), turn(7))
-    assert [item["turn_id"] for item in await kept.store.of_task("t", 3)] == ["turn-0003", "turn-0005", "turn-0006"]
-    assert [item["status"] for item in await kept.store.of_task("t", 2)] == ["pending", "open"]
-    assert await kept.store.of_task("unknown", 3) == []
+    assert [item["turn_id"] for item in await kept.store.of_task("t", "http://agent", 3)] == [
+        "turn-0003",
+        "turn-0005",
+        "turn-0006",
+    ]
+    assert [item["status"] for item in await kept.store.of_task("t", "http://agent", 2)] == ["pending", "open"]
+    assert await kept.store.of_task("unknown", "http://agent", 3) == []
+
+
+async def test_turns_of_other_agents_do_not_hide_those_of_an_agent(kept: Kept) -> None:
+    """Equal ids, as agents and clients choose them; of what an earlier release stored, the agent is not known."""
+    ids: dict[str, Any] = {"task_id": "t", "conversation_id": "c", "case_id": "case"}
+    mine = [turn(n, agent_name="orders", **ids) for n in range(3)]
+    await kept.add(*mine, turn(5, agent_name="orders", conversation_id="c"))
+    others = [turn(n, agent_name="refunds" if n % 2 else None, **ids) for n in range(1_000, 2_000)]
+    await kept.add(*others, results={one.turn_id: [result()] for one in others})
+    await kept.add(turn(3_000, agent_name="orders", **ids))
+    expected = ["turn-0000", "turn-0001", "turn-0002"]
+    last = turn(3_000, **ids)
+
+    assert [item["turn_id"] for item in await kept.store.of_task("t", "orders", 4)] == [*expected, last.turn_id]
+    assert [item["turn_id"] for item in await kept.store.of_task("t", "http://agent", 2)] == ["turn-1996", "turn-1998"]
+    assert await kept.store.of_task("t", "unknown", 4) == []
+    earlier = await kept.store.earlier(last, 4, "orders")
+    assert [item["turn_id"] for item in earlier] == [*expected, "turn-0005"]
+    of_case = await kept.store.earlier(last, 4, "orders", "case")
+    assert [item["turn_id"] for item in of_case] == expected
+    assert await kept.ids(agent="orders") == [*expected, "turn-0005", last.turn_id]
+    assert await kept.ids(agent="orders", newest_first=True, limit=2) == [last.turn_id, "turn-0005"]
+    await kept.finish(*(Scored(turn_id, [result()]) for turn_id in expected))
+    await kept.store.drained()
+    assert await kept.store.positions(5, "orders") == {("nightly", "case", "c"): 3}
+    assert [key.conversation_id for key in await kept.store.unscored_conversations(5, "orders")] == ["c"]
+    assert await kept.store.positions(2, "orders") == {}
+
+    await kept.store._change("UPDATE turns SET agent = ''", {})
+    assert len(await kept.store.of_task("t", "orders", 200)) == 200
 
 
 async def test_a_silent_turn_is_taken_over_by_one(kept: Kept) -> None:

@@ -66,6 +66,10 @@ class PostgresReads(StoreReads):
         prefixes = f" AND left({column}, {PREFIX}) = left(:{column}, {PREFIX})"
         return super()._equals(column) + prefixes
 
+    def _of_agents(self, *names: str) -> str:
+        prefixes = ", ".join([f"left({name}, {PREFIX})" for name in names])
+        return f"left(agent, {PREFIX}) IN ({prefixes}) AND agent IN ({', '.join(names)})"
+
     async def _change(self, statement: str, values: dict[str, Any]) -> int:
         return await self._database.change(named(statement), values)
 

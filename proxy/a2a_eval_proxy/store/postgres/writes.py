@@ -70,7 +70,7 @@ _COLUMNS = POSTGRES.tables()
 _BY_SERVER = ("seq", "version", "stored_at", "heard_at")
 _TURN_COLUMNS = [column for column in _COLUMNS["turns"] if column not in _BY_SERVER]
 _CONVERSATION_COLUMNS = list(_COLUMNS["conversations"])
-_RESULT_COLUMNS = ("turn_id", "body", "case_id", "links", "evaluations", *OUTCOMES)
+_RESULT_COLUMNS = ("turn_id", "body", "size", "case_id", "links", "evaluations", *OUTCOMES)
 
 
 def _statement(template: str, columns: Sequence[str]) -> bytes:
@@ -96,14 +96,15 @@ _NAMES = named(
 _GIVEN_LINKS = replacing("links", "given.links")
 _UPDATE = (
     "UPDATE turns SET status = 'done', version = version + 1, body = coalesce(given.body, turns.body),"  # noqa: S608  # fixed texts
+    " size = coalesce(given.size, turns.size),"
     f" case_id = CASE WHEN given.body IS NULL THEN turns.case_id ELSE given.case_id END, {_GIVEN_LINKS},"
     " evaluations = given.evaluations, passed = given.passed, failed = given.failed, errored = given.errored,"
     " skipped = given.skipped FROM {rows} WHERE turns.turn_id = given.turn_id"
 )
-_SETTLED_COLUMNS = ("turn_id", "body", "links", "job_id")
+_SETTLED_COLUMNS = ("turn_id", "body", "size", "links", "job_id")
 _SETTLE = _statement(
-    f"UPDATE turns SET status = 'pending', body = given.body, {_GIVEN_LINKS}, job_id = given.job_id FROM {{rows}}"  # noqa: S608  # fixed texts
-    " WHERE turns.turn_id = given.turn_id",
+    f"UPDATE turns SET status = 'pending', body = given.body, size = given.size, {_GIVEN_LINKS},"  # noqa: S608  # fixed texts
+    " job_id = given.job_id FROM {rows} WHERE turns.turn_id = given.turn_id",
     _SETTLED_COLUMNS,
 )
 _FINISH = _statement(_UPDATE, _RESULT_COLUMNS)
@@ -136,6 +137,7 @@ def result_columns(scored: EncodedScored) -> dict[str, Any]:
     return {
         "turn_id": scored.turn_id,
         "body": None if merged is None else merged.body.decode(),
+        "size": None if merged is None else merged.stored_bytes,
         "case_id": None if merged is None else merged.case_id,
         "links": "" if merged is None else merged.links,
         **scored.results.columns(),

@@ -31,12 +31,18 @@ def transaction(connection: sqlite3.Connection) -> Iterator[None]:
         raise
 
 
-def found_by(column: str) -> str:
+def of_agents(*names: str) -> str:
+    """The condition that a turn is one of these agents (SQL)."""
+    return f"agent IN ({', '.join(names)})"
+
+
+def found_by(column: str, *agents: str) -> str:
     """Selects the `seq` of the turns whose `conversation_id`, `task_id` or `trace_id` equals the parameter of that
-    name."""
+    name; by `task_id`, those of these `agents`, if there are any."""
     of_index = (
         "" if column == "conversation_id" else f" AND {column} != ''"
     )  # a partial index serves queries with its condition
+    of_index += f" AND {of_agents(*agents)}" if agents else ""
     equal = f"+{column} = :{column}"  # without the plus, SQLite would put the constant into the indexed expression
     return (
         "WITH RECURSIVE part (number) AS (SELECT min(seq) >> 11 FROM turns UNION ALL"  # noqa: S608  # fixed texts
@@ -164,7 +170,8 @@ def upgrade_of(path: str) -> Upgrade:
             version = _version(connection)
             return Upgrade(version, SQLITE.version, _statements(connection, path, version))
     except sqlite3.Error as error:
-        raise StoreFileError(f"store {path}: {error}; {_GIVE}") from error
+        problem = f"is damaged: {error}" if is_damage(error) else str(error)
+        raise StoreFileError(f"store {path}: {problem}; {_GIVE}") from error
 
 
 def _statements(connection: sqlite3.Connection, path: str, version: int) -> list[str]:

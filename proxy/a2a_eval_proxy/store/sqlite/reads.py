@@ -13,8 +13,8 @@ from urllib.parse import quote
 
 from ...threads import MOST_WAITING, Begin, BoundedThreads
 from ..base import MAX_PAGE_BYTES, StoreFileError, TurnJson
-from ..reads import LINKED, LinkedTurn, Order, Rows, StoreReads, TurnPage, of_turn, turn_json
-from .file import Identity, found_by, identity, name_locked
+from ..reads import EARLIER_RELEASE, LINKED, LinkedTurn, Order, Rows, StoreReads, TurnPage, of_turn, turn_json
+from .file import Identity, found_by, identity, name_locked, of_agents
 
 T = TypeVar("T")
 
@@ -122,13 +122,17 @@ class SqliteReads(StoreReads):
 
         for column in ("conversation_id", "task_id"):
             if column in values:  # the plus keeps SQLite from following the index of runs
-                conditions = f"seq IN ({found_by(column)}) AND +({conditions})"
+                agents = (":agent", EARLIER_RELEASE) if column == "task_id" else ()
+                conditions = f"seq IN ({found_by(column, *agents)}) AND +({conditions})"
         statement = (
             f"SELECT seq, status, body, evaluations, {_ANNOTATED} FROM turns WHERE {conditions}"  # noqa: S608  # fixed texts
             f" ORDER BY seq {order} LIMIT :rows"
         )
         values = {**values, "rows": -1 if page.content else page.limit + 1}
         return await self._read(statement, values, decode, self._searches if page.content else None)
+
+    def _of_agents(self, *names: str) -> str:
+        return of_agents(*names)
 
     def _has_status(self, status: str) -> str:
         """A few turns are open or pending; by the condition alone, SQLite reads all."""

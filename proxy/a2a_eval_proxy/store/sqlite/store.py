@@ -320,14 +320,19 @@ def _statements(group: list[Item]) -> Iterator[_Statement]:
         if isinstance(item, Add):
             yield from ((_NAME, (turn.turn_id, name)) for turn in item.rows for name in turn.names)
     yield from (
-        (_MERGED, (one.merged.body.decode(), one.merged.case_id, one.merged.links, one.turn_id))
+        (
+            _MERGED,
+            (one.merged.body.decode(), one.merged.stored_bytes, one.merged.case_id, one.merged.links, one.turn_id),
+        )
         for one in scored
         if one.merged is not None
     )
     for item in group:
         match item:
             case Settle(rows=turns):
-                yield from ((_SETTLE, (turn.body.decode(), turn.links, turn.turn_id)) for turn in turns)
+                yield from (
+                    (_SETTLE, (turn.body.decode(), turn.stored_bytes, turn.links, turn.turn_id)) for turn in turns
+                )
             case FinishConversations(rows=whole):
                 yield from ((_CONVERSATION, (*one.key, one.turns, *one.results.columns().values())) for one in whole)
             case Discard(rows=turn_ids):
@@ -351,8 +356,8 @@ _CONVERSATION = (
 )
 _WIRE = "INSERT OR IGNORE INTO wires (turn_id, body) VALUES (?, ?)"
 _LINKS = replacing("links", "?")
-_MERGED = f"UPDATE turns SET body = ?, case_id = ?, {_LINKS} WHERE turn_id = ?"  # noqa: S608  # fixed texts
-_SETTLE = f"UPDATE turns SET status = 'pending', body = ?, {_LINKS} WHERE turn_id = ?"  # noqa: S608  # fixed texts
+_MERGED = f"UPDATE turns SET body = ?, size = ?, case_id = ?, {_LINKS} WHERE turn_id = ?"  # noqa: S608  # fixed texts
+_SETTLE = f"UPDATE turns SET status = 'pending', body = ?, size = ?, {_LINKS} WHERE turn_id = ?"  # noqa: S608  # fixed texts
 _NAME = "INSERT OR IGNORE INTO turn_names (turn_id, name) SELECT turn_id, ?2 FROM turns WHERE turn_id = ?1"
 _DISCARD = (
     "DELETE FROM conversations WHERE (run, conversation_id, case_id) IN"
