@@ -93,19 +93,19 @@ class Tracing(TurnListener):
             self._book.heard.discard(agent_name)
 
     def listen(self, agent_name: str | None, changed: Callable[[Turn, bool], None]) -> Callable[[], None]:
-        """`changed` receives each turn of this agent that gets spans, and whether any of them describes the agent's
-        work, until what this returns is called."""
+        """`changed` receives each turn of this agent (None: of any) that gets spans, and whether any of them describes
+        the agent's work, until what this returns is called."""
         listeners = self._listeners[agent_name]
         listeners.append(changed)
         return partial(listeners.remove, changed)
 
     def heard(self, agent_name: str | None) -> bool:
-        """Whether to expect traces: the agent has sent some, or the settings announce them."""
+        """Whether to expect traces: the agent (None: any) has sent some, or the settings announce them."""
         return self.has_sent(agent_name) or self._waits[agent_name][1]
 
     def has_sent(self, agent_name: str | None) -> bool:
-        """Whether spans of a turn of the agent have come."""
-        return agent_name in self._book.heard
+        """Whether spans of a turn of the agent (None: of any) have come."""
+        return bool(self._book.heard) if agent_name is None else agent_name in self._book.heard
 
     def wait_s(self, turn: Turn) -> float:
         """Returns the seconds that the turn still waits for its spans; 0 if none are expected or all have arrived."""
@@ -130,8 +130,9 @@ class Tracing(TurnListener):
         self._metrics.spans_dropped += self._book.take_dropped()
 
     def _changed(self, turn: Turn, has_work: bool) -> None:
-        for changed in tuple(self._listeners[turn.agent_name]):
-            changed(turn, has_work)
+        for name in {turn.agent_name, None}:
+            for changed in tuple(self._listeners[name]):
+                changed(turn, has_work)
 
     # ── from the receiver ───────────────────────────────────────────────────────────────────────────────
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import time
 
 import httpx
@@ -38,8 +39,8 @@ def batch() -> ExportTraceServiceRequest:
 async def test_a_turn_is_complete_with_all_that_the_batch_has_of_it() -> None:
     metrics = Metrics()
     turns = [
-        Turn(f"t{trace}", "run", "agent", "JSONRPC", "1.0", time.time(), trace_id=f"{trace:032x}")
-        for trace in range(1, TRACES + 1)
+        Turn(f"t{trace}", "run", "agent", "JSONRPC", "1.0", time.time(), trace_id=f"{trace:032x}", agent_name=name)
+        for trace, name in zip(range(1, TRACES + 1), itertools.cycle([None, "orders"]))
     ]
     seen: dict[str, int] = {}
     all_told = asyncio.Event()
