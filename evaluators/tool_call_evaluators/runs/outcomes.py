@@ -453,13 +453,21 @@ _Group: TypeAlias = dict[str | None, list[tuple[str, list[TurnJson]]]]
 """By case id: conversation ids with their turns."""
 
 
+def agent_of_conversation(turn: TurnJson) -> str | None:
+    """With which of several agents the conversation of a turn is; None: with any, as `run` alone knows that it is one.
+
+    Equal ids that clients gave conversations with different agents are not those of one.
+    """
+    return None if turn.get("attempt") else turn.get("agent_name")
+
+
 def _group(turns: Iterable[TurnJson], suite: Suite | None) -> _Group:
     cases: dict[str | None, Case] = {case.id: case for case in suite.cases} if suite else {}
     grouped: _Group = {}
-    known: dict[tuple[str | None, str], list[TurnJson]] = {}
+    known: dict[tuple[str | None, str, str | None], list[TurnJson]] = {}
     for turn in sorted(turns, key=lambda turn: turn["started_at"]):
         case_id, conversation_id = turn["case_id"], turn["conversation_id"]
-        key = (case_id, conversation_id)
+        key = (case_id, conversation_id, agent_of_conversation(turn))
         case = cases.get(case_id)
         full = not conversation_id and len(known.get(key, ())) >= (len(case.turns) if case else 1)
         if key not in known or full:

@@ -221,9 +221,6 @@ def recording_problem(conversation: RunConversation) -> str | None:
         return "failed conversations"
     if not all(turn["user_text"].strip() for turn in conversation.executed):
         return "conversations without a user message"
-    names = {turn.get("agent_name") for turn in conversation.executed}
-    if None in names and len(names) > 1:
-        return "conversations with several agents, not all of them with a name"
     for turn in conversation.executed:
         if visibility_in(turn).calls is Calls.UNKNOWN:
             return "conversations with unknown tool calls"

@@ -119,9 +119,13 @@ class CasesApi:
 
         Raises HTTPException (400, 409).
         """
-        if agent is not None and case.agent not in (None, agent):
-            raise HTTPException(400, f"agent: the body says {case.agent!r}, the address {agent!r}")
-        named = agent or (case.agent if self._control.agent_names else None)
+        own, *others = case.agents
+        if others and self._control.agent_names:
+            said = "turns of several agents are one conversation in `run` alone; register a case for each agent"
+            raise HTTPException(400, f"turns: {said}")
+        if agent is not None and own not in (None, agent):
+            raise HTTPException(400, f"agent: the body says {own!r}, the address {agent!r}")
+        named = agent or (own if self._control.agent_names else None)
         cases = scoring_for(self._control, named).cases
         before = cases.case(case.id)
         if named is None:

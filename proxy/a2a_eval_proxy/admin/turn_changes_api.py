@@ -12,6 +12,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from tool_call_evaluators.runs.calibration import BY, LabelError, label_value
+from tool_call_evaluators.runs.outcomes import agent_of_conversation
 from tool_call_evaluators.runs.recording import record_case
 from tool_call_evaluators.suite import Case, SuiteError
 from tool_call_evaluators.suite.editing import case_text
@@ -242,7 +243,7 @@ async def recorded_case(control: Control, turn_id: str, case_id: str | None = No
         case, comments = record_case(turns, _taken(scoring), case_id)
     except ValueError as error:
         raise HTTPException(409, str(error)) from None
-    of_several = len(control.sharing(scoring)) > 1
+    of_several = case.agent is None and len(control.sharing(scoring)) > 1
     return RecordedCase(replace(case, agent=turn.get("agent_name")) if of_several else case, comments, scoring)
 
 
@@ -275,10 +276,13 @@ def repeats(scoring: Scoring, case: Case) -> str:
     Turns find their case by the text of the user: with both cases, they would find neither.
     """
     messages = [turn.user for turn in case.turns]
-    of_agent = (
-        other for other, _ in scoring.cases.listed() if None in (other.agent, case.agent) or other.agent == case.agent
+    found_alike = (
+        other
+        for other, _ in scoring.cases.listed()
+        if other.agents == case.agents
+        or ((None,) in (other.agents, case.agents) and len(other.agents) == len(case.agents))
     )
-    same = next((other for other in of_agent if [turn.user for turn in other.turns] == messages), None)
+    same = next((other for other in found_alike if [turn.user for turn in other.turns] == messages), None)
     return (
         f"the case {same.id!r} has the same user messages; change what it expects, or bind the turn to it"
         if same
@@ -316,7 +320,8 @@ async def _conversation_until(control: Control, turn: TurnJson) -> list[TurnJson
     turns = []
     of_conversation = TurnQuery(run=turn["run"], conversation=turn["conversation_id"])
     async for one in every_turn(control.store, of_conversation, _MOST_TURNS):
-        turns.append(compact(one))
+        if agent_of_conversation(one) == agent_of_conversation(turn):
+            turns.append(compact(one))
         if one["turn_id"] == turn["turn_id"]:
             return turns
         if len(turns) == _MOST_TURNS:

@@ -66,6 +66,7 @@ _PLACE = (
     "simulated_user",
     "findings",
     "attempt",
+    "agent_name",
 )
 """Of a turn, what says which place in the plan it takes, and whether it stands."""
 

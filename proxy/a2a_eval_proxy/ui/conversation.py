@@ -13,7 +13,7 @@ from tool_call_evaluators.gates import RunGates
 from tool_call_evaluators.grouping import grouped
 from tool_call_evaluators.report import Report
 from tool_call_evaluators.report.page import conversation_data
-from tool_call_evaluators.runs.outcomes import RunConversation, conversation_name
+from tool_call_evaluators.runs.outcomes import RunConversation, agent_of_conversation, conversation_name
 from tool_call_evaluators.suite import Suite
 
 from ..admin.control import Control
@@ -42,7 +42,7 @@ async def _values(view: View) -> Values:
     results = grouped(
         (item.key.run, {**one, "case_id": item.key.case_id}) for item in scored for one in item.evaluations
     )
-    of_agents = grouped((turn.get("agent_name"), turn) for turn in page.items)
+    of_agents = grouped((agent_of_conversation(turn), turn) for turn in page.items)
     return {
         "name": name,
         "title": await _title(view, page.items[0], name),
@@ -68,10 +68,9 @@ async def _title(view: View, first: TurnJson, name: str) -> str:
 
 
 def _suite_of(control: Control, turns: Sequence[TurnJson]) -> Suite:
-    """A suite with the cases of these turns of one agent that judges each conversation alone: gates concern the whole
-    run."""
+    """A suite with the cases of these turns that judges each conversation alone: gates concern the whole run."""
     scoring = control.scoring_of(turns[0])
-    cases = {case_id: scoring.cases.case(case_id) for turn in turns if (case_id := turn["case_id"])}
+    cases = {case_id: control.scoring_of(turn).cases.case(case_id) for turn in turns if (case_id := turn["case_id"])}
     of_turns = tuple(case for case in cases.values() if case is not None)
     return replace(scoring.suite or WITHOUT_SUITE, cases=of_turns, gates={}, run_gates=RunGates())
 
