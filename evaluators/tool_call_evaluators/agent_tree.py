@@ -75,6 +75,8 @@ class AgentTurn:
     left_out: int = 0
     has_content: bool = True
     """False: it was stored without content, so that its texts, arguments and results are unknown."""
+    is_cut: bool = False
+    """Of a root: whether there may be turns that were not read, since there were too many."""
 
     @property
     def seconds(self) -> float | None:
@@ -201,7 +203,8 @@ def first_failed_edge(*trees: AgentTurn) -> PlacedTurn | None:
 
 @dataclass(frozen=True, slots=True)
 class TreeTotals:
-    """A tree in numbers. Tokens and cost are the sums of what is known, None where nothing is.
+    """A tree in numbers. Tokens and cost are the sums of what is known, None where nothing is; `partly_known` names
+    those that are not known of every turn.
 
     `depth` is the number of turns on the longest way down, the root included, `fan_out` the most turns that one turn
     caused. `guesses` counts edges that are not certain.
@@ -220,9 +223,12 @@ class TreeTotals:
     input_tokens: int | float | None
     output_tokens: int | float | None
     cost: int | float | None
+    partly_known: tuple[str, ...]
+    is_cut: bool
+    """See `AgentTurn.is_cut`."""
 
     def to_dict(self) -> dict[str, Any]:
-        return {name: getattr(self, name) for name in self.__slots__}
+        return {name: getattr(self, name) for name in self.__slots__} | {"partly_known": list(self.partly_known)}
 
 
 def totals(tree: AgentTurn) -> TreeTotals:
@@ -243,12 +249,18 @@ def totals(tree: AgentTurn) -> TreeTotals:
         left_out=sum(turn.left_out for turn in turns),
         seconds=tree.seconds,
         **sums,
+        partly_known=tuple(name for name, known in sums.items() if known is not None and not _all_known(turns, name)),
+        is_cut=tree.is_cut,
     )
 
 
 def _sum(turns: Sequence[AgentTurn], name: str) -> int | float | None:
     known = [turn.usage[name] for turn in turns if name in turn.usage]
     return sum(known) if known else None
+
+
+def _all_known(turns: Iterable[AgentTurn], name: str) -> bool:
+    return all(name in turn.usage and not turn.usage.get("at_least") for turn in turns)
 
 
 def certain_part(tree: AgentTurn) -> AgentTurn:
@@ -270,6 +282,8 @@ def what_is_unsure(*trees: AgentTurn) -> str:
         return f"that {guesses[0].agent} was asked in turn {guesses[0].turn_id} is a guess"
     if unfinished := [turn for turn in below if turn.status == "open"]:
         return f"turn {unfinished[0].turn_id} of {unfinished[0].agent} is not over"
+    if any(tree.is_cut for tree in trees):
+        return "the tree may have more turns than were read"
     left_out = sum(one.turn.left_out for one in placed)
     return f"{counted(left_out, 'turn')} of the tree were left out" if left_out else ""
 

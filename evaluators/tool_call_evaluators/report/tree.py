@@ -56,7 +56,8 @@ def facts(turn: AgentTurn) -> str:
     calls = f"calls {', '.join(tools[:_MAX_TOOLS])}{more}" if tools else ""
     if not tools:
         calls = "calls unknown" if turn.visibility.calls is Calls.UNKNOWN else "no calls"
-    tokens = f"{tokens_text(turn.usage)} tokens{cost_text(turn.usage)}" if turn.usage else ""
+    at_least = "at least " if turn.usage.get("at_least") else ""
+    tokens = f"{at_least}{tokens_text(turn.usage)} tokens{cost_text(turn.usage)}" if turn.usage else ""
     return ", ".join(filter(None, (duration_text(turn.seconds) if turn.seconds is not None else "", calls, tokens)))
 
 
@@ -64,13 +65,15 @@ def summary(numbers: TreeTotals) -> str:
     """The tree in a sentence."""
     used = {"input_tokens": numbers.input_tokens, "output_tokens": numbers.output_tokens, "cost": numbers.cost}
     known = {name: value for name, value in used.items() if value is not None}
+    at_least = "at least " if numbers.partly_known else ""
     parts = [
         f"{counted(numbers.turns, 'turn')} of {counted(numbers.agents, 'agent')}",
         counted(numbers.tool_calls, "tool call"),
-        f"{tokens_text(known)} tokens{cost_text(known)}" if known else "",
+        f"{at_least}{tokens_text(known)} tokens{cost_text(known)}" if known else "",
         f"{numbers.failed} failed" if numbers.failed else "",
         f"{counted(numbers.guesses, 'edge')} guessed" if numbers.guesses else "",
         f"{numbers.left_out} more left out" if numbers.left_out else "",
+        "maybe others that were not read" if numbers.is_cut else "",
     ]
     return ", ".join(filter(None, parts))
 

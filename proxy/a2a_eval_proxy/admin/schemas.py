@@ -172,7 +172,8 @@ SCHEMAS: dict[str, Schema] = {
         turn_id=TEXT, root=named("TreeTurn"), totals=record(
             turns=COUNT, agents=COUNT, depth=COUNT, fan_out=COUNT, edges=COUNT, guesses=COUNT, failed=COUNT,
             tool_calls=COUNT, left_out=COUNT, seconds=nullable(NUMBER), input_tokens=nullable(NUMBER),
-            output_tokens=nullable(NUMBER), cost=nullable(NUMBER),
+            output_tokens=nullable(NUMBER), cost=nullable(NUMBER), partly_known=TEXTS,
+            is_cut=BOOLEAN,
         ),
         first_failed=nullable(TEXT),
     ),

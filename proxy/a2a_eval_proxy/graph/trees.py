@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime
 from typing import Any, NamedTuple
 
@@ -41,21 +42,35 @@ class Family(NamedTuple):
 
     turns: Mapping[str, TurnJson]
     edges: Mapping[str, Edge]
+    is_partial: bool = False
+    """Whether there may be turns that were not read: those nearest to the one that was asked for are here."""
 
     def root_of(self, turn_id: str) -> str:
         """The turn above all others above this one."""
-        while turn_id in self.edges:
-            turn_id = self.edges[turn_id].parent
-        return turn_id
+        return list(self.above(turn_id))[-1]
 
     def children_of(self, turn_id: str) -> list[Edge]:
         """The edges to the turns that this one caused, in the order in which these began."""
         below = [edge for edge in self.edges.values() if edge.parent == turn_id]
         return sorted(below, key=lambda edge: (self.turns[edge.child]["started_at"], edge.child))
 
-    def tree_below(self, turn_id: str, *, turns: int = MOST_SHOWN, depth: int = MOST_DEPTH) -> AgentTurn:
-        """The tree with this root, cut where it is deeper than `depth` or has more than `turns`."""
-        return _TreeBuilder(self, turn_id, turns, depth).built(turn_id)
+    def tree_below(
+        self, turn_id: str, *, turns: int = MOST_SHOWN, depth: int = MOST_DEPTH, around: str = ""
+    ) -> AgentTurn:
+        """The tree with this root, cut where it is deeper than `depth` or has more than `turns`, but for the way to the
+        turn `around`."""
+        built = _TreeBuilder(self, turn_id, turns, depth, around).built(turn_id)
+        began = self.turns[turn_id]["started_at"]
+        # What was read reaches back to before it: then what is further away is not below it.
+        has_all = any(turn["ended_at"] and turn["ended_at"] < began for turn in self.turns.values())
+        return replace(built, is_cut=self.is_partial and not has_all)
+
+    def above(self, turn_id: str) -> Iterator[str]:
+        """The turn, and those above it, up to its root."""
+        yield turn_id
+        while turn_id in self.edges:
+            turn_id = self.edges[turn_id].parent
+            yield turn_id
 
     def relations_of(self, turn_id: str) -> dict[str, Any]:
         """`parent` and `children` of a turn as in its JSON, those that there are."""
@@ -83,11 +98,12 @@ async def family_of(store: Store, turn_id: str, *, words: bool = True) -> Family
     await search.run()
     skew_s = SKEW_S if store.shared else 0.0
     # In a thread: turns of one trace are compared with each other, and the loop has clients to serve.
-    return await asyncio.to_thread(_family, list(search.found.values()), skew_s)
+    return await asyncio.to_thread(_family, list(search.found.values()), skew_s, search.is_partial)
 
 
-def _family(found: Sequence[LinkedTurn], skew_s: float) -> Family:
-    return Family({linked.turn["turn_id"]: linked.turn for linked in found}, edges_of(list(map(_facts, found)), skew_s))
+def _family(found: Sequence[LinkedTurn], skew_s: float, is_partial: bool) -> Family:
+    edges = edges_of(list(map(_facts, found)), skew_s)
+    return Family({linked.turn["turn_id"]: linked.turn for linked in found}, edges, is_partial)
 
 
 async def tree_below(store: Store, turn_id: str, privacy: Privacy) -> AgentTurn | None:
@@ -103,7 +119,7 @@ async def tree_of(store: Store, turn_id: str) -> AgentTurn | None:
     """The tree to which a turn belongs, from its root; None where the store does not have the turn. Raises
     StoreError."""
     family = await family_of(store, turn_id)
-    return None if family is None else family.tree_below(family.root_of(turn_id))
+    return None if family is None else family.tree_below(family.root_of(turn_id), around=turn_id)
 
 
 async def trees_of(store: Store, turn_ids: Iterable[str]) -> dict[str, AgentTurn]:
@@ -122,6 +138,7 @@ class _Search:
 
     def __init__(self, store: Store, first: LinkedTurn, *, words: bool) -> None:
         self._words = words
+        self.is_partial = False
         self.found = {first.turn["turn_id"]: first}
         self._store = store
         self._new = [first]
@@ -136,13 +153,14 @@ class _Search:
                     if identifier and (column, identifier) not in self._asked and self._room > 0:
                         self._asked.add((column, identifier))
                         most = min(self._room, _MOST_AT_ONCE)
-                        self._take(await self._store.linked_by(column, identifier, linked.seq, most))
+                        self._take(await self._store.linked_by(column, identifier, linked.seq, most), most)
             if self._words:
                 await self._find_by_words(new)
             await self._find_named_parents(new)  # of a large trace, they may not be near
             names = {key for linked in new for key in _names_of(linked.turn)}
             if names and self._room > 0:
-                self._take(await self._store.linked_by_names(names, new[0].seq, self._room))
+                most = self._room
+                self._take(await self._store.linked_by_names(names, new[0].seq, most), most)
 
     async def _find_by_words(self, new: Sequence[LinkedTurn]) -> None:
         for linked in new:
@@ -165,7 +183,9 @@ class _Search:
     def _room(self) -> int:
         return MOST_TURNS - len(self.found)
 
-    def _take(self, found: Sequence[LinkedTurn]) -> None:
+    def _take(self, found: Sequence[LinkedTurn], most: int = MOST_TURNS) -> None:
+        """`most`: as many were asked for."""
+        self.is_partial = self.is_partial or len(found) >= most
         for linked in found:
             if linked.turn["turn_id"] not in self.found:
                 self.found[linked.turn["turn_id"]] = linked
@@ -249,22 +269,30 @@ def _seconds(moment: str) -> float:
 class _TreeBuilder:
     """Decides level by level what is shown: of a tree that is too large, the deepest turns are left out."""
 
-    def __init__(self, family: Family, root: str, most: int, depth: int) -> None:
+    def __init__(self, family: Family, root: str, most: int, depth: int, around: str) -> None:
         self._family = family
-        self._below: dict[str, list[Edge]] = {}
-        level = [root]
+        self._children = {turn_id: family.children_of(turn_id) for turn_id in family.turns}
+        self._shown: dict[str, list[Edge]] = {}
+        room, level, way = most - 1, [root], {*family.above(around)} if around else set()
         for _ in range(depth - 1):
             for turn_id in level:
-                self._below[turn_id] = family.children_of(turn_id)[: max(0, most - 1 - self._shown)]
-            level = [edge.child for turn_id in level for edge in self._below[turn_id]]
-
-    @property
-    def _shown(self) -> int:
-        return sum(map(len, self._below.values()))
+                below = self._children[turn_id]
+                fitting = max(0, room)
+                shown = [edge for at, edge in enumerate(below) if at < fitting or edge.child in way]
+                self._shown[turn_id] = shown
+                room -= len(shown)
+            level = [edge.child for turn_id in level for edge in self._shown[turn_id]]
 
     def built(self, turn_id: str, asked: AskedBy | None = None) -> AgentTurn:
-        shown = self._below.get(turn_id, [])
+        shown = self._shown.get(turn_id, [])
         children = [self.built(edge.child, edge.asked) for edge in shown]
-        left_out = len(self._family.children_of(turn_id)) - len(shown)
+        left_out = self._count_below(turn_id) - sum(1 + self._count_below(edge.child) for edge in shown)
         turn = self._family.turns[turn_id]
         return AgentTurn.of(turn, asked, children, left_out, has_content=not lacks_content(turn["user_text"]))
+
+    def _count_below(self, turn_id: str) -> int:
+        waiting, count = [turn_id], -1
+        while waiting:  # not by recursion: it may be a chain of all turns
+            count += 1
+            waiting += [edge.child for edge in self._children[waiting.pop()]]
+        return count

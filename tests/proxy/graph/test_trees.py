@@ -21,7 +21,8 @@ from a2a_tool_capture import Finding, Severity, ToolCall
 from support.kept import Kept, turn
 from support.patience import PATIENCE_S
 from support.proxied import Proxied, proxied
-from tool_call_evaluators.agent_tree import first_failed_edge, totals, walk
+from tool_call_evaluators.agent_tree import first_failed_edge, totals, walk, what_is_unsure
+from tool_call_evaluators.report.tree import tree_lines
 
 TRACE = "1" * 32
 ASK = ToolCall("refund", {"order": 4711})
@@ -151,6 +152,30 @@ async def test_one_trace_of_thousands_of_turns(kept: Kept) -> None:
     tree = family.tree_below("turn-0000", turns=10)
     assert (totals(tree).turns, totals(tree).left_out) == (10, len(family.turns) - 10)
     assert totals(family.tree_below("turn-0000", depth=1)).turns == 1
+    assert tree.is_cut, "it may have turns that were not read"
+    assert "maybe others that were not read" in next(tree_lines(tree))
+
+
+async def test_of_a_large_tree_the_way_to_the_turn_is_shown_and_what_is_left_out_is_counted(kept: Kept) -> None:
+    chain = [asked(number, number - 1 if number else None) for number in range(60)]
+    await kept.add(*chain, *(asked(100 + number, 0) for number in range(250)))
+    tree = await tree_of(kept.store, "turn-0020")
+    assert tree is not None
+    numbers = totals(tree)
+    assert (numbers.turns + numbers.left_out, numbers.is_cut) == (310, False)
+    assert [placed.turn.turn_id for placed in walk(tree) if placed.depth == 20] == ["turn-0020"]
+
+
+async def test_turns_of_one_trace_that_are_over_before_one_began_do_not_make_it_unsure(kept: Kept) -> None:
+    def spoken(number: int) -> Turn:
+        ended_at = 1_763_700_000.005 + number / 100
+        return asked(number, None, links=TurnLinks("2" * 16), ended_at=ended_at)
+
+    await kept.add(*(spoken(number) for number in range(450)))
+    family = await family_of(kept.store, "turn-0440", words=False)
+    assert family is not None
+    assert family.is_partial
+    assert what_is_unsure(family.tree_below("turn-0440")) == ""
 
 
 async def test_turns_of_a_tree_are_not_compared_on_the_loop_that_serves_clients(
@@ -218,6 +243,7 @@ async def test_the_answers_of_the_api(shop: Proxied) -> None:
     numbers = {"turns": 3, "agents": 3, "edges": 2, "guesses": 1, "failed": 1, "tool_calls": 1, "input_tokens": 200}
     assert {name: tree["totals"][name] for name in numbers} == numbers
     assert tree["totals"]["cost"] == 0.5
+    assert tree["totals"]["partly_known"] == ["input_tokens", "output_tokens", "cost"]
     small = await shop.get("/api/turns/turn-0002/tree", turns=2)
     assert (len(small["root"]["children"]), small["root"]["left_out"]) == (1, 1)
     for wrong in ({"turns": 0}, {"depth": "deep"}):
@@ -235,7 +261,7 @@ async def test_the_page_draws_it_without_script(shop: Proxied) -> None:
     page = (await shop.admin.get("/turns/turn-0001")).text
     drawing = page[page.index("Who asked whom") :]
     drawing = drawing[: drawing.index("</section>")]
-    assert "3 turns of 3 agents, 1 tool call, 200 + 40 tokens, cost 0.5, 1 failed, 1 edge guessed" in drawing
+    assert "3 turns of 3 agents, 1 tool call, at least 200 + 40 tokens, cost 0.5, 1 failed, 1 edge guessed" in drawing
     assert drawing.count('class="guess') == 1
     assert "first failed edge" in drawing
     assert 'href="turn-0000"' in drawing or 'href="../turns/turn-0000"' in drawing
