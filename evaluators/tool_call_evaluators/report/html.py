@@ -186,7 +186,7 @@ def _facts(report: Report) -> list[tuple[str, str]]:
         ("took", duration_text(seconds_between(report.started_at, report.ended_at))),
         ("conversations", f"{len(report.conversations):,}"),
         ("turns", f"{len(report.turns):,}"),
-        ("tool calls", f"{report.tool_call_count:,}"),
+        ("tool calls", f"{report.tool_call_count:,}{report.calls_of_asked}"),
         *report.costs.items(),
     ]
 
@@ -311,7 +311,7 @@ def _seen(report: Report) -> tuple[list[Markup], int]:
         for planned in item.turns:
             turn = planned.turn or {}
             exchanges = report.wires.get(turn.get("turn_id", ""), ())
-            tree = report.trees.get(turn.get("turn_id", ""))
+            tree = (report.trees or {}).get(turn.get("turn_id", ""))
             parts = [("agents that were asked", tree), ("timeline", turn.get("spans")), ("raw wire", exchanges)]
             title = ", ".join([name for name, part in parts if part]).capitalize()
             if not title:

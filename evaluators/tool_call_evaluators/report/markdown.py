@@ -23,7 +23,7 @@ def markdown_summary(report: Report) -> str:
         counted(len(report.conversations), "conversation"),
         *report.count_texts,
         counted(len(report.turns), "turn"),
-        counted(report.tool_call_count, "tool call"),
+        counted(report.tool_call_count, "tool call") + report.calls_of_asked,
         took,
         *(f"{who}: {cost}" for who, cost in report.costs.items()),
     ]

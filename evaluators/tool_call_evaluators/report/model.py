@@ -11,7 +11,7 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 
 from a2a_tool_capture.models import ToolCall
 
-from ..agent_tree import AgentTurn
+from ..agent_tree import AgentTurn, certain_part, walk
 from ..attempts import NOT_THE_AGENTS, Attempts, Exclusion
 from ..behavior_failures import unique_errors as grouped_errors
 from ..gates import USER_REASONS
@@ -76,9 +76,9 @@ class Report:
     """The address of a trace for people, http or https, with `{trace_id}`; empty: trace ids are no links."""
     wires: Mapping[str, Sequence[Mapping[str, Any]]] = field(default_factory=dict)
     """The exchanges of turns with the agent, by turn id, as `seen.html` shows them; only where that was asked for."""
-    trees: Mapping[str, AgentTurn] = field(default_factory=dict)
+    trees: Mapping[str, AgentTurn] | None = None
     """Who asked whom, by the id of the turn that asked first, where other agents were asked and their turns are in the
-    store."""
+    store; None: it was not looked up."""
     _changes: dict[str, list[CallChange]] = field(default_factory=dict, init=False, repr=False, compare=False)
     """The comparisons of turns by turn id: several parts of a report read them."""
     _rules_by_case: dict[str | None, _Rules] = field(default_factory=dict, init=False, repr=False, compare=False)
@@ -154,7 +154,28 @@ class Report:
 
     @cached_property
     def tool_call_count(self) -> int:
+        """Those that the agents made themselves."""
         return sum(len(turn["tool_calls"]) for turn in self.turns)
+
+    def asked_calls(self, conversation: RunConversation, turns: Iterable[TurnJson] | None = None) -> int | None:
+        """How many calls other agents made for it, or for these of its turns, as far as that is certain; None where
+        these do not count (`depth`), or are not known here."""
+        if not conversation.counts_all_agents or self.trees is None:
+            return None
+        counted = conversation.executed if turns is None else turns
+        trees = [certain_part(tree) for turn in counted if (tree := self.trees.get(turn["turn_id"]))]
+        return sum(len(placed.turn.tool_calls) for placed in walk(*trees) if placed.parent is not None)
+
+    @cached_property
+    def asked_call_count(self) -> int | None:
+        """See `asked_calls`; None where they count in no conversation."""
+        counts = [count for item in self.conversations if (count := self.asked_calls(item)) is not None]
+        return sum(counts) if counts else None
+
+    @property
+    def calls_of_asked(self) -> str:
+        """` and 4 of asked agents`, after the number of calls; "" where these do not count."""
+        return "" if self.asked_call_count is None else f" and {self.asked_call_count:,} of asked agents"
 
     @cached_property
     def not_visible(self) -> list[Visibility]:

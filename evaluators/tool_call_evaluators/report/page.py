@@ -91,7 +91,9 @@ def conversation_data(report: Report, conversation: RunConversation, short: Shor
                 "id": conversation.conversation_id,
                 "goal": short.text(goal),
                 "user": short.text(user_text(conversation.user)) if conversation.user else None,
-                "expect": _expected(conversation, case.expect if case else None, short),
+                "expect": _expected(case.expect if case else None, short),
+                "expect_lines": _expected_lines(conversation, case.expect if case else None, short),
+                "asked_calls": report.asked_calls(conversation),
                 "reasons": [
                     short.text(reason["message"])
                     for reason in report.reasons_of(conversation)
@@ -117,7 +119,8 @@ def turn_data(
             {
                 "number": planned.index + 1,
                 "missing": True,
-                "expect": _expected(conversation, planned.expect, short),
+                "expect": _expected(planned.expect, short),
+                "expect_lines": _expected_lines(conversation, planned.expect, short),
                 "expected_calls": _expected_calls(planned.expect, short),
             }
         )
@@ -145,7 +148,8 @@ def turn_data(
             "calls_left_out": max(0, len(turn["tool_calls"]) - MAX_CALLS) or None,
             "unseen": planned.unseen is not None or None,
             "all_agents": conversation.counts_all_agents or None,  # reasons name calls by their places among all
-            "expect": _expected(conversation, planned.expect, short),
+            "expect": _expected(planned.expect, short),
+            "expect_lines": _expected_lines(conversation, planned.expect, short),
             "results": [
                 _result(result, short, report.note(conversation, planned, result)) for result in planned.results
             ],
@@ -219,17 +223,32 @@ def _change(change: CallChange, calls: Sequence[Mapping[str, Any]], short: Short
     return [change.kind, change.left, change.right, words, tree]
 
 
-def _expected(conversation: RunConversation, expect: Expectation | None, short: Shortener) -> dict[str, Any]:
+_IN_LINES = ("tool_calls", "forbidden_calls", "agents")
+
+
+def _expected(expect: Expectation | None, short: Shortener) -> dict[str, Any]:
     """The other expectations, in addition to the calls that are compared, by their names for people."""
-    values = {item.name: getattr(expect, item.name, None) for item in fields(Expectation) if item.name != "tool_calls"}
-    if forbidden := values["forbidden_calls"]:
-        values["forbidden_calls"] = [expected_call_text(call) for call in forbidden[:MAX_CALLS]]
-    if agents := values["agents"]:
-        values["agents"] = [str(agent) for agent in agents[:MAX_CALLS]]
-    shown = {EXPECTATION_WORDS[name]: short.value(value) for name, value in values.items() if value is not None}
-    if expect is not None and expect.tool_calls and conversation.counts_all_agents:
-        shown["tool calls of all agents"] = short.value(list(map(expected_call_text, expect.tool_calls[:MAX_CALLS])))
-    return shown
+    values = {item.name: getattr(expect, item.name, None) for item in fields(Expectation)}
+    return {
+        EXPECTATION_WORDS[name]: short.value(value)
+        for name, value in values.items()
+        if value is not None and name not in _IN_LINES
+    }
+
+
+def _expected_lines(
+    conversation: RunConversation, expect: Expectation | None, short: Shortener
+) -> dict[str, list[str]] | None:
+    """Those that are lists of texts. Calls only where those of all agents count, which are not compared."""
+    if expect is None:
+        return None
+    calls = expect.tool_calls if conversation.counts_all_agents else ()
+    lines = {
+        "tool calls of all agents": map(expected_call_text, (calls or ())[:MAX_CALLS]),
+        EXPECTATION_WORDS["forbidden_calls"]: map(expected_call_text, (expect.forbidden_calls or ())[:MAX_CALLS]),
+        EXPECTATION_WORDS["agents"]: map(str, (expect.agents or ())[:MAX_CALLS]),
+    }
+    return {name: shown for name, texts in lines.items() if (shown := [short.text(text) or "" for text in texts])}
 
 
 def _result(result: EvalResult, short: Shortener, note: str) -> dict[str, Any]:

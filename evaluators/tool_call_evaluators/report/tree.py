@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from ..agent_tree import AgentTurn, PlacedTurn, TreeTotals, first_failed_edge, totals, walk
+from ..agent_tree import AgentTurn, PlacedTurn, TreeTotals, certain_part, first_failed_edge, totals, walk
 from ..texts import cost_text, counted, duration_text, one_line, state_text, tokens_text
 from ..visibility import Calls
 
@@ -17,9 +17,15 @@ FIRST_FAILED = "first failed edge"
 def shown_tree(
     tree: AgentTurn, here: str = "", link: Callable[[str], str | None] = lambda turn_id: None
 ) -> dict[str, Any]:
-    """What `agent_tree.html` shows of a tree. `here`: the turn whose page it is on; `link`: the address of a turn."""
+    """What `agent_tree.html` shows of a tree, and `calls_below`, the number of calls of agents that were asked in the
+    turn `here`, whose page it is on. `link`: the address of a turn."""
     first = first_failed_edge(tree)
-    return {"root": _shown(tree, here, link, first), "summary": summary(totals(tree))}
+    below = [certain_part(placed.turn) for placed in walk(tree) if placed.turn.turn_id == here]
+    return {
+        "root": _shown(tree, here, link, first),
+        "summary": summary(totals(tree)),
+        "calls_below": sum(len(placed.turn.tool_calls) for placed in walk(*below) if placed.parent is not None),
+    }
 
 
 def _shown(turn: AgentTurn, here: str, link: Callable[[str], str | None], first: PlacedTurn | None) -> dict[str, Any]:

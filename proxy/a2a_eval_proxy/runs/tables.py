@@ -99,17 +99,29 @@ def turn_table(turns: Sequence[TurnJson], report: Report | None = None) -> Table
     remarks = [said or _why(turn, failed) for turn, said in zip(turns, remarks, strict=True)]
     if any(remarks):
         table.add_column("remarks", overflow="fold", min_width=8)
+    of_asked = {} if report is None else _calls_of_asked(report)
     previous: tuple[str, str] | None = None
     for turn, verdict, said in zip(turns, verdicts, remarks, strict=True):
         conversation = (turn["case_id"], turn["conversation_id"])
         table.add_row(
             "" if conversation == previous else escape(plain(turn["case_id"] or "no case")),
-            "\n".join(_calls(turn)) or "[dim]none[/dim]",
+            "\n".join([*_calls(turn), *of_asked.get(turn["turn_id"], ())]) or "[dim]none[/dim]",
             f"[{_STYLES[verdict]}]{verdict}[/]",
             *(["\n".join(said)] if any(remarks) else []),
         )
         previous = conversation
     return table
+
+
+def _calls_of_asked(report: Report) -> dict[str, list[str]]:
+    """What stands below a turn's own calls where those of asked agents count, by the id of the turn."""
+    found = {}
+    for item in report.conversations:
+        for turn in item.executed if item.counts_all_agents else ():
+            count = report.asked_calls(item, [turn])
+            own = [] if turn["tool_calls"] else ["[dim]none of its own[/dim]"]
+            found[turn["turn_id"]] = [*own, *([] if count is None else [f"[dim]and {count} of asked agents[/dim]"])]
+    return found
 
 
 def conversation_list(turns: Iterable[TurnJson]) -> Group:

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import replace
 from pathlib import Path
 from xml.etree import ElementTree as ET
 
 import pytest
+from a2a_tool_capture import ToolCall
 from hypothesis import given
 from hypothesis import strategies as st
 from support.turn_samples import call, finding, many_turns, result, turn
-from tool_call_evaluators import EvalResult, load_suite, parse_suite
+from tool_call_evaluators import AgentTurn, AskedBy, EdgeEvidence, EvalResult, load_suite, parse_suite
 from tool_call_evaluators.report import Report, html_report, json_report, junit_xml, markdown_summary
 from tool_call_evaluators.report.figures import tool_figures
 from tool_call_evaluators.report.page import page_data
@@ -434,7 +436,7 @@ depth: all
 evaluators: [tool_trajectory]
 cases:
   - id: refund
-    turns: [{user: Refund me, expect: {tool_calls: [{name: refund, arguments: {amount: 3}}]}}]
+    turns: [{user: Refund me, expect: {tool_calls: [{name: refund, arguments: {currency: EUR}}]}}]
 """
     passed = [turn("1", "Refund me", case="refund", evaluations=[result("tool_trajectory", 1.0)])]
     shown = report(passed, parse_suite(text))
@@ -444,7 +446,15 @@ cases:
     assert tool_figures(shown) == []
     (page,) = json.loads(page_data(shown))["conversations"]
     assert not {"changes", "expected_calls"} & {*page, *page["turns"][0]}
-    assert page["turns"][0]["expect"] == {"tool calls of all agents": ["refund(amount: 3)"]}
+    assert page["turns"][0]["expect_lines"] == {"tool calls of all agents": ['refund(currency: "EUR")']}
+    assert "tool_calls_of_asked_agents" not in json.loads(json_report(shown)), "no tree was looked up"
+    calls = (ToolCall("refund", {}), ToolCall("note", {}))
+    sure, guess = (AskedBy(EdgeEvidence.TEXT, certain=certain, reason="") for certain in (True, False))
+    below = [AgentTurn(name, name, 1.0, tool_calls=calls, asked=asked) for name, asked in (("a", sure), ("b", guess))]
+    counted = replace(shown, trees={"1": AgentTurn("1", "desk", 0.0, children=tuple(below))})
+    assert json.loads(json_report(counted))["tool_calls_of_asked_agents"] == 2
+    assert json.loads(page_data(counted))["conversations"][0]["asked_calls"] == 2
+    assert "0 tool calls and 2 of asked agents" in markdown_summary(counted)
     own = report(passed, parse_suite(text.replace("depth: all", "depth: own")))
     assert "none were captured" in json_report(own)
 

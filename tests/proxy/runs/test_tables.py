@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from dataclasses import replace
 
 import pytest
 from a2a_eval_proxy.cli.options import EvaluateOptions
@@ -10,9 +11,10 @@ from a2a_eval_proxy.cli.run_display import show_result
 from a2a_eval_proxy.runs.run_plan import RunPlan
 from a2a_eval_proxy.runs.run_result import judge_turns
 from a2a_eval_proxy.runs.tables import failed_turns, failures_first, gate_table, score_table, turn_table
+from a2a_tool_capture import ToolCall
 from rich.console import Console
 from support.turn_samples import call, finding, result, turn
-from tool_call_evaluators import EvalResult
+from tool_call_evaluators import AgentTurn, AskedBy, EdgeEvidence, EvalResult
 from tool_call_evaluators.report import Report
 from tool_call_evaluators.runs.outcomes import follow, run_verdict
 from tool_call_evaluators.suite import parse_suite
@@ -93,6 +95,18 @@ def test_calls_have_the_names_of_their_arguments_and_break_between_them():
         "partial-refund  issue_refund(amount_eur=29.0,     failed    tool_trajectory 0.50",
         '                order_id="ORD-1002")',
     ]
+
+
+def test_calls_of_asked_agents_are_counted_where_they_count():
+    suite = parse_suite("{suite: s, depth: all, evaluators: [tool_error], cases: [{id: status, turns: [{user: Hi}]}]}")
+    turns = [turn("t", "Hi", case="status", evaluations=GOOD)]
+    report = judge_turns(suite, turns, {}, "run").report
+    assert printed(turn_table(turns, report))[1:] == ["status  none of its own  passed"]
+    asked = AskedBy(EdgeEvidence.REFERENCE, certain=True, reason="")
+    below = AgentTurn("u", "orders", 1.0, tool_calls=(ToolCall("find"), ToolCall("note")), asked=asked)
+    known = replace(report, trees={"t": AgentTurn("t", "desk", 0.0, children=(below,))})
+    rows = printed(turn_table(turns, known))[1:]
+    assert [" ".join(row.split()) for row in rows] == ["status none of its own passed", "and 2 of asked agents"]
 
 
 def test_what_an_agent_says_neither_steers_the_terminal_nor_fills_it():

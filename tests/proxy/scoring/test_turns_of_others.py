@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -113,14 +114,17 @@ async def test_a_turn_is_scored_with_the_turns_that_it_caused(tmp_path: Path, ca
             async with httpx.AsyncClient(base_url=proxy.admin_url) as admin:
                 await admin.post("/api/flush", params={"timeout": 30})
                 items = (await admin.get("/api/turns")).json()["items"]
-                conversation_id = next(item["conversation_id"] for item in items if item["agent_name"] == "a")
-                talk = (await admin.get(f"/api/conversations/{conversation_id}")).json()
+                (first,) = (item for item in items if item["agent_name"] == "a")
+                talk = (await admin.get(f"/api/conversations/{first['conversation_id']}")).json()
+                page = (await admin.get(f"/turns/{first['turn_id']}")).text
+    made = re.search(r">(\d+) and (\d+) of asked agents<", page)
+    assert made is not None
+    assert int(made[1]) + int(made[2]) == 4
     whole = {item["evaluator"]: item for item in talk["evaluations"]}
     assert {name: item["status"] for name, item in whole.items()} == {
         "agents_asked, all": "passed",
         "tool_call_count, all": "passed",
     }
-    (first,) = (item for item in items if item["agent_name"] == "a")
     assert len(items) == 5
     results = {item["evaluator"]: item for item in first["evaluations"]}
     assert results["agents_asked"]["score"] == 1, results["agents_asked"]

@@ -1,9 +1,11 @@
 // One conversation in full: reasons, turns, scores, findings, timings.
 
-function expectations(expect) {
-  const entries = Object.entries(expect || {}).map(([name, value]) =>
-    make("div", {}, make("dt", {}, name), make("dd", {}, expectedText(value))),
-  );
+function expectations({ expect, expect_lines: lines }) {
+  const entry = (name, shown) => make("div", {}, make("dt", {}, name), make("dd", { dir: "auto" }, shown));
+  const entries = [
+    ...Object.entries(lines || {}).map(([name, texts]) => entry(name, texts.map((text) => make("div", {}, text)))),
+    ...Object.entries(expect || {}).map(([name, value]) => entry(name, expectedText(value))),
+  ];
   return entries.length ? make("dl", { class: "expected" }, entries) : null;
 }
 
@@ -83,13 +85,13 @@ function turnSection(turn, id, conversation) {
   if (turn.wire) facts.push(turn.wire);
   const heading = make("h3", {}, `Turn ${turn.number}`, make("span", { class: "turn-facts" }, facts.join(" · ")));
   const body = turn.missing
-    ? [make("p", { class: "failure" }, "Not executed: no matching turn."), callRows(turn), expectations(turn.expect)]
+    ? [make("p", { class: "failure" }, "Not executed: no matching turn."), callRows(turn), expectations(turn)]
     : [
         turn.failure ? make("p", { class: "failure", dir: "auto" }, turn.failure) : null,
         results(worstFirst(turn.results), "Scores", !turn.all_agents),
         message("user", turn.user),
         callRows(turn),
-        expectations(turn.expect),
+        expectations(turn),
         message("agent", turn.agent),
         findings(turn.findings),
         captured(turn.capture),
@@ -101,10 +103,10 @@ function turnSection(turn, id, conversation) {
 
 // What is expected of all turns together, beside the calls of all turns.
 function whole(conversation) {
-  if (!conversation.expect && !conversation.changes) return null;
+  if (!conversation.expect && !conversation.expect_lines && !conversation.changes) return null;
   const calls = (conversation.turns || []).flatMap((turn) => turn.calls || []);
   const rows = conversation.changes ? callRows({ ...conversation, calls }) : null;
-  return make("section", { class: "turn" }, make("h3", {}, "Expected of the conversation"), rows, expectations(conversation.expect));
+  return make("section", { class: "turn" }, make("h3", {}, "Expected of the conversation"), rows, expectations(conversation));
 }
 
 // The command that runs a failed case again: the folder focus/ has no others.
