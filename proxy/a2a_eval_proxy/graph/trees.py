@@ -51,8 +51,14 @@ class Family(NamedTuple):
 
     def children_of(self, turn_id: str) -> list[Edge]:
         """The edges to the turns that this one caused, in the order in which these began."""
-        below = [edge for edge in self.edges.values() if edge.parent == turn_id]
-        return sorted(below, key=lambda edge: (self.turns[edge.child]["started_at"], edge.child))
+        return self.children().get(turn_id, [])
+
+    def children(self) -> dict[str, list[Edge]]:
+        """See `children_of`, by the ids of turns that caused some."""
+        found: dict[str, list[Edge]] = {}
+        for edge in sorted(self.edges.values(), key=lambda edge: (self.turns[edge.child]["started_at"], edge.child)):
+            found.setdefault(edge.parent, []).append(edge)
+        return found
 
     def tree_below(
         self, turn_id: str, *, turns: int = MOST_SHOWN, depth: int = MOST_DEPTH, around: str = ""
@@ -271,12 +277,12 @@ class _TreeBuilder:
 
     def __init__(self, family: Family, root: str, most: int, depth: int, around: str) -> None:
         self._family = family
-        self._children = {turn_id: family.children_of(turn_id) for turn_id in family.turns}
+        self._children = family.children()
         self._shown: dict[str, list[Edge]] = {}
         room, level, way = most - 1, [root], {*family.above(around)} if around else set()
         for _ in range(depth - 1):
             for turn_id in level:
-                below = self._children[turn_id]
+                below = self._children.get(turn_id, ())
                 fitting = max(0, room)
                 shown = [edge for at, edge in enumerate(below) if at < fitting or edge.child in way]
                 self._shown[turn_id] = shown
@@ -294,5 +300,5 @@ class _TreeBuilder:
         waiting, count = [turn_id], -1
         while waiting:  # not by recursion: it may be a chain of all turns
             count += 1
-            waiting += [edge.child for edge in self._children[waiting.pop()]]
+            waiting += [edge.child for edge in self._children.get(waiting.pop(), ())]
         return count
