@@ -62,13 +62,11 @@ class JobScorer:
         found = await self._work.turns(turn_ids)
         pending = [claim for claim in found if claim.turn["status"] == "pending"]
         to_score = await self._placed([claim.turn for claim in pending])
-        # What a turn caused began after it, and is done before it is scored with that.
-        placed = sorted(zip(to_score, pending, strict=True), key=lambda item: -item[0].turn.started_at)
+        placed = list(zip(to_score, pending, strict=True))
         alone = [item for item in placed if not item[0].reads_tree]
+        # Each is stored for itself: the turns that caused it wait for that, all at the same time.
         with_trees = [[item] for item in placed if item[0].reads_tree]
-        finished = 0
-        for part in (alone, *with_trees):
-            finished += await self._score_turns(part)
+        finished = sum(await asyncio.gather(*map(self._score_turns, (alone, *with_trees))))
         cases = {one.turn.turn_id: one.position.case_id for one in to_score}
         keys: dict[str | None, list[ConversationKey]] = {}
         for turn, _ in found:

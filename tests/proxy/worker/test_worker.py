@@ -20,6 +20,7 @@ from a2a_eval_proxy.store import Scored, TurnQuery
 from a2a_eval_proxy.store.postgres.store import PostgresStore
 from a2a_eval_proxy.store.postgres.writes import queue_abandoned
 from a2a_eval_proxy.turn import STARTS_TRACE, Turn, TurnLinks
+from a2a_eval_proxy.worker import job_scorer
 from a2a_eval_proxy.worker.agents import WorkerAgents
 from a2a_eval_proxy.worker.command import Engine, EngineOptions, log_lost_task
 from a2a_eval_proxy.worker.job_scorer import CasePosition, JobScorer, case_positions
@@ -153,6 +154,18 @@ async def test_a_worker_scores_a_turn_with_those_that_it_caused(shared: Shared) 
     assert "depth: 2, of at most 1, at http://agent-2" in reasons["turn-0000"]
     assert reasons["turn-0001"] == "4 of 4 limits met."
     assert reasons["turn-0002"] == "no request to another agent was seen"
+
+
+async def test_turns_of_a_job_wait_for_others_at_the_same_time(shared: Shared, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One after the other, each would wait for its whole patience where those that it caused do not end."""
+    both = asyncio.Barrier(2)
+
+    async def waits(*_: Any) -> None:
+        await asyncio.wait_for(both.wait(), PATIENCE_S)
+
+    monkeypatch.setattr(job_scorer, "awaited_tree", waits)
+    await shared.kept.add(said(1, "Hello", conversation="c"), said(2, "Hello", conversation="d"))
+    assert await shared.work("{suite: crew, evaluators: [delegation], cases: []}") == 2
 
 
 async def test_a_worker_scores_a_conversation_with_the_trees_of_its_turns(shared: Shared) -> None:
