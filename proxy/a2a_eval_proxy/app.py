@@ -14,8 +14,6 @@ from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import Any
 
-from tool_call_evaluators.suite import Suite
-
 from .admin.agent_report import AgentReport, RecentTurns
 from .admin.api import admin_app
 from .admin.control import MAX_OPEN, Control
@@ -33,7 +31,6 @@ from .net.tls import TlsFiles, server_tls
 from .otlp.receivers import receive_traces
 from .otlp.trace_service import Tracing
 from .privacy.policy import Privacy, PrivacyOfAll
-from .runs.run_result import JudgedBy
 from .scoring.agent_scoring import Scoring, Scorings
 from .scoring.pipeline import Pipeline
 from .serving.local_serving import LocalServing
@@ -219,8 +216,6 @@ class RunningProxy(Control):
     _ports: Ports = field(init=False)
     _problems: list[str] = field(default_factory=lambda: ["the proxy is starting"])
     _finish_by: float = 0.0
-    _own_suites: dict[str, tuple[Suite | None, tuple[str, ...], Suite | None]] = field(default_factory=dict)
-    """By run: the suite that its agents share, the names of these, and its cases for them."""
     _under_way: set[asyncio.Task[None]] = field(default_factory=set)
 
     def open_ports(self, ports: Ports, admin_url: str, site: Site) -> None:
@@ -237,17 +232,9 @@ class RunningProxy(Control):
         """See `Control`."""
         return self.settings.run
 
-    def judged_by(self, run: str) -> JudgedBy:
+    def _agents_of(self, run: str) -> set[str | None]:
         """See `Control`."""
-        of_run = {name: line for name, line in self.lines.items() if name and line.agent.settings.run == run}
-        books = {line.scoring.cases for line in of_run.values()}
-        if not of_run or len(books) > 1:
-            return super().judged_by(run)
-        suite, names = next(iter(books)).suite, tuple(of_run)
-        known = self._own_suites.get(run)
-        if known is None or known[:2] != (suite, names):
-            known = self._own_suites[run] = suite, names, suite and suite.of_agents(names)
-        return JudgedBy(known[2], next(iter(of_run.values())).scoring.suite_file, current=True)
+        return {name or None for name, line in self.lines.items() if line.agent.settings.run == run}
 
     @property
     def scorings(self) -> Mapping[str, Scoring]:

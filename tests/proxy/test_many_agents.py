@@ -401,3 +401,30 @@ async def test_the_run_of_an_agent_is_judged_by_its_suite_without_the_cases_of_o
     assert not judged["refunds"]["passed"]
     assert "returns" in str(judged["refunds"]["reasons"])
     assert "returns" in page
+
+
+async def test_a_named_run_is_judged_by_the_suites_of_the_agents_whose_turns_it_has(tmp_path: Path) -> None:
+    """Both suites have a case of the same name, with other expectations and gates; the common suite is for neither."""
+    files: dict[str, dict[str, Any]] = {}
+    for name, calls in (("common", "[]"), ("orders", BOTH), ("refunds", "[]")):
+        text = SUITE.format(name="chunks", calls=calls).replace("suite: chunks", f"suite: of {name}")
+        (tmp_path / f"{name}.yaml").write_text(text + "gates: {tool_trajectory: 1.0}\n")
+        files[name] = {"suite": str(tmp_path / f"{name}.yaml")}
+    common = files.pop("common")["suite"]
+    async with many_agents(tmp_path, files, suite=common) as many:
+        for run in ("both", "alone"):
+            for name in NAMES if run == "both" else NAMES[:1]:
+                await say(many, name, "chunks please", a2a_eval_run=run)
+        await many.turns()
+        found = {run: (await many.admin.get(f"/api/runs/{run}")).json()["verdict"] for run in ("both", "alone")}
+        page = (await many.admin.get("/runs/both")).text
+        report = (await many.admin.get("/api/runs/both/report")).text
+    assert found["alone"]["passed"], found["alone"]
+    assert not found["both"]["passed"]
+    messages = [reason["message"] for reason in found["both"]["reasons"]]
+    assert messages
+    assert all(message.startswith("of refunds: ") for message in messages), messages
+    for text in (page, report):
+        assert "orders: chunks" in text
+        assert "refunds: chunks" in text
+        assert "of refunds" in text

@@ -288,7 +288,7 @@ class Report:
 
         `turn` is None for a result of the whole conversation.
         """
-        if part := self.part_by_case.get(conversation.case_id):
+        if part := self._part_by_label.get(conversation.label):
             return part.note(conversation, turn, result)
         if not result.bad:
             return ""
@@ -431,6 +431,10 @@ class Report:
         if key not in self._rules_by_case:
             self._rules_by_case[key] = _first_rules(specs, case.tool_classes if case else None)
         return self._rules_by_case[key]
+
+    @cached_property
+    def _part_by_label(self) -> dict[str, Report]:
+        return {item.label: part for part in self.parts for item in part.conversations}
 
     @cached_property
     def part_by_case(self) -> dict[str | None, Report]:

@@ -36,9 +36,22 @@ class Control:
         """The run of new turns; None without traffic."""
         return None
 
-    def judged_by(self, run: str) -> JudgedBy:
-        """What judges the run with this name: for the run of one of several agents, the suite of that agent."""
-        return JudgedBy(self.common.suite, self.common.suite_file, current=run == self.run)
+    def _agents_of(self, run: str) -> set[str | None]:
+        """The agents whose traffic belongs to the run now; None is the only one."""
+        return {None} if run == self.run else set()
+
+    def judged_by(self, run: str, agent_names: Collection[str | None] = ()) -> list[JudgedBy]:
+        """What judges the run with this name: the suites of the agents whose run it is, and of those whose turns it has
+        (`agent_names`)."""
+        of_run = self._agents_of(run)
+        found: dict[str | None, tuple[Scoring, set[str | None]]] = {}
+        for name in sorted({*agent_names, *of_run} or {None}, key=str):
+            scoring = self.scoring_of({"agent_name": name})
+            found.setdefault(scoring.suite_file, (scoring, set()))[1].add(name)
+        return [
+            JudgedBy(scoring.suite, scoring.suite_file, bool(names & of_run), frozenset(names))
+            for scoring, names in found.values()
+        ]
 
     def scoring_of(self, turn: Mapping[str, Any]) -> Scoring:
         """Those for a turn, in its JSON form: those of its agent."""

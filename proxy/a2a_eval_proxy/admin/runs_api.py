@@ -115,8 +115,8 @@ class RunsApi:
     async def _judged(self, kind: str, name: str, judge: Judge) -> Any:
         """What `judge` returns for a run. Raises HTTPException (404, 422)."""
         control, run = self._control, await self._run(name)
-        by = control.judged_by(run.name)
+        by = partial(control.judged_by, run.name)
         try:
-            return await control.work.run((kind, run), lambda: judge(control.store, by.suite, run, current=by.current))
+            return await control.work.run((kind, run), lambda: judge(control.store, by, run))
         except LongRunError as error:
             raise HTTPException(422, str(error)) from None

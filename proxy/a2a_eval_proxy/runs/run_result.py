@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import asdict, dataclass, replace
 from typing import Any, NamedTuple
@@ -153,13 +153,17 @@ def _together(parts: Sequence[RunResult], whole: Suite | None) -> RunResult:
 
 
 def judge_turns(
-    suite: Suite | None, turns: Sequence[TurnJson], results: ConversationResults, run: str | None
+    suite: Suite | None,
+    turns: Sequence[TurnJson],
+    results: ConversationResults,
+    run: str | None,
+    prefix: str = "",
 ) -> RunResult:
     """Judge these turns and the `results` of their conversations by the suite; see `load_and_judge_run`.
 
-    Without a suite, by the evaluators that need no expectation.
+    Without a suite, by the evaluators that need no expectation. `prefix`: what the names of conversations begin with.
     """
-    conversations = follow(turns, suite, results)
+    conversations = [replace(one, label=prefix + one.label) for one in follow(turns, suite, results)]
     verdict = run_verdict(suite or WITHOUT_SUITE, conversations)
     report = Report(
         run if run is not None else _name(turns),
@@ -232,21 +236,32 @@ class LongRunError(Exception):
 
 
 class JudgedBy(NamedTuple):
-    """What judges a run."""
+    """What judges a run, or the turns of some of several agents in it."""
 
     suite: Suite | None = None
     suite_file: str | None = None
     current: bool = False
     """Whether traffic belongs to the run now."""
+    agents: frozenset[str | None] = frozenset({None})
+    """Whose turns it judges, where there is more than one such judge; cases for other agents do not count."""
+
+    @property
+    def plan(self) -> Suite | None:
+        """The suite without cases for other agents."""
+        names = {name for name in self.agents if name is not None}
+        return self.suite.of_agents(names) if self.suite and names else self.suite
 
 
-async def judged_run(
-    store: Store, suite: Suite | None, run: RunSummary, *, current: bool, texts: bool = False
-) -> RunResult:
+Judges = Callable[[Collection[str | None]], Sequence[JudgedBy]]
+"""What judges a run with turns of these agents: at least one."""
+
+
+async def judged_run(store: Store, judges: Judges, run: RunSummary, *, texts: bool = False) -> RunResult:
     """The stored turns of a run, judged now; `texts`: with shortened texts, for a report.
 
-    The `suite` judges its `current` run, where a case that has not come yet counts as missing, and runs with turns of
-    its cases. Others are judged by the evaluators that need no expectation. Raises LongRunError, StoreError.
+    A suite judges its `current` run, where a case that has not come yet counts as missing, and runs with turns of its
+    cases. Others are judged by the evaluators that need no expectation. Turns of several agents are judged by the
+    suites of these, each by its own, and all must pass. Raises LongRunError, StoreError.
     """
     if run.turns > MAX_TURNS:
         raise LongRunError(
@@ -255,21 +270,43 @@ async def judged_run(
     shortened = shortened_turn if texts else without_texts
     turns = [shortened(turn) async for turn in every_turn(store, TurnQuery(run=run.name), _PAGE)]
     results = await conversation_results(store, run.name)
+    found = judges({turn.get("agent_name") for turn in turns})
+    return await asyncio.to_thread(_judged_by_each, found, turns, results, run.name)
+
+
+def _judged_by_each(
+    judges: Sequence[JudgedBy], turns: Sequence[TurnJson], results: ConversationResults, run: str
+) -> RunResult:
+    if len(judges) == 1:
+        suite = _in_force(judges[0], turns)
+        if isinstance(suite, CombinedSuite):
+            return judge_suites(suite.parts, turns, results, run)
+        return judge_turns(suite, turns, results, run)
+    parts = []
+    for by in judges:
+        prefix = (", ".join(sorted(filter(None, by.agents))) or "without agent") + ": "
+        own = [turn for turn in turns if turn.get("agent_name") in by.agents]
+        suite = _in_force(by, own)
+        of_suites = suite.parts if isinstance(suite, CombinedSuite) else ()
+        parts += [judge_turns(*selected_turns(one, own, partial=False), results, run, prefix) for one in of_suites]
+        if not of_suites:
+            parts.append(judge_turns(suite, own, results, run, prefix))
+    return _together(parts, Suite(name=run))
+
+
+def _in_force(by: JudgedBy, turns: Sequence[TurnJson]) -> Suite | None:
+    suite = by.plan
     cases = {case.id for case in suite.cases} if suite else ()
-    if not current and not any(turn["case_id"] in cases for turn in turns):
-        suite = None
-    if isinstance(suite, CombinedSuite):
-        return await asyncio.to_thread(judge_suites, suite.parts, turns, results, run.name)
-    return await asyncio.to_thread(judge_turns, suite, turns, results, run.name)
+    return suite if by.current or any(turn["case_id"] in cases for turn in turns) else None
 
 
-async def run_details(store: Store, suite: Suite | None, run: RunSummary, *, current: bool) -> dict[str, Any]:
+async def run_details(store: Store, judges: Judges, run: RunSummary) -> dict[str, Any]:
     """The run's numbers with `metrics`, `verdict`, `judges` and `judge_usage` of `judged_run`; null all four beyond
     MAX_TURNS."""
     details: dict[str, Any] = {**asdict(run), "metrics": None, "verdict": None, "judges": None, "judge_usage": None}
     if run.turns > MAX_TURNS:
         return details
-    conclusion = await judged_run(store, suite, run, current=current)
+    conclusion = await judged_run(store, judges, run)
     verdict = conclusion.verdict
     return details | {
         "metrics": [_metric(summary) for summary in verdict.metrics],
@@ -284,11 +321,9 @@ async def run_details(store: Store, suite: Suite | None, run: RunSummary, *, cur
     }
 
 
-async def run_report(
-    store: Store, suite: Suite | None, run: RunSummary, *, current: bool, trace_url: str | None
-) -> bytes:
+async def run_report(store: Store, judges: Judges, run: RunSummary, *, trace_url: str | None) -> bytes:
     """The HTML report of `judged_run` in UTF-8; `trace_url`: see `Report`. Raises LongRunError, StoreError."""
-    result = await judged_run(store, suite, run, current=current, texts=True)
+    result = await judged_run(store, judges, run, texts=True)
     report = replace(result.report, trace_url=trace_url or "")
     return await asyncio.to_thread(lambda: html_report(report).encode("utf-8", "replace"))
 

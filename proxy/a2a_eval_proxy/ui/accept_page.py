@@ -33,8 +33,8 @@ MAX_SHOWN = 80
 
 def accepts(control: Control, run: str) -> bool:
     """Whether the suite that judges the run is one file, whose changes can be shown."""
-    by = control.judged_by(run)
-    return by.suite_file is not None and not isinstance(by.suite, CombinedSuite)
+    by, *others = control.judged_by(run)
+    return by.suite_file is not None and not others and not isinstance(by.suite, CombinedSuite)
 
 
 async def _values(view: View) -> Values:
@@ -69,7 +69,7 @@ def _file(control: Control, run: str, agent: str | None) -> Path:
     """The suite file of the agent, or that which judges the run. Raises HTTPException (409) where there is not exactly
     one."""
     if agent is None:
-        file = control.judged_by(run).suite_file if accepts(control, run) else None
+        file = control.judged_by(run)[0].suite_file if accepts(control, run) else None
     else:
         file = scoring_for(control, agent).one_file
     if file is None:

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import asyncio
 import shlex
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Literal, TypeAlias
 
 from a2a_tool_capture.recent import Recent
@@ -20,7 +21,6 @@ from tool_call_evaluators.report.causes import Cause
 from tool_call_evaluators.report.html import SectionLinks, sections
 from tool_call_evaluators.report.model import seconds_between
 from tool_call_evaluators.runs.outcomes import RunConversation, run_verdict
-from tool_call_evaluators.suite import Suite
 from tool_call_evaluators.texts import duration_text, excerpt
 
 from ..long_computations import LongComputations
@@ -242,20 +242,22 @@ _REST = 10  # a run that changes is judged again after a multiple of what its la
 @dataclass(frozen=True, slots=True)
 class _Kept:
     summary: RunSummary
-    suite: Suite | None
+    agents: frozenset[str | None]
+    by: Sequence[JudgedBy]
     view: RunView
     at: float
     took_s: float
 
 
 class JudgedRuns:
-    """Judges runs of a store; see `judged_run`. `judged_by`: by what, at that time, by the name of the run."""
+    """Judges runs of a store; see `judged_run`. `judged_by`: by what, at that time, by the name of the run and
+    the agents whose turns it has."""
 
     def __init__(
         self,
         store: Store,
         work: LongComputations,
-        judged_by: Callable[[str], JudgedBy] = lambda run: JudgedBy(),
+        judged_by: Callable[[str, Collection[str | None]], Sequence[JudgedBy]] = lambda run, agents: [JudgedBy()],
     ) -> None:
         self._store = store
         self._by = judged_by
@@ -265,9 +267,11 @@ class JudgedRuns:
     def lags(self, run: RunSummary, link: Link) -> bool:
         """Whether the run has changed since it was judged, or is still to be judged."""
         kept = self._kept.get((run.name, link("")))
-        return run.turns <= MAX_TURNS and (
-            kept is None or kept.summary != run or kept.suite is not self._by(run.name).suite
-        )
+        return run.turns <= MAX_TURNS and (kept is None or kept.summary != run or self._is_judged_otherwise(kept))
+
+    def _is_judged_otherwise(self, kept: _Kept) -> bool:
+        """Whether other suites, or other cases of them, judge the run now."""
+        return kept.by != self._by(kept.summary.name, kept.agents)
 
     async def view(self, run: RunSummary, link: Link, within_s: float | None = None) -> RunView | None:
         """The run judged now, or a little earlier if it changes all the time; links in it are those of `link`.
@@ -287,16 +291,18 @@ class JudgedRuns:
 
     def _fresh(self, key: tuple[str, str], run: RunSummary) -> _Kept | None:
         kept = self._kept.get(key)
-        if kept is None or kept.suite is not self._by(run.name).suite:
+        if kept is None or self._is_judged_otherwise(kept):
             return None
         age_s = asyncio.get_running_loop().time() - kept.at
         limit_s = MAX_AGE_S if kept.summary == run else _REST * kept.took_s
         return kept if age_s < limit_s else None
 
     async def _judged(self, key: tuple[str, str], run: RunSummary, link: Link) -> RunView:
-        clock, by = asyncio.get_running_loop().time, self._by(run.name)
+        clock = asyncio.get_running_loop().time
         began = clock()
-        report = (await judged_run(self._store, by.suite, run, current=by.current)).report
-        view = await asyncio.to_thread(run_view, report, link, by.suite_file if report.suite else None)
-        self._kept[key] = _Kept(run, by.suite, view, clock(), clock() - began)
+        report = (await judged_run(self._store, partial(self._by, run.name), run)).report
+        agents = frozenset(turn.get("agent_name") for turn in report.turns)
+        by = self._by(run.name, agents)
+        view = await asyncio.to_thread(run_view, report, link, by[0].suite_file if report.suite else None)
+        self._kept[key] = _Kept(run, agents, by, view, clock(), clock() - began)
         return view

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import AsyncIterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -130,7 +131,7 @@ async def json_report(it: Proxied) -> str:
     from tool_call_evaluators.report import json_report as as_json
 
     (run,) = await it.proxy.store.runs("nightly")
-    result = await run_result.judged_run(it.proxy.store, it.proxy.common.suite, run, current=True, texts=True)
+    result = await run_result.judged_run(it.proxy.store, partial(it.proxy.judged_by, "nightly"), run, texts=True)
     return as_json(result.report)
 
 

@@ -59,12 +59,12 @@ async def summary(store: Store, name: str) -> RunSummary:
 
 
 async def test_the_suite_judges_its_own_runs_and_the_current_one(store):
-    runs = JudgedRuns(store, LongComputations(), lambda run: JudgedBy(SUITE, "s.yaml"))
+    runs = JudgedRuns(store, LongComputations(), lambda run, agents: [JudgedBy(SUITE, "s.yaml")])
     own, other = [await runs.view(await summary(store, name), link) for name in ("of suite", "of another")]
     assert (own.planned, own.missing, own.status) == (2, 1, "incomplete")
     assert (other.planned, other.missing, other.status, other.again) == (0, 0, "passed", None)
     current = await JudgedRuns(
-        store, LongComputations(), lambda run: JudgedBy(SUITE, "s.yaml", run == "of another")
+        store, LongComputations(), lambda run, agents: [JudgedBy(SUITE, "s.yaml", run == "of another")]
     ).view(await summary(store, "of another"), link)
     assert current.planned == 2
 
@@ -117,7 +117,7 @@ async def test_a_judgement_outlives_the_request_that_did_not_wait_for_it(store, 
 async def test_a_case_that_is_added_to_the_suite_counts_at_once(store):
     suites = [SUITE]
     runs, run = (
-        JudgedRuns(store, LongComputations(), lambda run: JudgedBy(suites[-1])),
+        JudgedRuns(store, LongComputations(), lambda run, agents: [JudgedBy(suites[-1])]),
         await summary(store, "of suite"),
     )
     assert (await runs.view(run, link)).planned == 2
