@@ -54,6 +54,11 @@ class JudgeBudget:
             )
         raise JudgeBudgetError(f"the judge budget of {self.text} is spent")
 
+    def give_back(self) -> None:
+        """A request that was counted was not sent."""
+        with self._lock:
+            self._left = min(self._left + 1, self._requests)
+
 
 _spent: ContextVar[JudgeBudget | None] = ContextVar("judge_budget", default=None)
 
@@ -73,3 +78,10 @@ def spend_request() -> None:
     budget = _spent.get()
     if budget is not None:
         budget.spend()
+
+
+def request_not_sent() -> None:
+    """Called by a judge whose request, though counted, did not leave: there was no connection."""
+    budget = _spent.get()
+    if budget is not None:
+        budget.give_back()

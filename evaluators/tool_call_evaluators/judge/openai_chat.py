@@ -14,10 +14,11 @@ from typing import Any
 from weakref import WeakKeyDictionary
 
 from .answers import Completion, fitting_answer, read_completion, unusable
-from .budget import spend_request
+from .budget import request_not_sent, spend_request
 from .question import (
     Answer,
     JudgeAnswerError,
+    JudgeBudgetError,
     JudgeError,
     JudgeNotConfiguredError,
     JudgeUnreachableError,
@@ -105,12 +106,19 @@ class ChatJudge:
         return spent.completions[-1]
 
     async def _send(self, request: Mapping[str, Any], spent: _Spent) -> Any:
-        """The first successful response to `request`; transient failures are retried."""
-        attempt = 0
+        """The first successful response to `request`; transient failures are retried.
+
+        Where the budget ends the retries, the failure counts: JudgeUnreachableError is raised."""
+        attempt, problem = 0, ""
         while True:
             request = {name: value for name, value in request.items() if name not in self._left_out}
             wait: float | None = backoff(attempt)
-            spend_request()
+            try:
+                spend_request()
+            except JudgeBudgetError as error:
+                if problem:
+                    raise JudgeUnreachableError(self._message(f"{problem}; no retry, as {error}")) from None
+                raise
             try:
                 async with asyncio.timeout(self.settings.timeout):
                     return await self._transport.complete(request)
@@ -120,6 +128,8 @@ class ChatJudge:
             except UnansweredError as error:
                 problem = str(error)
                 spent.unanswered += error.billed
+                if not error.billed:
+                    request_not_sent()
             except RefusedError as error:
                 if self._leaves_out(refused_member(error, request), error):
                     continue

@@ -7,7 +7,14 @@ import logging
 from judges.fake_api import fails, fit, says, served
 from tool_call_evaluators import EvalCase, EvalResult, Helpfulness, evaluate, judge_usage
 from tool_call_evaluators.gates import Gate, Outcome, RunGates
-from tool_call_evaluators.judge import CachingJudge, JudgeBudget, MemoryJudgeCache, spending
+from tool_call_evaluators.judge import (
+    CachingJudge,
+    ChatJudge,
+    JudgeBudget,
+    JudgeSettings,
+    MemoryJudgeCache,
+    spending,
+)
 from tool_call_evaluators.model import OVER_BUDGET, Status
 from tool_call_evaluators.verdict import gate
 
@@ -91,3 +98,16 @@ async def test_a_budget_of_nothing_asks_nothing():
     with served(fit) as (judge, api):
         (result,) = await judged(judge, CASES[:1], JudgeBudget(0, 60.0, "0/min", "scoring"))
     assert (api.attempts, result.label) == (0, OVER_BUDGET)
+
+
+async def test_a_judge_that_fails_is_not_hidden_by_the_budget():
+    """Neither one that cannot be reached, to which nothing is sent, nor one whose retries the budget ends."""
+    settings = JudgeSettings(base_url="http://127.0.0.1:9/v1", model="none", retries=1)
+    budget = JudgeBudget(1, 60.0, "1/min", "scoring")
+    for _ in range(2):
+        (result,) = await judged(ChatJudge(settings), CASES[:1], budget)
+        assert (result.status, "after 2 attempts" in result.reason) == (Status.ERRORED, True)
+    with served(fails(503, "busy", retry_after="0")) as (judge, api):
+        (result,) = await judged(judge, CASES[:1], budget)
+    assert (result.status, api.attempts) == (Status.ERRORED, 1)
+    assert "HTTP 503: busy; no retry, as the judge budget of 1/min is spent" in result.reason
