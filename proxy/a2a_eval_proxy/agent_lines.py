@@ -49,6 +49,7 @@ class AgentLines(Mapping[str, AgentLine]):
         self._leaving: dict[asyncio.Task[None], AgentLine] = {}
         self._numbers = itertools.count(2)
         self._changing = asyncio.Lock()
+        self._unknown: set[str | None] = set()
         self.serving: LocalServing | ServingProcesses
         """Set before anything is changed."""
 
@@ -72,8 +73,21 @@ class AgentLines(Mapping[str, AgentLine]):
         return [line.reports for line in self.all if line.has_reports]
 
     def start(self) -> None:
+        self._look_for_unknown_agents()
         for line in self._lines.values():
             line.start()
+
+    def _look_for_unknown_agents(self) -> None:
+        """Log, once, cases that no turn can be of: they name an agent that is not behind this proxy."""
+        books = {} if "" in self._lines else dict.fromkeys(line.scoring.cases for line in self._lines.values())
+        for case in (case for book in books if book.suite is not None for case in book.suite.cases):
+            for name in {*case.agents} - {None, *self._lines, *self._unknown}:
+                self._unknown.add(name)
+                logger.warning(
+                    "case %s of the suite names the agent %s, which is not behind this proxy: no turn is of it",
+                    case.id,
+                    name,
+                )
 
     async def leave(self) -> None:
         """No agent is served any longer."""
@@ -104,6 +118,7 @@ class AgentLines(Mapping[str, AgentLine]):
             for name in before.keys() - wanted.keys():
                 del self._lines[name]
             await self.serving.announce([line.reported for line in self._lines.values()])
+            self._look_for_unknown_agents()
             for name in self._lines.keys() - before.keys():
                 logger.info("agent %s: added", name)
                 self._lines[name].resume()

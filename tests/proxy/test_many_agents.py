@@ -378,11 +378,13 @@ async def test_run_sends_each_case_to_the_agent_that_it_names(tmp_path: Path) ->
     assert [(turn["agent_name"], turn["case_id"]) for turn in driven] == [(name, name) for name in NAMES]
 
 
-async def test_the_run_of_an_agent_is_judged_by_its_suite_without_the_cases_of_others(tmp_path: Path) -> None:
-    """Both name an agent in each case; `own` has one that has no turn."""
+async def test_the_run_of_an_agent_is_judged_by_its_suite_without_the_cases_of_others(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Both name an agent in each case, `shared` one that is not behind the proxy; `own` has one that has no turn."""
     trajectory = "{tool_trajectory: {mode: strict, threshold: 1.0}}"
-    for file, ids in (("shared", NAMES), ("own", ("refunds", "returns"))):
-        agents = NAMES if file == "shared" else ("refunds", "refunds")
+    for file, ids in (("shared", (*NAMES, "payroll")), ("own", ("refunds", "returns"))):
+        agents = (*NAMES, "payroll") if file == "shared" else ("refunds", "refunds")
         cases = "".join(
             f"\n  - {{id: {case}, agent: {name}, turns: [{{user: chunks for {case}, expect: {{tool_calls: {BOTH}}}}}]}}"
             for case, name in zip(ids, agents, strict=True)
@@ -399,6 +401,8 @@ async def test_the_run_of_an_agent_is_judged_by_its_suite_without_the_cases_of_o
     assert judged["orders"]["passed"], judged["orders"]
     assert not judged["refunds"]["passed"]
     assert "returns" in str(judged["refunds"]["reasons"])
+    unknown = [one.getMessage() for one in caplog.records if "not behind this proxy" in one.getMessage()]
+    assert [message.split(",")[0] for message in unknown] == ["case payroll of the suite names the agent payroll"]
     assert "returns" in page
 
 

@@ -63,7 +63,8 @@ class CallVisibility:
             turn.findings.append(Finding(NO_CAPTURE, message, Severity.WARNING, "capture"))
             if not self._warned and self._logs():
                 self._warned = True
-                logger.warning("%s: evaluators of tool calls skip turns without calls", message)
+                of_agent = f"agent {turn.agent_name}: " if turn.agent_name else ""
+                logger.warning("%s%s: evaluators of tool calls skip turns without calls", of_agent, message)
 
 
 def _failed(turn: Turn) -> bool:
