@@ -63,15 +63,25 @@ class AgentFiles(Generic[T]):
         return read
 
     def _without_mistakes(self, settings: T, files: list[Path]) -> T:
-        mistakes, used = {}, {}
+        mistakes, alone, used = {}, {}, {}
         for path in sorted(files, key=lambda path: path not in self._former):  # a name stays with the file that has it
             try:
                 own = _in_file(path)
-                settings = replace(settings, agents=(*settings.agents, own))
+                replace(settings, agents=(own,))
             except ConfigError as error:
                 mistakes[path] = str(error).removeprefix(f"--config: {path}:")
             else:
-                used[path] = own
+                alone[path] = own
+        try:
+            settings, used = replace(settings, agents=(*settings.agents, *alone.values())), alone
+        except ConfigError:  # a name or host that is another agent's: with each, all are read again
+            for path, own in alone.items():
+                try:
+                    settings = replace(settings, agents=(*settings.agents, own))
+                except ConfigError as error:
+                    mistakes[path] = str(error)
+                else:
+                    used[path] = own
         for path, mistake in mistakes.items():
             stays = "it is not served"
             if former := self._former.get(path):
@@ -80,7 +90,7 @@ class AgentFiles(Generic[T]):
                     used[path], stays = former, "the earlier one stays in use"
             if self._mistakes.get(path) != mistake:
                 logger.error("agent %s: %s, %s: %s", path.stem, stays, path, mistake)
-        if not settings.agents:
+        if not settings.agents and mistakes:
             path, mistake = next(iter(mistakes.items()))
             raise ConfigError(f"{path}: {mistake}")
         self._former, self._mistakes = used, mistakes
