@@ -382,6 +382,7 @@ async def test_the_run_of_an_agent_is_judged_by_its_suite_without_the_cases_of_o
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Both name an agent in each case, `shared` one that is not behind the proxy; `own` has one that has no turn."""
+    caplog.set_level("WARNING")
     trajectory = "{tool_trajectory: {mode: strict, threshold: 1.0}}"
     for file, ids in (("shared", (*NAMES, "payroll")), ("own", ("refunds", "returns"))):
         agents = (*NAMES, "payroll") if file == "shared" else ("refunds", "refunds")
