@@ -110,7 +110,7 @@ def rpc_error(payload: Any) -> Any:
 def normalize_event(payload: Any) -> dict[str, Any] | None:
     """The 1.0 event in a JSON-RPC `result` or an HTTP+JSON body; None without one.
 
-    An event in 1.0 form is returned unchanged, not copied.
+    An event in 1.0 form is returned unchanged, not copied, but for names that begin with U+0000: these are ours.
     """
     if not isinstance(payload, dict):
         return None
@@ -119,7 +119,9 @@ def normalize_event(payload: Any) -> dict[str, Any] | None:
     for key in EVENT_KEYS:
         inner = payload.get(key)
         if isinstance(inner, dict):
-            return {key: _normal(key, inner)} if _is_legacy(key, inner) else payload
+            if _is_legacy(key, inner):
+                return {key: _normal(key, inner)}
+            return payload if len(payload) == 1 else {name: payload[name] for name in payload if name[:1] != "\0"}
     kind = payload.get("kind")
     if isinstance(kind, str) and kind in _KIND_TO_KEY:
         key = _KIND_TO_KEY[kind]

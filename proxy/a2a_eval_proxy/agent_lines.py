@@ -84,7 +84,7 @@ class AgentLines(Mapping[str, AgentLine]):
             for name in {*case.agents} - {None, *self._lines, *self._unknown}:
                 self._unknown.add(name)
                 logger.warning(
-                    "case %s of the suite names the agent %s, which is not behind this proxy: no turn is of it",
+                    "case %s of the suite names the agent %s, which is not behind this proxy; it has no turns",
                     case.id,
                     name,
                 )

@@ -78,6 +78,11 @@ def test_the_other_dialects(payload: dict[str, Any], event: dict[str, Any]) -> N
     assert payload == before
 
 
+def test_names_of_our_own_are_not_read_from_the_wire() -> None:
+    payload = {"task": {"id": "t"}, "\0unread": {"code": "x"}, "\0asked": 5, "more": 1}
+    assert normalize_event(payload) == {"task": {"id": "t"}, "more": 1}
+
+
 @pytest.mark.parametrize(
     "payload",
     [None, 1, "task", [], {}, {"kind": "task-list"}, {"task": None}, {"message": "hi"}, {"id": "t"}, {"status": {}}],
