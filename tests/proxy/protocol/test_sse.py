@@ -113,6 +113,12 @@ def test_an_event_is_not_held_back_for_a_line_feed_that_never_comes(end: bytes) 
     assert len(SseSplitter(LIMIT).feed(b"data: 1" + end + end)) == 1
 
 
+def test_an_event_ends_where_the_next_bytes_show_that_its_last_line_ended() -> None:
+    splitter = SseSplitter(100)
+    assert splitter.feed(b"data: x\r\n\r") == []
+    assert [event.data for event in splitter.feed(b"event: a")] == [b"x"]
+
+
 @pytest.mark.parametrize("end", [b"\r\n", b"\n", b"\r"])
 def test_comment_lines_do_not_wait_for_an_event(end: bytes) -> None:
     splitter = SseSplitter(LIMIT)
