@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Coroutine, Iterable, Sequence
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, ExitStack
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -83,6 +83,14 @@ class AgentLine:
         tracing, telemetry = shared.tracing, shared.telemetry
         self.agent = agent
         self.scoring = scoring
+        files = shared.files.part()
+        with ExitStack() as undo:  # it reads the files of TLS, before anything is begun that would have to end
+            undo.callback(shared.files.drop, files)
+            self.status = AgentWatch(settings, files, shared.traces_at)
+            undo.pop_all()
+        self._stack = AsyncExitStack()
+        self._stack.callback(shared.files.drop, files)
+        self._stack.callback(self.status.close)
         shared.of_all.add(privacy)
         before = None if earlier is None else earlier.judge_budget
         self.judge_budget: JudgeBudget | None = judge_budget(settings.judge_budget, agent.name, before)
@@ -134,9 +142,6 @@ class AgentLine:
                 else ObservedTurns(self.reports.capture.book, CLOCK.of_steady)
             )
         self.reported: ReportedAgent = ReportedAgent(key, agent, self.reports, observed)
-        self._stack = AsyncExitStack()
-        files = shared.files.part()
-        self._stack.callback(shared.files.drop, files)
         self._opted_in: OptedInTasks = OptedInTasks() if earlier is None else earlier._opted_in
         self._relayed: RelayedHere | None = None
         if shared.relays_here:
@@ -156,8 +161,6 @@ class AgentLine:
                 callers=shared.callers,
             )
             self._relayed = RelayedHere(relay, captured)
-        self.status = AgentWatch(settings, files, shared.traces_at)
-        self._stack.callback(self.status.close)
         self.ends = False
         """Whether its open turns are closed, so that another line of the agent begins without."""
         self.has_reports = True

@@ -6,6 +6,7 @@ import asyncio
 import itertools
 import logging
 from collections.abc import Iterator, Mapping
+from typing import NamedTuple
 
 from tool_call_evaluators.suite import SuiteError
 
@@ -24,6 +25,12 @@ _NOT_SERVED = (ConfigError, GrpcMissingError, SuiteError)
 """Why an agent cannot be served with its settings."""
 
 
+class _Refused(NamedTuple):
+    watch: FileWatch
+    """Of the files that the settings name."""
+    why: str
+
+
 class AgentLines(Mapping[str, AgentLine]):
     """The agents in force, by name; that of `--upstream` has none. Belongs to one event loop."""
 
@@ -32,8 +39,8 @@ class AgentLines(Mapping[str, AgentLine]):
         self._shared = shared
         self._lines: dict[str, AgentLine] = {}
         self._wanted = settings
-        self.refused: dict[str, FileWatch] = {}
-        """The agents that cannot be served with their newest settings, and what watches the files that these name."""
+        self.refused: dict[str, _Refused] = {}
+        """The agents that cannot be served with their newest settings."""
         self._trying: asyncio.Task[None] | None = None
         failed: Exception | None = None
         for name, agent in settings.each_agent.items():
@@ -134,7 +141,9 @@ class AgentLines(Mapping[str, AgentLine]):
 
     def _refuse(self, agent: Agent, kept: str, error: Exception) -> None:
         """Say why, and try again once a file changes that the settings name: one of a Secret may come later."""
-        logger.error("agent %s: %s, %s", agent.name, kept, error)
+        before, why = self.refused.get(agent.name), f"{kept}, {error}"
+        if before is None or before.why != why:
+            logger.error("agent %s: %s", agent.name, why)
         self._accept(agent.name)
         loop, calls = asyncio.get_running_loop(), itertools.count()
 
@@ -142,12 +151,13 @@ class AgentLines(Mapping[str, AgentLine]):
             if next(calls):  # at first, it is called at once
                 loop.call_soon_threadsafe(self._try_again)
 
-        self.refused[agent.name] = watch = self._shared.files.part()
+        watch = self._shared.files.part()
+        self.refused[agent.name] = _Refused(watch, why)
         watch.add(f"the files of agent {agent.name}", agent.files, load)
 
     def _accept(self, name: str) -> None:
-        if (watch := self.refused.pop(name, None)) is not None:
-            self._shared.files.drop(watch)
+        if (refused := self.refused.pop(name, None)) is not None:
+            self._shared.files.drop(refused.watch)
 
     def _try_again(self) -> None:
         self._trying = asyncio.get_running_loop().create_task(self.change())

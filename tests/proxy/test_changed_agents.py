@@ -315,6 +315,21 @@ async def test_a_mistake_in_one_file_costs_the_other_agents_nothing(
             pass
 
 
+async def test_an_agent_that_cannot_be_served_begins_nothing(
+    agents: tuple[str, str], tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    folder = Folder(tmp_path / "agents")
+    folder.put("orders", agents[0])
+    folder.put("secure", "https://127.0.0.1:9", upstream_ca=str(tmp_path / "missing.pem"))
+    async with running(folder) as proxy:
+        await looked(proxy)
+        working = [task for task in asyncio.all_tasks() if "Pipeline._work" in str(task)]
+        assert len(working) == 1
+        assert len(proxy.files._parts) == 2, "of the one agent, and of the file that is missing"
+    errors = [record.getMessage() for record in caplog.records if record.levelname == "ERROR"]
+    assert [error.split(",")[0] for error in errors] == ["agent secure: it is not served"]
+
+
 def test_all_processes_learn_of_agents_by_signal(agents: tuple[str, str], tmp_path: Path) -> None:
     folder, authority = Folder(tmp_path / "agents"), Authority(tmp_path)
     folder.put("orders", agents[0])
