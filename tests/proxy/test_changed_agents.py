@@ -338,6 +338,8 @@ def test_all_processes_learn_of_agents_by_signal(agents: tuple[str, str], tmp_pa
     command += ["--agents-dir", str(folder.path), "--store", str(tmp_path / "turns.db"), "--run", "day"]
     with ChildProcess(command, cwd=tmp_path) as serve:
         found = serve.wait_for(r"ready: proxy (\S+) -> 2 agents at /agents/NAME: orders secure, admin (\S+),")
+        while "orders: agent Stepwise agent: " not in serve.stderr():
+            pass
         url, admin = found[1], found[2]
         for _ in range(8):  # each on a connection of its own, which any process may get
             assert answers(url, "orders", "done") == 200

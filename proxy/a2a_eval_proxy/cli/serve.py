@@ -89,7 +89,10 @@ async def _serve_until_stopped(
             f"{traces}{grpc}store {masked_url(settings.store)}, run {settings.run}"
         )
         click.echo(f"open {proxy.page_address()} in a browser to see turns live", err=True)
-        reports = [line.status.report(partial(lines.write, str)) for line in proxy.lines.values()]
+        reports = [
+            line.status.report(partial(lines.write, partial("{}: {}".format, name) if name else str))
+            for name, line in proxy.lines.items()
+        ]
         watches = [loop.create_task(report) for report in reports]
         await stop.wait()
         for watch in watches:

@@ -66,11 +66,13 @@ def _line_again(turn: Turn, results: Sequence[Mapping[str, Any]]) -> str:
 
 
 def turn_line(turn: Turn, verdict: str) -> str:
-    """Time, case, called tools, verdict and duration of a turn; nothing in it can steer a terminal or end the line."""
+    """Time, agent (of several), case, called tools, verdict and duration of a turn; nothing in it can steer a terminal
+    or end the line."""
     ended = turn.started_at if turn.ended_at is None else turn.ended_at
     clock = datetime.fromtimestamp(ended).strftime("%H:%M:%S")  # local, as the times of the log
     case = _name(turn.case_id) if turn.case_id else "-"
-    return f"{clock}  {case}  {_calls(turn)}  {verdict}  {duration_text(ended - turn.started_at)}"
+    agent = f"{turn.agent_name}  " if turn.agent_name else ""
+    return f"{clock}  {agent}{case}  {_calls(turn)}  {verdict}  {duration_text(ended - turn.started_at)}"
 
 
 def _calls(turn: Turn) -> str:

@@ -53,6 +53,8 @@ def test_a_turn_is_one_line() -> None:
         "order-status  lookup, refund (error)  passed  166 ms"
     ]
     assert lines_of(turn("lookup", case_id=None), scores=False) == ["-  lookup  stored  166 ms"]
+    of_several = turn("lookup", case_id=None, agent_name="orders")
+    assert lines_of(of_several, scores=False) == ["orders  -  lookup  stored  166 ms"]
 
 
 def test_a_verdict_names_what_decides_it() -> None:
