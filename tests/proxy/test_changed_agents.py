@@ -244,7 +244,7 @@ async def test_agents_change_though_the_store_cannot_be_read(
     folder = Folder(tmp_path / "agents")
     folder.put("orders", agents[0])
 
-    async def away(most: int) -> Any:
+    async def away(*_: object) -> Any:
         raise StoreError("the store is away")
 
     async with running(folder) as proxy:
