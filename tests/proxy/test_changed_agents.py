@@ -19,7 +19,7 @@ import pytest
 from a2a_eval_proxy.agent_line import AgentLine
 from a2a_eval_proxy.app import RunningProxy, run_proxy
 from a2a_eval_proxy.errors import ConfigError
-from a2a_eval_proxy.memory import HeldBytes
+from a2a_eval_proxy.memory import MemoryPool
 from a2a_eval_proxy.net.file_watcher import FileWatch
 from a2a_eval_proxy.privacy.policy import NO_PRIVACY, PrivacyOfAll
 from a2a_eval_proxy.scoring.case_book import CaseBook
@@ -145,7 +145,7 @@ async def test_nothing_stays_of_agents_that_were_removed(agents: tuple[str, str]
 
     def alive() -> Counter[str]:
         gc.collect()
-        kinds = (AgentLine, CaseBook, Pipeline, Scorer, FileWatch, HeldBytes)
+        kinds = (AgentLine, CaseBook, Pipeline, Scorer, FileWatch)
         return Counter(type(one).__name__ for one in gc.get_objects() if isinstance(one, kinds))
 
     async with running(folder, otlp="127.0.0.1:0") as proxy, httpx.AsyncClient(base_url=proxy.admin_url) as admin:
@@ -156,7 +156,15 @@ async def test_nothing_stays_of_agents_that_were_removed(agents: tuple[str, str]
         def threads() -> int:
             return sum(one.name.startswith(("scoring", "redacting")) for one in threading.enumerate())
 
-        before, running_threads, rounds = alive(), threads(), 4
+        def members() -> list[int]:
+            pools = proxy.lines._shared.pools
+            return [
+                len(pool.members)
+                for pool in (pools.open_turns, pools.bodies, pools.wire, *pools.queues)
+                if isinstance(pool, MemoryPool)
+            ]
+
+        before, running_threads, sharing, rounds = alive(), threads(), members(), 4
         for number in range(rounds):
             own = {"suite": str(tmp_path / "suite.yaml"), "redact": ["email"], "trace_wait": number + 1}
             folder.put(f"comes-{number}", agents[0], **own)
@@ -176,6 +184,7 @@ async def test_nothing_stays_of_agents_that_were_removed(agents: tuple[str, str]
         left["HeldBytes"] //= 5  # those of a pipeline
         assert max(left.values()) < rounds, "timers know some of the last ones still"
         assert threads() == running_threads
+        assert members() == sharing
         assert proxy.tracing is not None
         assert set(proxy.tracing._waits) <= {None, "stays"}
 

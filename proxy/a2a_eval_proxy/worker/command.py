@@ -102,8 +102,13 @@ class Engine:
 
         @self._app.task(name=TASK, queue=QUEUE, retry=_Backoff())
         async def score_turns(turn_ids: list[str]) -> None:
-            scored = await score(turn_ids)
-            self.scored += scored
+            try:
+                self.scored += await score(turn_ids)
+            except AWAY:  # `run` logs it, once
+                raise
+            except Exception:
+                logger.exception("%d turn(s) could not be scored; they are tried again later", len(turn_ids))
+                raise
 
     async def run(self) -> None:
         """Work until cancelled; then jobs that are under way may end."""

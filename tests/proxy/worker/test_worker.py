@@ -389,14 +389,16 @@ async def test_a_job_that_was_given_to_another_worker_meanwhile_is_one_line(
     assert "never retrieved" not in caplog.text
 
 
-async def test_a_job_that_fails_is_tried_again_later(shared: Shared) -> None:
+async def test_a_job_that_fails_is_tried_again_later(shared: Shared, caplog: pytest.LogCaptureFixture) -> None:
     await shared.kept.add(said(1, "x"))
 
     async def fail(turn_ids: Sequence[str]) -> int:
-        raise OSError(f"no scoring of {turn_ids} today")
+        raise LookupError(f"no scoring of {turn_ids} today")
 
     async with working(shared, fail):
         await until(shared, "SELECT FROM procrastinate_jobs WHERE attempts = 1 AND scheduled_at > now()")
+    assert "1 turn(s) could not be scored; they are tried again later" in caplog.text
+    assert "LookupError: no scoring of" in caplog.text
 
 
 async def test_an_engine_whose_sign_of_life_fails_starts_again(shared: Shared) -> None:
