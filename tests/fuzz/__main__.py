@@ -1,7 +1,8 @@
 """The fuzzer of all ports: `make fuzz`, or `make fuzz ARGS="--minutes 30 --seed 7"`.
 
 Rounds of many clients with the proxy as a process between them and their agent, by turns of these kinds: `hostile`
-peers over HTTP; `differential` exchanges, each also without the proxy; `octets` at every port; `push` notifications.
+peers over HTTP; `differential` exchanges, each also without the proxy; `octets` at every port; `push` notifications;
+several `agents` with the same ids, which come and go.
 Prints the seed, a line for each round, and for a finding what both sides did. The exit code is 1 where there is one.
 """
 
@@ -20,6 +21,7 @@ from pathlib import Path
 from support.proxy import COMMAND
 
 from . import plants
+from .agents_rounds import AgentsRound, run_agents_round
 from .differential.rounds import DifferentialRound, run_differential_round
 from .octets.rounds import OctetsRound, run_octets_round
 from .octets.seeds import PORTS
@@ -36,10 +38,11 @@ _KINDS = {
     "differential": "clients, directly and through the proxy",
     "octets": "connections to ports at once",
     "push": "webhooks at once",
+    "agents": "clients of several agents",
 }
 """The kinds of rounds, and who takes part."""
 
-AnyRound = Round | DifferentialRound | OctetsRound | PushRound
+AnyRound = Round | DifferentialRound | OctetsRound | PushRound | AgentsRound
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -81,7 +84,7 @@ def _kinds(options: argparse.Namespace, index: int) -> Sequence[str]:
         return options.kind  # type: ignore[no-any-return]
     if options.only or options.round is not None:
         return ("hostile",)
-    return ("hostile", "differential", "push" if index % 2 else "octets")
+    return ("hostile", "differential", "push" if index % 2 else "octets", "agents")
 
 
 async def _play(
@@ -97,6 +100,9 @@ async def _play(
     if kind == "push":
         webhooks = push_round_of(seed, index, webhooks=options.connections)
         return webhooks, await run_push_round(webhooks, command)
+    if kind == "agents":
+        several = AgentsRound(seed, index)
+        return several, await run_agents_round(several, command)
     agents = 1 if index % 3 else 5  # in every third round there are several
     only = frozenset(options.only)
     plan = round_of(seed, index, connections=options.connections, only=only, agents=agents)

@@ -86,6 +86,86 @@ PLANTS = {
             ),
         ),
     ),
+    "agents-share-opt-ins": Plant(
+        "who asked one agent for the calls of a task gets those of the task of another agent with the same id",
+        (
+            Edit(
+                "relay.opted_in_tasks",
+                "        self._pairs: RecentKeys[tuple[bytes, str]] = RecentKeys(limit)\n",
+                "        self._pairs = OptedInTasks.planted = getattr(OptedInTasks, 'planted', RecentKeys(limit))\n",
+            ),
+        ),
+        kind="agents",
+    ),
+    "agents-share-credentials": Plant(
+        "all agents get the configured headers of the first one",
+        (
+            Edit(
+                "relay.upstream",
+                '        self.own_headers = [(b"host", self.authority), *filled]\n',
+                "        Upstream.planted = getattr(Upstream, 'planted', filled)\n"
+                '        self.own_headers = [(b"host", self.authority), *Upstream.planted]\n',
+            ),
+        ),
+        kind="agents",
+    ),
+    "agents-cross-turns": Plant(
+        "some turns are those of another agent",
+        (
+            Edit(
+                "relay.client_request",
+                "            agent_name=self.agent_name,\n",
+                '            agent_name="a0" if turn_id_planted.random() < 0.05 else self.agent_name,\n',
+            ),
+            Edit("relay.client_request", "import logging\n", "import logging\nimport random as turn_id_planted\n"),
+        ),
+        kind="agents",
+    ),
+    "agents-share-runs": Plant(
+        "turns of all agents are in the run of the first one",
+        (
+            Edit(
+                "relay.client_request",
+                "            run=head.run or self.settings.run,\n",
+                "            run=head.run or planted_run.setdefault('run', self.settings.run),\n",
+            ),
+            Edit("relay.client_request", "_KEPT_REQUEST = ", "planted_run: dict[str, str] = {}\n_KEPT_REQUEST = "),
+        ),
+        kind="agents",
+    ),
+    "agents-share-tasks": Plant(
+        "tasks of several agents with the same id are taken for one",
+        (
+            Edit(
+                "capture.task_table",
+                "        self.named: dict[str, TaskRecord] = {}\n",
+                "        self.named = TaskTable.planted = getattr(TaskTable, 'planted', {})\n",
+            ),
+        ),
+        kind="agents",
+    ),
+    "agents-share-the-wire": Plant(
+        "the wire of a turn has requests for another agent's task of the same id",
+        (
+            Edit(
+                "relay.wire_log",
+                "        self._exchanges: deque[WireExchange] = deque()\n",
+                "        self._exchanges = WireLog.planted = getattr(WireLog, 'planted', deque())\n",
+            ),
+        ),
+        kind="agents",
+    ),
+    "agents-share-metrics": Plant(
+        "requests to all agents are counted as those of the first one",
+        (
+            Edit(
+                "serving.agent_routes",
+                "        self._metrics.agent_requests[name] += 1\n",
+                '        self._metrics.agent_requests["a0"] += 1\n',
+            ),
+        ),
+        kind="agents",
+    ),
     "card-request-with-length": Plant(
         "a request for the card keeps the length of a body that is not sent",
         (

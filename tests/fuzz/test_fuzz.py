@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from fuzz.__main__ import told
+from fuzz.agents_rounds import AgentsRound, run_agents_round
 from fuzz.differential.rounds import DifferentialRound, run_differential_round
 from fuzz.octets.rounds import OctetsRound, run_octets_round
 from fuzz.plan import BEHAVIOURS, round_of
@@ -45,6 +46,12 @@ async def test_the_proxy_changes_only_what_the_profile_lists(negotiates: bool) -
     plan = DifferentialRound(secrets.randbelow(1_000_000), 0, connections=_CONNECTIONS, negotiates=negotiates)
     result = await run_differential_round(plan, [COMMAND], patience_s=2 * PATIENCE_S)
     _hold(["differential"], [plan], [result])
+
+
+async def test_nothing_of_an_agent_is_taken_for_that_of_another() -> None:
+    plans = [AgentsRound(secrets.randbelow(1_000_000), index) for index in (0, 1)]
+    results = await asyncio.gather(*(run_agents_round(plan, [COMMAND]) for plan in plans))
+    _hold(["agents"] * len(plans), plans, results)
 
 
 async def test_no_bytes_end_a_listener() -> None:

@@ -39,7 +39,9 @@ class Proxy:
         *arguments: str,
         telemetry: bool = False,
         command: Sequence[str | Path] = (COMMAND,),
+        agents_dir: bool = False,
     ) -> None:
+        """`agents_dir`: `upstream` is the directory of the agents' files."""
         self.store = store
         self._done: dict[str, list[Turn]] = defaultdict(list)
         self._after_done: dict[str, str] = {}
@@ -47,7 +49,7 @@ class Proxy:
             [
                 *command,
                 "serve",
-                *("--agents" if "=" in upstream else "--upstream", upstream),
+                *("--agents-dir" if agents_dir else "--agents" if "=" in upstream else "--upstream", upstream),
                 *("--listen", "127.0.0.1:0"),
                 *("--admin", "127.0.0.1:0"),
                 *(("--otlp", "127.0.0.1:0") if telemetry else ("--no-otlp",)),
