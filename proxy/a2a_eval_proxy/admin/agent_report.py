@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import time
-from collections import defaultdict, deque
+from collections import deque
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from a2a_tool_capture.recent import Recent
 from tool_call_evaluators.visibility import Calls, visibility_of
 
 from ..scoring.agent_scoring import Scoring
@@ -24,6 +25,7 @@ _ORDER: tuple[Health, ...] = (*FAILS_NOW, "failed lately", "calls not visible", 
 
 KEPT = 20
 """The newest turns of an agent that say how it does."""
+_MOST_AGENTS = 1_000
 _READ = 300  # of the newest turns of the store, which other processes may have scored
 _FRESH_S = 10.0
 
@@ -41,7 +43,7 @@ class RecentTurns(TurnListener):
     """The newest scored turns of each agent. Single event loop."""
 
     def __init__(self) -> None:
-        self._turns: defaultdict[str, deque[RecentTurn]] = defaultdict(lambda: deque(maxlen=KEPT))
+        self._turns: Recent[str, deque[RecentTurn]] = Recent(_MOST_AGENTS)  # those that were removed go in time
         self._read_at = float("-inf")
 
     def scored(self, scored: Sequence[ScoredTurn]) -> None:
@@ -49,7 +51,7 @@ class RecentTurns(TurnListener):
             seen = visibility_of(turn.state, len(turn.tool_calls), turn.findings, turn.shown_by)
             began = rfc3339_at(turn.started_at) or ""
             recent = RecentTurn(turn.turn_id, began, turn_verdict(results), seen.calls is Calls.UNKNOWN)
-            turns = self._turns[turn.agent_name or ""]
+            turns = self._of(turn.agent_name or "")
             known = [index for index, one in enumerate(turns) if one.turn_id == turn.turn_id] if again else []
             if known:
                 turns[known[0]] = recent
@@ -64,17 +66,22 @@ class RecentTurns(TurnListener):
         with suppress(StoreError):  # other pages say so
             found = await store.turns(TurnQuery(status="done", limit=_READ, newest_first=True, summary=True))
             for turn in found.items:
-                turns = self._turns[turn.get("agent_name", "")]
+                turns = self._of(turn.get("agent_name", ""))
                 is_older = len(turns) == KEPT and turn["started_at"] < turns[0].started_at
                 if not is_older and all(one.turn_id != turn["turn_id"] for one in turns):
                     unseen = turn["calls"] == Calls.UNKNOWN
                     turns.append(RecentTurn(turn["turn_id"], turn["started_at"], turn["verdict"], unseen))
-            for name, turns in self._turns.items():
+            for name, turns in list(self._turns.items()):
                 self._turns[name] = deque(sorted(turns, key=lambda turn: turn.started_at), KEPT)
+
+    def _of(self, agent: str) -> deque[RecentTurn]:
+        if agent not in self._turns:
+            self._turns[agent] = deque(maxlen=KEPT)
+        return self._turns[agent]
 
     def of(self, agent: str) -> list[RecentTurn]:
         """The newest first."""
-        return list(reversed(self._turns[agent])) if agent in self._turns else []
+        return list(reversed(self._turns.get(agent, ())))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -19,6 +19,7 @@ _COUNT = "count"
 _VIEWS = ("short", "summary", "whole", _COUNT)
 _PARAMETERS = (
     ApiParameter("run", "Events of this run"),
+    ApiParameter("agent", "Events of turns of the agent with this name, where several are behind the proxy"),
     ApiParameter("case", "Events of the case with this id"),
     ApiParameter("types", "Events with these names", {"type": "array", "items": choice(sorted(TYPES))}),
     ApiParameter("turn", "Events of the turn with this id"),
@@ -49,7 +50,7 @@ class EventsApi:
 
     async def events(self, request: Request, given: Given) -> Response:
         types = TYPES if given["types"] is None else frozenset(given["types"])
-        selection = EventFilter(types, given["run"], given["case"], given["turn"])
+        selection = EventFilter(types, given["run"], given["case"], given["turn"], given["agent"])
         after = request.headers.get("last-event-id") or given["last_event_id"] or None
         stream = _stream(self._control.bus, selection, after, given["view"])
         return StreamingResponse(stream, media_type="text/event-stream", headers={"cache-control": "no-store"})

@@ -42,7 +42,10 @@ class RunsApi:
 
     def operations(self) -> list[ApiOperation]:
         return [
-            ApiOperation("GET", "/api/runs", "List all runs", self.runs, {200: ApiAnswer("All runs", page_of("Run"))}),
+            ApiOperation(
+                "GET", "/api/runs", "List all runs", self.runs, {200: ApiAnswer("All runs", page_of("Run"))},
+                [ApiParameter("agent", "Runs with turns of this one of several agents")],
+            ),
             ApiOperation(
                 "GET", "/api/calibrations", "List the calibrations of judges", self.calibrations,
                 {200: ApiAnswer("All calibrations", page_of("Calibration"))},
@@ -58,6 +61,7 @@ class RunsApi:
                 [
                     ApiParameter("before", "Name of the first run, or `version:NAME`; a slash is written `%2F`"),
                     ApiParameter("after", "Name of the second run"),
+                    ApiParameter("agent", "Only turns of this one of several agents"),
                 ],
             ),
             ApiOperation(
@@ -68,7 +72,10 @@ class RunsApi:
         ]  # fmt: skip
 
     async def runs(self, _: Request, given: Given) -> Response:
-        runs = await self._control.store.runs()
+        runs, agent = await self._control.store.runs(), given["agent"]
+        if agent is not None:
+            wanted = set(await self._control.store.run_names(len(runs), agent))
+            runs = [run for run in runs if run.name in wanted]
         return JSONResponse({"items": [asdict(run) for run in runs], "next_cursor": None})
 
     async def calibrations(self, _: Request, given: Given) -> Response:
@@ -98,10 +105,13 @@ class RunsApi:
             )
 
         async def compared() -> str:
-            comparison = await compare_stored(store, before, after)
+            comparison = await compare_stored(store, before, after, agent=given["agent"])
             return await asyncio.to_thread(comparison_json, comparison)
 
-        text = await self._control.work.run(("comparison", before, *earlier, later), compared)
+        try:
+            text = await self._control.work.run(("comparison", given["agent"], before, *earlier, later), compared)
+        except UnknownRunError as error:
+            raise HTTPException(404, str(error)) from None
         return Response(text, media_type="application/json")
 
     async def _run(self, name: str) -> RunSummary:

@@ -83,18 +83,21 @@ class Tools:
         tools = [self.list_runs, self.show_run, self.show_turn, self.run_cases, self.explain_evaluator]
         return [*tools, self.accept_changes] if self._options.allow_accept else tools
 
-    async def list_runs(self) -> str:
-        """List the runs in the store, newest first: name, time, number of turns, and of results by status."""
-        runs = await stored_runs(self._options.store)
+    async def list_runs(self, agent: str | None = None) -> str:
+        """List the runs in the store, newest first: name, time, number of turns, and of results by status.
+
+        agent: only runs with turns of this one of several agents behind a proxy.
+        """
+        runs = await stored_runs(self._options.store, agent)
         lines = [json.dumps(asdict(run), ensure_ascii=False, default=str) for run in runs[:_MOST_RUNS]]
         return _bounded([*lines, *([f"and {len(runs) - _MOST_RUNS} older"] if len(runs) > _MOST_RUNS else [])])
 
-    async def show_run(self, run: str, failed_only: bool = True) -> str:
+    async def show_run(self, run: str, failed_only: bool = True, agent: str | None = None) -> str:
         """Show the turns of a run, each with its id, case and the reasons of its failures.
 
-        With failed_only false, turns that passed are listed, too.
+        With failed_only false, turns that passed are listed, too. agent: only those of this one of several agents.
         """
-        found = await find(self._options.store, run)
+        found = await find(self._options.store, run, agent)
         if not isinstance(found, StoredRun):
             raise ConfigError(f"{run!r} is a turn; use show_turn")
         lines = [f"run {found.summary.name}, {counted(found.summary.turns, 'turn')}"]
@@ -102,7 +105,9 @@ class Tools:
             bad = [item for item in turn["evaluations"] if item["status"] in ("failed", "errored")]
             errors = [item for item in turn["findings"] if item["severity"] == "error"]
             if bad or errors or not failed_only:
-                lines.append(f"\n{turn['turn_id']}, case {turn['case_id'] or '-'}: {turn['user_text'][:200]!r}")
+                of_agent = f"agent {turn['agent_name']}, " if turn.get("agent_name") else ""
+                case = f"{of_agent}case {turn['case_id'] or '-'}"
+                lines.append(f"\n{turn['turn_id']}, {case}: {turn['user_text'][:200]!r}")
                 lines += [f"  {item['evaluator']} {item['status']}: {item['reason'][:500]}" for item in bad]
                 lines += [f"  {item['code']}: {item['message'][:500]}" for item in errors]
         if found.more:

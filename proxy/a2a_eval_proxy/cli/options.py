@@ -56,6 +56,14 @@ class StoredRunOptions(StoreOption):
     run: str | None = _run(types.run_name("NAME"), "Only turns of this run.")
 
 
+class StoredAgentOption(Options):
+    """Of which of several agents stored turns are."""
+
+    agent_name: str | None = _run(
+        types.NAME, "Only turns of this one of several agents behind a proxy.", alias="--agent"
+    )
+
+
 class SelectionOptions(Options):
     """Which cases of a suite a command takes."""
 
@@ -314,7 +322,7 @@ class EvaluateOptions(AuditOption, TraceUrlOption, PluginOption, ReportOptions, 
     )
 
 
-class ExportOptions(StoredRunOptions):
+class ExportOptions(StoredAgentOption, StoredRunOptions):
     format: str = option(types.one_of("jsonl"), "Output format.", "jsonl")
 
 
@@ -332,7 +340,7 @@ class ConvertOptions(PluginOption):
     out: Path | None = _new_file()
 
 
-class RunsOptions(StoreOption):
+class RunsOptions(StoredAgentOption, StoreOption):
     output: str = _output()
 
 
@@ -356,7 +364,7 @@ class RestoreOptions(AuditOption, StoreOption):
     file: str = option(types.FILE, "File that `backup` wrote.", required=True, positional=True)
 
 
-class ShowOptions(StoreOption):
+class ShowOptions(StoredAgentOption, StoreOption):
     name: str = option(types.STORED_NAME, "Name of a run, or id of a turn.", required=True, positional=True)
     output: str = _output()
 
@@ -367,7 +375,7 @@ class UiOptions(AuditOption, TraceUrlOption, PluginOption, StoreOption):
     open: bool = option(types.FLAG, "Open the link in a browser.")
 
 
-class CompareOptions(StoreOption):
+class CompareOptions(StoredAgentOption, StoreOption):
     run_a: str = option(
         types.run_name("RUN_A"),
         "The earlier run, or version:NAME for all of an agent version.",

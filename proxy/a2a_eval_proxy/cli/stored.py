@@ -44,7 +44,7 @@ def export(options: ExportOptions) -> None:
     """
     from ..runs.stored_turns import write_turns
 
-    run_async(write_turns(options.store, options.run, JsonOutput()))
+    run_async(write_turns(options.store, options.run, JsonOutput(), options.agent_name))
 
 
 @command(RunsOptions)
@@ -58,13 +58,14 @@ def runs(options: RunsOptions) -> None:
     """
     from ..runs.tables import runs_table, stored_runs
 
-    found = run_async(stored_runs(options.store))
+    found = run_async(stored_runs(options.store, options.agent_name))
     if options.output == "json":
         echo_json([asdict(run) for run in found])
     elif found:
         wide_console().print(runs_table(found), crop=False)
     else:
-        click.echo("the store has no runs", err=True)
+        of_agent = f" of the agent {options.agent_name}" if options.agent_name else ""
+        click.echo(f"the store has no runs{of_agent}", err=True)
 
 
 @command(ShowOptions)
@@ -79,7 +80,7 @@ def show(options: ShowOptions) -> None:
     """
     from ..runs.tables import StoredRun, agents_asked, conversation_list, find, run_heading, turn_text
 
-    found = run_async(find(options.store, options.name))
+    found = run_async(find(options.store, options.name, options.agent_name))
     if options.output == "json":
         echo_json(found.to_dict() if isinstance(found, StoredRun) else found)
     elif isinstance(found, StoredRun):
@@ -111,7 +112,14 @@ def compare(options: CompareOptions) -> bool:
     from ..runs.compare import FORMS, compare_runs, write_page
 
     comparison = run_async(
-        compare_runs(options.store, options.run_a, options.run_b, margin=options.margin, detect=options.detect)
+        compare_runs(
+            options.store,
+            options.run_a,
+            options.run_b,
+            margin=options.margin,
+            detect=options.detect,
+            agent=options.agent_name,
+        )
     )
     text = FORMS[options.format](comparison)
     if options.format == "text":  # in colour on a terminal, unless NO_COLOR is set (https://no-color.org)

@@ -50,11 +50,12 @@ async def compare_runs(
     cases: Collection[str] | None = None,
     margin: float = MARGIN,
     detect: float | None = None,
+    agent: str | None = None,
 ) -> Comparison:
     """Two runs of one store; `before` may be `version:NAME`, the runs of an agent version. Raises StoreError where
     there is no store, or no such run in it."""
     async with open_existing_store(location) as store:
-        return await compare_stored(store, before, after, cases, margin, detect)
+        return await compare_stored(store, before, after, cases, margin, detect, agent)
 
 
 async def compare_stored(
@@ -64,13 +65,15 @@ async def compare_stored(
     cases: Collection[str] | None = None,
     margin: float = MARGIN,
     detect: float | None = None,
+    agent: str | None = None,
 ) -> Comparison:
-    """As `compare_runs`, of an open store, in a thread; with `cases`, only these. Raises UnknownRunError."""
+    """As `compare_runs`, of an open store, in a thread; with `cases`, only these, and only turns of one of several
+    agents, if that is given. Raises UnknownRunError."""
     runs, baseline = await runs_before(store, before, after)
-    earlier = [turn for run in runs for turn in await _turns(store, run, cases)]
+    earlier = [turn for run in runs for turn in await _turns(store, run, cases, agent)]
     if baseline is not None:
         earlier = _of_version(earlier, baseline.version)
-    later = await _turns(store, after, cases)
+    later = await _turns(store, after, cases, agent)
     names = before if baseline is None else f"version {baseline.version}", after
     return await asyncio.to_thread(
         compare,
@@ -93,8 +96,8 @@ async def compared_runs(store: Store, before: str, after: str) -> tuple[list[Run
     return [run for name in names for run in await store.runs(name)], later[0]
 
 
-async def _turns(store: Store, run: str, cases: Collection[str] | None) -> list[TurnJson]:
-    return [compact(turn) async for turn in turns_of(store, run) if cases is None or turn["case_id"] in cases]
+async def _turns(store: Store, run: str, cases: Collection[str] | None, agent: str | None) -> list[TurnJson]:
+    return [compact(turn) async for turn in turns_of(store, run, agent) if cases is None or turn["case_id"] in cases]
 
 
 def _of_version(turns: Sequence[TurnJson], version: str) -> list[TurnJson]:

@@ -48,15 +48,25 @@ async def open_existing_store(location: str) -> AsyncIterator[Store]:
         await asyncio.to_thread(store.close)
 
 
-async def turns_of(store: Store, run: str | None) -> AsyncIterator[TurnJson]:
-    """The turns of a run (None: of all runs), oldest first, read page by page.
+async def turns_of(store: Store, run: str | None, agent: str | None = None) -> AsyncIterator[TurnJson]:
+    """The turns of a run (None: of all runs), of one of several agents (None: of all), oldest first, read page by page.
 
-    Raises UnknownRunError before the first turn where the store has none of that run.
+    Raises UnknownRunError where the store has none: of that run before the first turn.
     """
     if run is not None:
         await _check_run(store, run)
-    async for turn in every_turn(store, TurnQuery(run=run), _PAGE):
+    found = False
+    async for turn in every_turn(store, TurnQuery(run=run, agent=agent), _PAGE):
+        found = True
         yield turn
+    if agent is not None and not found:
+        raise UnknownRunError(no_turns_of(agent, run))
+
+
+def no_turns_of(agent: str, run: str | None) -> str:
+    """That there are none of that agent, and what to look at."""
+    where = "the store" if run is None else f"run {run!r}"
+    return f"{where} has no turns of the agent {agent!r}; `show RUN` names the agents of a run"
 
 
 async def check_baseline(location: str, baseline: str, run: str | None) -> None:
@@ -117,13 +127,13 @@ async def _check_run(store: Store, run: str) -> None:
         raise UnknownRunError(await unknown_run(store, run))
 
 
-async def write_turns(location: str, run: str | None, out: SupportsWrite[str]) -> None:
+async def write_turns(location: str, run: str | None, out: SupportsWrite[str], agent: str | None = None) -> None:
     """One turn a line, oldest first, in the JSON form of /api/turns; a page of them in memory at a time.
 
-    Raises StoreError where there is no store, or no such run in it.
+    Raises StoreError where there is no store, or no such run or `agent` in it.
     """
     async with open_existing_store(location) as store:
-        async for turn in turns_of(store, run):
+        async for turn in turns_of(store, run, agent):
             out.write(json.dumps(turn, ensure_ascii=False) + "\n")
 
 

@@ -38,7 +38,7 @@ from ..graph.trees import tree_of
 from ..store import Store, TurnQuery
 from ..store.base import RunSummary
 from ..store.base import TurnJson as StoredTurn
-from .stored_turns import UnknownRunError, open_existing_store, unknown_run
+from .stored_turns import UnknownRunError, no_turns_of, open_existing_store, unknown_run
 
 TurnJson = Mapping[str, Any]
 
@@ -140,6 +140,7 @@ def conversation_list(turns: Iterable[TurnJson]) -> Group:
                 *_remarks(turn, verdict, {}, reasons=True),
             ]
             head = f"[{_STYLES[verdict]}]{verdict}[/] {escape(plain(turn['turn_id']))}"
+            head += f" [dim]agent {escape(plain(name))}[/]" if (name := turn.get("agent_name")) else ""
             parts.append(Padding(head, (0, 0, 0, 2), expand=False))
             parts.append(Padding("\n".join(filter(None, lines)), (0, 0, 0, 4), expand=False))
     return Group(*parts)
@@ -323,28 +324,33 @@ _LONGEST = 2_000  # characters of a text, result or error
 
 
 class StoredRun:
-    """A run with its first turns, and the number of the others."""
+    """A run with its first turns, of one of several agents or of all, and the number of the others of all."""
 
-    def __init__(self, summary: RunSummary, turns: list[StoredTurn]) -> None:
+    def __init__(self, summary: RunSummary, turns: list[StoredTurn], agent: str | None = None) -> None:
         self.summary = summary
         self.turns = turns
-        self.more = summary.turns - len(turns)
+        self.more = 0 if agent is not None and len(turns) < MAX_TURNS else summary.turns - len(turns)
 
     def to_dict(self) -> dict[str, Any]:
         """The numbers of the run, as in /api/runs, and `items`, its first turns."""
         return {**asdict(self.summary), "items": self.turns}
 
 
-async def stored_runs(location: str) -> list[RunSummary]:
-    """The runs of a store, newest first. Raises StoreError."""
+async def stored_runs(location: str, agent: str | None = None) -> list[RunSummary]:
+    """The runs of a store, newest first, or those with turns of one of several agents. Raises StoreError."""
     async with open_existing_store(location) as store:
-        return list(reversed(await store.runs()))
+        runs = list(reversed(await store.runs()))
+        wanted = set(await store.run_names(len(runs), agent)) if agent is not None else ()
+        return [run for run in runs if agent is None or run.name in wanted]
 
 
-async def find(location: str, name: str) -> StoredTurn | StoredRun:
-    """The turn with the id `name`, or the run of that name. Raises StoreError, UnknownRunError."""
+async def find(location: str, name: str, agent: str | None = None) -> StoredTurn | StoredRun:
+    """The turn with the id `name`, or the run of that name, with the turns of one of several agents or (None) of all.
+
+    Raises StoreError, UnknownRunError.
+    """
     async with open_existing_store(location) as store:
-        return await store.turn(name) or await _run(store, name)
+        return await store.turn(name) or await _run(store, name, agent)
 
 
 async def agents_asked(location: str, turn: StoredTurn) -> str:
@@ -354,12 +360,14 @@ async def agents_asked(location: str, turn: StoredTurn) -> str:
     return "" if tree is None or not tree.children else printable("\n".join(tree_lines(tree, turn["turn_id"])))
 
 
-async def _run(store: Store, name: str) -> StoredRun:
+async def _run(store: Store, name: str, agent: str | None) -> StoredRun:
     found = await store.runs(name)
     if not found:
         raise UnknownRunError(f"no turn {name!r}, and {await unknown_run(store, name)}")
-    page = await store.turns(TurnQuery(run=name, limit=MAX_TURNS))
-    return StoredRun(found[0], page.items)
+    page = await store.turns(TurnQuery(run=name, agent=agent, limit=MAX_TURNS))
+    if agent is not None and not page.items:
+        raise UnknownRunError(no_turns_of(agent, name))
+    return StoredRun(found[0], page.items, agent)
 
 
 def runs_table(runs: Sequence[RunSummary]) -> Table:

@@ -565,14 +565,16 @@ class StoreReads(ABC):
         )
         return await self._read(statement, {"most": most}, lambda rows: [(run, json.loads(card)) for run, card in rows])
 
-    async def run_names(self, most: int) -> list[str]:
-        """Returns the names of the runs with the newest turns, at most `most`, the newest first."""
-        statement = "SELECT run FROM turns GROUP BY run ORDER BY max(seq) DESC LIMIT :most"
-        return await self._read(statement, {"most": most}, lambda rows: [name for (name,) in rows])
+    async def run_names(self, most: int, agent: str | None = None) -> list[str]:
+        """Returns the names of the runs with the newest turns, of one of several agents or (None) of any, at most
+        `most`, the newest first."""
+        conditions, values = self._conditions(agent=agent)
+        statement = f"SELECT run FROM turns WHERE {conditions} GROUP BY run ORDER BY max(seq) DESC LIMIT :most"  # noqa: S608  # fixed texts
+        return await self._read(statement, {**values, "most": most}, lambda rows: [name for (name,) in rows])
 
-    async def figures(self, run: str | None = None) -> TurnFigures:
-        """Figures of the newest turns, of a run or of all."""
-        conditions, values = self._conditions(run=run)
+    async def figures(self, run: str | None = None, agent: str | None = None) -> TurnFigures:
+        """Figures of the newest turns, of a run or of all, of one of several agents or of all."""
+        conditions, values = self._conditions(run=run, agent=agent)
         statement = f"SELECT count(*) FROM turns WHERE {conditions}"  # noqa: S608  # fixed texts
         ((turns,),) = await self._read(statement, values, list)
         statement = (

@@ -96,6 +96,7 @@ class Event(NamedTuple):
     whole: bytes
     short: bytes
     turn_id: str | None = None
+    agent_name: str | None = None
 
     @property
     def size(self) -> int:
@@ -149,12 +150,13 @@ _NUMBER = re.compile(r"[0-9]{1,18}")
 
 @dataclass(frozen=True, slots=True)
 class EventFilter:
-    """The events a listener wants; None: of every run, of every case, of every turn."""
+    """The events a listener wants; None: of every run, of every case, of every turn, of every one of several agents."""
 
     types: frozenset[str] = TYPES
     run: str | None = None
     case: str | None = None
     turn: str | None = None
+    agent: str | None = None
 
     @property
     def is_live(self) -> bool:
@@ -167,6 +169,7 @@ class EventFilter:
             and (self.run is None or event.run == self.run)
             and (self.case is None or event.case_id == self.case)
             and (self.turn is None or event.turn_id == self.turn)
+            and (self.agent is None or event.agent_name == self.agent)
         )
 
 
@@ -218,7 +221,8 @@ class EventBus:
         short = whole if len(whole) <= SMALL_BYTES else json_bytes(shortened(data))
         if name in LIVE_TYPES:
             self._live_left -= 1
-        self._log.add(Event(self._log.last + 1, name, data["run"], data["case_id"], whole, short, data.get("turn_id")))
+        of = data.get("turn_id"), data.get("agent_name")
+        self._log.add(Event(self._log.last + 1, name, data["run"], data["case_id"], whole, short, *of))
         self._wake()
 
     def takes_live(self) -> bool:

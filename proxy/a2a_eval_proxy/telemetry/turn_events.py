@@ -121,6 +121,7 @@ class TurnEvents(TurnListener):
         turn, count, hides_text = changes.turn, changes.count, self._privacy.changes_turns
         shown = self._shown(changes.brief(all_calls=self._privacy.redactor.has_paths)) if hides_text else turn
         head = {"turn_id": turn.turn_id, "run": shown.run, "case_id": case_id, "conversation_id": shown.conversation_id}
+        head |= {"agent_name": turn.agent_name} if turn.agent_name else {}
         for index, call in changes.pick(shown.tool_calls):
             data = {**head, "index": index, "count": count, "call": call.to_dict(), "times": call_times(call)}
             yield "tool_call", data

@@ -22,7 +22,7 @@ from ..admin.chosen_agent import scoring_for
 from ..runs.compare import compare_stored, compared_runs
 from ..runs.run_result import MAX_TURNS
 from ..runs.stored_turns import VERSION, UnknownRunError, known_versions
-from ..store import RunSummary, Store, TurnQuery
+from ..store import RunSummary
 from .accept_page import accepts
 from .again_page import can_run_again
 from .case_search import ORDERS, found_cases, in_order
@@ -133,7 +133,10 @@ def page_number(text: str | None) -> int:
 async def _all_runs(view: View) -> Values:
     query = view.request.query_params
     page = page_number(query.get("page"))
-    runs = list(reversed(await view.control.store.runs()))
+    runs, agent = list(reversed(await view.control.store.runs())), query.get("agent") or None
+    if agent is not None:
+        wanted = set(await view.control.store.run_names(len(runs), agent))
+        runs = [run for run in runs if run.name in wanted]
     shown = runs[(page - 1) * PAGE : page * PAGE]
     rows = await judged(view, shown, FRAGMENT_S if "fragment" in query else FIRST_PAINT_S)
     return {
@@ -141,6 +144,7 @@ async def _all_runs(view: View) -> Values:
         "trends": trends(rows),
         "waits": any(row.lags for row in rows),
         "count": len(runs),
+        "agent": agent,
         "page": page,
         "older": page + 1 if page * PAGE < len(runs) else None,
         "newer": page - 1 if page > 1 else None,
@@ -185,8 +189,10 @@ async def _two_runs(view: View) -> Values:
     for name in names:
         if name is not None and name not in known and not (name == before and name.startswith(VERSION)):
             raise HTTPException(404, f"The store has no run {name[:200]!r}.")
+    agent = query.get("agent") or None
     values: dict[str, Any] = {
         "names": names,
+        "agent": agent,
         "choices": known[:MAX_CHOICES],
         "versions": {VERSION + version: version for version in await known_versions(store)},
         "swaps": before in known and after in known,
@@ -206,16 +212,18 @@ async def _two_runs(view: View) -> Values:
     waits = None if "fragment" in query or "wait" in query else FIRST_PAINT_S
 
     async def compared() -> Markup:
-        comparison = await compare_stored(store, before, after)
+        comparison = await compare_stored(store, before, after, agent=agent)
         return Markup(comparison_body(comparison))  # noqa: S704  # every text in it is escaped
 
-    key = ("comparison page", before, *earlier, later)
-    body = await view.control.work.run(key, compared, waits, keep=True)
+    key = ("comparison page", agent, before, *earlier, later)
+    try:
+        body = await view.control.work.run(key, compared, waits, keep=True)
+    except UnknownRunError as error:
+        return values | {"problem": f"{error}.".capitalize()}
     return values | {"problem": None, "body": body, "waits": body is None}
 
 
 MAX_RUNS = 5  # the newest runs are searched for the last conversations of cases
-MAX_OF_AGENT = 200  # turns of an agent in which its runs are looked for
 CASES_PAGE = 50
 MAX_SEARCH = 200  # characters
 MAX_TEXT = 2_000  # characters of an expected value
@@ -231,7 +239,7 @@ async def _all_cases(view: View) -> Values:
     scoring = scoring_for(view.control, agent)
     listed = scoring.cases.listed()
     store = view.control.store
-    names = await _last_runs(store, agent) if listed else []
+    names = await store.run_names(MAX_RUNS, agent) if listed else []
     newest = [run for found in await asyncio.gather(*map(store.runs, names)) for run in found]
     rows = await judged(view, newest, FRAGMENT_S if "fragment" in query else FIRST_PAINT_S)
     views = {row.run.name: row.view for row in rows if row.view}
@@ -257,15 +265,6 @@ async def _all_cases(view: View) -> Values:
         "expected": expectations,
         "waits": any(row.lags for row in rows),
     }
-
-
-async def _last_runs(store: Store, agent: str | None) -> list[str]:
-    """The names of the newest runs, of one of several agents those of its newest turns."""
-    if agent is None:
-        return await store.run_names(MAX_RUNS)
-    newest = TurnQuery(agent=agent, limit=MAX_OF_AGENT, newest_first=True, summary=True)
-    runs = dict.fromkeys(turn["run"] for turn in (await store.turns(newest)).items)
-    return list(runs)[:MAX_RUNS]
 
 
 def expectations(expect: Expectation) -> dict[str, tuple[str, ...]]:

@@ -30,15 +30,15 @@ class RecentFigures:
 
     def __init__(self, store: Store) -> None:
         self._store = store
-        self._kept: Recent[str | None, tuple[float, TurnFigures]] = Recent(_MAX_RUNS)
+        self._kept: Recent[tuple[str | None, str | None], tuple[float, TurnFigures]] = Recent(_MAX_RUNS)
 
-    async def of(self, run: str | None) -> TurnFigures:
-        """The figures of a run, or of all runs. Raises StoreError."""
-        kept = self._kept.get(run)
+    async def of(self, run: str | None, agent: str | None = None) -> TurnFigures:
+        """The figures of a run, or of all runs, of one of several agents, or of all. Raises StoreError."""
+        kept = self._kept.get((run, agent))
         if kept is not None and time.monotonic() - kept[0] < _FRESH_S:
             return kept[1]
-        figures = await self._store.figures(run)
-        self._kept[run] = time.monotonic(), figures
+        figures = await self._store.figures(run, agent)
+        self._kept[run, agent] = time.monotonic(), figures
         return figures
 
 

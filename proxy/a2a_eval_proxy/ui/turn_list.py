@@ -54,24 +54,31 @@ async def _values(view: View) -> Mapping[str, Any]:
         raise HTTPException(400, str(error)) from None
     link = view.link
     in_progress = await view.control.turns_in_progress(MAX_OPEN if filters else _PAGE)
-    run = filters.get("run")
-    open_turns = view.control.open_turns if run is None else sum(turn["run"] == run for turn in in_progress)
+    run, name = filters.get("run"), filters.get("agent", "")
+    open_turns = view.control.open_turns
+    if run is not None or name:
+        open_turns = sum(run in (None, turn["run"]) and name in ("", turn.get("agent_name")) for turn in in_progress)
     found = page.items if cursor else [*_selected(in_progress, query), *page.items]
-    name = filters.get("agent", "")
     (report,) = await view.control.agent_reports([name]) if name in view.control.scorings else (None,)
     return {
         "agent": report.status if report else await view.control.agent.status() if view.control.agent else None,
         "report": report,
         "overview": None if report else await overview(view.control),
-        "proxy_url": view.control.proxy_url,
+        "proxy_url": report.address if report else _address(view),
         "is_live": cursor is None,
-        "counters": await _counters(view, run, open_turns),
+        "counters": await _counters(view, run, name or None, open_turns),
         "turns": list({turn["turn_id"]: turn for turn in reversed(found)}.values())[::-1],
         "filters": filters,
         "first_page": link(**filters),
         "next_page": link(**filters, cursor=page.next_cursor) if page.next_cursor else None,
         **({} if "fragment" in given else await _form(view, filters, found)),
     }
+
+
+def _address(view: View) -> str | None:
+    """Where a client may begin: at the proxy, or at the first of several agents."""
+    first = next(iter(view.control.scorings), None)
+    return view.control.proxy_url if first is None else f"{view.control.proxy_url}/agents/{first}"
 
 
 def _selected(in_progress: Sequence[TurnJson], query: TurnQuery) -> list[TurnJson]:
@@ -88,9 +95,9 @@ def _selected(in_progress: Sequence[TurnJson], query: TurnQuery) -> list[TurnJso
     return found[:_PAGE]
 
 
-async def _counters(view: View, run: str | None, open_turns: int) -> list[tuple[str, str, str]]:
-    """Name, figure and class of each counter, of a run or of all."""
-    figures = await view.figures.of(run)
+async def _counters(view: View, run: str | None, agent: str | None, open_turns: int) -> list[tuple[str, str, str]]:
+    """Name, figure and class of each counter, of a run or of all, of one of several agents or of all."""
+    figures = await view.figures.of(run, agent)
     counters = [
         ("turns", f"{figures.turns:,}", ""),
         ("open", f"{open_turns:,}", ""),

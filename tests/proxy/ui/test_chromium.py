@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
+from agents.replay_agent import ReplayAgent
 from support.chromium import chromium, screenshot, tab
 from support.patience import PATIENCE_S
 from support.provision import node_environment
@@ -17,7 +18,7 @@ from support.turn_samples import call, finding, result, turn
 from tool_call_evaluators import Helpfulness
 from tool_call_evaluators.runs.calibration import Consistency, JudgeVerdict, Label, Labels, calibration
 
-from .conftest import Shown, artifact, shown_proxy, status, task
+from .conftest import CARD, Shown, artifact, json_answer, shown_proxy, status, task
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow]
 
@@ -371,8 +372,32 @@ def test_every_screen_fits_every_width_and_is_accessible(browser: Any, demo: Sho
         "nothing": "/?q=nothing+like+that",
         "error": "/turns/none",
     }
+    fit_and_are_accessible(browser, demo, screens, axe)
+
+
+def test_every_screen_of_several_agents_fits_every_width_and_is_accessible(
+    browser: Any, tmp_path: Path, port: int, axe: str
+) -> None:
+    """One with a card and a failed turn, and others, which are away."""
+    away = {f"agent-{number}-with-a-rather-long-name": f"http://127.0.0.1:{port}" for number in range(12)}
+    suite = str(ROOT / "proxy/a2a_eval_proxy/demo/suite.yaml")
+    with ReplayAgent() as agent:
+        agent.card = json_answer(CARD)
+        with shown_proxy(tmp_path, suite=suite, agents={"orders": agent.url, **away}) as proxy:
+            failed = [result("tool_error", 0.0)]
+            proxy.store(turn("f", "Where is it?", [], failed, case="one", agent_name="orders", run="nightly-orders"))
+            screens = {
+                "first-of-agents": "/",
+                "agents": "/agents",
+                "agent": "/agents/orders",
+                "cases-of-agent": "/cases?agent=orders",
+            }
+            fit_and_are_accessible(browser, proxy, screens, axe)
+
+
+def fit_and_are_accessible(browser: Any, shown: Shown, screens: Mapping[str, str], axe: str) -> None:
     for screen, path in screens.items():
-        with opened(browser, demo.url + path) as session:
+        with opened(browser, shown.url + path) as session:
             for name, width, theme in SCREENS:
                 look(session, width, theme)
                 screenshot(session, ARTIFACTS / f"{screen}-{name}-{theme}.png")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import re
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -11,8 +12,10 @@ from typing import Any
 
 import httpx
 import pytest
+from a2a_eval_proxy.cli import cli
 from agents.serving import ServerThread
 from agents.stepwise_agent import stepwise_app
+from click.testing import CliRunner
 from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
 from support.turn_samples import result, turn
@@ -259,3 +262,51 @@ def test_the_page_of_an_agent_says_how_it_does_and_why(platform: Shown) -> None:
     assert "also of search" in away
     assert platform.admin.get("/agents/nobody").status_code == 404
     assert "search" in text_of(platform.admin.get("/?agent=search").text)
+
+
+# ── what is listed, compared and exported ───────────────────────────────────────────────────────────────────
+
+
+def test_runs_comparisons_and_commands_can_be_those_of_one_agent(platform: Shown) -> None:
+    for run in ("before", "after"):
+        for name in ("orders", "refunds"):
+            say(platform, name, "Do it.", **{"a2a-eval-run": run})
+    say(platform, "refunds", "Do it.", **{"a2a-eval-run": "alone"})
+    names = [run["name"] for run in platform.admin.get("/api/runs?agent=orders").json()["items"]]
+    assert {"before", "after"} <= set(names)
+    assert not {"alone", "nightly-refunds"} & set(names)
+    page = text_of(platform.admin.get("/runs?agent=orders").text)
+    assert "Runs of orders" in page
+    assert "alone" not in page
+    for query, conversations in (("", 2), ("?agent=orders", 1)):
+        (case,) = platform.admin.get(f"/api/runs/before/compare/after{query}").json()["cases"]
+        assert [side["of"] for side in case["passed"]] == [conversations] * 2
+    unknown = platform.admin.get("/api/runs/before/compare/after?agent=search")
+    assert (unknown.status_code, "has no turns of the agent 'search'" in unknown.text) == (404, True)
+    shown = text_of(platform.admin.get("/compare?a=before&b=after&agent=orders&wait=1").text)
+    assert "only turns of orders" in shown
+    store = platform.proxy.settings.store
+    exported = invoke("export", "--store", store, "--run", "before", "--agent", "orders")
+    assert [json.loads(line)["agent_name"] for line in exported.splitlines()] == ["orders"]
+    assert "alone" not in invoke("runs", "--store", store, "--agent", "orders")
+    assert "agent refunds" in invoke("show", "before", "--store", store)
+    assert "agent refunds" not in invoke("show", "before", "--store", store, "--agent", "orders")
+    refused = CliRunner().invoke(cli, ["export", "--store", store, "--run", "alone", "--agent", "orders"])
+    assert refused.exit_code != 0
+
+
+def invoke(*arguments: str) -> str:
+    done = CliRunner().invoke(cli, list(arguments))
+    assert done.exit_code == 0, done.output
+    return done.output
+
+
+def test_live_events_can_be_those_of_one_agent(platform: Shown) -> None:
+    query = {"types": "turn.done", "agent": "orders"}
+    with platform.admin.stream("GET", "/api/events", params=query, timeout=30) as events:
+        lines = events.iter_lines()
+        next(lines)
+        say(platform, "refunds", "Do it.")
+        say(platform, "orders", "Do it.")
+        data = next(line for line in lines if line.startswith("data:") and "agent_name" in line)
+    assert json.loads(data[5:])["agent_name"] == "orders"
