@@ -84,11 +84,11 @@ def _address(view: View) -> str | None:
 def _selected(in_progress: Sequence[TurnJson], query: TurnQuery) -> list[TurnJson]:
     has_content = bool(query.content)
     wanted = {"run": query.run, "case_id": query.case, "conversation_id": query.conversation, "status": query.status}
-    exact = {name: value for name, value in wanted.items() if value is not None}
+    exact = {name: value for name, value in {**wanted, "agent_name": query.agent}.items() if value is not None}
     found = [
         turn
         for turn in in_progress
-        if all(turn[name] == value for name, value in exact.items())
+        if all(turn.get(name) == value for name, value in exact.items())
         and (query.content.cases is None or turn["case_id"] in query.content.cases)
         and (not has_content or query.content.matches(json_text(turn), "[]"))
     ]

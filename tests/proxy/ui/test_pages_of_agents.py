@@ -13,6 +13,8 @@ from typing import Any
 import httpx
 import pytest
 from a2a_eval_proxy.cli import cli
+from a2a_eval_proxy.store import TurnQuery
+from a2a_eval_proxy.ui.turn_list import _selected as selected
 from agents.serving import ServerThread
 from agents.stepwise_agent import stepwise_app
 from click.testing import CliRunner
@@ -310,3 +312,11 @@ def test_live_events_can_be_those_of_one_agent(platform: Shown) -> None:
         say(platform, "orders", "Do it.")
         data = next(line for line in lines if line.startswith("data:") and "agent_name" in line)
     assert json.loads(data[5:])["agent_name"] == "orders"
+
+
+def test_open_turns_in_a_list_are_those_of_the_agent() -> None:
+    open_turns = [turn(name, "Do it.", agent_name=name) for name in NAMES] + [turn("alone", "Do it.")]
+    shown = {
+        agent: [one["turn_id"] for one in selected(open_turns, TurnQuery(agent=agent))] for agent in ("orders", None)
+    }
+    assert shown == {"orders": ["orders"], None: [*NAMES, "alone"]}
