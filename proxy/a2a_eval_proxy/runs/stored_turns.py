@@ -64,7 +64,7 @@ async def turns_of(store: Store, run: str | None, agent: str | None = None) -> A
 
 
 def no_turns_of(agent: str, run: str | None) -> str:
-    """That there are none of that agent, and what to look at."""
+    """That the store or the run has no turn of that agent, and what names those that it has."""
     where = "the store" if run is None else f"run {run!r}"
     return f"{where} has no turns of the agent {agent!r}; `show RUN` names the agents of a run"
 

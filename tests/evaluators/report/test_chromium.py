@@ -272,6 +272,10 @@ def test_repetitions_of_a_case_are_one_row_with_a_sign_for_each(opened):
     settle(session, "document.querySelectorAll('.name').length === 1")
     session.execute_script("document.getElementById('open-all').click()")
     assert labels(session) == ["a", "a #2"]
+    assert "Flaky 3" in texts(session, ".statuses label")
+    session.execute_script("location.hash = '#status=flaky'")
+    settle(session, "document.querySelectorAll('.dots a').length === 3")
+    assert labels(session) == ["a"]
     assert complaints(session) == []
 
 

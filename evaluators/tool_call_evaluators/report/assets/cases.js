@@ -9,7 +9,7 @@ const ROW_STATUS = ["failed", "invalid", "noted", "unscored", "passed"];
 // Of what changed from the baseline, the class of a chip.
 const TONES = { worse: "", better: "good", changed: "noted", quiet: "tag" };
 
-const STATUSES = ["all", "failed", "passed", "noted", "invalid", "unscored"];
+const STATUSES = ["all", "failed", "flaky", "passed", "noted", "invalid", "unscored"];
 
 // A conversation that passed although a result in it did not has a sign and a filter of its own.
 const shownStatus = (item) => (item.notes ? "noted" : item.status);
@@ -91,7 +91,7 @@ class Cases {
   }
 
   matches(item, index) {
-    if (this.status !== "all" && shownStatus(item) !== this.status) return false;
+    if (this.status === "flaky" ? !this.isFlaky(index) : this.status !== "all" && shownStatus(item) !== this.status) return false;
     if (this.narrow && !traits(item).includes(this.narrow)) return false;
     return !this.query || this.text(index).includes(this.query);
   }
@@ -134,15 +134,26 @@ class Cases {
     return this.repetitions.get(this.caseOf(index));
   }
 
+  // The conversations of its case that passed or failed, and how many of them passed.
+  judged(index) {
+    const judged = this.all(index).map((other) => this.conversations[other]).filter((item) => item.status === "passed" || item.status === "failed");
+    return [judged.length, judged.filter((item) => shownStatus(item) === "passed").length];
+  }
+
+  // Whether its case passes now and then.
+  isFlaky(index) {
+    const [judged, good] = this.judged(index);
+    return good > 0 && good < judged;
+  }
+
   // A case with several conversations: a sign for each, and whether it passes once, always, or now and then.
   repeated(indices) {
     const all = this.all(indices[0]);
     const items = all.map((index) => this.conversations[index]);
-    const judged = items.filter((item) => item.status === "passed" || item.status === "failed");
-    const good = judged.filter((item) => shownStatus(item) === "passed").length;
+    const [judged, good] = this.judged(indices[0]);
     const worst = ROW_STATUS.find((status) => items.some((item) => shownStatus(item) === status));
     const badge = (held, words) => make("span", { class: held ? "chip good" : "chip" }, `${held ? "✓" : "✕"} ${words}`);
-    const badges = judged.length ? [good && good < judged.length ? make("span", { class: "chip noted" }, "flaky") : null, badge(good, `pass@${judged.length}`), badge(good === judged.length, `pass^${judged.length}`)] : [];
+    const badges = judged ? [this.isFlaky(indices[0]) ? make("span", { class: "chip noted" }, "flaky") : null, badge(good, `pass@${judged}`), badge(good === judged, `pass^${judged}`)] : [];
     const dots = all.slice(0, MOST_DOTS).map((index) => {
       const status = shownStatus(this.conversations[index]);
       const words = `${this.conversations[index].label} ${status}`;
@@ -158,7 +169,7 @@ class Cases {
         make("span", { class: "name" }, items[0].case),
         make("span", { class: "first dots" }, dots, all.length > MOST_DOTS ? ` and ${all.length - MOST_DOTS} more` : ""),
         make("span", { class: "chips" }, badges),
-        make("span", { class: "fact" }, `${good} of ${judged.length} passed`),
+        make("span", { class: "fact" }, `${good} of ${judged} passed`),
         make("span", { class: "fact" }, duration(items.reduce((sum, item) => sum + spent(item), 0))),
       ),
     );

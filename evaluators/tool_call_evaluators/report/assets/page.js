@@ -8,7 +8,8 @@ const tools = section.querySelector(".tools");
 function statusButtons() {
   const counts = { failed: 0, passed: 0, noted: 0, invalid: 0, unscored: 0 };
   for (const item of data.conversations) counts[shownStatus(item)] += 1;
-  const shown = [["all", "All", data.conversations.length], ["failed", "Failed", counts.failed], ["passed", "Passed", counts.passed], ["noted", "Below threshold", counts.noted], ["invalid", "Spoilt by the user", counts.invalid], ["unscored", "Not scored", counts.unscored]];
+  const flaky = [...data.conversations.keys()].filter((index) => cases.isFlaky(index)).length;
+  const shown = [["all", "All", data.conversations.length], ["failed", "Failed", counts.failed], ["flaky", "Flaky", flaky], ["passed", "Passed", counts.passed], ["noted", "Below threshold", counts.noted], ["invalid", "Spoilt by the user", counts.invalid], ["unscored", "Not scored", counts.unscored]];
   for (const [value, words, count] of shown) {
     if (!["all", "failed", "passed"].includes(value) && !count) continue;
     const button = make("input", { type: "radio", name: "status", value, checked: value === cases.status });
