@@ -11,6 +11,7 @@ import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from datetime import date
+from itertools import compress
 from pathlib import Path
 from typing import Annotated, Any, Self
 from urllib.parse import urlsplit
@@ -705,11 +706,14 @@ class Suite(SuiteFields):
     def case(self, case_id: str) -> Case | None:
         return next((case for case in self.cases if case.id == case_id), None)
 
-    def of_agents(self, names: Collection[str]) -> Self:
-        """The suite by which traffic with these agents is judged: without the cases that name another one, or several,
-        which no conversation with one agent completes."""
+    def of_agents(self, names: Collection[str], came: Collection[str | None] = ()) -> Self:
+        """The suite by which turns of these agents are judged: without the cases that name another one.
+
+        A case that names several, which no conversation of traffic with one agent completes, counts where it `came`.
+        """
         own = [(None,), *((name,) for name in names)]
-        return replace(self, cases=tuple(case for case in self.cases if case.agents in own))
+        counts = (case.agents in own or (case.id in came and {*names}.issuperset(case.agents)) for case in self.cases)
+        return replace(self, cases=tuple(compress(self.cases, counts)))
 
 
 _NAMED = 3
@@ -727,10 +731,10 @@ class CombinedSuite(Suite):
 
     parts: tuple[Suite, ...] = ()
 
-    def of_agents(self, names: Collection[str]) -> Self:
+    def of_agents(self, names: Collection[str], came: Collection[str | None] = ()) -> Self:
         """See `Suite`."""
-        own = super(CombinedSuite, self).of_agents(names)  # `slots` make another class: it has to be named
-        return replace(own, parts=tuple(part.of_agents(names) for part in self.parts))
+        own = super(CombinedSuite, self).of_agents(names, came)  # `slots` make another class: it has to be named
+        return replace(own, parts=tuple(part.of_agents(names, came) for part in self.parts))
 
 
 def combined(suites: Sequence[Suite], files: Sequence[str] = ()) -> Suite:

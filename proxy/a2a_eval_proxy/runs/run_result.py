@@ -245,11 +245,10 @@ class JudgedBy(NamedTuple):
     agents: frozenset[str | None] = frozenset({None})
     """Whose turns it judges, where there is more than one such judge; cases for other agents do not count."""
 
-    @property
-    def plan(self) -> Suite | None:
-        """The suite without cases for other agents."""
+    def plan(self, came: Collection[str | None]) -> Suite | None:
+        """The suite without cases for other agents, and without those for several that did not come."""
         names = {name for name in self.agents if name is not None}
-        return self.suite.of_agents(names) if self.suite and names else self.suite
+        return self.suite.of_agents(names, came) if self.suite and names else self.suite
 
 
 Judges = Callable[[Collection[str | None]], Sequence[JudgedBy]]
@@ -295,9 +294,10 @@ def _judged_by_each(
 
 
 def _in_force(by: JudgedBy, turns: Sequence[TurnJson]) -> Suite | None:
-    suite = by.plan
-    cases = {case.id for case in suite.cases} if suite else ()
-    return suite if by.current or any(turn["case_id"] in cases for turn in turns) else None
+    came = {turn["case_id"] for turn in turns}
+    suite = by.plan(came)
+    is_judged = by.current or (suite is not None and any(case.id in came for case in suite.cases))
+    return suite if is_judged else None
 
 
 async def run_details(store: Store, judges: Judges, run: RunSummary) -> dict[str, Any]:
