@@ -149,6 +149,17 @@ def test_what_can_be_read_without_scripts():
     assert 'aria-label="20 from 0.00 to 0.10"' in static
 
 
+def test_the_conversations_are_listed_without_scripts_the_failed_ones_first():
+    turns = [
+        turn("good", "x", case="a", evaluations=[result("tool_error", 1.0)]),
+        turn("bad", "y", case="b", evaluations=[result("tool_error", 0.0)]),
+    ]
+    page = html_report(report(turns))
+    listed = page[page.index('<ol class="unscripted">') :].partition("</ol>")[0]
+    assert re.findall(r"<li><b>(.+?)</b> (\w+)", listed) == [("b", "failed"), ("a", "passed")]
+    assert "tool_error" in listed
+
+
 def test_few_failed_conversations_have_their_reason_next_to_them():
     bad = [result("tool_error", 0.0, reason="call 1 failed: <b>")]
     turns = [turn(name, case=name, evaluations=bad, start=start) for start, name in enumerate(("one", "two"))]
