@@ -10,7 +10,6 @@ import time
 from collections.abc import AsyncIterator, Callable, Collection, Coroutine, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import Any
 
@@ -19,7 +18,7 @@ from .admin.api import admin_app
 from .admin.control import MAX_OPEN, Control
 from .admin.tokens import AdminTokens
 from .admin.trusted_proxies import TrustedProxies
-from .agent_line import SharedParts, resume, run_in
+from .agent_line import AgentLine, SharedParts, resume, run_in
 from .agent_lines import AgentLines
 from .clock import CLOCK, JumpGuard
 from .net.browser_guard import HostNames
@@ -41,6 +40,7 @@ from .settings.agent_files import AgentFiles
 from .settings.agents import OWN
 from .settings.options import options_of
 from .store import Store, TurnQuery, every_turn, marked_in_use, open_store
+from .store.retention import Limits
 from .telemetry.counters import CERTIFICATES, COUNTED, OPEN, STORE, Metrics, Source
 from .telemetry.event_bus import EventBus
 from .telemetry.prometheus import BacklogWatch, process_registry
@@ -184,7 +184,7 @@ async def run_proxy(
             logger.warning("store %s: %s", settings.store, _SHARED_FILE)
         await _open(store, [line.pipeline for line in lines.values()], stack)
         run_in(stack, _expire(proxy, tracing))
-        run_in(stack, _prune(store, settings.retain_days, settings.retain_mb))
+        run_in(stack, _prune(store, settings, lines))
         lines.start()
         stack.push_async_callback(lines.leave)
         await serving.open(stack)
@@ -447,15 +447,20 @@ async def _resume(pipelines: Sequence[Pipeline], opened: asyncio.Event) -> None:
     await resume(pipelines)
 
 
-async def _prune(store: Store, days: float | None, megabytes: int | None) -> None:
-    """Have the store delete turns beyond the retention limits, periodically."""
+async def _prune(store: Store, settings: Settings, lines: Mapping[str, AgentLine]) -> None:
+    """Have the store delete turns beyond the retention limits of the proxy and of its agents, periodically."""
     guard, held = JumpGuard(), False
-    while days is not None or megabytes is not None:
+    while True:
         held, was_held = not guard.may_delete(time.time(), time.monotonic()), held
-        if held and days is not None and not was_held:
+        of_agents = {line.agent.key: line.agent.settings for name, line in lines.items() if name}
+        if held and not was_held and any(one.retain_days is not None for one in (settings, *of_agents.values())):
             logger.error("the system's clock was set far ahead: for a day nothing is deleted for its age")
-        before = None if days is None or held else datetime.now(UTC) - timedelta(days=days)
-        store.prune(before, None if megabytes is None else megabytes * 1_000_000)
+        now = None if held else time.time()
+        limits = Limits.of(settings.retain_days, settings.retain_mb, now)
+        each = {key: Limits.of(one.retain_days, one.retain_mb, now) for key, one in of_agents.items()}
+        own = {key: one for key, one in each.items() if one != (limits.before, None)}
+        if own or limits != (None, None):
+            store.prune(limits.moment, limits.max_bytes, own)
         await asyncio.sleep(_PRUNE_EVERY_S)
 
 

@@ -183,14 +183,16 @@ def prune(options: PruneOptions) -> None:
 
     Deletes turns that ended more than --retain-days ago, then the oldest ones until the store takes at most
     --retain-mb, with their results, annotations and wire: what `serve` does every ten minutes with the same settings.
-    Proxies may use the store meanwhile. Works on a full disk, too, if `serve` has kept its reserve (NAME-reserve).
+    With --agent NAME, turns of that agent; --retain-mb is for what these take. Proxies may use the store meanwhile.
+    Works on a full disk, too, if `serve` has kept its reserve (NAME-reserve).
 
     \b
     Example: a2a-eval-proxy prune --store turns.db --retain-days 30 --dry-run
     """
     from ..runs.stored_turns import pruned
 
-    click.echo(run_async(pruned(options.store, options.retain_days, options.retain_mb, dry_run=options.dry_run)))
+    limits = options.retain_days, options.retain_mb
+    click.echo(run_async(pruned(options.store, *limits, agent=options.agent, dry_run=options.dry_run)))
 
 
 _MOST_DISAGREEMENTS = 20

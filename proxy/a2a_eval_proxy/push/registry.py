@@ -181,8 +181,9 @@ class WebhookRegistry:
         return [task_id for task_id in task_ids if self._key(self._identifier(task_id)) not in active]
 
     async def expire(self, now: float) -> None:
-        """Delete webhooks of tasks that have ended, and those older than a month or than turns are kept."""
-        await self._table.expire(now - _GRACE_S, now - self._oldest_s)
+        """Delete webhooks of tasks that have ended, those older than a month, and those of the agent from before the
+        turns that are kept."""
+        await self._table.expire(now - _GRACE_S, now - _LONGEST_S, now - self._oldest_s, self.agent_name)
 
     async def watch(self) -> None:
         """Delete what is not used any more, periodically. Ends by being cancelled."""

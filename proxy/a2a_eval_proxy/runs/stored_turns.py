@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import json
+import time
 from collections.abc import AsyncIterator, Collection, Mapping
 from contextlib import asynccontextmanager
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from tool_call_evaluators.model import READ_DETAILS
@@ -19,6 +20,7 @@ from .. import audit
 from ..settings.store_url import masked_url
 from ..store import Store, StoreError, TurnQuery, every_turn, open_store
 from ..store.base import Evaluations, Prunable, TurnJson
+from ..store.retention import Limits
 
 if TYPE_CHECKING:
     from _typeshed import SupportsWrite
@@ -180,19 +182,29 @@ async def unknown_run(store: Store, run: str) -> str:
     return f"no run {run!r}{did_you_mean(run, names)}; the store has {listed}"
 
 
-async def pruned(location: str, days: float | None, megabytes: int | None, *, dry_run: bool = False) -> str:
-    """Delete turns that ended more than `days` ago, then the oldest until the store takes at most `megabytes`.
+async def pruned(
+    location: str, days: float | None, megabytes: int | None, *, agent: str | None = None, dry_run: bool = False
+) -> str:
+    """Delete turns that ended more than `days` ago, then the oldest until the store takes at most `megabytes`; of one
+    `agent` (`Turn.agent_key`), or (None) of all.
 
     Returns what was deleted, or would be. Raises StoreError.
     """
-    before = None if days is None else datetime.now(UTC) - timedelta(days=days)
-    max_bytes = None if megabytes is None else megabytes * 1_000_000
+    limits = Limits.of(days, megabytes, time.time())
+    before, max_bytes, own = limits.moment, limits.max_bytes, dict[str, Limits]()
+    if agent is not None:
+        before, max_bytes, own = None, None, {agent: limits}
     async with open_existing_store(location) as store:
-        found = await store.prunable(before, max_bytes)
+        if agent is not None and agent not in (known := await store.agents()):
+            has = ", ".join(known) or "no agent that it knows"
+            raise StoreError(
+                f"no turns of an agent {agent!r}{did_you_mean(agent, known)}; the store has turns of {has}"
+            )
+        found = await store.prunable(before, max_bytes, own)
         if dry_run:
-            about = "" if max_bytes is None else "about "
+            about = "" if megabytes is None or agent is not None else "about "
             return f"would delete {about}{counted(found.turns, 'turn')} of {found.stored}{_began(found)}"
-        deleted = await store.pruned(before, max_bytes)
+        deleted = await store.pruned(before, max_bytes, own)
         audit.changed(store=masked_url(location), deleted=deleted)
         left = (await store.prunable(None, None)).stored
     return f"deleted {counted(deleted, 'turn')}{_began(found) if deleted else ''}; {left} are left"

@@ -164,7 +164,8 @@ class RetentionOptions(Options):
 
     retain_days: float | None = _privacy(types.DAYS, "Delete turns this long after they end. Default: never.")
     retain_mb: int | None = _privacy(
-        types.MEGABYTES, "Delete the oldest turns when the store is larger than this. Default: never."
+        types.MEGABYTES,
+        "Delete the oldest turns when the store, or what an agent has in it, is larger than this. Default: never.",
     )
 
 
@@ -626,6 +627,12 @@ def _agents_of(settings: Settings) -> dict[str, Agent]:
         for host in agent.hosts:
             if (other := taken.setdefault(host, name)) != name:
                 raise ConfigError(f"agents.{name}.hosts: {host} is already a host of {other}")
+    megabytes = sum(agent.settings.retain_mb or 0 for agent in agents.values())
+    if settings.retain_mb is not None and megabytes > settings.retain_mb:
+        raise ConfigError(
+            f"agents: their own retain_mb add up to {megabytes}, more than {settings.retain_mb} for the whole store; "
+            "raise retain_mb, or lower theirs"
+        )
     return agents
 
 
@@ -633,6 +640,7 @@ def agent_of(shared: Settings, name: str, own: str) -> Agent:
     """The agent with these settings of its own (JSON) over those of the proxy. Raises ConfigError."""
     given, hosts = own_settings(name, json.loads(own), options_of(Settings))
     values: dict[str, Any] = {"agents": (), "agents_dir": None, "run": f"{shared.run}-{name}"}
+    values["retain_mb"] = None  # the proxy's is that of the whole store
     for url in ("public_url", "push_url"):
         if getattr(shared, url):
             values[url] = f"{getattr(shared, url)}/agents/{name}"

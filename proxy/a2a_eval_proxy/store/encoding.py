@@ -18,6 +18,7 @@ from a2a_tool_capture.json_limits import mapped
 
 from ..turn import STARTS_TRACE, NamedIn, Turn
 from .base import ConversationKey, Evaluations, Scored, ScoredConversation
+from .retention import Limits
 from .schema import OUTCOMES
 
 ROW_BYTES = 1_500
@@ -289,6 +290,15 @@ class Prune:
 
     before: float | None  # in seconds since the epoch
     max_bytes: int | None
+    own: Mapping[str, Limits] = field(default_factory=dict)
+    """Agents with limits of their own. The `before` above is for the others; `max_bytes` is for the whole store, and
+    there turns of agents without a `max_bytes` go first."""
+
+    @property
+    def sized(self) -> list[str]:
+        """The agents with a size of their own."""
+        return [agent for agent, limits in self.own.items() if limits.max_bytes is not None]
+
     reported: Callable[[int | Exception], object] | None = None
     """Receives the number of deleted turns, or why they could not be deleted; None: the log does."""
     size: int = 0

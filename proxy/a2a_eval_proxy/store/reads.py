@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import datetime
+from types import MappingProxyType
 from typing import Any, Literal, NamedTuple, TypeVar
 
 import orjson
@@ -30,6 +31,7 @@ from .base import (
     TurnQuery,
 )
 from .encoding import json_text, stored_text
+from .retention import Limits
 from .schema import OUTCOMES
 from .shared_tasks import SharedTasks
 from .turn_filter import ANY_TURN, TurnFilter, turn_verdict
@@ -273,17 +275,41 @@ class StoreReads(ABC):
         values = {column: stored_text(value) for column, value in equal.items() if value is not None}
         return " AND ".join(["true", *map(self._equals, values)]), values
 
-    async def prunable(self, before: datetime | None, max_bytes: int | None) -> Prunable:
+    async def prunable(
+        self, before: datetime | None, max_bytes: int | None, own: Mapping[str, Limits] = MappingProxyType({})
+    ) -> Prunable:
         """The turns that `prune` would delete; by size, about as many."""
         limits = {"before": None if before is None else before.timestamp(), "max_bytes": max_bytes}
-        values = {name: limit for name, limit in limits.items() if limit is not None}
-        conditions = {"before": "coalesce(ended_at, started_at) < :before", "max_bytes": self._TOO_MUCH}
-        condition = " OR ".join([conditions[name] for name in values]) or "false"
+        values: dict[str, Any] = {name: limit for name, limit in limits.items() if limit is not None}
+        values["sized"] = json_text([agent for agent, one in own.items() if one.max_bytes is not None])
+        values["agents"] = json_text(list(own))
+        ended = "coalesce(ended_at, started_at) < "
+        conditions = {
+            "before": f"({ended} :before AND NOT {self._among('agent', 'agents')})",
+            "max_bytes": self._TOO_MUCH,
+        }
+        found = [conditions[name] for name in limits if name in values]
+        for number, (agent, one) in enumerate(own.items()):
+            name = f"agent_{number}"
+            values[name] = agent
+            for key, limit in (("before", one.before), ("max_bytes", one.max_bytes)):
+                if limit is not None:
+                    values[f"{key}_{number}"] = limit
+            if one.before is not None:
+                found.append(f"(agent = :{name} AND {ended} :before_{number})")
+            if one.max_bytes is not None:
+                newest = f"SELECT seq, sum(size) OVER (ORDER BY seq DESC) AS taken FROM turns WHERE agent = :{name}"  # noqa: S608  # fixed texts
+                found.append(f"seq IN (SELECT seq FROM ({newest}) AS newest WHERE taken > :max_bytes_{number})")  # noqa: S608  # fixed texts
         statement = (
             "SELECT count(*), min(started_at), max(started_at), (SELECT count(*) FROM turns)"  # noqa: S608  # fixed texts
-            f" FROM turns WHERE {condition}"
+            f" FROM turns WHERE {' OR '.join(found) or 'false'}"
         )
         return await self._read(statement, values, lambda rows: Prunable(*next(iter(rows))))
+
+    async def agents(self) -> list[str]:
+        """The agents that have turns (`Turn.agent_key`)."""
+        statement = "SELECT DISTINCT agent FROM turns WHERE agent != '' ORDER BY agent"
+        return await self._read(statement, {}, lambda rows: [agent for (agent,) in rows])
 
     @property
     def webhooks(self) -> WebhookTable:

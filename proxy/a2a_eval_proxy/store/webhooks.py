@@ -54,7 +54,8 @@ _ACTIVE = "SELECT count(*) FROM webhooks WHERE task_key = :task_key AND ended_at
 _ACTIVE_TASKS = "SELECT DISTINCT task_key FROM webhooks WHERE task_key <> '' AND ended_at = 0"
 _REMOVE = "DELETE FROM webhooks WHERE task_key = :task_key AND config_key = :config_key"
 _EXPIRE = (
-    "DELETE FROM webhooks WHERE registered_at < :registered OR (ended_at > 0 AND ended_at < :ended"
+    "DELETE FROM webhooks WHERE registered_at < :longest OR (registered_at < :registered AND agent_name = :agent_name)"
+    " OR (ended_at > 0 AND ended_at < :ended"
     " AND NOT EXISTS (SELECT 1 FROM deliveries WHERE deliveries.webhook_id = webhooks.webhook_id))"
 )
 
@@ -106,9 +107,11 @@ class WebhookTable(StoreTable):
     async def remove(self, task_key: str, config_key: str) -> None:
         await self._change(_REMOVE, {"task_key": task_key, "config_key": config_key})
 
-    async def expire(self, ended: float, registered: float) -> None:
-        """Delete webhooks whose task ended before `ended`, and those registered before `registered`."""
-        await self._change(_EXPIRE, {"ended": int(ended), "registered": int(registered)})
+    async def expire(self, ended: float, longest: float, registered: float, agent_name: str = "") -> None:
+        """Delete webhooks whose task ended before `ended`, those registered before `longest`, and those of this agent
+        registered before `registered`."""
+        values = {"ended": int(ended), "longest": int(longest), "registered": int(registered)}
+        await self._change(_EXPIRE, {**values, "agent_name": agent_name})
 
 
 MOST_OF_A_WEBHOOK, MOST_BYTES = 1_000, 64 * 1024 * 1024

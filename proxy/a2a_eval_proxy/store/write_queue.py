@@ -39,6 +39,7 @@ from .encoding import (
     encoded_turn,
     nothing,
 )
+from .retention import AgentSizes, Limits
 
 logger = logging.getLogger(__name__)
 
@@ -80,6 +81,7 @@ class QueuedWrites(ABC):
         """Why nothing more is ever written; None as long as the store is written, or tried again."""
         self._retention: Prune | None = None  # what is deleted regularly; also when the disk is full
         self._prune_again_at = -math.inf
+        self._sizes = AgentSizes()
         self._queue: queue.SimpleQueue[Item | Prune] = queue.SimpleQueue()
         self._lock = threading.Lock()
         self._closing = threading.Event()
@@ -182,15 +184,21 @@ class QueuedWrites(ABC):
         """Delete these turns, and the evaluations of their conversations."""
         self._put(Discard(turn_ids, committed))
 
-    def prune(self, before: datetime | None, max_bytes: int | None) -> None:
+    def prune(
+        self, before: datetime | None, max_bytes: int | None, own: Mapping[str, Limits] = MappingProxyType({})
+    ) -> None:
         """Delete turns that ended before `before`, then the oldest until the store takes at most `max_bytes`.
 
-        None: no such limit. Also deletes evaluations of these turns, and overwrites the deleted data in the files.
+        None: no such limit. Agents with limits of their `own` (by `Turn.agent_key`) have these instead. For the size of
+        the whole store, turns of agents without a size of their own are deleted first. Also deletes evaluations of
+        these turns, and overwrites the deleted data in the files.
         """
-        self._retention = Prune(None if before is None else before.timestamp(), max_bytes)
+        self._retention = Prune(None if before is None else before.timestamp(), max_bytes, own)
         self._put(self._retention)
 
-    async def pruned(self, before: datetime | None, max_bytes: int | None) -> int:
+    async def pruned(
+        self, before: datetime | None, max_bytes: int | None, own: Mapping[str, Limits] = MappingProxyType({})
+    ) -> int:
         """As `prune`, once and now; returns the number of deleted turns. Raises StoreError."""
         loop = asyncio.get_running_loop()
         outcome: asyncio.Future[int | Exception] = loop.create_future()
@@ -198,7 +206,7 @@ class QueuedWrites(ABC):
         def reported(deleted: int | Exception) -> None:
             loop.call_soon_threadsafe(outcome.set_result, deleted)
 
-        self._put(Prune(None if before is None else before.timestamp(), max_bytes, reported))
+        self._put(Prune(None if before is None else before.timestamp(), max_bytes, own, reported))
         deleted = await outcome
         if isinstance(deleted, Exception):
             raise deleted

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import sqlite3
+import time
+from collections import Counter
 from contextlib import closing
 from datetime import UTC, datetime
 from pathlib import Path
@@ -157,3 +160,29 @@ async def test_serve_prunes_at_its_start(tmp_path: Path) -> None:
         await proxy.store.drained()
         assert await proxy.turns() == []
     assert MARK.encode() not in kept_bytes(path)
+
+
+async def test_serve_prunes_by_the_limits_of_each_agent(tmp_path: Path) -> None:
+    """Those of `gone`, which was removed, and of `search`, which has none of its own, by those of the proxy."""
+    path = tmp_path / "turns.db"
+    store = SqliteStore(str(path))
+    now = time.time()
+    for number, name in enumerate(["orders", "refunds", "search", "gone"] * 20):
+        store.add([turn(number, agent_name=name, ended_at=now - 86_400 * (20 - number // 4) + 60)], lambda: None)
+    await asyncio.to_thread(store.close)
+    agents = [(name, {"upstream": "http://127.0.0.1:9"}) for name in ("orders", "refunds", "search")]
+    agents[0][1].update(retain_days=5)
+    agents[1][1].update(retain_days=40, retain_mb=1)
+    settings = Settings(
+        agents=tuple((name, json.dumps(own)) for name, own in agents),
+        listen="127.0.0.1:0",
+        admin="127.0.0.1:0",
+        otlp=None,
+        store=str(path),
+        retain_days=10,
+    )
+    async with run_proxy(settings) as proxy:
+        await asyncio.sleep(0)  # its first look
+        await proxy.store.drained()
+        left = Counter([item["agent_name"] for item in await proxy.turns()])
+    assert left == {"orders": 5, "refunds": 20, "search": 10, "gone": 10}

@@ -26,6 +26,7 @@ from a2a_eval_proxy.store import (
     open_store,
 )
 from a2a_eval_proxy.store.reads import MOST_OF_A_TURN, Annotation
+from a2a_eval_proxy.store.retention import AgentSizes, FullBlock, Limits
 from a2a_eval_proxy.turn import Turn
 from a2a_tool_capture import Finding, ToolCall, ToolCallSource
 from hypothesis import HealthCheck, given, settings
@@ -106,6 +107,74 @@ async def test_the_oldest_turns_go_where_there_is_too_much(kept: Kept) -> None:
     left = await kept.ids(limit=1000)
     assert 1 <= len(left) <= 200
     assert left == [f"turn-{number:04}" for number in range(400)][-len(left) :]
+
+
+async def test_agents_have_limits_of_their_own(kept: Kept) -> None:
+    """By age and by size; turns of others, such as an agent that is no more, fall under the store's."""
+    began = turn(0).started_at
+    for start in range(0, 6_000, 1_000):
+        named = ((n, ("orders", "refunds", "search", "gone")[n % 4]) for n in range(start, start + 1_000))
+        await kept.add(*(turn(n, agent_name=name, user_text="x" * 1_000, wire="y" * 500) for n, name in named))
+    own = {
+        "orders": Limits(began + 100, None),
+        "refunds": Limits(None, 1_000_000),
+        "search": Limits(None, 1_000_000_000),
+        "unknown": Limits(began, 1),
+    }
+    before = datetime.fromtimestamp(began + 5_000, UTC)
+    announced = await kept.store.prunable(before, None, own)
+
+    async def numbers(agent: str) -> list[int]:
+        statement = "SELECT turn_id FROM turns WHERE agent = :agent ORDER BY seq"
+        return [int(turn_id[5:]) for (turn_id,) in await kept.store._read(statement, {"agent": agent}, list)]
+
+    deleted = await kept.store.pruned(before, None, own)
+    assert (deleted, 6_000) == (announced.turns, announced.stored)
+    assert await numbers("orders") == list(range(100, 6_000, 4))
+    assert await numbers("search") == list(range(2, 6_000, 4))
+    assert await numbers("gone") == list(range(5_003, 6_000, 4))
+    left = await numbers("refunds")
+    assert left == list(range(1, 6_000, 4))[-len(left) :]
+
+    async def size_of(agent: str) -> int:
+        statement = "SELECT sum(size) FROM turns WHERE agent = :agent"
+        return int((await kept.store._read(statement, {"agent": agent}, list))[0][0])
+
+    each = await size_of("refunds") // len(left)
+    assert 1_000_000 - each < await size_of("refunds") <= 1_000_000
+
+    more = [turn(n, agent_name="refunds", user_text="x" * 1_000, wire="y" * 500) for n in range(6_000, 6_100)]
+    await kept.add(*more)
+    assert await kept.store.pruned(before, None, own) == 100
+    assert await kept.store.pruned(before, None, own) == 0
+    assert await numbers("refunds") == [*left[100:], *range(6_000, 6_100)]
+
+
+async def test_turns_of_agents_without_a_limit_of_their_own_make_room_first(kept: Kept) -> None:
+    noise = random.Random(1)
+    texts = ["".join(noise.choices("abcdefghijklmnopqrstuvwxyz", k=50_000)) for _ in range(200)]
+    names = {n: "orders" if n < 20 else "refunds" for n in range(200)}
+    await kept.add(*(turn(n, agent_name=names[n], user_text=text) for n, text in enumerate(texts)))
+    own = {"orders": Limits(None, 4_000_000), "refunds": Limits(0, None)}
+    await kept.store.pruned(None, 3_000_000, own)
+    assert len(await kept.ids(agent="orders")) == 20
+    left = await kept.ids(agent="refunds", limit=1000)
+    assert 1 <= len(left) < 100
+    assert left == [f"turn-{number:04}" for number in range(200)][-len(left) :]
+    await kept.store.pruned(None, 300_000, own)
+    assert 1 <= len(await kept.ids()) < 20
+    assert await kept.ids(agent="refunds") == []
+
+
+async def test_what_an_agent_takes_is_measured_without_a_look_at_all_its_turns() -> None:
+    """A block is 2,048 numbers."""
+    sizes = AgentSizes()
+    assert sizes.full("orders", [(0, 10), (1, 20), (5, 30)], 60) is None
+    assert sizes.since("orders") == 5 * 2_048
+    assert sizes.since("refunds") == 0
+    assert sizes.full("orders", [(5, 35), (6, 15)], 60) == FullBlock(2_048, 4_095, 10)
+    assert sizes.full("orders", [(6, 15)], 60) == FullBlock(2_048, 4_095, 10)
+    assert sizes.full("orders", [(6, 15)], 70) is None
 
 
 async def test_nothing_goes_that_is_young_and_small(kept: Kept) -> None:

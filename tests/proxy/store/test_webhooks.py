@@ -47,10 +47,18 @@ async def test_webhooks_of_ended_tasks_and_old_ones_expire(store: Store) -> None
     await table.task_ended("a", 2_000.5)
     await table.task_ended("a", 9_000)
     assert [await table.has_active(task) for task in "abc"] == [False, True, True]
-    await table.expire(2_000, 500)
+    await table.expire(2_000, 500, 0)
     assert [bool(await table.get(name)) for name in ("ended", "working", "old")] == [True, True, True]
-    await table.expire(2_001, 501)
+    await table.expire(2_001, 501, 0)
     assert [bool(await table.get(name)) for name in ("ended", "working", "old")] == [False, True, False]
+
+
+async def test_webhooks_of_an_agent_expire_with_its_turns(store: Store) -> None:
+    table = store.webhooks
+    for name in ("orders", "refunds"):
+        await table.add(replace(HOOK, webhook_id=name, agent_name=name, registered_at=500))
+    await table.expire(0, 0, 501, "orders")
+    assert [bool(await table.get(name)) for name in ("orders", "refunds")] == [False, True]
 
 
 async def test_a_deleted_configuration_takes_its_webhook_and_no_other(store: Store) -> None:
@@ -100,10 +108,10 @@ async def test_one_process_sends_to_a_webhook(store: Store) -> None:
 async def test_a_webhook_stays_as_long_as_notifications_wait_for_it(store: Store) -> None:
     await store.webhooks.add(replace(HOOK, task_key="a", ended_at=1))
     await store.deliveries.add(Delivery("id-1", "", kept_at=1))
-    await store.webhooks.expire(100, 100)
+    await store.webhooks.expire(100, 100, 0)
     assert await store.webhooks.get("id-1")
     await store.deliveries.remove_all("id-1")
-    await store.webhooks.expire(100, 100)
+    await store.webhooks.expire(100, 100, 0)
     assert await store.webhooks.get("id-1") is None
 
 

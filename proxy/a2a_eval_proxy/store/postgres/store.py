@@ -219,7 +219,7 @@ class PostgresStore(PostgresReads, Store):
 
     def _pruned(self, item: Prune) -> int:
         deleted = 0
-        while count := self._database.submit(partial(prune, before=item.before, max_bytes=item.max_bytes)).result():
+        while count := self._database.submit(partial(prune, item=item, sizes=self._sizes)).result():
             deleted += count
         if deleted:
             try:

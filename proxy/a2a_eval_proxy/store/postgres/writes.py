@@ -12,8 +12,9 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from ..base import ConversationKey
-from ..encoding import EncodedConversation, EncodedScored, EncodedTurn
-from ..schema import OUTCOMES, POSTGRES, replacing
+from ..encoding import EncodedConversation, EncodedScored, EncodedTurn, Prune
+from ..retention import CUT, SIZES, AgentSizes
+from ..schema import OUTCOMES, POSTGRES, PREFIX, replacing
 from .database import Connection, named
 
 QUEUE = "a2a-eval-proxy"
@@ -228,19 +229,31 @@ async def delete_turns(connection: Connection, turn_ids: list[str]) -> None:
 
 MOST_AT_ONCE = 500_000  # turns deleted in one transaction: seconds, so that it ends before a statement has to
 
+_OWN = "CAST(:own AS jsonb)"
+"""Agents with limits of their own, and the `before` of each."""
+
 _TOO_OLD = named(
-    "DELETE FROM turns WHERE seq IN (SELECT seq FROM turns WHERE coalesce(ended_at, started_at) < :before"
+    "DELETE FROM turns WHERE seq IN (SELECT seq FROM turns WHERE coalesce(ended_at, started_at) <"  # noqa: S608  # fixed texts
+    f" CASE WHEN jsonb_exists({_OWN}, agent) THEN CAST({_OWN} ->> agent AS float) ELSE :before END"
     " ORDER BY seq LIMIT :most)"
 )
 TOO_MUCH = (
-    "seq <= (SELECT max(seq) FROM (SELECT seq, sum(pg_column_size(t.body) + pg_column_size(t.evaluations)"
-    " + coalesce(pg_column_size(w.body), 0)) OVER (ORDER BY seq DESC) AS taken"
-    " FROM turns AS t LEFT JOIN wires AS w USING (turn_id)) AS newest WHERE taken > :max_bytes)"
+    "seq IN (SELECT seq FROM (SELECT seq, sum(pg_column_size(t.body) + pg_column_size(t.evaluations)"
+    " + coalesce(pg_column_size(w.body), 0)) OVER kept AS taken FROM turns AS t LEFT JOIN wires AS w USING (turn_id)"
+    " WINDOW kept AS (ORDER BY jsonb_exists(CAST(:sized AS jsonb), agent) DESC, seq DESC)) AS newest"
+    " WHERE taken > :max_bytes)"
 )
-"""The condition that a turn is older than the newest ones that take `:max_bytes`."""
+"""The condition that a turn is older than the newest ones that take `:max_bytes`, after those of agents with a size of
+their own."""
 
 _TOO_MUCH = named(
     f"DELETE FROM turns WHERE seq IN (SELECT seq FROM turns WHERE {TOO_MUCH} ORDER BY seq LIMIT :most)"  # noqa: S608  # fixed texts
+)
+OF_AGENT = f"left(agent, {PREFIX}) = left(:agent, {PREFIX}) AND agent = :agent"
+_SIZES, _CUT = named(SIZES.format(of_agent=OF_AGENT)), named(CUT.format(of_agent=OF_AGENT))
+_BEYOND = named(
+    "DELETE FROM turns WHERE seq IN (SELECT seq FROM turns"  # noqa: S608  # fixed texts
+    f" WHERE {OF_AGENT} AND seq <= :last ORDER BY seq LIMIT :most)"
 )
 _CONVERSATIONS = named(
     "DELETE FROM conversations AS c WHERE NOT EXISTS (SELECT 1 FROM turns AS t WHERE t.run = c.run"
@@ -252,22 +265,39 @@ _ANSWERS = named(
 )
 
 
-async def prune(connection: Connection, *, before: float | None, max_bytes: int | None) -> int:
-    """Delete turns that ended before `before`, and the oldest until the rest takes at most `max_bytes`.
+async def prune(connection: Connection, item: Prune, sizes: AgentSizes) -> int:
+    """Delete turns that ended before `before`, and the oldest until the rest takes at most `max_bytes`; see `Prune`.
 
-    `before` is in seconds since the epoch. Also deletes their evaluations. Returns the number of deleted turns; call it
-    again until that is 0.
+    Also deletes their evaluations. Returns the number of deleted turns; call it again until that is 0.
     """
     deleted = 0
+    befores = {agent: limits.before for agent, limits in item.own.items()}
+    values = {"own": json.dumps(befores), "before": item.before, "max_bytes": item.max_bytes, "most": MOST_AT_ONCE}
+    values["sized"] = json.dumps(item.sized)
+    answers_before = [before for before in (item.before, *befores.values()) if before is not None]
     async with connection.transaction():
-        if before is not None:
-            deleted += (await connection.execute(_TOO_OLD, {"before": before, "most": MOST_AT_ONCE})).rowcount
-        if max_bytes is not None:
-            deleted += (await connection.execute(_TOO_MUCH, {"max_bytes": max_bytes, "most": MOST_AT_ONCE})).rowcount
+        if answers_before:
+            deleted += (await connection.execute(_TOO_OLD, values)).rowcount
+        for agent, limits in item.own.items():
+            if limits.max_bytes is not None:
+                last = await _last_beyond(connection, agent, limits.max_bytes, sizes)
+                deleted += (await connection.execute(_BEYOND, {**values, "agent": agent, "last": last})).rowcount
+        if item.max_bytes is not None:
+            deleted += (await connection.execute(_TOO_MUCH, values)).rowcount
         if deleted:
             await connection.execute(_CONVERSATIONS)
-        await connection.execute(_ANSWERS, {"before": before})
+        await connection.execute(_ANSWERS, {"before": max(answers_before, default=None)})
     return deleted
+
+
+async def _last_beyond(connection: Connection, agent: str, max_bytes: int, sizes: AgentSizes) -> int:
+    """The number of the newest turn of an agent that is beyond its limit."""
+    found = await connection.execute(_SIZES, {"agent": agent, "since": sizes.since(agent)})
+    full = sizes.full(agent, await found.fetchall(), max_bytes)
+    if full is None:
+        return 0
+    ((last,),) = await (await connection.execute(_CUT, {"agent": agent, **full._asdict()})).fetchall()
+    return full.first - 1 if last is None else int(last)
 
 
 async def vacuum(connection: Connection) -> None:

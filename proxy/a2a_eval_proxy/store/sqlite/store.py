@@ -8,7 +8,7 @@ from __future__ import annotations
 import logging
 import sqlite3
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
 from functools import lru_cache, partial
@@ -22,7 +22,19 @@ from tool_call_evaluators.judge.cache import SqliteJudgeCache
 
 from ...files import ScratchFolder
 from ..base import Scored, StoreFileError, StoreUnreachableError
-from ..encoding import Add, Discard, EncodedTurn, FinishConversations, Item, Mark, Prune, Settle, latest_results
+from ..encoding import (
+    Add,
+    Discard,
+    EncodedTurn,
+    FinishConversations,
+    Item,
+    Mark,
+    Prune,
+    Settle,
+    json_text,
+    latest_results,
+)
+from ..retention import CUT, SIZES, AgentSizes
 from ..schema import OUTCOMES, SQLITE, replacing
 from ..store import Store
 from ..write_queue import QueuedWrites, StoreLostError
@@ -36,6 +48,7 @@ from .file import (
     is_full,
     keep_reserve,
     moved_aside,
+    of_agents,
     open_file,
     release_reserve,
     transaction,
@@ -61,32 +74,71 @@ _DELETE_CONVERSATION = (
 )
 
 
-def prune(connection: sqlite3.Connection, before: float | None, max_bytes: int | None) -> int:
-    """Delete turns that ended before `before`, then the oldest until the file is small enough.
+_AGENTS = (
+    "WITH RECURSIVE names (agent) AS (SELECT min(agent) FROM turns UNION ALL"
+    " SELECT (SELECT min(agent) FROM turns WHERE agent > names.agent) FROM names WHERE agent IS NOT NULL)"
+    " SELECT agent FROM names WHERE agent IS NOT NULL"
+)
+_OF_ANY = "SELECT * FROM turns ORDER BY seq LIMIT :most"
+_OF_AGENTS = (
+    "SELECT t.* FROM json_each(:agents) AS a JOIN turns AS t ON t.seq IN (SELECT o.seq FROM turns AS o"
+    " WHERE o.agent = a.value ORDER BY o.seq LIMIT :most) ORDER BY t.seq LIMIT :most"
+)
+_ENDED = "coalesce(ended_at, started_at) < :before"
 
-    `before` is in seconds since the epoch. Also deletes evaluations of conversations without turns, and judges' answers
-    as old as the turns. Returns the number of deleted turns, and shrinks the file. Raises sqlite3.Error; earlier
-    deletions are kept.
+
+def prune(connection: sqlite3.Connection, item: Prune, sizes: AgentSizes) -> int:
+    """Delete turns that ended before `before`, then the oldest until the file is small enough; see `Prune`.
+
+    Also deletes evaluations of conversations without turns, and judges' answers as old as the turns. Returns the number
+    of deleted turns, and shrinks the file. Raises sqlite3.Error; earlier deletions are kept.
     """
     connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()  # what the log has no more need of is used again
-    deleted = 0
-    if before is not None:
-        while count := _delete_oldest(connection, "coalesce(ended_at, started_at) < ?", (before,), _BATCH):
+    others = _others(connection, item.own)
+    deleted = _delete_all(connection, others, _ENDED, before=item.before) if item.before is not None else 0
+    answers_before = [] if item.before is None else [item.before]
+    for agent, limits in item.own.items():
+        if limits.before is not None:
+            deleted += _delete_all(connection, [agent], _ENDED, before=limits.before)
+            answers_before.append(limits.before)
+        if limits.max_bytes is not None:
+            last = _last_beyond(connection, agent, limits.max_bytes, sizes)
+            if count := _delete_all(connection, [agent], "seq <= :last", last=last):
+                deleted += count
+                answers_before.append(_oldest(connection, [agent]))
+    if item.max_bytes is not None:
+        others = _others(connection, item.sized)
+        while (used := _used_bytes(connection)) > item.max_bytes:
+            most = _share(connection, 1 - item.max_bytes / used)
+            count = _delete_oldest(connection, others, "1", {}, most)
+            if not count and others is not None:
+                count = _delete_oldest(connection, None, "1", {}, most)
+            if not count:
+                break
             deleted += count
-        deleted_answers = _delete_answers(connection, before)
-    else:
-        deleted_answers = 0
-    if max_bytes is not None:
-        while (used := _used_bytes(connection)) > max_bytes and (
-            count := _delete_oldest(connection, "1", (), _share(connection, 1 - max_bytes / used))
-        ):
-            deleted += count
-            deleted_answers += _delete_answers(connection, _oldest(connection))
+            _delete_answers(connection, _oldest(connection, None))
+    deleted_answers = _delete_answers(connection, max(answers_before)) if answers_before else 0
     if deleted or deleted_answers:
         _vacuum(connection)
     # The log has all that was ever written since it was last cut. A reader may have kept it from being cut last time.
     connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
     return deleted
+
+
+def _others(connection: sqlite3.Connection, agents: Collection[str]) -> list[str] | None:
+    """All other agents; None where that is any."""
+    return [agent for (agent,) in connection.execute(_AGENTS) if agent not in agents] if agents else None
+
+
+def _last_beyond(connection: sqlite3.Connection, agent: str, max_bytes: int, sizes: AgentSizes) -> int:
+    """The number of the newest turn of an agent that is beyond its limit."""
+    of_agent = of_agents(":agent")
+    values = {"agent": agent, "since": sizes.since(agent)}
+    full = sizes.full(agent, connection.execute(SIZES.format(of_agent=of_agent), values), max_bytes)
+    if full is None:
+        return 0
+    (last,) = connection.execute(CUT.format(of_agent=of_agent), {"agent": agent, **full._asdict()}).fetchone()
+    return full.first - 1 if last is None else int(last)
 
 
 def _share(connection: sqlite3.Connection, part: float) -> int:
@@ -95,15 +147,25 @@ def _share(connection: sqlite3.Connection, part: float) -> int:
     return max(1, min(_BATCH, int(turns * part)))
 
 
-def _delete_oldest(connection: sqlite3.Connection, condition: str, values: tuple[float, ...], most: int) -> int:
-    """Delete those of the oldest `most` turns that meet the condition, in pieces of `_BATCH_BYTES`, and the results of
-    conversations of which they were the last; returns their number."""
+def _delete_all(connection: sqlite3.Connection, agents: list[str] | None, condition: str, **values: float) -> int:
+    """Delete the oldest turns of these agents as long as some of a batch meet the condition."""
+    deleted = 0
+    while count := _delete_oldest(connection, agents, condition, values, _BATCH):
+        deleted += count
+    return deleted
+
+
+def _delete_oldest(
+    connection: sqlite3.Connection, agents: list[str] | None, condition: str, values: dict[str, float], most: int
+) -> int:
+    """Delete those of the oldest `most` turns (of these agents; None: of any) that meet the condition, in pieces of
+    `_BATCH_BYTES`, and the results of conversations of which they were the last; returns their number."""
     with transaction(connection):
         found = connection.execute(
             f"SELECT seq, run, conversation_id FROM (SELECT *, sum({_SIZE}) OVER (ORDER BY seq) - {_SIZE} AS earlier"  # noqa: S608  # fixed texts
-            f" FROM (SELECT * FROM turns ORDER BY seq LIMIT {most}) AS oldest WHERE {condition})"
+            f" FROM ({_OF_ANY if agents is None else _OF_AGENTS}) AS oldest WHERE {condition})"
             f" WHERE earlier < {_BATCH_BYTES}",
-            values,
+            {**values, "most": most, "agents": json_text(agents)},
         ).fetchall()
         connection.executemany("DELETE FROM turns WHERE seq = ?", [(seq,) for seq, _, _ in found])
         for run, conversation_id in {(run, conversation_id) for _, run, conversation_id in found}:
@@ -120,9 +182,10 @@ def _vacuum(connection: sqlite3.Connection) -> None:
             return
 
 
-def _oldest(connection: sqlite3.Connection) -> float:
+def _oldest(connection: sqlite3.Connection, agents: list[str] | None) -> float:
     """Returns the start of the oldest remaining turn; later than all times without turns."""
-    row = connection.execute("SELECT started_at FROM turns ORDER BY seq LIMIT 1").fetchone()
+    oldest = f"SELECT started_at FROM ({_OF_ANY if agents is None else _OF_AGENTS})"  # noqa: S608  # fixed texts
+    row = connection.execute(oldest, {"most": 1, "agents": json_text(agents)}).fetchone()
     return row[0] if row else datetime.max.replace(tzinfo=UTC).timestamp()
 
 
@@ -250,11 +313,11 @@ class SqliteStore(SqliteReads, Store):
 
     def _pruned(self, item: Prune) -> int:
         try:
-            return prune(self._in_use(), item.before, item.max_bytes)
+            return prune(self._in_use(), item, self._sizes)
         except sqlite3.Error as error:
             if not self._released(error):
                 raise
-            return prune(self._in_use(), item.before, item.max_bytes)
+            return prune(self._in_use(), item, self._sizes)
         finally:
             if self._keeps_reserve:
                 keep_reserve(self._path)
