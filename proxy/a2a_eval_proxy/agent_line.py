@@ -99,6 +99,8 @@ class AgentLine:
         evaluations = None if telemetry is None else telemetry.evaluations
         heard = TurnListeners(*shared.listeners, self.events, *filter(None, (tracing, evaluations)))
         name = agent.name or None
+        if name is not None:
+            store.share_with(name)
         if tracing is not None and name is not None:
             tracing.expect(name, wait_s=settings.trace_wait, expected=settings.expect_traces)
         self.pipeline = Pipeline(

@@ -119,7 +119,8 @@ class Conversations:
                 keys[self._over.get_nowait()] = None
                 taken += 1
             scored = await self._score(list(keys))
-            self._store.finish_conversations(scored, partial(loop.call_soon_threadsafe, self._done, scored, taken))
+            done = partial(loop.call_soon_threadsafe, self._done, scored, taken)
+            self._store.finish_conversations(scored, done, self._agent_name)
 
     def _is_over(self, key: ConversationKey) -> None:
         if self._held is not None:

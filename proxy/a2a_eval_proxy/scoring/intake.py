@@ -61,7 +61,8 @@ class Batches(Generic[T]):
 class TurnIntake:
     """Takes closed turns without waiting, and passes them on. Belongs to one event loop.
 
-    `ready` is called with their views, `dropped` with the number of turns for which there was no room.
+    `ready` is called with their views, `dropped` with the number of turns for which there was no room. `agent_name`:
+    that of the pipeline.
     """
 
     def __init__(
@@ -70,8 +71,10 @@ class TurnIntake:
         cases: CaseBook,
         ready: Callable[[TurnViews], None],
         dropped: Callable[[int], None],
+        agent_name: str | None,
     ) -> None:
         self._store = store
+        self._agent_name = agent_name
         self._cases = cases
         self._ready = ready
         self._dropped = dropped
@@ -83,7 +86,7 @@ class TurnIntake:
 
     def keep_open(self, turn: Turn) -> bool:
         """Store a copy of an open turn; False where there is no room for it."""
-        return self._store.add([turn], _nothing)
+        return self._store.add([turn], _nothing, agent_name=self._agent_name)
 
     async def passed_on(self) -> None:
         """Returns when every turn taken so far is passed on."""
@@ -101,11 +104,12 @@ class RedactingIntake(TurnIntake):
         cases: CaseBook,
         ready: Callable[[TurnViews], None],
         dropped: Callable[[int], None],
+        agent_name: str | None,
         privacy: Privacy,
         memory: int | MemoryPool,
     ) -> None:
         """`memory`: bytes of turns that wait."""
-        super().__init__(store, cases, ready, dropped)
+        super().__init__(store, cases, ready, dropped, agent_name)
         self._privacy = privacy
         self._loop = asyncio.get_running_loop()
         self._batches = Batches[Turn](self._redact_soon)
@@ -175,7 +179,8 @@ class RedactingIntake(TurnIntake):
     # ── in the redacting thread ─────────────────────────────────────────────────────────────────────────
 
     def _keep_redacted(self, turn: Turn) -> None:
-        self._store.add([self._privacy.stored(self._privacy.redacted(turn))], _nothing)
+        stored = self._privacy.stored(self._privacy.redacted(turn))
+        self._store.add([stored], _nothing, agent_name=self._agent_name)
 
     def _redact(self, turns: Sequence[Turn]) -> list[tuple[TurnViews, str | None]]:
         """The views of each turn, and the case that its client named."""

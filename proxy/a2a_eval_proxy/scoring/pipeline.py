@@ -91,9 +91,9 @@ class Pipeline:
         self._loop = asyncio.get_running_loop()
         memory = memory or QueueMemory.of_one()
         self._intake = (
-            RedactingIntake(store, cases, self._ready, self._dropped, privacy, memory.unredacted)
+            RedactingIntake(store, cases, self._ready, self._dropped, agent_name, privacy, memory.unredacted)
             if privacy.changes_turns
-            else TurnIntake(store, cases, self._ready, self._dropped)
+            else TurnIntake(store, cases, self._ready, self._dropped, agent_name)
         )
         self._batches = Batches(self._add)
         self._readable = privacy.keeps_content
@@ -163,7 +163,7 @@ class Pipeline:
         """Returns when every turn taken so far is in the store."""
         await self._intake.passed_on()
         self._batches.flush()
-        await self._store.drained()
+        await self._store.drained(self._agent_name)
 
     async def resume(self, run: str | None = None) -> int:
         """Score turns that an earlier process left pending, in one run or all; returns their number.
@@ -284,7 +284,7 @@ class Pipeline:
         announced = () if tight else stored
         committed = partial(self._committed, len(stored), announced, jobs, held, results, size)
         if self._unreadable.total + size <= self._unreadable.limit and self._store.add(
-            stored, partial(self._loop.call_soon_threadsafe, committed), results, held
+            stored, partial(self._loop.call_soon_threadsafe, committed), results, held, self._agent_name
         ):
             self._unreadable.add(None, size)
             self._set_out(jobs)
@@ -351,7 +351,8 @@ class Pipeline:
             for job, seen in zip(jobs, evidence, strict=True):
                 self._spans.scored(job, seen)
             turns = [self._privacy.stored(turn) for turn, _ in outcome]
-            self._store.settle(turns, partial(self._loop.call_soon_threadsafe, self._count_down, len(turns)))
+            settled = partial(self._loop.call_soon_threadsafe, self._count_down, len(turns))
+            self._store.settle(turns, settled, self._agent_name)
             return
         scored: list[Scored] = []
         reported: list[ScoredTurn] = []
@@ -361,7 +362,8 @@ class Pipeline:
             scored.append(Scored(turn.turn_id, _with_kept(job.kept, results), merged))
         self._listener.scored(reported)
         conversations, left = [job.conversation for job in jobs], [job.left for job in jobs if job.left is not None]
-        self._store.finish(scored, partial(self._loop.call_soon_threadsafe, self._done, conversations, left))
+        done = partial(self._loop.call_soon_threadsafe, self._done, conversations, left)
+        self._store.finish(scored, done, self._agent_name)
 
     async def _history(self, turn: Turn) -> list[TurnJson]:
         """The turns before it, where an evaluator may use them; cheap ones do not."""

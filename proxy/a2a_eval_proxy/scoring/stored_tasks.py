@@ -191,9 +191,10 @@ class StoredTasks:
             return
         turn.findings.append(finding)
         if turn.status == "open":
-            self._store.add([turn], _nothing)
+            self._store.add([turn], _nothing, agent_name=self._agent.name or None)
         else:
-            self._store.finish([Scored(turn.turn_id, item["evaluations"], turn)], _nothing)
+            scored = Scored(turn.turn_id, item["evaluations"], turn)
+            self._store.finish([scored], _nothing, self._agent.name or None)
 
     async def _of_task(self, task_id: str) -> list[TurnJson]:
         """The last turns of the task, oldest first."""

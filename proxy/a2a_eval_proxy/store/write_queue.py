@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import logging
 import math
-import queue
 import threading
 import time
 from abc import ABC, abstractmethod
@@ -14,7 +13,7 @@ from contextvars import copy_context
 from datetime import datetime
 from types import MappingProxyType
 
-from ..memory import share
+from ..memory import HeldBytes, MemoryPool, share
 from ..turn import Turn
 from .base import (
     Evaluations,
@@ -39,6 +38,7 @@ from .encoding import (
     encoded_turn,
     nothing,
 )
+from .lanes import Lanes
 from .retention import AgentSizes, Limits
 
 logger = logging.getLogger(__name__)
@@ -65,7 +65,9 @@ class StoreLostError(Exception):
 class QueuedWrites(ABC):
     """The writing half of a store, which says how it is opened, and a group of items is written.
 
-    All of that happens in one thread. What waits is held as encoded text, and counted in bytes.
+    All of that happens in one thread. What waits is held as encoded text, and counted in bytes. Of several agents, each
+    has its share of what may wait, and its turn to be written: `agent_name` says for which one a method is called, and
+    what concerns one turn has to be called for the same.
     """
 
     trouble: tuple[type[Exception], ...] = ()
@@ -82,7 +84,10 @@ class QueuedWrites(ABC):
         self._retention: Prune | None = None  # what is deleted regularly; also when the disk is full
         self._prune_again_at = -math.inf
         self._sizes = AgentSizes()
-        self._queue: queue.SimpleQueue[Item | Prune] = queue.SimpleQueue()
+        self._queue = Lanes[Item | Prune]()
+        self._pools = MemoryPool(MAX_WAITING_BYTES), MemoryPool(MAX_QUEUED)
+        self._shares: dict[str | None, tuple[HeldBytes, HeldBytes]] = {}
+        """Of each agent: bytes and turns that wait."""
         self._lock = threading.Lock()
         self._closing = threading.Event()
         self._attempted = threading.Event()
@@ -147,6 +152,7 @@ class QueuedWrites(ABC):
         committed: Callable[[], object],
         results: Mapping[str, Evaluations] = MappingProxyType({}),
         held: Collection[str] = (),
+        agent_name: str | None = None,
     ) -> bool:
         """Keep closed turns as pending, and `open` ones as open. False where the queue is full and they were not taken.
 
@@ -158,27 +164,34 @@ class QueuedWrites(ABC):
         `results` has the evaluations of turns that are scored already, by turn id: these are done, in one write instead
         of two.
         """
-        health = self.health
-        if health.waiting_turns >= MAX_QUEUED or health.waiting_bytes >= MAX_WAITING_BYTES:
-            return False
-        item = Add((), committed, results, held, raw=turns)
+        with self._lock:
+            if any(held.total >= held.limit for held in self._share(agent_name)):
+                return False
+        item = Add((), committed, results, held, raw=turns, agent_name=agent_name)
         if self._encodes:
             item.encode()
         self._encodes = True
         self._put(item)
         return True
 
-    def settle(self, turns: Sequence[Turn], committed: Callable[[], object]) -> None:
+    def share_with(self, agent_name: str) -> None:
+        """This agent is one of several: room is left for its turns from now on."""
+        with self._lock:
+            self._share(agent_name)
+
+    def settle(self, turns: Sequence[Turn], committed: Callable[[], object], agent_name: str | None = None) -> None:
         """Replace what is known of these turns, as traces have it now; they are pending, again or still."""
-        self._put(Settle([encoded_turn(turn) for turn in turns], committed))
+        self._put(Settle([encoded_turn(turn) for turn in turns], committed, agent_name=agent_name))
 
-    def finish(self, scored: Sequence[Scored], committed: Callable[[], object]) -> None:
+    def finish(self, scored: Sequence[Scored], committed: Callable[[], object], agent_name: str | None = None) -> None:
         """Replace the evaluations of these turns (and what was merged into them) and mark them done."""
-        self._put(Finish([encoded_scored(one) for one in scored], committed))
+        self._put(Finish([encoded_scored(one) for one in scored], committed, agent_name=agent_name))
 
-    def finish_conversations(self, scored: Sequence[ScoredConversation], committed: Callable[[], object]) -> None:
+    def finish_conversations(
+        self, scored: Sequence[ScoredConversation], committed: Callable[[], object], agent_name: str | None = None
+    ) -> None:
         """Replace the results of these conversations."""
-        self._put(FinishConversations([encoded_conversation(one) for one in scored], committed))
+        self._put(FinishConversations([encoded_conversation(one) for one in scored], committed, agent_name=agent_name))
 
     def discard(self, turn_ids: Sequence[str], committed: Callable[[], object]) -> None:
         """Delete these turns, and the evaluations of their conversations."""
@@ -212,11 +225,12 @@ class QueuedWrites(ABC):
             raise deleted
         return deleted
 
-    async def drained(self) -> None:
-        """Returns when everything queued before the call is committed. Raises `ended_by`."""
+    async def drained(self, agent_name: str | None = None) -> None:
+        """Returns when everything queued before the call is committed: for one of several agents, or (None) for all.
+        Raises `ended_by`."""
         loop = asyncio.get_running_loop()
         reached = asyncio.Event()
-        self._put(Mark(committed=lambda: loop.call_soon_threadsafe(reached.set)))
+        self._put(Mark(committed=lambda: loop.call_soon_threadsafe(reached.set), agent_name=agent_name))
         await reached.wait()
         if self.ended_by is not None:
             raise self.ended_by
@@ -239,13 +253,27 @@ class QueuedWrites(ABC):
 
     def _put(self, item: Item | Prune) -> None:
         self._count(item, 1)
-        self._queue.put(item)
+        if isinstance(item, Prune) or (isinstance(item, Mark) and item.agent_name is None):
+            self._queue.put_behind_all(item)
+        else:
+            self._queue.put(item, item.agent_name)
 
     def _count(self, item: Item | Prune, sign: int) -> None:
+        if not item.size or isinstance(item, Prune):
+            return
+        turns = len(item.rows) + len(item.raw) if isinstance(item, Add) else 0
         with self._lock:
-            self.health.waiting_bytes += sign * item.size
-            if isinstance(item, Add):
-                self.health.waiting_turns += sign * (len(item.rows) + len(item.raw))
+            waiting_bytes, waiting_turns = self._share(item.agent_name)
+            waiting_bytes.add(None, sign * item.size)
+            waiting_turns.add(None, sign * turns)
+            self.health.waiting_bytes, self.health.waiting_turns = (pool.total for pool in self._pools)
+
+    def _share(self, agent_name: str | None) -> tuple[HeldBytes, HeldBytes]:
+        share = self._shares.get(agent_name)
+        if share is None:
+            waiting_bytes, waiting_turns = map(HeldBytes, self._pools)
+            share = self._shares[agent_name] = waiting_bytes, waiting_turns
+        return share
 
     # ── in the writing thread ───────────────────────────────────────────────────────────────────────────
 
@@ -290,10 +318,10 @@ class QueuedWrites(ABC):
         group = [self._encoded(self._queue.get())]
         size = group[0].size
         while len(group) < MAX_GROUP and size < MAX_GROUP_BYTES:
-            try:
-                group.append(self._encoded(self._queue.get_nowait()))
-            except queue.Empty:
+            item = self._queue.get_nowait()
+            if item is None:
                 break
+            group.append(self._encoded(item))
             size += group[-1].size
         return group
 

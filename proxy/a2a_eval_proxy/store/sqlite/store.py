@@ -356,11 +356,11 @@ class CopiedSqliteStore(SqliteStore):
             self._folder.cleanup()
             raise
 
-    def finish(self, scored: Sequence[Scored], committed: Callable[[], object]) -> None:
+    def finish(self, scored: Sequence[Scored], committed: Callable[[], object], agent_name: str | None = None) -> None:
         if scored and not self._warned:
             self._warned = True
             logger.warning("store %s is read-only: the results of this evaluation are not kept in it", self._original)
-        super().finish(scored, committed)
+        super().finish(scored, committed, agent_name)
 
     async def _change(self, statement: str, values: dict[str, Any]) -> int:
         raise StoreFileError(f"store {self._original} is read-only: annotations and calibrations cannot be kept in it")
