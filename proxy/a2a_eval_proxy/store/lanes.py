@@ -39,7 +39,7 @@ class Lanes(Generic[T]):
             return item
 
     def get_nowait(self) -> T | None:
-        """The next one; None where there is none now."""
+        """The next one; None while nothing waits."""
         with self._filled:
             return self._next()
 
