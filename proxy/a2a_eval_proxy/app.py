@@ -8,7 +8,7 @@ import logging
 import socket
 import time
 from collections.abc import AsyncIterator, Callable, Collection, Coroutine, Mapping, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -39,7 +39,7 @@ from .settings import Settings
 from .settings.agent_files import AgentFiles
 from .settings.agents import OWN
 from .settings.options import options_of
-from .store import Store, TurnQuery, every_turn, marked_in_use, open_store
+from .store import Store, StoreError, TurnQuery, every_turn, marked_in_use, open_store
 from .store.retention import Limits
 from .telemetry.counters import CERTIFICATES, COUNTED, OPEN, STORE, Metrics, Source
 from .telemetry.event_bus import EventBus
@@ -55,6 +55,8 @@ _SHARED_FILE = (
 )
 _EXPIRE_EVERY_S = 0.5
 _PRUNE_EVERY_S = 600.0
+_OBSERVED_S = 3_600.0
+"""How long observations stay that no proxy has made a turn of: they are not redacted, and agents may be by now."""
 
 _STORE_WAIT_S = 2.0
 """How long the start waits for the store. One that is there opens in much less; one that is away is tried on."""
@@ -461,6 +463,9 @@ async def _prune(store: Store, settings: Settings, lines: Mapping[str, AgentLine
         own = {key: one for key, one in each.items() if one != (limits.before, None)}
         if own or limits != (None, None):
             store.prune(limits.moment, limits.max_bytes, own)
+        if store.shared:
+            with suppress(StoreError):  # it is tried again
+                await store.shared_tasks.expire(_OBSERVED_S)
         await asyncio.sleep(_PRUNE_EVERY_S)
 
 

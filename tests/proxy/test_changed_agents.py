@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+import psycopg
 import pytest
 from a2a_eval_proxy.agent_line import AgentLine
 from a2a_eval_proxy.app import RunningProxy, run_proxy
@@ -34,6 +35,7 @@ from agents.scenarios import METADATA_KEY, URI
 from agents.stepwise_agent import RPC_PATH, stepwise_agent
 from support.certificates import Authority
 from support.patience import PATIENCE_S
+from support.postgres_server import PostgresServer
 from support.prefork import COMMAND
 from support.processes import ChildProcess, children
 
@@ -435,3 +437,53 @@ async def test_a_task_without_an_exchange_has_one_owner_while_an_earlier_stream_
     assert sorted(closed.texts) == [f"gate {gate}" for gate in gates]
     assert {(turn["state"], len(turn["tool_calls"])) for turn in turns} == {("TASK_STATE_COMPLETED", 1)}
     assert {one["code"] for turn in turns for one in turn["findings"]} == {"client_gone"}
+
+
+@pytest.mark.parametrize(("before", "after"), [({}, {"redact": "email"}), ({"redact": "email"}, {})])
+async def test_an_agent_begins_or_ends_to_be_redacted_over_a_store_that_proxies_share(
+    agents: tuple[str, str], tmp_path: Path, postgres: PostgresServer, before: dict[str, str], after: dict[str, str]
+) -> None:
+    """Without redaction, proxies exchange what they observe. A stream is under way, and another proxy has its task."""
+    folder, url, closed = Folder(tmp_path / "agents"), postgres.new_database(), Closed()
+    folder.put("orders", agents[0], **before)
+    ports = {"listen": "127.0.0.1:0", "admin": "127.0.0.1:0", "otlp": False, "store": url, "run": "day"}
+    settings = load(Settings, {**ports, "agents_dir": str(folder.path)})
+    gate, mine = f"{tmp_path.name}", "ask for ada@example.com"
+    async with (
+        run_proxy(settings, closed) as proxy,
+        run_proxy(settings, closed) as other,
+        httpx.AsyncClient(trust_env=False, timeout=PATIENCE_S, headers={"a2a-version": "1.0"}) as client,
+    ):
+        address, elsewhere = (f"{one.url}/agents/orders{RPC_PATH}" for one in (proxy, other))
+        waits = (await client.post(address, json=message(mine))).json()["result"]["task"]
+        await proxy.flush(PATIENCE_S)
+        async with client.stream("POST", address, json=message(f"gate {gate} ada@example.com", stream=True)) as stream:
+            lines = stream.aiter_lines()
+            task_id = json.loads((await anext(lines)).removeprefix("data: "))["result"]["task"]["id"]
+            folder.put("orders", agents[0], **after)
+            await looked(proxy)
+            await looked(other)
+            get = {"jsonrpc": "2.0", "id": 2, "method": "GetTask", "params": {"id": task_id}}
+            assert "WORKING" in (await client.post(elsewhere, json=get)).text
+            await client.post(f"{agents[0]}/_control/open", params={"gate": gate})
+            async for _ in lines:
+                pass
+        again = message("done for ada@example.com")
+        again["params"]["message"] |= {"taskId": waits["id"], "contextId": waits["contextId"]}
+        assert "COMPLETED" in (await client.post(elsewhere, json=again)).text
+        for one in (proxy, other):
+            await asyncio.gather(*one.lines._leaving)
+            await one.flush(PATIENCE_S)
+        assert proxy.open_turns + other.open_turns == 0
+        turns = await proxy.turns()
+    with psycopg.connect(url) as connection:
+        kept = connection.execute("SELECT content FROM observations").fetchall()
+    assert kept == []
+    shown = {turn["user_text"].split()[0]: turn for turn in turns}
+    assert len(turns) == len(closed.texts) == 3
+    assert {name: turn["state"] for name, turn in shown.items()} == {
+        "ask": "TASK_STATE_INPUT_REQUIRED", "gate": "TASK_STATE_COMPLETED", "done": "TASK_STATE_COMPLETED"
+    }  # fmt: skip
+    assert [len(shown[name]["tool_calls"]) for name in ("ask", "gate", "done")] == [1, 1, 1]
+    redacted = {name for name, turn in shown.items() if "ada@example.com" not in turn["user_text"]}
+    assert redacted == ({"gate", "done"} if after else {"ask"})

@@ -200,14 +200,17 @@ class Replicas(ObservedTurns):
 
     async def close(self) -> None:
         """Send what is not sent; the tasks of this proxy may have other owners from now on."""
-        with suppress(StoreError, TimeoutError):
+        with suppress(TimeoutError):
             async with asyncio.timeout(_CLOSE_S):
                 await self._exchange()
-                await self._table.done(self.proxy, self._folded)  # what is open is stored as a turn
-                await self._table.leave(self.proxy)
         for key in self._unowned():
             self._own(key, self.proxy)
         self.leave(_OTHERS)
+        with suppress(StoreError, TimeoutError):
+            async with asyncio.timeout(_CLOSE_S):
+                await self._reports.written()
+                await self._table.done(self.proxy, self._folded)  # what is open is stored as a turn
+                await self._table.leave(self.proxy)
         if self._forgetting is not None:
             self._forgetting.cancel()
             await asyncio.gather(self._forgetting, return_exceptions=True)
@@ -347,7 +350,6 @@ class Replicas(ObservedTurns):
         for key in old:
             del self._tasks[key]
         await self._table.release(old, self.proxy)
-        await self._table.expire(3600.0)
 
     def _unowned(self) -> list[str]:
         return [key for key, task in self._tasks.items() if task.waiting is not None]
