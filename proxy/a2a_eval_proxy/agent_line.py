@@ -67,6 +67,7 @@ class SharedParts:
     def forget(self, name: str) -> None:
         """The agent was removed, and all that it began has ended."""
         self.metrics.forget_agent(name)
+        self.store.share_ends(name)
         if self.tracing is not None:
             self.tracing.forget(name)
 

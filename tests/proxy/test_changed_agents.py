@@ -189,6 +189,7 @@ async def test_nothing_stays_of_agents_that_were_removed(agents: tuple[str, str]
         assert members() == sharing
         assert proxy.tracing is not None
         assert set(proxy.tracing._waits) <= {None, "stays"}
+        assert set(proxy.store._shares) <= {None, "stays"}
 
 
 async def test_a_stream_ends_as_it_began_though_its_agent_changes(agents: tuple[str, str], tmp_path: Path) -> None:

@@ -88,6 +88,8 @@ class QueuedWrites(ABC):
         self._pools = MemoryPool(MAX_WAITING_BYTES), MemoryPool(MAX_QUEUED)
         self._shares: dict[str | None, tuple[HeldBytes, HeldBytes]] = {}
         """Of each agent: bytes and turns that wait."""
+        self._sharing: set[str | None] = {None}
+        """Agents that have a share though nothing of them waits."""
         self._lock = threading.Lock()
         self._closing = threading.Event()
         self._attempted = threading.Event()
@@ -175,9 +177,16 @@ class QueuedWrites(ABC):
         return True
 
     def share_with(self, agent_name: str) -> None:
-        """This agent is one of several: room is left for its turns from now on."""
+        """This agent is one of several: room is left for its turns from now on, until `share_ends`."""
         with self._lock:
+            self._sharing.add(agent_name)
             self._share(agent_name)
+
+    def share_ends(self, agent_name: str) -> None:
+        """No room need be left for this agent any more."""
+        with self._lock:
+            self._sharing.discard(agent_name)
+            self._drop_unused(agent_name)
 
     def settle(self, turns: Sequence[Turn], committed: Callable[[], object], agent_name: str | None = None) -> None:
         """Replace what is known of these turns, as traces have it now; they are pending, again or still."""
@@ -266,6 +275,7 @@ class QueuedWrites(ABC):
             waiting_bytes, waiting_turns = self._share(item.agent_name)
             waiting_bytes.add(None, sign * item.size)
             waiting_turns.add(None, sign * turns)
+            self._drop_unused(item.agent_name)
             self.health.waiting_bytes, self.health.waiting_turns = (pool.total for pool in self._pools)
 
     def _share(self, agent_name: str | None) -> tuple[HeldBytes, HeldBytes]:
@@ -274,6 +284,11 @@ class QueuedWrites(ABC):
             waiting_bytes, waiting_turns = map(HeldBytes, self._pools)
             share = self._shares[agent_name] = waiting_bytes, waiting_turns
         return share
+
+    def _drop_unused(self, agent_name: str | None) -> None:
+        if agent_name not in self._sharing and not self._share(agent_name)[0].total:
+            for held in self._shares.pop(agent_name):
+                held.leave()
 
     # ── in the writing thread ───────────────────────────────────────────────────────────────────────────
 

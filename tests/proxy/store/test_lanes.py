@@ -90,6 +90,21 @@ async def test_one_agent_floods_while_the_store_is_away_and_all_of_another_arriv
     assert all(store.add([one], lambda: None, agent_name="orders") for one in flood[:10])
 
 
+async def test_the_share_of_an_agent_that_is_no_more_ends_with_what_waits(location: str) -> None:
+    store = open_store(location, patient=True)
+    for name in ("orders", "refunds"):
+        store.share_with(name)
+    taken = [turn(number) for number in range(1_000) if store.add([turn(number)], lambda: None, agent_name="orders")]
+    assert len(taken) == 500
+    store.share_ends("refunds")
+    store.share_ends("orders")
+    assert store.add([turn(1_000)], lambda: None, agent_name="orders")
+    store.start(lambda: None)
+    await store.drained()
+    assert store._shares == {}
+    await asyncio.to_thread(store.close)
+
+
 async def test_the_turns_of_an_agent_do_not_wait_behind_a_backlog_of_another(
     store: Store, location: str, request: pytest.FixtureRequest
 ) -> None:
