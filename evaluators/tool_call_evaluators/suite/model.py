@@ -709,10 +709,12 @@ class Suite(SuiteFields):
     def of_agents(self, names: Collection[str], came: Collection[str | None] = ()) -> Self:
         """The suite by which turns of these agents are judged: without the cases that name another one.
 
-        A case that names several, which no conversation of traffic with one agent completes, counts where it `came`.
+        A case that names several, which no conversation of traffic with one agent completes, counts where it `came`,
+        and the turns are those of more than one of its agents.
         """
         own = [(None,), *((name,) for name in names)]
-        counts = (case.agents in own or (case.id in came and {*names}.issuperset(case.agents)) for case in self.cases)
+        several = (case.id in came and len({*names}.intersection(case.agents)) > 1 for case in self.cases)
+        counts = [case.agents in own or together for case, together in zip(self.cases, several, strict=True)]
         return replace(self, cases=tuple(compress(self.cases, counts)))
 
 

@@ -285,7 +285,7 @@ def _judged_by_each(
     for by in judges:
         prefix = (", ".join(sorted(filter(None, by.agents))) or "without agent") + ": "
         own = [turn for turn in turns if turn.get("agent_name") in by.agents]
-        suite = _in_force(by, own)
+        suite = _in_force(by, own, {name for other in judges if other is not by for name in other.agents})
         of_suites = suite.parts if isinstance(suite, CombinedSuite) else ()
         parts += [judge_turns(*selected_turns(one, own, partial=False), results, run, prefix) for one in of_suites]
         if not of_suites:
@@ -293,9 +293,11 @@ def _judged_by_each(
     return _together(parts, Suite(name=run))
 
 
-def _in_force(by: JudgedBy, turns: Sequence[TurnJson]) -> Suite | None:
+def _in_force(by: JudgedBy, turns: Sequence[TurnJson], others: Collection[str | None] = ()) -> Suite | None:
+    """`others`: the agents whose turns other suites judge, so that cases for these, too, cannot be followed."""
     came = {turn["case_id"] for turn in turns}
-    suite = by.plan(came)
+    followed = (case for case in by.suite.cases if not {*others}.intersection(case.agents)) if by.suite else ()
+    suite = by.plan({case.id for case in followed} & came)
     is_judged = by.current or (suite is not None and any(case.id in came for case in suite.cases))
     return suite if is_judged else None
 
