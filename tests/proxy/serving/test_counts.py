@@ -36,12 +36,12 @@ def test_what_processes_count_is_what_one_would_have_counted(happened: list[tupl
     everything, main, processes = Metrics(), Metrics(), [Metrics(), Metrics()]
     for number, (kind, value) in enumerate(happened):
         if kind == "send":
-            add_counts(main, json.loads(json.dumps(take_counts(processes[int(value)]))))
+            add_counts(main, json.loads(json.dumps(take_counts(processes[int(value)]))), ())
         else:
             count(everything, kind, value)
             count(processes[number % 2], kind, value)
     for process in processes:
-        add_counts(main, json.loads(json.dumps(take_counts(process))))
+        add_counts(main, json.loads(json.dumps(take_counts(process))), ())
     assert main.requests == everything.requests
     assert main.responses == everything.responses
     assert main.client_errors == everything.client_errors
