@@ -6,6 +6,7 @@ import asyncio
 import itertools
 import socket
 import struct
+from collections import deque
 from collections.abc import AsyncIterator
 from contextlib import suppress
 from dataclasses import fields
@@ -16,13 +17,10 @@ import orjson
 
 from ..capture.observations import turn_from_message, turn_to_message
 from ..capture.turn_changes import TurnChanges
-from ..memory import share
+from ..memory import HeldBytes, MemoryPool
 
 _LENGTH = struct.Struct("!I")
 _MAX_MESSAGE_BYTES = 1 << 30
-_MAX_UNSENT_BYTES = share(32)
-"""Of messages that the other process has not read; then turns are not sent."""
-
 _CLOSE_S = 5.0
 
 ASK, _ANSWER = "ask", "answer"
@@ -48,6 +46,8 @@ class Link:
         self._reader = reader
         self._writer = writer
         self._same = same
+        self.written = 0
+        """Bytes of all messages so far."""
         self._rest: BytesIO | None = None
         """What is left at the end."""
         self._numbers = itertools.count(1)
@@ -64,9 +64,9 @@ class Link:
         return cls(reader, asyncio.StreamWriter(transport, protocol, reader, loop), same)
 
     @property
-    def is_full(self) -> bool:
-        """Whether the other process is far behind with reading."""
-        return self._writer.transport.get_write_buffer_size() > _MAX_UNSENT_BYTES
+    def taken(self) -> int:
+        """Bytes of messages that are not in the memory of this process any more."""
+        return self.written - self._writer.transport.get_write_buffer_size()
 
     def send(self, kind: str, **content: Any) -> None:
         """Send a message. Does not wait; once the link has ended, does nothing."""
@@ -74,6 +74,7 @@ class Link:
             return
         message = orjson.dumps({"kind": kind, **content})
         self._writer.writelines((_LENGTH.pack(len(message)), message))
+        self.written += _LENGTH.size + len(message)
 
     async def ask(self, subject: str, **question: Any) -> Any:
         """What the other process answers, while `messages` are taken; None where it ends before that."""
@@ -137,6 +138,39 @@ class Link:
         with suppress(OSError, TimeoutError):
             async with asyncio.timeout(_CLOSE_S):
                 await self._writer.wait_closed()
+
+
+class Reports(HeldBytes):
+    """What one agent's relay reports over a link. Those of all agents share the memory for what is not taken yet."""
+
+    def __init__(self, link: Link, limit: int | MemoryPool) -> None:
+        super().__init__(limit)
+        self._link = link
+        self._untaken: deque[tuple[int, int]] = deque()
+        """Where each message ends among all of the link, and the bytes that count for it."""
+
+    def send(self, kind: str, **content: Any) -> None:
+        """See `Link.send`."""
+        before = self._link.written
+        self._link.send(kind, **content)
+        counted = min(self._link.written - before, max(0, self.limit - self.total))  # a larger one is not the others'
+        self._untaken.append((self._link.written, counted))
+        self.add(self, counted)
+
+    @property
+    def is_full(self) -> bool:
+        """Whether the other process is so far behind with reading that this agent has its share."""
+        self._forget_taken()
+        if self.total >= self.limit and self._pool is not None:
+            for other in self._pool.members:
+                if isinstance(other, Reports):
+                    other._forget_taken()
+        return self.total >= self.limit
+
+    def _forget_taken(self) -> None:
+        taken = self._link.taken
+        while self._untaken and self._untaken[0][0] <= taken:
+            self.add(self, -self._untaken.popleft()[1])
 
 
 def changes_to_message(changes: TurnChanges, *, all_calls: bool) -> dict[str, Any]:

@@ -35,7 +35,7 @@ from ..telemetry.start import start_telemetry
 from ..turn import Turn
 from .agent_relay import AgentRelay
 from .data_port import DataPort
-from .link import ASK, Link, changes_to_message
+from .link import ASK, Link, Reports, changes_to_message
 from .pools import SharedPools
 from .shared_opted_in_tasks import SHARED, OptedInByAgent
 from .turn_capture import CaptureRules, TurnCapture
@@ -73,9 +73,9 @@ class _ForwardedNotifiedTasks(NotifiedTasks):
 class _LinkReports:
     """Sends what is captured of one agent to the main process."""
 
-    def __init__(self, link: Link, agent_name: str, metrics: Metrics, *, all_calls: bool) -> None:
+    def __init__(self, sent: Reports, agent_name: str, metrics: Metrics, *, all_calls: bool) -> None:
         """`all_calls`: changes of a turn are sent with its other calls, which redaction by path needs."""
-        self._link = link
+        self._sent = sent
         self._agent_name = agent_name
         self._all_calls = all_calls
         self._metrics = metrics
@@ -83,17 +83,17 @@ class _LinkReports:
         """Exchanges of which the main process does not get everything."""
 
     def _send(self, kind: str, **values: Any) -> None:
-        self._link.send(kind, agent=self._agent_name, **values)
+        self._sent.send(kind, agent=self._agent_name, **values)
 
     def opened(self, turn: Turn) -> None:
         self._send("opened", turn=turn_to_message(turn))
 
     def changed(self, changes: TurnChanges) -> None:
-        if not self._link.is_full:
+        if not self._sent.is_full:
             self._send("changed", changes=changes_to_message(changes, all_calls=self._all_calls))
 
     def closed(self, turn: Turn) -> None:
-        if self._link.is_full:
+        if self._sent.is_full:
             self._metrics.turns_dropped += 1
             self._send("lost", turn_id=turn.turn_id)
         else:
@@ -102,7 +102,7 @@ class _LinkReports:
     def observed(self, at: float, observation: Observation) -> None:
         """Send an observation, whose place among those of other processes is at the time `at`."""
         exchange, kind = observation["exchange"], observation["kind"]
-        if self._link.is_full and kind == "event":
+        if self._sent.is_full and kind == "event":
             self._cut.add(exchange)
             return
         if kind == "ended" and exchange in self._cut:
@@ -119,11 +119,13 @@ class _AgentHere(NamedTuple):
     book: ForwardingBook
     relay: AgentRelay
     files: FileWatch
+    sent: Reports
 
     def close(self) -> None:
         """No more requests come: what was captured is reported."""
         self.book.close_all(CLOCK.now())
         self.capture.close()
+        self.sent.leave()
 
 
 class ServingProcess:
@@ -226,7 +228,8 @@ class ServingProcess:
         """Capture the traffic of an agent. Raises ConfigError, GrpcMissingError."""
         settings, privacy = agent.settings, agent.settings.privacy() if agent.name else self._privacy
         self._of_all.add(privacy)
-        reports = _LinkReports(self._link, key, self._metrics, all_calls=privacy.redactor.has_paths)
+        sent = Reports(self._link, self._pools.reports)
+        reports = _LinkReports(sent, key, self._metrics, all_calls=privacy.redactor.has_paths)
         capture = TurnCapture(CaptureRules.of(settings, self._pools.open_turns), self._metrics, reports)
         book = ForwardingBook(capture.book, reports.observed, self._source)
         files = self._files.part()
@@ -248,7 +251,7 @@ class ServingProcess:
             opted_in=self._opted_in[agent.name],
             callers=self._callers,
         )
-        added = self._agents[key] = _AgentHere(capture, book, relay, files)
+        added = self._agents[key] = _AgentHere(capture, book, relay, files, sent)
         capture.watch(self._live)
         return added
 

@@ -13,7 +13,8 @@ from typing import Any
 import pytest
 import uvloop
 from a2a_eval_proxy.capture.observations import turn_from_message, turn_to_message
-from a2a_eval_proxy.serving.link import Link
+from a2a_eval_proxy.memory import MemoryPool
+from a2a_eval_proxy.serving.link import Link, Reports
 from a2a_eval_proxy.turn import Turn
 from a2a_tool_capture import Finding, Severity, ToolCall
 
@@ -81,12 +82,26 @@ async def test_a_cut_or_oversized_message_ends_the_link(junk: bytes) -> None:
     assert await received(struct.pack("!I", len(whole)) + whole + junk) == [{"kind": "whole"}]
 
 
-async def test_a_process_that_is_far_behind_with_reading_is_noticed() -> None:
+async def test_of_what_is_not_read_each_agent_has_its_share() -> None:
     async with link() as (sender, other):
-        assert not sender.is_full
-        for _ in range(70):
-            sender.send("turn", text="x" * 1_000_000)
-        assert sender.is_full
+        alone = Reports(sender, 2_000_000)
+        pool = MemoryPool(8_000_000)
+        large, small = Reports(sender, pool), Reports(sender, pool)
+        for one in (alone, large):
+            while not one.is_full:
+                one.send("turn", text="x" * 100_000)
+        large.send("turn", text="x" * 20_000_000)
+        assert (alone.total, large.total) == (pytest.approx(2_000_000, rel=0.3), pytest.approx(4_000_000, rel=0.3))
+        small.send("turn", text="x" * 100_000)
+        assert not small.is_full
+        assert pool.total == large.total + small.total
+        while sender.taken < sender.written:
+            await asyncio.to_thread(other.recv, 1 << 20)
+        assert not any([alone.is_full, large.is_full, small.is_full])
+        assert (alone.total, pool.total) == (0, 0)
+        large.send("turn", text="x" * 100_000)
+        large.leave()
+        assert pool.total == small.total
         other.close()
 
 
