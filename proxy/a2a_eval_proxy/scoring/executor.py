@@ -121,6 +121,8 @@ class ThreadExecutor:
         self._privacy = privacy
         self._executor = ThreadPoolExecutor(1, thread_name_prefix="scoring")
         self._runner = asyncio.Runner()
+        self._waiting: asyncio.Task[Any] | None = None
+        """What the event loop runs."""
 
     async def score(self, work: Work) -> Outcome:
         return await asyncio.get_running_loop().run_in_executor(self._executor, self._score, work)
@@ -130,10 +132,12 @@ class ThreadExecutor:
     ) -> list[Results | None]:
         score = partial(self._scorer.score_conversation, trees=trees)
         return await asyncio.get_running_loop().run_in_executor(
-            self._executor, lambda: self._runner.run(gathered(map(score, conversations)))
+            self._executor, lambda: self._run(map(score, conversations))
         )
 
     def close(self) -> None:
+        if (waiting := self._waiting) is not None:  # for a judge, which may take its time
+            waiting.get_loop().call_soon_threadsafe(waiting.cancel)
         self._executor.submit(self._runner.close)
         self._executor.shutdown(wait=True)
 
@@ -142,10 +146,20 @@ class ThreadExecutor:
         turns = [self._merged(one.job, one.evidence) for one in work]
         given = [(turn, one.job.earlier, one.history, one.tree) for turn, one in zip(turns, work, strict=True)]
         if any(scorer.evaluators(turn.case_id).is_async for turn in turns):
-            results = self._runner.run(gathered(scorer.score(*one) for one in given))
+            results = self._run(scorer.score(*one) for one in given)
         else:
             results = [scorer.score_now(turn, earlier, tree) for turn, earlier, _, tree in given]
         return list(zip(turns, map(self._privacy.stored_results, results), strict=True))
+
+    def _run(self, results: Iterable[Awaitable[T]]) -> list[T]:
+        async def run() -> list[T]:
+            self._waiting = asyncio.current_task()
+            try:
+                return await gathered(results)
+            finally:
+                self._waiting = None
+
+        return self._runner.run(run())
 
     def _merged(self, job: Job, evidence: Evidence | None) -> Turn:
         """Calls are compared with traces as captured: two that are masked may look the same."""

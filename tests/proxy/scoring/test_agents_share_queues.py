@@ -1,4 +1,5 @@
-"""An agent whose judge hangs takes no more of the memory for scoring than leaves the others theirs."""
+"""An agent whose judge hangs takes no more of the memory for scoring than leaves the others theirs, and no time at the
+end."""
 
 from __future__ import annotations
 
@@ -70,3 +71,31 @@ async def test_a_flood_before_a_judge_that_hangs(tmp_path: Path, monkeypatch: py
             assert (held.total, held._pool.total) == (0, 0)
     found = [(turn["agent_name"], turn["status"], turn["evaluations"][0]["status"]) for turn in turns]
     assert sorted(found) == [*[("floods", "done", "failed")] * TURNS, ("other", "done", "passed")]
+
+
+async def test_a_judge_that_hangs_does_not_keep_the_proxy_from_its_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("A2A_EVAL_PROXY_JUDGE_API_KEY", KEY)
+    asked, ends, ended = threading.Event(), threading.Event(), threading.Event()
+
+    async def hang(request: dict[str, Any]) -> Reply:
+        asked.set()
+        await asyncio.to_thread(ends.wait, PATIENCE_S)
+        ended.set()
+        return fit(request)
+
+    with stepwise_agent() as agent, ServerThread(FakeApi(hang).app) as judge:
+        suite = tmp_path / "suite.yaml"
+        suite.write_text(
+            f"suite: judged\njudge: {{base_url: {judge.url}/v1, model: {MODEL}}}\nevaluators: [helpfulness]\n"
+        )
+        ports = {"listen": "127.0.0.1:0", "admin": "127.0.0.1:0", "otlp": False, "store": str(tmp_path / "turns.db")}
+        given = {**ports, "upstream": agent.url, "suite": str(suite), "shutdown_timeout": 0.1}
+        async with run_proxy(load(Settings, given)) as proxy, httpx.AsyncClient(timeout=PATIENCE_S) as http:
+            params = {"message": {"messageId": "m", "role": "ROLE_USER", "parts": [{"text": "done"}]}}
+            body = {"jsonrpc": "2.0", "id": 1, "method": "SendMessage", "params": params}
+            await http.post(f"{proxy.url}{RPC_PATH}", json=body, headers={"a2a-version": "1.0"})
+            assert await asyncio.to_thread(asked.wait, PATIENCE_S)
+        assert not ended.is_set()
+        ends.set()
