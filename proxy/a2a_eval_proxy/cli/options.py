@@ -344,10 +344,7 @@ class RunsOptions(StoredAgentOption, StoreOption):
     output: str = _output()
 
 
-class PruneOptions(AuditOption, StoreOption, RetentionOptions):
-    agent: str | None = option(
-        types.NAME, "Only turns of this agent: the name of one of several, or the URL of the only one."
-    )
+class PruneOptions(StoredAgentOption, AuditOption, StoreOption, RetentionOptions):
     dry_run: bool = option(types.FLAG, "Only say what would be deleted.")
 
     def __post_init__(self) -> None:

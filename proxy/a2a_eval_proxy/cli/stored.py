@@ -192,7 +192,7 @@ def prune(options: PruneOptions) -> None:
     from ..runs.stored_turns import pruned
 
     limits = options.retain_days, options.retain_mb
-    click.echo(run_async(pruned(options.store, *limits, agent=options.agent, dry_run=options.dry_run)))
+    click.echo(run_async(pruned(options.store, *limits, agent=options.agent_name, dry_run=options.dry_run)))
 
 
 _MOST_DISAGREEMENTS = 20
