@@ -323,15 +323,17 @@ async def test_a_store_that_is_deleted_is_made_anew(tmp_path: Path, caplog: pyte
         assert len(await Kept(store).ids()) == 1
 
 
+@pytest.mark.parametrize("lost", ["-wal", "-shm"])
 async def test_a_write_ahead_log_that_is_deleted_loses_nothing(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
+    lost: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """SQLite would continue in a file without a name: no other process could read it, it would end with the process."""
+    """SQLite would continue in a file without a name: no other process could read it, it would end with the process.
+    Without the index of the log, processes would overwrite what others wrote."""
     path = tmp_path / "turns.db"
     async with traffic(path) as it:
         await it.send()
         await it.proxy.flush(PATIENCE_S)
-        (tmp_path / "turns.db-wal").unlink()
+        (tmp_path / f"turns.db{lost}").unlink()
         await it.send()
         await it.proxy.flush(PATIENCE_S)
         assert await it.runs() == [(2, 0)]

@@ -91,6 +91,11 @@ def write_ahead_log(path: str) -> str:
     return f"{path}-wal"
 
 
+def log_identity(path: str) -> tuple[Identity | None, ...]:
+    """Which write-ahead log a store has, and which index of it."""
+    return tuple([identity(path + suffix) for suffix in BESIDE])
+
+
 @contextmanager
 def name_locked(path: str) -> Iterator[None]:
     """Hold the lock under which stores get their name and lose it. Raises OSError where it stays taken.

@@ -47,12 +47,12 @@ from .file import (
     is_damage,
     is_full,
     keep_reserve,
+    log_identity,
     moved_aside,
     of_agents,
     open_file,
     release_reserve,
     transaction,
-    write_ahead_log,
 )
 from .reads import SqliteReads
 
@@ -225,7 +225,7 @@ class SqliteStore(SqliteReads, Store):
         self._connection: sqlite3.Connection | None = None
         self._patient = self._keeps_reserve = patient
         self._identity: Identity | None = None
-        self._log_identity: Identity | None = None
+        self._log_identity: tuple[Identity | None, ...] = ()
         self._damage: tuple[Identity | None, str] | None = None
         """The file that is damaged, and the error that showed it."""
         if not patient:
@@ -252,7 +252,7 @@ class SqliteStore(SqliteReads, Store):
                 raise StoreFileError(f"{error}; it cannot be moved aside: {refused.strerror}") from refused
             self.health.replaced += 1
             self._connection, self._identity = open_file(self._path)
-        self._log_identity = identity(write_ahead_log(self._path))
+        self._log_identity = log_identity(self._path)
         if self._patient:
             keep_reserve(self._path)
 
@@ -282,7 +282,9 @@ class SqliteStore(SqliteReads, Store):
             if not self._patient:
                 raise StoreUnreachableError(f"store {self._path}: {gone}")
             raise StoreLostError(f"{gone}; turns are kept in the one now there")
-        if identity(write_ahead_log(self._path)) != self._log_identity:  # what is written to it, nobody else can read
+        if (
+            log_identity(self._path) != self._log_identity
+        ):  # other processes would not see what is written, nor this one
             self._let_go()  # which writes back what it has
             raise StoreLostError("its write-ahead log was deleted or replaced while in use; the file is reopened")
 
