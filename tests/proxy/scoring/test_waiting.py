@@ -123,7 +123,7 @@ async def test_turns_are_encoded_by_the_writing_thread_as_long_as_it_keeps_up(
 
 
 async def test_results_that_wait_count_too(store: SqliteStore, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(write_queue, "MAX_WAITING_BYTES", 1_000_000)
+    monkeypatch.setattr(store._pools[0], "limit", 1_000_000)
     with locked(path):
         store.finish([Scored("turn-0001", [result(reason="x" * 1_000_000)])], lambda: None)
         assert not store.add([turn(1)], lambda: None)

@@ -92,7 +92,7 @@ def write_ahead_log(path: str) -> str:
 
 
 def log_identity(path: str) -> tuple[Identity | None, ...]:
-    """Which write-ahead log a store has, and which index of it."""
+    """Which write-ahead log a store has, and which index."""
     return tuple([identity(path + suffix) for suffix in BESIDE])
 
 
