@@ -175,7 +175,8 @@ def upgrade_of(path: str) -> Upgrade:
             version = _version(connection)
             return Upgrade(version, SQLITE.version, _statements(connection, path, version))
     except sqlite3.Error as error:
-        problem = f"is damaged: {error}" if is_damage(error) else str(error)
+        is_store = is_damage(error) and _version_in_header(path) is not None
+        problem = f"is damaged: {error}" if is_store else str(error)
         raise StoreFileError(f"store {path}: {problem}; {_GIVE}") from error
 
 
