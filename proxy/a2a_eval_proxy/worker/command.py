@@ -103,7 +103,8 @@ class Engine:
         @self._app.task(name=TASK, queue=QUEUE, retry=_Backoff())
         async def score_turns(turn_ids: list[str]) -> None:
             try:
-                self.scored += await score(turn_ids)
+                scored = await score(turn_ids)
+                self.scored += scored  # jobs run at the same time
             except AWAY:  # `run` logs it, once
                 raise
             except Exception:

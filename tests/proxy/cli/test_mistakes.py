@@ -203,7 +203,7 @@ MISTAKES = {
     "agent of a turn: Python": Mistake("run turn-agent.yaml --agent python:agent.py:A", "needs the URL of a proxy"),
     "model without a URL": Mistake("run suite.yaml --agent openai:x --agent-model m", "--agent: expected a URL such a"),
     # the command line
-    "option of another command": Mistake("runs --agent http://x", "No such option '--agent'"),
+    "option of another command": Mistake("migrate --agent http://x", "No such option '--agent'"),
     "no duration": Mistake(f"{RUN} --timeout 5m", "--timeout: expected a positive number of seconds, got '5m'"),
     "no repetitions": Mistake(f"{RUN} --repeat 0", "--repeat: expected a whole number from 1 to 1000, got '0'"),
     "lower case": Mistake(f"{RUN} --binding grpc", "got 'grpc' (did you mean GRPC?)"),
