@@ -148,7 +148,7 @@ class _Connection(socketserver.StreamRequestHandler):
                     self.connection.sendall(piece)
                 if answer.cut:
                     return
-        except ConnectionError:  # the client left: nothing to answer any more
+        except (ConnectionError, TimeoutError):  # the client left, or its test has ended: nothing to answer any more
             pass
 
     def _read(self) -> Received | None:
