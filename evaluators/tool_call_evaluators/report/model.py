@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import cached_property
@@ -79,6 +79,8 @@ class Report:
     trees: Mapping[str, AgentTurn] | None = None
     """Who asked whom, by the id of the turn that asked first, where other agents were asked and their turns are in the
     store; None: it was not looked up."""
+    without_tree: Collection[str] = ()
+    """The ids of turns for which it was not looked up, since there were too many."""
     _changes: dict[str, list[CallChange]] = field(default_factory=dict, init=False, repr=False, compare=False)
     """The comparisons of turns by turn id: several parts of a report read them."""
     _rules_by_case: dict[str | None, _Rules] = field(default_factory=dict, init=False, repr=False, compare=False)
@@ -162,15 +164,18 @@ class Report:
         these do not count (`depth`), or are not known here."""
         if not conversation.counts_all_agents or self.trees is None:
             return None
-        counted = conversation.executed if turns is None else turns
+        counted = list(conversation.executed if turns is None else turns)
+        if any(turn["turn_id"] in self.without_tree for turn in counted):
+            return None
         trees = [certain_part(tree) for turn in counted if (tree := self.trees.get(turn["turn_id"]))]
         return sum(len(placed.turn.tool_calls) for placed in walk(*trees) if placed.parent is not None)
 
     @cached_property
     def asked_call_count(self) -> int | None:
-        """See `asked_calls`; None where they count in no conversation."""
-        counts = [count for item in self.conversations if (count := self.asked_calls(item)) is not None]
-        return sum(counts) if counts else None
+        """See `asked_calls`; None where they count in no conversation, or are not known of one."""
+        counts = [self.asked_calls(item) for item in self.conversations if item.counts_all_agents]
+        known = [count for count in counts if count is not None]
+        return sum(known) if known and len(known) == len(counts) else None
 
     @property
     def calls_of_asked(self) -> str:

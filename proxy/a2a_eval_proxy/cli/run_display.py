@@ -221,7 +221,8 @@ async def _with_trees(conclusion: RunResult, options: RunOptions | EvaluateOptio
     turn_ids = [turn["turn_id"] for item in failed_first for turn in item.executed]
     async with open_existing_store(options.store) as store:
         trees = await trees_of(store, turn_ids[:_MOST_TREES])
-    return replace(conclusion, report=replace(report, trees=trees))
+    without = frozenset(turn_ids[_MOST_TREES:])
+    return replace(conclusion, report=replace(report, trees=trees, without_tree=without))
 
 
 _MOST_TREES = 1_000

@@ -455,6 +455,8 @@ cases:
     assert json.loads(json_report(counted))["tool_calls_of_asked_agents"] == 2
     assert json.loads(page_data(counted))["conversations"][0]["asked_calls"] == 2
     assert "0 tool calls and 2 of asked agents" in markdown_summary(counted)
+    unknown = replace(counted, trees={}, without_tree={"1"})
+    assert "tool_calls_of_asked_agents" not in json.loads(json_report(unknown)), "its tree was not looked up"
     own = report(passed, parse_suite(text.replace("depth: all", "depth: own")))
     assert "none were captured" in json_report(own)
 
