@@ -13,21 +13,23 @@ from ..telemetry.counters import Metrics
 from .messages import METHODS
 
 if TYPE_CHECKING:
-    from ..telemetry.requests import CallTelemetry
+    from ..telemetry.requests import RequestTelemetry
 
 
 class CallRecord:
     """Counts a call as requests over HTTP are counted, and has its spans, while it is relayed."""
 
     def __init__(
-        self, metrics: Metrics, telemetry: CallTelemetry | None, path: str, metadata: Fields, client: tuple[str, int]
+        self, metrics: Metrics, telemetry: RequestTelemetry | None, path: str, metadata: Fields, client: tuple[str, int]
     ) -> None:
         self._metrics = metrics
         self._began = time.perf_counter()
         self._agent_status: GrpcStatus | None = None
         self.head = read_request(metadata)
         """The client's metadata, with the parent that the agent gets."""
-        self._spans = None if telemetry is None else telemetry.begin(path, self.head, client, known=path in METHODS)
+        self._spans = (
+            None if telemetry is None else telemetry.begin_call(path, self.head, client, known=path in METHODS)
+        )
         if self._spans is not None and self._spans.traceparent:
             self.head = self.head.with_parent(self._spans.traceparent)
         metrics.requests += 1

@@ -30,7 +30,7 @@ class GrpcPort(StreamHandler):
         self.agent = agent
         self.limits = limits
         self._relay = relay
-        self._telemetry = None if requests is None else requests.of_calls()
+        self._telemetry = requests
         self._held = HeldMessages(relay.bodies, limits)
 
     async def answer(self, stream: AsyncStream, head: Headers, ends: Ends) -> None:

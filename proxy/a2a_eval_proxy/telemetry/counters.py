@@ -8,7 +8,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Callable, Container, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from functools import partial
 from operator import attrgetter
 from typing import Any, NamedTuple
@@ -103,13 +103,10 @@ class Metrics:
 
     def forget_agent(self, name: str) -> None:
         """The agent was removed: its series end, and begin at zero should it come back."""
-        for counter in (
-            *(self.agent_requests, self.agent_refusals, self.agent_turns, self.agent_failures),
-            *(self.agent_judge_requests, self.agent_judge_skips),
-        ):
-            counter.pop(name, None)
-        for key in [key for key in self.agent_evaluations if key[0] == name]:
-            del self.agent_evaluations[key]
+        counters = [getattr(self, item.name) for item in fields(self) if item.name.startswith("agent_")]
+        for counter in counters:
+            for key in [key for key in counter if key == name or key[:1] == (name,)]:
+                del counter[key]
 
 
 _NUMBERS = ("requests", "upstream_errors", "turns_evicted", "turns_dropped")

@@ -28,14 +28,12 @@ class ProblemLog:
         text: str,
         level: int = logging.ERROR,
         *,
-        every_s: float = EVERY_S,
         later: Callable[[float, Callable[[], None]], Any] | None = None,
     ) -> None:
         """`later(seconds, callback)` schedules the next line; None: on the running event loop."""
         self._logger = logger
         self._text = text
         self._level = level
-        self._every_s = every_s
         self._later = later
         self._total = 0
         self._untold = 0
@@ -47,7 +45,7 @@ class ProblemLog:
             self._untold += count
             return
         self._total = count
-        self._say(count, f"; more are counted and logged every {self._every_s:g} s")
+        self._say(count, f"; more are counted and logged every {EVERY_S:g} s")
         self._schedule()
 
     def close(self) -> None:
@@ -58,16 +56,16 @@ class ProblemLog:
 
     def _next_line(self) -> None:
         if self._untold:
-            self._say(self._untold, f" in the last {self._every_s:g} s, {self._total} so far")
+            self._say(self._untold, f" in the last {EVERY_S:g} s, {self._total} so far")
             self._untold = 0
             self._schedule()
             return
-        self._say(self._total, f" in all, none in the last {self._every_s:g} s")
+        self._say(self._total, f" in all, none in the last {EVERY_S:g} s")
         self._total = 0
 
     def _schedule(self) -> None:
         later = self._later or asyncio.get_running_loop().call_later
-        later(self._every_s, self._next_line)
+        later(EVERY_S, self._next_line)
 
     def _say(self, count: int, more: str) -> None:
         self._logger.log(self._level, "%s%s", self._text.format(count=count), more)

@@ -11,7 +11,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from opentelemetry.context import Context
-from opentelemetry.metrics import Meter
+from opentelemetry.metrics import Histogram, Meter
 from opentelemetry.trace import Span, SpanKind, StatusCode, Tracer, format_span_id, format_trace_id, set_span_in_context
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
@@ -36,7 +36,8 @@ class SpanPair:
 
     def __init__(
         self,
-        source: SpanSource,
+        source: RequestTelemetry,
+        durations: Histogram,
         name: str,
         head: ClientRequestHeaders,
         server: Attributes,
@@ -48,7 +49,7 @@ class SpanPair:
         self._server = source.tracer.start_span(name, parent, SpanKind.SERVER, server)
         self._inside = set_span_in_context(self._server, Context())
         self._client = source.tracer.start_span(name, self._inside, SpanKind.CLIENT, client)
-        self._durations = source.durations
+        self._durations = durations
         self._measured = measured
         span = self._client.get_span_context()
         ids = f"{format_trace_id(span.trace_id)}-{format_span_id(span.span_id)}"
@@ -69,40 +70,28 @@ class SpanPair:
         self._durations.record(time.perf_counter() - self._began_at, {**self._measured, **ended}, self._inside)
 
 
-class SpanSource:
-    """Begins spans, whose durations go to one histogram."""
-
-    def __init__(self, tracer: Tracer, meter: Meter, name: str, text: str) -> None:
-        self.tracer = tracer
-        self.meter = meter
-        self.durations = meter.create_histogram(name, "s", text, explicit_bucket_boundaries_advisory=DURATIONS_S)
-
-
-class RequestTelemetry(SpanSource):
-    """Begins the spans of each request to one agent."""
+class RequestTelemetry:
+    """Begins the spans of each request and each gRPC call to one agent."""
 
     def __init__(self, tracer: Tracer, meter: Meter) -> None:
-        super().__init__(tracer, meter, "http.server.request.duration", "Duration of requests, streams to their end")
+        def durations(name: str, text: str) -> Histogram:
+            return meter.create_histogram(name, "s", text, explicit_bucket_boundaries_advisory=DURATIONS_S)
+
+        self.tracer = tracer
+        self._of_requests = durations("http.server.request.duration", "Duration of requests, streams to their end")
+        self._of_calls = durations("rpc.server.call.duration", "Duration of gRPC calls, streams to their end")
+        self._upstream = ""
+        self._upstream_server: Attributes = {}
 
     def to(self, upstream: str) -> RequestTelemetry:
         """That of requests to the agent at this URL."""
-        telemetry = copy(self)
-        telemetry._lead_to(upstream)
-        return telemetry
-
-    def _lead_to(self, upstream: str) -> None:
-        parts = urlsplit(upstream)
-        self._upstream = f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
-        self._upstream_server: Attributes = {
+        telemetry, parts = copy(self), urlsplit(upstream)
+        telemetry._upstream = f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
+        telemetry._upstream_server = {
             "server.address": parts.hostname or "",
             "server.port": parts.port or (443 if parts.scheme == "https" else 80),
         }
-
-    def of_calls(self) -> CallTelemetry:
-        """The same for gRPC calls: their spans and durations go where those of requests go."""
-        return CallTelemetry(
-            self.tracer, self.meter, "rpc.server.call.duration", "Duration of gRPC calls, streams to their end"
-        )
+        return telemetry
 
     @never_raises
     def begin(self, scope: Scope, head: ClientRequestHeaders) -> RequestSpans:
@@ -126,7 +115,16 @@ class RequestTelemetry(SpanSource):
             **_client(scope),
         }
         client = {**common, "url.full": self._upstream + path, **self._upstream_server}
-        return RequestSpans(self, name, head, server, client, measured)
+        return RequestSpans(self, self._of_requests, name, head, server, client, measured)
+
+    @never_raises
+    def begin_call(self, path: str, head: ClientRequestHeaders, client: tuple[str, int], *, known: bool) -> CallSpans:
+        """The same of a call of `/SERVICE/METHOD`. `client`: address and port. `known`: whether A2A has the method."""
+        method = path.removeprefix("/")
+        measured: Attributes = {"rpc.system.name": "grpc", "rpc.method": method if known else "_OTHER"}
+        common = measured if known else {**measured, "rpc.method_original": method}
+        server: Attributes = {**common, "client.address": client[0], "client.port": client[1]}
+        return CallSpans(self, self._of_calls, method if known else "grpc", head, server, common, measured)
 
 
 class RequestSpans(SpanPair, AbstractContextManager["RequestSpans"]):
@@ -174,23 +172,6 @@ def _finish(span: Span, status: int | None, error: str, *, first_error_status: i
 
 
 # ── gRPC ────────────────────────────────────────────────────────────────────────────────────────────────────
-
-
-class CallTelemetry(SpanSource):
-    """Begins the spans of each call."""
-
-    @never_raises
-    def begin(self, path: str, head: ClientRequestHeaders, client: tuple[str, int], *, known: bool) -> CallSpans:
-        """The spans of a call of `/SERVICE/METHOD` that begins; None where they could not be created.
-
-        `client`: address and port. `known`: whether the method is one of A2A. As to the parent that the agent gets,
-        see `RequestTelemetry.begin`.
-        """
-        method = path.removeprefix("/")
-        measured: Attributes = {"rpc.system.name": "grpc", "rpc.method": method if known else "_OTHER"}
-        common = measured if known else {**measured, "rpc.method_original": method}
-        server: Attributes = {**common, "client.address": client[0], "client.port": client[1]}
-        return CallSpans(self, method if known else "grpc", head, server, common, measured)
 
 
 class CallSpans(SpanPair):

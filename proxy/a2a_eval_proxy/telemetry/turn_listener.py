@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from a2a_tool_capture.recent import Recent
@@ -42,41 +43,26 @@ class TurnListeners(TurnListener):
     """Passes each report on to those of several listeners that do something with it."""
 
     def __init__(self, *listeners: TurnListener) -> None:
-        self._receivers: dict[str, list[Callable[..., None]]] = {name: [] for name in _REPORTS}
+        self._receivers: dict[str, list[Callable[[Any], None]]] = {name: [] for name in _REPORTS}
+        for name, receivers in self._receivers.items():
+            setattr(self, name, partial(_pass_on, receivers))
         for listener in listeners:
             self.add(listener)
 
     def add(self, listener: TurnListener) -> None:
         for name, receivers in self._receivers.items():
-            if getattr(type(listener), name) is not getattr(TurnListener, name):
-                receivers.append(getattr(listener, name))
-
-    def opened(self, turn: Turn) -> None:
-        for opened in self._receivers["opened"]:
-            opened(turn)
-
-    def changed(self, changes: TurnChanges) -> None:
-        for changed in self._receivers["changed"]:
-            changed(changes)
-
-    def ended(self, turn: Turn) -> None:
-        for ended in self._receivers["ended"]:
-            ended(turn)
-
-    def closed(self, turns: Sequence[Turn]) -> None:
-        for closed in self._receivers["closed"]:
-            closed(turns)
-
-    def scored(self, scored: Sequence[ScoredTurn]) -> None:
-        for receive in self._receivers["scored"]:
-            receive(scored)
-
-    def conversation_scored(self, scored: ScoredConversation) -> None:
-        for conversation_scored in self._receivers["conversation_scored"]:
-            conversation_scored(scored)
+            report = getattr(listener, name)
+            if getattr(report, "__func__", None) is not getattr(TurnListener, name):
+                receivers.append(report)
 
 
-_REPORTS = ("opened", "changed", "ended", "closed", "scored", "conversation_scored")
+_REPORTS = [name for name in vars(TurnListener) if not name.startswith("_")]
+
+
+def _pass_on(receivers: Sequence[Callable[[Any], None]], report: Any) -> None:
+    for receive in receivers:
+        receive(report)
+
 
 _MOST = 10_000  # turns that are remembered
 
