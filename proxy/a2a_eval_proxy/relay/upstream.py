@@ -59,7 +59,7 @@ class Upstream:
 
     def _load_headers(self) -> None:
         try:
-            filled = [(name.encode(), resolve_header(name, value).encode()) for name, value in self._configured]
+            filled = [(name.lower().encode(), resolve_header(name, value).encode()) for name, value in self._configured]
         except ConfigurationError as error:
             raise ConfigError(f"upstream_header: {error}") from None
         self.own_headers = [(b"host", self.authority), *filled]
@@ -69,7 +69,7 @@ class Upstream:
 
     def headers(self, forwarded: RawHeaders) -> RawHeaders:
         """The headers of a request to the agent: `Host`, the configured ones, then `forwarded` (names in lower case)
-        without those that are configured."""
+        without those that are configured. All names are in lower case, as HTTP/2 requires."""
         return [self.own_headers[0], *self.with_configured(forwarded)]
 
     def with_configured(self, forwarded: RawHeaders) -> RawHeaders:

@@ -15,6 +15,6 @@ async def agent():
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def proxy(agent, tmp_path_factory):
-    headers = (("x-agent-key", "secret"),)
+    headers = (("X-Agent-Key", "secret"),)
     async with running_proxy(agent.url, tmp_path_factory.mktemp("grpc"), upstream_header=headers) as proxy:
         yield proxy
