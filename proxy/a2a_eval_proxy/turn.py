@@ -159,6 +159,11 @@ class Turn:
         return visibility
 
     @property
+    def agent_of_conversation(self) -> str | None:
+        """See `tool_call_evaluators.runs.outcomes.agent_of_conversation`."""
+        return None if self.attempt else self.agent_name
+
+    @property
     def agent_key(self) -> str:
         """What a store calls its agent."""
         return self.agent_name or self.agent

@@ -417,10 +417,14 @@ async def test_the_run_of_an_agent_is_judged_by_its_suite_without_the_cases_of_o
 
 
 async def test_a_named_run_is_judged_by_the_suites_of_the_agents_whose_turns_it_has(tmp_path: Path) -> None:
-    """Both suites have a case of the same name, with other expectations and gates; the common suite is for neither."""
+    """Both suites have a case of the same name, with other expectations and gates; the common suite is for neither.
+    Their conversations have one id, and results of their own."""
     files: dict[str, dict[str, Any]] = {}
     for name, calls in (("common", "[]"), ("orders", BOTH), ("refunds", "[]")):
         text = SUITE.format(name="chunks", calls=calls).replace("suite: chunks", f"suite: of {name}")
+        whole = "tool_trajectory: {id: whole, scope: conversation, mode: strict, threshold: 1.0}"
+        text = text.replace("evaluators: [", f"evaluators: [{{{whole}}}, ")
+        text = text.replace("    turns:", f"    expect: {{tool_calls: {calls}}}\n    turns:")
         (tmp_path / f"{name}.yaml").write_text(text + "gates: {tool_trajectory: 1.0}\n")
         files[name] = {"suite": str(tmp_path / f"{name}.yaml")}
     common = files.pop("common")["suite"]
@@ -432,11 +436,14 @@ async def test_a_named_run_is_judged_by_the_suites_of_the_agents_whose_turns_it_
         found = {run: (await many.admin.get(f"/api/runs/{run}")).json()["verdict"] for run in ("both", "alone")}
         page = (await many.admin.get("/runs/both")).text
         report = (await many.admin.get("/api/runs/both/report")).text
+        whole = (await many.admin.get("/api/conversations/same")).json()["evaluations"]
+    of_both = {(one["agent_name"], one["status"]) for one in whole if one["run"] == "both"}
+    assert of_both == {("orders", "passed"), ("refunds", "failed")}
     assert found["alone"]["passed"], found["alone"]
     assert not found["both"]["passed"]
     messages = [reason["message"] for reason in found["both"]["reasons"]]
     assert messages
-    assert all(message.startswith("of refunds: ") for message in messages), messages
+    assert all(message.startswith(("of refunds: ", "refunds: ")) for message in messages), messages
     for text in (page, report):
         assert "orders: chunks" in text
         assert "refunds: chunks" in text

@@ -57,9 +57,9 @@ def focus_suites(report: Report) -> list[Focus]:
     return focused
 
 
-def all_failures(report: Report, case_id: str | None) -> str:
-    """The name of the suite of all failures that has this case."""
-    part = report.part_by_case.get(case_id)
+def all_failures(report: Report, conversation: RunConversation) -> str:
+    """The name of the suite of all failures that has the case of this conversation."""
+    part = report.part_by_label.get(conversation.label)
     return ALL + _suffix(report, part) if part else ALL
 
 

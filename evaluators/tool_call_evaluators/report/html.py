@@ -242,7 +242,7 @@ def _why(report: Report, found: Sequence[Cause], links: SectionLinks) -> list[_R
         elif placed:
             items.append((summary, targets, ""))
     if failed and links.focus:
-        names = dict.fromkeys(f"focus/{all_failures(report, item.case_id)}.yaml" for _, item in failed)
+        names = dict.fromkeys(f"focus/{all_failures(report, item)}.yaml" for _, item in failed)
         items.append(
             ("In the folder of this report, suites of the failed cases: ", [(name, name) for name in names], "")
         )

@@ -44,7 +44,7 @@ def _suite(report: Report) -> ET.Element:
     for name, value in facts:
         ET.SubElement(properties, "property", name=printable(name), value=printable(value))
     seconds = 0.0
-    for name, group in grouped((item.case_id or item.label, item) for item in report.conversations).items():
+    for name, group in grouped((item.case_name or item.label, item) for item in report.conversations).items():
         case, took = _testcase(report, name, group)
         suite.append(case)
         seconds += took

@@ -35,7 +35,7 @@ from ..runs.outcomes import (
     quarantined,
 )
 from ..simulation.record import UserRecord, users_text
-from ..suite import Case, EvaluatorSpec, Suite
+from ..suite import EvaluatorSpec, Suite
 from ..texts import counted, one_line, printable, score_text
 from ..tool_classes import NoClassesError, ToolClasses, named
 from ..visibility import NO_CAPTURE, Visibility
@@ -241,7 +241,7 @@ class Report:
         calibration holds for all these results."""
         found: dict[str, list[tuple[Mapping[str, Any], str, bool]]] = {}
         for conversation in self.conversations:
-            case = conversation.case_id or conversation.label
+            case = conversation.case_name or conversation.label
             for result in conversation.all_results:
                 if said := judge_standing(result):
                     found.setdefault(result.evaluator, []).append((said, case, bool(result.passed)))
@@ -293,7 +293,7 @@ class Report:
 
         `turn` is None for a result of the whole conversation.
         """
-        if part := self._part_by_label.get(conversation.label):
+        if part := self.part_by_label.get(conversation.label):
             return part.note(conversation, turn, result)
         if not result.bad:
             return ""
@@ -327,17 +327,17 @@ class Report:
 
     @cached_property
     def attempts(self) -> dict[str, Attempts]:
-        """The attempts at each case, by its id, as the verdict counts them."""
+        """The attempts at each case, by its name, as the verdict counts them."""
         if self.parts:
-            return {case_id: item for part in self.parts for case_id, item in part.attempts.items()}
+            return {case: item for part in self.parts for case, item in part.attempts.items()}
         allow_unseen = any(reason["code"] == CALLS_UNSEEN for reason in self.verdict["tolerated"])
-        by_case = grouped((item.case_id, item) for item in self.conversations if item.case_id is not None)
+        by_case = grouped((item.case_name, item) for item in self.conversations if item.case_name is not None)
         found = {}
-        for case_id, conversations in by_case.items():
+        for name, conversations in by_case.items():
             case = conversations[0].case
             planned = max(case.conversations if case else 1, len(conversations))
             must_pass = case.must_pass if case else None
-            found[case_id] = attempts_of(case_id, conversations, planned, must_pass, allow_unseen=allow_unseen)
+            found[name] = attempts_of(name, conversations, planned, must_pass, allow_unseen=allow_unseen)
         return found
 
     @property
@@ -347,7 +347,7 @@ class Report:
 
     def exclusion(self, conversation: RunConversation) -> Exclusion | None:
         """Why a conversation is no attempt at its case that counts; None if it counts, or has no case."""
-        attempts = self.attempts.get(conversation.case_id or "")
+        attempts = self.attempts.get(conversation.case_name or "")
         return None if attempts is None else attempts.exclusions.get(conversation.label)
 
     @property
@@ -357,11 +357,13 @@ class Report:
 
     @cached_property
     def quarantined(self) -> dict[str, str]:
-        """A sentence for each case in quarantine, by its id."""
+        """A sentence for each case in quarantine, by its name."""
         if self.parts:
-            return {case_id: sentence for part in self.parts for case_id, sentence in part.quarantined.items()}
+            return {case: sentence for part in self.parts for case, sentence in part.quarantined.items()}
         found = quarantined(self.suite, self.conversations) if self.suite else {}
-        return {case_id: item.sentence(case_id) for case_id, item in found.items() if item.active}
+        prefix = self.conversations[0].prefix if self.conversations else ""
+        names = {case_id: prefix + case_id for case_id in found}
+        return {names[case_id]: item.sentence(names[case_id]) for case_id, item in found.items() if item.active}
 
     @property
     def count_texts(self) -> list[str]:
@@ -393,7 +395,7 @@ class Report:
             return None
         key = turn.turn["turn_id"]
         if key not in self._changes:
-            found = _changes_in(turn.expect.tool_calls, [turn.turn], self._rules(conversation.case))
+            found = _changes_in(turn.expect.tool_calls, [turn.turn], self._rules(conversation))
             missing: ChangeKind = "unknown" if turn.unseen else "removed"
             self._changes[key] = [replace(one, kind=missing) if one.kind == "removed" else one for one in found]
         return self._changes[key]
@@ -406,7 +408,7 @@ class Report:
             return None
         if any(turn.unseen for turn in conversation.turns):
             return None
-        return _changes_in(case.expect.tool_calls, conversation.executed, self._rules(case))
+        return _changes_in(case.expect.tool_calls, conversation.executed, self._rules(conversation))
 
     def differences(
         self, conversation: RunConversation, turn: ConversationTurn | None = None
@@ -426,10 +428,11 @@ class Report:
             if change.kind not in ("same", "ignored")
         ]
 
-    def _rules(self, case: Case | None) -> _Rules:
+    def _rules(self, conversation: RunConversation) -> _Rules:
         """How the first evaluator that compares calls compares them."""
-        if case is not None and (part := self.part_by_case.get(case.id)):
-            return part._rules(case)
+        if part := self.part_by_label.get(conversation.label):
+            return part._rules(conversation)
+        case = conversation.case
         key, specs = None, self.suite.evaluators if self.suite else ()
         if case is not None and case.evaluators is not None:
             key, specs = case.id, case.evaluators
@@ -438,13 +441,9 @@ class Report:
         return self._rules_by_case[key]
 
     @cached_property
-    def _part_by_label(self) -> dict[str, Report]:
+    def part_by_label(self) -> dict[str, Report]:
+        """In a run of several suites: the report of a conversation's suite, by the name of the conversation."""
         return {item.label: part for part in self.parts for item in part.conversations}
-
-    @cached_property
-    def part_by_case(self) -> dict[str | None, Report]:
-        """In a run of several suites: the report of a case's suite, by the case's id."""
-        return {case.id: part for part in self.parts if part.suite for case in part.suite.cases}
 
     @cached_property
     def _places(self) -> dict[str, str]:

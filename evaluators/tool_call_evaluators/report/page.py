@@ -73,7 +73,7 @@ def _heading(report: Report, conversation: RunConversation) -> dict[str, Any]:
             "status": report.status(conversation),
             "notes": report.notes(conversation),
             "tags": list(conversation.case.tags) if conversation.case else [],
-            "focus": all_failures(report, conversation.case_id) if report.parts else None,
+            "focus": all_failures(report, conversation) if report.parts else None,
             "baseline": case_data(report.change_of_case(conversation)),
         }
     )

@@ -34,8 +34,9 @@ ResultJson: TypeAlias = Mapping[str, Any]
 ConversationResults: TypeAlias = Mapping[str, Iterable[ResultJson]]
 """Evaluation results (`EvalResult.to_dict`) of whole conversations, by conversation id.
 
-A result that names a `case_id` applies to the conversation's turns of that case only. A conversation without an id is
-named by the id of its first turn."""
+A result that names a `case_id` applies to the conversation's turns of that case only, and one with an `agent_name` to a
+conversation with that one only (`agent_of_conversation`). A conversation without an id is named by the id of its first
+turn."""
 
 
 def turn_failure(turn: TurnJson) -> str | None:
@@ -99,6 +100,13 @@ class RunConversation:
     results: tuple[EvalResult, ...] = ()
     user: UserRecord | None = None
     """The simulated user, if one took part and ended the conversation."""
+    prefix: str = ""
+    """What the names of the conversation and of its case begin with, in a run that several suites judge by agents."""
+
+    @property
+    def case_name(self) -> str | None:
+        """What reports call its case, also where suites of several agents have equal ids; None without a case."""
+        return None if self.case_id is None else self.prefix + self.case_id
 
     @property
     def executed(self) -> list[TurnJson]:
@@ -490,12 +498,15 @@ def _without_turns(
     return invalid[: max(0, case.conversations - len(found))]
 
 
-def _own(results: Iterable[Mapping[str, Any]], case_id: str | None, *, of_user: bool = False) -> list[EvalResult]:
-    """The results for turns of this case: those of evaluators, or the record of the simulated user."""
+def _own(
+    results: Iterable[ResultJson], case_id: str | None, agent: str | None = None, *, of_user: bool = False
+) -> list[EvalResult]:
+    """The results for turns of this case and agent: those of evaluators, or the record of the simulated user."""
     return [
         EvalResult.from_dict(result)
         for result in results
-        if result.get("case_id", case_id) == case_id and (result["evaluator"] == SIMULATED_USER) == of_user
+        if (result.get("case_id", case_id), result.get("agent_name", agent)) == (case_id, agent)
+        and (result["evaluator"] == SIMULATED_USER) == of_user
     ]
 
 
@@ -512,9 +523,8 @@ def _conversations(
         if not turns and (records := _own(kept, case_id, of_user=True)):
             user = UserRecord.from_dict(records[0].details)
         placed = tuple(_in_order(case, turns, user))
-        conversations.append(
-            RunConversation(label, conversation_id, case_id, case, placed, tuple(_own(kept, case_id)), user)
-        )
+        own = tuple(_own(kept, case_id, agent_of_conversation(turns[0]) if turns else None))
+        conversations.append(RunConversation(label, conversation_id, case_id, case, placed, own, user))
     return conversations
 
 

@@ -462,6 +462,10 @@ class Case(SuiteFields):
         """The agents of its turns, each once, in the order of the first message to each. None: no name is given."""
         return tuple(dict.fromkeys(self.agent_at(index) for index in range(len(self.turns) or 1)))
 
+    def is_whole_with(self, turn: Mapping[str, Any]) -> bool:
+        """Whether a turn (JSON) is one of a conversation with the several agents of this case, as `run` holds them."""
+        return bool(turn.get("attempt")) and len(self.agents) > 1 and turn.get("agent_name") in self.agents
+
     def agent_at(self, turn_index: int) -> str | None:
         """The name of the agent of the turn `turn_index` (from 0), planned or not."""
         own = self.turns[turn_index].agent if turn_index < len(self.turns) else None
@@ -709,12 +713,10 @@ class Suite(SuiteFields):
     def of_agents(self, names: Collection[str], came: Collection[str | None] = ()) -> Self:
         """The suite by which turns of these agents are judged: without the cases that name another one.
 
-        A case that names several, which no conversation of traffic with one agent completes, counts where it `came`,
-        and the turns are those of more than one of its agents.
+        A case that names several, which no conversation of traffic with one agent completes, counts where it `came`.
         """
         own = [(None,), *((name,) for name in names)]
-        several = (case.id in came and len({*names}.intersection(case.agents)) > 1 for case in self.cases)
-        counts = [case.agents in own or together for case, together in zip(self.cases, several, strict=True)]
+        counts = [case.agents in own or (len(case.agents) > 1 and case.id in came) for case in self.cases]
         return replace(self, cases=tuple(compress(self.cases, counts)))
 
 

@@ -54,8 +54,14 @@ class Control:
         ]
 
     def scoring_of(self, turn: Mapping[str, Any]) -> Scoring:
-        """Those for a turn, in its JSON form: those of its agent."""
-        return self.scorings.get(turn.get("agent_name") or "", self.common)
+        """Those for a turn, in its JSON form: those of its agent, or of a conversation that `run` held with the several
+        agents of a case those with that case."""
+        own = self.scorings.get(turn.get("agent_name") or "", self.common)
+        if turn.get("attempt") and (case_id := turn["case_id"]) is not None:
+            every = [own, *self.every_scoring]
+            whole = (one for one in every if (case := one.cases.case(case_id)) and case.is_whole_with(turn))
+            return next(whole, own)
+        return own
 
     @property
     def scorings(self) -> Mapping[str, Scoring]:

@@ -180,7 +180,8 @@ async def _result(control: Control, turn: TurnJson, evaluator: Any) -> dict[str,
     if evaluator is None:
         return None
     whole = await control.store.conversations(turn["run"], turn["conversation_id"] or turn["turn_id"])
-    of_conversation = [one for scored in whole if scored.key.case_id == turn["case_id"] for one in scored.evaluations]
+    place = turn["case_id"], agent_of_conversation(turn)
+    of_conversation = [one for scored in whole if scored.key[2:] == place for one in scored.evaluations]
     results: dict[str, dict[str, Any]] = {
         result["evaluator"]: result for result in (*of_conversation, *turn["evaluations"])
     }

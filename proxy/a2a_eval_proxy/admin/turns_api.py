@@ -208,8 +208,14 @@ class TurnsApi:
         if not page.items:
             raise HTTPException(404, f"no turns of conversation {conversation_id!r}")
         evaluations = [
-            {"run": scored.key.run, "case_id": scored.key.case_id, **result}
+            {
+                "run": key.run,
+                "case_id": key.case_id,
+                **({"agent_name": key.agent_name} if key.agent_name else {}),
+                **result,
+            }
             for scored in await self._control.store.conversations(conversation=conversation_id)
+            for key in [scored.key]
             for result in scored.evaluations
         ]
         content = {"conversation_id": conversation_id, "turns": page.items, "evaluations": evaluations}

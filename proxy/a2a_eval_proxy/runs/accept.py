@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import unified_diff
 from itertools import takewhile
 from pathlib import Path
+from typing import Any
 
 from tool_call_evaluators.runs.accepting import Acceptance, Proposal, acceptance
 from tool_call_evaluators.runs.recording import record_suite
@@ -45,12 +46,20 @@ async def proposed(
     return Acceptance(tuple(one for one in found.proposals if one.case_id in ids), found.left_out)
 
 
-async def proposed_by(store: Store, run: str, file: Path, *, allow_plugins: bool = False) -> Acceptance:
-    """The changes of the suite in `file` that a run of the store proposes; raises as `proposed`, and ConfigError."""
+async def proposed_by(
+    store: Store,
+    run: str,
+    file: Path,
+    chosen: Callable[[Sequence[Mapping[str, Any]]], Sequence[Mapping[str, Any]]] = lambda turns: turns,
+    *,
+    allow_plugins: bool = False,
+) -> Acceptance:
+    """The changes of the suite in `file` that the `chosen` turns of a run of the store propose; raises as `proposed`,
+    and ConfigError."""
     audit.note(run=run)
     suite = load_suite(file, allow_plugins=allow_plugins)
     document = read_document(read_text(file), str(file)).value
-    turns = [turn async for turn in turns_of(store, run)]
+    turns = chosen([turn async for turn in turns_of(store, run)])
     results = await conversation_results(store, run)
     if any(lacks_content(turn["user_text"]) for turn in turns):
         raise ConfigError(f"run {run}: was stored without its content (--no-content): it shows no values to accept")

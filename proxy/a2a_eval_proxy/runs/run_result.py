@@ -14,7 +14,14 @@ from tool_call_evaluators.behavior_failures import unique_errors
 from tool_call_evaluators.judged.base import judge_with
 from tool_call_evaluators.judged.unique_errors import errors_of_run
 from tool_call_evaluators.report import Report, html_report, shortened_turn
-from tool_call_evaluators.runs.outcomes import ConversationResults, failures, follow, run_verdict, verdict_of_suites
+from tool_call_evaluators.runs.outcomes import (
+    ConversationResults,
+    agent_of_conversation,
+    failures,
+    follow,
+    run_verdict,
+    verdict_of_suites,
+)
 from tool_call_evaluators.simulation.record import SIMULATED_USER
 from tool_call_evaluators.suite import Suite
 from tool_call_evaluators.suite.model import CombinedSuite, combined
@@ -163,7 +170,7 @@ def judge_turns(
 
     Without a suite, by the evaluators that need no expectation. `prefix`: what the names of conversations begin with.
     """
-    conversations = [replace(one, label=prefix + one.label) for one in follow(turns, suite, results)]
+    conversations = [replace(one, label=prefix + one.label, prefix=prefix) for one in follow(turns, suite, results)]
     verdict = run_verdict(suite or WITHOUT_SUITE, conversations)
     report = Report(
         run if run is not None else _name(turns),
@@ -243,7 +250,13 @@ class JudgedBy(NamedTuple):
     current: bool = False
     """Whether traffic belongs to the run now."""
     agents: frozenset[str | None] = frozenset({None})
-    """Whose turns it judges, where there is more than one such judge; cases for other agents do not count."""
+    """Whose turns it judges, where there is more than one such judge; cases for other agents do not count. None: of
+    any other agent."""
+
+    @property
+    def one_file(self) -> str | None:
+        """The file of the suite, where that is one, whose changes can be shown."""
+        return None if isinstance(self.suite, CombinedSuite) else self.suite_file
 
     def plan(self, came: Collection[str | None]) -> Suite | None:
         """The suite without cases for other agents, and without those for several that did not come."""
@@ -282,9 +295,8 @@ def _judged_by_each(
             return judge_suites(suite.parts, turns, results, run)
         return judge_turns(suite, turns, results, run)
     parts = []
-    for by in judges:
+    for by, own in turns_of_each(judges, turns):
         prefix = (", ".join(sorted(filter(None, by.agents))) or "without agent") + ": "
-        own = [turn for turn in turns if turn.get("agent_name") in by.agents]
         suite = _in_force(by, own, {name for other in judges if other is not by for name in other.agents})
         of_suites = suite.parts if isinstance(suite, CombinedSuite) else ()
         parts += [judge_turns(*selected_turns(one, own, partial=False), results, run, prefix) for one in of_suites]
@@ -293,11 +305,37 @@ def _judged_by_each(
     return _together(parts, Suite(name=run))
 
 
+def turns_of_each(judges: Sequence[JudgedBy], turns: Sequence[TurnJson]) -> list[tuple[JudgedBy, list[TurnJson]]]:
+    """The turns that each judges: those of its agents, and of conversations that `run` held with several agents those
+    of the cases of its suite."""
+    of_several = {
+        case.id: (case, index)
+        for index, by in reversed([*enumerate(judges)])
+        for case in (by.suite.cases if by.suite else ())
+        if len(case.agents) > 1
+    }
+    by_agent = {name: index for index, by in enumerate(judges) for name in by.agents}
+    found: list[tuple[JudgedBy, list[TurnJson]]] = [(by, []) for by in judges]
+    for turn in turns:
+        case, index = of_several.get(turn["case_id"], (None, 0))
+        if case is None or not case.is_whole_with(turn):
+            index = by_agent.get(turn.get("agent_name"), by_agent.get(None, -1))
+        if index >= 0:
+            found[index][1].append(turn)
+    return found
+
+
 def _in_force(by: JudgedBy, turns: Sequence[TurnJson], others: Collection[str | None] = ()) -> Suite | None:
-    """`others`: the agents whose turns other suites judge, so that cases for these, too, cannot be followed."""
+    """`others`: the agents whose turns other suites judge, so that traffic of cases for these, too, cannot be
+    followed."""
     came = {turn["case_id"] for turn in turns}
-    followed = (case for case in by.suite.cases if not {*others}.intersection(case.agents)) if by.suite else ()
-    suite = by.plan({case.id for case in followed} & came)
+    whole = {turn["case_id"] for turn in turns if agent_of_conversation(turn) is None}
+    followed = {
+        case.id
+        for case in (by.suite.cases if by.suite else ())
+        if case.id in whole or ({*case.agents}.isdisjoint(others) and len(by.agents.intersection(case.agents)) > 1)
+    }
+    suite = by.plan(followed & came)
     is_judged = by.current or (suite is not None and any(case.id in came for case in suite.cases))
     return suite if is_judged else None
 

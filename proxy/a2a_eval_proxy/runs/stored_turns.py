@@ -143,12 +143,13 @@ async def conversation_results(
     store: Store, run: str | None, conversations: Collection[str] | None = None
 ) -> dict[str, Evaluations]:
     """Results of whole conversations of a run (None: of all), by conversation id, of these or all; each result names
-    its `case_id`."""
+    its `case_id` and its `agent_name`."""
     results: dict[str, Evaluations] = {}
     each = [None] if conversations is None else conversations
     for conversation in [found for name in each for found in await store.conversations(run, name)]:
-        said = ({**result, "case_id": conversation.key.case_id} for result in conversation.evaluations)
-        results.setdefault(conversation.key.conversation_id, []).extend(said)
+        key = conversation.key
+        said = ({**result, "case_id": key.case_id, "agent_name": key.agent_name} for result in conversation.evaluations)
+        results.setdefault(key.conversation_id, []).extend(said)
     return results
 
 

@@ -19,8 +19,8 @@ _CONTEXT_KEYS = ("context_id", "contextId", "conversation_id")
 """What a registration may call the conversation it is for; the second as in A2A, the third as in a turn."""
 
 
-PositionKey = tuple[str, str, str]
-"""Run, case id and conversation id."""
+PositionKey = tuple[str, str, str, str | None]
+"""Run, case id, conversation id, and with which agent the conversation is (`Turn.agent_of_conversation`)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,16 +46,16 @@ class TurnPositions:
     def __iter__(self) -> Iterator[PositionKey]:
         return iter(self._counts)
 
-    def add(self, counts: Mapping[PositionKey, int]) -> None:
-        """Count turns that the store has; others may have come before it could be read."""
-        for key, count in counts.items():
-            self._counts[key] = self._counts.get(key, 0) + count
+    def add(self, counts: Mapping[tuple[str, str, str], int], agent: str | None) -> None:
+        """Count turns that the store has, of this agent; others may have come before it could be read."""
+        for place, count in counts.items():
+            self._counts[*place, agent] = self._counts.get((*place, agent), 0) + count
 
     def next(self, turn: Turn) -> int:
         """The position of a turn in its conversation, from 0; it is counted."""
         if not turn.case_id or not turn.conversation_id:
             return 0
-        key = (turn.run, turn.case_id, turn.conversation_id)
+        key = (turn.run, turn.case_id, turn.conversation_id, turn.agent_of_conversation)
         position = self._counts.get(key, 0)
         self._counts[key] = position + 1
         return position

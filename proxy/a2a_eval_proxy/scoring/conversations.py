@@ -71,10 +71,12 @@ class Conversations:
         case = self._cases.case(turn.case_id or "")
         if not turn.conversation_id:
             is_alone = case is not None and len(case.turns) == 1 and case.simulate is None
-            return ConversationKey(turn.run, turn.turn_id, turn.case_id) if is_alone else None
+            return (
+                ConversationKey(turn.run, turn.turn_id, turn.case_id, turn.agent_of_conversation) if is_alone else None
+            )
         if not ended and case is None:
             return None
-        return ConversationKey(turn.run, turn.conversation_id, turn.case_id)
+        return ConversationKey(turn.run, turn.conversation_id, turn.case_id, turn.agent_of_conversation)
 
     def set_out(self, key: ConversationKey) -> None:
         """One of its turns is on its way to be scored."""
@@ -152,7 +154,7 @@ class Conversations:
         return scored + [ScoredConversation(key, 0, []) for key in emptied]
 
     async def _turns_of(self, key: ConversationKey) -> list[TurnJson]:
-        query = TurnQuery(run=key.run, conversation=key.conversation_id, agent=self._agent_name)
+        query = TurnQuery(run=key.run, conversation=key.conversation_id, agent=key.agent_name)
         found = [turn async for turn in every_turn(self._store, query)]
         if not found and (alone := await self._store.turn(key.conversation_id)) is not None:
             found = [alone]

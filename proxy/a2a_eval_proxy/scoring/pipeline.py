@@ -172,9 +172,9 @@ class Pipeline:
         """
         if not self._scores or (self._store.shared and run is None):
             return 0
-        self._positions.add(await self._store.positions(_REMEMBERED, self._agent_name))
-        for _, case_id, conversation_id in self._positions:
-            self._cases.remember(conversation_id, case_id, self._agent_name)
+        self._positions.add(await self._store.positions(_REMEMBERED, self._agent_name), self._agent_name)
+        for _, case_id, conversation_id, agent in self._positions:
+            self._cases.remember(conversation_id, case_id, agent)
         total = 0
         query = TurnQuery(run=run, status="pending", agent=self._agent_name)
         async for item in every_turn(self._store, query, PAGE):

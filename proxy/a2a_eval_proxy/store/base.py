@@ -119,11 +119,15 @@ class Prunable(NamedTuple):
 
 
 class ConversationKey(NamedTuple):
-    """The turns of a conversation in a run that belong to one case, or (None) to none."""
+    """The turns of a conversation in a run that belong to one case, or (None) to none.
+
+    `agent_name`: with which of several agents the conversation is; None: with the only one, or (of `run`) with any.
+    """
 
     run: str
     conversation_id: str
     case_id: str | None
+    agent_name: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -171,7 +171,7 @@ def encoded_conversation(scored: ScoredConversation) -> EncodedConversation:
 
 
 def stored_key(key: ConversationKey) -> ConversationKey:
-    """The key as columns have it: "" for no case."""
+    """The key as columns have it: "" for no case, or no agent."""
     return ConversationKey(*(stored_text(part or "") for part in key))
 
 

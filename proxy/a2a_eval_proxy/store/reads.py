@@ -160,7 +160,7 @@ _NEWEST_OF_CASES = (
 _POSITIONS = f"SELECT t.run, t.case_id, t.conversation_id, count(*) FROM turns AS t WHERE {_NEWEST_OF_CASES}"  # noqa: S608  # fixed texts
 _UNSCORED = (
     "SELECT t.run, t.conversation_id, t.case_id FROM turns AS t LEFT JOIN conversations AS c"  # noqa: S608  # fixed texts
-    " ON c.run = t.run AND c.conversation_id = t.conversation_id AND c.case_id = t.case_id"
+    " ON c.run = t.run AND c.conversation_id = t.conversation_id AND c.case_id = t.case_id AND c.agent_name = {agent}"
     f" WHERE {_NEWEST_OF_CASES} HAVING count(*) > coalesce(max(c.turns), 0) ORDER BY min(t.seq)"
 )
 _SUMS = ", ".join(f"sum({outcome}) AS {outcome}" for outcome in OUTCOMES)
@@ -306,10 +306,11 @@ class StoreReads(ABC):
         )
         return await self._read(statement, values, lambda rows: Prunable(*next(iter(rows))))
 
-    async def agents(self) -> list[str]:
-        """The agents that have turns (`Turn.agent_key`)."""
-        statement = "SELECT DISTINCT agent FROM turns WHERE agent != '' ORDER BY agent"
-        return await self._read(statement, {}, lambda rows: [agent for (agent,) in rows])
+    async def agents(self, run: str | None = None) -> list[str]:
+        """The agents that have turns, of a run or of all (`Turn.agent_key`)."""
+        conditions, values = self._conditions(run=run)
+        statement = f"SELECT DISTINCT agent FROM turns WHERE {conditions} AND agent != '' ORDER BY agent"  # noqa: S608  # fixed texts
+        return await self._read(statement, values, lambda rows: [agent for (agent,) in rows])
 
     @property
     def webhooks(self) -> WebhookTable:
@@ -466,13 +467,16 @@ class StoreReads(ABC):
     async def conversations(self, run: str | None = None, conversation: str | None = None) -> list[ScoredConversation]:
         """Returns the evaluations of whole conversations: of a run, of one conversation, or all."""
         conditions, values = self._conditions(run=run, conversation_id=conversation)
-        statement = f"SELECT run, conversation_id, case_id, turns, evaluations FROM conversations WHERE {conditions}"  # noqa: S608  # fixed texts
+        columns = "run, conversation_id, case_id, agent_name, turns, evaluations"
+        statement = f"SELECT {columns} FROM conversations WHERE {conditions}"  # noqa: S608  # fixed texts
         found = await self._read(
             statement,
             values,
             lambda rows: [
-                ScoredConversation(ConversationKey(run, conversation, case_id or None), turns, json.loads(evaluations))
-                for run, conversation, case_id, turns, evaluations in rows
+                ScoredConversation(
+                    ConversationKey(run, conversation, case_id or None, agent or None), turns, json.loads(evaluations)
+                )
+                for run, conversation, case_id, agent, turns, evaluations in rows
             ],
         )
         await self._with_standing([result for one in found for result in one.evaluations], "conversation")
@@ -485,11 +489,14 @@ class StoreReads(ABC):
         if (end := await self._last_examined(conditions, values, "DESC")) is not None:
             conditions, values = f"{conditions} AND seq >= :end", {**values, "end": end}
         statement = (
-            "SELECT first.turn_id, c.evaluations FROM (SELECT run, conversation_id, coalesce(case_id, '') AS case_id,"  # noqa: S608  # fixed texts
+            "SELECT first.turn_id, whole.evaluations FROM (SELECT min(t.began) AS began, max(t.ended) AS ended,"  # noqa: S608  # fixed texts
+            " c.evaluations FROM (SELECT run, conversation_id, coalesce(case_id, '') AS case_id, agent,"
             f" min(seq) AS began, max(seq) AS ended FROM turns WHERE {conditions} AND conversation_id != ''"
-            f" GROUP BY run, conversation_id, coalesce(case_id, '') ORDER BY ended DESC LIMIT {int(most)}) AS t"
+            f" GROUP BY run, conversation_id, coalesce(case_id, ''), agent ORDER BY ended DESC LIMIT {int(most)}) AS t"
             " JOIN conversations AS c ON c.run = t.run AND c.conversation_id = t.conversation_id"
-            " AND c.case_id = t.case_id JOIN turns AS first ON first.seq = t.began ORDER BY t.ended DESC"
+            " AND c.case_id = t.case_id AND c.agent_name IN ('', t.agent)"
+            " GROUP BY c.run, c.conversation_id, c.case_id, c.agent_name, c.evaluations) AS whole"
+            " JOIN turns AS first ON first.seq = whole.began ORDER BY whole.ended DESC"
         )
         return await self._read(statement, values, lambda rows: [(first, json.loads(said)) for first, said in rows])
 
@@ -509,7 +516,13 @@ class StoreReads(ABC):
         """Returns the conversations of cases, among the `newest` turns, with scored turns not evaluated yet. The turns
         are those of one of several agents, or (None) of any."""
         statement, values = self._of_newest(_UNSCORED, newest, agent_name)
-        return await self._read(statement, values, lambda rows: [ConversationKey(*row) for row in rows])
+        return await self._read(
+            statement,
+            values,
+            lambda rows: [
+                ConversationKey(run, conversation, case_id, agent_name) for run, conversation, case_id in rows
+            ],
+        )
 
     async def positions(self, newest: int, agent_name: str | None = None) -> dict[tuple[str, str, str], int]:
         """Returns the number of scored turns among the `newest`, by run, case and conversation. The turns are those of
@@ -524,7 +537,8 @@ class StoreReads(ABC):
         condition = "seq > (SELECT coalesce(max(seq), 0) FROM turns) - :newest"
         if agent_name is not None:
             condition = f"seq IN (SELECT seq FROM turns WHERE {of_agent} ORDER BY seq DESC LIMIT :newest)"  # noqa: S608  # fixed texts
-        return statement.format(newest=condition), {**values, "newest": newest}
+        agent = "''" if agent_name is None else ":agent"
+        return statement.format(newest=condition, agent=agent), {**values, "newest": newest}
 
     async def annotate(self, annotation: Annotation) -> bool:
         """Add it to its turn; False where the store does not have the turn, or it has `MOST_OF_A_TURN` already."""

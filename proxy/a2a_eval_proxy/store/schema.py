@@ -17,6 +17,16 @@ OUTCOMES = ("passed", "failed", "errored", "skipped")
 Columns = dict[str, str]  # types and constraints by the name of the column
 _COUNTS = dict.fromkeys(OUTCOMES, "INTEGER NOT NULL DEFAULT 0")
 
+CONVERSATIONS: Columns = {
+    "run": "TEXT NOT NULL",
+    "conversation_id": "TEXT NOT NULL",
+    "case_id": "TEXT NOT NULL",
+    "turns": "INTEGER NOT NULL",
+    "evaluations": "TEXT NOT NULL",
+    **_COUNTS,
+    "agent_name": "TEXT NOT NULL DEFAULT ''",  # see `ConversationKey`
+}
+
 NAMES: Columns = {
     "turn_id": "TEXT NOT NULL REFERENCES turns (turn_id) ON DELETE CASCADE",
     "name": "TEXT NOT NULL",  # what is named and its id, see `encoding.name_key`
@@ -111,15 +121,7 @@ class Schema:
                 **OF_AGENT,
             },
             "turn_names": NAMES,
-            "conversations": {
-                "run": "TEXT NOT NULL",
-                "conversation_id": "TEXT NOT NULL",
-                "case_id": "TEXT NOT NULL",
-                "turns": "INTEGER NOT NULL",
-                "evaluations": "TEXT NOT NULL",
-                **_COUNTS,
-                **self.conversations,
-            },
+            "conversations": {**CONVERSATIONS, **self.conversations},
             "judge_answers": {"key": "TEXT PRIMARY KEY", **self.judge_answers},
             "annotations": ANNOTATIONS,
             "calibrations": CALIBRATIONS,
@@ -196,6 +198,7 @@ def _to_agents(by_name: str, by_task: str) -> tuple[str, ...]:
     )
 
 
+_CONVERSATION_KEY_SQLITE = "run, conversation_id, case_id, agent_name"
 _BY_NAME_SQLITE = "{}, seq"
 _BY_ID_SQLITE = "seq >> 11, substr({}, -8)"  # see `sqlite.sql`
 _BY_TASK_SQLITE = f"{_BY_ID_SQLITE.format('task_id')}, agent"
@@ -207,13 +210,20 @@ SQLITE = Schema(
     by_id=_BY_ID_SQLITE,
     by_task=_BY_TASK_SQLITE,
     by_prefix="{}",
-    conversation_key="run, conversation_id, case_id",
+    conversation_key=_CONVERSATION_KEY_SQLITE,
     turns={"heard_at": "INTEGER NOT NULL DEFAULT 0"},  # in seconds since the epoch
     judge_answers={"entry": "TEXT", "kept_at": "TEXT NOT NULL"},
     migrations={
         **_MIGRATIONS,
         13: _to_links(_BY_ID_SQLITE),
         15: _to_agents(_BY_NAME_SQLITE, _BY_TASK_SQLITE),
+        16: (  # SQLite changes the primary key of no table
+            "ALTER TABLE conversations RENAME TO conversations_15",
+            *_adding("conversations", CONVERSATIONS | {"PRIMARY KEY": f"({_CONVERSATION_KEY_SQLITE})"}),
+            "INSERT INTO conversations SELECT *, '' FROM conversations_15",
+            "DROP TABLE conversations_15",
+            "CREATE INDEX conversations_id ON conversations (conversation_id)",
+        ),
     },
 )
 
@@ -245,5 +255,6 @@ POSTGRES = Schema(
         **_MIGRATIONS,
         13: _to_links(_BY_ID_POSTGRES),
         15: _to_agents(_BY_ID_POSTGRES, _BY_TASK_POSTGRES),
+        16: (f"ALTER TABLE conversations ADD COLUMN agent_name {CONVERSATIONS['agent_name']}",),
     },
 )

@@ -80,8 +80,8 @@ class EvaluationTelemetry(TurnListener):
     @never_raises
     def conversation_scored(self, scored: ScoredConversation) -> None:
         """Report the results of a conversation as a whole, which are on no one turn's trace. Never raises."""
-        run, conversation_id, case_id = scored.key
-        common = _given(conversation_id=conversation_id, run=run, case_id=case_id)
+        key = scored.key
+        common = _given(conversation_id=key.conversation_id, run=key.run, case_id=key.case_id)
         for result in scored.evaluations:
             self._report(result, common, Context())
 

@@ -84,7 +84,8 @@ class TurnEvents(TurnListener):
 
     def conversation_scored(self, scored: ScoredConversation) -> None:
         if self._bus.recording:
-            data = {**scored.key._asdict(), "evaluations": scored.evaluations}
+            named = {name: value for name, value in scored.key._asdict().items() if name != "agent_name" or value}
+            data = {**named, "evaluations": scored.evaluations}
             self._publish(lambda: [("conversation.done", data)])
 
     # ── events ──────────────────────────────────────────────────────────────────────────────────────────

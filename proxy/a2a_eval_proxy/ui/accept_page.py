@@ -5,25 +5,24 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 from starlette.exceptions import HTTPException
 from starlette.responses import RedirectResponse, Response
 from tool_call_evaluators.runs.accepting import Acceptance, Proposal
 from tool_call_evaluators.suite import SuiteError, load_suite
 from tool_call_evaluators.suite.files import read_text
-from tool_call_evaluators.suite.model import CombinedSuite
 
 from ..admin.api_operation import form_of
 from ..admin.chosen_agent import scoring_for
 from ..admin.control import Control
 from ..errors import ConfigError
 from ..runs.accept import accept, can_undo, changed_text, difference, proposed_by, undo
-from ..runs.run_result import MAX_TURNS
+from ..runs.run_result import MAX_TURNS, JudgedBy, turns_of_each
 from ..scoring.suite_file import SuiteFileError
 from .screen import Screen, Values, View
 
@@ -31,16 +30,17 @@ MAX_SHOWN = 80
 """Changes that are reviewed one by one."""
 
 
-def accepts(control: Control, run: str) -> bool:
-    """Whether the suite that judges the run is one file, whose changes can be shown."""
-    by, *others = control.judged_by(run)
-    return by.suite_file is not None and not others and not isinstance(by.suite, CombinedSuite)
+async def judges_of(control: Control, run: str) -> list[JudgedBy]:
+    """What judges the run: the suites of the agents whose turns it has. Raises StoreError."""
+    names = await control.store.agents(run)
+    return control.judged_by(run, {name if name in control.scorings else None for name in names})
 
 
 async def _values(view: View) -> Values:
     query = view.request.query_params
     run, case = query.get("run", ""), query.get("case")
-    file, agent = _file(view.control, run, query.get("agent")), query.get("agent")
+    agent = query.get("agent")
+    file, own = await _file(view.control, run, agent)
     done = query.get("done", "")
     values: dict[str, Any] = {
         "run": run,
@@ -58,30 +58,38 @@ async def _values(view: View) -> Values:
     if not run:
         return values
     try:
-        found = await _proposed(view, run, case, file)
+        found = await _proposed(view, run, case, file, own)
         changes = await asyncio.to_thread(lambda: list(_changes(found, file)))
     except (ConfigError, SuiteError, SuiteFileError, OSError) as error:
         return {**values, "problem": str(error)}
     return {**values, "changes": changes, "left_out": found.left_out}
 
 
-def _file(control: Control, run: str, agent: str | None) -> Path:
-    """The suite file of the agent, or that which judges the run. Raises HTTPException (409) where there is not exactly
-    one."""
-    if agent is None:
-        file = control.judged_by(run)[0].suite_file if accepts(control, run) else None
-    else:
+_Turns: TypeAlias = Sequence[Mapping[str, Any]]
+
+
+async def _file(control: Control, run: str, agent: str | None) -> tuple[Path, Callable[[_Turns], _Turns]]:
+    """The suite file of the agent, or that which judges the run; and a function that leaves the turns that this suite
+    judges. Raises HTTPException (409) where there is not exactly one."""
+    judges = await judges_of(control, run)
+    if agent is not None:
         file = scoring_for(control, agent).one_file
+    else:
+        file = judges[0].one_file if len(judges) == 1 else None
     if file is None:
         raise HTTPException(409, "There is no suite file here, or there are several: give one with --suite FILE.")
-    return Path(file)
+
+    def own(turns: _Turns) -> _Turns:
+        return [turn for by, judged in turns_of_each(judges, turns) if by.suite_file == file for turn in judged]
+
+    return Path(file), own
 
 
 def _is_writable(file: Path) -> bool:
     return os.access(file, os.W_OK) and os.access(file.resolve().parent, os.W_OK)
 
 
-async def _proposed(view: View, run: str, case: str | None, file: Path) -> Acceptance:
+async def _proposed(view: View, run: str, case: str | None, file: Path, own: Callable[[_Turns], _Turns]) -> Acceptance:
     """The changes that the run proposes, of one case or of all. Raises HTTPException (404, 409)."""
     control = view.control
     found = await control.store.runs(run)
@@ -89,7 +97,7 @@ async def _proposed(view: View, run: str, case: str | None, file: Path) -> Accep
         raise HTTPException(404, f"The store has no run {run[:200]!r}.")
     if found[0].turns > MAX_TURNS:
         raise HTTPException(409, f"The run has more than {MAX_TURNS:,} turns: use `a2a-eval-proxy accept`.")
-    everything = await proposed_by(control.store, run, file, allow_plugins=control.allow_plugins)
+    everything = await proposed_by(control.store, run, file, own, allow_plugins=control.allow_plugins)
     if case is None:
         return everything
     return Acceptance(
@@ -117,14 +125,14 @@ def _key(proposal: Proposal) -> str:
 async def _act(view: View) -> Response:
     form, control = await form_of(view.request), view.control
     run, case, agent = form.get("run", ""), form.get("case"), form.get("agent")
-    file = _file(control, run, agent)
+    file, own = await _file(control, run, agent)
     try:
         if form.get("action") == "undo":
             await asyncio.to_thread(undo, file, allow_plugins=control.allow_plugins)
             count = 0
         else:
             wanted = {value for name, value in form.items() if name.startswith("take-")}
-            found = await _proposed(view, run, case, file)
+            found = await _proposed(view, run, case, file, own)
             chosen = [one for one in found.proposals if _key(one) in wanted]
             if not chosen or len(chosen) < len(wanted):
                 raise HTTPException(

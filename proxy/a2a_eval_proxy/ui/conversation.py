@@ -40,7 +40,9 @@ async def _values(view: View) -> Values:
         raise HTTPException(404, f"The store has no turns of conversation {name[:200]!r}{of_run}.")
     scored = await store.conversations(run, name)
     results = grouped(
-        (item.key.run, {**one, "case_id": item.key.case_id}) for item in scored for one in item.evaluations
+        (item.key.run, {**one, "case_id": item.key.case_id, "agent_name": item.key.agent_name})
+        for item in scored
+        for one in item.evaluations
     )
     of_agents = grouped((agent_of_conversation(turn), turn) for turn in page.items)
     return {

@@ -22,6 +22,7 @@ from tool_call_evaluators.suite.editing import case_text
 from tool_call_evaluators.texts import EXPECTATION_WORDS, counted, duration_text
 
 from ..admin.api_operation import form_of
+from ..admin.control import Control
 from ..admin.turn_changes_api import (
     MAX_NOTE,
     MAX_WHO,
@@ -80,6 +81,7 @@ async def _values(view: View) -> Mapping[str, Any]:
         "can_accept": row["verdict"] == "failed"
         and turn["case_id"] is not None
         and view.control.scoring_of(turn).one_file is not None,
+        "accept_agent": _with_cases_of(view.control, turn),
         "findings": [(finding, MEANINGS.get(finding["code"])) for finding in turn["findings"]],
         "expected_names": EXPECTATION_WORDS,
         "captured": _captured(turn["capture"]),
@@ -89,6 +91,12 @@ async def _values(view: View) -> Mapping[str, Any]:
             "case": (turn["case_id"], link(case=turn["case_id"])),
         },
     }
+
+
+def _with_cases_of(control: Control, turn: TurnJson) -> str | None:
+    """Which of several agents has the suite by which the turn is scored: its own, if it has."""
+    name, sharing = turn.get("agent_name"), control.sharing(control.scoring_of(turn))
+    return name if name in sharing else next(iter(sharing), None)
 
 
 def _prompt(view: View, turn: TurnJson, calls: CallRows) -> str:

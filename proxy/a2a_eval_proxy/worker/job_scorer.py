@@ -8,6 +8,8 @@ from collections.abc import Sequence
 from itertools import groupby
 from typing import NamedTuple
 
+from tool_call_evaluators.runs.outcomes import agent_of_conversation
+
 from ..scoring.awaited_trees import awaited_tree, trees_read_by
 from ..scoring.case_book import CaseBook
 from ..scoring.pipeline import MAX_HISTORY
@@ -71,8 +73,7 @@ class JobScorer:
         keys: dict[str | None, list[ConversationKey]] = {}
         for turn, _ in found:
             case_id = cases.get(turn["turn_id"], turn["case_id"])
-            key = ConversationKey(turn["run"], turn["conversation_id"], case_id)
-            keys.setdefault(turn.get("agent_name"), []).append(key)
+            keys.setdefault(turn.get("agent_name"), []).append(_key(turn, case_id))
         for agent_name, of_agent in keys.items():
             await self._score_conversations(agent_name, of_agent)
         return finished
@@ -133,8 +134,8 @@ class JobScorer:
             return
         turns: dict[ConversationKey, list[TurnJson]] = {key: [] for key in looked_at}
         for turn in await self._work.conversations([key._asdict() for key in looked_at]):
-            key = ConversationKey(turn["run"], turn["conversation_id"], turn["case_id"])
-            if key in turns and turn.get("agent_name") == agent_name:
+            key = _key(turn, turn["case_id"])
+            if key in turns:
                 turns[key].append(turn)
         said = await self._work.said(looked_at)
         new = [key for key in looked_at if len(turns[key]) > said.get(key, 0)]
@@ -156,6 +157,10 @@ def _is_scored_whole(by: ScoredBy, key: ConversationKey) -> bool:
     """Whether it is scored as a whole: there is an evaluator for that, and its case defines its end."""
     known = by.scoring.cases.case(key.case_id or "") is not None
     return known and bool(key.conversation_id) and bool(by.scorer.evaluators(key.case_id).conversation)
+
+
+def _key(turn: TurnJson, case_id: str | None) -> ConversationKey:
+    return ConversationKey(turn["run"], turn["conversation_id"], case_id, agent_of_conversation(turn))
 
 
 def _conversation(turn: TurnJson) -> tuple[str, str, str]:

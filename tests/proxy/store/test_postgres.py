@@ -265,6 +265,7 @@ def test_a_store_of_an_earlier_version_is_upgraded(url: str, monkeypatch: pytest
         )
         connection.execute("CREATE INDEX turns_task ON turns (left(task_id, 128), seq) WHERE task_id != ''")
         connection.execute("ALTER TABLE webhooks DROP COLUMN agent_name")
+        connection.execute("ALTER TABLE conversations DROP COLUMN agent_name")
         connection.execute("UPDATE a2a_eval_proxy_version SET version_num = '0010'")
     step = {**POSTGRES.migrations, POSTGRES.version + 1: ("ALTER TABLE turns ADD COLUMN mood text",)}
     monkeypatch.setattr(postgres_store, "POSTGRES", replace(postgres_store.POSTGRES, migrations=step))

@@ -163,7 +163,11 @@ def test_a_store_of_the_first_version_is_the_same_as_a_new_one_after_its_upgrade
     def tables(path: Path) -> list[Any]:
         with closing(sqlite3.connect(path)) as connection:
             names = connection.execute("SELECT name FROM sqlite_master ORDER BY name").fetchall()
-            return [*names, *connection.execute("PRAGMA table_info(turns)"), *connection.execute("SELECT * FROM turns")]
+            columns = [
+                *connection.execute("PRAGMA table_info(turns)"),
+                *connection.execute("PRAGMA table_info(conversations)"),
+            ]
+            return [*names, *columns, *connection.execute("SELECT * FROM turns")]
 
     old, new = tmp_path / "old.db", tmp_path / "new.db"
     for path in (old, new):
@@ -182,9 +186,20 @@ def test_a_store_of_the_first_version_is_the_same_as_a_new_one_after_its_upgrade
             "ALTER TABLE turns DROP COLUMN agent",
             "ALTER TABLE turns DROP COLUMN size",
             "CREATE INDEX turns_task ON turns (seq >> 11, substr(task_id, -8)) WHERE task_id != ''",
+            "DROP TABLE conversations",
+            "CREATE TABLE conversations (run TEXT NOT NULL, conversation_id TEXT NOT NULL, case_id TEXT NOT NULL,"
+            " turns INTEGER NOT NULL, evaluations TEXT NOT NULL, passed INTEGER NOT NULL, failed INTEGER NOT NULL,"
+            " errored INTEGER NOT NULL, skipped INTEGER NOT NULL,"
+            " PRIMARY KEY (run, conversation_id, case_id))",
+            "CREATE INDEX conversations_id ON conversations (conversation_id)",
+            "INSERT INTO conversations VALUES ('nightly', 'c', '', 2, '[]', 1, 0, 0, 0)",
         ):
             connection.execute(statement)
+        connection.commit()
     set_version(old, FIRST_VERSION)
     SqliteStore(str(old)).close()
     assert tables(old) == tables(new)
     assert content(old) == (NOW, [])
+    with closing(sqlite3.connect(old)) as connection:
+        kept = connection.execute("SELECT * FROM conversations").fetchall()
+    assert kept == [("nightly", "c", "", 2, "[]", 1, 0, 0, 0, "")]

@@ -20,7 +20,7 @@ from agents.stepwise_agent import stepwise_app
 from click.testing import CliRunner
 from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
-from support.turn_samples import result, turn
+from support.turn_samples import call, result, turn
 
 from .conftest import A2A, Shown, shown_proxy
 from .test_again_pages import text_of, wait_for
@@ -208,6 +208,25 @@ def test_a_case_runs_again_with_the_agent_of_its_turn(platform: Shown) -> None:
     (found,) = turns(platform, run=started.headers["location"].partition("run=")[2])
     assert found["agent"].startswith(platform.proxy.lines["refunds"].agent.settings.upstream)
     assert (found["case_id"], found["state"]) == ("one", "TASK_STATE_COMPLETED")  # with the key of refunds
+
+
+def test_what_a_named_run_proposes_is_for_the_suite_of_each_agent(platform: Shown) -> None:
+    """All have a case of the same id, with other expectations."""
+    for name in NAMES:
+        expected = f"turns: [{{user: Choose., expect: {{tool_calls: [{{name: of-{name}}}]}}}}]"
+        case = f"  - {{id: chosen, evaluators: [tool_trajectory], {expected}}}\n"
+        file = Path(str(platform.proxy.scorings[name].suite_file))
+        file.write_text(file.read_text().rstrip() + f"\n{case}")
+        failed = [result("tool_trajectory", 0.0)]
+        made = turn(f"take-{name}", "Choose.", [call(f"now-{name}")], failed, case="chosen", run="chosen")
+        platform.store(made | {"agent_name": name})
+    page = platform.admin.get("/runs/chosen?wait=1").text
+    links = dict(re.findall(r'href="\.\.(/accept[^"]+)">Accept new behaviour of ([\w, ]+)<', page))
+    assert links == {f"/accept?run=chosen&amp;agent={name}": name for name in sorted(NAMES)}
+    assert platform.admin.get("/accept?run=chosen").status_code == 409
+    for name in NAMES:
+        changes = platform.admin.get("/accept", params={"run": "chosen", "agent": name}).text
+        assert re.findall(r"now-\w+", changes) == [f"now-{name}"]
 
 
 def test_the_check_is_of_the_agent_that_is_chosen(platform: Shown) -> None:

@@ -128,7 +128,7 @@ _WIRES = (
 _DISCARD_CONVERSATIONS = named(
     "DELETE FROM conversations AS c USING turns AS t WHERE t.turn_id = ANY(:ids) AND c.run = t.run"
     " AND left(c.conversation_id, 128) = left(t.conversation_id, 128) AND c.conversation_id = t.conversation_id"
-    " AND c.case_id = coalesce(t.case_id, '')"
+    " AND c.case_id = coalesce(t.case_id, '') AND c.agent_name IN ('', t.agent)"
 )
 _DISCARD = named("DELETE FROM turns WHERE turn_id = ANY(:ids)")
 
@@ -147,7 +147,7 @@ def result_columns(scored: EncodedScored) -> dict[str, Any]:
 
 def conversation_digest(key: ConversationKey) -> str:
     """Identifies a conversation by its `stored_key`: its names may be of any length, an entry of an index may not."""
-    return hashlib.sha256("\x00".join(part or "" for part in key).encode()).hexdigest()
+    return hashlib.sha256("\x00".join(part or "" for part in (key if key.agent_name else key[:3])).encode()).hexdigest()
 
 
 def conversation_columns(scored: EncodedConversation) -> dict[str, Any]:
@@ -257,7 +257,8 @@ _BEYOND = named(
 )
 _CONVERSATIONS = named(
     "DELETE FROM conversations AS c WHERE NOT EXISTS (SELECT 1 FROM turns AS t WHERE t.run = c.run"
-    " AND left(c.conversation_id, 128) = left(t.conversation_id, 128) AND c.conversation_id = t.conversation_id)"
+    " AND left(c.conversation_id, 128) = left(t.conversation_id, 128) AND c.conversation_id = t.conversation_id"
+    " AND c.agent_name IN ('', t.agent))"
 )
 _ANSWERS = named(
     "DELETE FROM judge_answers WHERE kept_at < to_timestamp(:before)"

@@ -69,8 +69,9 @@ _SIZE = (
 )
 
 _DELETE_CONVERSATION = (
-    "DELETE FROM conversations WHERE run = :run AND conversation_id = :conversation_id AND NOT EXISTS"  # noqa: S608  # fixed texts
-    f" (SELECT 1 FROM turns WHERE seq IN ({found_by('conversation_id')}) AND +run = :run)"
+    "DELETE FROM conversations AS c WHERE run = :run AND conversation_id = :conversation_id AND NOT EXISTS"  # noqa: S608  # fixed texts
+    f" (SELECT 1 FROM turns AS t WHERE t.seq IN ({found_by('conversation_id')}) AND +t.run = :run"
+    " AND c.agent_name IN ('', t.agent))"
 )
 
 
@@ -416,8 +417,8 @@ def _row(turn: EncodedTurn) -> tuple[Any, ...]:
 
 _RESULTS = ("evaluations", *OUTCOMES)
 _CONVERSATION = (
-    f"INSERT OR REPLACE INTO conversations (run, conversation_id, case_id, turns, {', '.join(_RESULTS)})"  # noqa: S608  # fixed texts
-    f" VALUES (?, ?, ?, ?{', ?' * len(_RESULTS)})"
+    f"INSERT OR REPLACE INTO conversations (run, conversation_id, case_id, agent_name, turns, {', '.join(_RESULTS)})"  # noqa: S608  # fixed texts
+    f" VALUES (?, ?, ?, ?, ?{', ?' * len(_RESULTS)})"
 )
 _WIRE = "INSERT OR IGNORE INTO wires (turn_id, body) VALUES (?, ?)"
 _LINKS = replacing("links", "?")
@@ -426,7 +427,8 @@ _SETTLE = f"UPDATE turns SET status = 'pending', body = ?, size = ?, {_LINKS} WH
 _NAME = "INSERT OR IGNORE INTO turn_names (turn_id, name) SELECT turn_id, ?2 FROM turns WHERE turn_id = ?1"
 _DISCARD = (
     "DELETE FROM conversations WHERE (run, conversation_id, case_id) IN"
-    " (SELECT run, conversation_id, coalesce(case_id, '') FROM turns WHERE turn_id = ?)",
+    " (SELECT run, conversation_id, coalesce(case_id, '') FROM turns WHERE turn_id = ?1)"
+    " AND agent_name IN ('', (SELECT agent FROM turns WHERE turn_id = ?1))",
     "DELETE FROM turns WHERE turn_id = ?",
 )
 
