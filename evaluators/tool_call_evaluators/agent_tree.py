@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Any, NamedTuple
 
-from a2a_tool_capture.models import Finding, ToolCall
+from a2a_tool_capture.models import Finding, ToolCall, epoch_seconds, rfc3339
 
 from .texts import counted, excerpt
 from .visibility import Visibility, turn_failure_of, visibility_in, visibility_of
@@ -103,8 +102,8 @@ class AgentTurn:
         return cls(
             **{name: turn[name] for name in _SAME},
             agent=agent_of(turn),
-            started_at=_seconds(turn["started_at"]),
-            ended_at=None if turn["ended_at"] is None else _seconds(turn["ended_at"]),
+            started_at=epoch_seconds(turn["started_at"]),
+            ended_at=None if turn["ended_at"] is None else epoch_seconds(turn["ended_at"]),
             tool_calls=tuple(calls),
             visibility=visibility_in(turn),
             failure="" if failure is None else failure.code,
@@ -135,10 +134,6 @@ def agent_of(turn: Mapping[str, Any]) -> str:
     return str(turn.get("agent_name") or turn["agent"])
 
 
-def _seconds(moment: str) -> float:
-    return datetime.fromisoformat(moment).timestamp()
-
-
 MOST_TEXT = 200
 """Characters of a message or an answer in JSON forms that are cut."""
 
@@ -155,8 +150,8 @@ def _node(turn: AgentTurn) -> dict[str, Any]:
     node: dict[str, Any] = {
         **{name: getattr(turn, name) for name in _SHOWN},
         "failure": turn.failure or None,
-        "started_at": _rfc3339(turn.started_at),
-        "ended_at": None if turn.ended_at is None else _rfc3339(turn.ended_at),
+        "started_at": rfc3339(turn.started_at),
+        "ended_at": None if turn.ended_at is None else rfc3339(turn.ended_at),
         "user_text": excerpt(turn.user_text, MOST_TEXT),
         "response_text": excerpt(turn.response_text, MOST_TEXT),
         **called_tools([(call.name, call.error) for call in turn.tool_calls]),
@@ -170,10 +165,6 @@ def _node(turn: AgentTurn) -> dict[str, Any]:
 
 
 _SHOWN = ("turn_id", "agent", "run", "case_id", "conversation_id", "task_id", "state", "status")
-
-
-def _rfc3339(moment: float) -> str:
-    return datetime.fromtimestamp(moment, UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")
 
 
 class PlacedTurn(NamedTuple):

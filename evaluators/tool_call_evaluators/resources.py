@@ -10,9 +10,10 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping
-from datetime import datetime
 from fnmatch import fnmatchcase
 from typing import Any, NamedTuple, TypeAlias
+
+from a2a_tool_capture.models import epoch_seconds
 
 from .suite_fields import FieldError, at, checked_object, kind, number
 
@@ -35,7 +36,7 @@ def resources_of(
 def resources_in(turn: Mapping[str, Any]) -> dict[str, Any]:
     """The resources of a turn in its JSON form."""
     started_at, first_event_at, ended_at = (
-        None if (moment := turn.get(name)) is None else datetime.fromisoformat(moment).timestamp()
+        None if (moment := turn.get(name)) is None else epoch_seconds(moment)
         for name in ("started_at", "first_event_at", "ended_at")
     )
     return resources_of(started_at, first_event_at, ended_at, turn.get("usage"))

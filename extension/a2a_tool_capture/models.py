@@ -146,9 +146,15 @@ class CapturedTurn:
         return self.state in INTERRUPTED_STATES
 
 
-def rfc3339(moment: datetime) -> str:
-    """RFC 3339 in UTC with microseconds, the format of all JSON of this project."""
+def rfc3339(moment: datetime | float) -> str:
+    """RFC 3339 in UTC with microseconds, the format of all JSON here. Numbers are seconds since the epoch."""
+    moment = moment if isinstance(moment, datetime) else datetime.fromtimestamp(moment, UTC)
     return moment.astimezone(UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")
+
+
+def epoch_seconds(moment: str) -> float:
+    """Seconds since the epoch of an RFC 3339 time. Raises ValueError for any other text."""
+    return datetime.fromisoformat(moment).timestamp()
 
 
 def _time(value: str | datetime | None) -> datetime | None:

@@ -12,7 +12,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from a2a_tool_capture import Finding, ToolCall
-from a2a_tool_capture.models import rfc3339
+from a2a_tool_capture.models import epoch_seconds, rfc3339
 
 if TYPE_CHECKING:
     from tool_call_evaluators.visibility import Visibility
@@ -210,7 +210,7 @@ class Turn:
         values["shown_by"] = _visibility().stated_evidence(data)
         for name in ("started_at", "first_event_at", "ended_at"):
             if data[name] is not None:
-                values[name] = _seconds(data[name])
+                values[name] = epoch_seconds(data[name])
         return cls(**values)
 
 
@@ -237,12 +237,8 @@ def _call(data: dict[str, Any], times: dict[str, Any] | None) -> ToolCall:
     call = ToolCall.from_dict(data)
     if times is None or times["source"] != "protocol":
         return call
-    first, result = _seconds(times["first_seen_at"]), times["result_seen_at"]
-    return replace(call, first_seen_at=first, result_seen_at=None if result is None else _seconds(result))
-
-
-def _seconds(moment: str) -> float:
-    return datetime.fromisoformat(moment).timestamp()
+    first, result = epoch_seconds(times["first_seen_at"]), times["result_seen_at"]
+    return replace(call, first_seen_at=first, result_seen_at=None if result is None else epoch_seconds(result))
 
 
 @lru_cache(maxsize=256)  # the calls of one event have the same time

@@ -4,9 +4,10 @@ turn, then the spans as a tree. Pure."""
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from datetime import datetime
 from itertools import zip_longest
 from typing import Any
+
+from a2a_tool_capture.models import epoch_seconds
 
 from ..grouping import grouped
 from ..runs.outcomes import TurnJson
@@ -27,7 +28,7 @@ def timeline(
 
     An item has a `kind` (`KINDS`), a `name`, `start_s`, and `end_s` if it took time: seconds since the turn began.
     """
-    began = seconds(turn["started_at"])
+    began = epoch_seconds(turn["started_at"])
     items = [item for item in _items(turn, exchanges, scored_at, began) if item["start_s"] is not None]
     items.sort(key=lambda item: (item["start_s"], KINDS.index(item["kind"])))
     last = max((item["end_s"] if item["end_s"] is not None else item["start_s"] for item in items), default=0.0)
@@ -40,7 +41,7 @@ def _items(
     def since(moment: str | float | None) -> float | None:
         if moment is None:
             return None
-        at = moment if isinstance(moment, float) else seconds(str(moment))
+        at = moment if isinstance(moment, float) else epoch_seconds(str(moment))
         return max(0.0, round(at - began, 6))
 
     yield _item("request", "request", 0.0)
@@ -79,11 +80,6 @@ def _call(number: int, call: Mapping[str, Any], times: Mapping[str, Any], since:
 
 def _item(kind: str, name: str, start: float | None, end: float | None = None, **more: Any) -> dict[str, Any]:
     return {"kind": kind, "name": name, "start_s": start, "end_s": end, **more}
-
-
-def seconds(moment: str) -> float:
-    """Seconds since the epoch of an RFC 3339 time."""
-    return datetime.fromisoformat(moment).timestamp()
 
 
 _KIND_WORDS = {"exchange": "exchange", "tool_call": "call"}

@@ -456,9 +456,6 @@ def _disagreement(turn_id: str, passes: bool, verdict: JudgeVerdict) -> dict[str
     }
 
 
-Standing = Literal["calibrated", "stale", "too few labels", "not calibrated"]
-
-
 def calibration_name(made: Mapping[str, Any]) -> str:
     """Under which a store keeps it: a later one of the same judge replaces it."""
     of = "" if _scope(made) == "turn" else f" of {_scope(made)}s"

@@ -17,9 +17,9 @@ from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from statistics import NormalDist, fmean, mode, stdev
-from typing import Literal, NamedTuple, TypeAlias, TypeVar
+from typing import Literal, NamedTuple, TypeAlias
 
-from .significance import Draw, DropTest, drawn_units, draws_in_units, permutation, significant_drops, testable_at
+from .significance import Draw, DropTest, drawn, draws_in_units, permutation, significant_drops, testable_at
 
 FALSE_ALARMS = 0.05
 SINGLE_CASES = 0.01
@@ -34,7 +34,6 @@ EVIDENCE = 3
 
 Measure: TypeAlias = str | None
 """The name of a metric; None: whether a conversation passed, as 0 or 1."""
-Key = TypeVar("Key")
 
 
 class Sides(NamedTuple):
@@ -134,7 +133,7 @@ def _overall_drops(
         varying = {case: draw for case, draw in draws[measure].items() if any(value != draw[1] for value in draw[0])}
         alike = tuple(varying), tuple(draws_in_units(varying.values()))
         groups.setdefault(alike, []).append(measure)
-    of_groups = {group[0]: drawn_units(alike[1]) for alike, group in groups.items()}
+    of_groups = {group[0]: drawn(alike[1]) for alike, group in groups.items()}
     tests = {measure: of_groups[group[0]] for group in groups.values() for measure in group}
     rates = [group for group in groups.values() if None in group]
     others = [group for group in groups.values() if None not in group]

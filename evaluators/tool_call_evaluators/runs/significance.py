@@ -57,17 +57,9 @@ Draw: TypeAlias = tuple[Sequence[float], float]
 """The values of a case in the earlier runs, one for each, and in the later run."""
 
 
-def drawn(cases: Sequence[Draw]) -> DropTest:
-    """One-sided test that the last values of the cases have a lower mean than the earlier ones.
-
-    For an unchanged agent, the last value of a case is equally likely any of its values. Cases without differences have
-    no effect.
-    """
-    return drawn_units(draws_in_units(cases))
-
-
-def drawn_units(strata: Sequence[tuple[int, ...]]) -> DropTest:
-    """As `drawn`, of cases that vary, as `draws_in_units` has them."""
+def drawn(strata: Sequence[tuple[int, ...]]) -> DropTest:
+    """One-sided test that the last values of the cases have a lower mean than the earlier ones: of cases that vary, as
+    `draws_in_units` has them. For an unchanged agent, the last value of a case is equally likely any of its values."""
     if not strata:
         return UNTESTABLE
     total = math.prod(map(len, strata))

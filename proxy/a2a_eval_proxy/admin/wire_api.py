@@ -8,10 +8,11 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
+from a2a_tool_capture.models import epoch_seconds
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
-from tool_call_evaluators.report.timeline import seconds, timeline
+from tool_call_evaluators.report.timeline import timeline
 
 from ..relay.shown_wire import moments, shown_wire
 from ..store.base import TurnJson
@@ -88,8 +89,8 @@ async def _exchanges(
 ) -> list[dict[str, Any]]:
     """The exchanges in the order in which they began. Another agent may have a task of the same id."""
     tasks = {turn["task_id"]} - {""} if turn is not None else set()
-    began = seconds(turn["started_at"]) if turn is not None else 0.0
-    ended = seconds(turn["ended_at"]) if turn is not None and turn["ended_at"] else None
+    began = epoch_seconds(turn["started_at"]) if turn is not None else 0.0
+    ended = epoch_seconds(turn["ended_at"]) if turn is not None and turn["ended_at"] else None
     found = await control.wire(turn_id, sorted(tasks), began, ended)
     named = {task_id for one in found if one["turn_id"] == turn_id for task_id in one["task_ids"]}
     if not named <= tasks:  # the store has other ids where they are redacted; other processes do not know them yet

@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from datetime import datetime
 from typing import Any, NamedTuple
 
 from a2a_tool_capture import Severity
+from a2a_tool_capture.models import epoch_seconds
 from a2a_tool_capture.wire import SETTLED_STATES
 from tool_call_evaluators.agent_tree import AgentTurn, AskedBy, agent_of
 
@@ -234,8 +234,8 @@ def _facts(linked: LinkedTurn) -> TurnFacts:
     return TurnFacts(
         turn_id=turn["turn_id"],
         agent=agent_of(turn),
-        started_at=_seconds(turn["started_at"]),
-        ended_at=None if turn["status"] == "open" or ended_at is None else _seconds(ended_at),
+        started_at=epoch_seconds(turn["started_at"]),
+        ended_at=None if turn["status"] == "open" or ended_at is None else epoch_seconds(ended_at),
         is_answered=_is_answered(turn),
         trace_id=turn["trace_id"],
         parent_span_id=linked.parent_span_id,
@@ -266,10 +266,6 @@ def _texts(value: Any) -> Iterator[str]:
     elif isinstance(value, dict | list):
         for item in value.values() if isinstance(value, dict) else value:
             yield from _texts(item)
-
-
-def _seconds(moment: str) -> float:
-    return datetime.fromisoformat(moment).timestamp()
 
 
 class _TreeBuilder:

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from datetime import UTC, datetime
 from typing import Any
 
-from a2a_tool_capture.models import rfc3339
+from a2a_tool_capture.models import epoch_seconds, rfc3339
 
 from ..privacy.detectors import tokens
 from ..privacy.policy import Privacy
@@ -89,7 +88,7 @@ def shown_wire(privacy: Privacy, turn_id: str, exchanges: Sequence[Mapping[str, 
     began = exchanges[0]["started_at"]
     return {
         "turn_id": turn_id,
-        "started_at": rfc3339(datetime.fromtimestamp(began, UTC)),
+        "started_at": rfc3339(began),
         "complete": any(one["turn_id"] == turn_id for one in exchanges),
         "exchanges": [_exchange(privacy, one, began) for one in exchanges],
     }
@@ -144,7 +143,7 @@ def _offset(at: float, began: float) -> float:
 
 def moments(shown: Mapping[str, Any]) -> list[dict[str, Any]]:
     """What `report.timeline` reads of exchanges, from their `shown_wire`. Times are seconds since the epoch."""
-    began = datetime.fromisoformat(shown["started_at"]).timestamp()
+    began = epoch_seconds(shown["started_at"])
     return [
         {
             "request": one["request"],

@@ -11,6 +11,7 @@ from typing import Generic, NamedTuple, TypeVar
 from ..memory import HeldBytes, MemoryPool
 from ..privacy.policy import Privacy
 from ..store import Store
+from ..store.encoding import nothing
 from ..telemetry.problem_log import ProblemLog
 from ..turn import Turn
 from .case_book import CaseBook
@@ -86,7 +87,7 @@ class TurnIntake:
 
     def keep_open(self, turn: Turn) -> bool:
         """Store a copy of an open turn; False where there is no room for it."""
-        return self._store.add([turn], _nothing, agent_name=self._agent_name)
+        return self._store.add([turn], nothing, agent_name=self._agent_name)
 
     async def passed_on(self) -> None:
         """Returns when every turn taken so far is passed on."""
@@ -137,7 +138,7 @@ class RedactingIntake(TurnIntake):
 
     async def passed_on(self) -> None:
         self._batches.flush()
-        await self._loop.run_in_executor(self._thread, _nothing)
+        await self._loop.run_in_executor(self._thread, nothing)
 
     async def close(self) -> None:
         await asyncio.to_thread(self._thread.shutdown)
@@ -180,7 +181,7 @@ class RedactingIntake(TurnIntake):
 
     def _keep_redacted(self, turn: Turn) -> None:
         stored = self._privacy.stored(self._privacy.redacted(turn))
-        self._store.add([stored], _nothing, agent_name=self._agent_name)
+        self._store.add([stored], nothing, agent_name=self._agent_name)
 
     def _redact(self, turns: Sequence[Turn]) -> list[tuple[TurnViews, str | None]]:
         """The views of each turn, and the case that its client named."""
@@ -191,7 +192,3 @@ class RedactingIntake(TurnIntake):
             views = TurnViews(turn, redacted, privacy.stored(redacted))
             found.append((views, turn.case_id and privacy.identifier(turn.case_id)))
         return found
-
-
-def _nothing() -> None:
-    pass

@@ -18,6 +18,7 @@ from ..privacy.policy import Privacy
 from ..settings.settings import Agent, TurnTimeouts
 from ..store import Scored, Store
 from ..store.base import TurnJson
+from ..store.encoding import nothing
 from ..telemetry.problem_log import ProblemLog
 from ..telemetry.turn_listener import TurnListener
 from ..turn import Turn
@@ -191,10 +192,10 @@ class StoredTasks:
             return
         turn.findings.append(finding)
         if turn.status == "open":
-            self._store.add([turn], _nothing, agent_name=self._agent.name or None)
+            self._store.add([turn], nothing, agent_name=self._agent.name or None)
         else:
             scored = Scored(turn.turn_id, item["evaluations"], turn)
-            self._store.finish([scored], _nothing, self._agent.name or None)
+            self._store.finish([scored], nothing, self._agent.name or None)
 
     async def _of_task(self, task_id: str) -> list[TurnJson]:
         """The last turns of the task, oldest first."""
@@ -208,9 +209,6 @@ class StoredTasks:
         last = turns[-1] if turns else None
         open_turn = last if last is not None and last.status == "open" else None
         return TaskHistory([turn for turn in turns if turn is not open_turn], open_turn, known=bool(turns))
-
-
-def _nothing() -> None: ...
 
 
 def _turn(item: TurnJson) -> Turn:

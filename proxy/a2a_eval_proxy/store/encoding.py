@@ -214,7 +214,7 @@ _NO_RESULTS = encoded_results([]).columns()
 
 
 def nothing() -> None:
-    """Writes nothing, and waits for nothing."""
+    """Called after a write for which no caller waits."""
 
 
 @dataclass(slots=True)

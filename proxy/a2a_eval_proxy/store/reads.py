@@ -11,6 +11,7 @@ from types import MappingProxyType
 from typing import Any, Literal, NamedTuple, TypeVar
 
 import orjson
+from a2a_tool_capture.models import epoch_seconds
 from tool_call_evaluators.agent_tree import MOST_TEXT, called_tools
 from tool_call_evaluators.evaluator import Scope
 from tool_call_evaluators.runs.calibration import calibration_name, standing
@@ -196,10 +197,6 @@ class LinkedTurn(NamedTuple):
 
 _NEAR = 500  # turns before and after another one that are examined for equal words
 _FAR_AWAY = 1e11  # seconds since the epoch
-
-
-def _moment(rfc3339: str | None) -> float | None:
-    return None if rfc3339 is None else datetime.fromisoformat(rfc3339).timestamp()
 
 
 LINKED = "seq, status, body, evaluations, links"
@@ -444,11 +441,11 @@ class StoreReads(ABC):
     ) -> list[LinkedTurn]:
         """Turns at the time of this one, with their links, that contain `text` ("" for none), or whose message is one
         of `said`. Of all turns, those are examined that were added shortly before or after it."""
-        began, ended = (_moment(linked.turn[name]) for name in ("started_at", "ended_at"))
+        began, ended = linked.turn["started_at"], linked.turn["ended_at"]
         values = {
             "first": linked.seq - _NEAR, "last": linked.seq + _NEAR, "seq": linked.seq,
             "said": json_text([stored_text(text) for text in said]),
-            "began": began, "ended": _FAR_AWAY if ended is None else ended,
+            "began": epoch_seconds(began), "ended": _FAR_AWAY if ended is None else epoch_seconds(ended),
         }  # fmt: skip
         words = f"{self._USER_TEXT} IN ({self._listed('said')})"
         if text:

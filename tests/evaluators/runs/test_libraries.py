@@ -23,7 +23,14 @@ from statsmodels.stats.proportion import proportion_confint
 from statsmodels.stats.weightstats import zconfint
 from tool_call_evaluators.attempts import early_pass_rate, pass_at, pass_hat
 from tool_call_evaluators.runs.regression import _upper_share, power
-from tool_call_evaluators.runs.significance import DropTest, drawn, mean_interval, permutation, significant_drops
+from tool_call_evaluators.runs.significance import (
+    DropTest,
+    drawn,
+    draws_in_units,
+    mean_interval,
+    permutation,
+    significant_drops,
+)
 
 EXACT = 1e-9
 INSPECT = json.loads((Path(__file__).parents[1] / "fixtures" / "inspect_ai.json").read_text("utf-8"))
@@ -74,7 +81,7 @@ def test_the_rate_of_attempts_that_end_early_is_unbiased(planned: int, data: st.
 
 @given(st.lists(st.sampled_from([(0.0, 0.0), (0.0, 1.0), (1.0, 0.0), (1.0, 1.0)]), min_size=1, max_size=200))
 def test_one_attempt_in_both_runs_is_mcnemars_test(pairs: list[tuple[float, float]]) -> None:
-    found = drawn([([before], after) for before, after in pairs])
+    found = drawn(draws_in_units([([before], after) for before, after in pairs]))
     risen, fallen = (sum(pair == side for pair in pairs) for side in ((0.0, 1.0), (1.0, 0.0)))
     if not risen + fallen:
         assert found.p_value == 1
@@ -96,7 +103,7 @@ def test_one_earlier_run_is_the_paired_permutation_test(differences: list[float]
         n_resamples=np.inf,
         vectorized=True,
     )
-    found = drawn([([0.0], difference) for difference in differences])
+    found = drawn(draws_in_units([([0.0], difference) for difference in differences]))
     assert found.p_value == pytest.approx(expected.pvalue, abs=EXACT)
 
 
@@ -113,7 +120,7 @@ def test_several_earlier_runs_are_drawn_from_by_case(cases: list[tuple[list[floa
         counts = np.bincount([round(3 * value) for value in (*before, after)], minlength=4)
         distribution = np.convolve(distribution, counts / counts.sum())
     observed = round(3 * sum(after for _, after in cases))
-    assert drawn(cases).p_value == pytest.approx(distribution[: observed + 1].sum(), abs=EXACT)
+    assert drawn(draws_in_units(cases)).p_value == pytest.approx(distribution[: observed + 1].sum(), abs=EXACT)
 
 
 def test_many_cases_and_runs_are_tested_as_by_mantel_and_haenszel() -> None:
@@ -125,7 +132,7 @@ def test_many_cases_and_runs_are_tested_as_by_mantel_and_haenszel() -> None:
         cases = [(list(row[:-1]), float(row[-1])) for row in outcomes]
         tables = [[[row[-1], 1 - row[-1]], [row[:-1].sum(), 10 - row[:-1].sum()]] for row in outcomes]
         expected = StratifiedTable([np.array(table) for table in tables]).test_null_odds(correction=True).pvalue / 2
-        exact = drawn(cases).p_value
+        exact = drawn(draws_in_units(cases)).p_value
         assert 0.0005 < exact < 0.6
         assert exact == pytest.approx(expected, rel=0.3)
 
@@ -139,10 +146,10 @@ def test_where_counting_takes_too_long_the_approximation_agrees(monkeypatch: pyt
             outcomes = (chance.random((count, runs + 1)) < rate).astype(float)
             outcomes[: count // dropped, -1] = 0.0
             cases = [(list(row[:-1]), float(row[-1])) for row in outcomes]
-            exact = drawn(cases).p_value
+            exact = drawn(draws_in_units(cases)).p_value
             with monkeypatch.context() as patched:
                 patched.setattr(significance, "MAX_BITS", 0)
-                approximate = drawn(cases).p_value
+                approximate = drawn(draws_in_units(cases)).p_value
             assert approximate == pytest.approx(exact, rel=0.02), (rate, runs, count)
 
 

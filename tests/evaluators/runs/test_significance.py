@@ -9,7 +9,7 @@ from statistics import NormalDist
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tool_call_evaluators.runs.significance import DropTest, drawn, permutation, significant_drops
+from tool_call_evaluators.runs.significance import DropTest, drawn, draws_in_units, permutation, significant_drops
 
 GRID = st.integers(-6, 6).map(lambda step: step / 6)
 SCORES = st.lists(st.integers(0, 4).map(lambda step: step / 4), min_size=1, max_size=5)
@@ -17,7 +17,7 @@ SCORES = st.lists(st.integers(0, 4).map(lambda step: step / 4), min_size=1, max_
 
 def sign_flip(differences: list[float]) -> DropTest:
     """One earlier value for each case."""
-    return drawn([([0.0], difference) for difference in differences])
+    return drawn(draws_in_units([([0.0], difference) for difference in differences]))
 
 
 def test_sign_flip_by_known_figures():

@@ -86,11 +86,6 @@ def identity(path: str) -> Identity | None:
     return found.st_dev, found.st_ino
 
 
-def write_ahead_log(path: str) -> str:
-    """Returns the path of the write-ahead log: data that is not in the file yet."""
-    return f"{path}-wal"
-
-
 def log_identity(path: str) -> tuple[Identity | None, ...]:
     """Which write-ahead log a store has, and which index."""
     return tuple([identity(path + suffix) for suffix in BESIDE])
@@ -255,8 +250,9 @@ def copied(path: str, folder: Path) -> str:
 def _copy_files(path: str, target: Path) -> None:
     try:
         shutil.copyfile(path, target)
-        if Path(write_ahead_log(path)).exists():
-            shutil.copyfile(write_ahead_log(path), write_ahead_log(str(target)))
+        log = BESIDE[0]
+        if Path(path + log).exists():
+            shutil.copyfile(path + log, f"{target}{log}")
     except OSError as error:
         raise StoreFileError(f"store {path}: it is read-only, and cannot be copied to be read: {error}") from error
 

@@ -192,7 +192,7 @@ def _oldest(connection: sqlite3.Connection, agents: list[str] | None) -> float:
 
 def _delete_answers(connection: sqlite3.Connection, before: float) -> int:
     """Delete judges' answers from before that time: they quote turns."""
-    moment = rfc3339(datetime.fromtimestamp(before, UTC))
+    moment = rfc3339(before)
     return connection.execute("DELETE FROM judge_answers WHERE kept_at < ?", (moment,)).rowcount
 
 
