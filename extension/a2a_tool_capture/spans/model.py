@@ -43,7 +43,8 @@ class Span:
 
     Ids are lower-case hex (32 and 16 digits); `parent_span_id` is "" for a root. Times are nanoseconds since
     1970, 0 where the exporter gave none. `parent_is_remote` is None where the exporter does not say.
-    `resource` is shared by all spans of one exporter and never changed.
+    `resource` is shared by all spans of one exporter and never changed. `trace_state` is the `tracestate` of W3C
+    Trace Context.
     """
 
     trace_id: str
@@ -60,6 +61,7 @@ class Span:
     status_message: str = ""
     parent_is_remote: bool | None = None
     resource: Attributes = field(default_factory=dict)
+    trace_state: str = ""
 
     @property
     def key(self) -> tuple[str, str]:

@@ -142,6 +142,7 @@ def _span_from_proto(record: ProtoSpan, scope: str, resource: Attributes) -> Spa
         status_message=record.status.message,
         parent_is_remote=bool(flags & _IS_REMOTE) if flags & _HAS_IS_REMOTE else None,
         resource=resource,
+        trace_state=record.trace_state,
     )
 
 

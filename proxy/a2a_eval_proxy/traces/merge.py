@@ -26,7 +26,7 @@ def merge_traces(turn: Turn, evidence: Evidence, *, late: bool = False, absorb_a
     """
     if evidence.contested:
         message = (
-            f"{evidence.contested} trace(s) of work name no turn and fit this one and another that was open; "
+            f"{evidence.contested} trace(s) of work fit this turn and another, and the ids in them do not say which; "
             "their calls count for neither. Let the agent continue the trace context it is sent"
         )
         turn = replace(turn, findings=[*turn.findings, Finding("trace_contested", message, Severity.WARNING, "traces")])

@@ -191,7 +191,10 @@ class TraceBook:
         if named := self._by_trace.get(trace.trace_id):
             self._attach(trace, named, Correlation.TRACE_ID)
         elif hinted := self._hinted(trace):
-            self._attach(trace, [hinted], Correlation.ATTRIBUTES)
+            if len(hinted) == 1:
+                self._attach(trace, hinted, Correlation.ATTRIBUTES)
+            elif trace.by is None and trace.shows_work:
+                self._contest(trace, hinted)
         elif trace.by is None and trace.shows_work:
             fitting = self._open_at(trace.start_s)
             if len(fitting) == 1:
@@ -231,8 +234,9 @@ class TraceBook:
             if not others:
                 self._naming.pop(identifier, None)
 
-    def _hinted(self, trace: TraceEntry) -> TurnEntry | None:
-        """The turn whose task or conversation the trace names; None without one, or where another may follow."""
+    def _hinted(self, trace: TraceEntry) -> list[TurnEntry]:
+        """The turn whose task or conversation the trace names, of each agent that has one; none where another may
+        follow."""
         hints = trace.hints
         for index, ids in ((self._by_task, hints.task_ids), (self._by_conversation, hints.conversation_ids)):
             found = [known for identifier in ids for known in index.get(identifier, ())]
@@ -241,12 +245,20 @@ class TraceBook:
             start_s = trace.start_s
             on = [known for known in found if known.was_on(start_s, SKEW_S)]
             if on:
-                return latest_before(on, start_s)
+                return self._latest_of_agents(on, start_s)
             if any(known.was_on(start_s, SKEW_S) and not known.turn.conversation_id for known in self._open.values()):
                 self._waiting[trace.trace_id] = trace
-                return None
-            return latest_before(found, start_s)
-        return None
+                return []
+            return self._latest_of_agents(found, start_s)
+        return []
+
+    @staticmethod
+    def _latest_of_agents(turns: list[TurnEntry], moment_s: float) -> list[TurnEntry]:
+        """For each agent, its turn that had begun last: agents may have the same ids."""
+        of_agents: dict[str | None, list[TurnEntry]] = {}
+        for known in turns:
+            of_agents.setdefault(known.turn.agent_name, []).append(known)
+        return [latest_before(own, moment_s) for own in of_agents.values()]
 
     def _open_at(self, moment_s: float) -> list[TurnEntry]:
         """The turns that were open at that time; of two that follow each other closely, the one within which it is.

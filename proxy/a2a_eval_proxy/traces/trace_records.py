@@ -11,6 +11,7 @@ from operator import attrgetter
 from a2a_tool_capture.spans.conventions import shows_work
 from a2a_tool_capture.spans.model import LogEvent, Span
 
+from ..protocol.trace_state import turn_named
 from ..turn import Turn
 from .correlation_hints import Hints
 
@@ -94,8 +95,10 @@ def latest_before(turns: list[TurnEntry], moment_s: float) -> TurnEntry:
 def shares_of(trace: TraceEntry) -> dict[str, TurnEntry]:
     """Spans of a trace that several turns share (the client's own trace): whose each one is, by span id.
 
-    A span under the one that a turn's request named as parent is that turn's; others go by their time.
+    A span whose `tracestate` names a turn, or under the span that a turn's request named as parent, is that turn's, and
+    so is what is under it; others go by their time.
     """
+    by_id = {known.turn.turn_id: known for known in trace.turns}
     parents = Counter(known.turn.parent_span_id for known in trace.turns)
     by_parent = {parent: known for known in trace.turns if parents[parent := known.turn.parent_span_id] == 1}
     shares: dict[str, TurnEntry] = {}
@@ -105,7 +108,8 @@ def shares_of(trace: TraceEntry) -> dict[str, TurnEntry]:
         owner: TurnEntry | None = None
         while at is not None and owner is None and len(path) < len(trace.spans):
             path.append(at.span_id)
-            owner = shares.get(at.span_id) or by_parent.get(at.parent_span_id)
+            named = by_id.get(turn_named(at.trace_state))
+            owner = shares.get(at.span_id) or named or by_parent.get(at.parent_span_id)
             at = trace.spans.get(at.parent_span_id)
         owner = owner or latest_before(trace.turns, span.start_ns / 1e9)
         for span_id in path:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -24,8 +25,17 @@ class Book(TraceBook):
         self.changed: list[str] = []
         super().__init__(lambda turn, tells: self.changed.append(turn.turn_id) if tells else None, **options)
 
-    def open(self, turn_id: str, *, at: float = 0.0, trace: str = "", parent: str = "", conversation: str = "") -> Turn:
-        turn = Turn(turn_id, "run", "agent", "JSONRPC", "1.0", NOW + at)
+    def open(
+        self,
+        turn_id: str,
+        *,
+        at: float = 0.0,
+        trace: str = "",
+        parent: str = "",
+        conversation: str = "",
+        agent: str = "",
+    ) -> Turn:
+        turn = Turn(turn_id, "run", "agent", "JSONRPC", "1.0", NOW + at, agent_name=agent or None)
         turn.trace_id, turn.parent_span_id, turn.conversation_id = trace, parent, conversation
         self.opened(turn)
         return turn
@@ -81,6 +91,18 @@ def test_turns_in_one_trace_share_it_by_parent(book: Book) -> None:
     )
     assert sorted(book.told("t1")) == ["below 11", "of 1"]
     assert book.told("t2") == ["of 2"]
+
+
+def test_turns_with_one_parent_share_its_trace_as_the_state_of_the_spans_says(book: Book) -> None:
+    """A client sends one header to several agents at once."""
+    turns = [f"{number:032x}" for number in (1, 2)]
+    for number, turn_id in enumerate(turns):
+        book.open(turn_id, at=number / 10, trace=TRACE, parent="9" * 16)
+    for number, turn_id in enumerate(turns, 1):
+        state = f"v=1,a2a-eval-proxy={turn_id}"
+        book.take(replace(a_span(number, name=turn_id, parent="9" * 16, at=0.5), trace_state=state))
+        book.take(a_span(10 + number, name="below", parent=number, at=0.5))
+    assert [book.told(turn_id) for turn_id in turns] == [[turn_id, "below"] for turn_id in turns]
 
 
 def test_whose_evidence_grew_is_told_and_whether_it_matters(book: Book) -> None:
@@ -301,6 +323,13 @@ def test_a_trace_that_names_its_turn_after_all_is_contested_no_more_there(book: 
     book.take(named(2, "c1", trace=OTHER_TRACE))
     assert book.evidence(one.turn_id).contested == book.evidence("two").contested == 0
     assert len(book.told("one")) == 2
+
+
+def test_agents_may_have_the_same_conversation(book: Book) -> None:
+    for name in ("a", "b"):
+        book.open(name, conversation="c", agent=name)
+    book.take(named(1, "c", trace=OTHER_TRACE))
+    assert [(book.told(name), book.evidence(name).contested) for name in ("a", "b")] == [([], 1)] * 2
 
 
 def test_a_trace_that_tells_of_no_work_is_contested_by_nobody(book: Book) -> None:
