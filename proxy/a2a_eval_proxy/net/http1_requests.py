@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 from urllib.parse import unquote
 
@@ -11,6 +12,8 @@ from .cached_head import CachedHead
 
 _END_OF_SECTION = b"\r\n\r\n"
 """Ends a header section, and a chunked body with its trailer section."""
+
+_ABSOLUTE = re.compile(rb"[a-zA-Z][a-zA-Z0-9+.-]*://([^/?#]*)")
 
 _LESSONS = 5
 """Headers that are remembered, each in place of the one before, before a connection has repeated one."""
@@ -179,6 +182,8 @@ class RequestParser:
         if hosts > 1:  # RFC 9112, section 3.2
             raise _bad_request("The request has more than one Host.")
         target = target_of(self._url)
+        if absolute := _ABSOLUTE.match(self._url):  # its authority is the host: RFC 9112, section 3.2.2
+            self._headers = [(b"host", absolute[1]), *(item for item in self._headers if item[0] != b"host")]
         if version == "1.0":  # no 100 Continue: RFC 9110, section 10.1.1
             self.keep_alive = self.expects_continue = False
         return {

@@ -71,6 +71,11 @@ def test_a_request(request_: bytes, body: bytes, method: str, path: str) -> None
         assert not parser.begun
 
 
+def test_the_host_of_an_absolute_target_counts() -> None:
+    ((scope, _),), _ = parsed([b"GET http://orders.example:80/?q HTTP/1.1\r\nA: b\r\nHost: refunds.example\r\n\r\n"])
+    assert scope["headers"] == [(b"host", b"orders.example:80"), (b"a", b"b")]
+
+
 @pytest.mark.parametrize("request_", [one[0] for one in REQUESTS.values()], ids=REQUESTS)
 def test_further_requests_are_not_parsed_before_their_time(request_: bytes) -> None:
     parser = RequestParser(1000, {})
