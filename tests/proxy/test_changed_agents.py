@@ -344,6 +344,20 @@ async def test_an_agent_that_cannot_be_served_begins_nothing(
     assert [error.split(",")[0] for error in errors] == ["agent secure: it is not served"]
 
 
+def test_a_hangup_while_it_starts_does_not_end_it(tmp_path: Path) -> None:
+    """It reads the suite, which is a pipe, when the signal comes."""
+    folder, suite = Folder(tmp_path / "agents"), tmp_path / "suite.yaml"
+    os.mkfifo(suite)
+    folder.put("orders", "http://127.0.0.1:9", suite=str(suite))
+    command = [COMMAND, "serve", "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--no-otlp"]
+    command += ["--agents-dir", str(folder.path), "--store", str(tmp_path / "turns.db")]
+    with ChildProcess(command, cwd=tmp_path) as serve:
+        with suite.open("w") as pipe:
+            os.kill(serve.process.pid, signal.SIGHUP)
+            pipe.write('{"suite": "s", "cases": [{"id": "a", "turns": [{"user": "x"}]}]}')
+        serve.wait_for(r"ready: proxy \S+ -> 1 agent at")
+
+
 def test_all_processes_learn_of_agents_by_signal(agents: tuple[str, str], tmp_path: Path) -> None:
     folder, authority = Folder(tmp_path / "agents"), Authority(tmp_path)
     folder.put("orders", agents[0])

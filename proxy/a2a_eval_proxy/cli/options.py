@@ -258,6 +258,9 @@ class RunOptions(
     agent_version: str | None = _run(
         types.NAME, "Version of the agent, for --baseline version:NAME. Default: that of its card."
     )
+    agent_name: str | None = _run(
+        types.NAME, "Which of several agents of a proxy it is: its turns are among those of that agent."
+    )
     update: bool = _run(types.FLAG, "Then review, change by change, what the suites should expect; as `accept`.")
     yes: bool = _run(types.FLAG, "With --update, accept every change without asking.")
 

@@ -256,6 +256,7 @@ def _repeating(options: RunOptions, name: str) -> list[str]:
         "--repeat": options.repeat and str(options.repeat),
         "--seed": None if options.seed is None else str(options.seed),
         "--agent-version": options.agent_version,
+        "--agent-name": options.agent_name,
     }
     chosen = [*(f"--case={case}" for case in options.case), *(f"--tag={tag}" for tag in options.tag)]
     settings = [word for flag, value in given.items() if value for word in (flag, value)]
@@ -277,7 +278,8 @@ def _ready(file: str, suite: Suite, plan: RunPlan, options: RunOptions) -> tuple
         raise ConfigError("; ".join(unresolved))
     try:
         user = suite.simulated_user.overridden(options.simulated_user())
-        return replace(suite, simulated_user=user), options.agent_options(suite.agent)
+        agent = replace(options.agent_options(suite.agent), agent_name=options.agent_name)
+        return replace(suite, simulated_user=user), agent
     except OptionError as error:
         raise ConfigError(str(error)) from None
 

@@ -7,7 +7,7 @@ import gc
 import signal
 import sys
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -40,6 +40,7 @@ def serve(settings: Settings) -> None:
     """
     privacy = settings.privacy()
     agents = AgentFiles(settings, config_path(click.get_current_context()))
+    _outlast_hangup(agents)
     settings = agents.read()
     if settings.processes == 1:
         run_async(_serve_until_stopped(settings, privacy, agents))
@@ -55,6 +56,12 @@ def serve(settings: Settings) -> None:
         run_async(_serve_for(role, privacy))
         return
     run_async(_serve_until_stopped(role.settings, privacy, agents.with_settings(role.settings), role))
+
+
+def _outlast_hangup(agents: AgentFiles[Any]) -> None:
+    """Where SIGHUP has the files of agents read, it does not end the process before that is set up."""
+    if agents.paths and hasattr(signal, "SIGHUP"):
+        signal.signal(signal.SIGHUP, lambda *_: None)  # not ignored: the supervisor of processes waits for it
 
 
 async def _serve_until_stopped(
@@ -203,6 +210,7 @@ def worker(options: WorkerOptions) -> None:
     from ..worker.command import work_until_stopped
 
     agents = AgentFiles(options, config_path(click.get_current_context()))
+    _outlast_hangup(agents)
     run_async(work_until_stopped(agents.read(), agents))
 
 

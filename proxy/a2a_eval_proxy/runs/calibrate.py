@@ -351,7 +351,7 @@ class _Work:
 
     async def _case(self, turn: Turn, evaluator: EvaluatorBase, stored: TurnJson) -> EvalCase:
         """What the evaluator receives, as it did when the turn was scored. Raises ValueError."""
-        found = await self._store.earlier(turn, MAX_HISTORY)
+        found = await self._store.earlier(turn, MAX_HISTORY, turn.agent_of_conversation)
         earlier = [self._privacy.stored_turn(one) for one in found if not lacks_content(one["user_text"])]
         place = sum(one["case_id"] == turn.case_id for one in earlier) if turn.case_id else 0
         read = [{**stored, "case_id": turn.case_id}]

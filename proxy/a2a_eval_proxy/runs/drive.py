@@ -81,7 +81,8 @@ class NothingRanError(Exception):
 class AgentOptions:
     """How the agent is talked to, see CaptureClient; `concurrency` is how many conversations there are at once.
 
-    `url` is also `python:...` or `openai:URL`, see `connectors.reference`; `chat` is for the latter.
+    `url` is also `python:...` or `openai:URL`, see `connectors.reference`; `chat` is for the latter. Turns whose
+    case names no agent are of `agent_name`.
     """
 
     url: str
@@ -93,6 +94,7 @@ class AgentOptions:
     dialects: tuple[str, ...] = ()
     tls: ssl.SSLContext | None = None
     chat: ChatOptions = field(default_factory=ChatOptions)
+    agent_name: str | None = None
 
     @classmethod
     def merged(
@@ -299,7 +301,7 @@ async def _drive(
         for name in (name for case in suite.cases if case.id in todo for name in case.agents):
             if name not in agents:
                 reached = await stack.enter_async_context(agent_client(agent, name))
-                agents[name] = _DrivenAgent.of(*reached, agent, plan.agent_version)
+                agents[name] = _DrivenAgent.of(*reached, agent, plan.agent_version, name or agent.agent_name)
         driver = _Driver(agents, store, pipeline, run, users, privacy, watch, tracing, plan)
         await driver.drive(_pieces(suite, todo, repeat_all=plan.repeat_all), agent.concurrency)
     if not driver.answered and driver.problem:
@@ -325,10 +327,17 @@ class _DrivenAgent:
     """In turns and reports."""
     card: dict[str, str] | None
     """As in `Turn.agent_card`."""
+    agent_name: str | None
+    """As in `Turn`."""
 
     @classmethod
     def of(
-        cls, client: CaptureClient, server: ServedAgent | None, agent: AgentOptions, agent_version: str | None
+        cls,
+        client: CaptureClient,
+        server: ServedAgent | None,
+        agent: AgentOptions,
+        agent_version: str | None,
+        agent_name: str | None,
     ) -> _DrivenAgent:
         """`client` and `server` are those of `agent_client`; `agent_version` replaces that of the agent's card."""
         visibility = CallVisibility(negotiate="always", dialects=bool(agent.dialects), logs=lambda: False)
@@ -336,7 +345,7 @@ class _DrivenAgent:
         own_card = server is not None  # says nothing about the agent
         version = agent_version or ("" if own_card else client.card.version)
         card = {"name": name if own_card else client.card.name, "version": version} if version else None
-        return cls(client, server, visibility, name, card)
+        return cls(client, server, visibility, name, card, agent_name)
 
 
 _Piece = tuple[Case, Sequence[int]]
@@ -526,7 +535,7 @@ class _Driver:
             turn_id=new_turn_id(),
             run=self._run,
             agent=agent.name,
-            agent_name=agent_name,
+            agent_name=agent.agent_name,
             binding="",
             protocol_version="",
             started_at=CLOCK.now(),

@@ -68,4 +68,5 @@ async def _earlier(store: Store, turn: TurnJson, case: Case) -> int:
     """The number of earlier turns of the case in the conversation."""
     if len(case.turns) < 2 and not case.simulate:
         return 0
-    return len(await store.earlier(Turn.from_dict({**turn, "status": "done"}), _MAX_EARLIER, case_id=case.id))
+    read = Turn.from_dict({**turn, "status": "done"})
+    return len(await store.earlier(read, _MAX_EARLIER, read.agent_of_conversation, case.id))

@@ -115,7 +115,8 @@ class AgentRoutes:
         leads to it."""
         if self._by_host:
             name, _, port = host.rpartition(b":")
-            route = self._by_host.get((name if name and port.isdigit() else host).lower().rstrip(b"."))
+            has_port = name and (port.isdigit() or not port)  # it may be empty (RFC 3986, 3.2.3)
+            route = self._by_host.get((name if has_port else host).lower().rstrip(b"."))
             if route is not None:
                 return route, b""
         if not path.startswith(_BELOW_AGENTS):

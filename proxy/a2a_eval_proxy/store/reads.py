@@ -479,10 +479,13 @@ class StoreReads(ABC):
         await self._with_standing([result for one in found for result in one.evaluations], "conversation")
         return found
 
-    async def newest_conversations(self, run: str | None, most: int) -> list[tuple[str, list[dict[str, Any]]]]:
+    async def newest_conversations(
+        self, run: str | None, most: int, agent: str | None = None
+    ) -> list[tuple[str, list[dict[str, Any]]]]:
         """The id of the first turn of each scored conversation, and its evaluations: those of the newest `most`
-        conversations, of a run or of all, the newest first. Turns before the newest `MAX_EXAMINED` do not count."""
-        conditions, values = self._conditions(run=run)
+        conversations, of a run and an agent (None: of any), the newest first. Turns before the newest `MAX_EXAMINED` do
+        not count."""
+        conditions, values = self._conditions(run=run, agent=agent)
         if (end := await self._last_examined(conditions, values, "DESC")) is not None:
             conditions, values = f"{conditions} AND seq >= :end", {**values, "end": end}
         statement = (
@@ -497,10 +500,12 @@ class StoreReads(ABC):
         )
         return await self._read(statement, values, lambda rows: [(first, json.loads(said)) for first, said in rows])
 
-    async def conversation_number(self, run: str, case_id: str | None, conversation_id: str) -> int:
-        """Which conversation of a case in a run, or (None) of those without a case, it is, from 1 in the order in which
-        they began; 0 where it is not one of them."""
-        conditions, values = self._conditions(run=run, case_id=case_id)
+    async def conversation_number(
+        self, run: str, case_id: str | None, conversation_id: str, agent: str | None = None
+    ) -> int:
+        """Which conversation of a case in a run, or (None) of those without a case, it is, with that agent or (None)
+        with any, from 1 in the order in which they began; 0 where it is not one of them."""
+        conditions, values = self._conditions(run=run, case_id=case_id, agent=agent)
         conditions += " AND conversation_id != ''" + (" AND case_id IS NULL" if case_id is None else "")
         statement = (
             f"SELECT count(*) FROM (SELECT min(seq) AS began FROM turns WHERE {conditions} GROUP BY conversation_id)"  # noqa: S608  # fixed texts
@@ -554,10 +559,10 @@ class StoreReads(ABC):
         statement = f"SELECT annotations.body FROM annotations JOIN turns USING (turn_id) WHERE {conditions}"  # noqa: S608  # fixed texts
         return await self._read(statement, values, lambda rows: [json.loads(body) for (body,) in rows])
 
-    async def turns_with_result(self, metric: str, run: str | None, most: int) -> list[str]:
-        """The ids of the newest turns, of a run or of all, that are done and have a result of an evaluator that was not
-        skipped."""
-        conditions, values = self._conditions(run=run)
+    async def turns_with_result(self, metric: str, run: str | None, most: int, agent: str | None = None) -> list[str]:
+        """The ids of the newest turns, of a run and an agent (None: of any), that are done and have a result of an
+        evaluator that was not skipped."""
+        conditions, values = self._conditions(run=run, agent=agent)
         conditions += f" AND {self._has_status('done')}"
         if (end := await self._last_examined(conditions, values, "DESC")) is not None:
             conditions, values = f"{conditions} AND seq >= :end", {**values, "end": end}

@@ -32,9 +32,10 @@ TEXT_LIMITS = (20_000, 4_000, 1_000)
 
 
 async def _values(view: View) -> Values:
-    name, run = name_in(view.request), view.request.query_params.get("run")
+    query = view.request.query_params
+    name, run, agent = name_in(view.request), query.get("run"), query.get("agent") or None
     store = view.control.store
-    page = await store.turns(TurnQuery(conversation=name, run=run, limit=MAX_TURNS))
+    page = await store.turns(TurnQuery(conversation=name, run=run, agent=agent, limit=MAX_TURNS))
     if not page.items:
         of_run = "" if run is None else f" in run {run[:200]!r}"
         raise HTTPException(404, f"The store has no turns of conversation {name[:200]!r}{of_run}.")
@@ -49,6 +50,7 @@ async def _values(view: View) -> Values:
         "name": name,
         "title": await _title(view, page.items[0], name),
         "run": run,
+        "agent": agent,
         "parts": [
             part
             for turns in of_agents.values()
@@ -62,7 +64,7 @@ async def _values(view: View) -> Values:
 async def _title(view: View, first: TurnJson, name: str) -> str:
     """What people call the conversation, by its first turn."""
     run, case_id = first["run"], first["case_id"]
-    number = await view.control.store.conversation_number(run, case_id, name)
+    number = await view.control.store.conversation_number(run, case_id, name, agent_of_conversation(first))
     if case_id is not None:
         return f"Attempt {number} at {case_id}"
     called = conversation_name(name, number)

@@ -20,7 +20,7 @@ from tool_call_evaluators.report import Report
 from tool_call_evaluators.report.causes import Cause
 from tool_call_evaluators.report.html import SectionLinks, sections
 from tool_call_evaluators.report.model import seconds_between
-from tool_call_evaluators.runs.outcomes import RunConversation, run_verdict
+from tool_call_evaluators.runs.outcomes import RunConversation, agent_of_conversation, run_verdict
 from tool_call_evaluators.texts import duration_text, excerpt
 
 from ..long_computations import LongComputations
@@ -169,7 +169,8 @@ def _address(run: str, conversation: RunConversation, link: Link) -> str | None:
     if not conversation.executed:
         return None
     if conversation.conversation_id:
-        return named(link, "conversations", conversation.conversation_id, run=run)
+        agent = agent_of_conversation(conversation.executed[0])
+        return named(link, "conversations", conversation.conversation_id, run=run, agent=agent)
     return link("turns", conversation.executed[0]["turn_id"])
 
 

@@ -15,6 +15,7 @@ from tool_call_evaluators.judged.base import GradedEvaluator, JudgeableEvaluator
 from tool_call_evaluators.options import OptionError
 from tool_call_evaluators.registry import evaluator_class
 from tool_call_evaluators.runs.calibration import MIN_LABELS, calibration_lines
+from tool_call_evaluators.runs.outcomes import agent_of_conversation
 from tool_call_evaluators.suite import Suite
 from tool_call_evaluators.texts import EXPECTATION_WORDS
 
@@ -69,15 +70,15 @@ async def _judges(view: View) -> Values:
 async def _label(view: View) -> Values:
     query, store = view.request.query_params, view.control.store
     metric, who, run = query.get("metric", ""), query.get("who", "").strip()[:MAX_WHO], query.get("run") or None
-    sender = view.request.scope.get(SENDER)
-    values = {"metric": metric, "who": who, "run": run, "max_who": MAX_WHO, "max_note": MAX_NOTE}
+    sender, agent = view.request.scope.get(SENDER), query.get("agent") or None
+    values = {"metric": metric, "who": who, "run": run, "agent": agent, "max_who": MAX_WHO, "max_note": MAX_NOTE}
     values |= {"turn": None, "kind": "turn"}
     if not metric or not who:
         return {**values, "who": who or getattr(sender, "name", ""), "metrics": await judged_metrics(view.control)}
-    offered = await store.turns_with_result(metric, run, MAX_TO_LABEL)
+    offered = await store.turns_with_result(metric, run, MAX_TO_LABEL, agent)
     kind = "turn" if offered else "conversation"
     if not offered:
-        offered = await _conversations_with_result(view.control, metric, run)
+        offered = await _conversations_with_result(view.control, metric, run, agent)
     offered.sort(key=lambda turn_id: sha256(turn_id.encode("utf-8", "replace")).digest())  # the same for all raters
     labels = [
         one for one in await store.annotations(run) if one["evaluator"] == metric and one.get("label") is not None
@@ -122,9 +123,9 @@ async def _label(view: View) -> Values:
     }
 
 
-async def _conversations_with_result(control: Control, metric: str, run: str | None) -> list[str]:
+async def _conversations_with_result(control: Control, metric: str, run: str | None, agent: str | None) -> list[str]:
     """The first turns of those of the newest conversations that have a result of the evaluator, not skipped."""
-    newest = await control.store.newest_conversations(run, MAX_TO_LABEL)
+    newest = await control.store.newest_conversations(run, MAX_TO_LABEL, agent)
     return [
         turn_id
         for turn_id, results in newest
@@ -138,6 +139,7 @@ async def _of_conversation(view: View, first: TurnJson) -> list[TurnJson]:
         run=first["run"],
         conversation=first["conversation_id"],
         case=first["case_id"],
+        agent=agent_of_conversation(first),
         limit=MAX_OF_CONVERSATION + 1,
     )
     found = await view.control.store.turns(query)
@@ -161,7 +163,7 @@ def _next(offered: Sequence[str], mine: Any, after: str | None) -> str | None:
 
 async def _earlier(view: View, turn: TurnJson) -> list[TurnJson]:
     """The turns before it in its conversation, which the judge is given too."""
-    return await view.control.store.earlier(Turn.from_dict(dict(turn)), _EARLIER)
+    return await view.control.store.earlier(Turn.from_dict(dict(turn)), _EARLIER, agent_of_conversation(turn))
 
 
 def _evaluator(suite: Suite | None, metric: str) -> EvaluatorBase | type[EvaluatorBase] | None:
@@ -216,7 +218,7 @@ async def _give(view: View) -> Response:
         if one.get("label") is not None and (one["evaluator"], one["who"]) == (metric, annotation.who):
             await remove_annotation(control, turn_id, one["annotation_id"])
     return RedirectResponse(
-        view.link("label", metric=metric, who=who, run=form.get("run"), after=turn_id),
+        view.link("label", metric=metric, who=who, run=form.get("run"), agent=form.get("agent") or None, after=turn_id),
         303,
     )
 

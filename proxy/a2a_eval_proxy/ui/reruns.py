@@ -66,10 +66,11 @@ class Reruns:
             self.last = replace(rerun, is_running=False, problem=problem)
 
     def _access_to(self, url: str, agent: str | None) -> dict[str, str]:
-        """How the proxy itself reaches that agent, as variables for `run`; references to secrets stay references."""
-        settings = self.agents().get(agent or "")
+        """What that agent is called, and how the proxy itself reaches it, as variables for `run`; references to secrets
+        stay references."""
+        settings, named = self.agents().get(agent or ""), {environment_name("agent_name"): agent} if agent else {}
         if settings is None or settings.upstream != url:  # no other agent gets these headers
-            return {}
+            return named
         given = {
             "header": "\n".join(f"{name}: {value}" for name, value in settings.upstream_header),
             "agent_ca": settings.upstream_ca,
@@ -77,7 +78,7 @@ class Reruns:
             "agent_key": settings.upstream_key,
             "agent_key_password": settings.upstream_key_password,
         }
-        return {environment_name(name): value for name, value in given.items() if value}
+        return named | {environment_name(name): value for name, value in given.items() if value}
 
 
 def _without_own_settings(environment: Mapping[str, str]) -> dict[str, str]:

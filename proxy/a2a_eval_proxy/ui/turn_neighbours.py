@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from tool_call_evaluators.grouping import grouped
+from tool_call_evaluators.runs.outcomes import agent_of_conversation
 
 from ..store import TurnQuery
 from ..store.base import TurnJson
@@ -46,7 +47,8 @@ async def _attempts(view: View, turn: TurnJson) -> list[Mapping[str, Any]]:
     """The first attempts at its case in its run: of each a turn with its worst verdict; [] if there is one attempt."""
     if turn["case_id"] is None or not turn["conversation_id"]:
         return []
-    query = TurnQuery(run=turn["run"], case=turn["case_id"], limit=MAX_OF_ATTEMPTS, summary=True)
+    agent = agent_of_conversation(turn)
+    query = TurnQuery(run=turn["run"], case=turn["case_id"], agent=agent, limit=MAX_OF_ATTEMPTS, summary=True)
     rows = [turn_row(one) for one in (await view.control.store.turns(query)).items]
     found = grouped((row["conversation_id"], row) for row in rows)
     worst: list[Mapping[str, Any]] = [
@@ -59,6 +61,9 @@ async def _of_conversation(view: View, turn: TurnJson) -> list[Mapping[str, Any]
     """The turns of its conversation in its run, in order; [] if there is no other."""
     if not turn["conversation_id"]:
         return []
-    query = TurnQuery(run=turn["run"], conversation=turn["conversation_id"], limit=MAX_OF_CONVERSATION, summary=True)
+    of_conversation = TurnQuery(
+        run=turn["run"], conversation=turn["conversation_id"], agent=agent_of_conversation(turn)
+    )
+    query = replace(of_conversation, limit=MAX_OF_CONVERSATION, summary=True)
     turns = (await view.control.store.turns(query)).items
     return [turn_row(one) for one in turns] if any(one["turn_id"] != turn["turn_id"] for one in turns) else []

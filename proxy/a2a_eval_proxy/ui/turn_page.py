@@ -17,7 +17,7 @@ from tool_call_evaluators.report.page import turn_data
 from tool_call_evaluators.report.shorten import Shortener
 from tool_call_evaluators.report.timeline import timeline, waterfall
 from tool_call_evaluators.report.tree import shown_tree
-from tool_call_evaluators.runs.outcomes import conversation_name
+from tool_call_evaluators.runs.outcomes import agent_of_conversation, conversation_name
 from tool_call_evaluators.suite.editing import case_text
 from tool_call_evaluators.texts import EXPECTATION_WORDS, counted, duration_text
 
@@ -128,10 +128,11 @@ async def _conversation(view: View, turn: TurnJson) -> dict[str, tuple[str, str]
     run, case_id, conversation_id = turn["run"], turn["case_id"], turn["conversation_id"]
     if not conversation_id:
         return {}
-    number = await view.control.store.conversation_number(run, case_id, conversation_id) or 1
+    agent = agent_of_conversation(turn)
+    number = await view.control.store.conversation_number(run, case_id, conversation_id, agent) or 1
     name = str(number) if case_id is not None else conversation_name(conversation_id, number)
     what = "conversation" if case_id is None else "attempt"
-    return {what: (name.removeprefix("conversation "), named(view.link, "conversations", conversation_id))}
+    return {what: (name.removeprefix("conversation "), named(view.link, "conversations", conversation_id, agent=agent))}
 
 
 async def _tree(view: View, turn: TurnJson) -> dict[str, Any] | None:

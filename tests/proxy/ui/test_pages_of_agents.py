@@ -167,6 +167,28 @@ def test_a_tag_is_that_of_the_suite_of_the_agent(platform: Shown) -> None:
     assert platform.admin.get("/api/turns?tag=all").status_code == 200
 
 
+def test_a_conversation_on_a_page_is_that_with_one_agent(platform: Shown) -> None:
+    """Two have a conversation with the same id in one run, as `run` has one with both."""
+    of = {"conversation": "same/id", "case": "one", "run": "talks"}
+    judged = [result("helpfulness", 1.0)]
+    for number, name in enumerate(("orders", "refunds", "orders", "refunds")):
+        made = turn(f"talk-{number}", f"Say {number}.", [], judged, start=number, agent_name=name, **of)
+        platform.store(made | ({"attempt": {"number": 1, "enough": None}, "run": "held"} if number > 1 else {}))
+
+    def said(path: str, **query: str) -> list[str]:
+        page = platform.admin.get(path, params=query).text
+        return [number for number in "0123" if f"Say {number}." in page]
+
+    assert said("/conversations/same%2Fid", run="talks", agent="refunds") == ["1"]
+    assert said("/conversations/same%2Fid", run="held") == ["2", "3"]
+    assert [said(f"/turns/talk-{number}") for number in range(4)] == [["0"], ["1"], ["2", "3"], ["2", "3"]]
+    assert said("/label", metric="helpfulness", who="ann", agent="orders", run="talks") == ["0"]
+    page = platform.admin.get("/label", params={"metric": "helpfulness", "who": "ann", "agent": "refunds"}).text
+    assert "0 of 2 turns of refunds" in page
+    links = re.findall(r'href="[^"]*(conversations/same%2Fid[^"]*)"', platform.admin.get("/runs/talks?wait=1").text)
+    assert {link.partition("agent=")[2] for link in links} == {"orders", "refunds"}
+
+
 # ── what goes to an agent ───────────────────────────────────────────────────────────────────────────────────
 
 
@@ -208,6 +230,7 @@ def test_a_case_runs_again_with_the_agent_of_its_turn(platform: Shown) -> None:
     (found,) = turns(platform, run=started.headers["location"].partition("run=")[2])
     assert found["agent"].startswith(platform.proxy.lines["refunds"].agent.settings.upstream)
     assert (found["case_id"], found["state"]) == ("one", "TASK_STATE_COMPLETED")  # with the key of refunds
+    assert found["agent_name"] == "refunds"
 
 
 def test_what_a_named_run_proposes_is_for_the_suite_of_each_agent(platform: Shown) -> None:
