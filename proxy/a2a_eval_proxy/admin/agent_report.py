@@ -14,6 +14,7 @@ from tool_call_evaluators.visibility import Calls, visibility_of
 
 from ..scoring.agent_scoring import Scoring
 from ..store import Store, StoreError, TurnQuery
+from ..store.base import TurnJson
 from ..store.turn_filter import turn_verdict
 from ..telemetry.turn_listener import ScoredTurn, TurnListener
 from ..turn import rfc3339_at
@@ -37,6 +38,11 @@ class RecentTurn:
     verdict: str
     unseen: bool
     """Whether it may have tool calls that are not visible."""
+
+    @classmethod
+    def of(cls, turn: TurnJson) -> RecentTurn:
+        """From its `turn_summary`."""
+        return cls(turn["turn_id"], turn["started_at"], turn["verdict"], turn["calls"] == Calls.UNKNOWN)
 
 
 class RecentTurns(TurnListener):
@@ -69,8 +75,7 @@ class RecentTurns(TurnListener):
                 turns = self._of(turn.get("agent_name", ""))
                 is_older = len(turns) == KEPT and turn["started_at"] < turns[0].started_at
                 if not is_older and all(one.turn_id != turn["turn_id"] for one in turns):
-                    unseen = turn["calls"] == Calls.UNKNOWN
-                    turns.append(RecentTurn(turn["turn_id"], turn["started_at"], turn["verdict"], unseen))
+                    turns.append(RecentTurn.of(turn))
             for name, turns in list(self._turns.items()):
                 self._turns[name] = deque(sorted(turns, key=lambda turn: turn.started_at), KEPT)
 
@@ -92,14 +97,14 @@ class AgentReport:
     """"" for the only one."""
     status: AgentStatus
     address: str
-    """Where clients reach it through the proxy."""
+    """Where clients reach it through the proxy; "" without traffic."""
     run: str
     scoring: Scoring
     traces: bool | None
     """Whether spans of its turns have come; None where the proxy receives none."""
-    open_turns: int
-    queue_depth: int
-    """Turns that wait to be scored."""
+    open_turns: int | None
+    queue_depth: int | None
+    """Turns that wait to be scored. Both None without traffic."""
     turns: Sequence[RecentTurn]
     """The newest first, at most KEPT."""
 

@@ -21,6 +21,7 @@ from ..transcode import card_of
 CARD_ERRORS = (UpstreamError, ValueError, TimeoutError, RecursionError)  # what `Upstream.fetch_card` raises
 _MAX_TEXT = 200
 _FRESH_S, _AGAIN_S = 10.0, 5.0  # when the card is read again; the second, where it could not be read
+_OLD_S = 30.0  # for so long, a status may be shown before it is read again
 _WAIT_S = 0.3
 
 
@@ -118,11 +119,11 @@ class AgentWatch:
         self._reading: asyncio.Task[None] | None = None
 
     async def status(self, *, wait: bool = True) -> AgentStatus:
-        """The status as last read, or, with `wait` or if it is the first, as it is now if the agent answers at once."""
+        """The status as last read; with `wait` or if that was long ago, as it is now if the agent answers at once."""
         fresh_s = _AGAIN_S if self._last.level == "error" else _FRESH_S
         if self._reading is None and time.monotonic() - self._read_at >= fresh_s:
             self._reading = asyncio.get_running_loop().create_task(self._read())
-        if self._reading is not None and (wait or self._read_at < 0):
+        if self._reading is not None and (wait or time.monotonic() - self._read_at >= _OLD_S):
             await asyncio.wait({self._reading}, timeout=_WAIT_S)
         return self._last
 

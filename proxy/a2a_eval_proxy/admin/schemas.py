@@ -161,7 +161,7 @@ SCHEMAS: dict[str, Schema] = {
     "Agent": record(
         name=nullable(TEXT), url=TEXT, upstream=TEXT, health=choice(get_args(Health)), why=TEXT, repair=TEXT,
         card=nullable(record(name=TEXT, bindings=TEXT)), extension=TEXT, calls=TEXT, traces=nullable(BOOLEAN), run=TEXT,
-        suite=nullable(TEXT), suite_file=nullable(TEXT), open_turns=COUNT, queue_depth=COUNT,
+        suite=nullable(TEXT), suite_file=nullable(TEXT), open_turns=nullable(COUNT), queue_depth=nullable(COUNT),
         recent=record(turns=COUNT, failed=COUNT, calls_not_visible=COUNT),
         last_turn=nullable(record(turn_id=TEXT, started_at=TIME, verdict=choice(VERDICTS))),
     ),

@@ -26,7 +26,7 @@ from ..protocol.webhook_targets import WebhookTargets
 
 _HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+", re.ASCII)
 """RFC 9110, section 5.6.2."""
-_AGENT_NAME = re.compile(r"[A-Za-z0-9]([A-Za-z0-9-]{0,61}[A-Za-z0-9])?", re.ASCII)
+AGENT_NAME = re.compile(r"[A-Za-z0-9]([A-Za-z0-9-]{0,61}[A-Za-z0-9])?", re.ASCII)
 """As a label of a host name: an agent's name may be part of one, and stands in paths and metrics."""
 _CARD_PATHS = ("/.well-known/agent-card.json", "/.well-known/agent.json")
 _HOST_AND_PORT = re.compile(r"(localhost|[\w-]+(\.[\w-]+)+|\[[0-9a-fA-F:]+\]|[\w-]+(?=:\d))(:\d+)?(/|$)", re.ASCII)
@@ -318,7 +318,7 @@ def _agents(value: Any) -> tuple[tuple[str, str], ...]:
         raise ValueError("expected NAME=URL,NAME=URL, or in a config file a mapping of names to settings or URLs")
     found = []
     for name, given in value.items():
-        if not isinstance(name, str) or not _AGENT_NAME.fullmatch(name):
+        if not isinstance(name, str) or not AGENT_NAME.fullmatch(name):
             raise ValueError(f"{str(name)[:80]!r} is no name of an agent: expected at most 63 letters, digits and -")
         settings = {"upstream": given} if isinstance(given, str) else given
         if not isinstance(settings, dict) or not all(isinstance(key, str) for key in settings):

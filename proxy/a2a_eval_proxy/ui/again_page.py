@@ -68,7 +68,7 @@ async def _again(view: View) -> Response:
     url = judged.agent_url
     if any(own[case_id].agents != (None,) for case_id in cases):
         agent, url = None, url or control.proxy_url or ""
-    elif agent and agent in control.scorings:
+    elif agent and agent in view.reruns.agents():
         url = view.reruns.agents()[agent].upstream
     if not url.startswith(_URLS) or not cases:
         raise HTTPException(409, "There is nothing to run again: no such case of the suite failed, or no one agent.")

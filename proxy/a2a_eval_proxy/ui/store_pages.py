@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import secrets
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Collection, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 
@@ -16,6 +16,8 @@ from a2a_tool_capture.recent import Recent
 from prometheus_client import CollectorRegistry
 from tool_call_evaluators.suite import Suite
 
+from ..admin.agent_report import KEPT, AgentReport, RecentTurn
+from ..admin.agent_status import AgentStatus
 from ..admin.api import admin_app
 from ..admin.control import Control
 from ..admin.tokens import AdminTokens
@@ -26,6 +28,7 @@ from ..privacy.policy import NO_PRIVACY
 from ..runs.stored_turns import open_existing_store
 from ..scoring.agent_scoring import Scoring
 from ..scoring.case_book import CaseBook
+from ..settings.parsing import AGENT_NAME
 from ..store import Store, StoreError, TurnQuery
 from ..store.base import TurnJson
 from ..telemetry.event_bus import EventBus
@@ -41,6 +44,31 @@ EVENTS = {"open": "turn.opened", "pending": "turn.closed", "done": "turn.done"}
 logger = logging.getLogger(__name__)
 
 _State = tuple[str, str]  # status and verdict of a turn
+
+
+class StoreControl(Control):
+    """Several agents are those that turns in the store name, as far as `agent_reports` has looked."""
+
+    _names: Sequence[str] = ()
+
+    @property
+    def scorings(self) -> Mapping[str, Scoring]:
+        return dict.fromkeys(self._names, self.common)
+
+    async def agent_reports(self, names: Collection[str] | None = None, *, wait: bool = True) -> list[AgentReport]:
+        self._names = [name for name in await self.store.agents() if AGENT_NAME.fullmatch(name)]
+        return [await self._report(name) for name in self._names if names is None or name in names]
+
+    async def _report(self, name: str) -> AgentReport:
+        newest = TurnQuery(agent=name, status="done", limit=KEPT, newest_first=True, summary=True)
+        turns = (await self.store.turns(newest)).items
+        (last,) = (await self.store.turns(TurnQuery(agent=name, limit=1, newest_first=True))).items
+        status = AgentStatus(last["agent"], "ok", "its card is not read here, where there is only a store")
+        recent = list(map(RecentTurn.of, turns))
+        return AgentReport(
+            name=name, status=status, address="", run=last["run"], scoring=self.common, traces=None, open_turns=None,
+            queue_depth=None, turns=recent,
+        )  # fmt: skip
 
 
 class StoreWatch:
@@ -129,7 +157,9 @@ async def store_pages(
     tokens = AdminTokens(token)
     async with AsyncExitStack() as stack:
         store = await stack.enter_async_context(open_existing_store(location))
-        control = Control(store=store, common=Scoring(NO_PRIVACY, CaseBook(suite), suite_file), trace_url=trace_url)
+        scoring = Scoring(NO_PRIVACY, CaseBook(suite), suite_file)
+        control = StoreControl(store=store, common=scoring, trace_url=trace_url)
+        await control.agent_reports(())
         screens = [screen for screen in SCREENS if screen not in (CHECK, PLAY)]
         site = Site(control, tokens, screens=screens, store_url=location)
         app = admin_app(control, CollectorRegistry(), tokens, HostNames(), site.routes, site.access)

@@ -78,7 +78,11 @@ async def _values(view: View) -> Mapping[str, Any]:
 def _address(view: View) -> str | None:
     """Where a client may begin: at the proxy, or at the first of several agents."""
     first = next(iter(view.control.scorings), None)
-    return view.control.proxy_url if first is None else f"{view.control.proxy_url}/agents/{first}"
+    return (
+        view.control.proxy_url
+        if first is None or view.control.proxy_url is None
+        else f"{view.control.proxy_url}/agents/{first}"
+    )
 
 
 def _selected(in_progress: Sequence[TurnJson], query: TurnQuery) -> list[TurnJson]:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from a2a_eval_proxy.admin.agent_status import status_of, unreachable
+from a2a_eval_proxy.admin.agent_status import AgentWatch, status_of, unreachable
+from a2a_eval_proxy.net.file_watcher import FileWatch
 from a2a_eval_proxy.net.http_client import UpstreamUnreachableError
 from a2a_eval_proxy.settings import Settings
 from a2a_tool_capture import URI
@@ -99,3 +100,22 @@ def test_why_there_is_no_card() -> None:
     assert unreachable(settings(), ValueError("no agent card at http://a")).line.startswith(
         "warning: no agent card at http://a: clients find no card"
     )
+
+
+async def test_an_agent_that_went_away_long_after_the_last_look_is_seen_by_who_does_not_wait() -> None:
+    watch = AgentWatch(settings(), FileWatch(), None)
+    answers = [card(declares=True)]
+
+    async def fetch_card() -> Any:
+        if not answers:
+            raise UpstreamUnreachableError("connection refused")
+        return answers.pop()
+
+    watch._fetch_card = fetch_card
+    try:
+        assert (await watch.status()).name == "Shop"
+        assert (await watch.status(wait=False)).name == "Shop"
+        watch._read_at -= 60
+        assert (await watch.status(wait=False)).reachable is False
+    finally:
+        watch.close()

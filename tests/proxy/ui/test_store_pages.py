@@ -55,6 +55,31 @@ async def test_every_screen_works_without_an_agent(store):
         assert (await browser.get(served.link)).status_code == 401  # it works once
 
 
+async def test_agents_are_those_that_turns_in_the_store_name(store):
+    failed = [result("tool_error", 0.0)]
+    store_turns(
+        store, [turn("2", case="status", agent_name="orders"), turn("3", "x", [], failed, agent_name="refunds")]
+    )
+    async with store_pages(str(store), 0) as served:
+        base, token = served.link.partition("/login")[0], {"authorization": f"Bearer {served.token}"}
+        async with httpx.AsyncClient(base_url=base, trust_env=False, follow_redirects=True) as browser:
+            listed = (await browser.get("/api/agents", headers=token)).json()["items"]
+            assert [(one["name"], one["health"], one["open_turns"]) for one in listed] == [
+                ("refunds", "failing", None),
+                ("orders", "ok", None),
+            ]
+            first = (await browser.get(served.link, headers={"accept": "text/html"})).text
+            assert 'href="agents"' in first
+            assert '<option value="orders">' in first or "<option>orders</option>" in first
+            assert "refunds" in (await browser.get("/agents?show=failing")).text
+            page = (await browser.get("/agents/orders")).text
+            assert 'href="../turns/2' in page
+            assert "Playground" not in page
+            assert (await browser.get("/agents/returns")).status_code == 404
+            for path in ("/?agent=orders", "/cases", "/label", "/runs?agent=orders"):
+                assert (await browser.get(path)).status_code == 200, path
+
+
 async def test_a_run_is_compared_with_all_of_a_version_as_by_the_command(tmp_path, monkeypatch):
     path = str(tmp_path / "turns.db")
     for day, score in enumerate((1.0, 1.0, 0.0)):
