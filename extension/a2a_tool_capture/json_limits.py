@@ -70,9 +70,9 @@ def mapped(
     return [mapped(item, leaf, key=key, depth=below, beyond=beyond) for item in value]
 
 
-def may_have_too_many_values(text: bytes | str, most: int | None = None) -> bool:
-    """Whether `text` could have more than `most` values (None: `MAX_VALUES`): counts marks inside strings, too."""
-    return len(text) > _SMALL and _marks(text) > (most or MAX_VALUES)
+def may_have_too_many_values(text: bytes | str) -> bool:
+    """Whether `text` could have more than `MAX_VALUES` values: counts marks inside strings, too."""
+    return len(text) > _SMALL and _marks(text) > MAX_VALUES
 
 
 def has_too_many_values(text: bytes | str, most: int | None = None) -> bool:

@@ -83,19 +83,19 @@ class TurnStart:
     responses: Sequence[str] = ()
     """Response texts of such turns."""
 
-    def following(self, calls: list[ToolCall], texts: dict[str, str], max_calls: int) -> TurnStart:
+    def following(self, calls: list[ToolCall], texts: dict[str, str]) -> TurnStart:
         """The start of the next turn, where the task now has these calls, and artifacts with these texts."""
         gone = new_calls(self.calls, calls)  # from the task as it is now, and maybe not for good
         elsewhere = new_calls(self.elsewhere, calls)
         kept = [*elsewhere, *new_calls([call for call in gone if call.id], elsewhere)]
-        return TurnStart([*calls, *kept][:max_calls], texts, elsewhere, self.responses)
+        return TurnStart([*calls, *kept][:MAX_CALLS], texts, elsewhere, self.responses)
 
-    def with_earlier(self, calls: Sequence[ToolCall], texts: Sequence[str], max_calls: int) -> TurnStart:
+    def with_earlier(self, calls: Sequence[ToolCall], texts: Sequence[str]) -> TurnStart:
         """The same with calls and response texts of earlier turns."""
         return TurnStart(
-            [*self.calls, *calls][:max_calls],
+            [*self.calls, *calls][:MAX_CALLS],
             self.texts,
-            [*self.elsewhere, *calls][:max_calls],
+            [*self.elsewhere, *calls][:MAX_CALLS],
             [*self.responses, *(text for text in texts if text)],
         )
 
@@ -214,7 +214,7 @@ class TaskMerger:
     def begin_turn(self) -> None:
         """The task continues with a new user message: what is known now belongs to earlier turns."""
         texts = {artifact_id: "".join(artifact.text) for artifact_id, artifact in self._artifacts.items()}
-        self._turn = self._turn.following(self.tool_calls, texts, MAX_CALLS)
+        self._turn = self._turn.following(self.tool_calls, texts)
         self._status_text = self._message_text = ""
         self.turn_state = None
         self.turn_snapshot_seen = False
@@ -229,7 +229,7 @@ class TaskMerger:
 
         Arguments of None mean unknown arguments: such a call is identified by its id, or by its name alone.
         """
-        self._turn = self._turn.with_earlier(calls, texts, MAX_CALLS)
+        self._turn = self._turn.with_earlier(calls, texts)
         if calls or texts:
             self._stated().know_earlier()
 

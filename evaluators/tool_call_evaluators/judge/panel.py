@@ -89,11 +89,11 @@ def judge_of(option: JudgeOption, environ: Mapping[str, str] = os.environ) -> Ju
     return connect(settings, settings.api_key(environ))
 
 
-def identity_of(option: JudgeOption, environ: Mapping[str, str] = os.environ) -> str:
+def identity_of(option: JudgeOption) -> str:
     """Everything on which the answers of the judge of an option depend, as far as it is known, as one string."""
     given = as_judge(option)
     if not isinstance(given, Judge):
-        return settings_for(given, None, environ).identity
+        return settings_for(given, None, os.environ).identity
     return str(getattr(given, "identity", f"{type(given).__module__}.{type(given).__qualname__}"))
 
 

@@ -284,11 +284,9 @@ def with_judge(
     return [_given_judge(evaluator, as_judge(judge), cache, environ) for evaluator in evaluators]
 
 
-def judge_with(
-    settings: JudgeSettings, *, cache: JudgeCache | None = None, environ: Mapping[str, str] = os.environ
-) -> Judge | None:
+def judge_with(settings: JudgeSettings, cache: JudgeCache) -> Judge | None:
     """The judge with these settings, overridden by the environment, and `cache`; None without a model."""
-    return _connected(settings.with_environment(environ), cache, environ)
+    return _connected(settings.with_environment(os.environ), cache, os.environ)
 
 
 def _connected(settings: JudgeSettings, cache: JudgeCache | None, environ: Mapping[str, str]) -> Judge | None:

@@ -13,6 +13,7 @@ from a2a_tool_capture.models import ToolCall
 from ..evaluator import SkipEvaluation, SyncEvaluator
 from ..matching.arguments import MATCHER_SPELLINGS, MatcherLike, as_matcher
 from ..matching.call_failure import why_failed
+from ..matching.placeholders import check_placeholders
 from ..model import VACUOUS, EvalCase, ExpectedCall, ExpectedCalls
 from ..options import OptionError, did_you_mean
 from ..texts import from_json
@@ -114,6 +115,14 @@ def without_calls(calls: Sequence[ToolCall]) -> dict[str, Any]:
     return {} if calls else {VACUOUS: True}
 
 
+def read_matcher(evaluator: Any) -> None:
+    """Put the matcher that the option `matcher` gives in its place. Raises OptionError."""
+    try:
+        object.__setattr__(evaluator, "matcher", as_matcher(evaluator.matcher))
+    except OptionError as error:
+        raise OptionError(f"{evaluator.name}: option matcher: {error}", "matcher") from None
+
+
 @dataclass(frozen=True, kw_only=True)
 class ComparesCalls(SyncEvaluator):
     """Base of evaluators for which the calls of some tools need not count."""
@@ -144,10 +153,7 @@ class MatchingEvaluator(ComparesCalls):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        try:
-            object.__setattr__(self, "matcher", as_matcher(self.matcher))
-        except OptionError as error:
-            raise OptionError(f"{self.name}: option matcher: {error}", "matcher") from None
+        read_matcher(self)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -165,8 +171,13 @@ class CriteriaEvaluator(SyncEvaluator):
         super().__post_init__()
 
     def read_criteria(self) -> Any:
-        """The option as a case has it. Raises ValueError."""
-        return getattr(EvalCase(**{self.criterion: getattr(self, self.criterion)}), self.criterion)
+        """The option as a case has it, with placeholders that are valid. Raises ValueError."""
+        criteria = getattr(EvalCase(**{self.criterion: getattr(self, self.criterion)}), self.criterion)
+        try:
+            check_placeholders([item.to_dict() for item in criteria if isinstance(item, ExpectedCall)])
+        except ValueError as error:
+            raise ValueError(f"{self.criterion}: {error}") from None
+        return criteria
 
     def criteria_of(self, case: EvalCase) -> Any:
         """The case's criteria, else the option's. Raises SkipEvaluation without any."""

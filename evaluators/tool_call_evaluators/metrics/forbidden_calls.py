@@ -11,13 +11,11 @@ from a2a_tool_capture.models import ToolCall
 from ..evaluator import Measurement, SkipEvaluation
 from ..matching.arguments import MATCHER_SPELLINGS, MatcherLike, arguments_match, as_matcher, rule_for
 from ..matching.explain import call_name, expected_call_text
-from ..matching.placeholders import check_placeholders
 from ..model import UNPROVEN, CallsUnseenError, EvalCase, EvalResult, ExpectedCall
-from ..options import OptionError
 from ..registry import register
 from ..texts import counted, sentence
 from ..tool_classes import named, patterns_of
-from .comparing import CriteriaEvaluator
+from .comparing import CriteriaEvaluator, read_matcher
 
 
 def unproven_reason(unproven: Sequence[Mapping[str, Any]]) -> str:
@@ -52,18 +50,7 @@ class ForbiddenCalls(CriteriaEvaluator):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        try:
-            object.__setattr__(self, "matcher", as_matcher(self.matcher))
-        except OptionError as error:
-            raise OptionError(f"{self.name}: option matcher: {error}", "matcher") from None
-
-    def read_criteria(self) -> Any:
-        calls = super().read_criteria()
-        try:
-            check_placeholders([call.arguments for call in calls])
-        except ValueError as error:
-            raise ValueError(f"{self.criterion}: {error}") from None
-        return calls
+        read_matcher(self)
 
     def _not_measurable(self, case: EvalCase) -> EvalResult | None:
         return None  # a forbidden call counts, even where there may be others

@@ -14,7 +14,6 @@ from ..matching.arguments import ArgumentMatcher, outcome_differences
 from ..matching.explain import Pairing, unless_all
 from ..matching.match_table import made_exactly, match_table
 from ..matching.pairing import first_fitting
-from ..matching.placeholders import check_placeholders
 from ..matching.similarity import leaves
 from ..model import EvalCase, ExpectedCall, ExpectedCalls
 from ..registry import register
@@ -65,14 +64,6 @@ class ToolCallArgs(CriteriaEvaluator, ComparesCalls):
     """True: a call may have further arguments, at the top level."""
     argument_score: Literal["match", "similarity"] = "match"
     """`match`: arguments agree or not; `similarity`: partial credit for similar arguments."""
-
-    def read_criteria(self) -> ExpectedCalls:
-        calls: ExpectedCalls = super().read_criteria()
-        try:
-            check_placeholders([call.to_dict() for call in calls])
-        except ValueError as error:
-            raise ValueError(f"{self.criterion}: {error}") from None
-        return calls
 
     def measure(self, case: EvalCase) -> Measurement:
         wanted, made = self.criteria_of(case), case.tool_calls

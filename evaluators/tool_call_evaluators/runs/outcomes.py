@@ -277,10 +277,10 @@ def remaining(
     return executed, {case_id: count for case_id, count in todo.items() if count}
 
 
-def attempts_at(case: Case, conversations: Iterable[RunConversation], *, allow_unseen: bool = False) -> Attempts:
+def attempts_at(case: Case, conversations: Iterable[RunConversation]) -> Attempts:
     """The attempts at a case, given its conversations."""
     made = [one for one in conversations if one.executed or one.user]
-    return attempts_of(case.id, made, case.conversations, case.must_pass, allow_unseen=allow_unseen)
+    return attempts_of(case.id, made, case.conversations, case.must_pass)
 
 
 def attempts_of(

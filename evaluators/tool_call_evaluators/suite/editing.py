@@ -338,10 +338,9 @@ def _node(text: str, event: Any, events: Iterator[Any], anchors: dict[str, _Node
 _NO_SUITE = Suite(name="")
 
 
-def case_text(case: Case, comments: Sequence[str] = (), indent: int = 2) -> str:
+def case_text(case: Case, comments: Sequence[str] = ()) -> str:
     """The case as an item of `cases` in a suite file, below its `comments`."""
-    lines = [*comment_lines(comments, " " * indent), *block([case_dict(case, _NO_SUITE)], indent)]
-    return "\n".join(lines) + "\n"
+    return "\n".join([*comment_lines(comments, "  "), *block([case_dict(case, _NO_SUITE)], 2)]) + "\n"
 
 
 def with_case(text: str, case: Case, comments: Sequence[str] = (), filename: str = "suite") -> str:

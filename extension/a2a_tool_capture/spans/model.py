@@ -68,6 +68,11 @@ class Span:
         """What makes a span the same span when it is delivered again."""
         return self.trace_id, self.span_id
 
+    @property
+    def enters_process(self) -> bool:
+        """Whether the parent is in another process; exporters that do not say so still mark the spans of servers."""
+        return self.kind == KIND_SERVER if self.parent_is_remote is None else self.parent_is_remote
+
     def __hash__(self) -> int:
         return hash(self.key)  # the attributes have none
 

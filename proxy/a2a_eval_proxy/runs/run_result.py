@@ -125,7 +125,7 @@ async def load_and_judge_run(
     if left and len(suites) > 1 and not partial:
         logger.warning("not counted, as they belong to no case of the suites: %s", counted(left, "turn"))
     cache = privacy.judge_cache(store.judge_cache)
-    judge = None if cache is None else judge_with(suites[0].judge, cache=cache)
+    judge = None if cache is None else judge_with(suites[0].judge, cache)
     errors, spent = await errors_of_run(failures(result.report.conversations), judge)
     merged = replace(result.report, unique_errors=[error.to_dict() for error in errors], merging=spent)
     return RunResult(result.verdict, merged)

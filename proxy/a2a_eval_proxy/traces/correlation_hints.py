@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from a2a_tool_capture.spans.literals import is_placeholder
-from a2a_tool_capture.spans.model import KIND_SERVER, Span
+from a2a_tool_capture.spans.model import Span
 
 HINTS: Mapping[str, str] = {
     **dict.fromkeys(
@@ -94,4 +94,4 @@ def _is_outermost(span: Span, parents: Collection[str], at_hand: Collection[str]
         return True
     if parents or parent in at_hand:
         return False
-    return span.kind == KIND_SERVER if span.parent_is_remote is None else span.parent_is_remote
+    return span.enters_process

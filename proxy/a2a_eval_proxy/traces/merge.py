@@ -11,7 +11,7 @@ from a2a_tool_capture import Finding, Severity, reconcile
 from a2a_tool_capture.dialects import DIALECT_NOT_READ
 from a2a_tool_capture.spans.conventions import shows_genai_work
 from a2a_tool_capture.spans.grouping import Lineage
-from a2a_tool_capture.spans.model import KIND_SERVER, STATUS_ERROR, Span
+from a2a_tool_capture.spans.model import STATUS_ERROR, Span
 from a2a_tool_capture.spans.tool_calls import tool_calls
 from tool_call_evaluators.visibility import NO_CAPTURE, NOT_RECORDED
 
@@ -19,7 +19,7 @@ from ..turn import Turn, rfc3339_at
 from .trace_records import Evidence
 
 
-def merge_traces(turn: Turn, evidence: Evidence, *, late: bool = False, absorb_all: bool = False) -> Turn:
+def merge_traces(turn: Turn, evidence: Evidence, *, late: bool = False) -> Turn:
     """Returns `turn`, captured from the protocol, with trace calls merged in; `turn` itself without evidence.
 
     `late`: the turn was scored before without these spans.
@@ -33,7 +33,7 @@ def merge_traces(turn: Turn, evidence: Evidence, *, late: bool = False, absorb_a
     if not evidence.spans and not evidence.logs:
         return turn
     conversion = tool_calls(evidence.spans, logs=evidence.logs)
-    joined = reconcile(turn.tool_calls, conversion.tool_calls, absorb_all=absorb_all)
+    joined = reconcile(turn.tool_calls, conversion.tool_calls)
     shows_work = shows_genai_work(evidence.spans)
     answered = {NO_CAPTURE, NOT_RECORDED} if shows_work else set()
     answered |= {NO_CAPTURE, DIALECT_NOT_READ} if joined.tool_calls else set()
@@ -79,16 +79,11 @@ def spans_of(spans: Iterable[Span]) -> list[dict[str, Any]]:
             "started_at": rfc3339_at(span.start_ns / 1e9),
             "ended_at": rfc3339_at(max(span.start_ns, span.end_ns) / 1e9),
             "failed": span.status_code == STATUS_ERROR,
-            **({"enters": True} if _enters(span) else {}),
+            **({"enters": True} if span.enters_process else {}),
             **{name: value for name, value in (usage_of([span]) or {}).items() if name != "cost"},
         }
         for span in timed[:MAX_SPANS]
     ]
-
-
-def _enters(span: Span) -> bool:
-    """Whether the parent is in another process; exporters that do not say so still mark the spans of servers."""
-    return span.kind == KIND_SERVER if span.parent_is_remote is None else span.parent_is_remote
 
 
 def _joined(
