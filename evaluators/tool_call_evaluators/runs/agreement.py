@@ -30,8 +30,6 @@ GROUPS = 100
 """Parts of the items that a jackknife leaves out, one after the other, at most."""
 
 Interval = tuple[float, float]
-Ratings = Sequence[Hashable]
-"""Of one item: one of each rater who rated it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,16 +45,6 @@ class Estimate:
     def to_dict(self) -> dict[str, Any]:
         why = {"undefined": self.undefined} if self.undefined else {}
         return {"value": self.value, "interval": self.interval and list(self.interval), "n": self.n, **why}
-
-    @classmethod
-    def from_dict(cls, data: Mapping[str, Any]) -> Estimate:
-        interval = data["interval"]
-        return cls(
-            data["value"],
-            None if interval is None else (interval[0], interval[1]),
-            data["n"],
-            data.get("undefined", ""),
-        )
 
 
 def proportion(successes: int, n: int) -> Estimate:
@@ -89,41 +77,25 @@ def cohen_kappa(pairs: Sequence[tuple[Hashable, Hashable]]) -> Estimate:
     return _around(kappa, math.sqrt(max(0.0, variance) / n) / (1 - expected), n)
 
 
-def gwet_ac1(items: Iterable[Ratings], categories: int) -> Estimate:
-    """Agreement beyond chance of any number of raters, which a skewed base rate does not push down as it does kappa.
-
-    `categories`: how many different ratings could be given, at least 2. Items with fewer than two ratings count for the
-    frequency of the ratings only.
-    """
-    rated = [item for item in items if item]
-    n, several = len(rated), sum(len(item) > 1 for item in rated)
-    if not several:
+def gwet_ac1(pairs: Sequence[tuple[bool, bool]]) -> Estimate:
+    """Agreement of two raters on what passes, beyond chance; a skewed base rate does not lower it as it does kappa."""
+    n = len(pairs)
+    if not n:
         return Estimate(None, None, 0, "no item has two ratings")
-    counts = [Counter(item) for item in rated]
-    shares: Counter[Hashable] = Counter()
-    for item in counts:
-        for rating, count in item.items():
-            shares[rating] += count / item.total() / n  # type: ignore[assignment]  # a counter of parts
-    chance = sum(share * (1 - share) for share in shares.values()) / (categories - 1)
-    agreed = [
-        sum(count * (count - 1) for count in item.values()) / (item.total() * (item.total() - 1))
-        if item.total() > 1
-        else 0.0
-        for item in counts
-    ]
-    ac1 = (sum(agreed) / several - chance) / (1 - chance)
+    passing = sum(map(sum, pairs)) / (2 * n)
+    chance = 2 * passing * (1 - passing)
+    ac1 = (sum(one == other for one, other in pairs) / n - chance) / (1 - chance)
     if n == 1:
         return Estimate(ac1, None, n)
     of_items = []
-    for item, agreement in zip(counts, agreed, strict=True):
-        own = (n / several) * (agreement - chance * (item.total() > 1)) / (1 - chance)
-        share = sum(count * (1 - shares[rating]) for rating, count in item.items()) / item.total() / (categories - 1)
-        of_items.append(own - 2 * (1 - ac1) * (share - chance) / (1 - chance))
+    for one, other in pairs:
+        by_chance = fmean(1 - passing if rating else passing for rating in (one, other)) - chance
+        of_items.append(((one == other) - chance - 2 * (1 - ac1) * by_chance) / (1 - chance))
     variance = sum((value - ac1) ** 2 for value in of_items) / (n * (n - 1))
     return _around(ac1, math.sqrt(variance), n)
 
 
-Level = Literal["nominal", "ordinal", "interval"]
+Level = Literal["nominal", "ordinal"]
 
 
 def krippendorff_alpha(items: Iterable[Sequence[float]], level: Level) -> Estimate:
@@ -181,8 +153,6 @@ def _distances(values: Sequence[float], counts: Sequence[int], level: Level) -> 
     """The squared distance of each rating (ascending) from each."""
     if level == "nominal":
         return [[float(one != other) for other in values] for one in values]
-    if level == "interval":
-        return [[float((one - other) ** 2) for other in values] for one in values]
     ranks = [until - count / 2 for until, count in zip(accumulate(counts), counts, strict=True)]
     return [[(one - other) ** 2 for other in ranks] for one in ranks]
 

@@ -17,7 +17,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from statistics import fmean, median
-from typing import Any, Literal
+from typing import Any
 
 from ..evaluator import EvaluatorBase, Scope
 from ..grouping import grouped
@@ -26,6 +26,7 @@ from ..texts import counted, printable
 from .agreement import (
     Confusion,
     Estimate,
+    Level,
     best_threshold,
     cohen_kappa,
     confusion_at,
@@ -349,7 +350,7 @@ def calibration(
         "tpr": confusion.tpr.to_dict(),
         "tnr": confusion.tnr.to_dict(),
         "kappa": _kappa(judged).to_dict(),
-        "ac1": gwet_ac1(judged, 2).to_dict(),
+        "ac1": gwet_ac1(judged).to_dict(),
         "raters_alpha": _between_raters(people, evaluator) if several else None,
         "grades_alpha": _grades(graded, pairs),
         "threshold_choice": _choice(evaluator, list(pairs.values())),
@@ -396,7 +397,7 @@ def _kappa(judged: Sequence[tuple[bool, bool]]) -> Estimate:
 def _between_raters(people: Sequence[Mapping[str, LabelValue]], evaluator: EvaluatorBase) -> dict[str, Any]:
     """Alpha of the raters: ordinal where all labels are grades, else nominal over pass and fail."""
     ordinal = all(_is_grade(value) for given in people for value in given.values())
-    level: Literal["ordinal", "nominal"] = "ordinal" if ordinal else "nominal"
+    level: Level = "ordinal" if ordinal else "nominal"
     ratings = [
         [float(value if ordinal else label_passes(value, evaluator)) for value in given.values()] for given in people
     ]
