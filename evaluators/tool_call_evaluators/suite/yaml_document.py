@@ -83,7 +83,7 @@ def read_document(text: str, filename: str = "suite") -> Document:
     an unknown tag, or an alias that contains itself.
     """
     if len(text) > MAX_BYTES:
-        raise SuiteError(f"has {len(text):,} characters; at most {MAX_BYTES:,} are read", filename)
+        raise SuiteError(f"is longer than {MAX_BYTES:,} characters, which is the maximum", filename)
     if text.lstrip().startswith(("{", "[")):
         try:
             value = json.loads(text, object_pairs_hook=unique_keys, parse_constant=not_json)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import logging
+import threading
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -37,6 +38,7 @@ class FileWatch:
         self._watched: list[_Watched] = []
         self._parts: list[FileWatch] = []
         self._task: asyncio.Task[None] | None = None
+        self._checking = threading.Lock()
 
     def add(self, what: str, files: Iterable[str], load: Callable[[], None]) -> None:
         """Call `load` now, and in a thread whenever `files` have changed; `what` is their name in the log. Of a
@@ -76,7 +78,11 @@ class FileWatch:
             await asyncio.wait({self._task})
 
     def check(self) -> None:
-        """Load the files that have changed. Blocks while it reads them."""
+        """Load the files that have changed. Blocks while it reads them. At any time, one thread does."""
+        with self._checking:
+            self._check()
+
+    def _check(self) -> None:
         for part in list(self._parts):
             part.check()
         for watched in list(self._watched):

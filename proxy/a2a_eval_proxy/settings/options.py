@@ -185,10 +185,11 @@ def read_config_file(path: str, known: Collection[str] | None) -> ConfigFile:
 
     Raises ConfigError if it cannot be read, repeats a key, or has a key that is not `known` (None: any is).
     """
-    from tool_call_evaluators.suite.yaml_document import SuiteError, read_document  # slow to import
+    from tool_call_evaluators.suite.yaml_document import MAX_BYTES, SuiteError, read_document  # slow to import
 
     try:
-        text = Path(path).read_text("utf-8")
+        with Path(path).open(encoding="utf-8") as file:
+            text = file.read(MAX_BYTES + 1)
         has_content = any(line.strip() and line.strip()[0] != "#" for line in text.splitlines())
         document = read_document(text if has_content else "{}", path)
     except OSError as error:

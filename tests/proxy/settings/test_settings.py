@@ -225,6 +225,10 @@ def test_a_file_that_is_not_there(tmp_path: Path) -> None:
     assert "cannot read" in problem(file=str(tmp_path))
 
 
+def test_no_more_of_a_file_is_read_than_may_be_in_it() -> None:
+    assert "/dev/zero: is longer than 5,000,000 characters" in problem(file="/dev/zero")
+
+
 def test_an_unknown_setting_lists_those_there_are(config_file: Any) -> None:
     message = problem(file=config_file("port: 1"))
     assert all(name in message for name in FIELDS)
