@@ -15,7 +15,7 @@ from __future__ import annotations
 import math
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import lru_cache
 from statistics import NormalDist, fmean, mode, stdev
 from typing import Literal, NamedTuple, TypeAlias
 
@@ -104,14 +104,13 @@ def find_drops(cases: Mapping[str, Mapping[Measure, Sides]]) -> Drops:
     draws: dict[Measure, dict[str, Draw]] = {}
     single: dict[tuple[str, Measure], DropTest] = {}
     by_scores: dict[Hashable, list[tuple[str, Measure]]] = {}
-    tested, outline = cache(permutation), cache(_outline)  # many cases have the same scores
     for case, measures in cases.items():
         for measure, sides in measures.items():
-            if (draw := sides.draw) is not None:
+            draw, test, outline = _tested(tuple(map(tuple, sides.before)), tuple(sides.after))
+            if draw is not None:
                 draws.setdefault(measure, {})[case] = draw
-                scores = sides.pooled, tuple(sides.after)
-                single[case, measure] = tested(*scores)
-                by_scores.setdefault((case, outline(*scores)), []).append((case, measure))
+                single[case, measure] = test
+                by_scores.setdefault((case, outline), []).append((case, measure))
     groups = list(by_scores.values())  # equal tests need no correction for one another
     alone = [single[group[0]] for group in groups]
     single_level = SINGLE_CASES if len(cases) >= LEAST_CASES else FALSE_ALARMS
@@ -119,6 +118,16 @@ def find_drops(cases: Mapping[str, Mapping[Measure, Sides]]) -> Drops:
     overall, dropped, level = _overall_drops(draws, FALSE_ALARMS - single_level if testable else FALSE_ALARMS)
     dropped_single = {key for index in significant_drops(alone, single_level) if testable for key in groups[index]}
     return Drops(overall, single, frozenset(dropped), frozenset(dropped_single), level, single_level / max(1, testable))
+
+
+@lru_cache(1024)  # many cases have the same scores
+def _tested(
+    before: tuple[tuple[float, ...], ...], after: tuple[float, ...]
+) -> tuple[Draw | None, DropTest, tuple[Hashable, ...]]:
+    """The draw of such scores of a case, their test, and what is equal where they differ alike."""
+    sides = Sides(before, after)
+    draw, pooled = sides.draw, sides.pooled
+    return draw, permutation(pooled, after), _outline(pooled, after) if draw else ()
 
 
 def _overall_drops(

@@ -17,9 +17,11 @@ MOST_WRONG = 20 / COMPARISONS
 """Of 200 comparisons more than 20 have a probability of 0.2 % at 5 %."""
 
 
-def answers(setting: Setting, after: float | None = None, margin: float = MARGIN) -> Counter[Answer]:
+def answers(
+    setting: Setting, after: float | None = None, margin: float = MARGIN, comparisons: int = COMPARISONS
+) -> Counter[Answer]:
     found: Counter[Answer] = Counter()
-    for cases in setting.samples(COMPARISONS, after):
+    for cases in setting.samples(comparisons, after):
         decision = decide(cases, find_drops(cases), **facts(cases) | {"deterministic": False}, margin=margin)
         found[decision.answer] += 1
     return found
@@ -42,11 +44,11 @@ def test_an_agent_that_changed_by_the_margin_is_rarely_called_equivalent(setting
     assert answers(setting, after)["equivalent"] <= MOST_WRONG * COMPARISONS
 
 
-@pytest.mark.slow
 def test_many_equal_cases_are_equivalent_and_few_tell_nothing() -> None:
-    assert answers(Setting(100, 1, 1.0))["equivalent"] == COMPARISONS
-    assert answers(Setting(10, 1, 1.0))["undecided"] == COMPARISONS
-    assert answers(Setting(200, 10, 0.9), margin=0.1)["equivalent"] >= 0.8 * COMPARISONS
+    """Without a failure, all comparisons are the same."""
+    assert answers(Setting(100, 1, 1.0), comparisons=1) == {"equivalent": 1}
+    assert answers(Setting(10, 1, 1.0), comparisons=1) == {"undecided": 1}
+    assert answers(Setting(200, 10, 0.9), margin=0.1, comparisons=20)["equivalent"] >= 0.8 * 20
 
 
 def run(scores: dict[str, list[float]], orders: str = "one") -> list[dict[str, Any]]:

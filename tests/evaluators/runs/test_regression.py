@@ -12,8 +12,8 @@ from support.turn_samples import result, turn
 from tool_call_evaluators.runs.comparison import compare
 from tool_call_evaluators.runs.regression import FALSE_ALARMS, Sides, find_drops, sensitivity_of
 
-COMPARISONS = {5: 300, 20: 150, 100: 30, 500: 5}
-"""By the number of cases: some eight seconds together. `make simulate` makes all of `gate.CASES`, and more."""
+COMPARISONS = {5: 120, 20: 60, 100: 12, 500: 3}
+"""By the number of cases: some three seconds together. `make simulate` makes all of `gate.CASES`, and more."""
 
 
 def most(comparisons: int, probability: float = 1e-4) -> int:
@@ -28,10 +28,11 @@ def test_an_unchanged_agent_is_called_worse_in_at_most_five_percent(cases: int) 
     made: Counter[object] = Counter()
     for repetitions in REPETITIONS:
         for rate in RATES:
-            alarms = worse(Setting(cases, repetitions, rate), COMPARISONS[cases])
+            comparisons = COMPARISONS[cases] if rate < 1 else 1  # without a failure, all are the same
+            alarms = worse(Setting(cases, repetitions, rate), comparisons)
             for key in (rate, f"{repetitions} attempts", (rate, repetitions), "all"):
                 found[key] += alarms
-                made[key] += COMPARISONS[cases]
+                made[key] += comparisons
     assert {key: (found[key], made[key]) for key in found if found[key] > most(made[key])} == {}
 
 
