@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import subprocess
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
@@ -25,7 +24,7 @@ from a2a_eval_proxy.settings.options import load
 from agents.grpc_agent import UNLIMITED, GrpcAgent, grpc_agent
 from agents.replay_agent import Answer, ReplayAgent
 from agents.scenario_agent import RPC_PATH
-from support.prefork import COMMAND
+from support.prefork import run
 
 NAMES = ("orders", "refunds")
 HOSTS = {name: f"{name}.test" for name in NAMES}
@@ -226,10 +225,8 @@ async def test_a_check_is_of_the_agent_in_the_url_and_over_grpc_of_that_in_the_h
         seen = {name: len(agent.seen) for name, agent in many.agents.items()}
         assert seen["orders"] > 10
         assert seen["refunds"] == 0
-        command = [COMMAND, "send", "chunks please", "--agent", f"grpc://{many.proxy.grpc_address}"]
-        sent = await asyncio.to_thread(
-            subprocess.run, [*command, "--header", f"Host: {HOSTS['refunds']}"], capture_output=True, text=True
-        )
+        command = ("send", "chunks please", "--agent", f"grpc://{many.proxy.grpc_address}")
+        sent = await asyncio.to_thread(run, *command, "--header", f"Host: {HOSTS['refunds']}")
         assert sent.returncode == 0, sent.stderr
         assert "search" in sent.stdout
         async with ProbeClient({"Host": HOSTS["refunds"]}, 60.0) as client:
@@ -374,14 +371,11 @@ async def test_run_sends_each_case_to_the_agent_that_it_names(tmp_path: Path) ->
     trajectory = "{tool_trajectory: {mode: strict, threshold: 1.0}}"
     (tmp_path / "all.yaml").write_text(f"suite: all\nevaluators: [{trajectory}]\ncases:{cases}\n")
     async with many_agents(tmp_path) as many:
-        command = [COMMAND, "run", str(tmp_path / "all.yaml"), "--agent", many.proxy.url, "--run", "driven"]
-        options = ["--store", str(tmp_path / "driven.db")]
-        done = await asyncio.to_thread(subprocess.run, [*command, *options], capture_output=True, text=True)
+        command = ("run", tmp_path / "all.yaml", "--agent", many.proxy.url, "--run", "driven")
+        done = await asyncio.to_thread(run, *command, "--store", tmp_path / "driven.db")
         assert done.returncode == 0, done.stdout + done.stderr
         turns = await many.turns()
-    exported = await asyncio.to_thread(
-        subprocess.run, [COMMAND, "export", "--store", str(tmp_path / "driven.db")], capture_output=True, text=True
-    )
+    exported = await asyncio.to_thread(run, "export", "--store", tmp_path / "driven.db")
     assert {turn["agent_name"] for turn in turns} == {*NAMES}
     driven = [json.loads(line) for line in exported.stdout.splitlines()]
     assert sorted((turn["agent_name"], turn["case_id"]) for turn in driven) == sorted((name, name) for name in NAMES)

@@ -1,13 +1,13 @@
 """Mistakes of users: each gives one sentence and the right exit code, before the agent gets a message.
 
-The sentence is the same in every encoding of the output, but for what the encoding lacks, and at every width.
+The sentence is the same in every encoding of the output, but for what the encoding lacks, and at every width: each
+mistake is made in each encoding and at each width, in other pairs than the one before it.
 """
 
 from __future__ import annotations
 
 import asyncio
 import io
-import itertools
 import json
 import logging
 import os
@@ -527,7 +527,9 @@ def test_one_sentence_before_the_first_message(
     before = messages(agent)
     for variable, value in mistake.environment.items():
         monkeypatch.setenv(variable, value)
-    for encoding, width in itertools.product(ENCODINGS, WIDTHS):
+    first = list(MISTAKES).index(name)
+    for number, encoding in enumerate(ENCODINGS, first):
+        width = WIDTHS[number % len(WIDTHS)]
         monkeypatch.setenv("COLUMNS", width)
         out, err = (io.TextIOWrapper(io.BytesIO(), encoding=encoding) for _ in range(2))
         monkeypatch.setattr("sys.stdout", out)
@@ -540,14 +542,11 @@ def test_one_sentence_before_the_first_message(
 
 
 @pytest.mark.usefixtures("here")
-@pytest.mark.parametrize(
-    ("name", "encoding"), [("agent down", "utf-8"), ("newer store", "cp1252"), ("key typo", "ascii")]
-)
-def test_a_process_says_the_same(name: str, encoding: str, typed: Callable[[Mistake], list[str]]) -> None:
-    mistake = MISTAKES[name]
-    env = {**os.environ, **mistake.environment, "PYTHONIOENCODING": encoding}
+def test_a_process_says_the_same(typed: Callable[[Mistake], list[str]]) -> None:
+    mistake = MISTAKES["key typo"]
+    env = {**os.environ, "PYTHONIOENCODING": "ascii"}
     done = subprocess.run([COMMAND, *typed(mistake)], env=env, capture_output=True, timeout=PATIENCE_S, check=False)
-    judge(mistake, done.returncode, done.stdout.decode(encoding), done.stderr.decode(encoding))
+    judge(mistake, done.returncode, done.stdout.decode("ascii"), done.stderr.decode("ascii"))
 
 
 @pytest.mark.usefixtures("here")

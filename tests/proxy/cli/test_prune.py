@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
 
 import pytest
 from a2a_eval_proxy.store import open_store
 from support.kept import Kept, turn
 from support.postgres_server import PostgresServer
+from support.prefork import run
 
-
-def prune(store: str, *arguments: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "a2a_eval_proxy", "prune", "--store", store, *arguments]
-    return subprocess.run(command, capture_output=True, text=True, check=False)
+prune = partial(run, "prune", "--store")
 
 
 @pytest.fixture(params=["sqlite", "postgres"])

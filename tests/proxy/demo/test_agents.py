@@ -10,8 +10,6 @@ import re
 import select
 import shlex
 import signal
-import subprocess
-import sys
 import tempfile
 from pathlib import Path
 from typing import Any
@@ -24,7 +22,8 @@ from a2a_eval_proxy.demo.story import tell_of_agents
 from a2a_tool_capture.client import CaptureClient
 from rich.console import Console
 from support.patience import PATIENCE_S
-from support.processes import children
+from support.prefork import COMMAND
+from support.processes import ChildProcess, children
 from support.provision import node_environment
 
 IN_PYTHON = "orders is in Python: node with @a2a-js/sdk was not found"
@@ -154,15 +153,22 @@ async def test_both_languages_answer_alike(folder: Path, monkeypatch: pytest.Mon
     assert in_javascript == await answers()
 
 
-@pytest.mark.parametrize("folder", WITH_NODE, indirect=True)
-@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
+@pytest.mark.parametrize(
+    ("folder", "how"),
+    [
+        *(
+            pytest.param(True, how, marks=pytest.mark.installs)
+            for how in (signal.SIGINT, signal.SIGTERM, signal.SIGKILL)
+        ),
+        (False, signal.SIGINT),  # one process: there is no other that a signal could leave
+    ],
+    indirect=["folder"],
+)
 async def test_what_is_kept_works_and_leaves_no_process(folder: Path, how: signal.Signals) -> None:
-    command = [sys.executable, "-m", "a2a_eval_proxy", "demo", "--agents", "--keep"]
-    process = await asyncio.create_subprocess_exec(*command, stdout=subprocess.PIPE)
-    assert process.stdout is not None
-    try:
-        text = (await process.stdout.readuntil(b"/turns/01")).decode()
-        page = re.findall(r"(\S+/turns/)01$", text)[0] + "01" + (await process.stdout.readline()).decode().strip()
+    with ChildProcess([COMMAND, "demo", "--agents", "--keep"], cwd=folder) as demo:
+        text = ""
+        while not (page := re.search(r"\S+/turns/01\S+$", text)):
+            text += await asyncio.to_thread(demo.read_line) + "\n"
         agents, message, api = map(shlex.split, re.findall(r"^  curl -s (.*)$", text, re.MULTILINE))
         async with httpx.AsyncClient() as http:
             listed = (await http.get(agents[0])).json()["agents"]
@@ -171,15 +177,13 @@ async def test_what_is_kept_works_and_leaves_no_process(folder: Path, how: signa
             answer = await http.post(message[0], headers=headers, content=message[-1])
             assert answer.json()["result"]["task"]["status"]["state"] == "TASK_STATE_COMPLETED"
             assert len((await http.get(api[0])).json()["items"]) == 1
-            shown = (await http.get(page)).text
+            shown = (await http.get(page[0])).text
             assert "Who asked whom" in shown
             assert "issue_refund" in shown
-        nodes = [os.pidfd_open(child) for child in children(process.pid)]
+        nodes = [os.pidfd_open(child) for child in children(demo.process.pid)]
         assert bool(nodes) == (folder / "node_modules").exists()
-    finally:
-        process.send_signal(how)
-        await process.stdout.read()
-    assert await process.wait() == (0 if how is not signal.SIGKILL else -signal.SIGKILL)
+        demo.process.send_signal(how)
+        assert await asyncio.to_thread(demo.wait, PATIENCE_S) == (0 if how is not signal.SIGKILL else -signal.SIGKILL)
     for node in nodes:
         ended, _, _ = await asyncio.to_thread(select.select, [node], [], [], PATIENCE_S)
         assert ended, "node outlives the demo"

@@ -8,8 +8,6 @@ import json
 import re
 import shlex
 import signal
-import subprocess
-import sys
 import tempfile
 from pathlib import Path
 
@@ -17,6 +15,9 @@ import httpx
 import pytest
 from a2a_eval_proxy.demo.story import tell
 from rich.console import Console
+from support.patience import PATIENCE_S
+from support.prefork import COMMAND
+from support.processes import ChildProcess
 
 
 @pytest.fixture
@@ -56,13 +57,10 @@ async def test_the_story(told: Console, tmp_path: Path) -> None:
 
 
 async def test_keep_leaves_the_proxy_running_and_its_commands_work(tmp_path: Path) -> None:
-    process = await asyncio.create_subprocess_exec(
-        sys.executable, "-m", "a2a_eval_proxy", "demo", "--keep",
-        stdout=subprocess.PIPE, env={"TMPDIR": str(tmp_path)},
-    )  # fmt: skip
-    assert process.stdout is not None
-    try:
-        text = (await process.stdout.readuntil(b"limit=1'")).decode()
+    with ChildProcess([COMMAND, "demo", "--keep"], environment={"TMPDIR": str(tmp_path)}) as demo:
+        text = ""
+        while not text.endswith("limit=1'\n"):
+            text += await asyncio.to_thread(demo.read_line) + "\n"
         commands = re.findall(r"^  curl -s (.*)$", text[text.index("Still running") :], re.MULTILINE)
         card, message, api = map(shlex.split, commands)
         async with httpx.AsyncClient() as http:
@@ -71,7 +69,5 @@ async def test_keep_leaves_the_proxy_running_and_its_commands_work(tmp_path: Pat
             answer = await http.post(message[0], headers=headers, content=message[-1])
             assert answer.json()["result"]["task"]["status"]["state"] == "TASK_STATE_COMPLETED"
             assert len((await http.get(api[0])).json()["items"]) == 1
-    finally:
-        process.send_signal(signal.SIGINT)
-        await process.stdout.read()
-    assert await process.wait() == 0
+        demo.process.send_signal(signal.SIGINT)
+        assert await asyncio.to_thread(demo.wait, PATIENCE_S) == 0

@@ -8,8 +8,6 @@ import io
 import json
 import re
 import signal
-import sys
-from asyncio.subprocess import PIPE
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -22,7 +20,7 @@ from a2a_eval_proxy.ids import new_turn_id
 from a2a_eval_proxy.privacy.content_removal import without_content
 from a2a_eval_proxy.privacy.policy import privacy_of
 from a2a_eval_proxy.privacy.redactor import detector_rule
-from a2a_eval_proxy.runs.calibrate import MAX_ASKED_TWICE, NoVerdictError, calibrate
+from a2a_eval_proxy.runs.calibrate import NoVerdictError, calibrate
 from a2a_eval_proxy.runs.rescore import evaluate_store
 from a2a_eval_proxy.store import open_store
 from a2a_eval_proxy.store.reads import Annotation
@@ -33,6 +31,9 @@ from click.testing import CliRunner
 from judges import local_model
 from judges.fake_api import KEY, MODEL, FakeApi, Reply, fails, says
 from support.kept import Kept, turn
+from support.patience import PATIENCE_S
+from support.prefork import COMMAND
+from support.processes import ChildProcess
 from tool_call_evaluators import parse_suite
 from tool_call_evaluators.runs.calibration import LabelError, calibration_lines
 
@@ -58,6 +59,10 @@ def best_or_worst(request: dict[str, Any]) -> Any:
     return says({"reason": "r", "score": schema["enum"][-1] if grade_of(request) > 2 else schema["enum"][0]})
 
 
+ASKED_TWICE = 20
+"""Most turns that tests ask about once more: a fifth of `MAX_ASKED_TWICE`, which commands in other processes have."""
+
+
 class Scripted:
     """A judge at a port; `respond` is replaced at will."""
 
@@ -73,6 +78,7 @@ class Scripted:
 @pytest.fixture
 def judge(monkeypatch: pytest.MonkeyPatch) -> Iterator[Scripted]:
     monkeypatch.setenv("A2A_EVAL_PROXY_JUDGE_API_KEY", KEY)
+    monkeypatch.setattr("a2a_eval_proxy.runs.calibrate.MAX_ASKED_TWICE", ASKED_TWICE)
     scripted = Scripted()
     with ServerThread(scripted.api.app) as server:
         scripted.url = server.url
@@ -132,7 +138,7 @@ async def test_from_labels_to_every_score(judge: Scripted, tmp_path: Path) -> No
 
     file = labels_file(tmp_path / "labels.csv", people(ids))
     (made,) = await calibrate(suite, str(store), labels=file)
-    assert len(judge.api.requests) - asked == 2 * MAX_ASKED_TWICE  # all else comes from the cache
+    assert len(judge.api.requests) - asked == 2 * ASKED_TWICE  # all else comes from the cache
     assert made["confusion"] == {"k1": 66, "m1": 66, "k0": 48, "m0": 54}
     assert (made["labelled_turns"], made["labels"], made["enough"]) == (120, 120, True)
     assert made["agreement"]["value"] == 0.95
@@ -145,7 +151,7 @@ async def test_from_labels_to_every_score(judge: Scripted, tmp_path: Path) -> No
     after = await evaluate_store(suite, str(store), "nightly")
     said = {result.details["judge"]["calibration"]["text"] for result in after.report.results}
     assert said == {"agrees with people in 95 %, 90 to 98, n = 120"}
-    assert len(judge.api.requests) - asked == 2 * MAX_ASKED_TWICE
+    assert len(judge.api.requests) - asked == 2 * ASKED_TWICE
 
 
 async def test_what_changes_makes_it_stale(judge: Scripted, tmp_path: Path) -> None:
@@ -266,7 +272,7 @@ async def test_a_judge_that_wavers_is_seen_to(judge: Scripted, tmp_path: Path) -
     ids = await filled(tmp_path / "turns.db", GRADES[:60])
     file = labels_file(tmp_path / "labels.csv", people(ids, GRADES[:60]))
     (made,) = await calibrate(parse_suite(judge.suite()), str(tmp_path / "turns.db"), labels=file)
-    assert (made["consistency"]["twice"]["n"], made["consistency"]["twice"]["value"]) == (60, 0)
+    assert (made["consistency"]["twice"]["n"], made["consistency"]["twice"]["value"]) == (ASKED_TWICE, 0)
 
 
 async def test_a_judge_that_goes_away_in_the_middle_is_excluded_and_counted(judge: Scripted, tmp_path: Path) -> None:
@@ -323,8 +329,8 @@ async def test_a_judge_that_only_the_cache_answers_for_says_nothing_of_its_consi
     file = labels_file(tmp_path / "labels.csv", people(ids, GRADES[:60], 0))
     (made,) = await calibrate(suite, str(tmp_path / "turns.db"), labels=file)
     assert made["agreement"]["value"] == 1
-    assert (made["consistency"]["twice"]["n"], made["consistency"]["unanswered"]) == (0, 60)
-    assert "asked again past the cache, the judge did not answer about 60 turns" in calibration_lines(made)
+    assert (made["consistency"]["twice"]["n"], made["consistency"]["unanswered"]) == (0, ASKED_TWICE)
+    assert f"asked again past the cache, the judge did not answer about {ASKED_TWICE} turns" in calibration_lines(made)
 
 
 async def test_the_judge_sees_turns_as_the_rules_of_privacy_redact_them(judge: Scripted, tmp_path: Path) -> None:
@@ -440,10 +446,10 @@ async def test_a_judge_of_conversations_from_labels_to_every_score(judge: Script
     assert asked == 60
     file = labels_file(tmp_path / "labels.csv", of_conversations())
     (made,) = await calibrate(suite, str(store), labels=file)
-    assert len(judge.api.requests) - asked == 2 * 60  # for the consistency; the verdicts come from the cache
+    assert len(judge.api.requests) - asked == 2 * ASKED_TWICE  # for the consistency; the verdicts come from the cache
     assert (made["scope"], made["labelled_turns"], made["excluded"]) == ("conversation", 60, {})
     assert made["confusion"] == {"k1": 33, "m1": 33, "k0": 24, "m0": 27}
-    assert made["consistency"]["twice"]["n"] == 60
+    assert made["consistency"]["twice"]["n"] == ASKED_TWICE
     assert {(one["run"], one["conversation_id"], one["turn_id"]) for one in made["disagreements"]} == {
         ("nightly", f"c-{number}", f"nightly-{number}-0") for number in (0, 1, 2)
     }
@@ -530,10 +536,8 @@ async def test_a_calibration_of_turns_does_not_hold_for_conversations(judge: Scr
 # ── what is interrupted ─────────────────────────────────────────────────────────────────────────────────────
 
 
-async def command_line(*arguments: object) -> asyncio.subprocess.Process:
-    return await asyncio.create_subprocess_exec(
-        sys.executable, "-m", "a2a_eval_proxy", *map(str, arguments), stdout=PIPE, stderr=PIPE
-    )
+def command_line(*arguments: str | Path) -> ChildProcess:
+    return ChildProcess([COMMAND, *arguments])
 
 
 async def stored_calibrations(path: Path) -> list[dict[str, Any]]:
@@ -565,16 +569,15 @@ async def test_a_killed_calibration_leaves_the_earlier_one_and_the_next_one_is_w
         return Reply(hang=True)
 
     judge.respond = hangs_in_the_middle
-    process = await command_line(*arguments)
-    await half_done.wait()
-    process.kill()
-    assert await process.wait() == -signal.SIGKILL
+    with command_line(*arguments) as process:
+        await half_done.wait()
+        await asyncio.to_thread(process.kill)
+        assert process.wait(0) == -signal.SIGKILL
     assert await stored_calibrations(store) == [before]
 
     judge.respond = as_asked
-    process = await command_line(*arguments)
-    _, errors = await process.communicate()
-    assert process.returncode == 0, errors
+    with command_line(*arguments) as process:
+        assert await asyncio.to_thread(process.wait, PATIENCE_S) == 0, process.stderr()
     (after,) = await stored_calibrations(store)
     assert (after["labelled_turns"], after["disagreement_count"]) == (120, 20)
 
@@ -587,9 +590,10 @@ async def test_two_calibrations_at_once_leave_one_of_them_whole(judge: Scripted,
         labels_file(tmp_path / f"{wrong}.csv", people(ids[:of], GRADES[:of], wrong))
         for of, wrong in ((120, 6), (60, 3))
     ]
-    both = [await command_line("calibrate", suite, "--store", store, "--labels", file) for file in files]
-    for process, (_, errors) in zip(both, [await one.communicate() for one in both], strict=True):
-        assert process.returncode == 0, errors
+    one, other = [command_line("calibrate", suite, "--store", store, "--labels", file) for file in files]
+    with one, other:
+        for process in (one, other):
+            assert await asyncio.to_thread(process.wait, PATIENCE_S) == 0, process.stderr()
     (made,) = await stored_calibrations(store)
     assert (made["labelled_turns"], made["disagreement_count"]) in ((120, 6), (60, 3))
     assert made["confusion"]["m1"] + made["confusion"]["m0"] == made["agreement"]["n"] == made["labelled_turns"]

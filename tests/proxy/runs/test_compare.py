@@ -7,7 +7,6 @@ import json
 import os
 import pty
 import subprocess
-import sys
 import threading
 from math import comb
 from pathlib import Path
@@ -16,7 +15,8 @@ from typing import Any
 import pytest
 from a2a_eval_proxy.runs.compare import compare_runs
 from a2a_eval_proxy.store import ConversationKey, ScoredConversation, StoreError, open_store
-from support.prefork import run
+from support.patience import PATIENCE_S
+from support.prefork import Forked, run
 from support.stored_runs import store_turns
 from support.turn_samples import call, result, turn
 
@@ -168,16 +168,18 @@ async def test_what_was_said_of_whole_conversations_counts(store: Path) -> None:
 
 
 @pytest.mark.parametrize(("no_colour", "coloured"), [("", True), ("1", False)])
-def test_colours_on_a_terminal(store: Path, no_colour: str, coloured: bool) -> None:
+def test_colours_on_a_terminal(store: Path, tmp_path: Path, no_colour: str, coloured: bool) -> None:
     terminal, other_end = pty.openpty()
-    command = [sys.executable, "-m", "a2a_eval_proxy", "compare", "--store", str(store), "monday", "tuesday"]
-    with subprocess.Popen(command, stdout=other_end, env=os.environ | {"NO_COLOR": no_colour}) as process:
-        os.close(other_end)
-        shown = b""
-        while chunk := _read(terminal):
-            shown += chunk
+    command = ("compare", "--store", store, "monday", "tuesday")
+    with Path(os.devnull).open() as nothing, (tmp_path / "errors").open("w") as errors:
+        files = [nothing.fileno(), other_end, errors.fileno()]
+        process = Forked(command, tmp_path, os.environ | {"NO_COLOR": no_colour}, files)
+    os.close(other_end)
+    shown = b""
+    while chunk := _read(terminal):
+        shown += chunk
     os.close(terminal)
-    assert process.returncode == 0
+    assert process.wait(PATIENCE_S) == 0
     assert CHANGED in shown.decode()
     assert (b"\x1b[33mnewly failing: a\x1b[0m" in shown) == coloured
     assert (b"\x1b" in shown) == coloured

@@ -25,11 +25,7 @@ from a2a_eval_proxy.store.sqlite.store import SqliteStore
 from a2a_eval_proxy.store.upkeep import migrated
 from support.kept import Kept, turn
 from support.postgres_server import PostgresServer
-
-
-def command(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
-    line = [sys.executable, "-m", "a2a_eval_proxy", *map(str, arguments)]
-    return subprocess.run(line, capture_output=True, text=True, check=False)
+from support.prefork import run as command
 
 
 def refused(done: subprocess.CompletedProcess[str], text: str) -> None:

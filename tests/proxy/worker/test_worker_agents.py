@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
 import signal
-import subprocess
-import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -28,6 +25,8 @@ from a2a_tool_capture import ToolCall
 from support.kept import Kept, turn
 from support.patience import PATIENCE_S
 from support.postgres_server import PostgresServer
+from support.prefork import COMMAND
+from support.processes import ChildProcess
 
 SUITE = """
 suite: {name}
@@ -137,41 +136,34 @@ async def test_a_worker_reads_the_file_of_the_proxies_and_its_changes(
         part.replace(config)
 
     configure(orders={"upstream": "http://o", "suite": write(tmp_path, "orders", "ship")})
-    command = [sys.executable, "-m", "a2a_eval_proxy", "worker", "--config", str(config), "--store", url]
-    log = tmp_path / "log"
-    with (
-        log.open("w") as told,
-        subprocess.Popen(command, stdout=subprocess.PIPE, stderr=told, text=True, env=os.environ) as worker,
-    ):
-        try:
-            assert worker.stdout is not None
-            assert "2 agents" in await asyncio.to_thread(worker.stdout.readline)
-            await Kept(store).add(paid(1, "orders"), paid(2, "search"))
+    with ChildProcess([COMMAND, "worker", "--config", config, "--store", url]) as worker:
+        assert "2 agents" in await asyncio.to_thread(worker.read_line)
+        await Kept(store).add(paid(1, "orders"), paid(2, "search"))
 
-            async def scored(count: int) -> bool:
-                return sum(number for key, number in (await found(store)).items() if key[2]) == count
+        async def scored(count: int) -> bool:
+            return sum(number for key, number in (await found(store)).items() if key[2]) == count
 
-            await until(lambda: scored(2))
-            configure(orders={"upstream": "http://o"}, returns={"upstream": "http://r", "suite": str(tmp_path / "no")})
-            worker.send_signal(signal.SIGHUP)
+        await until(lambda: scored(2))
+        configure(orders={"upstream": "http://o"}, returns={"upstream": "http://r", "suite": str(tmp_path / "no")})
+        worker.process.send_signal(signal.SIGHUP)
 
-            async def has_changed() -> bool:
-                return "agent orders: changed" in log.read_text() and "agent returns" in log.read_text()
+        async def has_changed() -> bool:
+            return "agent orders: changed" in worker.stderr() and "agent returns" in worker.stderr()
 
-            await until(has_changed)
-            await Kept(store).add(paid(3, "orders"), paid(4, "returns"))
-            await until(lambda: scored(4))
-        finally:
-            worker.terminate()
-            await asyncio.to_thread(worker.wait)
+        await until(has_changed)
+        await Kept(store).add(paid(3, "orders"), paid(4, "returns"))
+        await until(lambda: scored(4))
+        worker.terminate()
+        await asyncio.to_thread(worker.wait, PATIENCE_S)
+        told = worker.stderr()
     assert await found(store) == {
         ("orders", "orders", "failed"): 1,
         ("orders", "common", "passed"): 1,
         ("search", "common", "passed"): 1,
         ("returns", "common", "passed"): 1,
     }
-    assert "its turns are scored by the common suite" in log.read_text()
-    assert "Traceback" not in log.read_text()
+    assert "its turns are scored by the common suite" in told
+    assert "Traceback" not in told
 
 
 def test_a_mistake_names_the_agent_and_the_setting() -> None:

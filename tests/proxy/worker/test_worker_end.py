@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import socket
-import subprocess
-import sys
 import threading
 
 from support.postgres_server import PostgresServer
+from support.prefork import COMMAND
+from support.processes import ChildProcess
 
 
 class Relay:
@@ -52,14 +52,12 @@ class Relay:
 def test_a_database_that_stops_answering_does_not_hold_up_the_end(postgres: PostgresServer) -> None:
     relay = Relay(postgres.port)
     url = postgres.new_database().replace(f":{postgres.port}/", f":{relay.port}/")
-    command = [sys.executable, "-m", "a2a_eval_proxy", "worker", "--store", url, "--shutdown-timeout", "1"]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as worker:
-        assert worker.stdout is not None
-        assert "ready" in worker.stdout.readline()
+    with ChildProcess([COMMAND, "worker", "--store", url, "--shutdown-timeout", "1"]) as worker:
+        assert "ready" in worker.read_line()
         relay.frozen.set()
         worker.terminate()
-        _, told = worker.communicate(timeout=50)  # the database would be given up after 60 s
-        assert worker.returncode == 0
+        assert worker.wait(50) == 0  # the database would be given up after 60 s
+        told = worker.stderr()
         assert "worker stopped: 0 turns scored" in told
         assert "Traceback" not in told
     relay.close()
