@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Coroutine, Iterable, Sequence
+from collections.abc import Collection, Coroutine, Iterable, Sequence
 from contextlib import AsyncExitStack, ExitStack
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -189,9 +189,16 @@ class AgentLine:
         if self._webhooks is not None:
             run_in(self._stack, self._webhooks.watch())
 
-    def resume(self) -> None:
-        """Score what an earlier process left, in the background, until `leave`."""
-        run_in(self._stack, resume([self.pipeline]))
+    def resume(self, after: Collection[asyncio.Task[None]]) -> None:
+        """Score what an earlier process left, and earlier lines of the agent once these end (`after`), in the
+        background, until `leave`."""
+
+        async def wait_and_resume() -> None:
+            if after:
+                await asyncio.wait(after)
+            await resume([self.pipeline])
+
+        run_in(self._stack, wait_and_resume())
 
     async def leave(self) -> None:
         """The agent is served no longer."""

@@ -48,6 +48,8 @@ class AgentLines(Mapping[str, AgentLine]):
                 self._lines[name] = self._new(agent, name)
             except _NOT_SERVED as error:
                 if settings.agents_dir is None:
+                    if name:
+                        raise ConfigError(f"agent {name}: {error}") from error
                     raise
                 failed = failed or error
                 self._refuse(agent, "it is not served", error)
@@ -128,7 +130,7 @@ class AgentLines(Mapping[str, AgentLine]):
             self._look_for_unknown_agents()
             for name in self._lines.keys() - before.keys():
                 logger.info("agent %s: added", name)
-                self._lines[name].resume()
+                self._lines[name].resume([task for task, line in self._leaving.items() if line.agent.name == name])
             for name, line in before.items():
                 if self._lines.get(name) is not line:
                     task = asyncio.get_running_loop().create_task(self._end(line))

@@ -341,6 +341,13 @@ def test_a_mistake_names_the_agent_and_the_setting(tmp_path: Path, agents: dict[
     assert said in str(wrong.value)
 
 
+async def test_a_file_that_an_agent_names_and_that_is_missing_stops_the_start_by_its_name(tmp_path: Path) -> None:
+    given = settings(tmp_path, {"orders": "http://a", "refunds": {"upstream": "http://b", "suite": "no.yaml"}})
+    with pytest.raises(ConfigError, match=r"agent refunds: no\.yaml: cannot be read"):
+        async with run_proxy(given):
+            pass
+
+
 def test_an_agent_is_not_the_proxy_itself(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"agents\.orders\.upstream: \S+ is where this proxy listens"):
         settings(tmp_path, {"orders": "http://localhost:8080/agents/orders"}, listen="127.0.0.1:8080")

@@ -128,6 +128,14 @@ async def tree_of(store: Store, turn_id: str) -> AgentTurn | None:
     return None if family is None else family.tree_below(family.root_of(turn_id), around=turn_id)
 
 
+async def missing_parent(store: Store, turn_id: str) -> str:
+    """The turn that the trace context of this one names as its parent, if the store does not have that; "" otherwise.
+    Raises StoreError."""
+    linked = await store.linked_turn(turn_id)
+    parent = linked.links.parent_turn_id if linked else ""
+    return parent if parent and await store.status(parent) is None else ""
+
+
 async def trees_of(store: Store, turn_ids: Iterable[str]) -> dict[str, AgentTurn]:
     """The trees below those of these turns that asked others, without guesses by words, by the id of the turn. Raises
     StoreError."""

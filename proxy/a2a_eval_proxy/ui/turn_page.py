@@ -34,7 +34,7 @@ from ..admin.turn_changes_api import (
     repeats,
 )
 from ..admin.wire_api import timeline_of
-from ..graph.trees import tree_of
+from ..graph.trees import missing_parent, tree_of
 from ..runs.tables import turn_text
 from ..scoring.turn_in_case import turn_in_case
 from ..store.base import TurnJson
@@ -67,7 +67,7 @@ async def _values(view: View) -> Mapping[str, Any]:
         "row": row,
         "shown": shown,
         "is_open": row["verdict"] == "open",
-        "tree": await _tree(view, turn),
+        **await _tree(view, turn),
         "json": link("api", "open-turns") if row["verdict"] == "open" else link("api", "turns", row["turn_id"]),
         **work,
         **({} if "fragment" in view.request.query_params else await neighbours(view, turn)),
@@ -135,12 +135,16 @@ async def _conversation(view: View, turn: TurnJson) -> dict[str, tuple[str, str]
     return {what: (name.removeprefix("conversation "), named(view.link, "conversations", conversation_id, agent=agent))}
 
 
-async def _tree(view: View, turn: TurnJson) -> dict[str, Any] | None:
-    """Who asked whom, if it asked others or was asked by one."""
-    tree = await tree_of(view.control.store, turn["turn_id"])
-    if tree is None or not tree.children:
-        return None
-    return shown_tree(tree, turn["turn_id"], lambda turn_id: view.link("turns", turn_id))
+async def _tree(view: View, turn: TurnJson) -> dict[str, Any]:
+    """Who asked whom, if it asked others or was asked by one; and the turn that caused all that, if the store does not
+    have it."""
+    store, turn_id = view.control.store, turn["turn_id"]
+    tree = await tree_of(store, turn_id)
+    lost = await missing_parent(store, tree.turn_id if tree else turn_id)
+    if lost and await view.control.turns_in_progress(1, lost):
+        lost = ""
+    shown = shown_tree(tree, turn_id, lambda other: view.link("turns", other)) if tree and tree.children else None
+    return {"tree": shown, "lost_parent": lost}
 
 
 async def _work(view: View, turn: TurnJson) -> dict[str, Any]:

@@ -5,6 +5,8 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +16,7 @@ from a2a_eval_proxy.app import run_proxy
 from a2a_eval_proxy.memory import MIB
 from a2a_eval_proxy.settings import Settings
 from a2a_eval_proxy.settings.options import load
+from a2a_eval_proxy.telemetry.turn_listener import ScoredTurn, TurnListener
 from agents.serving import ServerThread
 from agents.stepwise_agent import RPC_PATH, stepwise_agent
 from judges.fake_api import KEY, MODEL, FakeApi, Reply, fit
@@ -22,8 +25,20 @@ from support.patience import PATIENCE_S
 TURNS, LARGE = 8, "done " + "x" * 2 * MIB
 
 
+class ScoredTurns(TurnListener):
+    """How often each turn was scored."""
+
+    def __init__(self) -> None:
+        self.counts: Counter[str] = Counter()
+
+    def scored(self, scored: Sequence[ScoredTurn]) -> None:
+        self.counts.update(turn.turn_id for turn, _, _ in scored)
+
+
 async def test_a_flood_before_a_judge_that_hangs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The turns beyond its share wait in the store alone, and all are scored once the judge answers."""
+    """The turns beyond its share wait in the store alone, and all are scored once the judge answers: each once, though
+    the agent is removed and added again meanwhile."""
+    listener = ScoredTurns()
     monkeypatch.setenv("A2A_EVAL_PROXY_JUDGE_API_KEY", KEY)
     asked, answers = threading.Event(), threading.Event()
 
@@ -41,7 +56,7 @@ async def test_a_flood_before_a_judge_that_hangs(tmp_path: Path, monkeypatch: py
         agents = {"floods": {"upstream": agent.url, "suite": str(suite)}, "other": agent.url}
         ports = {"listen": "127.0.0.1:0", "admin": "127.0.0.1:0", "otlp": False, "store": str(tmp_path / "turns.db")}
         async with (
-            run_proxy(load(Settings, {**ports, "run": "day", "agents": agents})) as proxy,
+            run_proxy(load(Settings, {**ports, "run": "day", "agents": agents}), listener) as proxy,
             httpx.AsyncClient(timeout=PATIENCE_S) as http,
         ):
 
@@ -62,15 +77,22 @@ async def test_a_flood_before_a_judge_that_hangs(tmp_path: Path, monkeypatch: py
             await say("other", "done")
             await other.drained()
             assert floods.depth == TURNS
-            assert held._pool is not None
-            assert held._pool.limit // 3 < most <= held._pool.limit // 2 + len(LARGE) + MIB
-            assert other._jobs._held.limit >= held._pool.limit // 16
+            pool = held._pool
+            assert pool is not None
+            assert pool.limit // 3 < most <= pool.limit // 2 + len(LARGE) + MIB
+            assert other._jobs._held.limit >= pool.limit // 16
+            for present in ({"other": agent.url}, agents):
+                await proxy.lines.change(load(Settings, {**ports, "run": "day", "agents": present}))
+            again = proxy.lines["floods"].pipeline
+            await say("floods", "done")
             answers.set()
-            await floods.drained()
+            await asyncio.gather(floods.drained(), *proxy.lines._leaving)
+            await again.drained()
             turns = await proxy.turns()
-            assert (held.total, held._pool.total) == (0, 0)
+            assert (held.total, pool.total) == (0, 0)
     found = [(turn["agent_name"], turn["status"], turn["evaluations"][0]["status"]) for turn in turns]
-    assert sorted(found) == [*[("floods", "done", "failed")] * TURNS, ("other", "done", "passed")]
+    assert sorted(found) == [*[("floods", "done", "failed")] * (TURNS + 1), ("other", "done", "passed")]
+    assert set(listener.counts.values()) == {1}
 
 
 async def test_a_judge_that_hangs_does_not_keep_the_proxy_from_its_end(

@@ -11,6 +11,7 @@ from contextlib import redirect_stdout
 from pathlib import Path
 
 import pytest
+from a2a_eval_proxy.turn import Turn, TurnLinks
 from agents.stepwise_agent import stepwise_agent
 from support.patience import PATIENCE_S
 from support.turn_samples import call, turn
@@ -112,3 +113,21 @@ def test_a_long_name_of_a_run_does_not_fill_the_page_and_tokens_are_shown(shown:
         assert "x" * 201 not in text_of(shown.admin.get(path).text), path
     assert f'<option value="{name}">' in shown.admin.get("/").text
     assert "120 + 30 tokens" in text_of(shown.admin.get("/turns/tokens").text)
+
+
+def test_a_turn_whose_parent_is_not_in_the_store_says_so(shown: Shown) -> None:
+    """So do those that it caused, and no turn whose parent is there, or that has none."""
+    parents = {"orphan": "turn-that-was-deleted", "below-orphan": "orphan", "alone": ""}
+
+    async def add() -> None:
+        for number, (turn_id, parent) in enumerate(parents.items()):
+            made = Turn.from_dict(turn(turn_id, run="orphans", start=number * 0.1, seconds=1 - number * 0.2))
+            made.links = TurnLinks(client_span_id="1" * 16, parent_turn_id=parent)
+            assert shown.proxy.store.add([made], lambda: None, {turn_id: []})
+        await shown.proxy.store.drained()
+
+    shown.loop.run(add())
+    pages = {turn_id: text_of(shown.admin.get(f"/turns/{turn_id}").text) for turn_id in parents}
+    said = {turn_id for turn_id, page in pages.items() if "is not in the store: retention has deleted it" in page}
+    assert said == {"orphan", "below-orphan"}
+    assert "turn-that-was-deleted" in pages["below-orphan"]
