@@ -381,37 +381,25 @@ class ToolCallArgsEvaluatorConfig(_Config):
     subset: bool = False
 
 
-class ToolCallOrderEvaluatorConfig(_Config): ...
-
-
-class ToolCallCountEvaluatorConfig(_Config): ...
-
-
-class ToolCallOutputEvaluatorConfig(_Config): ...
+ToolCallOrderEvaluatorConfig = ToolCallCountEvaluatorConfig = ToolCallOutputEvaluatorConfig = _Config
 
 
 class _Justification(dict[str, Any]):
-    """The details of a result, with the field of UiPath's class as an attribute."""
+    """The details of a result, with the fields of UiPath's classes as attributes."""
 
+    explained_tool_calls_count = explained_tool_calls_outputs = property(explained)
 
-class ToolCallArgsEvaluatorJustification(_Justification):
     @property
     def explained_tool_calls_args(self) -> dict[str, str]:
         return dict(self.get("explained_tool_calls_args", {}))
 
-
-class ToolCallOrderEvaluatorJustification(_Justification):
     @property
     def lcs(self) -> list[str]:
         return list(self.get("lcs", ()))
 
 
-class ToolCallCountEvaluatorJustification(_Justification):
-    explained_tool_calls_count = property(explained)
-
-
-class ToolCallOutputEvaluatorJustification(_Justification):
-    explained_tool_calls_outputs = property(explained)
+ToolCallArgsEvaluatorJustification = ToolCallOrderEvaluatorJustification = _Justification
+ToolCallCountEvaluatorJustification = ToolCallOutputEvaluatorJustification = _Justification
 
 
 # ── evaluators ──────────────────────────────────────────────────────────────────────────────────────────────
@@ -420,7 +408,6 @@ class ToolCallOutputEvaluatorJustification(_Justification):
 class _ToolCallEvaluator:
     kind: ClassVar[str]
     """The name of the evaluator here."""
-    justification: ClassVar[type[_Justification]]
 
     def __init__(self, *, id: str, config: Any = None) -> None:
         """`config` holds UiPath's options, or those of the evaluator here: an object of its class, or a mapping.
@@ -458,7 +445,7 @@ class _ToolCallEvaluator:
         case = trace.case()
         ids = [call.id for call in case.tool_calls]
         result = self._evaluator(evaluation_criteria or self._default, ids).evaluate(case)
-        return replace(result, details=self.justification(result.details))
+        return replace(result, details=_Justification(result.details))
 
     def _evaluator(self, criteria: Any, ids: Sequence[str]) -> SyncEvaluator:
         given = criteria and {key: _by_id(value, ids) for key, value in _plain(criteria).items()}
@@ -469,28 +456,24 @@ class ToolCallArgsEvaluator(_ToolCallEvaluator):
     """`tool_call_args`; criteria `{tool_calls: [{name, args}]}`."""
 
     kind = "tool_call_args"
-    justification = ToolCallArgsEvaluatorJustification
 
 
 class ToolCallOrderEvaluator(_ToolCallEvaluator):
     """`tool_call_order`; criteria `{tool_calls_order: [name]}`."""
 
     kind = "tool_call_order"
-    justification = ToolCallOrderEvaluatorJustification
 
 
 class ToolCallCountEvaluator(_ToolCallEvaluator):
     """`tool_call_count`; criteria `{tool_calls_count: {name: [comparator, times]}}`."""
 
     kind = "tool_call_count"
-    justification = ToolCallCountEvaluatorJustification
 
 
 class ToolCallOutputEvaluator(_ToolCallEvaluator):
     """`tool_call_output`; criteria `{tool_outputs: [{name, output}]}`."""
 
     kind = "tool_call_output"
-    justification = ToolCallOutputEvaluatorJustification
 
 
 def _plain(value: Any) -> Any:

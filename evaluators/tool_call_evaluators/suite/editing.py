@@ -360,14 +360,13 @@ def with_case(text: str, case: Case, comments: Sequence[str] = (), filename: str
 def _with_lines_above(text: str, comments: Sequence[str]) -> str:
     """The comments above the last case, and an empty line above them if there is one above the case before; where each
     case has lines of its own."""
-    parsed = json_as_yaml(text) if text.lstrip().startswith("{") else text
-    suite: Any = yaml.compose(parsed, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
-    cases = next((value for key, value in suite.value if key.value == "cases"), None)
-    if cases is None or cases.flow_style:
+    cases = next((child for child in _parsed(text).children if child.key and child.key.value == "cases"), None)
+    if cases is None or cases.in_flow:
         return text
-    start = text.rfind("\n", 0, cases.value[-1].start_mark.index) + 1
-    between = text[cases.value[-3].start_mark.index : cases.value[-2].start_mark.index] if len(cases.value) > 2 else ""
+    *_, start = starts = [child.start for child in cases.children]
+    start = text.rfind("\n", 0, start) + 1
+    between = text[starts[-3] : starts[-2]] if len(starts) > 2 else ""
     line_end = "\r\n" if "\r\n" in text else "\n"
     blank = [""] if any(not line.strip() for line in between.splitlines()[1:-1]) else []
-    lines = [*blank, *comment_lines(comments, " " * cases.start_mark.column)]
+    lines = [*blank, *comment_lines(comments, " " * (cases.start - text.rfind("\n", 0, cases.start) - 1))]
     return text[:start] + "".join(line + line_end for line in lines) + text[start:]
