@@ -12,6 +12,7 @@ from jsonschema import Draft202012Validator
 from jsonschema.exceptions import best_match
 
 from ..suite_fields import unique_keys
+from ..texts import one_line
 from .question import REPAIR, JudgeAnswerError, Message, Question
 
 MAX_EXCERPT = 300
@@ -177,8 +178,7 @@ def error_of(body: str) -> tuple[str, str | None, str]:
 
 def shortened(text: str) -> str:
     """`text` on one line, cut for an error message."""
-    line = " ".join(text.split())
-    return line if len(line) <= MAX_EXCERPT else f"{line[:MAX_EXCERPT]}..."
+    return one_line(text, MAX_EXCERPT)
 
 
 _FENCED = re.compile(r"\A```(?:json)?\s*\n(.*?)\n?```\Z", re.DOTALL)

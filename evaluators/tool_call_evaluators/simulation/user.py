@@ -15,6 +15,7 @@ from a2a_tool_capture.models import Finding, Severity
 from ..judge.question import Message, Prompt, load_prompt
 from ..options import OptionError, or_known
 from ..suite_fields import TEXT, TEXTS, SuiteFields, Text, Value, text_or_texts, whole_number
+from ..texts import one_line
 
 MAX_TURNS = 100
 MAX_CONVERSATIONS = 1_000
@@ -165,7 +166,7 @@ def fault_in(
     if heard and len(heard[-1].strip()) >= _ECHOED and _plain(heard[-1]) in _plain(message):
         return user_fault(USER_OUT_OF_ROLE, "it repeats the agent's answer as its own message")
     if _repeated(message, said):
-        return user_fault(USER_REPEATS, f"it repeats itself: {_short(message)!r}")
+        return user_fault(USER_REPEATS, f"it repeats itself: {one_line(message, 80)!r}")
     known = "\n".join((given, *said, *heard)).casefold()
     if word := _unknown_word(message, known, tool_names):
         return user_fault(USER_KNOWS_TOO_MUCH, f"it says {word!r}, which was neither given to it nor said before")
@@ -194,11 +195,6 @@ def _unknown_word(message: str, known: str, tool_names: Collection[str]) -> str 
         if (word in tool_names or _IDENTIFIER.fullmatch(word)) and word.casefold() not in known:
             return word
     return None
-
-
-def _short(text: str) -> str:
-    line = " ".join(text.split())
-    return line if len(line) <= 80 else f"{line[:80]}…"
 
 
 End = Literal["goal_reached", "gave_up", "stop", "agent_failed", "no_end", "fault"]

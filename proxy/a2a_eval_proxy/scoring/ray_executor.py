@@ -15,6 +15,7 @@ from urllib.parse import urlsplit
 from tool_call_evaluators.agent_tree import AgentTurn
 from tool_call_evaluators.plugins import load_plugin
 from tool_call_evaluators.suite import Suite
+from tool_call_evaluators.texts import one_line
 
 from ..errors import BAD_INPUT
 from ..privacy.policy import NO_PRIVACY, Privacy
@@ -125,7 +126,7 @@ def _check_reachable(address: str) -> None:
 def _one_line(error: Exception) -> str:
     """What was raised in a task comes wrapped, with the traceback of the other process."""
     cause = getattr(error, "cause", None) or error
-    return f"{type(cause).__name__}: {' '.join(str(cause).split())[:_MAX_ERROR]}"
+    return f"{type(cause).__name__}: {one_line(str(cause), _MAX_ERROR)}"
 
 
 # ── in a process of Ray ─────────────────────────────────────────────────────────────────────────────────────

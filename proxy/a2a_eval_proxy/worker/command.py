@@ -21,7 +21,7 @@ import psycopg
 from procrastinate.exceptions import ProcrastinateException
 from procrastinate.jobs import Job, Status
 from procrastinate.worker import Worker
-from tool_call_evaluators.texts import counted
+from tool_call_evaluators.texts import counted, one_line
 
 from ..admin.api import worker_app
 from ..admin.tokens import AdminTokens
@@ -196,7 +196,7 @@ class Engine:
 
     def _lost(self, error: BaseException) -> None:
         if not self._away:
-            logger.error("the database cannot be reached: %s; trying again", one_line(error))
+            logger.error("the database cannot be reached: %s; trying again", _reason(error))
             self._away = True
         self._connected = False
 
@@ -207,10 +207,10 @@ class Engine:
         self._connected = True
 
 
-def one_line(error: BaseException) -> str:
+def _reason(error: BaseException) -> str:
     """The engine wraps the errors of its driver and says nothing itself; ours say it all."""
     told = error if isinstance(error, StoreError) else error.__cause__ or error
-    return " ".join(str(told).split())[:300]
+    return one_line(str(told), 300)
 
 
 _GOODBYE_S = 5.0  # time for the engine to report to the database that this worker ends
@@ -315,6 +315,6 @@ def log_lost_task(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> N
     """
     error = context.get("exception")
     if "never retrieved" in context["message"] and isinstance(error, AWAY):
-        logger.warning("a job was left to other workers: %s", one_line(error))
+        logger.warning("a job was left to other workers: %s", _reason(error))
     else:
         loop.default_exception_handler(context)

@@ -109,4 +109,4 @@ def test_a_misfit_is_named_with_its_place(value, problem):
 
 def test_shortened():
     assert shortened("a\n b") == "a b"
-    assert shortened("x" * 301) == "x" * 300 + "..."
+    assert shortened("x" * 301) == "x" * 299 + "…"
