@@ -18,7 +18,7 @@ from typing import Any
 
 from . import procfs
 from .grpc_calls import grpc_part
-from .hostility import HOSTILITY
+from .hostility import KINDS, hostile
 from .pages import PAGES
 from .part import BehaviourError, Part, Plan, Setting
 from .profile import ProfilePart
@@ -89,7 +89,7 @@ def _chosen(options: argparse.Namespace) -> list[Part | ProfilePart]:
         traffic(only),
         stages(only, options.against),
         ProfilePart(options.only or ["scoring"], options.against),
-        *(TRACES, SCORING, RUNS, WORKERS, grpc_part(options.against), watching_part(), HOSTILITY, PAGES),
+        *(TRACES, SCORING, RUNS, WORKERS, grpc_part(options.against), watching_part(), hostile(options.kinds), PAGES),
     ]
     return [part for part in parts if part.name in wanted]
 
@@ -145,6 +145,13 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
         "--against",
         metavar="REVISION_OR_FOLDER",
         help="for stages, profile and grpc: also measure another revision, or packages in a folder, and compare",
+    )
+    parser.add_argument(
+        "--kinds",
+        type=lambda value: [_one_of(KINDS)(name) for name in value.split(",")],
+        default=list(KINDS),
+        metavar="NAMES",
+        help=f"for hostile, comma-separated, of {', '.join(KINDS)}",
     )
     parser.add_argument("--json", type=Path, default=Path("artifacts/bench.json"), help="default: %(default)s")
     return parser.parse_args(arguments)

@@ -46,8 +46,17 @@ METRICS = (
 )
 
 
-def _measure(setting: Setting) -> Measured:
-    measured = Measured(list(KINDS))
+def hostile(kinds: Sequence[str] = tuple(KINDS)) -> Part:
+    """The part, with some of the kinds."""
+
+    def measure(setting: Setting) -> Measured:
+        return _measure(setting, kinds)
+
+    return Part("hostile", METRICS, "", (), measure, by_target=True)
+
+
+def _measure(setting: Setting, kinds: Sequence[str]) -> Measured:
+    measured = Measured(list(kinds))
     well: list[Values] = []
     with benching(setting) as bench, _forty(setting, bench) as (proxy, fortieth, grpc_port):
         measured.warnings = bench.warnings
@@ -62,12 +71,12 @@ def _measure(setting: Setting) -> Measured:
 
         for number in range(1, setting.plan.rounds + 1):
             values = measured.next_round()
-            for kind in KINDS:
+            for kind in kinds:
                 setting.progress(f"round {number} of {setting.plan.rounds}: {kind}")
                 well.append(load(WELL))
-                values[kind] = hostile = load(kind)
-                hostile |= {f"{key}_well": value for key, value in well[-1].items()}
-                hostile |= {f"{key}_ratio": _ratio(hostile, well[-1], key) for key in LATENCIES}
+                values[kind] = found = load(kind)
+                found |= {f"{key}_well": value for key, value in well[-1].items()}
+                found |= {f"{key}_ratio": _ratio(found, well[-1], key) for key in LATENCIES}
     measured.warnings += list(_judged(measured, well))
     return measured
 
@@ -93,14 +102,15 @@ def _values(proxy: Running, bench: Bench, kind: str) -> Values:
 
 def _judged(measured: Measured, well: Sequence[Values]) -> Iterator[str]:
     """What is beyond the noise, and the bound of memory."""
+    kinds = measured.targets
     for key in LATENCIES:
         ratios = [_ratio(after, before, key) for before, after in itertools.pairwise(well)]
-        noise = max(statistics.median(ratios[start :: len(KINDS)]) for start in range(min(len(KINDS), len(ratios))))
-        found = {kind: statistics.median(of[kind][f"{key}_ratio"] or 0 for of in measured.rounds) for kind in KINDS}
+        noise = max(statistics.median(ratios[start :: len(kinds)]) for start in range(min(len(kinds), len(ratios))))
+        found = {kind: statistics.median(of[kind][f"{key}_ratio"] or 0 for of in measured.rounds) for kind in kinds}
         beyond = [f"{kind} ({ratio:.2f})" for kind, ratio in found.items() if ratio > noise]
         name = key.partition("_")[0]
         yield f"{name}: loads without hostility differ by up to {noise:.2f}; beyond that: {', '.join(beyond) or 'none'}"
-    most = max(of[kind]["peak_mb"] or 0 for of in measured.rounds for kind in KINDS)
+    most = max(of[kind]["peak_mb"] or 0 for of in measured.rounds for kind in kinds)
     yield f"memory: {most:.0f} MB at most; the bound is {bound() / 1e6:.0f} MB"
 
 
@@ -109,9 +119,6 @@ def _ratio(values: Values, to: Values, key: str) -> float:
     if above is None or below is None:
         raise BehaviourError("no request to the others was answered")
     return above / below
-
-
-HOSTILITY = Part("hostile", METRICS, "", (), _measure, by_target=True)
 
 
 @contextmanager

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-import itertools
 import json
 import socket
 import struct
 from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -18,10 +17,14 @@ import pytest
 from a2a_eval_proxy.app import RunningProxy, run_proxy
 from a2a_eval_proxy.loop_time import PART_BYTES
 from a2a_eval_proxy.memory import bound
+from a2a_eval_proxy.protocol.long_texts import LongTexts
 from a2a_eval_proxy.protocol.sse import SseEvent
+from a2a_eval_proxy.relay.body_memory import SMALL_BYTES
 from a2a_eval_proxy.relay.tap import Tap
 from a2a_eval_proxy.settings import Settings
 from a2a_eval_proxy.settings.options import load
+from a2a_tool_capture.merge import MAX_TEXT_CHARS
+from a2a_tool_capture.spec import METADATA_KEY, URI
 from agents.stepwise_agent import RPC_PATH, stepwise_agent
 from support.patience import PATIENCE_S
 from support.proxy import Proxy
@@ -103,11 +106,13 @@ class Forty(NamedTuple):
     proxy: RunningProxy | Proxy
     client: httpx.AsyncClient
 
-    async def ask(self, name: str) -> httpx.Response:
+    async def ask(self, name: str, *, keeps: bool = False) -> httpx.Response:
         message = {"messageId": name, "role": "ROLE_USER", "parts": [{"text": f"for {name}"}]}
         body = {"jsonrpc": "2.0", "id": 1, "method": "SendMessage", "params": {"message": message}}
         url = f"{self.proxy.url}/agents/{name}{RPC_PATH}"
         async with self.client.stream("POST", url, json=body, headers={"a2a-version": "1.0"}) as response:
+            if keeps:
+                await response.aread()
             async for _ in response.aiter_bytes():
                 pass
             return response
@@ -208,29 +213,72 @@ async def test_an_agent_that_breaks_off_costs_the_others_nothing(
     assert {(turn["status"], len(turn["tool_calls"])) for turn in turns} == {("done", 1)}
 
 
+def counted_rounds() -> Callable[[], int]:
+    """Returns the number of the round of this event loop, from now on."""
+    number, loop = 0, asyncio.get_running_loop()
+
+    def count() -> None:
+        nonlocal number
+        number += 1
+        loop.call_soon(count)
+
+    count()
+    return lambda: number
+
+
 async def test_in_a_round_of_the_event_loop_only_a_part_of_a_long_stream_is_read(
     good: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     read: Counter[int] = Counter()
-    rounds = itertools.count()
-    this_round, events, loop = next(rounds), Tap.events, asyncio.get_running_loop()
+    events, this_round = Tap.events, counted_rounds()
 
-    def count() -> None:
-        nonlocal this_round
-        this_round = next(rounds)
-        loop.call_soon(count)
-
-    def counted(tap: Tap, found: list[SseEvent], payloads: Sequence[Any] = ()) -> None:
-        read[this_round] += sum(len(event.raw) for event in found)
-        events(tap, found, payloads)
+    def counted(tap: Tap, found: list[SseEvent], *details: Any) -> None:
+        read[this_round()] += sum(len(event.raw) for event in found)
+        events(tap, found, *details)
 
     monkeypatch.setattr(Tap, "events", counted)
     async with forty(good, tmp_path, chatter) as agents:
-        loop.call_soon(count)
         answers = await asyncio.gather(*(agents.ask("bad") for _ in range(3)))
     assert {answer.status_code for answer in answers} == {200}
     assert sum(read.values()) > 500_000
     assert max(read.values()) <= 2 * PART_BYTES  # one of a stream that is waited for, and the beginning of another one
+
+
+@pytest.mark.parametrize("streams", [False, True])
+async def test_in_a_round_of_the_event_loop_only_a_part_of_a_large_document_is_read(
+    good: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, streams: bool
+) -> None:
+    """The client gets the whole text, without the calls, and the turn has both."""
+    text, read, feed = "word " * (MB // 2), Counter[int](), LongTexts.feed
+    this_round = counted_rounds()
+
+    async def write_much(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        calls = {METADATA_KEY: [{"name": "look", "arguments": {"a": 1}}]}
+        artifact = {"artifactId": "a", "parts": [{"text": text}], "extensions": [URI], "metadata": calls}
+        done = {"id": "t", "contextId": "c", "status": {"state": "TASK_STATE_COMPLETED"}, "artifacts": [artifact]}
+        body = json.dumps({"jsonrpc": "2.0", "id": 1, "result": {"task": done}}).encode()
+        body, media_type = (b"data: %b\n\n" % body, b"text/event-stream") if streams else (body, b"application/json")
+        head = b"HTTP/1.1 200 OK\r\ncontent-type: %b\r\ncontent-length: %d\r\n\r\n"
+        writer.write(head % (media_type, len(body)) + body)
+        await writer.drain()
+
+    def counted(texts: LongTexts, part: bytes) -> None:
+        read[this_round()] += len(part)
+        feed(texts, part)
+
+    monkeypatch.setattr(LongTexts, "feed", counted)
+    async with forty(good, tmp_path, write_much) as agents:
+        answers = await asyncio.gather(*(agents.ask("bad", keeps=True) for _ in range(3)))
+        await agents.proxy.flush(PATIENCE_S)
+        turns = [turn for turn in await agents.proxy.turns() if turn["agent_name"] == "bad"]
+    for answer in answers:
+        (artifact,) = json.loads(answer.content.removeprefix(b"data: "))["result"]["task"]["artifacts"]
+        assert artifact == {"artifactId": "a", "parts": [{"text": text}]}
+    assert [len(turn["response_text"]) for turn in turns] == [MAX_TEXT_CHARS] * 3
+    assert [[call["name"] for call in turn["tool_calls"]] for turn in turns] == [["look"]] * 3
+    assert sum(read.values()) > 3 * len(text)
+    assert max(read.values()) <= SMALL_BYTES
 
 
 async def test_an_agent_that_floods_leaves_the_others_memory(good: str, tmp_path: Path) -> None:

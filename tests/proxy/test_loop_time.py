@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from contextlib import suppress
 
 import pytest
@@ -44,3 +45,29 @@ async def test_an_exchange_that_ended_leaves_its_part_to_the_next() -> None:
         await ended
     await last
     assert done == ["last"]
+
+
+@pytest.mark.parametrize(("busy", "rests_of"), [(0.0, 1), (0.2, 2), (0.5, 4), (1.0, 8)])
+async def test_parts_rest_the_longer_the_more_the_loop_works_for_others(
+    busy: float, rests_of: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Parts of 0.5 ms. `busy`: the share of the time in which others work; `rests_of`: in multiples of the parts."""
+    now = worked = 0.0
+    rests: list[float] = []
+    loop = asyncio.get_running_loop()
+
+    def call_later(delay: float, callback: Callable[..., None], *arguments: object) -> None:
+        nonlocal now, worked
+        now, worked = now + delay, worked + busy * delay
+        rests.append(delay)
+        loop.call_soon(callback, *arguments)
+
+    monkeypatch.setattr(loop, "call_later", call_later)
+    time = LoopTime(is_shared=True, clock=lambda: now, cpu=lambda: worked)
+    parts = 0
+    for _ in range(40):
+        await time.part("a")
+        parts += 1
+        now, worked = now + 0.0005, worked + 0.0005
+    await asyncio.sleep(0)
+    assert sum(rests) / (parts * 0.0005) == pytest.approx(rests_of, rel=0.1)

@@ -258,23 +258,24 @@ class Exchange:
 
     # ── response ────────────────────────────────────────────────────────────────────────────────────────
 
-    def event(self, data: bytes, now: float, payload: Any = None) -> None:
-        """One SSE event's data; `payload` is the decoded data, where the caller has it."""
+    def event(self, data: bytes, now: float, payload: Any = None, size: int | None = None) -> None:
+        """One SSE event's data; `payload` is the decoded data, where the caller has it, `size` the most memory that it
+        takes, where that is more than the data shows."""
         if not self.concerns_turns:
             return
         if data:
-            self._take(data, payload, now, live=True)
+            self._take(data, payload, now, live=True, size=size)
         elif self._watcher is not None:
             self._book.touch(self._watcher, now)
 
-    def answer(self, status: int, body: bytes, now: float, payload: Any = None) -> None:
-        """The whole body of a response that is not a stream; `payload` is the decoded body, where the caller has it."""
+    def answer(self, status: int, body: bytes, now: float, payload: Any = None, size: int | None = None) -> None:
+        """The whole body of a response that is not a stream; `payload` and `size` as of an `event`."""
         if self._watcher is None and self._conditional is None:
             return
         if status >= 400:
             self.refused(f"HTTP status {status}{_error_message(body)}", now, mismatch=status in _MISMATCHES)
         else:
-            self._take(body, payload, now, live=False)
+            self._take(body, payload, now, live=False, size=size)
 
     def refused(self, status: str, now: float, *, mismatch: bool) -> None:
         """The agent ended the exchange with an error, whose `status` says what it is.
@@ -303,7 +304,7 @@ class Exchange:
         self.task_over = self._state in TERMINAL_STATES
         self._book.end(watcher, now, problem=problem, final=self._final or lost)
 
-    def _take(self, data: bytes, payload: Any, now: float, *, live: bool) -> None:
+    def _take(self, data: bytes, payload: Any, now: float, *, live: bool, size: int | None) -> None:
         if self._conditional is not None:
             if payload is None:
                 with suppress(ValueError):
@@ -343,7 +344,7 @@ class Exchange:
         self._message_came = self._message_came or "message" in event
         self._state = state_of(event) or self._state
         self.conversation_id = conversation_of(event) or self.conversation_id
-        task_id = self._book.feed(watcher, event, now, live=live, size=of_json(data))
+        task_id = self._book.feed(watcher, event, now, live=live, size=size or of_json(data))
         if task_id and task_id not in self.task_ids:
             self.task_ids.append(task_id)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable, Iterator
 from functools import cached_property
 from typing import Any
 
@@ -15,6 +15,7 @@ from ..protocol import extension_filter
 from ..protocol.error_bodies import LocalResponse
 from ..protocol.headers import DIGESTS, response_headers
 from ..protocol.json_stream import JsonPart
+from ..protocol.long_texts import LARGE_BYTES, LongTexts
 from ..protocol.operations import CARRIES_TASKS, A2ARequest, Operation
 from ..protocol.sse import SseEvent, comment_lines, with_data
 from ..store import StoreError
@@ -327,7 +328,14 @@ class ResponseRelay:
             if tap.rest:
                 await self._send_events([SseEvent(tap.rest, tap.data_of_rest())])
             return
-        await self._send_events(tap.split(chunk))
+        may_be_large = tap.rest_size + len(chunk) > LARGE_BYTES
+        events = tap.split(chunk)
+        if may_be_large:
+            for event in events:
+                if len(event.data) <= LARGE_BYTES or not await self._send_large_event(event):
+                    await self._send_events([event])
+        else:
+            await self._send_events(events)
         if tap.rest_size and (comments := tap.comments()):
             await self._client.write(comments)
 
@@ -348,6 +356,32 @@ class ResponseRelay:
                 if len(content) > SMALL_BYTES:
                     await self._client.part()
             self._tap.events(events, payloads)
+
+    async def _send_large_event(self, event: SseEvent) -> bool:
+        """Send an event, then report it, each in parts; False where it has to be handled as a whole."""
+        texts = await self._without_long_texts(_parts_of(event.data))
+        document = texts.finish()
+        if document is None or self._context.push is not None:
+            return False
+        short = SseEvent(with_data(event.raw, document.data), document.data)
+        shown = self._filtered(short, document.payload) if self._strips else short.raw
+        for part in _parts_of(event.raw) if shown is short.raw else texts.pieces(shown):
+            await self._client.part()
+            await self._client.write(part)
+        try:
+            await self._client.part()
+        finally:  # the client may leave once it has the last event
+            self._tap.events([SseEvent(event.raw, document.data)], [document.payload], [document.size])
+        return True
+
+    async def _without_long_texts(self, parts: Iterable[bytes]) -> LongTexts:
+        """Read JSON in parts, as far as it can be read so: see `LongTexts.finish`."""
+        texts = LongTexts()
+        for part in parts:
+            await self._client.part()
+            texts.feed(part)
+        await self._client.part()
+        return texts
 
     def _filtered(self, event: SseEvent, payload: Any) -> bytes:
         """The bytes of an event for its client; b"" for an event that the client does not get."""
@@ -377,6 +411,11 @@ class ResponseRelay:
             await self._relay_body(chunks)
             return
         is_large = len(chunks) > 1
+        if is_large and sum(map(len, chunks)) > LARGE_BYTES and not self._is_changed_otherwise():
+            texts = await self._without_long_texts(_taken(chunks))
+            if await self._send_without_long_texts(texts):
+                return
+            chunks = list(texts.rest())
         if is_large:
             await self._client.part()
         body = b"".join(chunks)
@@ -398,6 +437,28 @@ class ResponseRelay:
             await self._client.part()
         tap.response(self._response.status, decoded, payload)
 
+    def _is_changed_otherwise(self) -> bool:
+        """Whether more than the extension may have to be changed in the body."""
+        return b"content-encoding" in self._response.fields or self._context.push is not None
+
+    async def _send_without_long_texts(self, texts: LongTexts) -> bool:
+        """Send a whole body, then report it, each in parts; False where it has to be handled as a whole."""
+        client, document = self._client, texts.finish()
+        if document is None:
+            return False
+        shown = self._stripped(document.data, document.payload)
+        headers = self._headers(_LENGTH if shown is document.data else _DESCRIBE_BODY)
+        status, size = self._response.status, texts.size_of(shown)
+        await client.send_head(status, [*headers, (b"content-length", b"%d" % size)])
+        for part in texts.pieces(shown):
+            await client.part()
+            await client.write(part)
+        await client.finish()
+        client.exchange.cancels = False  # the client may leave now
+        await client.part()
+        self._tap.response(status, document.data, document.payload, document.size)
+        return True
+
     async def _read_up_to_limit(self) -> tuple[list[bytes], bool]:
         """The body up to the limit, in the pieces in which it came, and whether it is complete."""
         response, client = self._response, self._client
@@ -417,6 +478,8 @@ class ResponseRelay:
             size += len(chunk)
             if not await client.hold_response(size, waits=self._asked):
                 break
+            if len(chunk) > SMALL_BYTES:
+                await client.part()
         return chunks, False
 
     async def _readable_body(self, problem: str) -> tuple[bytes, bytes] | None:
@@ -508,3 +571,15 @@ def _content_encoding(response: HttpExchange) -> str:
         return ""
     values = [value for name, value in response.headers if name.lower() == b"content-encoding"]
     return b",".join(values).decode("latin-1")
+
+
+def _parts_of(data: bytes) -> Iterator[bytes]:
+    for at in range(0, len(data), SMALL_BYTES):
+        yield data[at : at + SMALL_BYTES]
+
+
+def _taken(chunks: list[bytes]) -> Iterator[bytes]:
+    """The chunks in parts; each is released then."""
+    chunks.reverse()
+    while chunks:
+        yield from _parts_of(chunks.pop())

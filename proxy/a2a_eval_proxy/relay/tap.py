@@ -305,33 +305,35 @@ class Tap:
         """The data in `rest`, as if a blank line had ended it."""
         return event_data(self.rest)
 
-    def events(self, events: list[SseEvent], payloads: Sequence[Any] = ()) -> None:
-        """`payloads` has the decoded data of each event, None where the caller has not decoded it."""
+    def events(self, events: list[SseEvent], payloads: Sequence[Any] = (), sizes: Sequence[int] = ()) -> None:
+        """`payloads` has the decoded data of each event, None where the caller has not decoded it, and `sizes` the
+        memory that these take, where it is not that of the data."""
         now = self._arrived_at or CLOCK.now()  # the client may have it, and have sent something else, meanwhile
         if self._wire is not None:
             self._wire.events(events, now)
         known = len(self._exchange.task_ids)
         try:
-            for event, payload in zip_longest(events, payloads):
+            for event, payload, size in zip_longest(events, payloads, sizes):
                 if has_too_many_values(event.data):
                     message = "an event has too many values; the rest of the stream was not read"
                     self.stop_reading("event_too_large", message)
                     break
-                self._exchange.event(event.data, now, payload)
+                self._exchange.event(event.data, now, payload, size)
             if len(self._exchange.task_ids) > known:
                 self.remember_tasks()
         except Exception as error:  # noqa: BLE001  # capture's errors end here
             self._failed(error)
 
-    def response(self, status: int, body: bytes, payload: Any = None) -> None:
-        """The body, unless it is `unreadable`. `payload` is the decoded body, where the caller has it."""
+    def response(self, status: int, body: bytes, payload: Any = None, size: int | None = None) -> None:
+        """The body, unless it is `unreadable`. `payload` is the decoded body, where the caller has it, and `size` the
+        memory that it takes, where it is not that of the body."""
         if self.unreadable is not None:
             return
         if payload is None and has_too_many_values(body):
             self.stop_reading("body_too_large", "the response has too many values; it was passed on unread")
             return
         try:
-            self._exchange.answer(status, body, self._arrived_at or CLOCK.now(), payload)
+            self._exchange.answer(status, body, self._arrived_at or CLOCK.now(), payload, size)
             if self._remembers:
                 self.remember_tasks()
         except Exception as error:  # noqa: BLE001  # capture's errors end here
