@@ -13,8 +13,8 @@ PART_BYTES = 4 * 1024
 _REST_S = 0.001
 """The shortest rest: uvloop's timers count milliseconds."""
 
-_LONGEST_REST = 8
-"""A rest, in multiples of the time of the parts before it: parts have a ninth of the time, however much others do."""
+_LONGEST_REST = 16
+"""A rest, in multiples of the time of the parts before it: parts have a seventeenth of the time, whatever others do."""
 
 
 class LoopTime:
@@ -22,8 +22,8 @@ class LoopTime:
 
     In a round runs all that is ready, such as short requests, which so wait for one part, however many there are.
     Agents take turns, and so do the exchanges of one agent (J. Nagle, RFC 970). Where agents share the time, each
-    millisecond of parts is followed by a rest: as long again while the loop does nothing else, and the longer the more
-    else it does, as the time in which requests wait grows with the inverse of what is left of it.
+    millisecond of parts is followed by a rest: until the loop has been idle for as long as the parts took, and for as
+    long as it worked for others meanwhile. For the time that requests wait grows with the inverse of what is idle.
     """
 
     def __init__(
@@ -87,9 +87,9 @@ class LoopTime:
         loop.call_soon(self._next, loop)
 
     def _rested(self, loop: asyncio.AbstractEventLoop, since: float, worked: float) -> None:
-        """Let the next part run, unless the loop has worked for others so much since the last that the rest goes on."""
+        """Let the next part run, unless the loop has worked so much for others that the rest continues."""
         rest, busy = self._clock() - since, self._cpu() - worked
-        left = min(self._took + 1.5 * busy, _LONGEST_REST * self._took) - rest
+        left = min(self._took + 2 * busy, _LONGEST_REST * self._took) - rest
         if left > 0:
             loop.call_later(max(left, _REST_S), self._rested, loop, since, worked)
             return

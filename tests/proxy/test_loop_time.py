@@ -47,7 +47,7 @@ async def test_an_exchange_that_ended_leaves_its_part_to_the_next() -> None:
     assert done == ["last"]
 
 
-@pytest.mark.parametrize(("busy", "rests_of"), [(0.0, 1), (0.2, 2), (0.5, 4), (1.0, 8)])
+@pytest.mark.parametrize(("busy", "rests_of"), [(0.0, 1), (0.25, 2), (0.4, 5), (1.0, 16)])
 async def test_parts_rest_the_longer_the_more_the_loop_works_for_others(
     busy: float, rests_of: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -76,6 +76,9 @@ class UnreadBodyFilter:
 def _beginning_of_name(data: bytes) -> int:
     """Where the end of `data` may begin the name of the extension; its length where it does not."""
     start = max(0, len(data) - _LONGEST)
+    end = data[start:].lower()
+    if b"\\" not in end and b"\0" not in end:  # the usual case, a tenth of the time
+        return len(data) - next((size for size in range(len(_MARKER), 0, -1) if end.endswith(_MARKER[:size])), 0)
     places = [start + place for place, byte in enumerate(data[start:]) if byte]  # UTF-16 and UTF-32 have zeros between
     found = list(_CHARACTER.finditer(bytes(data[place] for place in places)))[-len(_MARKER) :]
     cut = places[found.pop().start()] if found and found[-1][2] else len(data)

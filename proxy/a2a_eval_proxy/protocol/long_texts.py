@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import re
-import secrets
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from sys import getsizeof
 from typing import Any, NamedTuple
 
@@ -29,10 +28,6 @@ _ESCAPED_CHARACTER = 12
 """Bytes of an escaped character, at most."""
 _ESCAPE, _LEAD = 6, 0xC0
 """Bytes of an escape; the lowest byte that begins a character of several bytes."""
-
-_TOKEN = secrets.token_hex(16).encode()
-"""Stands for long texts, with their number: no agent can know it."""
-_TOKENS = re.compile(_TOKEN + rb"(\d{6})")
 
 _TEXTS = frozenset({"text", "raw", "bytes"})
 """Members of parts that are text or files."""
@@ -59,13 +54,16 @@ class LongTexts:
     never in them. Documents that have other long strings, or are not valid, have to be read as a whole.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, token: bytes) -> None:
+        """`token`: of letters and digits. Stands for the texts, with their numbers, so that no agent may know it."""
+        self._token = token
+        self._tokens = re.compile(token + rb"(\d{6})")
         self._data: list[bytes] = []
         self._texts: list[_Text] = []
         self._text: _Text | None = None
         """The string that has not ended."""
         self._rest = b""
-        """What may be half a character of it."""
+        """Its last bytes, which may be half a character."""
         self._is_cut = False
         """Whether half an escape was last."""
         self._is_valid = True
@@ -97,7 +95,7 @@ class LongTexts:
             self._rest = piece[end:]
             return
         elif text.size > _LONG_BYTES:
-            self._data.append(b"%b%06d" % (_TOKEN, len(self._texts)))
+            self._data.append(b"%b%06d" % (self._token, len(self._texts)))
             self._texts.append(text)
         else:
             self._data += text.pieces
@@ -118,18 +116,18 @@ class LongTexts:
         except orjson.JSONDecodeError:
             return None
         texts = [text.decoded() for text in self._texts]
-        if not _placed(payload, texts):
+        if not _placed(payload, {f"{self._token.decode()}{number:06}": text for number, text in enumerate(texts)}):
             return None
         return ShortDocument(data, payload, of_json(data) + sum(map(getsizeof, texts)))
 
     def size_of(self, data: bytes) -> int:
         """Number of bytes of `pieces`."""
-        return len(data) + sum(self._texts[int(one[1])].size - len(one[0]) for one in _TOKENS.finditer(data))
+        return len(data) + sum(self._texts[int(one[1])].size - len(one[0]) for one in self._tokens.finditer(data))
 
     def pieces(self, data: bytes) -> Iterator[bytes]:
         """Take `data` with the texts in place of their tokens."""
         at = 0
-        for one in _TOKENS.finditer(data):
+        for one in self._tokens.finditer(data):
             yield data[at : one.start()]
             yield from self._texts[int(one[1])].taken()
             at = one.end()
@@ -167,7 +165,9 @@ class _Text:
 
     def decoded(self) -> str:
         """As much as capture keeps, and a character more."""
-        return "".join(self._decoded)[: MAX_TEXT_CHARS + 1]
+        text = "".join(self._decoded)
+        self._decoded.clear()
+        return text[: MAX_TEXT_CHARS + 1]
 
     def taken(self) -> Iterator[bytes]:
         """The pieces; each is released then."""
@@ -187,9 +187,8 @@ def _border(piece: bytes, end: int) -> int:
     return escape - _ESCAPE if _FIRST_HALF.search(piece, max(0, escape - _ESCAPE), escape) else escape
 
 
-def _placed(payload: Any, texts: Sequence[str]) -> bool:
-    """Put the texts in place of their tokens; whether each has a place where no more of them is read."""
-    left = {f"{_TOKEN.decode()}{number:06}": text for number, text in enumerate(texts)}
+def _placed(payload: Any, left: dict[str, str]) -> bool:
+    """Put texts, `left` by their tokens, in their places; whether each has one where capture reads no more."""
     waiting, visited = [payload], 0
     while waiting and left:
         value = waiting.pop()

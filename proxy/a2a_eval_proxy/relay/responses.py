@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import secrets
 from collections.abc import Awaitable, Callable, Iterable, Iterator
 from functools import cached_property
 from typing import Any
@@ -28,6 +29,7 @@ logger = logging.getLogger(__name__)
 
 _READ = CARRIES_TASKS | {Operation.BATCH}
 """Operations whose responses are read, whatever media type they have."""
+_TOKEN = secrets.token_hex(16).encode()
 _LENGTH = frozenset({b"content-length"})
 _DESCRIBE_BODY = frozenset({b"content-length", b"content-encoding", *DIGESTS})
 """Header fields that are wrong once the body is changed."""
@@ -376,7 +378,7 @@ class ResponseRelay:
 
     async def _without_long_texts(self, parts: Iterable[bytes]) -> LongTexts:
         """Read JSON in parts, as far as it can be read so: see `LongTexts.finish`."""
-        texts = LongTexts()
+        texts = LongTexts(_TOKEN)
         for part in parts:
             await self._client.part()
             texts.feed(part)

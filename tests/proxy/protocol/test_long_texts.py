@@ -51,7 +51,7 @@ def task(*texts: str) -> bytes:
 
 def read(document: bytes, places: list[int]) -> LongTexts:
     borders = {0, len(document), *range(0, len(document), PART), *(place % (len(document) + 1) for place in places)}
-    texts = LongTexts()
+    texts = LongTexts(b"token")
     for start, end in pairwise(sorted(borders)):
         texts.feed(document[start:end])
     return texts
@@ -122,7 +122,7 @@ def test_every_byte_comes_out_again(text: str, times: int, at: list[int]) -> Non
 
 
 def strings() -> Iterator[tuple[bytes, bool]]:
-    """Documents with a long string in some place, and whether nobody reads more than the beginning of that."""
+    """Documents with a long string in some place, and whether capture reads no more than its beginning."""
     long = "x" * LONG
     yield task(long), True
     yield task("short"), False
@@ -150,7 +150,7 @@ def test_only_texts_and_files_of_parts_are_taken_out(document: bytes, is_short: 
 
 
 def test_a_document_with_a_long_text_takes_little_memory_but_its_bytes() -> None:
-    texts = LongTexts()
+    texts = LongTexts(b"token")
     texts.feed(b'{"parts": [{"text": "')
     for _ in range(320):
         texts.feed(b"x" * 16 * PART)
