@@ -430,25 +430,27 @@ def test_the_name_of_a_later_target_port_becomes_what_the_api_server_refuses(tmp
 
 
 @pytest.mark.parametrize("component", ["sidecar-native", "sidecar-classic"])
-@pytest.mark.parametrize("kind", ["Deployment", "StatefulSet", "DaemonSet"])
-@pytest.mark.parametrize("grace", [None, 5, 300])
-def test_the_grace_period_of_a_workload_stays_its_own(
-    kind: str, component: str, grace: int | None, tmp_path: Path
-) -> None:
-    theirs = yaml.safe_load(THEIRS.partition("---")[0])
-    theirs["kind"] = kind
-    theirs["metadata"]["labels"] = {"a2a-eval-proxy": "sidecar"}
-    if kind == "StatefulSet":
-        theirs["spec"]["serviceName"] = "shop"
-    if grace:
-        theirs["spec"]["template"]["spec"]["terminationGracePeriodSeconds"] = grace
-    manifests = injected(tmp_path, yaml.safe_dump(theirs), component)
-    pod = only(manifests, kind)["spec"]["template"]["spec"]
-    assert pod.get("terminationGracePeriodSeconds") == grace
-    env = {one["name"]: one["value"] for one in proxy_in(pod)["env"]}
-    needed = int(env["A2A_EVAL_PROXY_DRAIN_DELAY"]) + 2 * int(env["A2A_EVAL_PROXY_SHUTDOWN_TIMEOUT"])
-    assert needed + 5 <= 30, "the default grace period, with time to spare"
-    assert "A2A_EVAL_PROXY_OTLP" not in env, "config.yaml may name another port, where a collector has the default one"
+def test_the_grace_period_of_a_workload_stays_its_own(component: str, tmp_path: Path) -> None:
+    """Each kind of workload without one, with a short and with a long one, all in one rendering."""
+    workloads = {}
+    for kind in ("Deployment", "StatefulSet", "DaemonSet"):
+        for grace in (None, 5, 300):
+            theirs = yaml.safe_load(THEIRS.partition("---")[0])
+            theirs["kind"] = kind
+            theirs["metadata"] |= {"labels": {"a2a-eval-proxy": "sidecar"}, "name": f"shop-{grace or 'default'}"}
+            if kind == "StatefulSet":
+                theirs["spec"]["serviceName"] = "shop"
+            if grace:
+                theirs["spec"]["template"]["spec"]["terminationGracePeriodSeconds"] = grace
+            workloads[kind, grace] = theirs
+    manifests = injected(tmp_path, yaml.safe_dump_all(workloads.values()), component)
+    for (kind, grace), theirs in workloads.items():
+        pod = only(manifests, kind, theirs["metadata"]["name"])["spec"]["template"]["spec"]
+        assert pod.get("terminationGracePeriodSeconds") == grace, kind
+        env = {one["name"]: one["value"] for one in proxy_in(pod)["env"]}
+        needed = int(env["A2A_EVAL_PROXY_DRAIN_DELAY"]) + 2 * int(env["A2A_EVAL_PROXY_SHUTDOWN_TIMEOUT"])
+        assert needed + 5 <= 30, "the default grace period, with time to spare"
+        assert "A2A_EVAL_PROXY_OTLP" not in env, "config.yaml may name another port, where a collector has the default"
     assert complaints(manifests, VERSIONS[NATIVE]) == []
 
 

@@ -79,7 +79,7 @@ async def test_the_wheels_alone_do_what_the_first_page_begins_with_and_serve(
 
 
 def test_the_wheel_of_the_extension_goes_beside_the_older_sdk(dist: Path) -> None:
-    try_wheel(dist, "--extension-only", "--installer", "pip")
+    try_wheel(dist, "--extension-only", "--installer", "uv")
 
 
 def try_wheel(dist: Path, *options: str) -> str:
