@@ -12,7 +12,8 @@ from ..matching import placeholders
 from ..metrics.external import External
 from ..model import EXPECT_KEYS, ExpectedCall
 from ..options import or_known
-from .model import Case, Expectation, Suite
+from .expectation import Expectation
+from .model import Case, Suite
 
 READ_BY: Mapping[str, tuple[str, ...]] = {item.name: item.metadata["read_by"] for item in fields(Expectation)}
 """The keys of `expect`, and the evaluators that read each."""

@@ -12,12 +12,9 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from datetime import date
 from itertools import compress
-from pathlib import Path
 from typing import Annotated, Any, Self
-from urllib.parse import urlsplit
 
 from a2a_tool_capture.models import ToolCall
-from a2a_tool_capture.wire import BINDINGS
 
 from ..agent_tree import AgentTurn, calls_of_all
 from ..evaluator import EvaluatorBase, Scope
@@ -25,29 +22,13 @@ from ..gates import RUN_GATES, TOLERABLE, Gate, RunGates, by_metric
 from ..judge.cache import JudgeCache
 from ..judge.settings import JudgeSettings
 from ..judged.base import check_judges, with_judge
-from ..matching.placeholders import check_placeholders
-from ..model import (
-    COMPARATORS,
-    EXPECT_KEYS,
-    EXPECTED_CALL_KEYS,
-    CountCriterion,
-    EvalCase,
-    EvalResult,
-    ExpectedAgent,
-    ExpectedCall,
-    ExpectedCalls,
-    ExpectedOutput,
-    count_criterion,
-    expected_agent,
-    expected_output,
-)
+from ..model import EvalCase, EvalResult
 from ..resources import Prices
 from ..simulation.settings import SimulatedUserSettings, UserSettings
 from ..simulation.user import Simulation
 from ..suite_fields import (
     TEXT,
     TEXTS,
-    Boolean,
     Check,
     FieldError,
     Schema,
@@ -60,258 +41,21 @@ from ..suite_fields import (
     choice,
     each,
     kind,
-    number,
     one_of,
     text,
     text_or_texts,
     whole_number,
 )
 from ..tool_classes import ToolClasses
+from .agent_defaults import AgentDefaults
 from .evaluator_spec import Evaluators, EvaluatorSpec, Plugins
-from .files import Classes, PriceTable, ReadContext, Tools, code_path
-
-_PYTHON, _CHAT = "python:", "openai:"
-
-
-def _agent(value: Any, context: ReadContext) -> str:
-    """A URL, or an agent that does not speak A2A."""
-    name = text(value)
-    if name.startswith(_PYTHON):
-        return _PYTHON + _code(name.removeprefix(_PYTHON), context)
-    _url(name.removeprefix(_CHAT))
-    return name
-
-
-def _code(value: Any, context: ReadContext) -> str:
-    """A Python file, relative to the suite, or a module; for an agent, with `:CLASS`."""
-    file, suffix, behind = text(value).partition(".py")
-    if suffix:
-        return f"{code_path(file + suffix, context)}{behind}"
-    if not context.allow_plugins:
-        raise FieldError(f"module {value}: if you trust the suite, allow running it with --allow-plugins")
-    return file
-
-
-def _absolute(code: str) -> str:
-    """The inverse of `_agent` and `_code` for suites that are written elsewhere."""
-    scheme = _PYTHON if code.startswith(_PYTHON) else ""
-    file, suffix, behind = code.removeprefix(scheme).partition(".py")
-    is_file = bool(suffix) and not code.startswith(("http:", "https:", _CHAT))
-    return f"{scheme}{Path(file).resolve()}{suffix}{behind}" if is_file else code
-
-
-def _url(value: Any) -> str:
-    url = text(value)
-    try:
-        parts = urlsplit(url)
-    except ValueError:
-        parts = urlsplit("")
-    if parts.scheme not in ("http", "https") or not parts.hostname:
-        raise FieldError(f"expected a URL that begins with http:// or https://, got {kind(value)}")
-    if "@" in parts.netloc:  # URLs are displayed and stored
-        raise FieldError("expected a URL without user name and password; send them in a header")
-    return url
-
-
-def _seconds(value: Any) -> float:
-    if not 0 < number(value) < float("inf"):
-        raise FieldError(f"expected seconds above 0, got {kind(value)}")
-    return number(value)
-
-
-_AGENT_NAME = re.compile(r"[A-Za-z0-9]([A-Za-z0-9-]{0,61}[A-Za-z0-9])?", re.ASCII)
-_AGENT = Value(_agent, {"type": "string", "pattern": "^(openai:)?https?://|^python:"}, write=_absolute, in_context=True)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AgentDefaults(SuiteFields):
-    """How the agent is reached; the command line overrides it. None: not given."""
-
-    url: Annotated[str, _AGENT] | None = None
-    """Of an A2A agent. Also `python:FILE.py:CLASS`, or `openai:URL` of a chat-completions API."""
-    headers: Mapping[str, Text] = field(default_factory=dict)
-    """Sent with every request. `${VARIABLE}` stands for an environment variable."""
-    binding: Annotated[str, one_of(*BINDINGS)] | None = None
-    """The protocol binding. Default: the first that the agent's card offers."""
-    streaming: Boolean | None = None
-    """Whether to stream. Default: as the agent's card says."""
-    timeout: Annotated[float, Value(_seconds, {"type": "number", "exclusiveMinimum": 0})] | None = None
-    """Timeout of a turn, in seconds."""
-    concurrency: Annotated[int, whole_number(1, 1_000)] | None = None
-    """Maximum number of concurrent conversations."""
-    model: Text | None = None
-    """The model of an `openai:` agent."""
-    system: Text | None = None
-    """Its system prompt."""
-    tools: Annotated[str, Value(_code, TEXT, _absolute, in_context=True)] | None = None
-    """Its tools: a Python file or module, whose public functions the model may call."""
-    body: Mapping[str, Any] = field(default_factory=dict)
-    """Other members of its requests. Their `messages` begin every conversation."""
-
+from .expectation import NO_EXPECTATION, Expectation
+from .files import Classes, PriceTable, Tools
 
 MAX_REPETITIONS = 1_000
-
-
-def _expected_call(value: Any) -> ExpectedCall:
-    entries = checked_object(value, EXPECTED_CALL_KEYS, ("name",))
-    at("name", text, entries["name"])
-    if {"args", "arguments"} <= entries.keys():
-        raise FieldError("arguments and args are the same; give one of them", "args")
-    for key, entry in entries.items():
-        if key in ("args", "arguments") and entry is not None:
-            at(key, checked_object, entry)
-        at(key, check_placeholders, entry)
-    try:
-        return ExpectedCall.from_dict(entries)
-    except ValueError as error:
-        raise FieldError(str(error), "succeeded") from None
-
-
-_ARGUMENTS = {
-    "type": ["object", "null"],
-    "description": "Expected arguments; null: any. Values may be placeholders.",
-}
-_CALL = Value(
-    _expected_call,
-    {
-        "type": "object",
-        "properties": {
-            "name": TEXT,
-            "arguments": _ARGUMENTS,
-            "args": _ARGUMENTS,
-            "result": {"description": "Expected result: a string, or the JSON value of the text; null: any."},
-            "error": {"description": "Expected error: a string, or the JSON value of the text; null: any, or none."},
-            "succeeded": {
-                "type": ["boolean", "null"],
-                "description": "Whether the call must succeed, or fail, by the rule of tool_error; null: either.",
-            },
-        },
-        "required": ["name"],
-        "additionalProperties": False,
-    },
-    write=lambda call: {key: value for key, value in call.to_dict().items() if key != "arguments" or value != {}},
-)
-
-
-def _forbidden(value: Any) -> ExpectedCall:
-    entries = checked_object(value, ("name", "args", "arguments"), ("name",))
-    return replace(call := _expected_call(entries), arguments=call.arguments or None)
-
-
-_TOOL = {**TEXT, "description": "A tool, a pattern such as `delete_*`, or the class `reads` or `writes`."}
-_THESE = {"type": ["object", "null"], "description": "Only with these arguments; null: whatever the arguments."}
-_FORBIDDEN = Value(
-    _forbidden,
-    {
-        "type": "object",
-        "properties": {"name": _TOOL, "arguments": _THESE, "args": _THESE},
-        "required": ["name"],
-        "additionalProperties": False,
-    },
-    write=lambda call: {key: value for key, value in call.to_dict().items() if value is not None},
-)
-_COUNT = Value(
-    count_criterion,
-    {
-        "type": "array",
-        "items": [{"enum": list(COMPARATORS)}, {"type": "integer"}],
-        "minItems": 2,
-        "additionalItems": False,
-    },
-    write=list,
-)
-_OUTPUT = Value(
-    expected_output,
-    {"type": "object", "required": ["name", "output"]},
-    write=lambda output: output._asdict(),
-)
-
-
-_TIMES = {"type": "integer", "minimum": 0}
-_EXPECTED_AGENT = Value(
-    expected_agent,
-    {
-        "anyOf": [
-            {**TEXT, "description": "The name of an agent that must be asked."},
-            {
-                "type": "object",
-                "properties": {
-                    "name": {**TEXT, "description": "As in the settings of the proxy, else its URL."},
-                    "at_least": {**_TIMES, "description": "How many times at least. Default: 1; 0 if at_most is 0."},
-                    "at_most": {**_TIMES, "description": "How many times at most; 0: never."},
-                    "given": {"anyOf": [TEXT, TEXTS], "description": "Texts that the messages to it must contain."},
-                },
-                "required": ["name"],
-                "additionalProperties": False,
-            },
-        ]
-    },
-    write=lambda agent: data if len(data := agent.to_dict()) > 1 else agent.name,
-)
-
-
+_AGENT_NAME = re.compile(r"[A-Za-z0-9]([A-Za-z0-9-]{0,61}[A-Za-z0-9])?", re.ASCII)
 _OF_SUITE = ("tool_classes", "prices")
 """Fields that a case has from its suite alone."""
-
-_CASE_FIELDS = {key: field for field, key in EXPECT_KEYS.items()}
-"""Names of EvalCase for keys of `expect`, if they differ."""
-
-_Calls = tuple[Annotated[ExpectedCall, _CALL], ...]
-_Forbidden = tuple[Annotated[ExpectedCall, _FORBIDDEN], ...]
-_Agents = tuple[Annotated[ExpectedAgent, _EXPECTED_AGENT], ...]
-_Counts = Mapping[str, Annotated[CountCriterion, _COUNT]]
-_Outputs = tuple[Annotated[ExpectedOutput, _OUTPUT], ...]
-
-
-def _read_by(*evaluators: str) -> dict[str, Any]:
-    """The metadata of a key of `expect`: the evaluators that read it."""
-    return {"read_by": evaluators}
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Expectation(SuiteFields):
-    """The expected behaviour in a turn or a whole conversation. A missing key expects nothing."""
-
-    tool_calls: _Calls | None = field(
-        default=None, metadata=_read_by("tool_trajectory", "tool_correctness", "tool_call_args")
-    )
-    """Empty: no call at all."""
-    tool_calls_order: Texts | None = field(default=None, metadata=_read_by("tool_call_order"))
-    """Names of tools in the expected order of calls."""
-    tool_calls_count: _Counts | None = field(default=None, metadata=_read_by("tool_call_count"))
-    """The expected number of calls of each tool; `*`: of all others together."""
-    tool_outputs: _Outputs | None = field(default=None, metadata=_read_by("tool_call_output"))
-    """The expected outputs of tools."""
-    response: Any = field(default=None, metadata=_read_by("exact_match", "json_similarity", "llm_judge_output"))
-    """The expected answer: a string, or JSON data."""
-    response_contains: Text | None = field(default=None, metadata=_read_by("contains"))
-    """A string that the answer should contain."""
-    behavior: Text | None = field(default=None, metadata=_read_by("llm_judge_trajectory"))
-    """A description of what the agent should do, for a judge."""
-    forbidden_calls: _Forbidden | None = field(default=None, metadata=_read_by("forbidden_calls"))
-    """Calls that must not be made: `name` is a name, a pattern or a class; with `arguments`, only calls that have
-    these."""
-    agents: _Agents | None = field(default=None, metadata=_read_by("agents_asked"))
-    """The agents that must be asked, by this agent or by those that it asks, or must not be."""
-
-    @property
-    def calls_expected(self) -> bool:
-        """Whether only a turn with tool calls can meet it."""
-        counts = (self.tool_calls_count or {}).values()
-        return bool(
-            self.tool_calls
-            or self.tool_calls_order
-            or self.tool_outputs
-            or any(not criterion.met_by(0) for criterion in counts)
-        )
-
-    def __post_init__(self) -> None:
-        if self.tool_calls is not None:  # keeps for all turns what evaluators find out about them
-            object.__setattr__(self, "tool_calls", ExpectedCalls(self.tool_calls))
-
-    def case_fields(self) -> dict[str, Any]:
-        """The expectations by their names in EvalCase."""
-        return {_CASE_FIELDS.get(item.name, item.name): getattr(self, item.name) for item in fields(self)}
 
 
 def _case_id(value: Any) -> str:
@@ -362,7 +106,7 @@ class CaseTurn(SuiteFields):
 
     user: Text
     """What the user writes."""
-    expect: Expectation = Expectation()
+    expect: Expectation = NO_EXPECTATION
     agent: Annotated[str, Value(_agent_name, TEXT)] | None = None
     """Which of several agents behind a proxy this message is for. Default: that of the case."""
 
@@ -428,7 +172,7 @@ class Case(SuiteFields):
     """Scripted messages. Required without `simulate`."""
     simulate: Simulation | None = None
     """A simulated user, who takes over after the scripted turns."""
-    expect: Expectation = Expectation()
+    expect: Expectation = NO_EXPECTATION
     """Expectations of all turns together; needs an evaluator with `scope: conversation`."""
     tool_classes: ToolClasses | None = field(default=None, metadata={"key": ""})
     """The suite's."""

@@ -10,8 +10,9 @@ from typing import Any, TypeVar
 
 from ..suite_fields import FieldError, SuiteFields, at, choice, kind
 from ..type_conversion import adapter
+from .expectation import Expectation
 from .files import ReadContext, read_text
-from .model import Case, Expectation, Suite
+from .model import Case, Suite
 from .yaml_document import Document, Node, SuiteError, read_document
 
 D = TypeVar("D", bound=SuiteFields)
