@@ -27,13 +27,17 @@ _MAX_FITTING, _MAX_CONTESTED = 10, 100
 """Maximum number of turns that a contested trace counts for, and of contested traces counted for a turn."""
 
 
+KEEP_S, UNKNOWN_S = 600.0, 60.0
+MAX_TURNS = 20_000
+
+
 class TraceBook:
     """Joins spans to turns. Times are seconds since the epoch.
 
     `on_changed` receives a turn whose evidence grew, and whether the new evidence shows an agent's work. The book
-    keeps spans of about `max_bytes` in memory, closed turns for `keep_s`, and spans of unknown traces for
-    `unknown_s`; it counts spans that it drops (`take_dropped`). `conversation_attributes` are names of span attributes
-    that hold the contextId, in addition to those of known libraries.
+    keeps spans of about `max_bytes` in memory, at most `MAX_TURNS` turns, closed ones for `KEEP_S`, and spans of
+    unknown traces for `UNKNOWN_S`; it counts spans that it drops (`take_dropped`). `conversation_attributes` are names
+    of span attributes that hold the contextId, in addition to those of known libraries.
     """
 
     def __init__(
@@ -41,16 +45,10 @@ class TraceBook:
         on_changed: Callable[[Turn, bool], None],
         *,
         max_bytes: int = 128 * 1024 * 1024,
-        keep_s: float = 600.0,
-        unknown_s: float = 60.0,
-        max_turns: int = 20_000,
         conversation_attributes: Iterable[str] = (),
     ) -> None:
         self._on_changed = on_changed
         self._max_bytes = max_bytes
-        self._keep_s = keep_s
-        self._unknown_s = unknown_s
-        self._max_turns = max_turns
         self._hints = {**HINTS, **dict.fromkeys(conversation_attributes, "conversation_ids")}
         self._turns: OrderedDict[str, TurnEntry] = OrderedDict()
         self._by_trace: dict[str, list[TurnEntry]] = {}
@@ -81,7 +79,7 @@ class TraceBook:
         trace = self._traces.get(turn.trace_id)
         if trace is not None:
             self._attach(trace, self._by_trace[turn.trace_id], Correlation.TRACE_ID)
-        if len(self._turns) > self._max_turns:
+        if len(self._turns) > MAX_TURNS:
             self._forget(next(iter(self._turns.values())))
 
     def closed(self, turn: Turn, now: float) -> None:
@@ -148,15 +146,15 @@ class TraceBook:
         return dropped
 
     def expire(self, now: float) -> None:
-        """Forget closed turns after `keep_s`, unknown traces after `unknown_s`."""
+        """Forget closed turns after `KEEP_S`, unknown traces after `UNKNOWN_S`."""
         while self._unknown:
             trace = next(iter(self._unknown.values()))
-            if now - trace.first_seen <= self._unknown_s:
+            if now - trace.first_seen <= UNKNOWN_S:
                 break
             self._drop(trace)
         while self._turns:
             known = next(iter(self._turns.values()))
-            if known.closed_at is None or now - known.closed_at <= self._keep_s:
+            if known.closed_at is None or now - known.closed_at <= KEEP_S:
                 break
             self._forget(known)
 

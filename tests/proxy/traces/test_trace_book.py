@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from a2a_eval_proxy.traces import trace_book
 from a2a_eval_proxy.traces.merge import merge_traces
 from a2a_eval_proxy.traces.trace_book import TraceBook
 from a2a_eval_proxy.traces.trace_records import Evidence
@@ -256,7 +257,7 @@ def test_a_turn_is_complete_with_the_agents_root_span(book: Book) -> None:
 
 
 def test_unknown_traces_are_forgotten_after_a_while() -> None:
-    book = Book(unknown_s=60.0)
+    book = Book()
     book.take(named(1, "c"), at=0.0)
     book.expire(NOW + 60.0)
     assert book.take_dropped() == 0
@@ -278,7 +279,7 @@ def test_a_flood_of_unknown_traces_makes_room_for_itself_and_leaves_turns_alone(
 
 
 def test_closed_turns_are_forgotten_after_a_while_with_their_spans() -> None:
-    book = Book(keep_s=600.0)
+    book = Book()
     book.close(book.open("t", trace=TRACE), at=1.0, conversation="c")
     book.take(a_tool_span(1))
     book.expire(NOW + 602.0)
@@ -286,8 +287,9 @@ def test_closed_turns_are_forgotten_after_a_while_with_their_spans() -> None:
     assert len(book._traces) == 0
 
 
-def test_turns_are_bounded() -> None:
-    book = Book(max_turns=10)
+def test_turns_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(trace_book, "MAX_TURNS", 10)
+    book = Book()
     for number in range(100):
         book.open(f"t{number}", trace=f"{number:032x}")
         book.take(a_tool_span(1, trace=f"{number:032x}"))
