@@ -84,9 +84,8 @@ def _check_agents(case: Mapping[str, Any]) -> None:
     named = ["agent" in turn for turn in turns]
     if not any(named):
         return
-    if "simulate" in case:
-        problem = "a simulated user talks to one agent: name it with `agent` of the case, and none of a turn"
-        raise FieldError(problem, "turns", named.index(True), "agent")
+    if "simulate" in case and "agent" not in case:
+        raise FieldError("agent is missing: name the one with which the simulated user continues after the turns")
     if "agent" not in case and not all(named):
         problem = "agent is missing, which another turn names: give each turn its own, or the case that of the others"
         raise FieldError(problem, "turns", named.index(False))
@@ -204,7 +203,8 @@ class Case(SuiteFields):
     @property
     def agents(self) -> tuple[str | None, ...]:
         """The agents of its turns, each once, in the order of the first message to each. None: no name is given."""
-        return tuple(dict.fromkeys(self.agent_at(index) for index in range(len(self.turns) or 1)))
+        turns = len(self.turns) + (self.simulate is not None)
+        return tuple(dict.fromkeys(self.agent_at(index) for index in range(turns or 1)))
 
     def is_whole_with(self, turn: Mapping[str, Any]) -> bool:
         """Whether a turn (JSON) is one of a conversation with the several agents of this case, as `run` holds them."""

@@ -667,7 +667,7 @@ def test_the_cases_by_which_the_traffic_of_some_agents_is_judged():
         ),
         (
             "turns: [{user: hi, agent: orders}], simulate: {goal: g}",
-            "turns[0].agent: a simulated user talks to one agent: name it with `agent` of the case, and none of a turn",
+            "cases[0]: agent is missing: name the one with which the simulated user continues after the turns",
         ),
         ("turns: [{user: hi, agent: /orders}]", "turns[0].agent: must be a name of at most 63 letters, digits and -"),
     ],

@@ -105,14 +105,43 @@ async def test_each_agent_has_its_suite_and_rules_and_others_the_common_one(
         ("search", "common", "passed"): 2,
         (None, "common", "passed"): 2,
     }
-    whole = {said.key.case_id: said.turns for said in await store.conversations()}
-    assert whole == {"orders": 2, "common": 2}, "of each agent, without those of others with that id"
+    whole = {(said.key.agent_name, said.key.case_id): said.turns for said in await store.conversations()}
+    assert whole == {(name, "orders" if name == "orders" else "common"): 2 for name in names}
     assert {name for name, _ in metrics.agent_evaluations} == {"orders", "refunds"}
     budget = agents.of("refunds").budget
     changed = load(WorkerOptions, {**config, "suite": write(tmp_path, "newer", "pay")})
     agents.change(changed.each_agent)
     assert agents.of("refunds").budget is budget is not None
     assert agents.of("refunds").scoring.cases.case("newer") is not None
+
+
+async def test_a_turn_of_a_case_of_several_agents_is_scored_by_what_the_turn_of_its_agent_expects(
+    store: PostgresStore, tmp_path: Path
+) -> None:
+    """As traffic, a conversation with each agent, the client of which names the case; and as one that `run` held."""
+    file = tmp_path / "several.yaml"
+    file.write_text(
+        "suite: s\nevaluators: [tool_call_args, {tool_trajectory: {scope: conversation, mode: in_order, id: whole}}]\n"
+        "cases:\n- id: both\n  expect: {tool_calls: [{name: pay, arguments: null}, {name: ship, arguments: null}]}\n"
+        "  turns:\n"
+        "  - {user: Do it, agent: orders, expect: {tool_calls: [{name: pay, arguments: {to: ann@example.com}}]}}\n"
+        "  - {user: Do it, agent: refunds, expect: {tool_calls: [{name: ship, arguments: {to: ann@example.com}}]}}\n"
+    )
+    agents = {name: {"upstream": "http://a"} for name in ("orders", "refunds")}
+    settings = load(WorkerOptions, {"store": "postgresql://h/turns", "suite": str(file), "agents": agents})
+    turns = []
+    for number, (name, tool) in enumerate([("orders", "pay"), ("refunds", "ship")] * 2):
+        made = turn(number, user_text="Do it", conversation_id="c", agent_name=name, case_id="both")
+        made.tool_calls = [ToolCall(tool, {"to": "ann@example.com"}, result="done")]
+        if number > 1:
+            made.run, made.attempt = "held", {"number": 1, "planned": 1, "enough": None, "seed": None}
+        turns.append(made)
+    await Kept(store).add(*turns)
+    scorer = JobScorer(store, WorkerAgents(store, settings, settings.each_agent))
+    assert await scorer.score([one.turn_id for one in turns]) == 4
+    assert await found(store) == {(name, "both", "passed"): 2 for name in agents}
+    whole = {(one.key.agent_name, one.turns): one.evaluations[0]["status"] for one in await store.conversations()}
+    assert whole == {(None, 2): "passed"}, "those of traffic lack the turns of the others"
 
 
 async def until(done: Any) -> None:
