@@ -24,7 +24,9 @@ from a2a_eval_proxy.settings.options import load
 from agents.grpc_agent import UNLIMITED, GrpcAgent, grpc_agent
 from agents.replay_agent import Answer, ReplayAgent
 from agents.scenario_agent import RPC_PATH
+from h2.events import StreamEnded, StreamReset
 from support.prefork import run
+from support.raw_http2 import RawClient
 
 NAMES = ("orders", "refunds")
 HOSTS = {name: f"{name}.test" for name in NAMES}
@@ -109,6 +111,18 @@ async def test_a_host_leads_to_its_agent(tmp_path: Path) -> None:
             addresses = [urlsplit(item["url"]) for item in card["supportedInterfaces"]]
             assert {at.hostname for at in addresses if at.scheme == "http"} == {HOSTS[name]}
             assert not any(at.path.startswith("/agents") for at in addresses)
+
+
+async def test_a_call_with_two_hosts_reaches_no_agent(tmp_path: Path) -> None:
+    def call(name: bytes, value: bytes) -> Any:
+        with RawClient(str(many.proxy.grpc_address)) as client:  # its authority is `agent`
+            stream = client.begin(b"/agents/orders/test.Service/Any", [(name, value)], end=True)
+            return client.until(stream, StreamReset, StreamEnded)[-1]
+
+    async with many_agents(tmp_path) as many:
+        for name in (b":authority", b"host"):
+            assert isinstance(await asyncio.to_thread(call, name, b"refunds.test"), StreamReset)
+            assert isinstance(await asyncio.to_thread(call, name, b"agent"), StreamEnded)
 
 
 async def test_the_agents_are_listed_with_their_cards(tmp_path: Path) -> None:

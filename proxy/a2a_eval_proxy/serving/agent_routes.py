@@ -17,6 +17,7 @@ from ..net.cached_head import KEPT
 from ..net.grpc_wire import GrpcStatus
 from ..net.header_compression import Fields
 from ..net.http2_connection import AsyncStream
+from ..net.http2_frames import ErrorCodes
 from ..net.http2_server import Ends, StreamHandler
 from ..net.http2_streams import Headers
 from ..net.server_exchange import Application
@@ -192,9 +193,12 @@ class RoutedCalls(StreamHandler):
         self._refusal = GrpcRefusal(GrpcStatus.NOT_FOUND, _NO_AUTHORITY)
 
     async def answer(self, stream: AsyncStream, head: Headers, ends: Ends) -> None:
-        fields = dict(head.fields)
-        path = fields.get(b":path", b"")
-        route, prefix = self._routes.find(fields.get(b":authority") or fields.get(b"host", b""), path)
+        path = dict(head.fields).get(b":path", b"")
+        hosts = {value for name, value in head.fields if value and name in (b":authority", b"host")}
+        if len(hosts) > 1:  # malformed: RFC 9113, section 8.3.1
+            stream.reset(ErrorCodes.PROTOCOL_ERROR)
+            return
+        route, prefix = self._routes.find(hosts.pop() if hosts else b"", path)
         if route is None or route.calls is None:
             await self._refusal.answer(stream, head, ends)
             return
