@@ -166,6 +166,103 @@ PLANTS = {
         ),
         kind="agents",
     ),
+    "agents-share-calls": Plant(
+        "calls over gRPC by authority reach the first agent",
+        (
+            Edit(
+                "serving.agent_routes",
+                "        if route is None or route.calls is None:\n",
+                """
+        route = route if route is None or prefix else next(iter(self._routes))
+        if route is None or route.calls is None:
+""",
+            ),
+        ),
+        kind="agents",
+    ),
+    "agents-share-webhooks": Plant(
+        "any agent may use the webhooks of the others",
+        (Edit("push.registry", " or webhook.agent_name != self.agent_name", ""),),
+        kind="agents",
+    ),
+    "agents-share-webhook-ids": Plant(
+        "who deletes a webhook deletes that of another agent with the same ids",
+        (Edit("push.registry", "task_key(self._agent_key, text)", 'task_key("", text)'),),
+        kind="agents",
+    ),
+    "agents-share-spans": Plant(
+        "of agents that one span of a client asks, the last one has all spans",
+        (Edit("traces.trace_records", "by_id.get(turn_named(at.trace_state))", "None"),),
+        kind="agents",
+    ),
+    "agents-share-grades": Plant(
+        "the grade of one agent is taken for that of another",
+        (
+            Edit("scoring.agent_scoring", "judge_cache(store.judge_cache)", "judge_cache(Planted(store.judge_cache))"),
+            Edit(
+                "scoring.agent_scoring",
+                "def judge_budget(",
+                """
+class Planted:
+    def __init__(self, cache):
+        self.cache = cache
+
+    async def get(self, key):
+        return await self.cache.get("planted")
+
+    async def put(self, key, value):
+        await self.cache.put("planted", value)
+
+
+def judge_budget(""",
+            ),
+        ),
+        kind="agents",
+    ),
+    "agents-share-budgets": Plant(
+        "the budget for judges of one agent is spent by all",
+        (
+            Edit(
+                "scoring.agent_scoring",
+                "    if rate is None or (before is not None",
+                """
+    planted.append(JudgeBudget(*rate, "planted")) if rate else None
+    return planted[0] if planted else None
+    if rate is None or (before is not None""",
+            ),
+            Edit("scoring.agent_scoring", "logger = ", "planted: list[JudgeBudget] = []\nlogger = "),
+        ),
+        kind="agents",
+    ),
+    "agents-share-pruning": Plant(
+        "prune of one agent deletes the turns of all",
+        (
+            Edit(
+                "runs.stored_turns", "        before, max_bytes, own = None, None, {agent: limits}\n", "        pass\n"
+            ),
+        ),
+        kind="agents",
+    ),
+    "agents-share-turns": Plant(
+        "the list of turns of one agent has those of all",
+        (Edit("admin.turns_api", '        agent=given.get("agent"),\n        status', "        status"),),
+        kind="agents",
+    ),
+    "agents-share-trees": Plant(
+        "the turn before is that which asked",
+        (
+            Edit(
+                "protocol.trace_state",
+                '        return f"{KEY}={turn_id}"\n',
+                """
+        planted.append(turn_id)
+        return f"{KEY}={planted[-2:][0]}"
+""",
+            ),
+            Edit("protocol.trace_state", "_MOST_MEMBERS = 32\n", "_MOST_MEMBERS, planted = 32, []\n"),
+        ),
+        kind="agents",
+    ),
     "card-request-with-length": Plant(
         "a request for the card keeps the length of a body that is not sent",
         (
