@@ -231,7 +231,7 @@ class Pipeline:
         self._score_again(jobs)
 
     async def drained(self) -> None:
-        """Returns when every turn taken so far is done (or, without evaluation, stored).
+        """Returns when every turn taken so far is done (or, without evaluation, stored), or stays pending: it closes.
 
         Raises ExecutorLostError where the executor was lost, and StoreError where the store writes nothing more."""
         if self._store.ended_by is not None:
@@ -242,7 +242,8 @@ class Pipeline:
         finally:
             idle.cancel()
         for task in ended - {idle}:
-            task.result()
+            if not task.cancelled():
+                task.result()
         if self._store.ended_by is not None:
             raise self._store.ended_by
 

@@ -240,10 +240,14 @@ async def test_what_was_pending_is_scored_after_a_restart(path: Path) -> None:
 
 
 async def test_closing_amid_scoring_leaves_the_turn_for_the_next_process(path: Path, gate: type[Gate]) -> None:
+    """Who waits for it, as `flush` does while an agent is removed, waits no longer."""
     async with running(path, parse_suite(GATED)) as it:
         it.pipeline.take(turn(1))
         await asyncio.to_thread(gate.reached.wait, 30)
+        waiting = asyncio.create_task(it.pipeline.drained())
+        await asyncio.sleep(0)
         gate.opened.set()
+    await waiting
     async with running(path, parse_suite(GATED)) as it:
         await it.pipeline.resume()
         await it.pipeline.drained()
