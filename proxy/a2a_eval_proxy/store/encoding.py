@@ -229,6 +229,11 @@ class Item:
     def __post_init__(self) -> None:
         self.size = sum([row.size for row in self.rows])
 
+    @property
+    def turns(self) -> int:
+        """How many turns it adds."""
+        return 0
+
 
 @dataclass(slots=True)
 class Add(Item):
@@ -242,6 +247,10 @@ class Add(Item):
     def __post_init__(self) -> None:
         texts = [len(turn.user_text) + len(turn.response_text) + len(turn.wire) for turn in self.raw]
         self.size = sum(texts) + ROW_BYTES * len(texts)
+
+    @property
+    def turns(self) -> int:
+        return len(self.rows) + len(self.raw)
 
     def encode(self) -> None:
         self.rows = [encoded_turn(turn, self.results.get(turn.turn_id)) for turn in self.raw]
@@ -303,6 +312,7 @@ class Prune:
     reported: Callable[[int | Exception], object] | None = None
     """Receives the number of deleted turns, or why they could not be deleted; None: the log does."""
     size: int = 0
+    turns: int = 0
 
 
 def latest_results(group: Iterable[Item]) -> list[EncodedScored]:

@@ -261,22 +261,23 @@ class QueuedWrites(ABC):
         return self._closing.is_set() and not self._writer.is_alive()
 
     def _put(self, item: Item | Prune) -> None:
-        self._count(item, 1)
+        self._count(item, item.size, item.turns)
         if isinstance(item, Prune) or (isinstance(item, Mark) and item.agent_name is None):
             self._queue.put_behind_all(item)
         else:
             self._queue.put(item, item.agent_name)
 
-    def _count(self, item: Item | Prune, sign: int) -> None:
-        if not item.size or isinstance(item, Prune):
+    def _count(self, item: Item | Prune, more_bytes: int, more_turns: int) -> None:
+        if not more_bytes or isinstance(item, Prune):
             return
-        turns = len(item.rows) + len(item.raw) if isinstance(item, Add) else 0
         with self._lock:
             waiting_bytes, waiting_turns = self._share(item.agent_name)
-            waiting_bytes.add(None, sign * item.size)
-            waiting_turns.add(None, sign * turns)
-            self._drop_unused(item.agent_name)
-            self.health.waiting_bytes, self.health.waiting_turns = (pool.total for pool in self._pools)
+            waiting_bytes.add(None, more_bytes)
+            waiting_turns.add(None, more_turns)
+            if not waiting_bytes.total:
+                self._drop_unused(item.agent_name)
+            of_bytes, of_turns = self._pools
+            self.health.waiting_bytes, self.health.waiting_turns = of_bytes.total, of_turns.total
 
     def _share(self, agent_name: str | None) -> tuple[HeldBytes, HeldBytes]:
         share = self._shares.get(agent_name)
@@ -342,9 +343,9 @@ class QueuedWrites(ABC):
 
     def _encoded(self, item: Item | Prune) -> Item | Prune:
         if isinstance(item, Add) and item.raw:
-            self._count(item, -1)
+            before = item.size
             item.encode()
-            self._count(item, 1)
+            self._count(item, item.size - before, 0)
             self._encodes = False
         return item
 
@@ -372,7 +373,7 @@ class QueuedWrites(ABC):
             self.health.writes += 1
             self.health.last_write_at = time.time()
         for item in queued:
-            self._count(item, -1)
+            self._count(item, -item.size, -item.turns)
             if isinstance(item, Prune):
                 self._prune(item)
             else:
