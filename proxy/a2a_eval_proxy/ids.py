@@ -1,4 +1,4 @@
-"""Identifiers: time-ordered for turns, random for traces, readable for runs."""
+"""Identifiers: time-ordered for turns and traces, readable for runs."""
 
 from __future__ import annotations
 
@@ -18,14 +18,18 @@ if hasattr(os, "register_at_fork"):
 def new_turn_id() -> str:
     """32 hex digits, milliseconds since the epoch first, so that ids sort by time (as UUID version 7 does).
 
-    Annotations have such ids, too.
+    Annotations have such ids, too, and so has a trace that begins with a turn: see `trace_of`.
     """
     return f"{time.time_ns() // 1_000_000:012x}{_bits(80):020x}"
 
 
-def new_trace_context() -> tuple[str, str]:
-    """Ids of a trace and of its first span, as W3C Trace Context has them: 32 and 16 hex digits, not all zero."""
-    return f"{_bits(128) or 1:032x}", f"{_bits(64) or 1:016x}"
+def trace_of(turn_id: str) -> tuple[str, str]:
+    """Ids of the trace that begins with this turn, and of its first span, as W3C Trace Context has them.
+
+    The trace has the id of the turn, so that a store needs no further index entry to find it. Samplers go by the last
+    14 digits, which are random.
+    """
+    return turn_id, turn_id[16:]
 
 
 def new_run_name(prefix: str) -> str:

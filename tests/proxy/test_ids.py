@@ -6,7 +6,7 @@ import os
 import re
 from datetime import UTC, datetime
 
-from a2a_eval_proxy.ids import new_run_name, new_trace_context, new_turn_id
+from a2a_eval_proxy.ids import new_run_name, new_turn_id, trace_of
 from a2a_eval_proxy.protocol.headers import read_request
 
 
@@ -19,7 +19,7 @@ def test_turn_ids_are_unique_and_sort_by_time() -> None:
 
 def test_a_new_trace_is_a_valid_one() -> None:
     for _ in range(100):
-        trace_id, span_id = new_trace_context()
+        trace_id, span_id = trace_of(new_turn_id())
         header = f"00-{trace_id}-{span_id}-01".encode()
         assert read_request([(b"traceparent", header)]).trace_context == (trace_id, span_id)
 
@@ -27,9 +27,9 @@ def test_a_new_trace_is_a_valid_one() -> None:
 def test_a_forked_process_makes_ids_of_its_own() -> None:
     reader, writer = os.pipe()
     if not os.fork():
-        os.write(writer, new_trace_context()[0].encode())
+        os.write(writer, new_turn_id().encode())
         os._exit(0)
-    assert os.read(reader, 100).decode() != new_trace_context()[0]
+    assert os.read(reader, 100).decode()[12:] != new_turn_id()[12:]
     os.wait()
     os.close(reader)
     os.close(writer)

@@ -12,7 +12,7 @@ from typing import Any
 
 from ..capture.exchange import ExchangeBook, RequestFacts
 from ..clock import CLOCK
-from ..ids import new_trace_context, new_turn_id
+from ..ids import new_turn_id, trace_of
 from ..loop_time import LoopTime
 from ..net.http_client import RawHeaders
 from ..net.server_exchange import CLIENT, WHOLE_RESPONSE, ClientExchange
@@ -92,18 +92,17 @@ class RelayContext:
         A turn is named where the proxy starts the trace, where an earlier message of the trace is, where the proxy has
         several agents, or by the settings; else the `tracestate` is "". `caller`: see `Tap`.
         """
-        traceparent = ""
-        trace_context = head.trace_context
-        if trace_context is None:
-            trace_context = new_trace_context()
-            traceparent = f"00-{trace_context[0]}-{trace_context[1]}-01"
+        turn_id, traceparent = new_turn_id(), ""
+        trace_id, span_id = head.trace_context or trace_of(turn_id)
+        if head.trace_context is None:
+            traceparent = f"00-{trace_id}-{span_id}-01"
         facts = RequestFacts(
             run=head.run or self.settings.run,
             agent=self.settings.upstream,
             version=head.version,
             case_id=head.case_id,
-            trace_id=trace_context[0],
-            parent_span_id=trace_context[1],
+            trace_id=trace_id,
+            parent_span_id=span_id,
             declared=self.negotiation.declared,
             requested_by_header=head.requested,
             started_at=CLOCK.now(),
@@ -112,7 +111,7 @@ class RelayContext:
             client_span_id=head.client_span_id,
             parent_turn_id=turn_named(head.trace_state) if head.client_span_id else "",
         )
-        turn_id, known = new_turn_id(), head.trace_state
+        known = head.trace_state
         is_named = not known  # that of a trace nobody knows stays as it is
         if head.client_span_id:
             is_named = self.settings.names_turns or self.agent_name is not None or KEY in known

@@ -40,6 +40,7 @@ class EncodedTurn:
     started_at: float
     ended_at: float | None
     trace_id: str
+    """"" where it is the `turn_id`: that is indexed already."""
     agent: str
     """See `Turn.agent_key`."""
     links: str
@@ -131,7 +132,7 @@ def encoded_turn(turn: Turn, evaluations: Evaluations | None = None) -> EncodedT
         *names,
         turn.status,
         *times,
-        stored_text(turn.trace_id),
+        "" if turn.trace_id == turn.turn_id else stored_text(turn.trace_id),
         stored_text(turn.agent_key),
         *links,
         body,

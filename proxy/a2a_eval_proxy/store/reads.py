@@ -429,7 +429,10 @@ class StoreReads(ABC):
 
     async def linked_by(self, column: LinkedBy, identifier: str, near: int, most: int) -> list[LinkedTurn]:
         """Turns with this id, with their links: at most `most`, those whose `seq` is nearest to `near`."""
-        return await self._nearest(self._found_by(column), {column: stored_text(identifier)}, near, most)
+        selected = self._found_by(column)
+        if column == "trace_id":  # `EncodedTurn.trace_id` leaves that of a turn which begins its trace to the turn's id
+            selected += " UNION ALL SELECT seq FROM turns WHERE turn_id = :trace_id"
+        return await self._nearest(selected, {column: stored_text(identifier)}, near, most)
 
     async def linked_by_names(self, names: Collection[str], near: int, most: int) -> list[LinkedTurn]:
         """Turns that name one of these (`encoding.name_key`), as in `linked_by`."""

@@ -64,6 +64,12 @@ async def test_from_whichever_turn_the_tree_is_the_same(kept: Kept) -> None:
     assert await tree_of(kept.store, "turn-0099") is None
 
 
+async def test_the_turn_that_began_a_trace_is_found_by_the_trace(kept: Kept) -> None:
+    await kept.add(*(asked(number, parent, trace_id="turn-0000") for number, parent in ((0, None), (1, 0))))
+    found = await kept.store.linked_by("trace_id", "turn-0000", 1, 10)
+    assert [one.turn["turn_id"] for one in found] == ["turn-0000", "turn-0001"]
+
+
 async def test_a_parent_that_is_stored_later_is_found(kept: Kept) -> None:
     await kept.add(asked(1, 0), asked(2, 1))
     assert await drawn(kept.store, 2) == [(0, "turn-0001"), (1, "turn-0002")]
