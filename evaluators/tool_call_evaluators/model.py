@@ -642,9 +642,9 @@ def forbidden_call(data: Mapping[str, Any]) -> ExpectedCall:
 
 
 def _resources(given: Any) -> Mapping[str, Any]:
-    is_object = isinstance(given, dict | Mapping)  # the first test is the cheaper one
+    is_object = isinstance(given, (dict, Mapping))  # `dict | Mapping` makes a type each time
     models = given.get("models", {}) if is_object else None
-    if not isinstance(models, dict | Mapping) or (
+    if not isinstance(models, (dict, Mapping)) or (
         models and not all(isinstance(tokens, Mapping) for tokens in models.values())
     ):
         raise ValueError(f"resources: expected an object, with models as an object of objects, got {kind_of(given)}")

@@ -24,11 +24,12 @@ def resources_of(
     started_at: float | None, first_event_at: float | None, ended_at: float | None, usage: Mapping[str, Any] | None
 ) -> dict[str, Any]:
     """The resources of a turn, given its times in seconds since the epoch and the usage of the agent's models."""
-    found = dict(usage or {})
-    for name, moment in (("seconds", ended_at), ("first_event_seconds", first_event_at)):
-        if started_at is not None and moment is not None:
-            found[name] = max(0.0, moment - started_at)
-    if "total_tokens" not in found and {"input_tokens", "output_tokens"} <= found.keys():
+    found = dict(usage) if usage else {}
+    if started_at is not None and ended_at is not None:
+        found["seconds"] = max(0.0, ended_at - started_at)
+    if started_at is not None and first_event_at is not None:
+        found["first_event_seconds"] = max(0.0, first_event_at - started_at)
+    if usage and "total_tokens" not in usage and {"input_tokens", "output_tokens"} <= usage.keys():
         found["total_tokens"] = found["input_tokens"] + found["output_tokens"]
     return found
 

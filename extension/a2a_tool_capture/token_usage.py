@@ -51,13 +51,19 @@ def states_tokens(event: Mapping[str, Any]) -> bool:
             holders += contents if isinstance(contents := task.get(name), list) else ()
     else:
         holders = [event.get("message")]
-    for holder in holders:  # grows by the parts of messages and artifacts
+    for holder in holders:
         if isinstance(holder, dict):
-            if isinstance(metadata := holder.get("metadata"), dict) and not _STATEMENTS.isdisjoint(metadata):
+            if "metadata" in holder and _is_stated(holder["metadata"]):
                 return True
-            if isinstance(parts := holder.get("parts"), list):
-                holders += parts
+            parts = holder.get("parts")
+            for part in parts if isinstance(parts, list) else ():
+                if isinstance(part, dict) and "metadata" in part and _is_stated(part["metadata"]):
+                    return True
     return False
+
+
+def _is_stated(metadata: Any) -> bool:
+    return isinstance(metadata, dict) and not _STATEMENTS.isdisjoint(metadata)
 
 
 class TokenUsage:

@@ -7,10 +7,10 @@ from collections import deque
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from a2a_tool_capture.recent import Recent
-from tool_call_evaluators.visibility import Calls, visibility_of
+from tool_call_evaluators.visibility import Calls
 
 from ..scoring.agent_scoring import Scoring
 from ..store import Store, StoreError, TurnQuery
@@ -31,8 +31,7 @@ _READ = 300  # of the newest turns of the store, which other processes may have 
 _FRESH_S = 10.0
 
 
-@dataclass(frozen=True, slots=True)
-class RecentTurn:
+class RecentTurn(NamedTuple):
     turn_id: str
     started_at: str
     verdict: str
@@ -54,9 +53,8 @@ class RecentTurns(TurnListener):
 
     def scored(self, scored: Sequence[ScoredTurn]) -> None:
         for turn, results, again in scored:
-            seen = visibility_of(turn.state, len(turn.tool_calls), turn.findings, turn.shown_by)
-            began = rfc3339_at(turn.started_at) or ""
-            recent = RecentTurn(turn.turn_id, began, turn_verdict(results), seen.calls is Calls.UNKNOWN)
+            unseen = turn.visibility.calls is Calls.UNKNOWN
+            recent = RecentTurn(turn.turn_id, rfc3339_at(turn.started_at) or "", turn_verdict(results), unseen)
             turns = self._of(turn.agent_name or "")
             known = [index for index, one in enumerate(turns) if one.turn_id == turn.turn_id] if again else []
             if known:
@@ -80,9 +78,10 @@ class RecentTurns(TurnListener):
                 self._turns[name] = deque(sorted(turns, key=lambda turn: turn.started_at), KEPT)
 
     def _of(self, agent: str) -> deque[RecentTurn]:
-        if agent not in self._turns:
-            self._turns[agent] = deque(maxlen=KEPT)
-        return self._turns[agent]
+        turns = self._turns.get(agent)
+        if turns is None:
+            turns = self._turns[agent] = deque(maxlen=KEPT)
+        return turns
 
     def of(self, agent: str) -> list[RecentTurn]:
         """The newest first."""

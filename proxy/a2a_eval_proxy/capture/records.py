@@ -482,8 +482,10 @@ def state_of(event: Mapping[str, Any]) -> str:
 
 def conversation_of(event: Mapping[str, Any]) -> str:
     """The id of the conversation that a v1.0 event names; "" for none."""
-    named = (inner.get("contextId") for inner in event.values() if isinstance(inner, dict))
-    return next((found for found in named if isinstance(found, str)), "")
+    for inner in event.values():
+        if isinstance(inner, dict) and isinstance(found := inner.get("contextId"), str):
+            return found
+    return ""
 
 
 def shows_end(event: Mapping[str, Any]) -> bool:

@@ -18,7 +18,8 @@ from a2a_tool_capture.wire import parts_text
 from .extension_scanner import ESCAPE, MARKER
 
 _MARKER = MARKER.encode()
-_ESCAPE = ESCAPE.encode()
+_ESCAPED, _EMPTY = re.compile(re.escape(ESCAPE.encode())), re.compile(b'""')
+"""Patterns: `in` takes twice as long for a few bytes."""
 _NAME = re.compile(rb'"%b(?:/[^"\\]*)?"(: ?\[)?' % re.escape(BASE_URI).encode())
 """A URI of the extension, or a metadata key with the beginning of its list."""
 _ALONE = re.compile(rb'"(?:%b": ?{|%b": ?\[)\Z' % (METADATA.encode(), EXTENSIONS.encode()))
@@ -30,7 +31,7 @@ _MAX_TRIES = 10
 
 def cut_usual(body: bytes, payload: Any) -> bytes | None:
     """`body` (JSON, decoded: `payload`) without the extension; None where it does not have the usual form."""
-    if _ESCAPE in body or b'""' in body:  # another spelling; a serializer that prints defaults
+    if _ESCAPED.search(body) or _EMPTY.search(body):  # another spelling; a serializer that prints defaults
         return None
     names = list(_NAME.finditer(body))
     if not len(names) == body.count(_MARKER) == _names_in_artifacts(payload):

@@ -21,8 +21,9 @@ from tool_call_evaluators.suite import Case, EvaluatorSpec, Suite
 from tool_call_evaluators.suite.writing import case_dict
 from tool_call_evaluators.visibility import TURN_SUCCEEDED, failed_turn_result, turn_failure_of, visibility_in
 
-from ..memory import measured
+from ..memory import of_json
 from ..privacy.content_removal import lacks_content
+from ..store.encoding import json_bytes
 from ..turn import Turn
 from .case_book import CaseBook
 
@@ -128,9 +129,9 @@ class Scorer:
         evaluators = self.evaluators(turn.case_id)
         if not evaluators.is_cheap or evaluators.reads_trees or len(evaluators.turn) * len(turn.tool_calls) > _AT_ONCE:
             return None
-        text = len(turn.response_text)
+        text = len(turn.response_text) + of_json(json_bytes([call.arguments for call in turn.tool_calls]))
         for call in turn.tool_calls:
-            text += len(call.result or "") + (measured(call.arguments) if call.arguments else 0)
+            text += len(call.result or "")
         if text > _TEXT_AT_ONCE or self._matches_patterns(turn.case_id, evaluators):
             return None
         return self._score_now(turn, earlier, evaluators.turn)

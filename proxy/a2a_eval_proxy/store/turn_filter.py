@@ -12,6 +12,9 @@ import orjson
 
 Verdict = Literal["failed", "errored", "passed", "skipped", "unscored"]
 VERDICTS: tuple[Verdict, ...] = get_args(Verdict)
+_UNSCORED = VERDICTS.index("unscored")
+_RANKS: dict[str, int] = {status: rank for rank, status in enumerate(VERDICTS)}
+_RANKS["scored"] = _RANKS["passed"]
 
 _ESCAPED = {"!": "!!", "%": "!%", "_": "!_", "\0": "%"}
 _LONGEST_PATTERN = 100  # characters of a text that a pattern contains: SQLite limits patterns
@@ -23,10 +26,7 @@ def turn_verdict(results: Iterable[Mapping[str, Any]]) -> Verdict:
     The first of these that one of them has: failed, errored, passed (or scored, without a threshold), skipped; unscored
     without results.
     """
-    statuses = {result["status"] for result in results}
-    if "scored" in statuses:
-        statuses.add("passed")
-    return next((verdict for verdict in VERDICTS if verdict in statuses), "unscored")
+    return VERDICTS[min([_RANKS.get(result["status"], _UNSCORED) for result in results], default=_UNSCORED)]
 
 
 @dataclass(frozen=True, slots=True)
