@@ -17,9 +17,11 @@ class Recent(OrderedDict[Key, Value]):
         self._most = most
 
     def __setitem__(self, key: Key, value: Value) -> None:
+        before = len(self)
         super().__setitem__(key, value)
-        self.move_to_end(key)
-        if len(self) > self._most:
+        if len(self) == before:
+            self.move_to_end(key)
+        elif before >= self._most:
             self.popitem(last=False)
 
 
