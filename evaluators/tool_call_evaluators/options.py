@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import math
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import fields
@@ -44,6 +45,16 @@ def check_options(evaluator: Any, owner: str) -> None:
         if not _fits(value, hint):
             suggestion = did_you_mean(value, _choices(hint)) if isinstance(value, str) else ""
             raise OptionError(f"{owner}: option {name} must be {_describe(hint)}; got {value!r}{suggestion}", name)
+
+
+def check_limits(evaluator: Any, names: Iterable[str], owner: str) -> None:
+    """Check that a limit is given, of the options with these names, and that each is a number of at least 0."""
+    limits = {name: getattr(evaluator, name) for name in names}
+    for name, limit in limits.items():
+        if limit is not None and not (math.isfinite(limit) and limit >= 0):
+            raise OptionError(f"{owner}: option {name} must be at least 0; got {limit!r}", name)
+    if all(limit is None for limit in limits.values()):
+        raise OptionError(f"{owner}: give a limit: one of {', '.join(limits)}")
 
 
 def snake_case(word: str) -> str:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
 
 from ..evaluator import Measurement, SkipEvaluation, SyncEvaluator
 from ..model import CallsUnseenError, EvalCase
-from ..options import OptionError
+from ..options import check_limits
 from ..registry import register
 from ..resources import PRICES, amount_in, cost_of
 from ..texts import sentence
@@ -51,12 +50,7 @@ class Budget(SyncEvaluator):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        for name in _LIMITS:
-            limit = getattr(self, name)
-            if limit is not None and not (math.isfinite(limit) and limit >= 0):
-                raise OptionError(f"{self.name}: option {name} must be at least 0; got {limit!r}", name)
-        if all(getattr(self, name) is None for name in _LIMITS):
-            raise OptionError(f"{self.name}: give a limit: one of {', '.join(_LIMITS)}")
+        check_limits(self, _LIMITS, self.name)
 
     def measure(self, case: EvalCase) -> Measurement:
         turns = [case] if case.turns is None else list(case.turns)

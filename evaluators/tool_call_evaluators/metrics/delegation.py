@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -12,7 +11,7 @@ from ..agent_tree import AgentTurn, certain_part, first_failed_edge, walk, what_
 from ..evaluator import Measurement, SkipEvaluation, SyncEvaluator
 from ..matching.patterns import all_found, compiled_pattern
 from ..model import EvalCase
-from ..options import OptionError
+from ..options import OptionError, check_limits
 from ..registry import register
 from ..texts import counted, duration_text, excerpt, sentence
 from .agents_asked import NO_CONTENT, WITHHELD
@@ -70,12 +69,7 @@ class Delegation(SyncEvaluator):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        limits = {name: getattr(self, name) for name in _MEASURES}
-        for name, limit in limits.items():
-            if limit is not None and not (math.isfinite(limit) and limit >= 0):
-                raise OptionError(f"{self.name}: option {name} must be at least 0; got {limit!r}", name)
-        if all(limit is None for limit in limits.values()):
-            raise OptionError(f"{self.name}: give a limit: one of {', '.join(_MEASURES)}")
+        check_limits(self, _MEASURES, self.name)
 
     def measure(self, case: EvalCase) -> Measurement:
         trees, unsure = [certain_part(tree) for tree in case.trees or ()], what_is_unsure(*case.trees or ())
