@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,9 @@ from tool_call_evaluators.visibility import AGENT_UNREACHABLE, visibility_in
 from ..connectors.loading import read_reference
 from ..files import ScratchFolder
 from ..otlp.trace_service import Tracing
+from ..turn import Turn
 from .drive import AgentOptions, run_suite
+from .run_result import RunWatch
 
 SUITE, CONFIG, CI = "suite.yaml", "a2a-eval-proxy.yaml", ".github/workflows/agent.yml"
 
@@ -133,6 +136,18 @@ def files(suite: FirstSuite, url: str, otlp: str | None = None) -> dict[str, str
     return texts | {SCHEMA_FILE: shipped_schema()}
 
 
+class _FirstTurn(RunWatch):
+    """Has the run not wait for spans of a message that the agent did not answer."""
+
+    def __init__(self, tracing: Tracing | None) -> None:
+        super().__init__()
+        self._tracing = tracing
+
+    def closed(self, turns: Sequence[Turn]) -> None:
+        if self._tracing and any(finding.code in _NO_ANSWER for turn in turns for finding in turn.findings):
+            self._tracing.expect(None, wait_s=0.0, expected=False)
+
+
 async def send_first(agent: AgentOptions, message: str | None, tracing: Tracing | None) -> FirstMessage:
     """Send one message to the agent, `message` or the first example of its card. Raises as `first_suite`, AgentError
     also for an agent that answered with an error."""
@@ -142,7 +157,8 @@ async def send_first(agent: AgentOptions, message: str | None, tracing: Tracing 
     name = slug(str(card.get("name", ""))) or "agent"
     asked = Suite(name=name, cases=(Case(id=slug(text) or "case", turns=(CaseTurn(user=text),)),))
     with ScratchFolder() as folder:
-        result = await run_suite(asked, agent, str(Path(folder, "turns.db")), "init", tracing=tracing)
+        watch = _FirstTurn(tracing)
+        result = await run_suite(asked, agent, str(Path(folder, "turns.db")), "init", watch=watch, tracing=tracing)
     turns = [dict(turn) for turn in result.report.turns]
     for finding in (finding for turn in turns for finding in turn["findings"] if finding["code"] in _NO_ANSWER):
         raise AgentError(f"the agent did not answer {text!r} (--message sends another): {finding['message']}")

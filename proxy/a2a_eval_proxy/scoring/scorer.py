@@ -19,7 +19,13 @@ from tool_call_evaluators.resources import resources_in, resources_of
 from tool_call_evaluators.runs.outcomes import ConversationTurn, follow
 from tool_call_evaluators.suite import Case, EvaluatorSpec, Suite
 from tool_call_evaluators.suite.writing import case_dict
-from tool_call_evaluators.visibility import TURN_SUCCEEDED, failed_turn_result, turn_failure_of, visibility_in
+from tool_call_evaluators.visibility import (
+    AGENT_UNREACHABLE,
+    TURN_SUCCEEDED,
+    failed_turn_result,
+    turn_failure_of,
+    visibility_in,
+)
 
 from ..memory import of_json
 from ..privacy.content_removal import lacks_content
@@ -41,6 +47,7 @@ _AT_ONCE, _TEXT_AT_ONCE = 20, 20_000
 """Evaluators times calls, of some 15 us each, and characters, for which the event loop has time."""
 
 _INVALIDATED = "the simulated user invalidated the conversation"
+_UNREACHABLE = "the agent could not be reached: an answer that did not come is not an empty one"
 _NO_CONTENT = "the turn was stored without its content (--no-content), so it cannot be evaluated"
 
 
@@ -180,8 +187,9 @@ class Scorer:
         if any(lacks_content(turn["user_text"]) for turn in turns):
             return self.conversation_errors(case_id, _NO_CONTENT)
         evaluators = self.evaluators(case_id)
-        if conversation.invalid:
-            return _json(EvalResult.skipped(item.metric, _INVALIDATED) for item in evaluators.conversation)
+        if conversation.invalid or conversation.unreachable:
+            why = _INVALIDATED if conversation.invalid else _UNREACHABLE
+            return _json(EvalResult.skipped(item.metric, why) for item in evaluators.conversation)
         try:
             seen = [self._seen(case, placed, evaluators.turn, trees) for placed in conversation.turns]
             return case.conversation_case(seen)
@@ -273,6 +281,8 @@ class Scorer:
     ) -> EvalCase | list[EvalResult]:
         if lacks_content(turn.user_text):
             return [EvalResult.errored(evaluator.metric, _NO_CONTENT) for evaluator in evaluators]
+        if any(finding.code == AGENT_UNREACHABLE for finding in turn.findings):
+            return [EvalResult.skipped(evaluator.metric, _UNREACHABLE) for evaluator in evaluators]
         try:
             return self.eval_case(turn, earlier, history, tree)
         except Exception as error:  # noqa: BLE001  # error boundary: an agent may send anything

@@ -50,6 +50,15 @@ def test_an_agent_that_shows_nothing_gets_the_lines_of_its_framework(capsys: pyt
     assert named[1].endswith(again)
 
 
+def test_spans_of_a_message_that_the_agent_does_not_answer_are_not_waited_for(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    with scenario_agent() as agent:
+        code, _, err = doctor(capsys, agent.url, "--message", "error please", "--trace-wait", "3000")
+    assert code == 3
+    assert "the agent did not answer 'error please'" in err
+
+
 def lines_of(found: dict[str, Any], *scopes: str, card: object = None) -> str:
     diagnosis = diagnose("http://agent", card or {}, "hello", found, scopes, "OTEL_X=1")
     assert not diagnosis.all_seen

@@ -11,7 +11,8 @@ import pytest
 from a2a_eval_proxy.scoring.case_book import CaseBook
 from a2a_eval_proxy.scoring.scorer import Scorer
 from a2a_eval_proxy.turn import Turn
-from a2a_tool_capture import ToolCall
+from a2a_tool_capture import Finding, ToolCall
+from a2a_tool_capture.models import Severity
 from agents.serving import ServerThread
 from hypothesis import given
 from hypothesis import strategies as st
@@ -66,6 +67,28 @@ async def test_a_later_turn_has_expectations_of_its_own() -> None:
     off_script = turn("search", case_id="status", user_text="Off script")
     assert (await statuses(scorer, off_script, 0))["tool_trajectory"] == "passed"
     assert (await statuses(scorer, off_script, 1))["tool_trajectory"] == "failed"
+
+
+async def test_an_answer_that_did_not_come_is_not_scored_as_an_empty_one() -> None:
+    whole = "{contains: {scope: conversation, id: whole, search_text: Here}}"
+    scorer = scorer_of(SUITE.replace("[tool_trajectory", f"[contains, {whole}, tool_trajectory"))
+    lost = turn(case_id="status")
+    lost.findings.append(Finding("agent_unreachable", "connection refused", Severity.ERROR))
+    assert await statuses(scorer, lost) == {
+        "contains": "skipped",
+        "tool_trajectory": "skipped",
+        "tool_error": "skipped",
+        "turn_succeeded": "failed",
+    }
+    first = turn("search", case_id="status")
+    both = [
+        {**one.to_dict(), "turn_id": str(index), "status": "done", "evaluations": []}
+        for index, one in enumerate((first, replace(lost, user_text="Thanks")))
+    ]
+    for one in both:
+        one["conversation_id"] = "c"
+    (result,) = await scorer.score_conversation(both) or ()
+    assert (result["status"], "could not be reached" in result["reason"]) == ("skipped", True)
 
 
 @pytest.mark.parametrize("case_id", [None, "nobody"])
