@@ -24,7 +24,14 @@ from ..matching.placeholders import quoted
 from ..model import CALLS_UNSEEN, EvalResult, ExpectedCall, Status
 from ..simulation.record import SIMULATED_USER, UserRecord
 from ..suite import Suite
-from .outcomes import ConversationResults, ConversationTurn, RunConversation, TurnJson, follow
+from .outcomes import (
+    ConversationResults,
+    ConversationTurn,
+    RunConversation,
+    TurnJson,
+    agent_of_conversation,
+    follow,
+)
 from .regression import (
     ATTEMPTS,
     EVIDENCE,
@@ -315,7 +322,8 @@ def compare(
 ) -> Comparison:
     """Compare two runs, given as turns in the form of /api/turns.
 
-    Cases are identified by their id, conversations without one by the first user message. Planned turns that were not
+    Cases are identified by their id (and, where several agents had conversations of one, by the agent), conversations
+    without one by the first user message. Planned turns that were not
     executed count as failures: with a `suite`, those in its plan; without one, those that another conversation of the
     case, in either run, has after the same beginning. `names` are those of the runs. A metric that only one run
     measured, or that both measured with different judges, prompts, versions or thresholds, is in the scores of the
@@ -326,8 +334,12 @@ def compare(
     `before` may have the turns of several runs, with `baseline` as those of an agent version: then a case counts once
     it has `EVIDENCE` scored attempts there, and is missing only if the newest of these runs has it.
     """
-    left = _by_case(_runs(before, suite, conversation_results[0]))
-    right = _by_case(_runs(after, suite, conversation_results[1]))
+    turns = list(before), list(after)
+    of_several = _cases_of_several_agents(turns[0]) | _cases_of_several_agents(turns[1])
+    left, right = (
+        _by_case(_runs(own, suite, results), of_several)
+        for own, results in zip(turns, conversation_results, strict=True)
+    )
     for case in left.keys() & right.keys():
         runs = left[case] | {-1: [item for run in right[case].values() for item in run]}
         spoken = sorted({_spoken(item) for run in runs.values() for item in run})
@@ -404,11 +416,24 @@ _Runs: TypeAlias = dict[int, list[RunConversation]]
 """The conversations of a case by the number of their run, from 0, the newest."""
 
 
-def _by_case(runs: Iterable[Sequence[RunConversation]]) -> dict[str, _Runs]:
-    """Runs in which no conversation of a case came about are left out, unless there is no other."""
+def _cases_of_several_agents(turns: Iterable[TurnJson]) -> set[str]:
+    """The ids of cases of which several agents had conversations of their own."""
+    agents = grouped((turn["case_id"], agent_of_conversation(turn)) for turn in turns if turn["case_id"] is not None)
+    return {case_id for case_id, names in agents.items() if len({*names} - {None}) > 1}
+
+
+def _by_case(runs: Iterable[Sequence[RunConversation]], of_several: Collection[str]) -> dict[str, _Runs]:
+    """Runs in which no conversation of a case came about are left out, unless there is no other. The cases `of_several`
+    agents are one for each agent."""
     found: dict[str, _Runs] = {}
     for number, run in enumerate(runs):
-        for case, conversations in grouped((case_name(one), one) for one in run).items():
+        named = (
+            replace(one, prefix=f"{agent}: ")
+            if one.case_id in of_several and one.executed and (agent := agent_of_conversation(one.executed[0]))
+            else one
+            for one in run
+        )
+        for case, conversations in grouped((case_name(one), one) for one in named).items():
             held = found.setdefault(case, {})
             if not held or any(one.executed or one.user for one in conversations):
                 held[number] = conversations
@@ -526,8 +551,8 @@ def _means(conversation: RunConversation) -> dict[str, float]:
 
 
 def case_name(conversation: RunConversation) -> str:
-    """What a comparison calls the case of a conversation: its id, or the first message in quotes."""
-    return conversation.case_id or f"“{conversation.executed[0]['user_text'].strip()}”"
+    """What a comparison calls the case of a conversation: its name, or the first message in quotes."""
+    return conversation.case_name or f"“{conversation.executed[0]['user_text'].strip()}”"
 
 
 def _spoken(conversation: RunConversation) -> tuple[str, ...]:

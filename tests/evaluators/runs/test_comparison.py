@@ -297,3 +297,14 @@ def test_intervals_by_known_figures():
     assert (low, high) == (pytest.approx(0.478, abs=0.001), pytest.approx(0.522, abs=0.001))
     low, high = mean_interval([0.5, 1.5] * 400, [0.0, 1.0] * 400, "x")
     assert (low, high) == (pytest.approx(0.451, abs=0.001), pytest.approx(0.549, abs=0.001))
+
+
+def test_cases_with_equal_ids_of_several_agents_in_one_run_are_compared_each_with_its_own():
+    def run(*agents):
+        of = {"case": "a", "conversation": "c"}
+        return [turn(name, evaluations=[result("goal", score)], agent_name=name, **of) for name, score in agents]
+
+    both = compare(run(("orders", 1.0), ("refunds", 0.0)), run(("orders", 1.0), ("refunds", 1.0)))
+    assert {case.case: case.status for case in both.cases} == {"orders: a": "same", "refunds: a": "fixed"}
+    other = compare(run(("orders", 1.0)), run(("refunds", 0.0)))
+    assert [case.case for case in other.cases] == ["a"], "one run is of another agent, with the same cases"

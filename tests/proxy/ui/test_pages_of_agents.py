@@ -322,9 +322,10 @@ def test_runs_comparisons_and_commands_can_be_those_of_one_agent(platform: Shown
     page = text_of(platform.admin.get("/runs?agent=orders").text)
     assert "Runs of orders" in page
     assert "alone" not in page
-    for query, conversations in (("", 2), ("?agent=orders", 1)):
-        (case,) = platform.admin.get(f"/api/runs/before/compare/after{query}").json()["cases"]
-        assert [side["of"] for side in case["passed"]] == [conversations] * 2
+    for query, named in (("", ["orders: one", "refunds: one"]), ("?agent=orders", ["one"])):
+        cases = platform.admin.get(f"/api/runs/before/compare/after{query}").json()["cases"]
+        assert sorted(case["case"] for case in cases) == named
+        assert [side["of"] for case in cases for side in case["passed"]] == [1, 1] * len(named)
     unknown = platform.admin.get("/api/runs/before/compare/after?agent=search")
     assert (unknown.status_code, "has no turns of the agent 'search'" in unknown.text) == (404, True)
     shown = text_of(platform.admin.get("/compare?a=before&b=after&agent=orders&wait=1").text)
