@@ -11,10 +11,10 @@ from typing import Any
 
 from a2a_tool_capture import Finding
 from a2a_tool_capture.recent import RecentKeys
-from a2a_tool_capture.wire import TERMINAL_STATES, normalize_state
+from a2a_tool_capture.wire import TERMINAL_STATES
 
 from ..capture.exchange import ExchangeBook
-from ..capture.records import task_id_of
+from ..capture.records import state_of, task_id_of
 from ..memory import of_json
 
 logger = logging.getLogger(__name__)
@@ -94,7 +94,7 @@ class NotificationCapture:
         Nothing is fed that repeats what the client did not take, or that was overtaken by the end of the task: senders
         do not keep the order (a2a-sdk sends concurrently).
         """
-        final = shows_final_state(event)
+        final = state_of(event) in TERMINAL_STATES
         stream.task_id = stream.task_id or task_id_of(event)
         if stream.repeats(body) or (stream.ended and not final and "artifactUpdate" not in event):
             return task_id_of(event)
@@ -115,10 +115,3 @@ class NotificationCapture:
             self._book.report(stream.task_id, finding, self._now())
         else:
             logger.warning("a notification that names no task: %s", finding.message)
-
-
-def shows_final_state(event: dict[str, Any]) -> bool:
-    """Whether a v1.0 event says that its task has ended."""
-    holder = event.get("task") or event.get("statusUpdate")
-    status = holder.get("status") if isinstance(holder, dict) else None
-    return isinstance(status, dict) and normalize_state(status.get("state")) in TERMINAL_STATES

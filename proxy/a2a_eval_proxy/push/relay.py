@@ -9,14 +9,15 @@ from typing import Protocol
 
 from a2a_tool_capture import Finding
 from a2a_tool_capture.recent import Recent
+from a2a_tool_capture.wire import TERMINAL_STATES
 
-from ..capture.records import task_id_of
+from ..capture.records import state_of, task_id_of
 from ..clock import CLOCK
 from ..net.http_client import RawHeaders
 from ..protocol.webhook_targets import PUBLIC, WebhookTargets
 from ..store import StoreError
 from ..store.webhooks import Webhook
-from .capture import NotificationCapture, NotificationStream, shows_final_state
+from .capture import NotificationCapture, NotificationStream
 from .notifications import Notification, read_notification
 from .registry import StoreTime, WebhookRegistry
 from .rewriting import NewWebhook, RelayAddresses
@@ -140,7 +141,7 @@ class PushRelay:
         task_id = self.capture.take(stream, notification.body, notification.event)
         if task_id and not webhook.task_key:
             self.registry.belongs_to(webhook.webhook_id, task_id)
-        final = task_id and shows_final_state(notification.event)
+        final = task_id and state_of(notification.event) in TERMINAL_STATES
         return stream, self.registry.task_ended(task_id, CLOCK.now()) if final else None
 
     def _given_up(self, webhook: Webhook, headers: RawHeaders, body: bytes, finding: Finding) -> None:

@@ -12,6 +12,7 @@ from typing import Any
 
 from a2a_tool_capture.wire import TERMINAL_STATES, normalize_event
 
+from ...capture.records import conversation_of, state_of
 from ...errors import ConfigError
 from ...protocol.agent_card import WELL_KNOWN_PATHS
 from ...protocol.operations import Binding, Operation
@@ -22,7 +23,7 @@ from ..probe.dialogue import FALLBACK_MESSAGE, interfaces_of, skill_examples
 from ..probe.grpc_trials import is_grpc
 from ..probe.interfaces import declared_extensions, offers_push, offers_streaming
 from ..probe.record import Activation, Interface, OperationRequest, ProbeRequest
-from ..probe.responses import context_id_of, state_of, task_id_of
+from ..probe.responses import task_id_of
 from .differences import (
     PUSH_REFUSED,
     IdPairing,
@@ -83,7 +84,7 @@ class Side:
             event = normalize_event(value)
             if event is not None:
                 self.task = self.task or task_id_of(event)
-                self.context = self.context or context_id_of(event)
+                self.context = self.context or conversation_of(event)
                 self.ended = state_of(event) in TERMINAL_STATES or self.ended
                 self.running = state_of(event) in _RUNNING_STATES
 

@@ -195,7 +195,20 @@ class ProbeClient(AgentTransport):
 
         Never raises for a failure of the agent: the exchange's `problem` describes it.
         """
-        answer = await self.answer(request, _Settling(request, listener))
+        left_s: float | None = None
+
+        def take(data: bytes) -> float | None:
+            """To the end, or for CLOSING_GRACE_S after the task is settled; not at all if that shows it whole."""
+            nonlocal left_s
+            for event in read_response(request, 200, (), [data]).events:
+                if event.normal is not None and is_settled(event.normal):
+                    whole = "task" in event.normal and request.operation in STREAMING
+                    left_s = 0 if whole else CLOSING_GRACE_S
+                if listener is not None:
+                    listener(event)
+            return left_s
+
+        answer = await self.answer(request, take)
         end, status, problem, error = answer.end, answer.status, "", None
         if answer.failure is not None:
             problem = self._failure(answer.failure)
@@ -227,26 +240,6 @@ class ProbeClient(AgentTransport):
             await asyncio.sleep(POLL_S)
             done = await self.exchange(get(opening.request.interface, task_id, opening.activation))
         return done
-
-
-class _Settling:
-    """Passes the events of a stream on, and says for how long to read it."""
-
-    def __init__(self, request: OperationRequest, listener: Listener | None) -> None:
-        self._request = request
-        self._listener = listener
-        self._left_s: float | None = None
-
-    def __call__(self, data: bytes) -> float | None:
-        """`Take`: to the end, or for CLOSING_GRACE_S after the task is settled; not at all if that shows it whole."""
-        for event in read_response(self._request, 200, (), [data]).events:
-            if event.normal is not None and is_settled(event.normal):
-                self._left_s = CLOSING_GRACE_S
-                if "task" in event.normal and self._request.operation in STREAMING:
-                    self._left_s = 0
-            if self._listener is not None:
-                self._listener(event)
-        return self._left_s
 
 
 def _grpc_error(end: GrpcEnd) -> GrpcError:

@@ -9,6 +9,7 @@ from dataclasses import replace
 from importlib.util import find_spec
 from typing import Any
 
+from ...capture.records import conversation_of
 from ...protocol.operations import Binding, Operation
 from ..signatures.card import verify_card
 from . import requests
@@ -31,7 +32,7 @@ from .record import (
     PushSeen,
     ResponseEvent,
 )
-from .responses import context_id_of, entries, first_task_id, shows_end, states, task_id_of
+from .responses import entries, first_task_id, shows_end, states, task_id_of
 
 FALLBACK_MESSAGE = "Please use one of your tools and tell me the result."
 MAX_EXAMPLES = 3
@@ -231,7 +232,7 @@ class _Probe:
         if opening.activation not in (Activation.NOTHING, Activation.V1):
             return [await self._get(task_id, opening.activation)]
         activations = dict.fromkeys((opening.activation, Activation.NOTHING))
-        context_id = next(filter(None, map(context_id_of, opening.normal_events)), "")
+        context_id = next(filter(None, map(conversation_of, opening.normal_events)), "")
         waiting = self._streams and not shows_end(done)
         read = []
         for activation in activations:

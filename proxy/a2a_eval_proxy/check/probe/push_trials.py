@@ -12,6 +12,7 @@ from ipaddress import ip_address
 from typing import Any
 from urllib.parse import urlsplit
 
+from ...capture.records import state_of
 from ...errors import ListenError
 from ...net.http_server import HttpServer
 from ...protocol.operations import Operation
@@ -32,7 +33,7 @@ from .record import (
     PushStep,
     PushTrial,
 )
-from .responses import first_task_id, is_settled, only_message, payload_of, shows_end, state_of, states
+from .responses import first_task_id, is_settled, only_message, payload_of, shows_end, states
 
 MAX_NOTIFICATIONS = 1000
 """Maximum number kept of one webhook ..."""

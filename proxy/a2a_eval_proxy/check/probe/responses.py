@@ -10,8 +10,9 @@ from a2a_tool_capture import TaskMerger, ToolCall
 from a2a_tool_capture.canonical import canonical
 from a2a_tool_capture.json_limits import WALKED, too_deep
 from a2a_tool_capture.spec import EXTENSIONS_HEADER, LEGACY_EXTENSIONS_HEADER, is_capture_uri, requested_uris
-from a2a_tool_capture.wire import EVENT_KEYS, SETTLED_STATES, TERMINAL_STATES, normalize_event, normalize_state
+from a2a_tool_capture.wire import EVENT_KEYS, SETTLED_STATES, TERMINAL_STATES, normalize_event
 
+from ...capture.records import state_of
 from ...protocol.operations import Operation, decode_json
 from .record import Kind, NotificationSeen, Occurrence, OperationRequest, ProbeExchange, ResponseEvent
 from .requests import STREAMING
@@ -102,19 +103,6 @@ def task_id_of(event: dict[str, Any]) -> str:
     update = event.get("statusUpdate") or event.get("artifactUpdate")
     value = task.get("id") if isinstance(task, dict) else update.get("taskId") if isinstance(update, dict) else ""
     return value if isinstance(value, str) else ""
-
-
-def context_id_of(event: dict[str, Any]) -> str:
-    """Returns the `contextId` of the event; "" without one."""
-    values = (payload.get("contextId") for payload in event.values() if isinstance(payload, dict))
-    return next((value for value in values if isinstance(value, str)), "")
-
-
-def state_of(event: dict[str, Any]) -> str | None:
-    """Returns the task's state by its A2A 1.0 name, or None if the event has no state."""
-    holder = event.get("task") or event.get("statusUpdate")
-    status = holder.get("status") if isinstance(holder, dict) else None
-    return normalize_state(status.get("state")) if isinstance(status, dict) else None
 
 
 def states(*exchanges: ProbeExchange) -> list[str]:

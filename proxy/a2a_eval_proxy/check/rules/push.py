@@ -8,9 +8,10 @@ from functools import partial
 
 from a2a_tool_capture.wire import EVENT_KEYS
 
+from ...capture.records import state_of
 from ..probe.push_requests import SCHEME, configurations
 from ..probe.record import Kind, NotificationSeen, ProbeExchange, PushSeen, PushStep, PushTrial, occurrences_in
-from ..probe.responses import Payload, identity, only_message, payload_of, state_of, task_id_of
+from ..probe.responses import Payload, identity, only_message, payload_of, task_id_of
 from .base import Problem, Rule, Skipped, Unseen, problem, rules
 
 NOTHING_ARRIVED = "no notification arrived"
