@@ -35,7 +35,7 @@ from ..graph.trees import trees_of
 from ..ids import new_run_name
 from ..privacy.policy import Privacy
 from ..runs.accept import proposed
-from ..runs.compare import compare_runs
+from ..runs.compare import compare_stored
 from ..runs.report_files import github_annotations
 from ..runs.rescore import evaluate_store
 from ..runs.run_plan import RunPlan
@@ -189,9 +189,7 @@ async def _run_and_show(options: RunOptions, tracing: Tracing | None) -> bool:
         await write_simulation(simulation, conclusion.report, plan.scenarios, options.store)
     elif simulation:
         plan = replace(plan, warnings=[*plan.warnings, f"{simulation} is not written: --no-content"])
-    conclusion = await _with_trees(
-        await _with_wires(await _compared(conclusion, options), options, privacy), options, privacy
-    )
+    conclusion = await _with_stored_parts(conclusion, options, hides_others=False)
     passed = show_result(conclusion, plan, options) and not _fails_by_baseline(conclusion, options)
     if options.update and not passed:
         for file in plan.suites:
@@ -202,42 +200,32 @@ async def _run_and_show(options: RunOptions, tracing: Tracing | None) -> bool:
     return passed
 
 
-async def _compared(conclusion: RunResult, options: RunOptions | EvaluateOptions) -> RunResult:
-    """This result with its comparison with the baseline, if there is one. Raises StoreError."""
-    if options.baseline is None:
+async def _with_stored_parts(
+    conclusion: RunResult, options: RunOptions | EvaluateOptions, *, hides_others: bool
+) -> RunResult:
+    """This result with what its report has from the store: the comparison with the baseline, the wire, and who asked
+    whom. `hides_others`: what is stored may be redacted by other rules, and is left out. Raises StoreError."""
+    if not (options.baseline or options.report or options.report_wire):
         return conclusion
     report = conclusion.report
-    cases = {item.case_id for item in report.conversations if item.case_id} if options.selection else None
-    comparison = await compare_runs(options.store, options.baseline, report.run, cases)
-    return replace(conclusion, report=replace(report, baseline=comparison))
-
-
-async def _with_trees(conclusion: RunResult, options: RunOptions | EvaluateOptions, privacy: Privacy) -> RunResult:
-    """This result with who asked whom, for the report. Raises StoreError."""
-    if not options.report or (isinstance(options, EvaluateOptions) and privacy.changes_turns):
-        return conclusion  # turns of others in the store may be redacted by other rules
-    report = conclusion.report
-    failed_first = sorted(report.conversations, key=lambda one: report.status(one) != "failed")
-    turn_ids = [turn["turn_id"] for item in failed_first for turn in item.executed]
+    if options.report_wire and hides_others:
+        click.echo("note: the report has no wire: it was stored under other rules of redaction", err=True)
     async with open_existing_store(options.store) as store:
-        trees = await trees_of(store, turn_ids[:_MOST_TREES])
-    without = frozenset(turn_ids[_MOST_TREES:])
-    return replace(conclusion, report=replace(report, trees=trees, without_tree=without))
+        if options.baseline is not None:
+            cases = {item.case_id for item in report.conversations if item.case_id} if options.selection else None
+            report = replace(report, baseline=await compare_stored(store, options.baseline, report.run, cases))
+        if options.report_wire and not hides_others:
+            report = replace(report, wires=await stored_wires(store, report))
+        if options.report and not hides_others:
+            failed_first = sorted(report.conversations, key=lambda one: report.status(one) != "failed")
+            turn_ids = [turn["turn_id"] for item in failed_first for turn in item.executed]
+            trees = await trees_of(store, turn_ids[:_MOST_TREES])
+            report = replace(report, trees=trees, without_tree=frozenset(turn_ids[_MOST_TREES:]))
+    return replace(conclusion, report=report)
 
 
 _MOST_TREES = 1_000
 """Turns of a report whose trees are looked up."""
-
-
-async def _with_wires(conclusion: RunResult, options: RunOptions | EvaluateOptions, privacy: Privacy) -> RunResult:
-    """This result with what its turns looked like on the wire, where that is asked for. Raises StoreError."""
-    if not options.report_wire:
-        return conclusion
-    if isinstance(options, EvaluateOptions) and privacy.changes_turns:
-        click.echo("note: the report has no wire: it was stored under other rules of redaction", err=True)
-        return conclusion
-    wires = await stored_wires(options.store, conclusion.report)
-    return replace(conclusion, report=replace(conclusion.report, wires=wires))
 
 
 def _fails_by_baseline(conclusion: RunResult, options: RunOptions | EvaluateOptions) -> bool:
@@ -312,9 +300,7 @@ async def evaluate_and_show(options: EvaluateOptions) -> bool:
             watch=progress,
         )
     conclusion = replace(conclusion, report=replace(conclusion.report, trace_url=options.trace_url or ""))
-    conclusion = await _with_trees(
-        await _with_wires(await _compared(conclusion, options), options, privacy), options, privacy
-    )
+    conclusion = await _with_stored_parts(conclusion, options, hides_others=privacy.changes_turns)
     passed = show_result(conclusion, plan.selecting(options.selection), options)
     passed = passed and not _fails_by_baseline(conclusion, options)
     if conclusion.unreachable and not passed:

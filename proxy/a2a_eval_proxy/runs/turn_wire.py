@@ -15,8 +15,8 @@ from ..protocol.sse import EventTooLargeError, SseSplitter
 from ..relay.shown_wire import shown_wire, with_texts
 from ..relay.wire_json import exchange_json
 from ..relay.wire_log import WireExchange, WireLog
+from ..store import Store
 from ..store.encoding import json_text
-from .stored_turns import open_existing_store
 
 if TYPE_CHECKING:
     from a2a_tool_capture.wire_observer import Fields
@@ -94,15 +94,14 @@ class SentExchange:
         self._exchange.end(CLOCK.now(), problem, rest)
 
 
-async def stored_wires(location: str, report: Report) -> dict[str, list[dict[str, Any]]]:
+async def stored_wires(store: Store, report: Report) -> dict[str, list[dict[str, Any]]]:
     """The exchanges of the turns of a report, as `Report.wires`, of failed conversations first, up to a limit.
 
     Raises StoreError."""
     found, room = {}, MAX_REPORT_BYTES
-    async with open_existing_store(location) as store:
-        for item in sorted(report.conversations, key=lambda one: report.status(one) != "failed"):
-            for turn in item.executed:
-                if room > 0 and (wire := await store.wire(turn["turn_id"])):
-                    found[turn["turn_id"]] = [with_texts(one) for one in wire["exchanges"]]
-                    room -= len(json.dumps(found[turn["turn_id"]]))
+    for item in sorted(report.conversations, key=lambda one: report.status(one) != "failed"):
+        for turn in item.executed:
+            if room > 0 and (wire := await store.wire(turn["turn_id"])):
+                found[turn["turn_id"]] = [with_texts(one) for one in wire["exchanges"]]
+                room -= len(json.dumps(found[turn["turn_id"]]))
     return found
