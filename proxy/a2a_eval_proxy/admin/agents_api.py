@@ -8,7 +8,6 @@ from starlette.responses import JSONResponse, Response
 
 from .agent_report import failing_first
 from .api_operation import ApiAnswer, ApiOperation, ApiParameter, Given
-from .chosen_agent import known_agent
 from .control import Control
 from .schemas import named, page_of
 
@@ -38,7 +37,7 @@ class AgentsApi:
 
     async def agent(self, _: Request, given: Given) -> Response:
         try:
-            name = known_agent(self._control, given["name"])
+            name = self._control.known_agent(given["name"])
         except HTTPException as error:
             raise HTTPException(404, error.detail) from None
         (report,) = await self._control.agent_reports([name])

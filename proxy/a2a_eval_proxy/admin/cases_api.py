@@ -16,11 +16,15 @@ from ..long_computations import LongComputations
 from ..scoring.case_book import CaseBook, RegisteredCase, TooManyCasesError, registered_case
 from ..scoring.scorer import WITHOUT_SUITE
 from .api_operation import ApiAnswer, ApiOperation, ApiParameter, Given, json_object, json_response
-from .chosen_agent import AGENT, scoring_for
 from .control import Control
 from .schemas import OPEN, named, page_of
 
 _MAX_CASE_BYTES = 1024 * 1024
+_AGENT = ApiParameter(
+    "agent",
+    "Name of one of several agents, whose suite is meant. Required where they have different suites",
+    {"type": "string", "maxLength": 1000},
+)
 
 
 class CasesApi:
@@ -37,12 +41,12 @@ class CasesApi:
         return [
             ApiOperation(
                 "GET", "/api/cases", "List the cases of the suite and the registered ones", self.cases,
-                {200: ApiAnswer("All cases in force", page_of("CaseItem"))}, [AGENT],
+                {200: ApiAnswer("All cases in force", page_of("CaseItem"))}, [_AGENT],
             ),
             ApiOperation(
                 "GET", "/api/suite", "Get the suite that turns are scored by", self.suite,
                 {200: ApiAnswer("The suite without its cases", named("Suite")), 404: ApiAnswer("No suite", error)},
-                [AGENT],
+                [_AGENT],
             ),
             ApiOperation(
                 "PUT", "/api/cases/{case_id:path}", "Register a case, or replace it", self.put_case,
@@ -51,7 +55,7 @@ class CasesApi:
                     409: ApiAnswer("There are too many registered cases", error),
                     413: ApiAnswer("The case is too large", error),
                 },
-                [case_id, AGENT], case,
+                [case_id, _AGENT], case,
             ),
             ApiOperation(
                 "DELETE", "/api/cases/{case_id:path}", "Remove a registered case", self.delete_case,
@@ -59,12 +63,12 @@ class CasesApi:
                     204: ApiAnswer("It is removed", media_type=None),
                     404: ApiAnswer("No case with this id is registered", error),
                 },
-                [case_id, AGENT],
+                [case_id, _AGENT],
             ),
         ]  # fmt: skip
 
     async def cases(self, _: Request, given: Given) -> Response:
-        scoring = scoring_for(self._control, given["agent"])
+        scoring = self._control.scoring_for(given["agent"])
         listed, suite = scoring.cases.listed(), scoring.suite or WITHOUT_SUITE
 
         def items() -> list[dict[str, Any]]:
@@ -77,7 +81,7 @@ class CasesApi:
         return json_response({"items": found, "next_cursor": None})
 
     async def suite(self, _: Request, given: Given) -> Response:
-        scoring = scoring_for(self._control, given["agent"])
+        scoring = self._control.scoring_for(given["agent"])
         suite = scoring.suite
         if suite is None:
             raise HTTPException(404, "there is no suite; `serve --suite FILE` scores turns by one")
@@ -126,7 +130,7 @@ class CasesApi:
         if agent is not None and own not in (None, agent):
             raise HTTPException(400, f"agent: the body says {own!r}, the address {agent!r}")
         named = agent or (own if self._control.agent_names else None)
-        cases = scoring_for(self._control, named).cases
+        cases = self._control.scoring_for(named).cases
         before = cases.case(case.id)
         if named is None:
             return cases, case
@@ -136,6 +140,6 @@ class CasesApi:
 
     async def delete_case(self, _: Request, given: Given) -> Response:
         case_id = given["case_id"]
-        if not scoring_for(self._control, given["agent"]).cases.remove(case_id):
+        if not self._control.scoring_for(given["agent"]).cases.remove(case_id):
             raise HTTPException(404, f"no case {case_id!r} was registered; cases of the suite file stay")
         return Response(status_code=204)

@@ -7,6 +7,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from starlette.exceptions import HTTPException
+from tool_call_evaluators.options import did_you_mean
+
 from ..long_computations import LongComputations
 from ..runs.run_result import JudgedBy
 from ..scoring.agent_scoring import Scoring
@@ -17,6 +20,7 @@ from ..telemetry.event_bus import EventBus
 from .agent_report import AgentReport
 from .agent_status import AgentWatch
 
+_MOST_NAMES = 20
 MAX_OPEN = 1_000  # maximum number of open turns that are shown, the newest ones
 
 
@@ -62,6 +66,30 @@ class Control:
             whole = (one for one in every if (case := one.cases.case(case_id)) and case.is_whole_with(turn))
             return next(whole, own)
         return own
+
+    def known_agent(self, name: str) -> str:
+        """The name, which one of several agents in force has. Raises HTTPException (400), which says what to choose."""
+        if name not in self.agent_names:
+            hint = did_you_mean(name, self.agent_names) or f": {self._listed_agents}"
+            raise HTTPException(400, f"agent: there is no agent {name[:100]!r}{hint}")
+        return name
+
+    def scoring_for(self, name: str | None) -> Scoring:
+        """That of the agent with this name; None: that which all agents have. Raises HTTPException (400)."""
+        if name is not None:
+            return self.scorings[self.known_agent(name)]
+        first, *others = self.every_scoring
+        if others:
+            raise HTTPException(400, f"agent: required, as agents have suites of their own; {self._listed_agents}")
+        return first
+
+    @property
+    def _listed_agents(self) -> str:
+        names = self.agent_names
+        more = f" and {len(names) - _MOST_NAMES} more" if len(names) > _MOST_NAMES else ""
+        if not names:
+            return "one agent is behind this proxy, without a name; leave out `agent`"
+        return f"expected one of {', '.join(names[:_MOST_NAMES])}{more}"
 
     @property
     def scorings(self) -> Mapping[str, Scoring]:

@@ -16,7 +16,7 @@ from tool_call_evaluators.report import comparison_json
 
 from ..runs.compare import compare_stored, compared_runs
 from ..runs.run_result import MAX_TURNS, LongRunError, run_details, run_report
-from ..runs.stored_turns import VERSION, UnknownRunError
+from ..runs.stored_turns import VERSION, UnknownRunError, newest_runs
 from ..store import RunSummary
 from .api_operation import ApiAnswer, ApiOperation, ApiParameter, Given
 from .control import Control
@@ -72,11 +72,8 @@ class RunsApi:
         ]  # fmt: skip
 
     async def runs(self, _: Request, given: Given) -> Response:
-        runs, agent = await self._control.store.runs(), given["agent"]
-        if agent is not None:
-            wanted = set(await self._control.store.run_names(len(runs), agent))
-            runs = [run for run in runs if run.name in wanted]
-        return JSONResponse({"items": [asdict(run) for run in runs], "next_cursor": None})
+        runs = await newest_runs(self._control.store, given["agent"])
+        return JSONResponse({"items": [asdict(run) for run in reversed(runs)], "next_cursor": None})
 
     async def calibrations(self, _: Request, given: Given) -> Response:
         return JSONResponse({"items": await self._control.store.calibrations(), "next_cursor": None})

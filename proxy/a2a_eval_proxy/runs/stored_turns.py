@@ -18,7 +18,7 @@ from tool_call_evaluators.texts import counted
 
 from .. import audit
 from ..settings.store_url import masked_url
-from ..store import Store, StoreError, TurnQuery, every_turn, open_store
+from ..store import RunSummary, Store, StoreError, TurnQuery, every_turn, open_store
 from ..store.base import Evaluations, Prunable, TurnJson
 from ..store.retention import Limits
 
@@ -116,6 +116,15 @@ async def runs_before(store: Store, name: str, run: str | None) -> tuple[list[st
             break
         chosen.append(other)
     return chosen, Baseline(version, tuple(chosen), len(found) - len(chosen))
+
+
+async def newest_runs(store: Store, agent: str | None = None) -> list[RunSummary]:
+    """The runs, newest first; with `agent`, those in which this one of several agents has turns."""
+    runs = list(reversed(await store.runs()))
+    if agent is None:
+        return runs
+    wanted = set(await store.run_names(len(runs), agent))
+    return [run for run in runs if run.name in wanted]
 
 
 async def known_versions(store: Store) -> list[str]:

@@ -38,7 +38,7 @@ from ..graph.trees import tree_of
 from ..store import Store, TurnQuery
 from ..store.base import RunSummary
 from ..store.base import TurnJson as StoredTurn
-from .stored_turns import UnknownRunError, no_turns_of, open_existing_store, unknown_run
+from .stored_turns import UnknownRunError, newest_runs, no_turns_of, open_existing_store, unknown_run
 
 TurnJson = Mapping[str, Any]
 
@@ -337,11 +337,9 @@ class StoredRun:
 
 
 async def stored_runs(location: str, agent: str | None = None) -> list[RunSummary]:
-    """The runs of a store, newest first, or those with turns of one of several agents. Raises StoreError."""
+    """See `newest_runs`. Raises StoreError."""
     async with open_existing_store(location) as store:
-        runs = list(reversed(await store.runs()))
-        wanted = set(await store.run_names(len(runs), agent)) if agent is not None else ()
-        return [run for run in runs if agent is None or run.name in wanted]
+        return await newest_runs(store, agent)
 
 
 async def find(location: str, name: str, agent: str | None = None) -> StoredTurn | StoredRun:

@@ -9,7 +9,6 @@ from starlette.responses import RedirectResponse, Response
 
 from .. import audit
 from ..admin.api_operation import form_of, upload_of
-from ..admin.chosen_agent import known_agent
 from ..errors import ConfigError
 from ..ids import new_run_name
 from ..scoring.agent_scoring import Scoring
@@ -116,8 +115,7 @@ async def _playground(view: View) -> Values:
 async def _send(view: View) -> Response:
     form, files = await upload_of(view.request, MAX_FILE_BYTES + 4 * MAX_TEXT)
     text = form.get("text", "")
-    name = form.get("agent")
-    agent = known_agent(view.control, name) if name else view.agent
+    agent = view.chosen_agent(form)
     play = view.playground.of(agent) if view.playground is not None else None
     if play is None:
         raise HTTPException(404, "There is no agent here, only a store: use `a2a-eval-proxy send`.")

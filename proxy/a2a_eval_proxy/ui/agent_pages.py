@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from starlette.exceptions import HTTPException
 
 from ..admin.agent_report import FAILS_NOW, AgentReport, failing_first
-from ..admin.chosen_agent import known_agent
 from ..admin.control import Control
 from ..store import TurnQuery
 from .rendering import name_in, turn_row
@@ -79,7 +78,7 @@ def _found(reports: Iterable[AgentReport], search: str, show: str) -> Iterable[A
 
 async def _one(view: View) -> Values:
     try:
-        name = known_agent(view.control, name_in(view.request))
+        name = view.control.known_agent(name_in(view.request))
     except HTTPException as error:
         raise HTTPException(404, f"{error.detail.removeprefix('agent: ').capitalize()}.") from None
     (report,) = await view.control.agent_reports([name])

@@ -18,10 +18,9 @@ from tool_call_evaluators.report.model import seconds_between
 from tool_call_evaluators.suite import Expectation
 from tool_call_evaluators.texts import EXPECTATION_WORDS, duration_text, excerpt, moment_text
 
-from ..admin.chosen_agent import scoring_for
 from ..runs.compare import compare_stored, compared_runs
 from ..runs.run_result import MAX_TURNS
-from ..runs.stored_turns import VERSION, UnknownRunError, known_versions
+from ..runs.stored_turns import VERSION, UnknownRunError, known_versions, newest_runs
 from ..store import RunSummary
 from .accept_page import judges_of
 from .again_page import can_run_again
@@ -133,10 +132,8 @@ def page_number(text: str | None) -> int:
 async def _all_runs(view: View) -> Values:
     query = view.request.query_params
     page = page_number(query.get("page"))
-    runs, agent = list(reversed(await view.control.store.runs())), query.get("agent") or None
-    if agent is not None:
-        wanted = set(await view.control.store.run_names(len(runs), agent))
-        runs = [run for run in runs if run.name in wanted]
+    agent = query.get("agent") or None
+    runs = await newest_runs(view.control.store, agent)
     shown = runs[(page - 1) * PAGE : page * PAGE]
     rows = await judged(view, shown, FRAGMENT_S if "fragment" in query else FIRST_PAINT_S)
     return {
@@ -196,7 +193,7 @@ async def _accepts(view: View, run: str) -> dict[str, str]:
 async def _two_runs(view: View) -> Values:
     query, store = view.request.query_params, view.control.store
     before, after = names = [query.get("a"), query.get("b")]
-    known = [run.name for run in reversed(await store.runs())]
+    known = [run.name for run in await newest_runs(store)]
     for name in names:
         if name is not None and name not in known and not (name == before and name.startswith(VERSION)):
             raise HTTPException(404, f"The store has no run {name[:200]!r}.")
@@ -247,7 +244,7 @@ async def _all_cases(view: View) -> Values:
     if order not in ORDERS or len(search) > MAX_SEARCH:
         raise HTTPException(400, f"sort: expected one of {', '.join(filter(None, ORDERS))}; q: {MAX_SEARCH} characters")
     agent = view.agent
-    scoring = scoring_for(view.control, agent)
+    scoring = view.control.scoring_for(agent)
     listed = scoring.cases.listed()
     store = view.control.store
     names = await store.run_names(MAX_RUNS, agent) if listed else []

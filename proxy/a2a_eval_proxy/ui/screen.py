@@ -11,7 +11,6 @@ from a2a_tool_capture.recent import Recent
 from starlette.requests import Request
 from starlette.responses import Response
 
-from ..admin.chosen_agent import known_agent
 from ..admin.control import Control
 from ..settings.settings import AgentSettings
 from ..store import Store
@@ -80,12 +79,16 @@ class View:
 
     @property
     def agent(self) -> str | None:
-        """Which of several agents the page is about: that in its address, else the first; None for one agent.
+        """Which of several agents the page is about: see `chosen_agent`."""
+        return self.chosen_agent({})
+
+    def chosen_agent(self, form: Mapping[str, str]) -> str | None:
+        """The one that the form names, or the address of the page, else the first; None for one agent.
 
         Raises HTTPException (400).
         """
-        given = self.request.query_params.get("agent")
-        return known_agent(self.control, given) if given else next(iter(self.control.scorings), None)
+        name = form.get("agent") or self.request.query_params.get("agent")
+        return self.control.known_agent(name) if name else next(iter(self.control.scorings), None)
 
 
 Values: TypeAlias = Mapping[str, Any]  # the variables of a template

@@ -17,7 +17,6 @@ from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
 from ..admin.api_operation import form_of
-from ..admin.chosen_agent import known_agent
 from ..admin.control import Control
 from ..admin.guard import SENDER, PageAccess, peer_of
 from ..admin.tokens import AdminTokens, TooManyGuessesError
@@ -40,8 +39,7 @@ async def _check(view: View) -> Values:
 
 
 async def _start_check(view: View) -> Response:
-    name = (await form_of(view.request)).get("agent")
-    agent = known_agent(view.control, name) if name else view.agent
+    agent = view.chosen_agent(await form_of(view.request))
     check = view.checks.of(agent) if view.checks is not None else None
     if check is None:
         raise HTTPException(404, "There is no agent here, only a store: run `a2a-eval-proxy check URL`.")
