@@ -101,7 +101,7 @@ async def _playground(view: View) -> Values:
     return {
         "play": play,
         "agent": agent,
-        "is_sending": play.is_sending,
+        "is_sending": play.is_busy,
         "old": None if old is None else turn_row(old),
         "text": query.get("text", old["user_text"] if old else ""),
         "conversation": query.get("conversation", ""),

@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
 
 from a2a_tool_capture.errors import CaptureError
 
@@ -90,42 +91,59 @@ def _without_own_settings(environment: Mapping[str, str]) -> dict[str, str]:
     }
 
 
-@dataclass(slots=True)
-class Playground:
+class InThread:
+    """Does one thing at a time, in a thread with its own event loop. `problem`: why the last one failed, or ""."""
+
+    def __init__(self, what: str) -> None:
+        self._what = what
+        self.problem = ""
+        self._task: asyncio.Task[None] | None = None
+
+    @property
+    def is_busy(self) -> bool:
+        return self._task is not None and not self._task.done()
+
+    def begin(self, work: Coroutine[Any, Any, object]) -> None:
+        """Begin to do it; nothing else may be under way."""
+        self.problem = ""
+        self._task = asyncio.create_task(self._do(work))
+
+    def ended(self) -> None:
+        """It is done, or has failed."""
+
+    async def _do(self, work: Coroutine[Any, Any, object]) -> None:
+        thread = LoopThread(self._what)
+        try:
+            await thread.call(work)
+        except (CaptureError, ConfigError) as error:
+            self.problem = str(error)
+        except Exception:  # whatever an agent makes of it, the page must say that it ended
+            logger.exception("the %s failed", self._what)
+            what = self._what.partition(" ")[0]
+            self.problem = f"The {what} failed unexpectedly; the log of the proxy has the details."
+        finally:
+            thread.close(0)
+            self.ended()
+
+
+class Playground(InThread):
     """Sends single messages to an agent through the proxy at `url`, one at a time, as turns of a run of their own."""
 
-    url: Callable[[], str]
-    run: str = PLAYGROUND
-    problem: str = ""
-    _task: asyncio.Task[None] | None = field(default=None, init=False)
+    def __init__(self, url: Callable[[], str], run: str = PLAYGROUND) -> None:
+        super().__init__("message of the playground")
+        self.url = url
+        self.run = run
 
     @classmethod
     def of(cls, agent: str, url: Callable[[], str]) -> Playground:
         """That of one of several agents of the proxy at `url`, or with the name "" that of the only one."""
         return cls(lambda: f"{url()}/agents/{agent}", f"{PLAYGROUND}-{agent}") if agent else cls(url)
 
-    @property
-    def is_sending(self) -> bool:
-        return self._task is not None and not self._task.done()
-
     def send(self, text: str, conversation_id: str | None, files: Sequence[UploadedFile] = ()) -> None:
         """Begin to send it. Raises ConfigError while another message is being answered."""
-        if self.is_sending:
+        if self.is_busy:
             raise ConfigError("the agent has not answered the last message yet")
-        self.problem = ""
-        self._task = asyncio.create_task(self._send(text, conversation_id, files))
-
-    async def _send(self, text: str, conversation_id: str | None, files: Sequence[UploadedFile]) -> None:
-        thread = LoopThread("message of the playground")
-        try:
-            await thread.call(self._exchange(text, conversation_id, files))
-        except (CaptureError, ConfigError) as error:
-            self.problem = str(error)
-        except Exception:
-            logger.exception("the message of the playground failed")
-            self.problem = "The message failed unexpectedly; the log of the proxy has the details."
-        finally:
-            thread.close(0)
+        self.begin(self._exchange(text, conversation_id, files))
 
     async def _exchange(self, text: str, conversation_id: str | None, files: Sequence[UploadedFile]) -> None:
         """Runs in the thread. What it imports loads the A2A SDK, which a proxy does without until then."""

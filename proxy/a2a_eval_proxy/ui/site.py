@@ -35,7 +35,7 @@ from .screen import OfEachAgent, RecentFigures, Screen, ScreenFunction, Values, 
 
 async def _check(view: View) -> Values:
     check = view.checks.of(view.agent) if view.checks is not None else None
-    return {"agent": view.agent, "check": check, "state": check.state if check else None}
+    return {"agent": view.agent, "check": check}
 
 
 async def _start_check(view: View) -> Response:

@@ -258,10 +258,10 @@ def test_the_check_is_of_the_agent_that_is_chosen(platform: Shown) -> None:
     assert "<option selected>parcels</option>" in page
     assert platform.admin.post("/check", data={"agent": "parcels"}).headers["location"] == "check?agent=parcels"
     check = platform.proxy._site._checks.of("parcels")
-    while check.state.problem is None:
+    while not check.problem:
         platform.loop.run(asyncio.sleep(0.01))
     other = platform.proxy._site._checks.of("orders")
-    assert other.state.problem is None
+    assert not other.problem
     assert other._headers == {"X-Key": "key-of-orders"}
 
 
