@@ -53,7 +53,7 @@ async def _check(options: CheckOptions) -> bool:
 
     from ..check import ProbeClient, PushOptions, check_agent, compare_agent, forms_of, wording
     from ..connectors.chat_agent import ChatOptions
-    from ..connectors.connect import connected
+    from ..connectors.server import connected
 
     url, headers, tls = options.url, dict(options.header), options.tls()
     chat = ChatOptions(options.agent_model, options.agent_system, options.agent_tools)

@@ -6,8 +6,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import ssl
 from collections import OrderedDict
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -23,6 +24,7 @@ from a2a_tool_capture import CapturingRequestHandler, ToolCall, ToolCallRecorder
 from a2a_tool_capture.connector import recorder as automatic
 from a2a_tool_capture.json_values import plain_text
 from a2a_tool_capture.recorder import CallRecording
+from a2a_tool_capture.secret_references import resolve
 from starlette.applications import Starlette
 from tool_call_evaluators.evaluator import FAILURES
 
@@ -30,8 +32,9 @@ from ..net.browser_guard import BrowserGuard, HostNames
 from ..net.http_server import HttpServer
 from ..threads import LoopThread
 from .agent_spans import TurnSpans, spans_of_turn
+from .chat_agent import ChatAgent, ChatApi, ChatOptions, ToolModule
 from .conversations import CLOSE_TIMEOUT_S, AgentAnswer, AgentConversations, AnswerError
-from .loading import failure
+from .loading import ChatReference, failure, python_agents, read_reference
 
 logger = logging.getLogger(__name__)
 
@@ -152,6 +155,41 @@ class RecentTasks(InMemoryTaskStore):
         self._recent.move_to_end(task.id)
         if len(self._recent) > MAX_TASKS:
             await self.delete(*self._recent.popitem(last=False))
+
+
+@asynccontextmanager
+async def connected(
+    agent: str, chat: ChatOptions, headers: Mapping[str, str], tls: ssl.SSLContext | None, timeout_s: float
+) -> AsyncIterator[ServedAgent | None]:
+    """The server of a `python:` or `openai:` agent; None for the URL of an A2A agent.
+
+    `headers` and `tls` are those of requests to a chat-completions API. Raises ConfigError, ConfigurationError, and
+    AgentUnreachableError if nothing answers at its URL.
+    """
+    reference = read_reference(agent)
+    if reference is None:
+        yield None
+        return
+    if isinstance(reference, ChatReference):
+        new_agent = await _models(reference, chat, headers, tls)
+    else:
+        new_agent = python_agents(reference)
+    async with served(str(reference), new_agent, timeout_s) as server:
+        yield server
+
+
+async def _models(
+    reference: ChatReference, chat: ChatOptions, headers: Mapping[str, str], tls: ssl.SSLContext | None
+) -> Callable[[], Any]:
+    body = dict(chat.body)
+    first = [*([{"role": "system", "content": chat.system}] if chat.system else []), *body.pop("messages", [])]
+    with_metadata = bool(body.pop("enable_metadata", False))
+    if chat.model:
+        body["model"] = chat.model
+    api = ChatApi(ChatReference(resolve("--agent", reference.url)).endpoint, body, headers, tls)
+    tools = ToolModule(chat.tools) if chat.tools else None
+    await api.reach()
+    return lambda: ChatAgent(api, first, tools, with_metadata=with_metadata)
 
 
 @asynccontextmanager

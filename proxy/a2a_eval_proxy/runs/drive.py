@@ -13,13 +13,17 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+import httpx
 from a2a_tool_capture import Finding, Severity
+from a2a_tool_capture.agent_connection import CARD_TIMEOUT_S
 from a2a_tool_capture.client import CaptureClient, CaptureConversation
 from a2a_tool_capture.errors import AgentError, AgentUnreachableError, CaptureError
 from a2a_tool_capture.models import CapturedTurn
+from a2a_tool_capture.secret_references import resolve_header
 from a2a_tool_capture.wire_observer import observing
 from tool_call_evaluators.attempts import attempt_seed
 from tool_call_evaluators.model import EvalResult
+from tool_call_evaluators.options import or_known
 from tool_call_evaluators.runs.outcomes import attempts_at, follow, remaining
 from tool_call_evaluators.simulation.record import SIMULATED_USER
 from tool_call_evaluators.suite import AgentDefaults, Case, Suite
@@ -31,8 +35,7 @@ from ..capture.exchange import major_minor
 from ..capture.visibility import CallVisibility
 from ..clock import CLOCK
 from ..connectors.chat_agent import ChatOptions
-from ..connectors.connect import connected
-from ..connectors.server import SEED, ServedAgent
+from ..connectors.server import SEED, ServedAgent, connected
 from ..errors import UNREACHABLE, ConfigError
 from ..ids import new_turn_id
 from ..otlp.trace_service import Tracing
@@ -42,7 +45,6 @@ from ..scoring.pipeline import Pipeline
 from ..settings.store_url import masked_url
 from ..store import ConversationKey, ScoredConversation, Store, TurnQuery, every_turn, open_store
 from ..turn import Turn
-from .named_agents import unlisted
 from .run_result import RunResult, RunWatch, load_and_judge_run, scoring
 from .simulated_users import Conversations, SimulatedUsers, Speaker, planned_turns, users_of
 from .stored_turns import conversation_results, unknown_run, without_texts
@@ -274,10 +276,29 @@ async def agent_client(
         try:
             await stack.enter_async_context(client)
         except AgentError as error:
-            if name is not None and (why := await unlisted(name, options.url, agent.headers, agent.tls)):
+            if name is not None and (why := await _unlisted(name, options.url, agent.headers, agent.tls)):
                 raise ConfigError(why) from error
             raise
         yield client, server
+
+
+async def _unlisted(name: str, proxy: str, headers: Mapping[str, str], tls: ssl.SSLContext | None) -> str | None:
+    """Why the proxy has no agent of this name, in a sentence; None if it lists one."""
+    sent = {header: resolve_header(header, value) for header, value in headers.items()}
+    try:
+        async with httpx.AsyncClient(headers=sent, verify=tls or True, timeout=CARD_TIMEOUT_S) as http:
+            listed = (await http.get(f"{proxy}/agents")).json()
+        known = [str(item["name"]) for item in listed["agents"]]
+    except (httpx.HTTPError, httpx.InvalidURL, ValueError, TypeError, KeyError):
+        return (
+            f"the suite names the agent {name}, but {proxy}/agents lists none: "
+            "give --agent the URL of a proxy with several agents, without a path"
+        )
+    return (
+        None
+        if name in known
+        else f"the suite names the agent {name}, which {proxy}/agents does not list{or_known(name, known)}"
+    )
 
 
 async def _drive(

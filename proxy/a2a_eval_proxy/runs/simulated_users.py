@@ -6,7 +6,7 @@ For that, a model speaks or a recorded run, which is checked before the run begi
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -33,49 +33,45 @@ class NoReplyError(Exception):
     """The user's next message is not recorded; the message of the error names the turn."""
 
 
-class ModelVoice:
-    """A model writes the replies. They are `replayed` from no run."""
-
-    replayed: str | None = None
-
-    def __init__(self, model: ChatJudge, seed: int | None) -> None:
-        self._model = model
-        self._seed = seed
-
-    async def reply(self, user: SimulatedUser, case: Case, number: int) -> Reply:
-        seed = None if self._seed is None else attempt_seed(self._seed, case.id, number)
-        return await self._model.reply(user.messages(), seed)
+Voice = Callable[[SimulatedUser, Case, int], Awaitable[Reply]]
+"""The next reply of a user in the conversation with this number. Raises JudgeError, NoReplyError."""
 
 
-class RecordedVoice:
+def _of_model(model: ChatJudge, seed: int | None) -> Voice:
+    def reply(user: SimulatedUser, case: Case, number: int) -> Awaitable[Reply]:
+        return model.reply(user.messages(), None if seed is None else attempt_seed(seed, case.id, number))
+
+    return reply
+
+
+def _of_run(run: str, records: Mapping[tuple[str, int], UserRecord]) -> Voice:
     """The replies of an earlier run, by case and number of the conversation."""
 
-    def __init__(self, run: str, records: Mapping[tuple[str, int], UserRecord]) -> None:
-        self.replayed: str | None = run
-        self.records = records
-
-    async def reply(self, user: SimulatedUser, case: Case, number: int) -> Reply:
-        record = self.records[case.id, number]
+    async def reply(user: SimulatedUser, case: Case, number: int) -> Reply:
+        record = records[case.id, number]
         position = len(user.replies)
         if position >= len(record.replies):
             raise NoReplyError(
-                f"run {self.replayed!r} has no reply of the user for turn {user.turns + 1} of case {case.id!r}, "
+                f"run {run!r} has no reply of the user for turn {user.turns + 1} of case {case.id!r}, "
                 f"conversation {number}: there, the conversation ended before (end: {record.end})"
             )
         return Reply(record.replies[position], record.model)
 
-
-Voice = ModelVoice | RecordedVoice  # where the replies of simulated users come from
+    return reply
 
 
 class Speaker:
     """The user's side of one conversation: the scripted turns of the case, then (with `user`) the simulated ones."""
 
-    def __init__(self, case: Case, number: int, user: SimulatedUser | None, voice: Voice | None) -> None:
+    def __init__(
+        self, case: Case, number: int, user: SimulatedUser | None, voice: Voice | None, replayed: str | None = None
+    ) -> None:
+        """`replayed`: the run that the replies are of; None: a model's."""
         self._case = case
         self._number = number
         self._user = user
         self._voice = voice
+        self._replayed = replayed
         self._script = [turn.user for turn in case.turns]
         self.spoken = 0  # messages of the conversation so far
         self._broken = False
@@ -104,7 +100,7 @@ class Speaker:
         if (opening := user.opening()) is not None:
             return opening
         try:
-            reply = await self._voice.reply(user, self._case, self._number)
+            reply = await self._voice(user, self._case, self._number)
         except (JudgeError, NoReplyError) as error:
             if isinstance(error, JudgeError):
                 self._usage += error.usage
@@ -136,7 +132,6 @@ class Speaker:
         user = self._user
         if user is None or user.end is None:
             return None
-        replayed = self._voice.replayed if self._voice else None
         return UserRecord(
             conversation=self._number,
             end=user.end,
@@ -146,7 +141,7 @@ class Speaker:
             model=self._model,
             fault=user.fault,
             usage=self._usage,
-            replayed=replayed,
+            replayed=self._replayed,
         ).to_dict()
 
 
@@ -165,13 +160,15 @@ class SimulatedUsers:
     prompt: Prompt
     instructions: Mapping[str, str]  # by the id of the case
     voice: Voice | None = None  # None: no case has a simulated user
+    replayed: str | None = None
+    """The run whose replies they repeat."""
 
     def speaker(self, case: Case, number: int) -> Speaker:
         """The user's side of the conversation `number` of `case`."""
         if case.simulate is None:
             return Speaker(case, number, None, None)
         user = SimulatedUser(case.simulate, self.instructions[case.id], str(self.prompt), tool_names(case))
-        return Speaker(case, number, user, self.voice)
+        return Speaker(case, number, user, self.voice, self.replayed)
 
 
 async def users_of(
@@ -191,7 +188,7 @@ async def users_of(
         for case in suite.cases:
             if case.id in simulated:
                 _check_records(replay, records, case, todo[case.id], instructions[case.id])
-        return SimulatedUsers(prompt, instructions, RecordedVoice(replay, records))
+        return SimulatedUsers(prompt, instructions, _of_run(replay, records), replay)
     return SimulatedUsers(prompt, instructions, _model(suite, next(iter(simulated)), seed) if simulated else None)
 
 
@@ -202,7 +199,7 @@ def _instructions(case_id: str, scenario: Simulation, prompt: Prompt) -> str:
         raise ConfigError(f"case {case_id!r}: {error}") from None
 
 
-def _model(suite: Suite, case_id: str, seed: int | None) -> ModelVoice:
+def _model(suite: Suite, case_id: str, seed: int | None) -> Voice:
     settings = suite.simulated_user
     try:
         model = settings.model_settings(suite.judge, os.environ)
@@ -221,7 +218,7 @@ def _model(suite: Suite, case_id: str, seed: int | None) -> ModelVoice:
             f"case {case_id!r} has a simulated user, but {problem}; or repeat an earlier run without a model: "
             "--replay-user RUN"
         )
-    return ModelVoice(
+    return _of_model(
         ChatJudge(model, model.api_key(environ), role="simulated user"),
         seed if settings.seed is None else settings.seed,
     )

@@ -91,16 +91,6 @@ class PluginOption(Options):
     allow_plugins: bool = _run(types.SWITCH, "Let the suite load plug-ins from outside its directory.")
 
 
-class JudgeBudgetOption(Options):
-    """How often judges may be asked."""
-
-    judge_budget: types.Rate | None = _run(
-        types.RATE,
-        "Maximum number of requests to judges for each agent, such as 20/min, 500/h or 5000/d. Beyond it, results that "
-        "need a judge are skipped. Default: no limit.",
-    )
-
-
 class TraceUrlOption(Options):
     """Where people see traces."""
 
@@ -153,9 +143,14 @@ class PrivacyOptions(RedactionOptions):
         return super().privacy(no_content=no_content or self.no_content)
 
 
-class ScoringOptions(JudgeBudgetOption, PluginOption, RedactionOptions):
+class ScoringOptions(PluginOption, RedactionOptions):
     """By what turns are scored."""
 
+    judge_budget: types.Rate | None = _run(
+        types.RATE,
+        "Maximum number of requests to judges for each agent, such as 20/min, 500/h or 5000/d. Beyond it, results that "
+        "need a judge are skipped. Default: no limit.",
+    )
     suite: str | None = _run(types.FILE, "Suite file with cases and evaluators, or a folder of them.")
 
 

@@ -8,10 +8,12 @@ import json
 import re
 import shlex
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from starlette.exceptions import HTTPException
 from starlette.responses import RedirectResponse, Response
+from tool_call_evaluators.grouping import grouped
 from tool_call_evaluators.report.model import seconds_between
 from tool_call_evaluators.report.page import turn_data
 from tool_call_evaluators.report.shorten import Shortener
@@ -37,12 +39,13 @@ from ..admin.wire_api import timeline_of
 from ..graph.trees import missing_parent, tree_of
 from ..runs.tables import turn_text
 from ..scoring.turn_in_case import turn_in_case
+from ..store import TurnQuery
 from ..store.base import TurnJson
 from .again_page import can_run_again
 from .call_rows import CallRows, call_rows
 from .rendering import MEANINGS, named, turn_row
 from .screen import Screen, Values, View
-from .turn_neighbours import neighbours
+from .turn_list import filtered, given_filters
 
 TEXT_LIMITS = (200_000, 20_000, 4_000, 1_000)
 """Limits on the length of a text, in characters; the first with which a turn fits is used."""
@@ -70,7 +73,7 @@ async def _values(view: View) -> Mapping[str, Any]:
         **await _tree(view, turn),
         "json": link("api", "open-turns") if row["verdict"] == "open" else link("api", "turns", row["turn_id"]),
         **work,
-        **({} if "fragment" in view.request.query_params else await neighbours(view, turn)),
+        **({} if "fragment" in view.request.query_params else await _neighbours(view, turn)),
         "events": link("api", "events", types=_EVENTS, turn=turn["turn_id"]) if is_changing else None,
         "calls": calls,
         "prompt": _prompt(view, turn, calls) if row["verdict"] in ("failed", "errored") else "",
@@ -247,6 +250,60 @@ def _captured(capture: Mapping[str, Any]) -> list[str]:
         "trace_only": "in traces only",
     }
     return facts + [f"{counted(capture[name], 'call')} {words}" for name, words in counts.items() if capture[name]]
+
+
+_WORST_ATTEMPT = {"failed": 0, "errored": 1, "open": 2, "pending": 3, "passed": 4}
+MAX_OF_ATTEMPTS = 50
+"""Turns of the case whose attempts are listed."""
+MAX_OF_CONVERSATION = 50
+"""Turns of the conversation that are listed."""
+
+
+async def _neighbours(view: View, turn: TurnJson) -> Mapping[str, Any]:
+    """The values of `turn_neighbours.html`. The filters are those of the list from which the reader came."""
+    filters, link = given_filters(view.request), view.link
+    query = replace(filtered(view.control, filters), limit=1)
+    cursor = await view.control.store.cursor_after(turn["turn_id"])
+    found: dict[str, str | None] = {}
+    for name, newest_first in (("newer", False), ("older", True)):
+        items = []
+        if cursor is not None:
+            page = await view.control.store.turns(replace(query, cursor=cursor, newest_first=newest_first))
+            items = page.items
+        found[name] = link("turns", items[0]["turn_id"], **filters) if items else None
+    return {
+        **found,
+        "filters": filters,
+        "back": link("", **filters) + f"#t-{turn['turn_id']}",
+        "conversation_rows": await _turns_of_conversation(view, turn),
+        "attempts": await _attempts(view, turn),
+    }
+
+
+async def _attempts(view: View, turn: TurnJson) -> list[Mapping[str, Any]]:
+    """The first attempts at its case in its run: of each a turn with its worst verdict; [] if there is one attempt."""
+    if turn["case_id"] is None or not turn["conversation_id"]:
+        return []
+    agent = agent_of_conversation(turn)
+    query = TurnQuery(run=turn["run"], case=turn["case_id"], agent=agent, limit=MAX_OF_ATTEMPTS, summary=True)
+    rows = [turn_row(one) for one in (await view.control.store.turns(query)).items]
+    found = grouped((row["conversation_id"], row) for row in rows)
+    worst: list[Mapping[str, Any]] = [
+        min(own, key=lambda row: _WORST_ATTEMPT.get(row["verdict"], len(_WORST_ATTEMPT))) for own in found.values()
+    ]
+    return worst if len(worst) > 1 else []
+
+
+async def _turns_of_conversation(view: View, turn: TurnJson) -> list[Mapping[str, Any]]:
+    """The turns of its conversation in its run, in order; [] if there is no other."""
+    if not turn["conversation_id"]:
+        return []
+    of_conversation = TurnQuery(
+        run=turn["run"], conversation=turn["conversation_id"], agent=agent_of_conversation(turn)
+    )
+    query = replace(of_conversation, limit=MAX_OF_CONVERSATION, summary=True)
+    turns = (await view.control.store.turns(query)).items
+    return [turn_row(one) for one in turns] if any(one["turn_id"] != turn["turn_id"] for one in turns) else []
 
 
 SCREEN = Screen("/turns/{turn_id}", "turn.html", _values, fragments=("turn", "work"))

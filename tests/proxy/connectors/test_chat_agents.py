@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from a2a_eval_proxy.connectors import chat_agent
 from a2a_eval_proxy.connectors.chat_agent import ChatOptions
-from a2a_eval_proxy.connectors.connect import connected
+from a2a_eval_proxy.connectors.server import connected
 from a2a_eval_proxy.errors import ConfigError
 from a2a_tool_capture.client import CaptureClient
 from a2a_tool_capture.errors import AgentUnreachableError, ConfigurationError

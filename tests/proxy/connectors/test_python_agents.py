@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 from a2a_eval_proxy.connectors import conversations
 from a2a_eval_proxy.connectors.chat_agent import ChatOptions
-from a2a_eval_proxy.connectors.connect import connected
 from a2a_eval_proxy.connectors.conversations import AgentConversations
+from a2a_eval_proxy.connectors.server import connected
 from a2a_eval_proxy.errors import ConfigError
 from a2a_eval_proxy.runs.drive import AgentOptions, run_suite
 from a2a_eval_proxy.store import TurnQuery, every_turn, open_store
