@@ -231,20 +231,16 @@ class RunningProxy(Control):
 
     @property
     def run(self) -> str:
-        """See `Control`."""
         return self.settings.run
 
     def _agents_of(self, run: str) -> set[str | None]:
-        """See `Control`."""
         return {name or None for name, line in self.lines.items() if line.agent.settings.run == run}
 
     @property
     def scorings(self) -> Mapping[str, Scoring]:
-        """See `Control`."""
         return {name: line.scoring for name, line in self.lines.items() if name}
 
     async def agent_reports(self, names: Collection[str] | None = None, *, wait: bool = True) -> list[AgentReport]:
-        """See `Control`."""
         wanted = {name: line for name, line in self.lines.items() if names is None or name in names}
         statuses, _ = await asyncio.gather(
             asyncio.gather(*(line.status.status(wait=wait) for line in wanted.values())),
@@ -268,12 +264,10 @@ class RunningProxy(Control):
 
     @property
     def allow_plugins(self) -> bool:
-        """See `Control`."""
         return self.settings.allow_plugins
 
     @property
     def proxy_url(self) -> str:
-        """See `Control`."""
         return self.settings.public_url or reachable(self.url)
 
     @property
@@ -328,7 +322,6 @@ class RunningProxy(Control):
         return [turn async for turn in every_turn(self.store, TurnQuery(run=run))]
 
     async def turns_in_progress(self, most: int = MAX_OPEN, turn_id: str | None = None) -> list[dict[str, Any]]:
-        """See `Control`."""
         found = await self.serving.latest_open(most, turn_id)
         newest = heapq.nlargest(most, found, key=lambda turn: turn.started_at)
         shown: dict[str, dict[str, Any]] = {}
@@ -338,19 +331,15 @@ class RunningProxy(Control):
         return [shown[turn.turn_id] for turn in newest if turn.turn_id in shown]
 
     async def wire(self, turn_id: str, tasks: Sequence[str], began: float, ended: float | None) -> list[dict[str, Any]]:
-        """See `Control`."""
         return await self.serving.wire(turn_id, tasks, began, ended)
 
     def scored_at(self, turn_id: str) -> float | None:
-        """See `Control`."""
         return self.scoring_times.of(turn_id)
 
     def evaluates(self, turn: Mapping[str, Any]) -> bool:
-        """See `Control`."""
         return self.settings.evaluate and (turn.get("agent_name") or "") in self.lines
 
     def bind(self, turn: dict[str, Any], case_id: str) -> None:
-        """See `Control`."""
         self.lines[turn.get("agent_name") or ""].pipeline.bind(turn, case_id)
 
     def remarks(self) -> list[str]:

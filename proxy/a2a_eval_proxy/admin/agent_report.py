@@ -90,8 +90,6 @@ class RecentTurns(TurnListener):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgentReport:
-    """One agent."""
-
     name: str
     """"" for the only one."""
     status: AgentStatus

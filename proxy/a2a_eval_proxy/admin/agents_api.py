@@ -8,16 +8,11 @@ from starlette.responses import JSONResponse, Response
 
 from .agent_report import failing_first
 from .api_operation import ApiAnswer, ApiOperation, ApiParameter, Given
-from .control import Control
+from .control import Api
 from .schemas import named, page_of
 
 
-class AgentsApi:
-    """Handles `/api/agents`."""
-
-    def __init__(self, control: Control) -> None:
-        self._control = control
-
+class AgentsApi(Api):
     def operations(self) -> list[ApiOperation]:
         return [
             ApiOperation(

@@ -119,7 +119,6 @@ class ApiOperation:
 
     @property
     def in_path(self) -> list[str]:
-        """The names of the parameters in the path."""
         return re.findall(r"{(\w+)", self.path)
 
     @property
@@ -217,8 +216,6 @@ async def form_of(request: Request, most: int = 64 * 1024) -> dict[str, str]:
 
 
 class UploadedFile(NamedTuple):
-    """A file of a form."""
-
     name: str
     media_type: str
     content: bytes

@@ -16,7 +16,7 @@ from ..long_computations import LongComputations
 from ..scoring.case_book import CaseBook, RegisteredCase, TooManyCasesError, registered_case
 from ..scoring.scorer import WITHOUT_SUITE
 from .api_operation import ApiAnswer, ApiOperation, ApiParameter, Given, json_object, json_response
-from .control import Control
+from .control import Api, Control
 from .schemas import OPEN, named, page_of
 
 _MAX_CASE_BYTES = 1024 * 1024
@@ -27,11 +27,9 @@ _AGENT = ApiParameter(
 )
 
 
-class CasesApi:
-    """Handles `/api/cases` and `/api/suite`."""
-
+class CasesApi(Api):
     def __init__(self, control: Control) -> None:
-        self._control = control
+        super().__init__(control)
         self._listing = LongComputations()
 
     def operations(self) -> list[ApiOperation]:

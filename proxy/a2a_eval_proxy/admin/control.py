@@ -138,7 +138,6 @@ class Control:
 
     @property
     def open_turns(self) -> int:
-        """Number of open turns of this proxy."""
         return 0
 
     async def turns_in_progress(self, most: int = MAX_OPEN, turn_id: str | None = None) -> list[TurnJson]:
@@ -171,3 +170,10 @@ class Control:
     def remarks(self) -> list[str]:
         """What does not work, though the proxy is ready."""
         return []
+
+
+class Api:
+    """The routes of one subject."""
+
+    def __init__(self, control: Control) -> None:
+        self._control = control

@@ -13,7 +13,7 @@ from ..store.encoding import json_bytes
 from ..store.reads import turn_summary
 from ..telemetry.event_bus import TYPES, Event, EventBus, EventFilter
 from .api_operation import ApiAnswer, ApiOperation, ApiParameter, Given, choice
-from .control import Control
+from .control import Api
 
 _COUNT = "count"
 _VIEWS = ("short", "summary", "whole", _COUNT)
@@ -38,12 +38,7 @@ _PAUSE_S, _LONG_PAUSE_S, _MANY = 0.05, 0.12, 20
 _RETRY_MS = 2_000
 
 
-class EventsApi:
-    """Handles `/api/events`."""
-
-    def __init__(self, control: Control) -> None:
-        self._control = control
-
+class EventsApi(Api):
     def operations(self) -> list[ApiOperation]:
         stream = ApiAnswer("A stream of server-sent events, without end", media_type="text/event-stream")
         return [ApiOperation("GET", "/api/events", "Follow live events", self.events, {200: stream}, _PARAMETERS)]

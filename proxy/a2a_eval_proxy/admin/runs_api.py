@@ -19,7 +19,7 @@ from ..runs.run_result import MAX_TURNS, LongRunError, run_details, run_report
 from ..runs.stored_turns import VERSION, UnknownRunError, newest_runs
 from ..store import RunSummary
 from .api_operation import ApiAnswer, ApiOperation, ApiParameter, Given
-from .control import Control
+from .control import Api
 from .schemas import named, page_of
 
 Judge = Callable[..., Coroutine[Any, Any, Any]]
@@ -34,11 +34,8 @@ _DOWNLOAD = {
 }
 
 
-class RunsApi:
+class RunsApi(Api):
     """Handles `/api/runs` and `/api/calibrations`. Runs are judged and compared one at a time."""
-
-    def __init__(self, control: Control) -> None:
-        self._control = control
 
     def operations(self) -> list[ApiOperation]:
         return [

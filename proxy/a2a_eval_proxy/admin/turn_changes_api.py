@@ -28,7 +28,7 @@ from ..store import TurnQuery, every_turn
 from ..store.base import TurnJson
 from ..store.reads import MOST_OF_A_TURN, Annotation
 from .api_operation import TEXT, ApiAnswer, ApiOperation, ApiParameter, Given, json_object
-from .control import Control
+from .control import Api, Control
 from .schemas import ASSESSMENTS, named, page_of
 from .turns_api import NO_TURN, TURN_ID, stored_turn
 
@@ -37,12 +37,7 @@ _MAX_BYTES = 64 * 1024
 _FIELDS = ("assessment", "evaluator", "label", "by", "note", "who")
 
 
-class TurnChangesApi:
-    """Handles `/api/turns/{turn_id}/annotations`, `/api/turns/{turn_id}/case` and `/api/suite/cases`."""
-
-    def __init__(self, control: Control) -> None:
-        self._control = control
-
+class TurnChangesApi(Api):
     def operations(self) -> list[ApiOperation]:
         path, case = "/api/turns/{turn_id}/annotations", "/api/turns/{turn_id}/case"
         error = named("Error")

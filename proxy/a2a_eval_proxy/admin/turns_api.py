@@ -19,7 +19,7 @@ from ..store.base import STATUSES, TurnJson
 from ..store.turn_filter import VERDICTS, TurnFilter
 from ..telemetry.event_bus import shortened
 from .api_operation import ApiAnswer, ApiOperation, ApiParameter, Given, Schema, choice, json_response
-from .control import Control
+from .control import Api, Control
 from .schemas import named, page_of
 
 _NAME: Schema = {"type": "string", "maxLength": 1000}
@@ -124,11 +124,9 @@ def no_turn(turn_id: str) -> HTTPException:
     return HTTPException(404, f"no turn {turn_id!r}; GET /api/turns lists them")
 
 
-class TurnsApi:
-    """Handles `/api/turns`, `/api/conversations`, `/api/flush` and `/api/open-turns`."""
-
+class TurnsApi(Api):
     def __init__(self, control: Control) -> None:
-        self._control = control
+        super().__init__(control)
         self._alignments = LongComputations()
 
     def operations(self) -> list[ApiOperation]:

@@ -17,17 +17,12 @@ from tool_call_evaluators.report.timeline import timeline
 from ..relay.shown_wire import moments, shown_wire
 from ..store.base import TurnJson
 from .api_operation import ApiAnswer, ApiOperation, Given
-from .control import Control
+from .control import Api, Control
 from .schemas import named
 from .turns_api import NO_TURN, TURN_ID, stored_turn
 
 
-class WireApi:
-    """Handles `/api/turns/{turn_id}/wire` and `/api/turns/{turn_id}/timeline`."""
-
-    def __init__(self, control: Control) -> None:
-        self._control = control
-
+class WireApi(Api):
     def operations(self) -> list[ApiOperation]:
         return [
             ApiOperation(

@@ -79,7 +79,6 @@ class AgentConversations:
             await _close(conversation.agent)
 
     async def end_all(self) -> None:
-        """Close all agents."""
         agents = [*self._spare, *(conversation.agent for conversation in self._open.values())]
         self._spare.clear()
         self._open.clear()

@@ -134,7 +134,6 @@ class ServedAgent:
     _conversations: AgentConversations
 
     async def end(self, conversation_id: str) -> None:
-        """A conversation is over: close its agent."""
         try:
             async with asyncio.timeout(STOP_TIMEOUT_S):
                 await self._loop.call(self._conversations.end(conversation_id))

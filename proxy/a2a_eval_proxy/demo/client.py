@@ -35,7 +35,6 @@ async def send_suite(url: str, suite: Suite) -> AsyncIterator[tuple[Case, TaskMe
 async def send(
     client: Client, text: str, headers: Mapping[str, str], context_id: str | None = None, task_id: str | None = None
 ) -> TaskMerger:
-    """Send a message, and return what answers it."""
     message = new_text_message(text, context_id=context_id, task_id=task_id, role=Role.ROLE_USER)
     context = ClientCallContext(service_parameters=dict(headers))
     answer = TaskMerger()

@@ -31,8 +31,6 @@ Plan = Generator[Step, Any, None]
 
 @dataclass(slots=True)
 class Memory:
-    """What the agent remembers of a conversation."""
-
     order_id: str = ""
 
 

@@ -90,7 +90,6 @@ class OtlpForwarder:
         self.counts = ForwardCounts() if counts is None else counts
 
     def start(self) -> None:
-        """Begin to send what is offered."""
         self._sending = asyncio.get_running_loop().create_task(self._send_all())
 
     def offer(self, path: str, content_type: str, content_encoding: str, body: bytes) -> None:

@@ -70,8 +70,6 @@ class _RefusedError(Exception):
 
 
 class PushListener:
-    """The ASGI application of the push port."""
-
     def __init__(self, relay: PushRelay, max_body_bytes: int, record: Callable[[NotificationRecord], None]) -> None:
         """`record` receives each notification once it is passed on, or is not going to be."""
         self._record = record

@@ -172,7 +172,6 @@ class WebhookRegistry:
         return await StoreTime().wait(self._table.has_active(self._key(stored_task_id)))
 
     async def close(self) -> None:
-        """Store what was learned last."""
         await self._learned.close()
 
     async def without_webhook(self, task_ids: Iterable[str]) -> list[str]:

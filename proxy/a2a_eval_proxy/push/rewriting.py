@@ -15,8 +15,6 @@ _MAX_DEPTH = 3  # configurations within a configuration: `config.pushNotificatio
 
 
 class NewWebhook(NamedTuple):
-    """A webhook that a request sets."""
-
     url: str
     config_id: str  # the id that the client gives the configuration; "" for none
 

@@ -339,8 +339,6 @@ async def _drive(
 
 @dataclass(frozen=True, slots=True)
 class _DrivenAgent:
-    """An agent that is asked."""
-
     client: CaptureClient
     server: ServedAgent | None
     visibility: CallVisibility

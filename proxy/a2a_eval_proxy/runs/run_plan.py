@@ -76,7 +76,6 @@ class RunPlan:
 
     @property
     def report(self) -> Path | None:
-        """The folder for the report."""
         return self.given or (self.arksim.output_dir if self.arksim else None)
 
     @property

@@ -164,7 +164,6 @@ class SimulatedUsers:
     """The run whose replies they repeat."""
 
     def speaker(self, case: Case, number: int) -> Speaker:
-        """The user's side of the conversation `number` of `case`."""
         if case.simulate is None:
             return Speaker(case, number, None, None)
         user = SimulatedUser(case.simulate, self.instructions[case.id], str(self.prompt), tool_names(case))

@@ -359,13 +359,10 @@ def _output_file(value: Any) -> Path:
 
 
 def run_name(metavar: str) -> ValueType:
-    """The name of a stored run."""
     return ValueType(parse_text, metavar, completes=RUN)
 
 
 def one_of(*choices: str) -> ValueType:
-    """One of a few words."""
-
     def parse(value: Any) -> str:
         if value not in choices:
             raise ValueError(f"expected one of {', '.join(choices)}")

@@ -41,7 +41,6 @@ def check_postgres(location: str) -> None:
 
 
 def file_path(location: str) -> str:
-    """The path of a store in a file."""
     return location.removeprefix("sqlite:///")
 
 

@@ -100,7 +100,6 @@ class Event(NamedTuple):
 
     @property
     def size(self) -> int:
-        """Bytes of its JSON texts."""
         return len(self.whole) + (0 if self.short is self.whole else len(self.short))
 
 
@@ -309,7 +308,6 @@ class Listener:
         return self._bus.id_of(self.number)
 
     def wake(self) -> None:
-        """There may be news."""
         self._woken.set()
 
     def now(self) -> News:

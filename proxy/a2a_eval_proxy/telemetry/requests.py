@@ -136,7 +136,6 @@ class RequestSpans(SpanPair, AbstractContextManager["RequestSpans"]):
     _error = ""
 
     def answered(self, status: int) -> None:
-        """The agent's response began."""
         self._agent_status = status
 
     def failed(self, reason: str) -> None:
@@ -175,8 +174,6 @@ def _finish(span: Span, status: int | None, error: str, *, first_error_status: i
 
 
 class CallSpans(SpanPair):
-    """The two spans of a call."""
-
     def sent_to(self, agent: str) -> None:
         """The call goes to HOST:PORT of the agent."""
         host, _, port = agent.rpartition(":")

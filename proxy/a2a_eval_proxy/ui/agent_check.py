@@ -44,7 +44,6 @@ class AgentCheck(InThread):
         return cls(settings.upstream, dict(settings.upstream_header), tls)
 
     def start(self) -> None:
-        """Begin a check, unless one is running."""
         if not self.is_busy:
             self.step, self.report = "agent card", None
             self.begin(self._check())

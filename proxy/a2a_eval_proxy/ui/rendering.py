@@ -146,7 +146,6 @@ def parts(value: Any) -> list[tuple[Any, Any]]:
 
 
 def json_line(value: Any) -> str:
-    """JSON on one line."""
     return json.dumps(value, ensure_ascii=False, default=str)
 
 

@@ -16,7 +16,6 @@ from .differences import Delta, OperationComparison
 
 
 def verdict(report: ComparisonReport) -> str:
-    """Returns the outcome in a sentence."""
     if report.differences:
         return counted(report.differences, "difference")
     return "no differences" if report.passed else "no interface was compared"

@@ -41,17 +41,14 @@ def offered_interfaces(card: dict[str, Any]) -> tuple[list[Interface], list[NotC
 
 
 def offers_streaming(card: dict[str, Any]) -> bool:
-    """Whether `capabilities.streaming` is true."""
     return _capabilities(card).get("streaming") is True
 
 
 def declared_extensions(card: dict[str, Any]) -> Any:
-    """Returns `capabilities.extensions`, whatever it is."""
     return _capabilities(card).get("extensions")
 
 
 def offers_push(card: dict[str, Any]) -> bool:
-    """Whether `capabilities.pushNotifications` is true."""
     return _capabilities(card).get("pushNotifications") is True
 
 

@@ -46,12 +46,10 @@ def create(interface: Interface, task_id: str, configuration: Mapping[str, Any])
 
 
 def get(interface: Interface, task_id: str, config_id: str) -> OperationRequest:
-    """GetTaskPushNotificationConfig."""
     return _request(interface, PushStep.GET, task_id, _named(interface, task_id, config_id), config_id)
 
 
 def list_all(interface: Interface, task_id: str) -> OperationRequest:
-    """ListTaskPushNotificationConfigs."""
     content = {"taskId": task_id}
     if interface.legacy:
         content = {"parent": f"tasks/{task_id}"} if interface.binding is Binding.GRPC else {"id": task_id}
@@ -59,7 +57,6 @@ def list_all(interface: Interface, task_id: str) -> OperationRequest:
 
 
 def delete(interface: Interface, task_id: str, config_id: str) -> OperationRequest:
-    """DeleteTaskPushNotificationConfig."""
     return _request(interface, PushStep.DELETE, task_id, _named(interface, task_id, config_id), config_id)
 
 

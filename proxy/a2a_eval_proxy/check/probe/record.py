@@ -145,7 +145,6 @@ class Interface:
 
     @property
     def grpc_service(self) -> str:
-        """The gRPC service of this version."""
         return "a2a.v1.A2AService" if self.legacy else "lf.a2a.v1.A2AService"
 
     @property
@@ -275,7 +274,6 @@ class ProbeTurn:
         return (self.opening, *self.later)
 
     def later_by(self, operation: Operation, activation: Activation) -> list[ProbeExchange]:
-        """Returns the reads with this operation and activation."""
         return [each for each in self.later if (each.operation, each.activation) == (operation, activation)]
 
 

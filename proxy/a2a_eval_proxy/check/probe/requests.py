@@ -63,7 +63,6 @@ def at_once(interface: Interface) -> dict[str, Any]:
 
 
 def get(interface: Interface, task_id: str, activation: Activation = Activation.NOTHING) -> OperationRequest:
-    """GetTask."""
     return build(interface, Operation.GET, activation, "GET", f"/tasks/{quote(task_id, safe='')}", {"id": task_id})
 
 
@@ -75,13 +74,11 @@ def list_tasks(interface: Interface, context_id: str, activation: Activation = A
 
 
 def subscribe(interface: Interface, task_id: str, activation: Activation = Activation.NOTHING) -> OperationRequest:
-    """SubscribeToTask."""
     path = f"/tasks/{quote(task_id, safe='')}:subscribe"
     return build(interface, Operation.SUBSCRIBE, activation, "GET", path, {"id": task_id})
 
 
 def cancel(interface: Interface, task_id: str) -> OperationRequest:
-    """CancelTask."""
     path = f"/tasks/{quote(task_id, safe='')}:cancel"
     return build(interface, Operation.CANCEL, Activation.NOTHING, "POST", path, {"id": task_id})
 
@@ -129,7 +126,6 @@ def with_header(request: OperationRequest, name: str, value: str) -> OperationRe
 
 
 def with_version(request: OperationRequest, version: str) -> OperationRequest:
-    """The request with another protocol version."""
     return with_header(request, "A2A-Version", version)
 
 

@@ -143,7 +143,6 @@ def entries(exchange: ProbeExchange) -> list[Any]:
 
 
 def entries_in(event: ResponseEvent) -> list[Any]:
-    """Returns the entries of one event, as `entries` does."""
     return [entry for occurrence in event.occurrences for entry in occurrence.entries]
 
 

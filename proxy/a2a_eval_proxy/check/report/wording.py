@@ -44,7 +44,6 @@ def card_name(report: CheckReport) -> str:
 
 
 def messages(report: CheckReport) -> list[str]:
-    """Returns the messages sent to the agent, without duplicates."""
     return list(dict.fromkeys(turn.message for item in report.record.conversations for turn in item.turns))
 
 

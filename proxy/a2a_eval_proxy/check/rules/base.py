@@ -221,7 +221,6 @@ def has_calls(turn: ProbeTurn) -> bool:
 
 
 def whole_task(exchange: ProbeExchange, task_id: str) -> ResponseEvent | None:
-    """Returns the event with the whole task, or None."""
     shown = (event for event in exchange.events if event.normal is not None and "task" in event.normal)
     return next((event for event in shown if task_id_of(event.normal or {}) == task_id), None)
 

@@ -208,7 +208,6 @@ def nothing_shown_in(operation: Operation, subject: Subject) -> Iterator[Problem
 
 
 def _worst(seen: Iterable[Occurrence]) -> Occurrence | None:
-    """Returns the most serious occurrence, or None."""
     return min(seen, key=lambda occurrence: occurrence.kind is not Kind.CALLS, default=None)
 
 

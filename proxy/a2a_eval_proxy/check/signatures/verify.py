@@ -134,7 +134,6 @@ class PublicKey:
 
     @property
     def kid(self) -> str | None:
-        """The `kid` of a JWK."""
         return self.jwk.get("kid")
 
     def mismatch(self, algorithm: str) -> str:
