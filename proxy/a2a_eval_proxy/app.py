@@ -161,7 +161,7 @@ async def run_proxy(
         site = Site(
             proxy,
             tokens,
-            store_url=settings.store,
+            settings.store,
             agents=lambda: {name: line.agent.settings for name, line in lines.items()},
             url=lambda: reachable(proxy.url),
         )

@@ -90,12 +90,9 @@ def _is_writable(file: Path) -> bool:
 
 async def _proposed(view: View, run: str, case: str | None, file: Path, own: Callable[[_Turns], _Turns]) -> Acceptance:
     """The changes that the run proposes, of one case or of all. Raises HTTPException (404, 409)."""
-    control = view.control
-    found = await control.store.runs(run)
-    if not found:
-        raise HTTPException(404, f"The store has no run {run[:200]!r}.")
-    if found[0].turns > MAX_TURNS:
+    if (await view.run(run)).turns > MAX_TURNS:
         raise HTTPException(409, f"The run has more than {MAX_TURNS:,} turns: use `a2a-eval-proxy accept`.")
+    control = view.control
     everything = await proposed_by(control.store, run, file, own, allow_plugins=control.allow_plugins)
     if case is None:
         return everything

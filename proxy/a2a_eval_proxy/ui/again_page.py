@@ -25,15 +25,15 @@ _TURNS = 10
 _URLS = ("http://", "https://", "grpc://", "grpcs://")
 
 
-def can_run_again(view: View, scoring: Scoring) -> bool:
+def can_run_again(scoring: Scoring) -> bool:
     """Whether cases of an agent can run again from here: of one suite file, and without rules of redaction,
     which the new run would not have."""
-    return view.reruns is not None and scoring.one_file is not None and not scoring.privacy.changes_turns
+    return scoring.one_file is not None and not scoring.privacy.changes_turns
 
 
 async def _compared(view: View) -> Values:
     name = view.request.query_params.get("run", "")
-    last = view.reruns.last if view.reruns is not None else None
+    last = view.reruns.last
     if last is None or last.name != name:
         raise HTTPException(404, "This run was not started here, or another one was started since.")
     before, now = [await _rows(view, run) for run in (last.earlier, last.name)]
@@ -58,7 +58,7 @@ async def _again(view: View) -> Response:
     judged = await view.runs.view(found[0], view.link) if found else None
     agent = form.get("agent") or (judged.agent_name if judged else None)
     scoring = control.scoring_of({"agent_name": agent})
-    if view.reruns is None or not can_run_again(view, scoring):
+    if not can_run_again(scoring):
         raise HTTPException(409, "Cases cannot run again from here: use `a2a-eval-proxy run`.")
     if judged is None:
         raise HTTPException(404, f"The store has no run {earlier[:200]!r} that can be judged.")
@@ -89,7 +89,7 @@ def _chosen(rows: Sequence[CaseRow], case: str | None, known: Container[str]) ->
 
 async def _playground(view: View) -> Values:
     query, agent = view.request.query_params, view.agent
-    play = view.playground.of(agent) if view.playground is not None else None
+    play = view.playground.of(agent)
     if play is None:
         return {"play": None, "agent": agent}
     turn_id, store = query.get("turn"), view.control.store
@@ -116,7 +116,7 @@ async def _send(view: View) -> Response:
     form, files = await upload_of(view.request, MAX_FILE_BYTES + 4 * MAX_TEXT)
     text = form.get("text", "")
     agent = view.chosen_agent(form)
-    play = view.playground.of(agent) if view.playground is not None else None
+    play = view.playground.of(agent)
     if play is None:
         raise HTTPException(404, "There is no agent here, only a store: use `a2a-eval-proxy send`.")
     if not text.strip() or len(text) > MAX_TEXT:
@@ -129,4 +129,12 @@ async def _send(view: View) -> Response:
 
 
 AGAIN = Screen("/again", "again.html", _compared, fragments=("result",), action=_again)
-PLAY = Screen("/playground", "playground.html", _playground, nav="Playground", fragments=("result",), action=_send)
+PLAY = Screen(
+    "/playground",
+    "playground.html",
+    _playground,
+    nav="Playground",
+    fragments=("result",),
+    action=_send,
+    needs_agent=True,
+)

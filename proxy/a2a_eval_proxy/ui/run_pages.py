@@ -5,18 +5,14 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Any
 
 from markupsafe import Markup
 from starlette.exceptions import HTTPException
-from tool_call_evaluators.matching.explain import expected_call_text
-from tool_call_evaluators.matching.placeholders import readable
-from tool_call_evaluators.model import ExpectedCall
 from tool_call_evaluators.report import comparison_body
 from tool_call_evaluators.report.model import seconds_between
-from tool_call_evaluators.suite import Expectation
-from tool_call_evaluators.texts import EXPECTATION_WORDS, duration_text, excerpt, moment_text
+from tool_call_evaluators.texts import duration_text, moment_text
 
 from ..runs.compare import compare_stored, compared_runs
 from ..runs.run_result import MAX_TURNS
@@ -24,8 +20,7 @@ from ..runs.stored_turns import VERSION, UnknownRunError, known_versions, newest
 from ..store import RunSummary
 from .accept_page import judges_of
 from .again_page import can_run_again
-from .case_search import ORDERS, found_cases, in_order
-from .judged_runs import RunView, last_rows
+from .judged_runs import RunView
 from .rendering import name_in
 from .screen import Screen, Values, View
 
@@ -157,11 +152,7 @@ async def judged(view: View, runs: list[RunSummary], within_s: float) -> list[Ru
 
 
 async def _one_run(view: View) -> Values:
-    name = name_in(view.request)
-    found = await view.control.store.runs(name)
-    if not found:
-        raise HTTPException(404, f"The store has no run {name[:200]!r}.")
-    (run,) = found
+    run = await view.run(name_in(view.request))
     query = view.request.query_params
     waits = None if "fragment" in query or "wait" in query else FIRST_PAINT_S
     judged = await view.runs.view(run, view.link, waits)
@@ -172,8 +163,8 @@ async def _one_run(view: View) -> Values:
         "judged": judged,
         "can_run_again": judged is not None
         and judged.failed > 0
-        and can_run_again(view, view.control.scoring_of({"agent_name": judged.agent_name})),
-        "accepts": await _accepts(view, name) if judged is not None and judged.failed > 0 else {},
+        and can_run_again(view.control.scoring_of({"agent_name": judged.agent_name})),
+        "accepts": await _accepts(view, run.name) if judged is not None and judged.failed > 0 else {},
         "too_long": MAX_TURNS if run.turns > MAX_TURNS else None,
         "ended": moment_text(run.ended_at),
     }
@@ -231,88 +222,8 @@ async def _two_runs(view: View) -> Values:
     return values | {"problem": None, "body": body, "waits": body is None}
 
 
-MAX_RUNS = 5  # the newest runs are searched for the last conversations of cases
-CASES_PAGE = 50
-MAX_SEARCH = 200  # characters
-MAX_TEXT = 2_000  # characters of an expected value
-MAX_CALLS = 100  # expected calls of a turn
-
-
-async def _all_cases(view: View) -> Values:
-    query = view.request.query_params
-    search, order, page = query.get("q", "").strip(), query.get("sort", ""), page_number(query.get("page"))
-    if order not in ORDERS or len(search) > MAX_SEARCH:
-        raise HTTPException(400, f"sort: expected one of {', '.join(filter(None, ORDERS))}; q: {MAX_SEARCH} characters")
-    agent = view.agent
-    scoring = view.control.scoring_for(agent)
-    listed = scoring.cases.listed()
-    store = view.control.store
-    names = await store.run_names(MAX_RUNS, agent) if listed else []
-    newest = [run for found in await asyncio.gather(*map(store.runs, names)) for run in found]
-    rows = await judged(view, newest, FRAGMENT_S if "fragment" in query else FIRST_PAINT_S)
-    views = {row.run.name: row.view for row in rows if row.view}
-    found = found_cases(listed, search)
-    last = last_rows(views, (case.id for case, _ in found)) if order == "failed" else {}
-    found = in_order(found, order, {case_id: row.status for case_id, (_, row) in last.items()})
-    cases = found[(page - 1) * CASES_PAGE : page * CASES_PAGE]
-    pages = {"q": search or None, "sort": order or None, "agent": agent}
-    return {
-        "agent": agent,
-        "suite": scoring.suite,
-        "suite_file": scoring.suite_file,
-        "count": len(listed),
-        "found": len(found),
-        "cases": cases,
-        "page": page,
-        "search": search,
-        "order": order,
-        "orders": ORDERS,
-        "previous": view.link("cases", **pages, page=str(page - 1)) if page > 1 else None,
-        "next": view.link("cases", **pages, page=str(page + 1)) if page * CASES_PAGE < len(found) else None,
-        "last": last or last_rows(views, (case.id for case, _ in cases)),
-        "expected": expectations,
-        "waits": any(row.lags for row in rows),
-    }
-
-
-def expectations(expect: Expectation) -> dict[str, tuple[str, ...]]:
-    """What is expected, in the order of a suite file and in the words of the report: values, each on a line."""
-    given = ((item.name, getattr(expect, item.name)) for item in fields(Expectation))
-    return {EXPECTATION_WORDS[name]: _lines(name, value) for name, value in given if value is not None}
-
-
-def _lines(name: str, value: Any) -> tuple[str, ...]:
-    if name == "tool_calls":
-        more = len(value) - MAX_CALLS
-        calls = [expected_call(call) for call in value[:MAX_CALLS]] or ["no call"]
-        return (*calls, *([f"… and {more:,} more"] if more > 0 else []))
-    match name:
-        case "tool_calls_order":
-            text = " → ".join(value)
-        case "tool_calls_count":
-            text = ", ".join(f"{tool} {criterion[0]} {criterion[1]}" for tool, criterion in value.items())
-        case "tool_outputs":
-            return tuple(excerpt(f"{output.name}: {output.output}", MAX_TEXT) for output in value[:MAX_CALLS])
-        case "agents":
-            text = ", ".join(map(str, value[:MAX_CALLS]))
-        case "forbidden_calls":
-            text = ", ".join(map(expected_call_text, value[:MAX_CALLS]))
-        case _:
-            text = value if isinstance(value, str) else readable(value)
-    return (excerpt(text, MAX_TEXT),)
-
-
-def expected_call(call: ExpectedCall) -> str:
-    """`refund(order_id=/ORD-[0-9]+/, amount=≈ 14.5)`; `refund(any arguments), succeeded: true`."""
-    arguments = [f"{key}={readable(value)}" for key, value in (call.arguments or {}).items()]
-    given = "any arguments" if call.arguments is None else ", ".join(arguments)
-    outcome = [f", {part}: {readable(value)}" for part, value in call.outcome.items()]
-    return excerpt(f"{call.name}({given}){''.join(outcome)}", MAX_TEXT)
-
-
 SCREENS = (
     Screen("/runs", "runs.html", _all_runs, nav="Runs", fragments=("runs",)),
     Screen("/runs/{name:path}", "run.html", _one_run, fragments=("run",)),
     Screen("/compare", "compare.html", _two_runs, fragments=("comparison",)),
-    Screen("/cases", "cases.html", _all_cases, nav="Cases", fragments=("cases",)),
 )

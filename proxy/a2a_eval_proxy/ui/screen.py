@@ -8,12 +8,13 @@ from dataclasses import dataclass
 from typing import Any, Generic, TypeAlias, TypeVar
 
 from a2a_tool_capture.recent import Recent
+from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 
 from ..admin.control import Control
 from ..settings.settings import AgentSettings
-from ..store import Store
+from ..store import RunSummary, Store
 from ..store.reads import TurnFigures
 from .agent_check import AgentCheck
 from .judged_runs import JudgedRuns
@@ -54,6 +55,9 @@ class OfEachAgent(Generic[T]):
         self._make = make
         self._kept: dict[str, tuple[AgentSettings, T]] = {}
 
+    def __len__(self) -> int:
+        return len(self._agents())
+
     def of(self, agent: str | None) -> T | None:
         """That of the agent with this name; None: of the only one. None for an agent that is not there."""
         agents = self._agents()
@@ -70,12 +74,12 @@ class View:
 
     control: Control
     request: Request
+    link: Links
     figures: RecentFigures
     runs: JudgedRuns
-    checks: OfEachAgent[AgentCheck] | None  # None where there is no agent
-    link: Links
-    reruns: Reruns | None = None  # None where nothing runs
-    playground: OfEachAgent[Playground] | None = None  # None where there is no agent
+    checks: OfEachAgent[AgentCheck]
+    playground: OfEachAgent[Playground]
+    reruns: Reruns
 
     @property
     def agent(self) -> str | None:
@@ -89,6 +93,13 @@ class View:
         """
         name = form.get("agent") or self.request.query_params.get("agent")
         return self.control.known_agent(name) if name else next(iter(self.control.scorings), None)
+
+    async def run(self, name: str) -> RunSummary:
+        """The run of the store with this name. Raises HTTPException (404)."""
+        found = await self.control.store.runs(name)
+        if not found:
+            raise HTTPException(404, f"The store has no run {name[:200]!r}.")
+        return found[0]
 
 
 Values: TypeAlias = Mapping[str, Any]  # the variables of a template
@@ -109,3 +120,4 @@ class Screen:
     nav: str | None = None
     fragments: tuple[str, ...] = ()
     action: ScreenFunction | None = None
+    needs_agent: bool = False  # not there over a store without traffic

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import secrets
 import time
-from collections.abc import Awaitable, Callable, Hashable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Hashable, Mapping
 from functools import partial
 from typing import Any
 
@@ -25,29 +25,23 @@ from ..net.browser_guard import Headers
 from ..net.page_sessions import IDLE_S, PageSessions
 from ..settings.settings import AgentSettings
 from ..store import StoreError
-from . import accept_page, again_page, agent_pages, conversation, label_page, run_pages, turn_list, turn_page, wire_page
+from . import (
+    accept_page,
+    again_page,
+    agent_pages,
+    case_page,
+    conversation,
+    label_page,
+    run_pages,
+    turn_list,
+    turn_page,
+    wire_page,
+)
 from .agent_check import AgentCheck
 from .judged_runs import JudgedRuns
 from .rendering import AssetFiles, Links, environment
 from .reruns import Playground, Reruns
-from .screen import OfEachAgent, RecentFigures, Screen, ScreenFunction, Values, View
-
-
-async def _check(view: View) -> Values:
-    check = view.checks.of(view.agent) if view.checks is not None else None
-    return {"agent": view.agent, "check": check}
-
-
-async def _start_check(view: View) -> Response:
-    agent = view.chosen_agent(await form_of(view.request))
-    check = view.checks.of(agent) if view.checks is not None else None
-    if check is None:
-        raise HTTPException(404, "There is no agent here, only a store: run `a2a-eval-proxy check URL`.")
-    check.start()
-    return RedirectResponse(view.link("check", agent=agent), 303)
-
-
-CHECK = Screen("/check", "check.html", _check, nav="Check", fragments=("check",), action=_start_check)
+from .screen import OfEachAgent, RecentFigures, Screen, ScreenFunction, View
 
 REST_S = 0.08
 """Least time from the begin of fragments to that of the next ones of their address: what a page itself waits."""
@@ -155,7 +149,8 @@ SCREENS = (
     conversation.SCREEN,
     *agent_pages.SCREENS,
     *run_pages.SCREENS,
-    CHECK,
+    case_page.SCREEN,
+    agent_pages.CHECK,
     *turn_page.SCREENS,
     accept_page.SCREEN,
     *label_page.SCREENS,
@@ -187,19 +182,18 @@ class Site:
     def __init__(
         self,
         control: Control,
-        tokens: AdminTokens | None = None,
-        screens: Sequence[Screen] = SCREENS,
-        store_url: str | None = None,
+        tokens: AdminTokens | None,
+        store_url: str,
         agents: Callable[[], Mapping[str, AgentSettings]] | None = None,
         url: Callable[[], str] = str,
     ) -> None:
         """`agents`: the settings of those behind the proxy at `url`, by name; None without traffic."""
+        screens = [screen for screen in SCREENS if agents is not None or not screen.needs_agent]
+        agents = agents or dict
         self._control = control
-        self._reruns = Reruns(store_url, agents or dict) if store_url else None
-        self._playground = self._checks = None
-        if agents is not None:
-            self._playground = OfEachAgent(agents, lambda name, _: Playground.of(name, url))
-            self._checks = OfEachAgent(agents, lambda _, settings: AgentCheck.of(settings))
+        self._reruns = Reruns(store_url, agents)
+        self._playground = OfEachAgent(agents, lambda name, _: Playground.of(name, url))
+        self._checks = OfEachAgent(agents, lambda _, settings: AgentCheck.of(settings))
         self._runs = JudgedRuns(control.store, control.work, control.judged_by)
         self._figures = RecentFigures(control.store)
         self._assets = AssetFiles()
@@ -233,19 +227,8 @@ class Site:
 
     def _page(self, screen: Screen, function: ScreenFunction) -> Callable[[Request], Awaitable[Response]]:
         async def answer(request: Request, fragments: str | None) -> Response:
-            link = Links.of(request)
-            values = await function(
-                View(
-                    self._control,
-                    request,
-                    self._figures,
-                    self._runs,
-                    self._checks,
-                    link,
-                    self._reruns,
-                    self._playground,
-                )
-            )
+            link, kept = Links.of(request), (self._figures, self._runs, self._checks, self._playground, self._reruns)
+            values = await function(View(self._control, request, link, *kept))
             if isinstance(values, Response):
                 return values
             # In a thread: a long conversation takes 100 ms, in which traffic must not wait.

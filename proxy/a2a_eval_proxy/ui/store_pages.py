@@ -32,8 +32,7 @@ from ..settings.parsing import AGENT_NAME
 from ..store import Store, StoreError, TurnQuery
 from ..store.base import TurnJson
 from ..telemetry.event_bus import EventBus
-from .again_page import PLAY
-from .site import CHECK, SCREENS, Site
+from .site import Site
 
 EVERY_S = 1.0
 NEWEST = 100  # turns that a poll reads; older ones are checked only while they wait to be scored
@@ -160,8 +159,7 @@ async def store_pages(
         scoring = Scoring(NO_PRIVACY, CaseBook(suite), suite_file)
         control = StoreControl(store=store, common=scoring, trace_url=trace_url)
         await control.agent_reports(())
-        screens = [screen for screen in SCREENS if screen not in (CHECK, PLAY)]
-        site = Site(control, tokens, screens=screens, store_url=location)
+        site = Site(control, tokens, location)
         app = admin_app(control, CollectorRegistry(), tokens, HostNames(), site.routes, site.access)
         address = f"127.0.0.1:{port}"
         server = await Ports(stack).open(lambda: HttpServer(app, address, shutdown_timeout_s=1.0), "--port")

@@ -79,8 +79,8 @@ async def _values(view: View) -> Mapping[str, Any]:
         "prompt": _prompt(view, turn, calls) if row["verdict"] in ("failed", "errored") else "",
         "can_run_again": not is_changing
         and turn["case_id"] is not None
-        and can_run_again(view, view.control.scoring_of(turn)),
-        "can_send": not is_changing and view.playground is not None,
+        and can_run_again(view.control.scoring_of(turn)),
+        "can_send": not is_changing and len(view.playground) > 0,
         "can_accept": row["verdict"] == "failed"
         and turn["case_id"] is not None
         and view.control.scoring_of(turn).one_file is not None,
