@@ -193,9 +193,9 @@ async def run_suite(
                 sum(planned_turns(case) * len(own.get(case.id, ())) for _, _, own in left for case in whole.cases)
             )
             users = [await users_of(part, own, store, replay_user, seed) for part, _, own in left]
-            plan = _AttemptPlan(repeat_all, seed, agent_version)
+            driven = _Run(run, store, pipeline, privacy, watch, tracing, repeat_all, seed, agent_version)
             for each, its_users in zip(left, users, strict=True):
-                await _drive(*each, store, pipeline, run, its_users, privacy, watch, tracing, plan)
+                await _drive(driven, *each, its_users)
             await pipeline.drained()
             await store.drained()  # of the records of conversations without turns
         return await load_and_judge_run(store, scorer, expected, run, texts=texts, partial=partial)
@@ -301,30 +301,42 @@ async def _unlisted(name: str, proxy: str, headers: Mapping[str, str], tls: ssl.
     )
 
 
-async def _drive(
-    suite: Suite,
-    agent: AgentOptions,
-    todo: Conversations,
-    store: Store,
-    pipeline: Pipeline,
-    run: str,
-    users: SimulatedUsers,
-    privacy: Privacy,
-    watch: RunWatch,
-    tracing: Tracing | None,
-    plan: _AttemptPlan,
-) -> None:
+@dataclass(frozen=True, slots=True)
+class _Run:
+    """What holds for all conversations of a run; see `run_suite`."""
+
+    name: str
+    store: Store
+    pipeline: Pipeline
+    privacy: Privacy
+    watch: RunWatch
+    tracing: Tracing | None
+    repeat_all: bool
+    seed: int | None
+    agent_version: str | None
+
+    def attempt(self, case: Case, number: int) -> dict[str, Any]:
+        """As in `Turn.attempt`."""
+        return {
+            "number": number,
+            "planned": case.conversations,
+            "enough": None if self.repeat_all else case.must_pass,
+            "seed": None if self.seed is None else attempt_seed(self.seed, case.id, number),
+        }
+
+
+async def _drive(run: _Run, suite: Suite, agent: AgentOptions, todo: Conversations, users: SimulatedUsers) -> None:
     """Hold the conversations `todo`. Raises NothingRanError if the agents answered none of them."""
-    if watch.stops:
+    if run.watch.stops:
         return
     async with AsyncExitStack() as stack:
         agents: dict[str | None, _DrivenAgent] = {}
         for name in (name for case in suite.cases if case.id in todo for name in case.agents):
             if name not in agents:
                 reached = await stack.enter_async_context(agent_client(agent, name))
-                agents[name] = _DrivenAgent.of(*reached, agent, plan.agent_version, name or agent.agent_name)
-        driver = _Driver(agents, store, pipeline, run, users, privacy, watch, tracing, plan)
-        await driver.drive(_pieces(suite, todo, repeat_all=plan.repeat_all), agent.concurrency)
+                agents[name] = _DrivenAgent.of(*reached, agent, run.agent_version, name or agent.agent_name)
+        driver = _Driver(run, agents, users)
+        await driver.drive(_pieces(suite, todo, repeat_all=run.repeat_all), agent.concurrency)
     if not driver.answered and driver.problem:
         raise NothingRanError(driver.problem)
     if driver.stopped_at:
@@ -381,35 +393,11 @@ def _pieces(suite: Suite, todo: Conversations, *, repeat_all: bool) -> Iterator[
             yield from ((case, [number]) for number in numbers)
 
 
-@dataclass(frozen=True, slots=True)
-class _AttemptPlan:
-    """What holds for all attempts of a run."""
-
-    repeat_all: bool
-    seed: int | None
-    agent_version: str | None
-
-    def attempt(self, case: Case, number: int) -> dict[str, Any]:
-        """As in `Turn.attempt`."""
-        return {
-            "number": number,
-            "planned": case.conversations,
-            "enough": None if self.repeat_all else case.must_pass,
-            "seed": None if self.seed is None else attempt_seed(self.seed, case.id, number),
-        }
-
-
 @dataclass(slots=True)
 class _Driver:
+    _run: _Run
     _agents: Mapping[str | None, _DrivenAgent]  # by the names that cases give them
-    _store: Store
-    _pipeline: Pipeline
-    _run: str
     _users: SimulatedUsers
-    _privacy: Privacy
-    _watch: RunWatch
-    _tracing: Tracing | None
-    _plan: _AttemptPlan
     _wire_room: int = field(default_factory=lambda: MAX_RUN_BYTES)  # for what turns look like on the wire
     stopped_at: str = ""  # the first case that is not run because another one failed
     answered: int = 0  # messages that the agent answered, also with an error
@@ -428,25 +416,25 @@ class _Driver:
     async def _have(self, pieces: Iterator[_Piece]) -> None:
         for case, numbers in pieces:
             for index, number in enumerate(numbers):
-                if self._watch.stops:
+                if self._run.watch.stops:
                     self.stopped_at = self.stopped_at or case.id
                     return
                 if index and await self._decided(case):
-                    self._watch.advance(planned_turns(case) * (len(numbers) - index))
+                    self._run.watch.advance(planned_turns(case) * (len(numbers) - index))
                     break
-                if self._pipeline.depth >= _MAX_WAITING or self._pipeline.store_ended:
-                    await self._pipeline.drained()
-                await self._converse(case, self._users.speaker(case, number), self._plan.attempt(case, number))
-                if self._watch.fail_fast:
-                    await self._pipeline.drained()
-                    self._watch.failed |= self.unanswered > 0
+                if self._run.pipeline.depth >= _MAX_WAITING or self._run.pipeline.store_ended:
+                    await self._run.pipeline.drained()
+                await self._converse(case, self._users.speaker(case, number), self._run.attempt(case, number))
+                if self._run.watch.fail_fast:
+                    await self._run.pipeline.drained()
+                    self._run.watch.failed |= self.unanswered > 0
 
     async def _decided(self, case: Case) -> bool:
         """Whether the attempts at a case so far are enough."""
-        await self._pipeline.drained()
-        turns = [turn async for turn in every_turn(self._store, TurnQuery(run=self._run, case=case.id))]
+        await self._run.pipeline.drained()
+        turns = [turn async for turn in every_turn(self._run.store, TurnQuery(run=self._run.name, case=case.id))]
         conversations = {turn["conversation_id"] for turn in turns}
-        results = await conversation_results(self._store, self._run, conversations)
+        results = await conversation_results(self._run.store, self._run.name, conversations)
         return attempts_at(case, follow(turns, Suite(name=case.id, cases=(case,)), results)).decided
 
     async def _converse(self, case: Case, speaker: Speaker, attempt: dict[str, Any]) -> None:
@@ -455,11 +443,11 @@ class _Driver:
         Each of its agents has a context of its own; the conversation has the id that the first agent gave.
         """
         contexts = {name: self._agents[name].client.conversation() for name in case.agents}
-        conversation_id = f"{self._run}/{uuid.uuid4().hex}"  # some agents give their conversations no id
+        conversation_id = f"{self._run.name}/{uuid.uuid4().hex}"  # some agents give their conversations no id
         last: Turn | None = None
         while (text := await speaker.next()) is not None:
             if last is not None:
-                self._pipeline.take(last)
+                self._run.pipeline.take(last)
             name = case.agent_at(speaker.spoken - 1)
             last, broken = await self._say(contexts[name], text, self._begun(name, case, attempt))
             if last is not None:
@@ -469,12 +457,12 @@ class _Driver:
                 last.simulated_user = speaker.mark
                 self._agents[name].visibility.judge(last)
             speaker.heard(text, last, broken=broken)
-            self._watch.advance()
+            self._run.watch.advance()
         self._end(case, speaker, last, conversation_id)
         for agent in self._agents.values():
             if agent.server:
                 await agent.server.end(conversation_id)
-        self._watch.advance(speaker.left)
+        self._run.watch.advance(speaker.left)
 
     def _end(self, case: Case, speaker: Speaker, last: Turn | None, conversation_id: str) -> None:
         record = speaker.record
@@ -483,27 +471,27 @@ class _Driver:
             self._note(str(speaker.problem), speaker.problem, "simulated user")
         if last is not None:
             last.simulated_user = record or last.simulated_user
-            self._pipeline.take(last)
+            self._run.pipeline.take(last)
         elif record is not None and not speaker.spoken:
-            result = EvalResult.errored(SIMULATED_USER, "no turn", details=self._privacy.stored_user(record))
-            key = ConversationKey(self._run, conversation_id, case.id)
-            self._store.finish_conversations([ScoredConversation(key, 0, [result.to_dict()])], lambda: None)
+            result = EvalResult.errored(SIMULATED_USER, "no turn", details=self._run.privacy.stored_user(record))
+            key = ConversationKey(self._run.name, conversation_id, case.id)
+            self._run.store.finish_conversations([ScoredConversation(key, 0, [result.to_dict()])], lambda: None)
 
     async def _say(self, conversation: CaptureConversation, text: str, turn: Turn) -> tuple[Turn | None, bool]:
         """The `turn` of a message, unless a fault of ours left none; and whether the conversation cannot continue."""
         turn.conversation_id = conversation.context_id or ""
         traceparent = f"00-{turn.trace_id}-{turn.parent_span_id}-01"
-        wire = TurnWire(turn.turn_id) if self._privacy.covers_texts and self._wire_room > 0 else None
-        if self._tracing:
-            self._tracing.opened(turn)
+        wire = TurnWire(turn.turn_id) if self._run.privacy.covers_texts and self._wire_room > 0 else None
+        if self._run.tracing:
+            self._run.tracing.opened(turn)
         try:
             with observing(wire):
                 outcome = await self._send(conversation, text, turn, traceparent)
         finally:
-            if self._tracing:
-                self._tracing.ended(turn)
+            if self._run.tracing:
+                self._run.tracing.ended(turn)
         if wire is not None and outcome[0] is not None:
-            turn.wire = await asyncio.to_thread(wire.as_json, self._privacy)
+            turn.wire = await asyncio.to_thread(wire.as_json, self._run.privacy)
             if self._wire_room > 0 >= self._wire_room - len(turn.wire):
                 logger.warning("the wire of later turns is not stored: that of the run has reached its limit")
             self._wire_room -= len(turn.wire)
@@ -544,15 +532,15 @@ class _Driver:
         """Keep the first problem; with `quoting`, the description may contain words `of` the agent or this one."""
         if self.problem:
             return
-        if quoting is not None and not self._privacy.covers_texts:
+        if quoting is not None and not self._run.privacy.covers_texts:
             problem = f"{of}: {type(quoting).__name__}, whose words are not to be seen"
-        self.problem = self._privacy.text(problem)
+        self.problem = self._run.privacy.text(problem)
 
     def _begun(self, agent_name: str | None, case: Case, attempt: dict[str, Any]) -> Turn:
         agent = self._agents[agent_name]
         return Turn(
             turn_id=new_turn_id(),
-            run=self._run,
+            run=self._run.name,
             agent=agent.name,
             agent_name=agent.agent_name,
             binding="",
