@@ -114,7 +114,6 @@ class ApiOperation:
 
     @property
     def name(self) -> str:
-        """The name of the operation in the document: that of its function."""
         return str(getattr(self.handle, "__name__"))  # noqa: B009
 
     @property

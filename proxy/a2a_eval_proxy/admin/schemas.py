@@ -44,7 +44,6 @@ def listed(schema: Schema) -> Schema:
 
 
 def named(name: str) -> Schema:
-    """A reference to a schema of SCHEMAS."""
     return {"$ref": f"#/components/schemas/{name}"}
 
 

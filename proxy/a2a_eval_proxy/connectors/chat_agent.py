@@ -248,7 +248,6 @@ class ChatAgent:
         await self._client.aclose()
 
     async def _result(self, call: _RequestedCall) -> dict[str, Any]:
-        """The message with the result of a call."""
         if self._tools is None:
             recorder.started(call.name, call.arguments, id=call.id)
             result = NOT_RUN

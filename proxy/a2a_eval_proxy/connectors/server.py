@@ -142,8 +142,6 @@ class ServedAgent:
 
 
 class RecentTasks(InMemoryTaskStore):
-    """A store of bounded size."""
-
     def __init__(self) -> None:
         super().__init__()
         self._recent: OrderedDict[str, ServerCallContext] = OrderedDict()

@@ -117,7 +117,6 @@ class Tracing(TurnListener):
         return self._book.complete(turn.turn_id)
 
     def evidence(self, turn: Turn) -> Evidence | None:
-        """Returns the evidence of traces for the turn, or None."""
         evidence = self._book.evidence(turn.turn_id)
         return evidence if evidence.spans or evidence.logs or evidence.contested else None
 

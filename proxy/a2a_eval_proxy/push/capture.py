@@ -85,7 +85,6 @@ class NotificationCapture:
         return stream
 
     def known(self, webhook_id: str) -> NotificationStream | None:
-        """The stream of a webhook, if there is one."""
         return self._streams.get(webhook_id)
 
     def take(self, stream: NotificationStream, body: bytes, event: dict[str, Any]) -> str:

@@ -47,8 +47,6 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class RunResult:
-    """The verdict on a run, and its report."""
-
     verdict: Verdict
     report: Report
 

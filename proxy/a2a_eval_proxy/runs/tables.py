@@ -425,7 +425,6 @@ def _turn_lines(turn: TurnJson) -> Iterator[str]:
 
 
 def run_heading(run: StoredRun) -> str:
-    """The run in one line, as markup."""
     name, turns = escape(plain(run.summary.name)), counted(run.summary.turns, "turn")
     return f"run {name}: {turns}, results: {_results(run.summary)}"
 

@@ -225,7 +225,6 @@ class AgentSettings(Options):
 
     @property
     def upstream_is_secure(self) -> bool:
-        """Whether the agent uses TLS."""
         return self.upstream.startswith(("https:", "grpcs:"))
 
     @property
@@ -566,7 +565,6 @@ class Settings(
 
     @property
     def host_names(self) -> tuple[str, ...]:
-        """The configured host names of the proxy."""
         listening = (split_address(address)[0] for address in (self.listen, self.admin))
         public = urlsplit(self.public_url).hostname if self.public_url else None
         of_agents = (host for agent in self.each_agent.values() for host in agent.hosts)

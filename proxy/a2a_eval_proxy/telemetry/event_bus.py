@@ -208,7 +208,6 @@ class EventBus:
 
     @property
     def last_id(self) -> str:
-        """The id of the latest event."""
         return self.id_of(self._log.last)
 
     def id_of(self, number: int) -> str:
@@ -304,7 +303,6 @@ class Listener:
 
     @property
     def last_id(self) -> str:
-        """The id of the last event that was read."""
         return self._bus.id_of(self.number)
 
     def wake(self) -> None:

@@ -63,7 +63,6 @@ class Links:
 
     @classmethod
     def of(cls, request: Request) -> Links:
-        """URLs on the page that this request asks for."""
         return cls(request.scope.get("raw_path") or request.scope["path"].encode())
 
     def __init__(self, raw_path: bytes) -> None:

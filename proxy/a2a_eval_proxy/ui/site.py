@@ -100,7 +100,6 @@ class Login:
         return any(self._sessions.use(session, time.monotonic()) for session in self._sessions_in(headers))
 
     def log_out(self, headers: Headers) -> None:
-        """End the session of these headers, if any."""
         for session in self._sessions_in(headers):
             self._sessions.close(session)
 

@@ -122,7 +122,6 @@ class WireAnswer:
 
     @property
     def places(self) -> Iterator[tuple[str, WireMessage]]:
-        """Yields each message with its place in the answer."""
         for number, message in enumerate(self.messages, 1):
             yield (f"event {number}" if self.streams else "body"), message
 

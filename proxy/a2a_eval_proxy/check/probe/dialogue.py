@@ -143,7 +143,6 @@ async def _message_that_calls_a_tool(probe: _Probe, card: dict[str, Any]) -> str
 
 
 def skill_examples(card: dict[str, Any]) -> list[str]:
-    """Returns the examples of the card's skills, in the card's order."""
     lists = [examples for skill in objects(card.get("skills")) if isinstance(examples := skill.get("examples"), list)]
     return [example for examples in lists for example in examples if isinstance(example, str) and example.strip()]
 

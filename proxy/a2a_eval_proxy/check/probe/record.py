@@ -120,7 +120,6 @@ class Activation(StrEnum):
 
     @property
     def uris(self) -> tuple[str, ...]:
-        """The URIs of the extensions header, in order."""
         unknown = UNKNOWN_URIS if self in (Activation.UNKNOWN, Activation.V1_WITH_UNKNOWN) else ()
         return unknown if self in (Activation.NOTHING, Activation.UNKNOWN) else (*unknown, URI)
 

@@ -106,7 +106,6 @@ def task_id_of(event: dict[str, Any]) -> str:
 
 
 def states(*exchanges: ProbeExchange) -> list[str]:
-    """Returns the states of tasks in the answers, in order."""
     found = (state_of(event) for exchange in exchanges for event in exchange.normal_events)
     return [state for state in found if state]
 
@@ -122,7 +121,6 @@ def is_settled(event: dict[str, Any]) -> bool:
 
 
 def first_task_id(exchange: ProbeExchange) -> str:
-    """Returns the first task id in the answer; "" without one."""
     return next((task_id for event in exchange.normal_events if (task_id := task_id_of(event))), "")
 
 

@@ -38,7 +38,6 @@ def verdict_sentence(report: CheckReport) -> str:
 
 
 def card_name(report: CheckReport) -> str:
-    """Returns the `name` of the card; "" without one."""
     name = report.record.card.card.get("name")
     return one_line(name, 100) if isinstance(name, str) else ""
 
@@ -57,7 +56,6 @@ def request_lines(request: ProbeRequest) -> list[str]:
 
 
 def excerpt_text(problem: Problem) -> str:
-    """Returns the excerpt of the problem as JSON; "" without one."""
     if problem.excerpt is None:
         return ""
     text = json.dumps(problem.excerpt, ensure_ascii=False, default=str)
@@ -141,5 +139,4 @@ def unseen(report: CheckReport) -> list[str]:
 
 
 def _count(report: CheckReport, status: RuleStatus) -> int:
-    """Returns the number of rules with a result of this status."""
     return sum(any(result.status is status for result in results) for results in report.by_rule)

@@ -307,7 +307,6 @@ class SchemaViolation:
 
 
 def violations(entry: Any) -> Iterator[SchemaViolation]:
-    """Yields the first _MAX_VIOLATIONS violations of the schema in `entry`."""
     for error in islice(_validator().iter_errors(entry), _MAX_VIOLATIONS):
         field = str(error.path[0]) if error.path else ""
         where = f"`{field}`" if field else "the entry"
