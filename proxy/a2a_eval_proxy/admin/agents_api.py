@@ -8,7 +8,7 @@ from starlette.responses import JSONResponse, Response
 
 from .agent_report import failing_first
 from .api_operation import ApiAnswer, ApiOperation, ApiParameter, Given
-from .control import Api
+from .control import Api, known_agent
 from .schemas import named, page_of
 
 
@@ -32,7 +32,7 @@ class AgentsApi(Api):
 
     async def agent(self, _: Request, given: Given) -> Response:
         try:
-            name = self._control.known_agent(given["name"])
+            name = known_agent(self._control, given["name"])
         except HTTPException as error:
             raise HTTPException(404, error.detail) from None
         (report,) = await self._control.agent_reports([name])

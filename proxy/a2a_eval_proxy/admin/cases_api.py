@@ -16,7 +16,7 @@ from ..long_computations import LongComputations
 from ..scoring.case_book import CaseBook, RegisteredCase, TooManyCasesError, registered_case
 from ..scoring.scorer import WITHOUT_SUITE
 from .api_operation import ApiAnswer, ApiOperation, ApiParameter, Given, json_object, json_response
-from .control import Api, Control
+from .control import Api, Control, scoring_for
 from .schemas import OPEN, named, page_of
 
 _MAX_CASE_BYTES = 1024 * 1024
@@ -66,7 +66,7 @@ class CasesApi(Api):
         ]  # fmt: skip
 
     async def cases(self, _: Request, given: Given) -> Response:
-        scoring = self._control.scoring_for(given["agent"])
+        scoring = scoring_for(self._control, given["agent"])
         listed, suite = scoring.cases.listed(), scoring.suite or WITHOUT_SUITE
 
         def items() -> list[dict[str, Any]]:
@@ -79,7 +79,7 @@ class CasesApi(Api):
         return json_response({"items": found, "next_cursor": None})
 
     async def suite(self, _: Request, given: Given) -> Response:
-        scoring = self._control.scoring_for(given["agent"])
+        scoring = scoring_for(self._control, given["agent"])
         suite = scoring.suite
         if suite is None:
             raise HTTPException(404, "there is no suite; `serve --suite FILE` scores turns by one")
@@ -128,7 +128,7 @@ class CasesApi(Api):
         if agent is not None and own not in (None, agent):
             raise HTTPException(400, f"agent: the body says {own!r}, the address {agent!r}")
         named = agent or (own if self._control.agent_names else None)
-        cases = self._control.scoring_for(named).cases
+        cases = scoring_for(self._control, named).cases
         before = cases.case(case.id)
         if named is None:
             return cases, case
@@ -138,6 +138,6 @@ class CasesApi(Api):
 
     async def delete_case(self, _: Request, given: Given) -> Response:
         case_id = given["case_id"]
-        if not self._control.scoring_for(given["agent"]).cases.remove(case_id):
+        if not scoring_for(self._control, given["agent"]).cases.remove(case_id):
             raise HTTPException(404, f"no case {case_id!r} was registered; cases of the suite file stay")
         return Response(status_code=204)

@@ -67,30 +67,6 @@ class Control:
             return next(whole, own)
         return own
 
-    def known_agent(self, name: str) -> str:
-        """The name, which one of several agents in force has. Raises HTTPException (400), which says what to choose."""
-        if name not in self.agent_names:
-            hint = did_you_mean(name, self.agent_names) or f": {self._listed_agents}"
-            raise HTTPException(400, f"agent: there is no agent {name[:100]!r}{hint}")
-        return name
-
-    def scoring_for(self, name: str | None) -> Scoring:
-        """That of the agent with this name; None: that which all agents have. Raises HTTPException (400)."""
-        if name is not None:
-            return self.scorings[self.known_agent(name)]
-        first, *others = self.every_scoring
-        if others:
-            raise HTTPException(400, f"agent: required, as agents have suites of their own; {self._listed_agents}")
-        return first
-
-    @property
-    def _listed_agents(self) -> str:
-        names = self.agent_names
-        more = f" and {len(names) - _MOST_NAMES} more" if len(names) > _MOST_NAMES else ""
-        if not names:
-            return "one agent is behind this proxy, without a name; leave out `agent`"
-        return f"expected one of {', '.join(names[:_MOST_NAMES])}{more}"
-
     @property
     def scorings(self) -> Mapping[str, Scoring]:
         """Those of each of several agents behind the proxy, by name; {} for one."""
@@ -170,6 +146,32 @@ class Control:
     def remarks(self) -> list[str]:
         """What does not work, though the proxy is ready."""
         return []
+
+
+def known_agent(control: Control, name: str) -> str:
+    """The name, which one of several agents in force has. Raises HTTPException (400), which says what to choose."""
+    if name not in control.agent_names:
+        hint = did_you_mean(name, control.agent_names) or f": {_listed_agents(control)}"
+        raise HTTPException(400, f"agent: there is no agent {name[:100]!r}{hint}")
+    return name
+
+
+def scoring_for(control: Control, name: str | None) -> Scoring:
+    """That of the agent with this name; None: that which all agents have. Raises HTTPException (400)."""
+    if name is not None:
+        return control.scorings[known_agent(control, name)]
+    first, *others = control.every_scoring
+    if others:
+        raise HTTPException(400, f"agent: required, as agents have suites of their own; {_listed_agents(control)}")
+    return first
+
+
+def _listed_agents(control: Control) -> str:
+    names = control.agent_names
+    more = f" and {len(names) - _MOST_NAMES} more" if len(names) > _MOST_NAMES else ""
+    if not names:
+        return "one agent is behind this proxy, without a name; leave out `agent`"
+    return f"expected one of {', '.join(names[:_MOST_NAMES])}{more}"
 
 
 class Api:

@@ -18,7 +18,7 @@ from tool_call_evaluators.suite import SuiteError, load_suite
 from tool_call_evaluators.suite.files import read_text
 
 from ..admin.api_operation import form_of
-from ..admin.control import Control
+from ..admin.control import Control, scoring_for
 from ..errors import ConfigError
 from ..runs.accept import accept, can_undo, changed_text, difference, proposed_by, undo
 from ..runs.run_result import MAX_TURNS, JudgedBy, turns_of_each
@@ -72,7 +72,7 @@ async def _file(control: Control, run: str, agent: str | None) -> tuple[Path, Ca
     judges. Raises HTTPException (409) where there is not exactly one."""
     judges = await judges_of(control, run)
     if agent is not None:
-        file = control.scoring_for(agent).one_file
+        file = scoring_for(control, agent).one_file
     else:
         file = judges[0].one_file if len(judges) == 1 else None
     if file is None:

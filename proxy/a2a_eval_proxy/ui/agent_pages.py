@@ -10,7 +10,7 @@ from starlette.responses import RedirectResponse, Response
 
 from ..admin.agent_report import FAILS_NOW, AgentReport, failing_first
 from ..admin.api_operation import form_of
-from ..admin.control import Control
+from ..admin.control import Control, known_agent
 from ..store import TurnQuery
 from .rendering import name_in, turn_row
 from .screen import Screen, Values, View
@@ -80,7 +80,7 @@ def _found(reports: Iterable[AgentReport], search: str, show: str) -> Iterable[A
 
 async def _one(view: View) -> Values:
     try:
-        name = view.control.known_agent(name_in(view.request))
+        name = known_agent(view.control, name_in(view.request))
     except HTTPException as error:
         raise HTTPException(404, f"{error.detail.removeprefix('agent: ').capitalize()}.") from None
     (report,) = await view.control.agent_reports([name])

@@ -14,6 +14,7 @@ from tool_call_evaluators.model import ExpectedCall
 from tool_call_evaluators.suite import Case, Expectation
 from tool_call_evaluators.texts import EXPECTATION_WORDS, excerpt
 
+from ..admin.control import scoring_for
 from .judged_runs import last_rows
 from .run_pages import FIRST_PAINT_S, FRAGMENT_S, judged, page_number
 from .screen import Screen, Values, View
@@ -65,7 +66,7 @@ async def _all_cases(view: View) -> Values:
     if order not in ORDERS or len(search) > MAX_SEARCH:
         raise HTTPException(400, f"sort: expected one of {', '.join(filter(None, ORDERS))}; q: {MAX_SEARCH} characters")
     agent = view.agent
-    scoring = view.control.scoring_for(agent)
+    scoring = scoring_for(view.control, agent)
     listed = scoring.cases.listed()
     store = view.control.store
     names = await store.run_names(MAX_RUNS, agent) if listed else []

@@ -12,7 +12,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 
-from ..admin.control import Control
+from ..admin.control import Control, known_agent
 from ..settings.settings import AgentSettings
 from ..store import RunSummary, Store
 from ..store.reads import TurnFigures
@@ -92,7 +92,7 @@ class View:
         Raises HTTPException (400).
         """
         name = form.get("agent") or self.request.query_params.get("agent")
-        return self.control.known_agent(name) if name else next(iter(self.control.scorings), None)
+        return known_agent(self.control, name) if name else next(iter(self.control.scorings), None)
 
     async def run(self, name: str) -> RunSummary:
         """The run of the store with this name. Raises HTTPException (404)."""
