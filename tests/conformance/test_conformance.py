@@ -45,6 +45,12 @@ _CALLS = {
 }
 
 
+@pytest.fixture(autouse=True)
+def _kits_need_no_plugins(monkeypatch: pytest.MonkeyPatch) -> None:
+    """To import those of this environment takes most of a kit's time."""
+    monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
+
+
 def _kit(folder: Path, tests: str, test: str) -> Path:
     """A working copy whose tests are in `tests`."""
     (folder / ".venv").symlink_to(sys.prefix, target_is_directory=True)

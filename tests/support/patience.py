@@ -9,6 +9,8 @@ T = TypeVar("T")
 
 PATIENCE_S = 60
 """Longer than a virtual machine or a disk may stand still, shorter than the limit of a test (120 s)."""
+POLL_S = 0.02
+"""Between two questions whether something has happened: who asks all the time slows what it waits for."""
 
 
 def awaited(arriving: SimpleQueue[T], before: list[T]) -> T:

@@ -34,11 +34,12 @@ from tool_call_evaluators import AgentTrace, experiment
 from tool_call_evaluators.report import Report, html_report
 from tool_call_evaluators.suite import Case, Suite, parse_suite
 
-CONVERSATIONS = 200
-"""Some 300 turns: each number, word, result and state of `behaviours` occurs."""
+CONVERSATIONS = 100
+"""Some 160 turns: each number, word, result, state and fault of `behaviours` occurs."""
 TESTED = 40
 """Conversations of the pytest plugin, which has one after the other."""
-SEED = 20261124
+SEED = 20288724
+"""One with which each fault occurs three times."""
 AT_ONCE = 16
 
 Say = Callable[[str, str, dict[str, Any]], Awaitable[dict[str, Any] | None]]
@@ -47,7 +48,14 @@ Say = Callable[[str, str, dict[str, Any]], Awaitable[dict[str, Any] | None]]
 
 @pytest.fixture(scope="module")
 def conversations() -> list[behaviours.Conversation]:
-    return [behaviours.conversation(number, Random(SEED + number)) for number in range(CONVERSATIONS)]
+    made = [behaviours.conversation(number, Random(SEED + number)) for number in range(CONVERSATIONS)]
+    turns = [turn for each in made for turn in each.turns]
+    assert min(Counter(turn.fault for turn in turns)[fault] for fault in behaviours.FAULTS) >= 3
+    assert {turn.state for turn in turns} == set(behaviours.STATES)
+    shown = json.dumps([turn.artifacts for turn in turns])
+    wanted = (*behaviours.NUMBERS, *behaviours.WORDS, *behaviours.RESULTS)
+    assert [one for one in wanted if json.dumps(one).strip('"') not in shown] == []
+    return made
 
 
 @pytest.fixture(scope="module")
@@ -168,7 +176,7 @@ async def test_grpc(conversations: list[behaviours.Conversation], folder: Path) 
         driven = await run_suite(suite, AgentOptions(upstream, concurrency=AT_ONCE), str(folder / "grpc-run.db"), "it")
         async with served(upstream, store, suite, capturing, grpc="127.0.0.1:0"):
             pass
-    assert driven.report.tool_call_count > 200
+    assert driven.report.tool_call_count > 100
     same(driven, await evaluate_store(suite, str(store), "it"))
 
 
@@ -269,7 +277,7 @@ async def test_record_and_back(agent: str, folder: Path, driven: RunResult) -> N
     recorded = parse_suite(recording.text)
     again = await run_suite(recorded, AgentOptions(agent, concurrency=AT_ONCE), str(folder / "again.db"), "again")
     counts = again.report.counts
-    assert counts["passed"] == recording.cases > 60
+    assert counts["passed"] == recording.cases > 30
     assert again.verdict.passed
     once_more = (await record_run(str(folder / "again.db"), "again")).text
     assert once_more == re.sub(r"# Left out.*\n", "", recording.text)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,7 +11,7 @@ from typing import Any
 import httpx
 import pytest
 from agents.stepwise_agent import RPC_PATH, stepwise_agent
-from support.patience import PATIENCE_S
+from support.patience import PATIENCE_S, POLL_S
 from support.proxy import Proxy, Turn
 
 OPTIONS = ("--no-evaluate",)
@@ -50,7 +51,7 @@ def open_gate(agent: str, name: str) -> None:
 
 def until_completed(proxy: Proxy, task: dict[str, Any]) -> None:
     while poll(proxy, task) != "TASK_STATE_COMPLETED":
-        pass
+        time.sleep(POLL_S)
 
 
 def told(turns: list[Turn]) -> list[tuple[str, list[int], str]]:
@@ -77,7 +78,7 @@ def test_a_turn_and_its_task_survive_the_process(agent: str, tmp_path: Path, end
         task = say(proxy, f"gate {gate}", wait=False)
         proxy.flush()
         while end == "kill" and not proxy.turns(status="open"):
-            pass
+            time.sleep(POLL_S)
         if end == "kill":
             proxy.kill()
         else:

@@ -8,6 +8,7 @@ import re
 import signal
 import socket
 import subprocess
+import time
 import uuid
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -20,7 +21,7 @@ import pytest
 from a2a_tool_capture import URI
 from agents.stepwise_agent import RPC_PATH, stepwise_agent
 from support.live import live
-from support.patience import PATIENCE_S
+from support.patience import PATIENCE_S, POLL_S
 from support.prefork import COMMAND
 from support.processes import ChildProcess, children
 from support.proxy import Proxy
@@ -90,7 +91,7 @@ def test_a_task_is_followed_to_its_end_by_whichever_process_its_client_reaches(a
             open_gate(agent, gate)
         for task in tasks:
             while rpc(proxy, "GetTask", {"id": task["id"]})["status"]["state"] != "TASK_STATE_COMPLETED":
-                pass
+                time.sleep(POLL_S)
         while len(turns := proxy.turns(status="done")) < len(tasks):
             for task in tasks:
                 rpc(proxy, "GetTask", {"id": task["id"]})
@@ -103,13 +104,13 @@ def test_a_task_without_a_client_survives_the_process_that_relayed_it(agent: str
         gate = uuid.uuid4().hex
         task = say(proxy, f"gate {gate}", wait=False)
         while not proxy.turns(status="open"):
-            pass
+            time.sleep(POLL_S)
         for child in proxy.children()[1:]:
             os.kill(child, signal.SIGKILL)
         while proxy.readiness() == 200:
             pass
         while proxy.readiness() != 200:
-            pass
+            time.sleep(POLL_S)
         open_gate(agent, gate)
         while not (turns := proxy.turns(status="done")):
             rpc(proxy, "GetTask", {"id": task["id"]})
@@ -146,7 +147,7 @@ def test_where_the_main_process_or_the_supervisor_dies_all_end_and_nothing_is_le
                 with suppress(ProcessLookupError):
                     os.kill(child, signal.SIGKILL)
         while any(Path(f"/proc/{child}").exists() for child in everyone):
-            pass
+            time.sleep(POLL_S)
     assert not list(temporary.iterdir())
 
 
@@ -161,7 +162,7 @@ def test_children_of_others_are_not_replaced(agent: str, tmp_path: Path) -> None
         for end, child in zip(ends, everyone, strict=False):
             end.write_text("now\n")
             while child in proxy.children():
-                pass
+                time.sleep(POLL_S)
         assert proxy.children() == everyone[2:]
 
 
@@ -177,10 +178,10 @@ def test_process_one_of_a_container_leaves_no_zombies_and_stops_in_order(agent: 
         leave_an_orphan = ["nsenter", "--target", str(one), "--pid", "sh", "-c", f"read _ < {end} &"]
         subprocess.run(leave_an_orphan, check=True)
         while children(one) == before:
-            pass
+            time.sleep(POLL_S)
         end.write_text("now\n")
         while children(one) != before:
-            pass
+            time.sleep(POLL_S)
         say(proxy, "done")
         os.kill(one, signal.SIGTERM)
         assert proxy.wait(PATIENCE_S) == 0
@@ -211,7 +212,7 @@ def test_whichever_process_a_client_reaches_knows_what_it_asked_for(agent: str, 
         assert URI in str(task)
         # The other processes hear of it a moment later.
         while not all(URI in str(rpc(proxy, "GetTask", {"id": task["id"]})) for _ in range(10)):
-            pass
+            time.sleep(POLL_S)
         other = say(proxy, "done")
         assert not any(URI in str(rpc(proxy, "GetTask", {"id": other["id"]})) for _ in range(10))
         _, victim, *_ = proxy.children()
@@ -219,7 +220,7 @@ def test_whichever_process_a_client_reaches_knows_what_it_asked_for(agent: str, 
         while proxy.readiness() == 200:
             pass
         while proxy.readiness() != 200:
-            pass
+            time.sleep(POLL_S)
         assert all(URI in str(rpc(proxy, "GetTask", {"id": task["id"]})) for _ in range(10))
 
 
@@ -268,7 +269,7 @@ async def test_live_events_of_all_processes_and_of_those_that_replace_dead_ones(
             ends = {turn["findings"][-1]["message"].rpartition(": ")[2] for turn in closed}
             assert ends == {"the process that relayed it ended"}
             while proxy.readiness() != 200:
-                pass
+                time.sleep(POLL_S)
             assert proxy.children()[0] == main
             assert await stream(data, "done")
             await events.until("tool_call")  # from a new process

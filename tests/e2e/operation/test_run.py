@@ -9,6 +9,7 @@ import signal
 import sqlite3
 import subprocess
 import sys
+import time
 import uuid
 from collections import Counter
 from pathlib import Path
@@ -22,6 +23,7 @@ from e2e.contracts import GetAgent
 from e2e.operation.test_crash import wait_until_stored
 from e2e.streams import open_gate
 from judges.fake_api import KEY, MODEL, FakeApi, says
+from support.patience import POLL_S
 from support.prefork import COMMAND, run
 from support.processes import ChildProcess
 from support.proxy import Proxy
@@ -331,6 +333,7 @@ def wait_for_store(store: Path, child: ChildProcess) -> None:
             database.close()
             if tables:
                 return
+        time.sleep(POLL_S)
 
 
 @pytest.mark.slow

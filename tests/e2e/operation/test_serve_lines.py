@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
+import time
 import uuid
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -13,7 +14,7 @@ import httpx
 import pytest
 from a2a_eval_proxy.store import marked_in_use
 from agents.stepwise_agent import RPC_PATH, stepwise_agent
-from support.patience import PATIENCE_S
+from support.patience import PATIENCE_S, POLL_S
 from support.processes import ChildProcess
 from support.proxy import Proxy
 
@@ -88,9 +89,9 @@ def test_tokens_and_redacted_texts_are_not_printed(agent: str, tmp_path: Path) -
 def test_an_agent_that_starts_later_is_missed_and_then_described(tmp_path: Path, port: int) -> None:
     with Proxy(f"http://127.0.0.1:{port}", tmp_path / "turns.db") as proxy:
         while "is unreachable, and requests fail until it is up: connection refused" not in proxy.stderr():
-            pass
+            time.sleep(POLL_S)
         with ChildProcess([sys.executable, "-m", "a2a_eval_proxy.demo.agent", "--port", str(port)]):
             while "agent Harbour Coffee customer service: JSONRPC, HTTP+JSON; declares" not in proxy.stderr():
-                pass
+                time.sleep(POLL_S)
         text = printed(proxy)
     assert text.count("is unreachable") == 1
