@@ -22,12 +22,10 @@ from ..runs.stored_turns import conversation_results, open_existing_store, turns
 from ..settings import Settings
 from ..settings.options import load
 from ..settings.parsing import parse_agent_url
+from ..store.base import TurnJson
 from ..telemetry.turn_listener import TurnListener
 from ..threads import LoopThread
 from ..turn import Turn
-
-TurnJson = dict[str, Any]
-"""A turn as in /api/turns."""
 
 Export = dict[str, Any]
 """What a proxy captured, as JSON data: `turns`, and by conversation id `conversation_results`."""
