@@ -26,7 +26,7 @@ from agents.replay_agent import Answer, ReplayAgent
 from agents.scenario_agent import RPC_PATH
 from h2.events import StreamEnded, StreamReset
 from support.prefork import run
-from support.raw_http2 import RawClient
+from support.raw_http2 import RawClient, deliver
 
 NAMES = ("orders", "refunds")
 HOSTS = {name: f"{name}.test" for name in NAMES}
@@ -158,6 +158,23 @@ async def test_the_list_has_no_card_that_a_client_got_with_its_credentials(tmp_p
             url, login = f"{proxy.url}/agents/orders/.well-known/agent-card.json", {"authorization": "Bearer one"}
             assert (await http.get(url, headers=login)).json()["name"] == "for one"
             assert (await listed())["name"] == "for all"
+
+
+async def test_no_path_leads_out_of_that_of_the_agent(tmp_path: Path) -> None:
+    def get(path: str) -> bytes:
+        data = f"GET {path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n"
+        return deliver(address, data.encode()).partition(b"\r\n")[0]
+
+    with ReplayAgent() as agent:
+        agents = {"below": {"upstream": f"{agent.url}/base", "hosts": "below.test"}, "root": agent.url}
+        async with run_proxy(settings(tmp_path, agents)) as proxy:
+            address = proxy.url.removeprefix("http://")
+            for up in ("..", "%2e.", "a/%2E%2e", "a%2f..%2fb", "..\\b", "..;x"):
+                refused = await asyncio.to_thread(get, f"/agents/below/{up}/x")
+                assert refused == b"HTTP/1.1 400 Bad Request", up
+            for path in ("/agents/root/../x", "/agents/below/..x", "/agents/below/x...?a=/../"):
+                agent.prepare(json_answer({}))
+                assert await asyncio.to_thread(get, path) == b"HTTP/1.1 200 OK", path
 
 
 @pytest.mark.parametrize(("own", "status"), [({"upstream_header": {"Authorization": "Bearer s"}}, 421), ({}, 200)])

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Sequence
 from contextlib import AsyncExitStack
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
 
 from ..capture.forwarding import ForwardingBook
 from ..capture.turn_book import TurnBook
@@ -35,7 +36,7 @@ from ..telemetry.counters import Metrics
 from ..transcode import card_of
 from .pools import SharedPools
 from .push_port import AgentPush
-from .refusals import HttpRefusal
+from .refusals import BelowPath, HttpRefusal
 
 if TYPE_CHECKING:
     from ..telemetry.requests import RequestTelemetry
@@ -124,6 +125,8 @@ class AgentRelay:
         if settings.grpc_upstream and not settings.transcode:
             return HttpRefusal(502, "NO_HTTP_INTERFACE", self._no_http)
         data: Any = Forwarder(self._relay, self._requests)
+        if urlsplit(settings.upstream).path.strip("/"):
+            data = BelowPath(data)
         return BrowserGuard(data, names) if settings.adds_credentials else data
 
     def _no_http(self) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -10,11 +11,16 @@ from ..net.header_compression import Fields
 from ..net.http2_connection import AsyncStream
 from ..net.http2_server import Ends, StreamHandler
 from ..net.http2_streams import Headers
+from ..net.server_exchange import Application
 from ..protocol import error_bodies
 from ..protocol.operations import Binding
 
 _MAX_REFUSED_BYTES = 1_000_000
 """Of a request that is refused, which is read for its JSON-RPC id."""
+
+
+_UPWARDS = re.compile(rb"(?:^|[/\\]|%2f|%5c)(?:\.|%2e){2}(?:$|[/\\;]|%2f|%5c)", re.IGNORECASE)
+"""A path segment of two dots."""
 
 
 class GrpcRefusal(StreamHandler):
@@ -48,3 +54,16 @@ class HttpRefusal:
         status, headers, content = error_bodies.error(self._status, self._reason, self._message(), binding, body)
         await send({"type": "http.response.start", "status": status, "headers": headers})
         await send({"type": "http.response.body", "body": b"" if scope["method"] == "HEAD" else content})
+
+
+class BelowPath:
+    """An ASGI application for an agent at a path of its origin: requests that lead upwards would reach others with the
+    credentials of this agent."""
+
+    def __init__(self, application: Application) -> None:
+        self._application = application
+        self._refusal = HttpRefusal(400, "PATH_LEADS_UPWARDS", lambda: "the path leads out of that of the agent (..)")
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        leads_out = _UPWARDS.search(scope["raw_path"])
+        await (self._refusal if leads_out else self._application)(scope, receive, send)
