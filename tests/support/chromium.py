@@ -65,21 +65,22 @@ def chromium(folder: Path) -> Iterator[Any]:
 
 @contextmanager
 def tab(session: Any, width: int = 1280, height: int = 900, *, dark: bool = False) -> Iterator[Any]:
-    """The WebDriver in a new tab with such a screen. Nothing of earlier tabs is left: no storage of pages, no log."""
-    (first,) = session.window_handles
-    session.switch_to.new_window("tab")
+    """The WebDriver with an empty page and such a screen. Nothing of earlier pages is left: no storage, no log.
+
+    A tab of its own for each block would start a process for each.
+    """
+    for kind in ("browser", "performance"):
+        session.get_log(kind)
+    session.execute_cdp_cmd("Storage.clearDataForOrigin", {"origin": "file://", "storageTypes": "all"})
+    screen = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": width < 600}
+    session.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", screen)
+    theme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
+    session.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": "", "features": [theme]})
     try:
-        for kind in ("browser", "performance"):
-            session.get_log(kind)
-        session.execute_cdp_cmd("Storage.clearDataForOrigin", {"origin": "file://", "storageTypes": "all"})
-        screen = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": width < 600}
-        session.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", screen)
-        theme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
-        session.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": [theme]})
         yield session
     finally:
-        session.close()
-        session.switch_to.window(first)
+        session.execute_script("try { sessionStorage.clear(); } catch {}")
+        session.get("about:blank")
 
 
 def screenshot(session: Any, path: Path, most: float = 6000) -> None:
@@ -92,3 +93,10 @@ def screenshot(session: Any, path: Path, most: float = 6000) -> None:
     taken = session.execute_cdp_cmd("Page.captureScreenshot", {"captureBeyondViewport": True, "clip": clip})
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(base64.b64decode(taken["data"]))
+
+
+def picture(session: Any, path: Path) -> None:
+    """The page as an image for whoever wants to see it, where the variable PICTURES is set: each takes a third of a
+    second."""
+    if os.environ.get("PICTURES"):
+        screenshot(session, path)

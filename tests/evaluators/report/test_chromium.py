@@ -12,7 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from support.chromium import chromium, screenshot, tab
+from support.chromium import chromium, picture, tab
 from support.patience import PATIENCE_S
 from support.pictures import PICTURE, picture_of
 from support.turn_samples import call, finding, many_turns, result, turn
@@ -469,13 +469,13 @@ return poor;
 def test_it_can_be_read_on_every_screen(opened, demo, width, height, dark):
     session = opened(demo, width=width, height=height, dark=dark)
     name = f"{'phone' if width < 600 else 'desktop'}-{'dark' if dark else 'light'}"
-    screenshot(session, ARTIFACTS / f"{name}.png")
+    picture(session, ARTIFACTS / f"{name}.png")
     session.execute_script("document.querySelector('[value=all]').click()")
     settle(session, "document.querySelectorAll('.name').length === 12")
     session.execute_script("document.getElementById('open-all').click()")
     session.execute_script("document.querySelector('#matrix summary').click()")
     settle(session, "document.querySelectorAll('.turn').length === 15 && document.querySelector('.matrix')")
-    screenshot(session, ARTIFACTS / f"{name}-open.png")
+    picture(session, ARTIFACTS / f"{name}-open.png")
     wide, screen = session.execute_script(
         "return [document.documentElement.scrollWidth, document.documentElement.clientWidth]"
     )

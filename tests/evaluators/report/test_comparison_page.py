@@ -8,7 +8,7 @@ import re
 from pathlib import Path
 
 import pytest
-from support.chromium import chromium, screenshot, tab
+from support.chromium import chromium, picture, tab
 from support.turn_samples import call, result, turn
 from tool_call_evaluators.report import comparison_body, comparison_html
 from tool_call_evaluators.runs import compare
@@ -73,7 +73,7 @@ def test_it_can_be_read_on_every_screen(page, browser, tmp_path, width, dark):
     path.write_text(page, "utf-8")
     with tab(browser, width=width, dark=dark) as session:
         session.get(path.as_uri())
-        screenshot(session, ARTIFACTS / f"comparison-{width}-{'dark' if dark else 'light'}.png")
+        picture(session, ARTIFACTS / f"comparison-{width}-{'dark' if dark else 'light'}.png")
         wide, screen = session.execute_script(
             "return [document.documentElement.scrollWidth, document.documentElement.clientWidth]"
         )

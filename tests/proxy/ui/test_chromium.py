@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 from agents.replay_agent import ReplayAgent
-from support.chromium import chromium, screenshot, tab
+from support.chromium import chromium, picture, tab
 from support.patience import PATIENCE_S
 from support.provision import node_environment
 from support.turn_samples import call, finding, result, turn
@@ -69,12 +69,17 @@ def opened(browser: Any, address: str, **screen: Any) -> Iterator[Any]:
 
 
 def settle(session: Any, script: str) -> None:
-    """Wait until `script` is true in the page, which may change meanwhile."""
+    """Wait until `script` is true in the page, which may change meanwhile: what waits in the page ends with it."""
     from selenium.common.exceptions import JavascriptException
     from selenium.webdriver.support.wait import WebDriverWait
 
+    look = (
+        "const [done] = arguments, end = Date.now() + 1000;"
+        f"(function look() {{ if ({script}) done(true); else if (Date.now() > end) done(false);"
+        "else setTimeout(look, 20); })()"
+    )
     wait = WebDriverWait(session, PATIENCE_S, poll_frequency=0.01, ignored_exceptions=[JavascriptException])
-    wait.until(lambda _: session.execute_script(f"return Boolean({script})"), script)
+    wait.until(lambda _: session.execute_async_script(look), script)
 
 
 def texts(session: Any, selector: str) -> list[str]:
@@ -400,7 +405,7 @@ def fit_and_are_accessible(browser: Any, shown: Shown, screens: Mapping[str, str
         with opened(browser, shown.url + path) as session:
             for name, width, theme in SCREENS:
                 look(session, width, theme)
-                screenshot(session, ARTIFACTS / f"{screen}-{name}-{theme}.png")
+                picture(session, ARTIFACTS / f"{screen}-{name}-{theme}.png")
                 page, room = session.execute_script(
                     "return [document.documentElement.scrollWidth, document.documentElement.clientWidth]"
                 )
@@ -501,7 +506,7 @@ def test_a_turn_is_annotated_made_a_case_bound_and_copied(browser: Any, tmp_path
             )
             assert to_wire.endswith(f"turns/{turn_id}/wire#call-1")
             assert problems(session, axe) == []
-            screenshot(session, ARTIFACTS / "turn-with-wire.png")
+            picture(session, ARTIFACTS / "turn-with-wire.png")
 
             press(session, "Bind and score again")
             proxy.flush()

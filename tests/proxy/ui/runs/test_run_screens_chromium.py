@@ -9,7 +9,7 @@ import httpx
 import pytest
 from agents.faulty_agent import FAULTS, faulty
 from agents.serving import ServerThread
-from support.chromium import screenshot
+from support.chromium import picture
 from support.pictures import PAGES_PICTURE, picture_of_pages
 
 from ..conftest import A2A, Shown, shown_proxy
@@ -104,7 +104,7 @@ def test_the_screens_fit_every_width_and_are_accessible(browser, shop, axe):  # 
             settle(session, "!document.querySelector('[data-again]')")
             for name, width, theme in (("phone", 360, "dark"), ("desktop", 1280, "light")):
                 look(session, width, theme)
-                screenshot(session, ARTIFACTS / f"{screen}-{name}-{theme}.png")
+                picture(session, ARTIFACTS / f"{screen}-{name}-{theme}.png")
                 page, room = session.execute_script(
                     "return [document.documentElement.scrollWidth, document.documentElement.clientWidth]"
                 )
@@ -118,8 +118,8 @@ def test_the_screens_fit_every_width_and_are_accessible(browser, shop, axe):  # 
 def test_the_picture_of_the_pages_can_be_made_again(browser, shop, tmp_path):  # noqa: F811
     made = tmp_path / "pages.png"
     picture_of_pages(f"{shop.url}/?run=monday", browser, made)
-    for picture in (made.read_bytes(), PAGES_PICTURE.read_bytes()):
-        assert picture.startswith(b"\x89PNG")
-        assert int.from_bytes(picture[16:20]) == 1040  # pixels wide
-        assert 400 < int.from_bytes(picture[20:24]) < 1000
-        assert len(picture) < 150_000
+    for image in (made.read_bytes(), PAGES_PICTURE.read_bytes()):
+        assert image.startswith(b"\x89PNG")
+        assert int.from_bytes(image[16:20]) == 1040  # pixels wide
+        assert 400 < int.from_bytes(image[20:24]) < 1000
+        assert len(image) < 150_000
