@@ -459,7 +459,7 @@ async def test_an_agent_begins_or_ends_to_be_redacted_over_a_store_that_proxies_
     agents: tuple[str, str], tmp_path: Path, postgres: PostgresServer, before: dict[str, str], after: dict[str, str]
 ) -> None:
     """Without redaction, proxies exchange what they observe. A stream is under way, and another proxy has its task."""
-    folder, url, closed = Folder(tmp_path / "agents"), postgres.new_database(), Closed()
+    folder, url, closed = Folder(tmp_path / "agents"), postgres.new_store(), Closed()
     folder.put("orders", agents[0], **before)
     ports = {"listen": "127.0.0.1:0", "admin": "127.0.0.1:0", "otlp": False, "store": url, "run": "day"}
     settings = load(Settings, {**ports, "agents_dir": str(folder.path)})

@@ -16,6 +16,7 @@ from pathlib import Path
 from urllib.parse import quote
 
 import psycopg
+from a2a_eval_proxy.store import open_store
 from support.patience import PATIENCE_S
 from support.ports import held_ports
 
@@ -23,11 +24,14 @@ PASSWORD = "open sesame: 100%"
 """One that has to be quoted in a URL."""
 
 _SETTINGS = {
+    "autovacuum": "off",  # the hundreds of databases are small, and short-lived
     "fsync": "off",  # a machine that loses power is not what is tested
     "full_page_writes": "off",
     "max_connections": "100",
     "shared_buffers": "64MB",
 }
+_KNOWS_STRATEGIES = 150000
+"""The first version of PostgreSQL that can copy the files of a template, rather than write them to its log."""
 
 _OVERLOOKED_AFTER_S = 10  # those that it knows, it kills after 5 s
 
@@ -59,6 +63,7 @@ class PostgresServer:
         self._data = folder / "data"
         self._numbers = count(1)
         self._process: subprocess.Popen[bytes] | None = None
+        self._store: str | None = None
         self.port = port
         password = folder / "password"
         password.write_text(PASSWORD)
@@ -86,9 +91,21 @@ class PostgresServer:
 
     def new_database(self) -> str:
         """The URL of an empty database."""
+        return self._copy_of("template1")
+
+    def new_store(self) -> str:
+        """The URL of an empty store: a copy, which is quicker than to make its tables."""
+        if self._store is None:
+            url = self.new_database()
+            open_store(url).close()
+            self._store = url.rpartition("/")[2]
+        return self._copy_of(self._store)
+
+    def _copy_of(self, template: str) -> str:
         name = f"test_{next(self._numbers)}"
         with psycopg.connect(self.url("postgres"), autocommit=True) as connection:
-            connection.execute(f'CREATE DATABASE "{name}"')
+            how = "STRATEGY file_copy" if connection.info.server_version >= _KNOWS_STRATEGIES else ""
+            connection.execute(f'CREATE DATABASE "{name}" TEMPLATE "{template}" {how}')
         return self.url(name)
 
     def start(self) -> None:

@@ -28,7 +28,7 @@ from support.processes import ChildProcess
 
 @pytest.fixture
 def url(postgres: PostgresServer) -> str:
-    return postgres.new_database()
+    return postgres.new_store()
 
 
 def value(text: str, series: str) -> float | None:

@@ -22,7 +22,7 @@ async def location(request: pytest.FixtureRequest, tmp_path: Path) -> str:
         location = str(tmp_path / "turns.db")
     else:
         server: PostgresServer = request.getfixturevalue("postgres")
-        location = server.new_database()
+        location = server.new_store()
     store = open_store(location)
     now = datetime.now(UTC)
     turns = [turn(number) for number in range(1, 11)]

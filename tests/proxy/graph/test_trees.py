@@ -43,7 +43,7 @@ async def kept(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[
     if request.param == "sqlite":
         store = SqliteStore(str(tmp_path / "turns.db"))
     else:
-        store = await asyncio.to_thread(open_store, request.getfixturevalue("postgres").new_database())
+        store = await asyncio.to_thread(open_store, request.getfixturevalue("postgres").new_store())
     yield Kept(store)
     await asyncio.to_thread(store.close)
 

@@ -219,7 +219,7 @@ async def test_webhooks_outlive_a_restart(pushing_agent: str, endpoint: Endpoint
 
 
 async def test_replicas_share_webhooks(pushing_agent: str, endpoint: Endpoint, postgres: PostgresServer) -> None:
-    url = postgres.new_database()
+    url = postgres.new_store()
     async with relaying(pushing_agent, url, turn_timeout=2.0) as one, relaying(pushing_agent, url) as other:
         text = f"silent {uuid.uuid4()}"
         task_id = (await one.send(text, with_hook(endpoint.url)))["result"]["task"]["id"]

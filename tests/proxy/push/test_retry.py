@@ -148,7 +148,7 @@ async def test_replicas_send_each_notification_once_and_in_order(
 ) -> None:
     monkeypatch.setattr(sender, "FIRST_PAUSE_S", 0.02)
     monkeypatch.setattr(sender, "LONGEST_PAUSE_S", 0.02)
-    url = postgres.new_database()
+    url = postgres.new_store()
     async with (
         relaying(pushing_agent, url, push_retry=True) as one,
         relaying(pushing_agent, url, push_retry=True) as other,

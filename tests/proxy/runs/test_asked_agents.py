@@ -27,7 +27,7 @@ async def test_the_tree_begins_with_the_turn_of_the_run(postgres: PostgresServer
     text = asked.text("first", 0)
     case = {"id": "c", "turns": [{"user": text}]}
     suite = parse_suite(json.dumps({"suite": "s", "evaluators": ["tool_error"], "cases": [case]}))
-    url, crew = postgres.new_database(), Crew()
+    url, crew = postgres.new_store(), Crew()
     with running_crew(crew, "ab") as agents, Proxy(agents.url, tmp_path / "x.db", "--store", url) as proxy:
         crew.entrance = lambda agent: f"{proxy.url}/{agent}"
         result = await run_suite(suite, AgentOptions(f"{agents.url}/a"), url, "r")

@@ -320,7 +320,7 @@ async def test_a_run_is_repeated_without_a_model(agent: AgentOptions, location: 
 
 
 async def test_postgresql_keeps_what_users_wrote(agent: AgentOptions, postgres: PostgresServer) -> None:
-    location = postgres.new_database()
+    location = postgres.new_store()
     result = await drive(UserModel(""), agent, location, run="empty")
     assert codes(result)[0] == "user_fault"
     await drive(UserModel("refund it please", STOP), agent, location)

@@ -42,7 +42,7 @@ def store(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     if getattr(request, "param", "sqlite") == "sqlite":
         return str(tmp_path / "turns.db")
     server: PostgresServer = request.getfixturevalue("postgres")
-    return server.new_database()
+    return server.new_store()
 
 
 ON_POSTGRES = pytest.mark.parametrize("store", ["postgres"], indirect=True)

@@ -38,7 +38,7 @@ async def store(postgres: PostgresServer, monkeypatch: pytest.MonkeyPatch) -> As
     monkeypatch.setattr(replicas, "_LEASE_S", 2.0)
     monkeypatch.setattr(replicas, "_LATE_S", 0.2)
     monkeypatch.setattr(replicas, "_SWEEP_EVERY_S", 0.1)
-    with closing(open_store(postgres.new_database())) as opened:
+    with closing(open_store(postgres.new_store())) as opened:
         yield opened
 
 

@@ -40,7 +40,7 @@ def location(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     if request.param == "sqlite":
         return str(tmp_path / "turns.db")
     server: PostgresServer = request.getfixturevalue("postgres")
-    return server.new_database()
+    return server.new_store()
 
 
 @pytest.fixture

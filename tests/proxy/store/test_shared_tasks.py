@@ -15,7 +15,7 @@ from support.postgres_server import PostgresServer
 
 @pytest.fixture
 async def table(postgres: PostgresServer) -> AsyncIterator[SharedTasks]:
-    with closing(open_store(postgres.new_database())) as store:
+    with closing(open_store(postgres.new_store())) as store:
         yield store.shared_tasks
 
 

@@ -36,7 +36,7 @@ def location(request: pytest.FixtureRequest, backend: str, tmp_path: Path) -> st
     if backend == "sqlite":
         return str(tmp_path / "turns.db")
     server: PostgresServer = request.getfixturevalue("postgres")
-    return server.new_database()
+    return server.new_store()
 
 
 @pytest.fixture(params=["sqlite", "postgres"])

@@ -7,6 +7,7 @@ import json
 import math
 import random
 import uuid
+from base64 import b64encode
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -43,7 +44,7 @@ EMPTIED = (
 
 @pytest.fixture(scope="module")
 def postgres_store(postgres: PostgresServer) -> Iterator[tuple[Store, str]]:
-    url = postgres.new_database()
+    url = postgres.new_store()
     store = open_store(url)
     yield store, url
     store.close()
@@ -100,7 +101,7 @@ async def test_old_turns_go_with_what_was_said_of_them(kept: Kept) -> None:
 
 async def test_the_oldest_turns_go_where_there_is_too_much(kept: Kept) -> None:
     noise = random.Random(1)
-    texts = ["".join(noise.choices("abcdefghijklmnopqrstuvwxyz", k=50_000)) for _ in range(400)]
+    texts = [b64encode(noise.randbytes(37_500)).decode() for _ in range(400)]
     await kept.add(*(turn(number, user_text=text) for number, text in enumerate(texts)))
     kept.store.prune(None, 5_000_000)
     await kept.store.drained()
@@ -152,7 +153,7 @@ async def test_agents_have_limits_of_their_own(kept: Kept) -> None:
 
 async def test_turns_of_agents_without_a_limit_of_their_own_make_room_first(kept: Kept) -> None:
     noise = random.Random(1)
-    texts = ["".join(noise.choices("abcdefghijklmnopqrstuvwxyz", k=50_000)) for _ in range(200)]
+    texts = [b64encode(noise.randbytes(37_500)).decode() for _ in range(200)]
     names = {n: "orders" if n < 20 else "refunds" for n in range(200)}
     await kept.add(*(turn(n, agent_name=names[n], user_text=text) for n, text in enumerate(texts)))
     own = {"orders": Limits(None, 4_000_000), "refunds": Limits(0, None)}

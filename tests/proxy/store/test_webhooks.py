@@ -19,7 +19,7 @@ HOOK = Webhook("id-1", "https://client.example/hook?secret=1", asked=1, register
 async def store(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Store]:
     if request.param == "postgres":
         server: PostgresServer = request.getfixturevalue("postgres")
-        location = server.new_database()
+        location = server.new_store()
     else:
         location = str(tmp_path / "turns.db")
     store = open_store(location)

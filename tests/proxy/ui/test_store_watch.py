@@ -48,7 +48,7 @@ class Followed:
 @pytest_asyncio.fixture(params=["sqlite", "postgres"])
 async def followed(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Followed]:
     in_file = request.param == "sqlite"
-    made = Followed(str(tmp_path / "turns.db") if in_file else request.getfixturevalue("postgres").new_database())
+    made = Followed(str(tmp_path / "turns.db") if in_file else request.getfixturevalue("postgres").new_store())
     yield made
     await asyncio.to_thread(made.close)
 

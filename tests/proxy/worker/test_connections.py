@@ -63,7 +63,7 @@ async def proxy(url: str) -> AsyncIterator[tuple[httpx.AsyncClient, httpx.AsyncC
 
 
 async def test_a_proxy_and_a_worker_open_no_more_than_the_page_says(postgres: PostgresServer) -> None:
-    url = postgres.new_database()
+    url = postgres.new_store()
     message = {"messageId": "m", "role": "ROLE_USER", "parts": [{"text": "hi"}]}
     request = {"jsonrpc": "2.0", "id": 1, "method": "SendMessage", "params": {"message": message}}
 

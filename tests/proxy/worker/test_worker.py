@@ -95,7 +95,7 @@ class Shared:
 
 @pytest.fixture
 async def shared(postgres: PostgresServer, tmp_path: Path) -> AsyncIterator[Shared]:
-    url = postgres.new_database()
+    url = postgres.new_store()
     store = PostgresStore(url, for_workers=True)
     yield Shared(url, store, Kept(store), tmp_path)
     await asyncio.to_thread(store.close)

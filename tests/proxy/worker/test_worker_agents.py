@@ -44,7 +44,7 @@ RULES, KEY = "email:hash", "a key"
 
 @pytest.fixture
 def url(postgres: PostgresServer) -> str:
-    return postgres.new_database()
+    return postgres.new_store()
 
 
 @pytest.fixture
