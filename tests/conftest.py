@@ -18,7 +18,7 @@ from support.postgres_server import PostgresServer, running_postgres, why_not
 from support.ssl_context import share_ssl_context
 
 # Whether a property holds does not depend on how busy the machine is.
-for _profile, _examples in (("quick", 10), ("suite", 100), ("thorough", 2000)):
+for _profile, _examples in (("quick", 10), ("suite", 50), ("thorough", 2000)):
     settings.register_profile(
         _profile, deadline=None, suppress_health_check=[HealthCheck.too_slow], max_examples=_examples
     )
