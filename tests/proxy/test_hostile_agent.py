@@ -9,6 +9,7 @@ import struct
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -31,7 +32,8 @@ from support.proxy import Proxy
 
 MB = 1024 * 1024
 GOOD = [f"good-{number}" for number in range(39)]
-FLOOD_MB = 500
+FLOOD_MB = 2 * bound() // (5 * MB)
+"""Of three floods, more than the proxy may take."""
 SHARE = 16
 """How many requests may be under way in these tests: of one agent, half."""
 
@@ -42,11 +44,11 @@ async def hang(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> No
     await reader.read()  # until the proxy leaves
 
 
-async def flood(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    """One JSON string of 500 MB."""
+async def flood(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, megabytes: int = FLOOD_MB) -> None:
+    """One JSON string of this size."""
     head = b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: %d\r\n\r\n"
-    writer.write(head % (FLOOD_MB * MB))
-    for number in range(FLOOD_MB):
+    writer.write(head % (megabytes * MB))
+    for number in range(megabytes):
         writer.write(b'"' + b"x" * (MB - 1) if number == 0 else b"x" * MB)
         await writer.drain()
 
@@ -282,7 +284,7 @@ async def test_in_a_round_of_the_event_loop_only_a_part_of_a_large_document_is_r
 
 
 async def test_an_agent_that_floods_leaves_the_others_memory(good: str, tmp_path: Path) -> None:
-    async with forty(good, tmp_path, flood, max_body_bytes=8 * MB) as agents:
+    async with forty(good, tmp_path, partial(flood, megabytes=80), max_body_bytes=8 * MB) as agents:
         pool = agents.proxy.lines["bad"].traffic.relay._bodies._pool
         assert pool is not None
         flooded = [asyncio.create_task(agents.ask("bad")) for _ in range(1)]
@@ -294,8 +296,8 @@ async def test_an_agent_that_floods_leaves_the_others_memory(good: str, tmp_path
 
 
 async def test_floods_of_requests_and_responses_stay_within_the_bound_of_memory(good: str, tmp_path: Path) -> None:
-    """The most resident memory that the process has had, with 500 MB from one agent three times, while two clients send
-    as much as another one takes."""
+    """The most resident memory that the process has had, with three floods from one agent, while two clients send as
+    much as another one takes."""
     agents = [f"{name}={good}" for name in GOOD]
     async with hostile(flood) as floods, hostile(swallow) as swallows:
         every = ",".join([*agents, f"bad={floods}", f"worse={swallows}"])

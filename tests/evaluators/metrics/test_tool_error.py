@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 from tool_call_evaluators import EvalCase, Status, SuiteError, ToolError, parse_suite
+from tool_call_evaluators.matching import patterns
 
 
 def evaluate(*calls, **options):
@@ -89,7 +90,8 @@ def test_a_detector_of_a_suite_is_a_pattern():
         parse_suite('{suite: x, evaluators: [{tool_error: {errorDetector: "("}}]}')
 
 
-def test_a_detector_that_takes_too_long_is_an_error_of_the_evaluator():
+def test_a_detector_that_takes_too_long_is_an_error_of_the_evaluator(monkeypatch):
+    monkeypatch.setattr(patterns, "MAX_MATCH_S", 0.1)
     result = evaluate({"result": "a" * 5_000 + "!"}, error_detector="(a|a)*$")
     assert result.status is Status.ERRORED
     assert "took more than" in result.reason

@@ -79,9 +79,9 @@ async def test_wrong_tokens_are_counted_by_address_over_every_door(tmp_path: Pat
         answers = [
             response.status_code
             for response in await asyncio.gather(
-                *(client.get("/api/runs", headers=bearer(f"guess-{number}")) for number in range(100)),
-                *(client.post("/login", data={"token": f"guess-{number}"}, headers=SAME_SITE) for number in range(100)),
-                *(client.get("/login", params={"code": f"guess-{number}"}) for number in range(100)),
+                *(client.get("/api/runs", headers=bearer(f"guess-{number}")) for number in range(30)),
+                *(client.post("/login", data={"token": f"guess-{number}"}, headers=SAME_SITE) for number in range(30)),
+                *(client.get("/login", params={"code": f"guess-{number}"}) for number in range(30)),
             )
         ]
         assert set(answers) == {401, 429}

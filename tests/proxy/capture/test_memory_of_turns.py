@@ -23,7 +23,7 @@ LIMIT = 8 * MIB
 MOST = 3 * LIMIT
 """The limit, what the allocator cannot use of freed memory, and an event that is being read."""
 
-RECEIVED = 10 * LIMIT
+RECEIVED = 6 * LIMIT
 """The memory of what is sent, if everything were kept."""
 
 

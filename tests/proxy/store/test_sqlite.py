@@ -274,10 +274,10 @@ def peak():
 
 async def main():
     store = SqliteStore(sys.argv[1])
-    for start in range(0, 100, 4):
+    for start in range(0, 60, 4):
         await Kept(store).add(*(turn(number, user_text="x" * 1_000_000) for number in range(start, start + 4)))
     before = peak()
-    store.finish([Scored(f"turn-{number:04}", []) for number in range(100)], lambda: None)
+    store.finish([Scored(f"turn-{number:04}", []) for number in range(60)], lambda: None)
     store.prune(datetime.now(UTC), None)
     await store.drained()
     print(peak() - before, await Kept(store).ids())

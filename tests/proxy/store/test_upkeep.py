@@ -168,10 +168,11 @@ from support.kept import Kept, turn
 
 async def write():
     kept, number = Kept(SqliteStore(sys.argv[1], patient=False)), 0
-    while True:
-        ids = (f"{sys.argv[2]}-{number + each}" for each in (0, 1))
-        await kept.add(*(turn(number, turn_id=one, user_text="x" * 20_000) for one in ids))  # in one transaction
-        number += 2
+    for _ in sys.stdin:
+        for _ in range(20):
+            ids = (f"{sys.argv[2]}-{number + each}" for each in (0, 1))
+            await kept.add(*(turn(number, turn_id=one, user_text="x" * 20_000) for one in ids))  # in one transaction
+            number += 2
         print(number, flush=True)
 
 asyncio.run(write())
@@ -182,22 +183,33 @@ def test_backups_while_two_processes_write_are_whole(path: Path, tmp_path: Path)
     writers = [
         subprocess.Popen(
             [sys.executable, "-c", WRITER, str(path), name, str(Path(__file__).parents[2])],
+            stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
         )
         for name in "ab"
     ]
-    try:
+
+    def write() -> None:
+        for writer in writers:
+            assert writer.stdin is not None
+            writer.stdin.write("\n")
+            writer.stdin.flush()
+
+    def wait() -> None:
         for writer in writers:
             assert writer.stdout is not None
-            writer.stdout.readline()
+            assert writer.stdout.readline()
+
+    try:
+        write()
+        wait()
         counts = []
         for number in range(4):
+            write()
             target = tmp_path / f"{number}.db"
             backup.back_up(str(path), target)
-            for writer in writers:  # both have written since
-                assert writer.stdout is not None
-                writer.stdout.readline()
+            wait()
             with closing(sqlite3.connect(target)) as copy:
                 assert copy.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
                 found = dict(copy.execute("SELECT substr(turn_id, 1, 1), count(*) FROM turns GROUP BY 1").fetchall())
