@@ -41,7 +41,8 @@ class Shop:
         self._db = sqlite3.connect(path, isolation_level=None)  # every statement is its own transaction
         self._db.row_factory = sqlite3.Row
         if not self._rows("SELECT name FROM sqlite_master LIMIT 1"):
-            self._db.executescript(Path(__file__).with_name("shop.sql").read_text("utf-8"))
+            script = Path(__file__).with_name("shop.sql").read_text("utf-8")
+            self._db.executescript(f"BEGIN;{script}COMMIT;")
         self.tools: dict[str, Tool] = {name: getattr(self, name) for name in TOOLS}
 
     def close(self) -> None:
