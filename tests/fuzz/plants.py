@@ -514,12 +514,12 @@ def judge_budget(""",
             Edit(
                 "relay.responses",
                 """            self._tap.arrived(chunk)
-            await self._pass(chunk, observe)
+            await self._pass(chunk, copy, reads_events=reads_events)
 """,
                 """            self._tap.arrived(chunk)
             beginning.append(chunk)
         for chunk in beginning:
-            await self._pass(chunk, observe)
+            await self._pass(chunk, copy, reads_events=reads_events)
 """,
             ),
         ),

@@ -157,7 +157,7 @@ def _tune_interpreter() -> None:
     sys.setswitchinterval(_SWITCH_INTERVAL_S)
     gc.collect()
     gc.freeze()
-    gc.set_threshold(5_000, 1, 100)
+    gc.set_threshold(5_000, 0, 150)
 
 
 @command(UiOptions)

@@ -48,16 +48,17 @@ class _JsonParts:
     """What capture reads of a body of JSON that is passed on in parts: its only object, else its beginning."""
 
     def __init__(self) -> None:
-        self._only: tuple[bytes, Any] | None = None
+        self._only: tuple[bytes, Any, int | None] | None = None
         self._is_single = True
         self._beginning = b""
 
-    def add(self, raw: bytes, payload: Any, *, is_object: bool) -> None:
-        """Add an object, with its decoded content where the caller has it, or bytes between objects."""
+    def add(self, raw: bytes, payload: Any = None, size: int | None = None, *, is_object: bool) -> None:
+        """Add an object, with its decoded content and the memory that it takes, where the caller has them, or bytes
+        between objects."""
         if len(self._beginning) < SMALL_BYTES:
             self._beginning += raw[: SMALL_BYTES - len(self._beginning)]
         if is_object and self._only is None and self._is_single:
-            self._only = raw, payload
+            self._only = raw, payload, size
         elif is_object or raw.strip(_BLANKS):
             self._only, self._is_single = None, False
 
@@ -67,9 +68,9 @@ class _JsonParts:
         return len(self._only[0]) if self._only is not None else len(self._beginning)
 
     @property
-    def answer(self) -> tuple[bytes, Any]:
-        """The body as far as it is known, and its decoded content where that is known."""
-        return self._only or (self._beginning, None)
+    def answer(self) -> tuple[bytes, Any, int | None]:
+        """The body as far as it is known, and with it what `add` got."""
+        return self._only or (self._beginning, None, None)
 
 
 class ResponseRelay:
@@ -173,7 +174,8 @@ class ResponseRelay:
                 self._observe_whole(body)
                 self._tap.end()
             return
-        observe = None if not observed else self._observe_events if self._is_stream else self._copy_for_capture()
+        reads_events = observed and self._is_stream
+        copy = BodyCopy(self._client, self._context.settings.max_body_bytes) if observed and not reads_events else None
         for number, chunk in enumerate(beginning):  # before the head: the client may get an error instead
             await self._client.part()
             beginning[number] = self._checked(chunk)
@@ -186,24 +188,29 @@ class ResponseRelay:
             self._client.hold_only_request()
         while chunk := await self._response.read():
             self._tap.arrived(chunk)
-            await self._pass(chunk, observe)
+            await self._pass(chunk, copy, reads_events=reads_events)
         if held := self._check.rest():
             await self._client.write(held)
-        if observe is not None:
-            observe(b"")
+        if reads_events:
             self._tap.end()
         await self._client.finish()
+        if copy is not None:
+            self._client.exchange.cancels = False  # the client may leave now
+            await self._observe_copy(copy)
+            self._tap.end()
 
-    async def _pass(self, chunk: bytes, observe: Callable[[bytes], None] | None) -> None:
-        """Send a chunk in parts. Raises UnreadableResponseError."""
-        part_bytes = PART_BYTES if observe is not None and self._is_stream else SMALL_BYTES
+    async def _pass(self, chunk: bytes, copy: BodyCopy | None, *, reads_events: bool) -> None:
+        """Send a chunk in parts, each of which capture observes. Raises UnreadableResponseError."""
+        part_bytes = PART_BYTES if reads_events else SMALL_BYTES
         for at in range(0, len(chunk), part_bytes):
             if len(chunk) > part_bytes:
                 await self._client.part()
             part = chunk[at : at + part_bytes]
             await self._client.write(self._checked(part))
-            if observe is not None:
-                observe(part)
+            if copy is not None:
+                copy.add(part)
+            elif reads_events:
+                await self._observe_events(part)
 
     def _small_whole(self) -> bytes | None:
         """The body, if it has arrived completely, is small, and has its length in the header."""
@@ -212,28 +219,42 @@ class ResponseRelay:
 
     def _observe_whole(self, body: bytes) -> None:
         if self._is_stream:
-            self._observe_events(body)
+            self._tap.events(self._tap.split(self._tap.decoded(body)))
         elif len(body) > self._context.settings.max_body_bytes:
             self._tap.stop_reading("body_too_large", _TOO_LARGE)
         else:
             self._tap.response(self._response.status, self._tap.decoded(body))
 
-    def _observe_events(self, chunk: bytes) -> None:
-        if chunk and self._tap.unreadable is None:
-            self._tap.events(self._tap.split(self._tap.decoded(chunk)))
-
-    def _copy_for_capture(self) -> Callable[[bytes], None]:
-        copy = BodyCopy(self._client, self._context.settings.max_body_bytes)
-
-        def observe(chunk: bytes) -> None:
-            if chunk:
-                copy.add(chunk)
-            elif not copy.is_complete:
-                self._tap.stop_reading("body_too_large", _TOO_LARGE)
+    async def _observe_events(self, chunk: bytes) -> None:
+        tap = self._tap
+        if tap.unreadable is not None:
+            return
+        for events in self._split(tap.decoded(chunk)):
+            large = events[0] if len(events) == 1 and len(events[0].data) > LARGE_BYTES else None
+            document = None if large is None else (await self._without_long_texts(_parts_of(large.data))).finish()
+            if large is None or document is None:
+                tap.events(events)
             else:
-                self._tap.response(self._response.status, self._tap.decoded(copy.content()))
+                tap.events([SseEvent(large.raw, document.data)], [document.payload], [document.size])
 
-        return observe
+    def _split(self, chunk: bytes) -> list[list[SseEvent]]:
+        """The events that a chunk completes: together, or one by one where any may be large."""
+        may_be_large = self._tap.rest_size + len(chunk) > LARGE_BYTES
+        events = self._tap.split(chunk)
+        return [[event] for event in events] if may_be_large else [events]
+
+    async def _observe_copy(self, copy: BodyCopy) -> None:
+        tap, status = self._tap, self._response.status
+        if not copy.is_complete:
+            tap.stop_reading("body_too_large", _TOO_LARGE)
+            return
+        body = copy.content()
+        if len(body) > LARGE_BYTES and b"content-encoding" not in self._response.fields:
+            document = (await self._without_long_texts(_parts_of(body))).finish()
+            if document is not None:
+                tap.response(status, document.data, document.payload, document.size)
+                return
+        tap.response(status, tap.decoded(body))
 
     # ── filter ──────────────────────────────────────────────────────────────────────────────────────────
 
@@ -296,7 +317,10 @@ class ResponseRelay:
         for raw, is_object in tap.split_json(chunk) if chunk else [JsonPart(tap.rest, is_object=True)]:
             if not is_object:
                 shown.append(self._checked(raw))
-                parts.add(raw, None, is_object=False)
+                parts.add(raw, is_object=False)
+            elif len(raw) > LARGE_BYTES and self._context.push is None:
+                await self._send_large_object(raw, b"".join(shown) + self._check.rest())
+                shown.clear()
             elif raw:
                 content = await self._restored(raw)
                 payload = extension_filter.decoded_once(content)
@@ -306,6 +330,26 @@ class ResponseRelay:
             await self._client.write(content)
         if not chunk:
             self._tap.response(self._response.status, *parts.answer)
+
+    async def _send_large_object(self, raw: bytes, before: bytes) -> None:
+        """Send an object after `before`, and keep what capture reads."""
+        texts = await self._without_long_texts(_parts_of(raw))
+        document = texts.finish()
+        if document is None:
+            payload = extension_filter.decoded_once(raw)
+            self._parts.add(raw, payload, is_object=True)
+            await self._client.write(before + self._stripped(raw, payload))
+            return
+        self._parts.add(*document, is_object=True)
+        shown = self._stripped(document.data, document.payload)
+        if before:
+            await self._client.write(before)
+        await self._send_in_parts(texts.pieces(shown))
+
+    async def _send_in_parts(self, parts: Iterable[bytes]) -> None:
+        for part in parts:
+            await self._client.part()
+            await self._client.write(part)
 
     def _stripped(self, content: bytes, payload: Any) -> bytes:
         """JSON as the client may see it. Raises UnreadableResponseError."""
@@ -330,14 +374,10 @@ class ResponseRelay:
             if tap.rest:
                 await self._send_events([SseEvent(tap.rest, tap.data_of_rest())])
             return
-        may_be_large = tap.rest_size + len(chunk) > LARGE_BYTES
-        events = tap.split(chunk)
-        if may_be_large:
-            for event in events:
-                if len(event.data) <= LARGE_BYTES or not await self._send_large_event(event):
-                    await self._send_events([event])
-        else:
-            await self._send_events(events)
+        for events in self._split(chunk):
+            is_large = len(events) == 1 and len(events[0].data) > LARGE_BYTES
+            if not (is_large and await self._send_large_event(events[0])):
+                await self._send_events(events)
         if tap.rest_size and (comments := tap.comments()):
             await self._client.write(comments)
 
@@ -367,9 +407,7 @@ class ResponseRelay:
             return False
         short = SseEvent(with_data(event.raw, document.data), document.data)
         shown = self._filtered(short, document.payload) if self._strips else short.raw
-        for part in _parts_of(event.raw) if shown is short.raw else texts.pieces(shown):
-            await self._client.part()
-            await self._client.write(part)
+        await self._send_in_parts(_parts_of(event.raw) if shown is short.raw else texts.pieces(shown))
         try:
             await self._client.part()
         finally:  # the client may leave once it has the last event
@@ -452,9 +490,7 @@ class ResponseRelay:
         headers = self._headers(_LENGTH if shown is document.data else _DESCRIBE_BODY)
         status, size = self._response.status, texts.size_of(shown)
         await client.send_head(status, [*headers, (b"content-length", b"%d" % size)])
-        for part in texts.pieces(shown):
-            await client.part()
-            await client.write(part)
+        await self._send_in_parts(texts.pieces(shown))
         await client.finish()
         client.exchange.cancels = False  # the client may leave now
         await client.part()
