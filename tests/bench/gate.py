@@ -16,8 +16,10 @@ from multiprocessing import Pool
 from typing import Any
 
 import numpy as np
-from scipy.stats import beta
+from support.later import Later
 from tool_call_evaluators.runs.regression import ATTEMPTS, Measure, Sides, find_drops, is_worse
+
+stats = Later("scipy.stats")
 
 Scores = list[list[float]]
 Cases = dict[str, dict[Measure, Sides]]
@@ -163,7 +165,7 @@ def table(settings: Iterable[Setting], alarms: Iterable[int], comparisons: int) 
         worst[key] = max(worst.get(key, (0, 0.0)), (found, setting.rate))
     yield "| cases | attempts | | largest share | 95 % limit | at pass rate |\n|---|---|---|---|---|---|"
     for (cases, repetitions, remarks), (found, rate) in worst.items():
-        limit = float(beta.ppf(0.95, found + 1, comparisons - found))
+        limit = float(stats.beta.ppf(0.95, found + 1, comparisons - found))
         yield f"| {cases} | {repetitions} | {remarks} | {found / comparisons:.1%} | {limit:.1%} | {rate:g} |"
 
 

@@ -10,9 +10,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from scipy.stats import norm
-from statsmodels.stats.inter_rater import cohens_kappa
-from statsmodels.stats.proportion import proportion_confint
+from support.later import Later
 from tool_call_evaluators.runs.agreement import (
     GROUPS,
     Confusion,
@@ -28,6 +26,10 @@ from tool_call_evaluators.runs.agreement import (
     proportion,
 )
 
+stats, rating, shares = (
+    Later(name) for name in ("scipy.stats", "statsmodels.stats.inter_rater", "statsmodels.stats.proportion")
+)
+
 EXACT = 1e-9
 PAIRS = st.lists(st.tuples(st.integers(0, 3), st.integers(0, 3)), min_size=2, max_size=60)
 VERDICTS = st.lists(st.tuples(st.booleans(), st.booleans()), min_size=1, max_size=60)
@@ -35,14 +37,14 @@ ITEMS = st.lists(st.lists(st.integers(1, 5), min_size=0, max_size=4), min_size=2
 
 
 def test_the_quantile_is_that_of_scipy():
-    assert pytest.approx(norm.ppf(0.975), abs=EXACT) == Z
+    assert pytest.approx(stats.norm.ppf(0.975), abs=EXACT) == Z
 
 
 @given(st.integers(1, 500), st.data())
 def test_wilson_as_statsmodels(n, data):
     successes = data.draw(st.integers(0, n))
     found = proportion(successes, n)
-    assert found.interval == pytest.approx(proportion_confint(successes, n, method="wilson"), abs=EXACT)
+    assert found.interval == pytest.approx(shares.proportion_confint(successes, n, method="wilson"), abs=EXACT)
     assert found.interval[0] <= found.value <= found.interval[1]
 
 
@@ -62,7 +64,7 @@ def test_kappa_and_its_interval_as_statsmodels(pairs):
     for one, other in pairs:
         table[one, other] += 1
     with np.errstate(divide="ignore", invalid="ignore"):
-        theirs = cohens_kappa(table)
+        theirs = rating.cohens_kappa(table)
     assert found.value == pytest.approx(theirs.kappa, abs=EXACT)
     low, high = found.interval
     error = math.sqrt(max(0.0, theirs.var_kappa))

@@ -16,11 +16,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy import stats
-from statsmodels.stats.contingency_tables import StratifiedTable, mcnemar
-from statsmodels.stats.multitest import multipletests
-from statsmodels.stats.proportion import proportion_confint
-from statsmodels.stats.weightstats import zconfint
+from support.later import Later
 from tool_call_evaluators.attempts import early_pass_rate, pass_at, pass_hat
 from tool_call_evaluators.runs.regression import _upper_share, power
 from tool_call_evaluators.runs.significance import (
@@ -30,6 +26,11 @@ from tool_call_evaluators.runs.significance import (
     mean_interval,
     permutation,
     significant_drops,
+)
+
+stats, proportion = Later("scipy.stats"), Later("statsmodels.stats.proportion")
+tables_of, tests_of, weights = (
+    Later(f"statsmodels.stats.{name}") for name in ("contingency_tables", "multitest", "weightstats")
 )
 
 EXACT = 1e-9
@@ -88,7 +89,7 @@ def test_one_attempt_in_both_runs_is_mcnemars_test(pairs: list[tuple[float, floa
         return
     less = stats.binomtest(risen, risen + fallen, alternative="less").pvalue
     assert found.p_value == pytest.approx(less, abs=EXACT)
-    two_sided = mcnemar([[0, fallen], [risen, 0]], exact=True).pvalue
+    two_sided = tables_of.mcnemar([[0, fallen], [risen, 0]], exact=True).pvalue
     if risen < fallen:
         assert 2 * found.p_value == pytest.approx(two_sided, abs=EXACT)
 
@@ -131,7 +132,9 @@ def test_many_cases_and_runs_are_tested_as_by_mantel_and_haenszel() -> None:
         outcomes[:, -1] = (chance.random(400) < rate - 0.02).astype(float)
         cases = [(list(row[:-1]), float(row[-1])) for row in outcomes]
         tables = [[[row[-1], 1 - row[-1]], [row[:-1].sum(), 10 - row[:-1].sum()]] for row in outcomes]
-        expected = StratifiedTable([np.array(table) for table in tables]).test_null_odds(correction=True).pvalue / 2
+        expected = (
+            tables_of.StratifiedTable([np.array(table) for table in tables]).test_null_odds(correction=True).pvalue / 2
+        )
         exact = drawn(draws_in_units(cases)).p_value
         assert 0.0005 < exact < 0.6
         assert exact == pytest.approx(expected, rel=0.3)
@@ -183,7 +186,7 @@ def test_the_scores_of_a_case_are_the_permutation_test(before: list[float], afte
 @settings(max_examples=25)  # each takes statsmodels 50 ms
 @given(st.lists(st.floats(0, 0.2), min_size=1, max_size=30), st.sampled_from([0.01, 0.05]))
 def test_holms_correction_as_statsmodels(p_values: list[float], level: float) -> None:
-    expected = multipletests(p_values, level, method="holm")[0]
+    expected = tests_of.multipletests(p_values, level, method="holm")[0]
     found = significant_drops([DropTest(p_value, 0.0) for p_value in p_values], level)
     assert found == set(np.flatnonzero(expected))
 
@@ -191,13 +194,13 @@ def test_holms_correction_as_statsmodels(p_values: list[float], level: float) ->
 @given(st.integers(1, 400), st.data())
 def test_the_limit_of_a_share_is_that_of_clopper_and_pearson(total: int, data: st.DataObject) -> None:
     found = data.draw(st.integers(0, total))
-    _, upper = proportion_confint(found, total, alpha=0.1, method="beta")
+    _, upper = proportion.proportion_confint(found, total, alpha=0.1, method="beta")
     assert _upper_share(found, total) == pytest.approx(1.0 if found == total else upper, abs=EXACT)
 
 
 def test_the_interval_of_many_cases_is_that_of_the_normal_distribution() -> None:
     values = list(np.random.default_rng(3).beta(2, 1, 700))
-    assert mean_interval(values, None, "x") == pytest.approx(zconfint(values), abs=EXACT)
+    assert mean_interval(values, None, "x") == pytest.approx(weights.zconfint(values), abs=EXACT)
 
 
 def test_the_interval_of_few_cases_is_a_bootstrap_over_cases() -> None:

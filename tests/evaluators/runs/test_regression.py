@@ -7,10 +7,12 @@ from collections import Counter
 
 import pytest
 from bench.gate import LOSSES, RATES, REPETITIONS, SPECIAL, Cases, Setting, worse
-from scipy.stats import binom
+from support.later import Later
 from support.turn_samples import result, turn
 from tool_call_evaluators.runs.comparison import compare
 from tool_call_evaluators.runs.regression import FALSE_ALARMS, Sides, find_drops, sensitivity_of
+
+stats = Later("scipy.stats")
 
 COMPARISONS = {5: 120, 20: 60, 100: 12, 500: 3}
 """By the number of cases: some three seconds together. `make simulate` makes all of `gate.CASES`, and more."""
@@ -18,7 +20,7 @@ COMPARISONS = {5: 120, 20: 60, 100: 12, 500: 3}
 
 def most(comparisons: int, probability: float = 1e-4) -> int:
     """More false alarms than this have that probability in that many comparisons, if their rate is `FALSE_ALARMS`."""
-    return int(binom.isf(probability, comparisons, FALSE_ALARMS))
+    return int(stats.binom.isf(probability, comparisons, FALSE_ALARMS))
 
 
 @pytest.mark.parametrize("cases", COMPARISONS)
@@ -58,7 +60,7 @@ def test_a_loss_of_twenty_points_in_fifty_cases_of_three_attempts_is_found(setti
     """In at least 80 %; if the share were 80 %, fewer than this had a probability of 0.1 %."""
     assert (setting.cases, setting.repetitions) == (50, 3)
     assert setting.rate - after == pytest.approx(0.2)
-    assert worse(setting, 100, after) >= binom.ppf(0.999, 100, 0.8)
+    assert worse(setting, 100, after) >= stats.binom.ppf(0.999, 100, 0.8)
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,6 @@ from typing import Any, TypeAlias
 
 import pytest
 from a2a_eval_proxy.cli.mcp_tools import MAX_CHARACTERS
-from mcp import Client, StdioServerParameters
 from support.stored_runs import store_turns
 from support.turn_samples import call, turn
 
@@ -41,9 +40,11 @@ def folder(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def served(folder: Path) -> Callable[..., AbstractAsyncContextManager[tuple[Client, Ask]]]:
+def served(folder: Path) -> Callable[..., AbstractAsyncContextManager[tuple[Any, Ask]]]:
+    from mcp import Client, StdioServerParameters  # not for all the processes that import this file
+
     @asynccontextmanager
-    async def serve(*options: str) -> AsyncIterator[tuple[Client, Ask]]:
+    async def serve(*options: str) -> AsyncIterator[tuple[Any, Ask]]:
         command = ["-m", "a2a_eval_proxy", "mcp", "--suite", "suite.yaml", *options]
         program = StdioServerParameters(command=sys.executable, args=command, cwd=folder, env=dict(os.environ))
         async with Client(program) as client:
