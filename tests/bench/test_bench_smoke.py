@@ -20,10 +20,10 @@ from pathlib import Path
 from typing import IO
 
 import pytest
-from bench import hostility, targets
+from bench import targets
 from bench.__main__ import main
 from bench.grpc_calls import grpc_part
-from bench.hostility import HOSTILITY
+from bench.hostility import hostile
 from bench.otlp import bodies, post_all, trace_ids
 from bench.pages import PAGES
 from bench.part import BehaviourError, Plan, Setting
@@ -32,7 +32,6 @@ from bench.programs import CompilerMissingError, LoadError, LoadGenerator, compi
 from bench.report import DIRECT, figures
 from bench.revision import ROOT
 from bench.stages import stages
-from bench.subjects.hostile import KINDS
 from bench.targets import FLOOR, STAGES, TRAFFIC_TARGETS, Running, Target
 from bench.traces import TRACES
 from bench.traffic import check
@@ -330,13 +329,13 @@ def test_pages_in_a_browser_have_figures(folder: Path) -> None:
 
 
 @pytest.mark.usefixtures("load", "forked")
-def test_a_hostile_agent_is_compared_with_one_that_answers(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(hostility, "KINDS", {kind: KINDS[kind] for kind in ("resets", "small events")})
-    measured = HOSTILITY.measure(setting(folder, TINY))
+def test_a_hostile_agent_is_compared_with_one_that_answers(folder: Path) -> None:
+    part = hostile(("resets", "small events"))
+    measured = part.measure(setting(folder, TINY))
 
     assert measured.targets == ["resets", "small events"]
-    found = figures(measured.rounds, HOSTILITY.metrics)
-    assert [metric.key for metric in HOSTILITY.metrics if set(found[metric.key]) != set(measured.targets)] == []
+    found = figures(measured.rounds, part.metrics)
+    assert [metric.key for metric in part.metrics if set(found[metric.key]) != set(measured.targets)] == []
     assert [warning.partition(":")[0] for warning in measured.warnings] == ["p50", "p99", "memory"]
 
 
