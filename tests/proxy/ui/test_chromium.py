@@ -63,9 +63,13 @@ def axe() -> str:
 @contextmanager
 def opened(browser: Any, address: str, **screen: Any) -> Iterator[Any]:
     with tab(browser, **screen) as session:
-        session.get(address)
-        settle(session, "document.documentElement.dataset.ready")
+        go_to(session, address)
         yield session
+
+
+def go_to(session: Any, address: str) -> None:
+    session.get(address)
+    settle(session, "document.documentElement.dataset.ready")
 
 
 def settle(session: Any, script: str) -> None:
@@ -401,8 +405,9 @@ def test_every_screen_of_several_agents_fits_every_width_and_is_accessible(
 
 
 def fit_and_are_accessible(browser: Any, shown: Shown, screens: Mapping[str, str], axe: str) -> None:
-    for screen, path in screens.items():
-        with opened(browser, shown.url + path) as session:
+    with tab(browser) as session:
+        for screen, path in screens.items():
+            go_to(session, shown.url + path)
             for name, width, theme in SCREENS:
                 look(session, width, theme)
                 picture(session, ARTIFACTS / f"{screen}-{name}-{theme}.png")

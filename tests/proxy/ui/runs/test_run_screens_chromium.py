@@ -9,7 +9,7 @@ import httpx
 import pytest
 from agents.faulty_agent import FAULTS, faulty
 from agents.serving import ServerThread
-from support.chromium import picture
+from support.chromium import picture, tab
 from support.pictures import PAGES_PICTURE, picture_of_pages
 
 from ..conftest import A2A, Shown, shown_proxy
@@ -19,6 +19,7 @@ from ..test_chromium import (  # noqa: F401  # some are fixtures
     axe,
     browser,
     complaints,
+    go_to,
     look,
     opened,
     problems,
@@ -99,8 +100,9 @@ def test_the_screens_fit_every_width_and_are_accessible(browser, shop, axe):  # 
         "conversation": f"/conversations/{conversation}?run=monday",
         "check": "/check",
     }
-    for screen, path in screens.items():
-        with opened(browser, shop.url + path) as session:
+    with tab(browser) as session:
+        for screen, path in screens.items():
+            go_to(session, shop.url + path)
             settle(session, "!document.querySelector('[data-again]')")
             for name, width, theme in (("phone", 360, "dark"), ("desktop", 1280, "light")):
                 look(session, width, theme)
