@@ -16,6 +16,7 @@ from a2a_eval_proxy.graph.trees import MOST_TURNS, family_of, tree_of, trees_of
 from a2a_eval_proxy.privacy.policy import privacy_of
 from a2a_eval_proxy.privacy.redactor import parse_rules
 from a2a_eval_proxy.store import SqliteStore, Store, open_store
+from a2a_eval_proxy.store.encoding import encoded_turn
 from a2a_eval_proxy.turn import STARTS_TRACE, NamedIn, Turn, TurnLinks
 from a2a_tool_capture import Finding, Severity, ToolCall
 from support.kept import Kept, turn
@@ -65,7 +66,9 @@ async def test_from_whichever_turn_the_tree_is_the_same(kept: Kept) -> None:
 
 
 async def test_the_turn_that_began_a_trace_is_found_by_the_trace(kept: Kept) -> None:
-    await kept.add(*(asked(number, parent, trace_id="turn-0000") for number, parent in ((0, None), (1, 0))))
+    first, second = (asked(number, parent, trace_id="turn-0000") for number, parent in ((0, None), (1, 0)))
+    assert encoded_turn(first).trace_id == "", "needs no entry in the index of traces"
+    await kept.add(first, second)
     found = await kept.store.linked_by("trace_id", "turn-0000", 1, 10)
     assert [one.turn["turn_id"] for one in found] == ["turn-0000", "turn-0001"]
 
