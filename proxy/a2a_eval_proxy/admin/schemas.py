@@ -194,7 +194,9 @@ SCHEMAS: dict[str, Schema] = {
     ),
     "Conversation": record(
         conversation_id=TEXT, turns=listed(named("Turn")),
-        evaluations=listed(record(run=TEXT, case_id=nullable(TEXT), **_EVALUATION)),
+        evaluations=listed(
+            record(optional=["agent_name"], run=TEXT, case_id=nullable(TEXT), agent_name=TEXT, **_EVALUATION)
+        ),
         next_cursor=nullable(TEXT),
     ),
     "Run": record(**_RUN),

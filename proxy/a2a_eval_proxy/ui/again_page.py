@@ -36,17 +36,17 @@ async def _compared(view: View) -> Values:
     last = view.reruns.last
     if last is None or last.name != name:
         raise HTTPException(404, "This run was not started here, or another one was started since.")
-    before, now = [await _rows(view, run) for run in (last.earlier, last.name)]
+    before, now = [await _rows(view, run, last.agent) for run in (last.earlier, last.name)]
     return {"rerun": last, "rows": [(case, before.get(case, ()), now.get(case, ())) for case in last.cases]}
 
 
-async def _rows(view: View, run: str) -> dict[str, list[CaseRow]]:
-    """The conversations of a run by case; none before its first turn."""
+async def _rows(view: View, run: str, agent: str | None) -> dict[str, list[CaseRow]]:
+    """The conversations of a run (with this agent) by case; none before its first turn."""
     found = await view.control.store.runs(run)
     judged = await view.runs.view(found[0], view.link) if found else None
     rows: dict[str, list[CaseRow]] = {}
     for row in judged.cases if judged else ():
-        if row.case_id is not None:
+        if row.case_id is not None and row.is_of(agent):
             rows.setdefault(row.case_id, []).append(row)
     return rows
 
@@ -63,7 +63,7 @@ async def _again(view: View) -> Response:
     if judged is None:
         raise HTTPException(404, f"The store has no run {earlier[:200]!r} that can be judged.")
     own = {one.id: one for one in scoring.suite.cases} if scoring.suite else {}
-    cases = _chosen(judged.cases, case, own)
+    cases = _chosen([row for row in judged.cases if row.is_of(agent)], case, own)
     url = judged.agent_url
     if any(own[case_id].agents != (None,) for case_id in cases):
         agent, url = None, url or control.proxy_url or ""
@@ -71,9 +71,9 @@ async def _again(view: View) -> Response:
         url = view.reruns.agents()[agent].upstream
     if not url.startswith(_URLS) or not cases:
         raise HTTPException(409, "There is nothing to run again: no such case of the suite failed, or no one agent.")
-    rerun = Rerun(new_run_name(f"{earlier}-again"), earlier, cases)
+    rerun = Rerun(new_run_name(f"{earlier}-again"), earlier, cases, agent)
     try:
-        view.reruns.start(rerun, str(scoring.suite_file), url, agent, allow_plugins=control.allow_plugins)
+        view.reruns.start(rerun, str(scoring.suite_file), url, allow_plugins=control.allow_plugins)
     except ConfigError as error:
         raise HTTPException(409, str(error)) from None
     audit.changed(started=rerun.name, cases=len(cases))

@@ -74,7 +74,7 @@ async def _all_cases(view: View) -> Values:
     rows = await judged(view, newest, FRAGMENT_S if "fragment" in query else FIRST_PAINT_S)
     views = {row.run.name: row.view for row in rows if row.view}
     found = found_cases(listed, search)
-    last = last_rows(views, (case.id for case, _ in found)) if order == "failed" else {}
+    last = last_rows(views, (case.id for case, _ in found), agent) if order == "failed" else {}
     found = in_order(found, order, {case_id: row.status for case_id, (_, row) in last.items()})
     cases = found[(page - 1) * CASES_PAGE : page * CASES_PAGE]
     pages = {"q": search or None, "sort": order or None, "agent": agent}
@@ -91,7 +91,7 @@ async def _all_cases(view: View) -> Values:
         "orders": ORDERS,
         "previous": view.link("cases", **pages, page=str(page - 1)) if page > 1 else None,
         "next": view.link("cases", **pages, page=str(page + 1)) if page * CASES_PAGE < len(found) else None,
-        "last": last or last_rows(views, (case.id for case, _ in cases)),
+        "last": last or last_rows(views, (case.id for case, _ in cases), agent),
         "expected": expectations,
         "waits": any(row.lags for row in rows),
     }

@@ -51,6 +51,11 @@ class CaseRow:
     turns: int
     calls: int
     took: str
+    agent_name: str | None = None  # with which of several agents it is; None: any
+
+    def is_of(self, agent_name: str | None) -> bool:
+        """Whether it may be one with this agent (None: any)."""
+        return agent_name is None or self.agent_name in (None, agent_name)
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,6 +156,7 @@ def _row(report: Report, conversation: RunConversation, link: Link) -> CaseRow:
         turns=len(turns),
         calls=sum(len(turn["tool_calls"]) for turn in turns),
         took=duration_text(seconds_between(turns[0]["started_at"], max(ends)) if turns and ends else None),
+        agent_name=agent_of_conversation(turns[0]) if turns else None,
     )
 
 
@@ -219,14 +225,16 @@ def _command(report: Report, suite_file: str) -> str:
     return shlex.join(["a2a-eval-proxy", "run", suite_file, *agent, *cases])
 
 
-def last_rows(views: Mapping[str, RunView], wanted: Iterable[str]) -> dict[str, tuple[str, CaseRow]]:
+def last_rows(
+    views: Mapping[str, RunView], wanted: Iterable[str], agent_name: str | None = None
+) -> dict[str, tuple[str, CaseRow]]:
     """The latest conversation of each `wanted` case, by its id, with the name of its run; of some others, too. `views`
-    are runs by name, the newest first."""
+    are runs by name, the newest first. `agent_name`: whose cases they are, of several agents."""
     rows: dict[str, tuple[str, CaseRow]] = {}
     wanted = list(wanted)
     for name, view in views.items():
         for row in view.cases:  # failures come first
-            if row.case_id is not None:
+            if row.case_id is not None and row.is_of(agent_name):
                 rows.setdefault(row.case_id, (name, row))
         for case_id in wanted:
             if case_id not in rows and case_id in view.case_ids:  # beyond MAX_CASES

@@ -26,11 +26,13 @@ PLAYGROUND = "playground"
 
 @dataclass(frozen=True, slots=True)
 class Rerun:
-    """A run `name` of the `cases` of an `earlier` one. `problem`: why it did not take place."""
+    """A run `name` of the `cases` of an `earlier` one, of one of several agents or (None) of any. `problem`: why it did
+    not take place."""
 
     name: str
     earlier: str
     cases: tuple[str, ...]
+    agent: str | None
     is_running: bool = True
     problem: str = ""
 
@@ -45,20 +47,19 @@ class Reruns:
     last: Rerun | None = None
     _task: asyncio.Task[None] | None = None
 
-    def start(self, rerun: Rerun, suite: str, url: str, agent: str | None, *, allow_plugins: bool) -> None:
-        """Begin it, with the agent at `url`, of several the one with that name. Raises ConfigError while another one
-        runs."""
+    def start(self, rerun: Rerun, suite: str, url: str, *, allow_plugins: bool) -> None:
+        """Begin it, with the agent at `url`. Raises ConfigError while another one runs."""
         if self.last is not None and self.last.is_running:
             raise ConfigError(f"run {self.last.name} is not finished; wait for it")
         self.last = rerun
-        self._task = asyncio.create_task(self._run(rerun, suite, url, agent, allow_plugins=allow_plugins))
+        self._task = asyncio.create_task(self._run(rerun, suite, url, allow_plugins=allow_plugins))
 
-    async def _run(self, rerun: Rerun, suite: str, url: str, agent: str | None, *, allow_plugins: bool) -> None:
+    async def _run(self, rerun: Rerun, suite: str, url: str, *, allow_plugins: bool) -> None:
         problem = "it was stopped"
         try:
             await run_program(
                 suite, rerun.name, self.store_url, agent=url, cases=rerun.cases, allow_plugins=allow_plugins,
-                environment=_without_own_settings(os.environ) | self._access_to(url, agent),
+                environment=_without_own_settings(os.environ) | self._access_to(url, rerun.agent),
             )  # fmt: skip
             problem = ""
         except (ConfigError, OSError) as error:

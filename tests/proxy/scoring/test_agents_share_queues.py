@@ -83,11 +83,10 @@ async def test_a_flood_before_a_judge_that_hangs(tmp_path: Path, monkeypatch: py
             assert other._jobs._held.limit >= pool.limit // 16
             for present in ({"other": agent.url}, agents):
                 await proxy.lines.change(load(Settings, {**ports, "run": "day", "agents": present}))
-            again = proxy.lines["floods"].pipeline
             await say("floods", "done")
             answers.set()
             await asyncio.gather(floods.drained(), *proxy.lines._leaving)
-            await again.drained()
+            await proxy.flush(PATIENCE_S)
             turns = await proxy.turns()
             assert (held.total, pool.total) == (0, 0)
     found = [(turn["agent_name"], turn["status"], turn["evaluations"][0]["status"]) for turn in turns]

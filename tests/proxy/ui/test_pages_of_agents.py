@@ -64,7 +64,10 @@ def platform(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shown]:
             agents[name] = {"upstream": served.url, "upstream_header": {"X-Key": f"key-of-{name}"}}
         for name, file in SUITES.items():
             agents[name]["suite"] = str(folder / file)
-        yield stack.enter_context(shown_proxy(folder, agents=agents, suite=str(folder / "common.yaml")))
+        shown = stack.enter_context(shown_proxy(folder, agents=agents, suite=str(folder / "common.yaml")))
+        while shown.admin.get("/api/turns").status_code != 200:  # the store has no tables yet
+            pass
+        yield shown
 
 
 def say(platform: Shown, name: str, text: str, **headers: str) -> dict[str, Any]:
@@ -231,6 +234,9 @@ def test_a_case_runs_again_with_the_agent_of_its_turn(platform: Shown) -> None:
     assert found["agent"].startswith(platform.proxy.lines["refunds"].agent.settings.upstream)
     assert (found["case_id"], found["state"]) == ("one", "TASK_STATE_COMPLETED")  # with the key of refunds
     assert found["agent_name"] == "refunds"
+    compared = platform.admin.get(f"/{started.headers['location']}").text
+    before, now = re.findall(r"<td>(.*?)</td>", compared, re.DOTALL)
+    assert (before.count("<div>"), now.count("<div>")) == (1, 1), "without the other agents of that run"
 
 
 def test_what_a_named_run_proposes_is_for_the_suite_of_each_agent(platform: Shown) -> None:
