@@ -439,7 +439,7 @@ async def test_the_run_of_an_agent_is_judged_by_its_suite_without_the_cases_of_o
             await send(await many.card(name), "JSONRPC", f"chunks for {name}", many.http, many.proxy)
         await many.turns()
         judged = {name: (await many.admin.get(f"/api/runs/day-{name}")).json()["verdict"] for name in NAMES}
-        page = (await many.admin.get("/runs/day-refunds")).text
+        page = (await many.admin.get("/runs/day-refunds?wait=1")).text
     assert judged["orders"]["passed"], judged["orders"]
     assert not judged["refunds"]["passed"]
     assert "returns" in str(judged["refunds"]["reasons"])
@@ -466,7 +466,7 @@ async def test_a_named_run_is_judged_by_the_suites_of_the_agents_whose_turns_it_
                 await say(many, name, "chunks please", a2a_eval_run=run)
         await many.turns()
         found = {run: (await many.admin.get(f"/api/runs/{run}")).json()["verdict"] for run in ("both", "alone")}
-        page = (await many.admin.get("/runs/both")).text
+        page = (await many.admin.get("/runs/both?wait=1")).text
         report = (await many.admin.get("/api/runs/both/report")).text
         whole = (await many.admin.get("/api/conversations/same")).json()["evaluations"]
     of_both = {(one["agent_name"], one["status"]) for one in whole if one["run"] == "both"}

@@ -89,7 +89,6 @@ def test_names_of_runs_never_become_markup_or_another_path(runs):
 def test_a_page_shows_the_counts_at_once_and_the_rest_when_it_is_judged(runs, monkeypatch):
     monkeypatch.setattr(judged_runs, "MAX_AGE_S", 0.0)
     monkeypatch.setattr(run_pages, "FIRST_PAINT_S", 0.0)
-    monkeypatch.setattr(run_pages, "FIRST_PAINT_S", 0.0)
     page, fragment = runs.get("/runs/shop-1").text, runs.get("/runs/shop-1?fragment=run").text
     assert "Judging 2 turns" in page
     assert "data-again" in page
