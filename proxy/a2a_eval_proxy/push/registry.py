@@ -13,6 +13,8 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping
 from contextlib import suppress
 from typing import Any, TypeVar
 
+from a2a_tool_capture.recent import Recent
+
 from ..clock import CLOCK
 from ..settings.settings import Agent
 from ..store import StoreError
@@ -81,6 +83,7 @@ _GRACE_S = 3_600.0  # how long a webhook outlives its task: an agent may repeat 
 _EXPIRE_EVERY_S = 600.0
 
 _LONGEST_S = 30 * 86_400.0  # after this time a webhook whose task never ended is given up
+_KEPT_URLS, _KEPT_CHARS = 10_000, 1_000
 
 
 class StoreTime:
@@ -116,6 +119,8 @@ class WebhookRegistry:
         self._learned = LearnedFacts()
         self._agent_key = agent.key
         self._identifier = identifier
+        self._urls: Recent[str, str] = Recent(_KEPT_URLS)
+        """Of the latest webhooks, by their ids: a slow store does not keep their clients from their own URLs."""
         self._oldest_s = min(_LONGEST_S, math.inf if retain_days is None else retain_days * 86_400)
 
     async def register(self, wanted: Iterable[NewWebhook], *, asked: bool, task_id: str, now: float) -> list[Webhook]:
@@ -135,12 +140,21 @@ class WebhookRegistry:
             )
             await time.wait(self._table.add(webhook))
             webhooks.append(webhook)
+            if len(one.url) <= _KEPT_CHARS:
+                self._urls[webhook.webhook_id] = one.url
         return webhooks
 
     async def get(self, webhook_id: str, time: StoreTime) -> Webhook | None:
         """The webhook, if it is one of this agent."""
         webhook = await time.wait(self._table.get(webhook_id))
         return None if webhook is None or webhook.agent_name != self.agent_name else webhook
+
+    async def url(self, webhook_id: str, time: StoreTime) -> str | None:
+        """What the client of a webhook named, if it is one of this agent."""
+        if (known := self._urls.get(webhook_id)) is not None:
+            return known
+        webhook = await self.get(webhook_id, time)
+        return webhook.url if webhook is not None else None
 
     def belongs_to(self, webhook_id: str, task_id: str) -> None:
         self._learned.add(self._table.set_task, webhook_id, self._key(self._identifier(task_id)))

@@ -107,9 +107,9 @@ class PushRelay:
         urls = {}
         time = time or StoreTime()
         for webhook_id in dict.fromkeys(self.addresses.ids_in(body)):
-            webhook = await self.registry.get(webhook_id, time)
-            if webhook is not None:
-                urls[webhook_id] = webhook.url
+            url = await self.registry.url(webhook_id, time)
+            if url is not None:
+                urls[webhook_id] = url
         return urls
 
     def learn_tasks(self, webhooks: Iterable[Webhook], task_ids: Iterable[str]) -> None:

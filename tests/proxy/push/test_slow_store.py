@@ -74,12 +74,23 @@ async def test_a_deleted_configuration_ends_once_the_store_takes_it(
     assert relay.addresses() == []
 
 
+async def never(*_: object) -> None:
+    await asyncio.Event().wait()
+
+
+async def test_a_client_gets_its_own_url_from_a_store_that_does_not_answer(
+    relay: Relay, endpoint: Endpoint, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _, task_id, _ = await asking(relay, endpoint.url)
+    monkeypatch.setattr(registry, "STORE_S", 0.1)
+    monkeypatch.setattr(WebhookTable, "get", never)
+    answer = await relay.rpc("GetTaskPushNotificationConfig", {"taskId": task_id, "id": "hook"})
+    assert answer["result"].get("url") == endpoint.url, answer
+
+
 async def test_a_notification_waits_for_a_store_that_does_not_answer_only_so_long(
     relay: Relay, endpoint: Endpoint, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def never(*_: object) -> None:
-        await asyncio.Event().wait()
-
     _, task_id, address = await asking(relay, endpoint.url)
     monkeypatch.setattr(registry, "STORE_S", 0.1)
     monkeypatch.setattr(WebhookTable, "get", never)
