@@ -76,8 +76,6 @@ class _RequestRelay:
         """The line that starts a trace, where the client has none."""
         self._described: str | None = None
         """The operation of A2A by which its spans are named."""
-        self._beginning = b""
-        """The body as far as it has come when the request is sent: whole, where the client ends it separately."""
         self._trace_state = ""
         """The `tracestate` that names the turn, where the request is a message."""
 
@@ -139,6 +137,7 @@ class _RequestRelay:
                 raise
         except UpstreamError as error:
             if not self._client_gone:
+                client.body = client.body or message.get("body", b"")  # all that has come, if its end is to come yet
                 await self._report_failure(error, tap)
         except RefusedWebhookError as error:
             await client.refuse_as_agent(error.problem, str(error))
@@ -156,7 +155,6 @@ class _RequestRelay:
         """Send the request, whose body begins with `message`, to the agent, and its response to the client."""
         client, upstream = self._client, self._context.upstream
         whole = not message.get("more_body")
-        self._beginning = message["body"]
         if whole:
             client.body = message.pop("body")
             if self._context.settings.push_mode != "pass" and may_concern_webhooks(client):
@@ -314,7 +312,6 @@ class _RequestRelay:
                 code, what = "unreadable_answer", "the rest of the response was not passed on"
             tap.end(Finding(code, f"{what}: {error}", Severity.ERROR))
             return
-        client.body = client.body or self._beginning
         tap.request_body(client.rest, client.body, True)
         tap.end(Finding(reason.lower(), message, Severity.ERROR), lost=True)
         await client.refuse(status, reason, message)
