@@ -167,7 +167,7 @@ LAYERS = {
         "a2e | agent | merge | spans",
         "client_tls | dialects | secret_references | wire_observer",
         "artifact_calls | errors | reconciliation | recorder",
-        "same_call",
+        "same_call | unknown_calls",
         "extension_positions | models",
         "wire",
         "canonical | generations | json_values | recent | spec | token_usage",

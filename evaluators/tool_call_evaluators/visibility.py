@@ -7,6 +7,7 @@ from enum import StrEnum
 from typing import Any, NamedTuple
 
 from a2a_tool_capture.models import Finding, Severity
+from a2a_tool_capture.unknown_calls import calls_unknown_by
 from a2a_tool_capture.wire import SETTLED_STATES
 
 from .model import EvalResult
@@ -53,22 +54,6 @@ NO_CAPTURE = "no_capture"
 
 NOT_RECORDED = "calls_not_recorded"
 """The finding of a turn whose agent says that it may have made calls that it did not record."""
-
-UNREAD_REPORTS = (
-    "malformed_entry",
-    "calls_not_a_list",
-    "uri_not_listed",
-    "calls_not_on_artifact",
-    "malformed_event",
-    "malformed_response",
-    "unknown_event",
-    "too_many_calls",
-    NOT_RECORDED,
-    "calls_missed",
-    "missed_events",
-)
-"""Findings of what the agent made, or may have made, and that was not read: there may be more calls than are known. Not
-if of severity `info`: a later Task has them, or what was not read had none."""
 
 _CLIENT_GONE = "client_gone"
 """The finding of a turn whose answer may not have come to its end."""
@@ -138,9 +123,8 @@ def _unknown_by(state: str | None, calls: int, findings: Sequence[Finding]) -> V
     if failure is not None and state != "TASK_STATE_REJECTED" and not (calls and state in FAILED_STATES):
         return Visibility(Calls.UNKNOWN, failure.code, f"they may be lost, because the turn failed: {failure.message}")
     by_code = {one.code: one for one in findings if one.severity is not Severity.INFO}
-    for code in UNREAD_REPORTS:
-        if code in by_code:
-            return Visibility(Calls.UNKNOWN, code, by_code[code].message)
+    if (unread := calls_unknown_by(findings)) is not None:
+        return Visibility(Calls.UNKNOWN, unread.code, unread.message)
     if _CLIENT_GONE in by_code and state not in SETTLED_STATES:
         return Visibility(Calls.UNKNOWN, _CLIENT_GONE, by_code[_CLIENT_GONE].message)
     if NO_CAPTURE in by_code and not calls:

@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 from a2a_tool_capture.models import Finding, Severity
+from a2a_tool_capture.unknown_calls import CALLS_UNKNOWN_BY
 from support.turn_samples import call, finding, turn
-from tool_call_evaluators.visibility import UNREAD_REPORTS, visibility_in, visibility_of
+from tool_call_evaluators.visibility import visibility_in, visibility_of
 
 COMPLETED, WORKING, FAILED = "TASK_STATE_COMPLETED", "TASK_STATE_WORKING", "TASK_STATE_FAILED"
 ERROR = Finding("agent_error", "HTTP status 500", Severity.ERROR)
@@ -25,12 +26,10 @@ NO_CAPTURE = Finding("no_capture", "the card does not declare it")
         (COMPLETED, 1, [NO_CAPTURE], "", ("seen", "tool_calls")),
         (COMPLETED, 2, [Finding("repaired_entry", "", Severity.INFO)], "", ("seen", "tool_calls")),
         *((COMPLETED, number, [Finding(code, "")], "extension", ("unknown", code))
-          for code in UNREAD_REPORTS for number in (0, 2)),
+          for code in CALLS_UNKNOWN_BY for number in (0, 2)),
         (None, 0, [Finding("malformed_response", "not JSON")], "extension", ("unknown", "malformed_response")),
         (COMPLETED, 0, [Finding("malformed_response", "", Severity.INFO)], "extension", ("none_made", "extension")),
         (COMPLETED, 2, [Finding("malformed_event", "", Severity.INFO)], "extension", ("seen", "tool_calls")),
-        (COMPLETED, 1, [Finding("dropped_by_snapshot", "")], "extension", ("seen", "tool_calls")),
-        (COMPLETED, 0, [Finding("dropped_by_snapshot", "")], "extension", ("none_made", "extension")),
         (None, 0, [ERROR, Finding("malformed_response", "not JSON")], "extension", ("unknown", "agent_error")),
         (WORKING, 2, [Finding("client_gone", "the client left")], "extension", ("unknown", "client_gone")),
         ("TASK_STATE_INPUT_REQUIRED", 0, [Finding("client_gone", "")], "extension", ("none_made", "extension")),

@@ -7,7 +7,8 @@ from collections.abc import Callable
 
 from a2a_tool_capture import Finding, Severity
 from a2a_tool_capture.dialects import DIALECT_NOT_READ
-from tool_call_evaluators.visibility import NO_CAPTURE, UNREAD_REPORTS, turn_failure_of
+from a2a_tool_capture.unknown_calls import calls_unknown_by
+from tool_call_evaluators.visibility import NO_CAPTURE, turn_failure_of
 
 from ..turn import Turn
 
@@ -55,7 +56,7 @@ class CallVisibility:
             turn.shown_by = "extension"
         elif not self._asked_and_shown.isdisjoint({asked, False}):
             turn.shown_by = "earlier_calls"
-        elif not turn.tool_calls and codes.isdisjoint(UNREAD_REPORTS) and not _failed(turn):
+        elif not turn.tool_calls and calls_unknown_by(turn.findings) is None and not _failed(turn):
             reason = _NOT_ASKED if declared else _NOT_DECLARED
             if NOT_ASKED in codes or DIALECT_NOT_READ in codes:
                 reason = _NOT_ASKED_HERE if NOT_ASKED in codes else _DIALECT

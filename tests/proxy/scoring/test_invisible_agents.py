@@ -18,6 +18,7 @@ from a2a_eval_proxy.traces.trace_records import Evidence
 from a2a_eval_proxy.turn import Turn
 from a2a_tool_capture import Finding, Severity, ToolCall
 from a2a_tool_capture.spans.model import Span
+from a2a_tool_capture.unknown_calls import CALLS_UNKNOWN_BY
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 from tool_call_evaluators import Measurement, SyncEvaluator, get_evaluator
 from tool_call_evaluators.evaluator import EvaluatorBase
@@ -25,7 +26,6 @@ from tool_call_evaluators.registry import evaluator_class, evaluator_names
 from tool_call_evaluators.runs.outcomes import follow, run_verdict
 from tool_call_evaluators.runs.recording import record_case
 from tool_call_evaluators.suite import parse_suite
-from tool_call_evaluators.visibility import UNREAD_REPORTS
 
 GOLDEN = Path(__file__).parents[2] / "golden/spans"
 HTTP = {"http.request.method": "POST", "http.route": "/", "http.response.status_code": 200}
@@ -69,7 +69,7 @@ INVISIBLE = {
     **{f"recorded: {name}": recorded(name) for name in (
         "a2a-sdk--native", "crewai--openinference", "crewai--openllmetry", "mcp--v1-openinference",
         "smolagents--otel-genai", "smolagents--otel-genai-content")},
-    **{f"{code}, {calls} read": closed(warning(code), calls=calls) for code in UNREAD_REPORTS for calls in (0, 1)},
+    **{f"{code}, {calls} read": closed(warning(code), calls=calls) for code in CALLS_UNKNOWN_BY for calls in (0, 1)},
     "an answer that is not A2A": closed(warning("malformed_response"), state=None),
     "the client left": closed(warning("client_gone"), state="TASK_STATE_WORKING"),
     "no end": closed(warning("incomplete"), state="TASK_STATE_WORKING"),
