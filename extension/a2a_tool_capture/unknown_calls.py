@@ -25,6 +25,7 @@ CALLS_UNKNOWN_BY: Mapping[str, str] = {
     "calls_not_recorded": "the agent says that it did not record all calls",
     "calls_missed": "reports of calls were missed",
     "missed_events": "changes of the task came with no event",
+    "capture_error": "capture failed, or could not read what another proxy had captured",
 }
 """Code of a finding, and what it says; not if its severity is `info`: a later report has what was not read."""
 

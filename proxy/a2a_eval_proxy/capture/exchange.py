@@ -37,6 +37,7 @@ from ..protocol.operations import (
     user_message,
 )
 from ..turn import MOST_NAMES, STARTS_TRACE, NamedIn, Turn, TurnLinks
+from .failures import CAPTURE_FAILED
 from .records import ASKED_KEY, conversation_of, state_of
 from .visibility import NOT_ASKED
 
@@ -303,6 +304,15 @@ class Exchange:
             problem = None  # a Message is the whole answer: clients need not wait for the end of its stream
         self.task_over = self._state in TERMINAL_STATES
         self._book.end(watcher, now, problem=problem, final=self._final or lost)
+
+    def failed(self, now: float) -> None:
+        """Capture has failed: the turn of this exchange, and the open turns of its tasks, may lack calls."""
+        self._understood = True
+        turn, named = self.turn, self.request.named_task if self.request is not None else ""
+        if turn is not None and CAPTURE_FAILED not in turn.findings:
+            turn.findings.append(CAPTURE_FAILED)
+        for task_id in filter(None, dict.fromkeys([named, *self.task_ids])):
+            self._book.report(task_id, CAPTURE_FAILED, now)
 
     def _take(self, data: bytes, payload: Any, now: float, *, live: bool, size: int | None) -> None:
         if self._conditional is not None:

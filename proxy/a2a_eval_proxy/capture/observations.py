@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import logging
 from collections.abc import Callable
 from typing import Any
 
@@ -13,13 +12,12 @@ from a2a_tool_capture.recent import Recent
 
 from ..protocol.operations import decode_json
 from ..turn import Turn, TurnLinks
+from .failures import CAPTURE_FAILED, log_failure
 from .ordering import InOrder
 from .records import TaskWatcher
 from .turn_book import TurnBook
 
-logger = logging.getLogger(__name__)
-
-_MAX_EXCHANGES, _MAX_REPORTED = 100_000, 100
+_MAX_EXCHANGES = 100_000
 
 _PROCESS_ENDED = Finding(
     "process_ended", "the process that relayed the exchange ended before it was complete", Severity.WARNING, "capture"
@@ -51,7 +49,6 @@ class ObservedTurns(InOrder[Observation]):
         self._watchers: Recent[str, TaskWatcher] = Recent(_MAX_EXCHANGES)
         self._under_way: Recent[str, str] = Recent(_MAX_EXCHANGES)
         """The tasks of the exchanges that have not ended. Webhooks never do, whichever process they reach."""
-        self._reported: set[str] = set()
 
     def put(self, at: float, one: Observation) -> None:
         """See `InOrder`."""
@@ -72,10 +69,17 @@ class ObservedTurns(InOrder[Observation]):
         """
         try:
             self._take(one)
-        except Exception as error:
-            if repr(error) not in self._reported and len(self._reported) < _MAX_REPORTED:
-                self._reported.add(repr(error))
-                logger.exception("capture failed on an observation; traffic is not affected")
+        except Exception as error:  # noqa: BLE001  # capture's errors end here
+            log_failure(error)
+            self._miss(one)
+
+    def _miss(self, one: Observation) -> None:
+        """The turn of the task lacks an observation."""
+        try:
+            if one.get("task"):
+                self._book.report(one["task"], CAPTURE_FAILED, self._to_now(one["at"]))
+        except Exception as error:  # noqa: BLE001  # capture's errors end here
+            log_failure(error)
 
     def _take(self, one: Observation) -> None:
         book, now, exchange = self._book, self._to_now(one["at"]), one["exchange"]

@@ -454,8 +454,11 @@ class RelayedCall:
 
     def _seen(self, method: A2AMethod, tap: Tap, cleaner: MessageFilter | None, data: bytes) -> bytes | None:
         """Raises RefusedCallError."""
-        if tap.unreadable is None:
-            _report(method, tap, data)
+        if tap.is_captured:
+            try:
+                _report(method, tap, data)
+            except Exception as error:  # noqa: BLE001  # capture's errors end here
+                tap.failed(error)
         try:
             return data if cleaner is None else cleaner.shown(data)  # after the report, which takes twice its size
         except ValueError as error:

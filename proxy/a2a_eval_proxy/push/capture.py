@@ -7,17 +7,20 @@ from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from hashlib import blake2b
-from typing import Any
+from typing import Any, ParamSpec, TypeVar
 
 from a2a_tool_capture import Finding
 from a2a_tool_capture.recent import RecentKeys
 from a2a_tool_capture.wire import TERMINAL_STATES
 
 from ..capture.exchange import ExchangeBook
+from ..capture.failures import CAPTURE_FAILED, log_failure
 from ..capture.records import state_of, task_id_of
 from ..memory import of_json
 
 logger = logging.getLogger(__name__)
+P = ParamSpec("P")
+T = TypeVar("T")
 
 _MAX_STREAMS = 10_000
 _MAX_TASKS = 100_000
@@ -62,7 +65,8 @@ def digest_of(body: bytes) -> bytes:
 
 
 class NotificationCapture:
-    """Feeds the turn book with notifications. Belongs to one event loop."""
+    """Feeds the turn book with notifications. Belongs to one event loop. No method raises: an error of capture keeps no
+    notification from its client."""
 
     def __init__(self, book: ExchangeBook, tasks: NotifiedTasks, now: Callable[[], float]) -> None:
         self._book = book
@@ -75,12 +79,11 @@ class NotificationCapture:
         many."""
         stream = self._streams.get(webhook_id)
         if stream is None:
-            stream = self._streams[webhook_id] = NotificationStream(
-                self._book.watch(notified=webhook_id), webhook_id, ended=ended
-            )
+            watcher = _safely(self._book.watch, notified=webhook_id)
+            stream = self._streams[webhook_id] = NotificationStream(watcher, webhook_id, ended=ended)
             if len(self._streams) > _MAX_STREAMS:
                 _, oldest = self._streams.popitem(last=False)
-                self._book.end(oldest.watcher, self._now())
+                _safely(self._book.end, oldest.watcher, self._now())
         self._streams.move_to_end(webhook_id)
         return stream
 
@@ -93,17 +96,18 @@ class NotificationCapture:
         Nothing is fed that repeats what the client did not take, or that was overtaken by the end of the task: senders
         do not keep the order (a2a-sdk sends concurrently).
         """
-        final = state_of(event) in TERMINAL_STATES
-        stream.task_id = stream.task_id or task_id_of(event)
+        final, task_id = state_of(event) in TERMINAL_STATES, task_id_of(event)
+        stream.task_id = stream.task_id or task_id
         if stream.repeats(body) or (stream.ended and not final and "artifactUpdate" not in event):
-            return task_id_of(event)
-        task_id = self._book.feed(stream.watcher, event, self._now(), live=True, size=of_json(body))
+            return task_id
+        if _safely(self._book.feed, stream.watcher, event, self._now(), live=True, size=of_json(body)) is None:
+            self.report(stream, CAPTURE_FAILED)
         if final:
             stream.ended = True
             self.tasks.discard(task_id)
             if "task" in event:  # it is the whole task: nothing else has to be waited for
-                self._book.end(stream.watcher, self._now())
-                stream.watcher = self._book.watch(notified=stream.webhook_id)
+                _safely(self._book.end, stream.watcher, self._now())
+                stream.watcher = _safely(self._book.watch, notified=stream.webhook_id)
         elif task_id:
             self.tasks.add(task_id)
         return task_id
@@ -111,6 +115,15 @@ class NotificationCapture:
     def report(self, stream: NotificationStream, finding: Finding) -> None:
         """Add a finding, once, to the last turn of the task."""
         if stream.task_id:
-            self._book.report(stream.task_id, finding, self._now())
+            _safely(self._book.report, stream.task_id, finding, self._now())
         else:
             logger.warning("a notification that names no task: %s", finding.message)
+
+
+def _safely(step: Callable[P, T], *arguments: P.args, **named: P.kwargs) -> T | None:
+    """What a step of capture returns; None where it fails."""
+    try:
+        return step(*arguments, **named)
+    except Exception as error:  # noqa: BLE001  # capture's errors end here
+        log_failure(error)
+        return None

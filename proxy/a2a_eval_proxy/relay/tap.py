@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import zlib
 from collections.abc import Callable, Sequence
 from itertools import zip_longest
@@ -12,6 +11,7 @@ from a2a_tool_capture import Finding, Severity
 from a2a_tool_capture.json_limits import has_too_many_values
 
 from ..capture.exchange import Exchange, ExchangeBook, RequestFacts
+from ..capture.failures import log_failure
 from ..clock import CLOCK
 from ..net.http_client import RawHeaders, RequestHead
 from ..protocol.content_coding import WINDOWS, DecodedTooLargeError, Decoder, codings
@@ -23,16 +23,15 @@ from .wire_log import WireExchange, WireLog
 
 CLIENT_LEFT = "the client left before the answer was complete"
 
-logger = logging.getLogger(__name__)
-_reported: set[str] = set()
 _SEVERAL_TASKS = frozenset({Operation.LIST, Operation.BATCH})
 
 
 class Tap:
     """One exchange, as the byte path sees it. No method raises, whatever the traffic is.
 
-    `unreadable` is set once something cannot be read (too large, an unknown coding, an error of capture): from then on
-    bytes pass unread, and the turn gets this finding.
+    `unreadable` is set once something cannot be read (too large, an unknown coding): from then on bytes pass unread,
+    and the turn gets this finding. After an error of capture, nothing more is reported to it, and the byte path goes on
+    as before: it decodes, splits and filters on its own.
     """
 
     def __init__(
@@ -82,6 +81,8 @@ class Tap:
         self._left: Finding | None = None
         """Set where the client has left, and the turn waits for that notification."""
         self.unreadable: Finding | None = None
+        self._has_failed = False
+        """Whether capture has failed on this exchange."""
 
     # ── questions of the byte path ───────────────────────────────────────────────────────────────────
 
@@ -116,6 +117,11 @@ class Tap:
     def task_over(self) -> bool:
         """Whether its task is known to have ended, after `end`."""
         return self._exchange.task_over
+
+    @property
+    def is_captured(self) -> bool:
+        """Whether all of the exchange so far was read and captured."""
+        return self.unreadable is None and not self._has_failed
 
     @property
     def keeps(self) -> Callable[[str], bool] | None:
@@ -158,7 +164,7 @@ class Tap:
             if self._remembers and not relays_webhooks:
                 self.remember_tasks()
         except Exception as error:  # noqa: BLE001  # capture's errors end here
-            self._failed(error)
+            self.failed(error)
         return self.request
 
     @property
@@ -180,6 +186,8 @@ class Tap:
         self.request_reported = True
         if not self._request_seen:
             self.read_request(rest, body, complete)
+        if self._has_failed:
+            return
         try:
             now = self._sent_at or CLOCK.now()
             if self._unread_request is None:
@@ -191,7 +199,7 @@ class Tap:
             if log is not None and self._exchange.concerns_turns and log.admits(self._began):
                 self._wire = self._begin_wire(log, body, complete)
         except Exception as error:  # noqa: BLE001  # capture's errors end here
-            self._failed(error)
+            self.failed(error)
 
     def _begin_wire(self, log: WireLog, body: bytes, complete: bool) -> WireExchange:
         exchange, wire = self._exchange, WireExchange(log, self._began, *self._head)
@@ -224,7 +232,13 @@ class Tap:
         self._arrived_at = CLOCK.now()
         wire = self._wire
         if wire is not None and (not wire.is_stream or self.unreadable is not None):
-            wire.part(data, self._arrived_at)
+            self._log_part(wire, data, self._arrived_at)
+
+    def _log_part(self, wire: WireExchange, data: bytes, now: float) -> None:
+        try:
+            wire.part(data, now)
+        except Exception as error:  # noqa: BLE001  # capture's errors end here
+            self.failed(error)
 
     def decodes(self, encoding: str) -> bool:
         """Prepare for a `Content-Encoding`; False where capture cannot read it."""
@@ -268,7 +282,7 @@ class Tap:
             return self._splitter.feed(chunk)
         except EventTooLargeError as error:
             if self._wire is not None:
-                self._wire.part(self.rest, CLOCK.now())
+                self._log_part(self._wire, self.rest, CLOCK.now())
             self.stop_reading("event_too_large", f"{error}; the rest of the stream was not read")
             return []
 
@@ -308,11 +322,13 @@ class Tap:
     def events(self, events: list[SseEvent], payloads: Sequence[Any] = (), sizes: Sequence[int] = ()) -> None:
         """`payloads` has the decoded data of each event, None where the caller has not decoded it, and `sizes` the
         memory that these take, where it is not that of the data."""
+        if self._has_failed:
+            return
         now = self._arrived_at or CLOCK.now()  # the client may have it, and have sent something else, meanwhile
-        if self._wire is not None:
-            self._wire.events(events, now)
         known = len(self._exchange.task_ids)
         try:
+            if self._wire is not None:
+                self._wire.events(events, now)
             for event, payload, size in zip_longest(events, payloads, sizes):
                 if has_too_many_values(event.data):
                     message = "an event has too many values; the rest of the stream was not read"
@@ -322,12 +338,12 @@ class Tap:
             if len(self._exchange.task_ids) > known:
                 self.remember_tasks()
         except Exception as error:  # noqa: BLE001  # capture's errors end here
-            self._failed(error)
+            self.failed(error)
 
     def response(self, status: int, body: bytes, payload: Any = None, size: int | None = None) -> None:
         """The body, unless it is `unreadable`. `payload` is the decoded body, where the caller has it, and `size` the
         memory that it takes, where it is not that of the body."""
-        if self.unreadable is not None:
+        if not self.is_captured:
             return
         if payload is None and has_too_many_values(body):
             self.stop_reading("body_too_large", "the response has too many values; it was passed on unread")
@@ -337,14 +353,16 @@ class Tap:
             if self._remembers:
                 self.remember_tasks()
         except Exception as error:  # noqa: BLE001  # capture's errors end here
-            self._failed(error)
+            self.failed(error)
 
     def refused(self, status: str, *, mismatch: bool) -> None:
         """Report that the agent ended the exchange with an error; see `Exchange.refused`."""
+        if self._has_failed:
+            return
         try:
             self._exchange.refused(status, self._arrived_at or CLOCK.now(), mismatch=mismatch)
         except Exception as error:  # noqa: BLE001  # capture's errors end here
-            self._failed(error)
+            self.failed(error)
 
     def end(self, problem: Finding | None = None, *, lost: bool = False) -> None:
         """Report the end, once; further calls do nothing."""
@@ -361,12 +379,12 @@ class Tap:
                 self._left = left
                 self._exchange.leave(left)
             else:
-                self._exchange.end(now, problem=problem, lost=lost or self.unreadable is not None)
+                self._exchange.end(now, problem=problem, lost=lost or not self.is_captured)
             if self._wire is not None:
                 rest = self.rest if self.unreadable is None and self._wire.is_stream else b""
                 self._wire.end(now, problem.code if problem is not None else "", rest)
         except Exception as error:  # noqa: BLE001  # capture's errors end here
-            self._failed(error)
+            self.failed(error)
 
     def client_gone(self, reason: str) -> None:
         """Report the end of an exchange whose client has left (`CLIENT_LEFT`), or was given up."""
@@ -383,7 +401,7 @@ class Tap:
                 self._exchange.end(CLOCK.now(), problem=self._left)
                 self._left = None
         except Exception as error:  # noqa: BLE001  # capture's errors end here
-            self._failed(error)
+            self.failed(error)
 
     @property
     def awaits_notification(self) -> bool:
@@ -397,14 +415,22 @@ class Tap:
 
     def withheld(self, code: str, message: str) -> None:
         """Report that something did not reach the client, while the rest is still read."""
-        self._exchange.report(code, message)
+        try:
+            self._exchange.report(code, message)
+        except Exception as error:  # noqa: BLE001  # capture's errors end here
+            self.failed(error)
 
     def stop_reading(self, code: str, message: str) -> None:
         if self.unreadable is None:
             self.unreadable = Finding(code, message, Severity.ERROR, "capture")
 
-    def _failed(self, error: Exception) -> None:
-        if repr(error) not in _reported and len(_reported) < 100:  # once: the same traffic fails repeatedly
-            _reported.add(repr(error))
-            logger.error("capture failed on an exchange; its traffic is not affected", exc_info=error)
-        self.stop_reading("capture_error", "capture failed on this exchange; see the proxy's log")
+    def failed(self, error: Exception) -> None:
+        """Capture raised this error: see the class."""
+        log_failure(error)
+        if self._has_failed:
+            return
+        self._has_failed, self._wire = True, None
+        try:
+            self._exchange.failed(CLOCK.now())
+        except Exception as second:  # noqa: BLE001  # capture's errors end here
+            log_failure(second)

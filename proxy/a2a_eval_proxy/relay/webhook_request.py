@@ -121,7 +121,7 @@ class WebhookRequest(ABC):
         if self._request.operation is Operation.PUSH_CONFIG:
             over = self.refused
         else:  # a response without a task is an error or a Message: nothing follows
-            over = complete and tap.unreadable is None and (tap.task_over or not tap.task_ids)
+            over = complete and tap.is_captured and (tap.task_over or not tap.task_ids)
         if over:
             self._relay.not_expected(self._webhooks)
 

@@ -8,6 +8,7 @@ from contextlib import AsyncExitStack
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
+from ..capture.failures import log_failure
 from ..capture.forwarding import ForwardingBook
 from ..capture.turn_book import TurnBook
 from ..clock import CLOCK
@@ -180,9 +181,12 @@ class AgentRelay:
 
     def expire(self, now: float) -> None:
         """Close the turns, and forget the exchanges, whose time is over."""
-        self.book.expire(now)
-        if self._wire_log is not None:
-            self._wire_log.expire(now)
+        try:
+            self.book.expire(now)
+            if self._wire_log is not None:
+                self._wire_log.expire(now)
+        except Exception as error:  # noqa: BLE001  # capture's errors end here
+            log_failure(error)
 
 
 def _transcoding_client() -> type[TranscodingClient]:

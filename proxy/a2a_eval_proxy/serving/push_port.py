@@ -7,6 +7,7 @@ import logging
 from contextlib import AsyncExitStack
 from urllib.parse import urlsplit
 
+from ..capture.failures import log_failure
 from ..clock import CLOCK
 from ..net.client_limits import ClientLimits
 from ..net.file_watcher import FileWatch
@@ -59,9 +60,13 @@ class AgentPush:
 
     def _keep(self, record: NotificationRecord) -> None:
         """Keep a notification for the wire of its turn."""
-        log = self._wire_log
-        if log is None or not record.task_id or not log.admits(record.arrived_at):
-            return
+        try:
+            if self._wire_log is not None and record.task_id and self._wire_log.admits(record.arrived_at):
+                self._keep_in(self._wire_log, record)
+        except Exception as error:  # noqa: BLE001  # capture's errors end here
+            log_failure(error)
+
+    def _keep_in(self, log: WireLog, record: NotificationRecord) -> None:
         path = f"{urlsplit(self.relay.push_url).path}/***"  # the rest is a secret
         head = RequestHead(record.method.encode(), path.encode(), record.headers)
         wire = WireExchange(log, record.arrived_at, head, b"")

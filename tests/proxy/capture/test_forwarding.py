@@ -14,7 +14,7 @@ from a2a_eval_proxy.capture import forwarding
 from a2a_eval_proxy.capture.exchange import ExchangeBook
 from a2a_eval_proxy.capture.forwarding import ForwardingBook
 from a2a_eval_proxy.capture.lookups import TaskHistory
-from a2a_eval_proxy.capture.observations import Observation, ObservedTurns, decoded, encoded
+from a2a_eval_proxy.capture.observations import Observation, ObservedTurns, decoded, encoded, turn_to_message
 from a2a_eval_proxy.capture.ordering import InOrder
 from a2a_eval_proxy.capture.records import ASKED_KEY
 from a2a_eval_proxy.capture.turn_book import LINGER_S, TurnBook
@@ -393,7 +393,7 @@ def test_conversations_that_an_answer_names_reach_the_process_that_folds_the_tur
     assert folded.links == TurnLinks(names=tuple((NamedIn.CHILD_CONVERSATION, one) for one in ("c7", "c8")))
 
 
-def test_what_cannot_be_taken_costs_itself(caplog: pytest.LogCaptureFixture) -> None:
+def test_what_cannot_be_taken_costs_itself() -> None:
     processes = Processes()
     observed = ObservedTurns(processes.book)
     for junk in (
@@ -403,8 +403,19 @@ def test_what_cannot_be_taken_costs_itself(caplog: pytest.LogCaptureFixture) -> 
     ):
         for _ in range(2):
             observed.take(junk)
-    assert len(caplog.records) == 3
     assert processes.book.open_turns == []
+
+
+def test_an_observation_that_fails_costs_its_turn_what_is_known_of_its_calls() -> None:
+    processes = Processes()
+    observed = ObservedTurns(processes.book)
+    sent = {"kind": "sent", "exchange": "a", "task": "t", "at": 1.0, "returns_at_once": False}
+    observed.take({**sent, "turn": turn_to_message(Turn("1", "run", "agent", "JSONRPC", "1.0", 1.0))})
+    event = {"kind": "event", "exchange": "a", "task": "t", "at": 2.0, "live": True, "size": 9, "notified": False}
+    observed.take({**event, "event": {"statusUpdate": {"taskId": "t", "status": {"state": "TASK_STATE_WORKING"}}}})
+    observed.take(event)
+    (found,) = processes.book.open_turns
+    assert found.visibility.evidence == "capture_error"
 
 
 def test_an_event_that_cannot_be_encoded_costs_itself() -> None:

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from a2a_eval_proxy.capture.turn_book import TurnBook
 from a2a_eval_proxy.protocol.webhook_targets import WebhookTargets
 from a2a_eval_proxy.push import listener, sender
 from proxy.push.conftest import Endpoint, Relay, relaying
@@ -71,6 +72,24 @@ async def test_a_notification_that_does_not_arrive_is_a_finding(
     more = set() if is_open else {"calls_missed"}  # its task went on without a message
     assert relay.codes(turn) - more == {code}
     assert len(turn["evaluations"]) > 0
+
+
+@pytest.mark.parametrize("entry", ["watch", "feed", "end", "report"])
+async def test_a_notification_that_capture_fails_on_arrives(
+    entry: str, relay: Relay, endpoint: Endpoint, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(*_: object, **__: object) -> Any:
+        raise RuntimeError("a bug")
+
+    text, task_id, address = await asking(relay, endpoint.url)
+    await relay.turn(text)
+    monkeypatch.setattr(TurnBook, entry, broken)
+    for state in ("WORKING", "COMPLETED"):
+        answer = await relay.notify(address, {"task": {**update(task_id, state)["statusUpdate"], "id": task_id}})
+        assert (answer.status_code, answer.content) == (200, endpoint.says)
+    await endpoint.until_ended()
+    if entry == "feed":
+        assert len(await found(relay, text, "capture_error")) == 1
 
 
 async def test_a_notification_that_is_given_up_is_a_finding_also_after_a_restart(

@@ -126,7 +126,8 @@ def test_what_capture_cannot_take_never_comes_back(tapped: Tapped, monkeypatch: 
     monkeypatch.setattr(TurnBook, "feed", broken)
     tap.response(200, DONE)
     tap.events([SseEvent(b"", DONE)])
-    assert tap.unreadable is not None
+    assert not tap.is_captured
+    assert tap.unreadable is None  # the byte path reads on
     tap.end()
     assert tapped.codes == ["capture_error"]
 
