@@ -7,10 +7,12 @@ Inside, `turn`, `clock`, `errors` and `ids` import nothing and may be imported e
 are in the architecture test.
 """
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from __future__ import annotations
 
+TYPE_CHECKING = False  # that of `typing`: a command imports this package before it has said what Ctrl-C does
 if TYPE_CHECKING:
+    from typing import Any
+
     from .app import RunningProxy, run_proxy
     from .connectors.chat_agent import ChatOptions
     from .errors import ConfigError
@@ -58,6 +60,8 @@ __all__ = [
 
 def __getattr__(name: str) -> Any:
     """A public name, or `__version__`, which both distributions share."""
+    from importlib import import_module
+
     if name == "__version__":
         return import_module("a2a_tool_capture").__version__
     if name not in _MODULES:

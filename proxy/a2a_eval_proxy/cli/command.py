@@ -10,7 +10,10 @@ import asyncio
 import inspect
 import os
 import re
+import signal
+import sys
 from collections.abc import Callable, Collection, Coroutine, Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import MISSING, Field, fields
 from functools import partial
 from itertools import chain
@@ -289,10 +292,33 @@ def wide_console(*, silent: bool = False) -> Console:
 
 
 def run_async(work: Coroutine[Any, Any, R]) -> R:
-    """Run on uvloop if it is installed (not on Windows)."""
-    try:
-        from uvloop import new_event_loop
-    except ImportError:
-        return asyncio.run(work)
-    with asyncio.Runner(loop_factory=new_event_loop) as runner:
-        return runner.run(work)
+    """Run on uvloop if it is installed (not on Windows). SIGTERM cancels it, as Ctrl-C does, and ends the process."""
+    new_loop: Callable[[], asyncio.AbstractEventLoop] | None = None
+    with suppress(ImportError):
+        from uvloop import new_event_loop as new_loop
+    terminated = False
+
+    async def stoppable() -> R:
+        task = asyncio.current_task()
+
+        def terminate() -> None:
+            nonlocal terminated
+            terminated = True
+            if task is not None:
+                task.cancel()
+
+        with suppress(NotImplementedError, RuntimeError, ValueError):  # on Windows, and outside the main thread
+            asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, terminate)
+        return await work
+
+    with asyncio.Runner(loop_factory=new_loop) as runner:
+        try:
+            return runner.run(stoppable())
+        except asyncio.CancelledError:
+            if terminated:
+                sys.exit(_TERMINATED)
+            raise
+
+
+_TERMINATED = 143
+"""The exit code after SIGTERM, as a shell has it: 128 and the number of the signal."""

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import codecs
 import json
+import os
 import re
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager, redirect_stderr, redirect_stdout
+from contextlib import contextmanager, nullcontext, redirect_stderr, redirect_stdout, suppress
 from pathlib import Path
 from typing import Any, TextIO
 
 import click
 
+from ..errors import UNREACHABLE
 from ..files import write_out
 
 _ASCII_SIGNS = {
@@ -55,19 +57,49 @@ def guarded(text: str) -> str:
     return _STEERING.sub(lambda found: _escaped(found[0]), text)
 
 
+class OutputError(Exception):
+    """Standard output takes nothing more; the message says why."""
+
+    exit_code = UNREACHABLE
+
+
+_BROKEN_PIPE = 141
+"""The exit code of a command whose reader has gone, as `| head` does: that of SIGPIPE in a shell."""
+
+
 class GuardedStream:
     """A text stream that takes any text and writes it `guarded`.
 
-    What its encoding lacks is replaced: signs by ASCII ones, the rest by `\\u20ac`.
+    What its encoding lacks is replaced: signs by ASCII ones, the rest by `\\u20ac`. If the stream takes nothing, the
+    command ends, unless it is `optional`: then the text is lost.
     """
 
-    def __init__(self, stream: TextIO) -> None:
+    def __init__(self, stream: TextIO, *, optional: bool = False) -> None:
         self.unguarded = stream
+        self.optional = optional
         self._line = ""
+
+    @contextmanager
+    def writing(self) -> Iterator[None]:
+        """Raise OutputError, or SystemExit where the reader has gone, for an OSError of the block."""
+        try:
+            yield
+        except OSError as error:
+            if self.optional:
+                _discard(self.unguarded)
+                return
+            if isinstance(error, BrokenPipeError):
+                raise SystemExit(_BROKEN_PIPE) from None
+            raise OutputError(f"cannot write to standard output: {error.strerror or error}") from None
+
+    def flush(self) -> None:
+        with self.writing():
+            self.unguarded.flush()
 
     def write(self, text: str) -> int:
         whole = guarded(self._line + text)
-        self.unguarded.write(self._encodable(whole[len(self._line) :]))
+        with self.writing():
+            self.unguarded.write(self._encodable(whole[len(self._line) :]))
         self._line = whole[max(whole.rfind("\n"), whole.rfind("\r")) + 1 :][-_LONGEST_BEGINNING:]
         return len(text)
 
@@ -81,11 +113,25 @@ class GuardedStream:
         return getattr(self.unguarded, name)
 
 
+def _discard(stream: TextIO) -> None:
+    """Send what the stream still holds nowhere, so that it does not fail again when the process ends."""
+    with suppress(OSError, ValueError):
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, stream.fileno())
+        os.close(nowhere)
+
+
 @contextmanager
 def guarded_output() -> Iterator[None]:
     """Standard output and error are a `GuardedStream` until the end of the block."""
-    with redirect_stdout(GuardedStream(sys.stdout)), redirect_stderr(GuardedStream(sys.stderr)):
-        yield
+    out, err = GuardedStream(sys.stdout), GuardedStream(sys.stderr, optional=True)
+    with redirect_stdout(out), redirect_stderr(err):
+        try:
+            yield
+        finally:
+            out.optional = True  # the command has ended, and has its exit code
+            out.flush()
+            err.flush()
 
 
 def unguarded(stream: TextIO) -> TextIO:
@@ -110,9 +156,10 @@ def echo_json(data: Any) -> None:
 def echo_document(text: str) -> None:
     """Write a suite or a page to standard output: in UTF-8 whatever its encoding is, as into a file."""
     stream = unguarded(sys.stdout)
-    stream.flush()
-    stream.buffer.write(text.encode("utf-8", "replace"))
-    stream.buffer.flush()
+    with getattr(sys.stdout, "writing", nullcontext)():
+        stream.flush()
+        stream.buffer.write(text.encode("utf-8", "replace"))
+        stream.buffer.flush()
 
 
 def refuse_existing(out: Path | None) -> None:
