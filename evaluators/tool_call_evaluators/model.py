@@ -627,8 +627,8 @@ def expected_calls(entries: Iterable[Any]) -> ExpectedCalls:
         return entries
     if not isinstance(entries, str | Mapping):
         entries = [
-            ExpectedCall(item.name, item.arguments, item.result, item.error) if isinstance(item, ToolCall) else item
-            for item in entries
+            ExpectedCall(one.name, one.arguments_given, one.result, one.error) if isinstance(one, ToolCall) else one
+            for one in entries
         ]
     return ExpectedCalls(_models(entries, ExpectedCall, ExpectedCall.from_dict, "expected_tool_calls"))
 

@@ -4,18 +4,26 @@ from __future__ import annotations
 
 import json
 from collections import deque
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
 from .canonical import EXACT, with_whole_numbers
 from .json_limits import READ, too_deep
-from .json_values import read_json
+from .json_values import read_exact_json, read_json
 from .models import Finding, Severity, ToolCall, ToolCallSource
-from .spec import ARGUMENTS_UNKNOWN, KNOWN_VERSIONS, NOT_RECORDED_KEY, ExtensionVersion
+from .spec import (
+    ARGUMENTS_JSON,
+    ARGUMENTS_UNKNOWN,
+    DEFAULT_ARGUMENTS,
+    KNOWN_VERSIONS,
+    NOT_RECORDED_KEY,
+    ExtensionVersion,
+)
 
 _ABSENT: Any = object()
 _TEXTS = frozenset({str, type(None)})
+_FURTHER = frozenset({ARGUMENTS_JSON, DEFAULT_ARGUMENTS})
 _MAX_REASONS, _MAX_REASON = 5, 300
 """Maximum number and length of the reasons that a finding repeats."""
 
@@ -147,9 +155,23 @@ def _read_entry(entry: Any, where: str, number: int, findings: list[Finding], se
             else:
                 first, ended = seen.now, seen.now if has_ended else None
             source = ToolCallSource.A2A_PROTOCOL
-            return ToolCall(name, arguments, call_id, result, error, source, first_seen_at=first, result_seen_at=ended)
+            call = ToolCall(name, arguments, call_id, result, error, source, first_seen_at=first, result_seen_at=ended)
+            return call if _FURTHER.isdisjoint(entry) else _with_further(call, entry)
     repaired = _repaired(entry, where, number, findings)
-    return None if repaired is None else seen.marked(repaired)
+    return None if repaired is None else seen.marked(_with_further(repaired, entry))
+
+
+def _with_further(call: ToolCall, entry: Mapping[str, Any]) -> ToolCall:
+    """The call with what an entry may say besides; what cannot be read of that is ignored, as unknown fields are."""
+    exact, defaults = entry.get(ARGUMENTS_JSON), entry.get(DEFAULT_ARGUMENTS)
+    if call.arguments is not None and isinstance(exact, str):
+        read = _object_in(exact, read_exact_json)
+        if read is not None and not too_deep(read):
+            call = replace(call, arguments=with_whole_numbers(read))
+    if isinstance(defaults, list):
+        named = [name for name in call.arguments or () if name in defaults]
+        call = replace(call, default_arguments=tuple(named))
+    return call
 
 
 def _repaired(entry: Any, where: str, number: int, findings: list[Finding]) -> ToolCall | None:
@@ -194,9 +216,9 @@ def _repaired(entry: Any, where: str, number: int, findings: list[Finding]) -> T
     )
 
 
-def _object_in(text: str) -> dict[str, Any] | None:
+def _object_in(text: str, read: Callable[[str], Any] = read_json) -> dict[str, Any] | None:
     try:
-        value = read_json(text)
+        value = read(text)
     except (ValueError, RecursionError):
         return None
     return value if isinstance(value, dict) else None

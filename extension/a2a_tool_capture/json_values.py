@@ -1,10 +1,11 @@
-"""Python values as JSON that protobuf can carry: arguments and results of tools."""
+"""Python values as JSON: arguments and results of tools."""
 
 from __future__ import annotations
 
 import dataclasses
 import json
 import math
+import operator
 from collections.abc import Mapping, Set
 from enum import Enum
 from typing import Any, NoReturn
@@ -33,7 +34,7 @@ def plain_arguments(arguments: Any) -> dict[str, Any] | None:
             arguments = json.loads(arguments)
         except (ValueError, RecursionError):
             return None
-    plain = _Plain().value(arguments, WRITTEN)
+    plain = _Plain(only_given=True).value(arguments, WRITTEN)
     return plain if isinstance(plain, dict) else None
 
 
@@ -42,10 +43,24 @@ def plain_text(value: Any) -> str:
     return _unicode(value) if issubclass(type(value), str) else _encode(_Plain().value(value, WRITTEN))
 
 
+def for_protobuf(value: Any) -> Any:
+    """Plain JSON with integers that a protobuf number does not hold as strings; the same object if there are none."""
+    if type(value) is int:
+        return value if -MAX_EXACT_INTEGER <= value <= MAX_EXACT_INTEGER else str(value)
+    if isinstance(value, dict):
+        items = {key: for_protobuf(item) for key, item in value.items()}
+        return value if all(items[key] is item for key, item in value.items()) else items
+    if isinstance(value, list):
+        entries = list(map(for_protobuf, value))
+        return value if all(map(operator.is_, entries, value)) else entries
+    return value
+
+
 class _Plain:
     """Converts one value."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, only_given: bool = False) -> None:
+        self._only_given = only_given
         self._left = MAX_VALUES
         self._within: set[int] = set()
         """Ids of the containers being converted: objects may refer to their parents."""
@@ -71,7 +86,8 @@ class _Plain:
             case str():
                 return _unicode(value)
             case int():
-                return int(value) if -MAX_EXACT_INTEGER <= value <= MAX_EXACT_INTEGER else describe(value)
+                number = int(value)
+                return number if abs(number) <= MAX_EXACT_INTEGER or describe(number) != _kind(number) else _kind(value)
             case float():
                 return float(value) if math.isfinite(value) else str(value)
         if depth == 0:
@@ -85,7 +101,8 @@ class _Plain:
             names = [field.name for field in dataclasses.fields(value)]
             return {name: self.value(getattr(value, name, None), depth - 1) for name in names}
         if hasattr(value, "model_dump") and not isinstance(value, type):
-            return self.value(value.model_dump(), depth - 1)
+            given = self._only_given and hasattr(value, "model_fields_set")
+            return self.value(value.model_dump(exclude_unset=True) if given else value.model_dump(), depth - 1)
         return describe(value)
 
 
@@ -99,6 +116,11 @@ def read_json(text: str | bytes) -> Any:
     only they are near to (`1e400`) are strings, as `plain_arguments` writes them. Raises ValueError for text that is
     not JSON, RecursionError."""
     return json.loads(text, parse_int=_integer, parse_float=_double, parse_constant=_double)
+
+
+def read_exact_json(text: str) -> Any:
+    """As `read_json`, with every integer as it is."""
+    return json.loads(text, parse_float=_double, parse_constant=_double)
 
 
 def _double(text: str) -> float | str:

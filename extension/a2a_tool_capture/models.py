@@ -37,7 +37,8 @@ class ToolCall:
     `arguments` is an object; None if they are unknown, because a trace omits them or the agent says so. `id` is "" if
     the agent assigns none. `result` and `error` are None if absent. Times are aware UTC datetimes, None if unknown.
     `metadata` is JSON data of the program that made the call, such as its latency: it is never read from the wire nor
-    written to it.
+    written to it. `default_arguments` names those of the arguments that the model need not have given: a framework may
+    have filled in the tool's defaults.
 
     `first_seen_at` and `result_seen_at` are the times at which a `TaskMerger` saw the call and its result or error, in
     seconds since the epoch; None if unknown. The JSON form does not have them, and they are not compared.
@@ -54,9 +55,23 @@ class ToolCall:
     metadata: Mapping[str, Any] = field(default_factory=dict)
     first_seen_at: float | None = field(default=None, compare=False)
     result_seen_at: float | None = field(default=None, compare=False)
+    default_arguments: tuple[str, ...] = ()
+
+    @property
+    def arguments_given(self) -> Mapping[str, Any] | None:
+        """`arguments` without `default_arguments`."""
+        return self.arguments_for({})
+
+    def arguments_for(self, expected: Mapping[str, Any] | None) -> Mapping[str, Any] | None:
+        """`arguments` without those `default_arguments` that `expected` leaves out."""
+        if not self.default_arguments or self.arguments is None or expected is None:
+            return self.arguments
+        left_out = set(self.default_arguments).difference(expected)
+        return {name: value for name, value in self.arguments.items() if name not in left_out}
 
     def to_dict(self) -> dict[str, Any]:
-        """JSON form: every field, times as RFC 3339 UTC with microseconds; absent times and metadata are omitted."""
+        """JSON form: every field, times as RFC 3339 UTC with microseconds; absent times, metadata and default arguments
+        are omitted."""
         out: dict[str, Any] = {
             "id": self.id,
             "name": self.name,
@@ -71,6 +86,8 @@ class ToolCall:
             out["ended_at"] = rfc3339(self.ended_at)
         if self.metadata:
             out["metadata"] = dict(self.metadata)
+        if self.default_arguments:
+            out["default_arguments"] = list(self.default_arguments)
         return out
 
     @classmethod
@@ -90,6 +107,7 @@ class ToolCall:
             started_at=_time(data.get("started_at")),
             ended_at=_time(data.get("ended_at")),
             metadata=data.get("metadata") or {},
+            default_arguments=tuple(data.get("default_arguments") or ()),
         )
 
 

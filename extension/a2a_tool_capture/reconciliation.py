@@ -8,7 +8,10 @@ from dataclasses import dataclass, replace
 
 from .canonical import value_key
 from .models import Finding, Severity, ToolCall
-from .same_call import signature
+from .same_call import agreement, signature
+
+MAX_COMPARED = 30
+"""Maximum number of calls of a tool with which a call is compared whose arguments no other call has."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,11 +34,14 @@ def reconcile(
     The same non-empty id and name is one call; where either side uses an id more than once, calls with equal arguments
     first, and one that then finds none left is a call of its own (finding `id_reused`). Then the same signature (name,
     arguments with numbers by value), pairwise: each protocol call absorbs one trace call, so a repeat that only the
-    trace saw survives; `absorb_all` drops every trace call whose signature the protocol knows. Calls with unknown
-    arguments (None) match by name, in order. Calls with different ids match so only where no id is on both sides
-    (finding `paired_across_ids`): where the sides share their ids, these are different calls.
+    trace saw survives; `absorb_all` drops every trace call whose signature the protocol knows. Then the same name, in
+    order, where the arguments agree that both sides have (finding `paired_by_order`): frameworks fill in defaults
+    before or after they trace. Calls with unknown arguments (None) match by name, in order. Calls with different ids
+    match so only where no id is on both sides (finding `paired_across_ids`): where the sides share their ids, these
+    are different calls.
 
-    The protocol's call wins; a result, error or time it lacks is filled from the trace's. An empty id never matches.
+    The protocol's call wins; a result, error, time or argument it lacks is filled from the trace's, and arguments that
+    one side lacks become `default_arguments`. An empty id never matches.
     Order: by start time where every call has one, else protocol order, then the trace's own calls by start time. Pure;
     the inputs are not changed.
     """
@@ -56,7 +62,8 @@ class _Reconciler:
         mismatches = self._count_mismatches()
         by_id = self._match_ids()
         ids_meet = by_id > 0
-        by_signature = self._match_signatures(ids_meet) + self._match_unknown_arguments(ids_meet)
+        by_signature = self._match_signatures(ids_meet)
+        by_signature += self._match_agreeing(ids_meet) + self._match_unknown_arguments(ids_meet)
         self._report_across()
         if absorb_all:
             by_signature += self._absorb_known_signatures()
@@ -141,6 +148,34 @@ class _Reconciler:
             if key in ours:
                 wanting[ours[key]].append(trace)
         return sum(self._pair_off(waiting[key], traces, ids_meet) for key, traces in wanting.items())
+
+    def _match_agreeing(self, ids_meet: bool) -> int:
+        """By name and order, where the arguments agree that both sides have: the most agreeing one of the first few."""
+        matched: list[ToolCall] = []
+        waiting = _by_name(self.protocol, self.free_protocol)
+        for trace in list(self.free_trace):
+            theirs, protocols = self.trace[trace], waiting[self.trace[trace].name]
+            agreeing = {
+                protocol: agreement(self.protocol[protocol], theirs)
+                for protocol in protocols[:MAX_COMPARED]
+                if not (ids_meet and theirs.id and self.protocol[protocol].id)
+            }
+            best = max(agreeing, key=agreeing.__getitem__, default=None)
+            if best is None or not agreeing[best]:
+                continue
+            protocols.remove(best)
+            matched.append(self.protocol[best])
+            if self.protocol[best].id and theirs.id:
+                self.across.append((self.protocol[best], theirs.id))
+            self.protocol[best] = _united(self.protocol[best], theirs)
+            self._match(best, trace)
+        if matched:
+            message = (
+                f"{len(matched)} call(s) were taken to be the same in protocol and trace although one side has further "
+                f"arguments (the first: {matched[0].name!r}); a framework may have filled in the tool's defaults"
+            )
+            self._report("paired_by_order", message, Severity.INFO)
+        return len(matched)
 
     def _match_unknown_arguments(self, ids_meet: bool) -> int:
         """By name and order, where either side does not know the arguments."""
@@ -234,6 +269,14 @@ def _by_name(calls: Sequence[ToolCall], positions: Iterable[int]) -> dict[str, l
 
 def _start_or_last(call: ToolCall) -> tuple[bool, float]:
     return (call.started_at is None, call.started_at.timestamp() if call.started_at else 0.0)
+
+
+def _united(ours: ToolCall, theirs: ToolCall) -> ToolCall:
+    """Our call with the arguments of both; those that one side lacks may be defaults."""
+    mine, other = ours.arguments or {}, theirs.arguments or {}
+    defaults = dict.fromkeys([*ours.default_arguments, *theirs.default_arguments])
+    defaults |= dict.fromkeys(name for name in (*mine, *other) if name not in mine or name not in other)
+    return replace(ours, arguments={**other, **mine}, default_arguments=tuple(defaults))
 
 
 def _fill(winner: ToolCall, loser: ToolCall) -> ToolCall:

@@ -19,9 +19,9 @@ from threading import Lock
 from typing import Any, ParamSpec, TypeVar, overload
 from weakref import WeakSet
 
-from .json_values import describe, plain_arguments, plain_text
+from .json_values import describe, for_protobuf, plain_arguments, plain_text
 from .models import ToolCall, ToolCallSource
-from .spec import ARGUMENTS_UNKNOWN, METADATA_KEY, NOT_RECORDED_KEY
+from .spec import ARGUMENTS_JSON, ARGUMENTS_UNKNOWN, DEFAULT_ARGUMENTS, METADATA_KEY, NOT_RECORDED_KEY
 
 _log = logging.getLogger(__name__)
 
@@ -89,14 +89,16 @@ class CallRecording:
         id: str = "",
         source: ToolCallSource = ToolCallSource.CLIENT,
         started_at: datetime | None = None,
+        default_arguments: Iterable[str] = (),
     ) -> str:
         """Record the start of a call, now or at `started_at` (aware). Returns its id: `id`, or a new one.
 
-        `arguments` is {} for a call without arguments, None if they are unknown. An id that was used before for the
-        same tool is the same call: reported again if it runs, retried if it has ended. A retried call has the outcome
-        of its last try.
+        `arguments` is {} for a call without arguments, None if they are unknown; `default_arguments` are the names of
+        those that the model need not have given, because they are the tool's defaults. An id that was used before for
+        the same tool is the same call: reported again if it runs, retried if it has ended. A retried call has the
+        outcome of its last try.
         """
-        return self._begin(name, arguments, id, source, started_at, tried_again=True)
+        return self._begin(name, arguments, id, source, started_at, tuple(default_arguments), tried_again=True)
 
     def _begin(
         self,
@@ -105,6 +107,7 @@ class CallRecording:
         id: str,
         source: ToolCallSource,
         started_at: datetime | None,
+        default_arguments: tuple[str, ...] = (),
         *,
         tried_again: bool,
     ) -> str:
@@ -118,7 +121,7 @@ class CallRecording:
             if place is not None and self._calls[place].name == name:
                 call = self._calls[place]
                 if given is not None:
-                    call = replace(call, arguments=given)
+                    call = replace(call, arguments=given, default_arguments=default_arguments)
                 if tried_again:
                     call = replace(call, result=None, error=None, ended_at=None)
                 self._calls[place] = call
@@ -127,7 +130,8 @@ class CallRecording:
                 _log.warning("the id %r of a call of %r was used before; the call has a new id", call_id, name)
                 call_id = self._new_id()
             self._places[call_id] = len(self._calls)
-            self._calls.append(ToolCall(name, given, call_id, source=source, started_at=started_at or self._clock()))
+            call = ToolCall(name, given, call_id, source=source, started_at=started_at or self._clock())
+            self._calls.append(replace(call, default_arguments=default_arguments) if default_arguments else call)
         return call_id
 
     def finished(self, id: str, result: Any = None) -> None:
@@ -190,12 +194,20 @@ def _start(call: ToolCall) -> float:
 
 
 def wire_entry(call: ToolCall) -> dict[str, Any]:
-    """A recorded call as an entry of version 1: says so if arguments are unknown, omits an unknown result."""
+    """A recorded call as an entry of version 1: says so if arguments are unknown, omits an unknown result.
+
+    Arguments with integers that protobuf would round are there twice: with strings in their place, and as JSON text.
+    """
     entry: dict[str, Any] = {"id": call.id, "name": call.name}
     if call.arguments is None:
         entry[ARGUMENTS_UNKNOWN] = True
     else:
-        entry["arguments"] = dict(call.arguments)
+        arguments = for_protobuf(call.arguments)
+        entry["arguments"] = dict(arguments)
+        if arguments is not call.arguments:
+            entry[ARGUMENTS_JSON] = plain_text(call.arguments)
+        if call.default_arguments:
+            entry[DEFAULT_ARGUMENTS] = list(call.default_arguments)
     if call.result is not None:
         entry["result"] = call.result
     if call.error is not None:
@@ -361,14 +373,19 @@ class ToolCallRecorder:
             recording.failed(id, error)
 
     @contextmanager
-    def call(self, name: str, arguments: Arguments = None, *, id: str = "") -> Iterator[CallHandle]:
-        """Record the call made in the block. An exception, including cancellation, becomes its error and propagates."""
+    def call(
+        self, name: str, arguments: Arguments = None, *, id: str = "", default_arguments: Iterable[str] = ()
+    ) -> Iterator[CallHandle]:
+        """Record the call made in the block. An exception, including cancellation, becomes its error and propagates.
+
+        For `default_arguments`, see `CallRecording.started`.
+        """
         call = CallHandle()
         recording = self.recording_of(name)
         if recording is None:
             yield call
             return
-        call_id = recording.started(name, arguments, id=id)
+        call_id = recording.started(name, arguments, id=id, default_arguments=default_arguments)
         try:
             yield call
         except BaseException as error:
@@ -388,9 +405,10 @@ class ToolCallRecorder:
     def tool(self, function: Callable[..., Any] | None = None, *, name: str = "") -> Callable[..., Any]:
         """Decorator: record each call of a function or coroutine function, under its own name or `name`.
 
-        Arguments are recorded by name as passed: without defaults, `self` and `cls`. The result None is recorded as
-        `null`. Raises TypeError for generators, which can use `call` inside, and for callables without a name, such
-        as partial functions, if `name` is missing.
+        Arguments are recorded by name as passed, without `self` and `cls`. One that has its parameter's default is
+        marked, because many frameworks fill in what the model left out. The result None is recorded as `null`. Raises
+        TypeError for generators, which can use `call` inside, and for callables without a name, such as partial
+        functions, if `name` is missing.
         """
         if function is None:
             return lambda decorated: self._decorated(decorated, name)
@@ -403,13 +421,20 @@ class ToolCallRecorder:
         if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
             raise TypeError(f"tool {tool_name!r} is a generator; record it inside, with 'with recorder.call(...)'")
         parameters = inspect.signature(function)
+        defaults = {
+            name: getattr(parameter.default, "default", parameter.default)  # that of a pydantic `Field`
+            for name, parameter in parameters.parameters.items()
+            if parameter.default is not inspect.Parameter.empty
+        }
 
         @functools.wraps(function)
         def wrapper(*args: Any, **kwargs: Any) -> Any:
             if self.recording_of(tool_name) is None:
                 return function(*args, **kwargs)
             with ExitStack() as stack:
-                call = stack.enter_context(self.call(tool_name, _by_name(parameters, args, kwargs)))
+                named = _by_name(parameters, args, kwargs)
+                filled_in = [name for name in defaults if name in named and _equal(named[name], defaults[name])]
+                call = stack.enter_context(self.call(tool_name, named, default_arguments=filled_in))
                 value = function(*args, **kwargs)
                 if inspect.iscoroutine(value):
                     return _record_coroutine(value, call, stack.pop_all())
@@ -466,6 +491,10 @@ async def _record_coroutine(work: Coroutine[Any, Any, Any], call: CallHandle, st
 
 def _returned(value: Any) -> Any:
     return "null" if value is None else value
+
+
+def _equal(value: Any, default: Any) -> bool:
+    return value is default or plain_text(value) == plain_text(default)
 
 
 def _by_name(parameters: inspect.Signature, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:

@@ -3,7 +3,7 @@
 | who asks | of which calls | the same call |
 | --- | --- | --- |
 | `merge` | a task's reports | `same_call`; without ids: `new_calls`, `is_cumulative` |
-| `reconciliation` | of the protocol and of traces | id and name, else `signature`, one with one |
+| `reconciliation` | of the protocol and of traces | id and name, else `signature`, else `agreement`, one with one |
 | `spans.grouping` | observed in one trace | id and tool; one span above the other; name, arguments, time |
 | `matching` of the evaluators | actual and expected | name, arguments by the matcher, the expected outcome |
 | `dialects` | parts of one task | id and name, unless a finished id comes again with other arguments |
@@ -39,6 +39,30 @@ class NamedArguments(Protocol):
 def signature(call: NamedArguments) -> tuple[str, Hashable]:
     """Key of a call by name and arguments: equal for the same call made twice. All unknown arguments are equal."""
     return call.name, value_key(call.arguments)
+
+
+def agreement(one: ToolCall, other: ToolCall) -> int:
+    """How many of their arguments agree, where both calls have them; 0 if any does not, and if they share none.
+
+    Inner objects agree in the same way. Calls that differ only in `default_arguments` agree, too.
+    """
+    if one.arguments is None or other.arguments is None:
+        return 0
+    if value_key(one.arguments_given) == value_key(other.arguments_given):
+        return 1 + len(one.arguments)
+    return _agreeing(one.arguments, other.arguments) if one.arguments and other.arguments else 0
+
+
+def _agreeing(one: Any, other: Any) -> int:
+    """How many values agree in two JSON values; 0 if any does not."""
+    if isinstance(one, Mapping) and isinstance(other, Mapping):
+        inner = [_agreeing(one[key], other[key]) for key in one.keys() & other.keys()]
+        inner += [1] if not one or not other else []
+    elif isinstance(one, list | tuple) and isinstance(other, list | tuple) and len(one) == len(other):
+        inner = [1, *map(_agreeing, one, other)]
+    else:
+        return int(value_key(one) == value_key(other))
+    return sum(inner) if all(inner) else 0
 
 
 def same_call(earlier: ToolCall, later: ToolCall) -> bool:

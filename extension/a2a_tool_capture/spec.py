@@ -54,6 +54,13 @@ ARGUMENTS_UNKNOWN = "arguments_unknown"
 """Key of an entry without `arguments`: true if the agent does not know them. Without it, the call has none."""
 
 
+ARGUMENTS_JSON = "arguments_json"
+"""Key of an entry: its arguments as JSON text, where `arguments` has strings for integers that protobuf would round."""
+
+DEFAULT_ARGUMENTS = "default_arguments"
+"""Key of an entry: the names of arguments that have the tool's default, so that the model need not have given them."""
+
+
 class A2AToolCaptureExtension:
     """The same constants under arksim's name."""
 

@@ -196,6 +196,71 @@ def test_two_unknown_calls_of_the_trace_alone_are_two() -> None:
     assert found.findings == []
 
 
+# ── arguments that one side lacks ───────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize(
+    ("ours", "theirs"),
+    [
+        ({"sku": "A", "qty": 3}, {"sku": "A"}),  # a framework filled in the tool's default
+        ({"sku": "A"}, {"sku": "A", "qty": 3}),
+        ({"sku": "A", "qty": 3}, {"sku": "A", "note": "x"}),
+        ({"order": {"sku": "A", "qty": 3}}, {"order": {"sku": "A"}}),
+        ({"items": [{"sku": "A", "qty": 3}], "n": 1}, {"items": [{"sku": "A"}], "n": 1.0}),
+        ({"sku": "A", "how": {"qty": 3}}, {"sku": "A", "how": {}}),
+    ],
+)
+def test_arguments_that_agree_where_both_have_them_are_one_call(ours: dict[str, Any], theirs: dict[str, Any]) -> None:
+    found = reconcile([protocol("pay", ours, "call-1")], [trace("pay", theirs, "call_x", result="paid")])
+    assert [(call.id, call.result) for call in found.tool_calls] == [("call-1", "paid")]
+    assert found.tool_calls[0].arguments == theirs | ours
+    assert set(found.tool_calls[0].default_arguments) == set(ours) ^ set(theirs)
+    assert counts(found) == (0, 1, 0, 0)
+    assert "paired_by_order" in codes(found)
+    assert {finding.severity for finding in found.findings} == {"info"}
+
+
+@pytest.mark.parametrize(
+    ("ours", "theirs"),
+    [
+        ({"sku": "A", "qty": 3}, {"sku": "B"}),
+        ({"sku": "A"}, {"qty": 3}),
+        ({}, {"qty": 3}),
+        ({"n": 1}, {"n": True, "m": 1}),
+        ({"order": {"sku": "A"}}, {"order": {"qty": 3}}),
+        ({"items": ["A"]}, {"items": ["A", "B"]}),
+    ],
+)
+def test_arguments_that_do_not_agree_are_two_calls(ours: dict[str, Any], theirs: dict[str, Any]) -> None:
+    assert counts(reconcile([protocol("pay", ours)], [trace("pay", theirs)])) == (0, 0, 1, 1)
+
+
+def test_a_call_without_its_defaults_is_the_call_that_the_model_made() -> None:
+    ours = protocol("pay", {"qty": 3}, default_arguments=("qty",))
+    found = reconcile([ours], [trace("pay", {}, result="paid")])
+    assert found.tool_calls == [replace(ours, result="paid")]
+    assert found.tool_calls[0].arguments_given == {}
+
+
+def test_each_call_pairs_with_the_one_that_agrees_most() -> None:
+    ours = [protocol("pay", {"sku": sku, "qty": 3}, f"call-{sku}") for sku in "ABA"]
+    theirs = [trace("pay", {"sku": sku}, f"x{n}", result=f"{sku}{n}") for n, sku in enumerate("BAAA")]
+    found = reconcile(ours, theirs)
+    assert [(call.id, call.result) for call in found.tool_calls] == [
+        ("call-A", "A1"),
+        ("call-B", "B0"),
+        ("call-A", "A2"),
+        ("x3", "A3"),
+    ]
+    assert counts(found) == (0, 3, 0, 1)
+
+
+def test_where_ids_meet_arguments_that_agree_do_not_join_ids() -> None:
+    ours = [protocol("pay", {"eur": 1, "to": "x"}, "call_1"), protocol("mail", {}, "call_2")]
+    theirs = [trace("mail", {}, "call_2"), trace("pay", {"eur": 1}, "call_3")]
+    assert counts(reconcile(ours, theirs)) == (1, 0, 1, 1)
+
+
 # ── filling, order ──────────────────────────────────────────────────────────────────────────────────────────
 
 

@@ -264,7 +264,7 @@ def call_matches(expected: ExpectedCall, actual: ToolCall, matcher: Matcher) -> 
     if expected.name != actual.name:
         return False
     rule = rule_for(matcher, expected.name)
-    if not arguments_match(expected.arguments, actual.arguments, rule):
+    if not arguments_match(expected.arguments, actual.arguments_for(expected.arguments), rule):
         return False
     return not outcome_differences(expected, actual, rule)
 
@@ -317,13 +317,13 @@ def _is_text(expected: Any) -> bool:
 def call_differences(expected: ExpectedCall, actual: ToolCall, matcher: Matcher) -> list[Difference]:
     """The differences between two calls of one tool; of arguments that a plain function compares, at most one, of the
     whole."""
-    rule = rule_for(matcher, expected.name)
+    rule, given = rule_for(matcher, expected.name), actual.arguments_for(expected.arguments)
     if isinstance(rule, ArgumentMatcher):
-        found = rule.differences(expected.arguments, actual.arguments)
-    elif arguments_match(expected.arguments, actual.arguments, rule):
+        found = rule.differences(expected.arguments, given)
+    elif arguments_match(expected.arguments, given, rule):
         found = []
     else:
-        found = [Difference("", "different", expected.arguments, actual.arguments)]
+        found = [Difference("", "different", expected.arguments, given)]
     return [*found, *outcome_differences(expected, actual, rule)]
 
 

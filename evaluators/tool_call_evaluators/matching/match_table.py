@@ -53,8 +53,12 @@ def match_table(expected: Sequence[ExpectedCall], actual: Sequence[ToolCall], ma
     cheap. Raises PlaceholderError for an invalid placeholder.
     """
     by_name: dict[str, list[tuple[int, Arguments | None]]] = defaultdict(list)
+    with_defaults: dict[str, list[tuple[int, ToolCall]]] = defaultdict(list)
     for index, call in enumerate(actual):
-        by_name[call.name].append((1 << index, call.arguments))
+        if call.default_arguments:
+            with_defaults[call.name].append((1 << index, call))
+        else:
+            by_name[call.name].append((1 << index, call.arguments))
     by_arguments: dict[str, dict[Hashable, int]] = {}
     indexes: dict[str, _ArgumentIndex] = {}
     table = []
@@ -77,6 +81,9 @@ def match_table(expected: Sequence[ExpectedCall], actual: Sequence[ToolCall], ma
             if name not in indexes:
                 indexes[name] = _ArgumentIndex(candidates, rule)
             table.append(indexes[name].matching(arguments))
+        if name in with_defaults:  # which of them count depends on what is expected
+            compared = [(bit, call.arguments_for(arguments)) for bit, call in with_defaults[name]]
+            table[-1] += sum([bit for bit, given in compared if arguments_match(arguments, given, rule)])
         if wanted.outcome:
             found = [made for made in items(table[-1]) if not outcome_differences(wanted, actual[made], rule)]
             table[-1] = sum(1 << made for made in found)

@@ -68,7 +68,9 @@ class ForbiddenCalls(CriteriaEvaluator):
                 if call.arguments is None and forbidden.arguments is not None:
                     unknown.append(f"the arguments of {call_name(position, calls)}: not seen")
                 elif arguments_match(
-                    forbidden.arguments, call.arguments, rule_for(as_matcher(self.matcher), call.name)
+                    forbidden.arguments,
+                    call.arguments_for(forbidden.arguments),
+                    rule_for(as_matcher(self.matcher), call.name),
                 ):
                     broken.add(index)
                     text = expected_call_text(forbidden)

@@ -113,13 +113,14 @@ class ToolCallArgs(CriteriaEvaluator, ComparesCalls):
         return pairing, partial, compared
 
     def _similarity(self, expected: ExpectedCall, actual: ToolCall) -> float:
-        if actual.arguments is None:
-            return 0.0
         wanted = expected.arguments or {}
-        similar = [leaf.similarity for leaf in leaves(wanted, actual.arguments, accepts=_EQUAL.accepts)]
+        given = actual.arguments_for(wanted)
+        if given is None:
+            return 0.0
+        similar = [leaf.similarity for leaf in leaves(wanted, given, accepts=_EQUAL.accepts)]
         wrong = len({difference.part for difference in outcome_differences(expected, actual, _EQUAL)})
         agreeing = len(expected.outcome) - wrong
-        count = len(similar) + agreeing + wrong + (0 if self.subset else len(actual.arguments.keys() - wanted.keys()))
+        count = len(similar) + agreeing + wrong + (0 if self.subset else len(given.keys() - wanted.keys()))
         return min(1.0, (sum(similar) + agreeing) / count) if count else 1.0
 
 

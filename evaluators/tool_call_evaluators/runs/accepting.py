@@ -226,7 +226,7 @@ def _calls(old: Any, seen: Sequence[_Seen], failed: Sequence[_Failed]) -> list[A
         if left is not None:
             out.append(_call(old[left], together, rule_for(matcher, together[0].name), seen[0].context))
         elif extra:
-            given = [ordered(call.arguments) for call in together if call.arguments is not None]
+            given = [ordered(call.arguments_given) for call in together if call.arguments is not None]
             arguments = expected_value(given, seen[0].context) if given else None
             out.append({"name": together[0].name, **({"arguments": arguments} if arguments != {} else {})})
     return out + [old[index] for index in unread]
@@ -251,8 +251,8 @@ def _call(old: Mapping[str, Any], made: Sequence[ToolCall], rule: Matcher, conte
     accepts = rule.accepts if isinstance(rule, ArgumentMatcher) else ArgumentMatcher().accepts
     key = "args" if "args" in old else "arguments"
     new = dict(old)
-    given = [ordered(call.arguments) for call in made if call.arguments is not None]
     wanted = old.get(key, {})
+    given = [ordered(call.arguments_for(wanted)) for call in made if call.arguments is not None]
     if given and not all(isinstance(rule, ArgumentMatcher) and rule(wanted, one) for one in given):
         kept = _kept(wanted, given, expected_value(given, context), accepts)
         if kept != {} or key in old:

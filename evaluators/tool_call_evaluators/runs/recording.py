@@ -16,6 +16,7 @@ from datetime import date, datetime, timedelta
 from typing import Any
 
 from a2a_tool_capture.canonical import canonical, with_whole_numbers
+from a2a_tool_capture.models import ToolCall
 
 from ..matching.call_failure import has_failed
 from ..matching.placeholders import MAX_PATTERN_LENGTH, MAX_TEXT_LENGTH, equal_values, inner_values, is_placeholder
@@ -300,10 +301,10 @@ def typical_turns(shapes: Sequence[Sequence[str]]) -> list[int]:
 
 def _expected(turns: Sequence[TurnJson], context: Context) -> tuple[ExpectedCall, ...]:
     calls = []
-    for together in zip(*(turn["tool_calls"] for turn in turns), strict=True):
-        seen = [ordered(call["arguments"]) for call in together if call["arguments"] is not None]
+    for together in zip(*(map(ToolCall.from_dict, turn["tool_calls"]) for turn in turns), strict=True):
+        seen = [ordered(call.arguments_given) for call in together if call.arguments is not None]
         arguments: Any = expected_value(seen, context) if seen else None
-        calls.append(ExpectedCall(together[0]["name"], arguments))
+        calls.append(ExpectedCall(together[0].name, arguments))
     return tuple(calls)
 
 

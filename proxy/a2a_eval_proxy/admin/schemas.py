@@ -108,6 +108,7 @@ _SCORE = record(
 SCHEMAS: dict[str, Schema] = {
     "Error": record(error={"type": "string", "description": "What is wrong, and what is expected"}),
     "ToolCall": record(
+        optional=["default_arguments"], default_arguments=TEXTS,
         id=TEXT, name=TEXT, arguments=nullable(OPEN), result=nullable(TEXT), error=nullable(TEXT),
         source=choice(list(ToolCallSource)),
     ),

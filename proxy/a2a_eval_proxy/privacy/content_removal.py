@@ -93,6 +93,7 @@ def _call(call: ToolCall) -> ToolCall:
         arguments=None if call.arguments is None else shape(call.arguments),
         result=None if call.result is None else length_only(call.result),
         error=None if call.error is None else length_only(call.error),
+        default_arguments=(),
     )
 
 

@@ -209,7 +209,14 @@ class Redactor:
             state=state_without_content(turn.state),
             user_text=self._optional(content.get("user_text")) or "",
             response_text=self._optional(content.get("response_text")) or "",
-            tool_calls=[replace(call, id=self.identifier(call.id)) for call in self._calls(turn.tool_calls, content)],
+            tool_calls=[
+                replace(
+                    call,
+                    id=self.identifier(call.id),
+                    default_arguments=tuple(set(call.default_arguments).intersection(call.arguments or ())),
+                )
+                for call in self._calls(turn.tool_calls, content)
+            ],
             findings=[self.finding(finding) for finding in turn.findings],
             simulated_user=turn.simulated_user and self.simulated_user(turn.simulated_user),
             spans=self._spans(turn.spans),

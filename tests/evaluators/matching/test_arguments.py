@@ -265,6 +265,19 @@ def test_exact_is_subset_and_superset_and_these_mirror_each_other(deep, expected
     assert subset(expected, actual) is superset(actual, expected)
 
 
+@pytest.mark.parametrize("mode", ["exact", "subset", "superset"])
+@pytest.mark.parametrize(
+    ("wanted", "matches"),
+    [({"sku": "A"}, True), ({"sku": "A", "qty": 3}, True), ({"sku": "A", "qty": 4}, False), ({"sku": "B"}, False)],
+)
+def test_a_tools_default_may_be_expected_or_not(mode, wanted, matches):
+    call = ToolCall("order", {"sku": "A", "qty": 3}, default_arguments=("qty",))
+    expected, matcher = ExpectedCall("order", wanted), ArgumentMatcher(mode=mode)
+    assert call_matches(expected, call, matcher) is matches
+    assert match_table([expected], [call], matcher) == [matches]
+    assert (call_differences(expected, call, matcher) == []) is matches
+
+
 placeholders = st.sampled_from(
     [
         {"$any": True},
@@ -289,7 +302,15 @@ expectations = (
 @given(
     matchers | st.just(lambda expected, actual: expected.keys() == actual.keys()),
     st.lists(st.builds(ExpectedCall, st.sampled_from("fg"), expectations), max_size=4),
-    st.lists(st.builds(ToolCall, st.sampled_from("fg"), arguments | st.none()), max_size=4),
+    st.lists(
+        st.builds(
+            ToolCall,
+            st.sampled_from("fg"),
+            arguments | st.none(),
+            default_arguments=st.sampled_from([(), ("a",), ("b", "c")]),
+        ),
+        max_size=4,
+    ),
 )
 def test_the_table_says_what_comparing_one_by_one_says(matcher, expected, actual):
     assert [list(items(row)) for row in match_table(expected, actual, matcher)] == [
