@@ -149,6 +149,10 @@ its `details` with the tools, and the reason against a run with such a result.""
 CALLS_UNSEEN = "calls_unseen"
 """The label of a result that was skipped because the tool calls are unknown."""
 
+ENDED_AS_EXPECTED = "ended_as_expected"
+"""The label of a result that was skipped because the turn failed as its case expects, which expects nothing of calls:
+that these are unknown speaks neither for nor against a run."""
+
 OVER_BUDGET = "over_budget"
 """The label of a result that was skipped because the judge budget is spent, and the reason that reports show for such
 results. It speaks neither for nor against a run."""

@@ -139,6 +139,7 @@ EXPECTATION_WORDS = {
     "behavior": "behaviour",
     "forbidden_calls": "forbidden calls",
     "agents": "agents asked",
+    "state": "state at the end",
 }
 """Names of expectations for people, by their keys in suites."""
 

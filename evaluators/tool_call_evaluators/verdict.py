@@ -26,7 +26,16 @@ from .gates import (
     attempts_in,
     reason_of,
 )
-from .model import CALLS_UNSEEN, OVER_BUDGET, UNPROVEN, UNREAD_EXPECTATION, VACUOUS, EvalResult, Status
+from .model import (
+    CALLS_UNSEEN,
+    ENDED_AS_EXPECTED,
+    OVER_BUDGET,
+    UNPROVEN,
+    UNREAD_EXPECTATION,
+    VACUOUS,
+    EvalResult,
+    Status,
+)
 from .texts import counted as number_of
 
 
@@ -116,7 +125,9 @@ def gate(
             reached = limits.checks(metric, measured) if measured else limits.unmeasured(metric, unmeasured)
             checks += reached
             reasons += _reasons_in(reached) if measured else [unmeasured]
-        elif not measured and not _all_labelled(results, CALLS_UNSEEN, UNPROVEN):  # other reasons cover these
+        elif not measured and not _all_labelled(
+            results, CALLS_UNSEEN, UNPROVEN, ENDED_AS_EXPECTED
+        ):  # other reasons cover these
             reasons.append(_unmeasured(metric, results))
         elif run.pass_rate is None:
             reasons += _results_that(Status.FAILED, metric, measured)

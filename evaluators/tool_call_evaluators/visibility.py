@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from enum import StrEnum
 from typing import Any, NamedTuple
 
@@ -15,38 +15,63 @@ from .model import EvalResult
 FAILED_STATES = ("TASK_STATE_FAILED", "TASK_STATE_REJECTED", "TASK_STATE_CANCELED")
 
 TURN_SUCCEEDED = "turn_succeeded"
-"""The name of the additional result of a failed turn, always `failed`."""
+"""The name of the additional result of a turn that failed, and of one whose case says in which state it ends."""
+
+UNEXPECTED_STATE = "unexpected_state"
+"""The code of the failure of a turn that ended in another state than its case says."""
+
+AUTH_REQUIRED = "TASK_STATE_AUTH_REQUIRED"
 
 AGENT_UNREACHABLE = "agent_unreachable"
 """The finding of a turn of `run` that broke off since the agent could not be reached any more."""
 
 
 class TurnFailure(NamedTuple):
-    """How a turn failed: a code (of the finding, or `task_failed`, `task_rejected`, `task_canceled`) and a
-    sentence."""
+    """How a turn failed: a code (of the finding, or `task_failed`, `task_rejected`, `task_canceled`,
+    `unexpected_state`) and a sentence."""
 
     code: str
     message: str
 
 
-def turn_failure_of(state: str | None, response_text: str, findings: Iterable[Finding]) -> TurnFailure | None:
-    """How a closed turn failed, whatever its scores; None if it did not (DESIGN, section 9)."""
-    if state in FAILED_STATES:
-        code = state.removeprefix("TASK_STATE_").lower()
-        return TurnFailure(
-            f"task_{code}", f"the task ended as {state}" + (f": {response_text}" if response_text else "")
-        )
+def state_name(state: str) -> str:
+    """A state as A2A 0.3 calls it, such as `input-required`."""
+    return state.removeprefix("TASK_STATE_").lower().replace("_", "-")
+
+
+def turn_failure_of(
+    state: str | None, response_text: str, findings: Iterable[Finding], expected: Collection[str] = ()
+) -> TurnFailure | None:
+    """How a closed turn failed, whatever its scores; None if it did not (DESIGN, section 9).
+
+    `expected`: the states of which its case says that it ends in one of them.
+    """
+    said = f": {response_text}" if response_text else ""
+    if state in FAILED_STATES and not expected:
+        return TurnFailure(f"task_{state.removeprefix('TASK_STATE_').lower()}", f"the task ended as {state}{said}")
     for finding in findings:
         if finding.severity is Severity.ERROR or finding.code == "incomplete":
             return TurnFailure(finding.code, f"{finding.code}: {finding.message}")
+    if expected and state not in expected:
+        wanted = f"expected the task to end as {' or '.join(map(state_name, expected))}, but "
+        ended = f"it ended as {state_name(state)}" if state else "the answer is a message without a task"
+        return TurnFailure(UNEXPECTED_STATE, f"{wanted}{ended}{said}")
     return None
 
 
-def failed_turn_result(failure: TurnFailure) -> EvalResult:
-    """The additional result of a failed turn."""
-    return EvalResult(
-        TURN_SUCCEEDED, score=0.0, passed=False, threshold=1.0, reason=failure.message, label=failure.code
-    )
+def turn_result(
+    state: str | None, response_text: str, findings: Iterable[Finding], expected: Collection[str] = ()
+) -> EvalResult | None:
+    """The additional result `turn_succeeded` of a turn that failed, or for which `expected` states are known."""
+    failure = turn_failure_of(state, response_text, findings, expected)
+    if failure is not None:
+        return EvalResult(
+            TURN_SUCCEEDED, score=0.0, passed=False, threshold=1.0, reason=failure.message, label=failure.code
+        )
+    if not expected or state is None:
+        return None
+    reason = f"The task ended as {state_name(state)}, as expected."
+    return EvalResult(TURN_SUCCEEDED, score=1.0, passed=True, threshold=1.0, reason=reason)
 
 
 NO_CAPTURE = "no_capture"

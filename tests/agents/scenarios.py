@@ -209,6 +209,8 @@ SCENARIOS: Mapping[str, Scenario] = {
         text="tool backend unavailable",
         state="failed",
     ),
+    "reject": Scenario((Status("rejected", "not yours"),), text="not yours", state="rejected"),
+    "sign-in": Scenario((Status("auth-required", "Sign in first"),), text="Sign in first", state="auth-required"),
     "message": Scenario((Reply("echo: {text}"),), text="echo: {text}"),
     "slow": Scenario(
         (WORKING, Chunk("art-w", "before ", BOTH), Gate(), Chunk("art-w", "after", append=True, last=True), DONE),

@@ -15,7 +15,7 @@ from tool_call_evaluators.report.junit import junit_xml
 from tool_call_evaluators.runs.outcomes import follow, run_verdict
 from tool_call_evaluators.suite import parse_suite
 from tool_call_evaluators.verdict import gate
-from tool_call_evaluators.visibility import failed_turn_result, turn_failure_of
+from tool_call_evaluators.visibility import turn_failure_of, turn_result
 
 ERROR = Finding("agent_error", "HTTP status 500", Severity.ERROR)
 NO_CAPTURE = Finding("no_capture", "the card does not declare it")
@@ -38,7 +38,8 @@ def test_how_a_turn_failed(state: str | None, findings: list[Finding], code: str
     failure = turn_failure_of(state, "", findings)
     assert (failure and failure.code) == code
     if failure is not None:
-        result = failed_turn_result(failure)
+        result = turn_result(state, "", findings)
+        assert result is not None
         assert (result.status, result.label, result.reason) == (Status.FAILED, code, failure.message)
 
 
@@ -100,9 +101,9 @@ def test_a_run_whose_calls_nobody_could_see_fails_in_one_line_unless_that_is_tol
 
 
 def test_a_failed_turn_is_one_reason_whatever_result_says_so_live() -> None:
-    failure = turn_failure_of(None, "", [ERROR])
-    assert failure is not None
-    results = [failed_turn_result(failure), EvalResult("tool_error", 1.0, passed=True, threshold=1.0)]
+    failed = turn_result(None, "", [ERROR])
+    assert failed is not None
+    results = [failed, EvalResult("tool_error", 1.0, passed=True, threshold=1.0)]
     turns = [turn(1, *results, findings=[ERROR.to_dict()])]
     verdict = run_verdict(parse_suite("suite: s\nevaluators: [tool_error]"), follow(turns))
     assert [(reason.code, reason.message) for reason in verdict.reasons] == [

@@ -40,13 +40,19 @@ turn."""
 
 
 def turn_failure(turn: TurnJson) -> str | None:
-    """How a turn failed, whatever its scores; None if it did not."""
+    """How a turn failed, whatever its scores; None if it did not, or ended as its case expects."""
+    if (said := _turn_succeeded(turn)) is not None:
+        return None if said["passed"] else str(said["reason"])
     failure = turn_failure_of(turn["state"], turn["response_text"], map(Finding.from_dict, turn["findings"]))
     if failure is not None:
         return failure.message
     if turn["status"] != "done":
         return f"the turn was not scored (status: {turn['status']})"
     return None
+
+
+def _turn_succeeded(turn: TurnJson) -> ResultJson | None:
+    return next((result for result in turn["evaluations"] if result["evaluator"] == TURN_SUCCEEDED), None)
 
 
 @dataclass(frozen=True)
@@ -62,9 +68,14 @@ class ConversationTurn:
 
     @cached_property
     def results(self) -> tuple[EvalResult, ...]:
-        """The results of evaluators; empty without a turn. `failure` describes a failure of the turn itself."""
+        """The results of evaluators, and that the turn ended as expected; empty without a turn. `failure` describes a
+        failure of the turn itself."""
         found = () if self.turn is None else self.turn["evaluations"]
-        return tuple(EvalResult.from_dict(result) for result in found if result["evaluator"] != TURN_SUCCEEDED)
+        return tuple(
+            EvalResult.from_dict(result)
+            for result in found
+            if result["evaluator"] != TURN_SUCCEEDED or result["passed"]
+        )
 
     @property
     def scored(self) -> bool:
@@ -75,6 +86,12 @@ class ConversationTurn:
     def failure(self) -> str | None:
         """How the turn itself failed; None if it did not or was not executed."""
         return None if self.turn is None else turn_failure(self.turn)
+
+    @property
+    def has_error(self) -> bool:
+        """Whether findings say that it failed, whatever the state in which it ended."""
+        found = () if self.turn is None else map(Finding.from_dict, self.turn["findings"])
+        return turn_failure_of(None, "", found) is not None
 
     @cached_property
     def unseen(self) -> Visibility | None:

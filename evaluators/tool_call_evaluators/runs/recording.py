@@ -26,7 +26,9 @@ from ..suite.lint import READ_BY, may_read
 from ..suite.writing import case_dict, free_id, printable_id, slug, suite_text
 from ..suite.yaml_document import MAX_BYTES, MAX_VALUES
 from ..visibility import Calls, visibility_in
-from .outcomes import RunConversation, TurnJson, follow
+from .outcomes import ConversationTurn, RunConversation, TurnJson, follow
+
+_COMPLETED, _REJECTED = "TASK_STATE_COMPLETED", "TASK_STATE_REJECTED"
 
 ANY: dict[str, Any] = {"$any": True}
 
@@ -161,9 +163,9 @@ def record_suite(turns: Iterable[TurnJson], name: str = "recorded", known: Suite
     Conversations of the same case (or without a case) with the same user messages become one case, which expects their
     most frequent calls; cases that differ only in their id become the first of them. Values that changed between
     conversations, or look generated, become placeholders (`generated_values`). Conversations that failed, have unknown
-    tool calls or no user message are omitted; comments state how many. A failed tool call is expected behaviour: its
-    case omits `tool_error`. If the turns are those of several agents, cases name theirs. The same turns always give the
-    same text, which `load_suite` reads.
+    tool calls or a message without text are omitted; comments state how many. A state other than completed in which a
+    turn ended is expected, too. A failed tool call is expected behaviour: its case omits `tool_error`. If the turns are
+    those of several agents, cases name theirs. The same turns always give the same text, which `load_suite` reads.
 
     Of the suite `known` everything stays but the expected calls of the cases that were recorded; where none of a case's
     own evaluators reads them, it stays without. Without it, cases are
@@ -218,14 +220,19 @@ def recording_problem(conversation: RunConversation) -> str | None:
     """What kind of conversations, that show no behaviour to expect, it is one of; None if it shows one."""
     if conversation.invalid:
         return "conversations invalidated by the simulated user"
-    if any(turn.failure for turn in conversation.turns):
+    if any(turn.failure and not _refused(turn) for turn in conversation.turns):
         return "failed conversations"
     if not all(turn["user_text"].strip() for turn in conversation.executed):
-        return "conversations without a user message"
+        return "conversations with a message without text, which a suite cannot send"
     for turn in conversation.executed:
         if visibility_in(turn).calls is Calls.UNKNOWN:
             return "conversations with unknown tool calls"
     return None
+
+
+def _refused(turn: ConversationTurn) -> bool:
+    """Whether the agent rejected the message, which may be right, and nothing else is wrong with the turn."""
+    return turn.scored and turn.turn is not None and turn.turn["state"] == _REJECTED and not turn.has_error
 
 
 def _case(group: Sequence[RunConversation], ids: set[str], agents: Sequence[str | None]) -> _Recorded:
@@ -242,7 +249,8 @@ def _case(group: Sequence[RunConversation], ids: set[str], agents: Sequence[str 
             comments.append(f"turn {index + 1}: {len(typical)} of {len(group)} repetitions made these calls")
         context = Context(said, datetime.fromisoformat(first["started_at"]))
         own = agents[index] if agents and agents[index] != agent else None
-        turns.append(CaseTurn(first["user_text"], Expectation(tool_calls=_expected(typical, context)), own))
+        expect = Expectation(tool_calls=_expected(typical, context), state=_ends(typical))
+        turns.append(CaseTurn(first["user_text"], expect, own))
     failed = {
         call["name"]: None for turns in repetitions for turn in turns for call in turn["tool_calls"] if has_failed(call)
     }
@@ -306,6 +314,12 @@ def _expected(turns: Sequence[TurnJson], context: Context) -> tuple[ExpectedCall
         arguments: Any = expected_value(seen, context) if seen else None
         calls.append(ExpectedCall(together[0].name, arguments))
     return tuple(calls)
+
+
+def _ends(turns: Sequence[TurnJson]) -> tuple[str, ...] | None:
+    """The states in which these turns ended; None if each was completed, or one was answered without a task."""
+    states = {turn["state"] for turn in turns}
+    return None if None in states or states == {_COMPLETED} else tuple(sorted(states))
 
 
 def ordered(arguments: Any) -> Any:

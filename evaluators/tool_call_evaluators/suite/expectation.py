@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 from typing import Annotated, Any
 
+from a2a_tool_capture.wire import SETTLED_STATES
+
 from ..matching.placeholders import check_placeholders
 from ..model import (
     COMPARATORS,
@@ -20,7 +22,9 @@ from ..model import (
     expected_agent,
     expected_output,
 )
-from ..suite_fields import TEXT, TEXTS, FieldError, SuiteFields, Text, Texts, Value, at, checked_object, text
+from ..options import did_you_mean
+from ..suite_fields import TEXT, TEXTS, FieldError, SuiteFields, Text, Texts, Value, at, checked_object, each, text
+from ..visibility import state_name
 
 
 def _expected_call(value: Any) -> ExpectedCall:
@@ -121,6 +125,45 @@ _EXPECTED_AGENT = Value(
 )
 
 
+def _spellings(state: str) -> tuple[str, ...]:
+    """The names of a state: that of A2A 0.3 first, which is written, then those of 1.0."""
+    word = state.removeprefix("TASK_STATE_")
+    return tuple(dict.fromkeys((state_name(state), state, word, word.lower())))
+
+
+_STATES = {name: state for state in sorted(SETTLED_STATES) for name in _spellings(state)}
+_STATES |= {name.replace("cancel", "cancell").replace("CANCEL", "CANCELL"): _STATES[name] for name in [*_STATES]}
+"""The accepted names of the states in which a turn can end."""
+
+
+def _state(value: Any) -> str:
+    name = text(value)
+    if name not in _STATES:
+        accepted = ", ".join(map(state_name, sorted(SETTLED_STATES)))
+        problem = f"unknown state {name!r}{did_you_mean(name, _STATES)}; a turn can end as {accepted}"
+        raise FieldError(problem)
+    return _STATES[name]
+
+
+def _states(value: Any) -> tuple[str, ...]:
+    """One state, or several of which each is right."""
+    states = each(_state, value) if isinstance(value, list) else (_state(value),)
+    if not states:
+        raise FieldError("needs at least one state")
+    return tuple(dict.fromkeys(states))
+
+
+def _written(states: tuple[str, ...]) -> Any:
+    names = [*map(state_name, states)]
+    return names if len(names) > 1 else names[0]
+
+
+_STATE: dict[str, Any] = {"enum": list(_STATES)}
+_States = Annotated[
+    tuple[str, ...],
+    Value(_states, {"anyOf": [_STATE, {"type": "array", "items": _STATE, "minItems": 1}]}, write=_written),
+]
+
 _CASE_FIELDS = {key: field for field, key in EXPECT_KEYS.items()}
 """Names of EvalCase for keys of `expect`, if they differ."""
 
@@ -161,6 +204,9 @@ class Expectation(SuiteFields):
     these."""
     agents: _Agents | None = field(default=None, metadata=_read_by("agents_asked"))
     """The agents that must be asked, by this agent or by those that it asks, or must not be."""
+    state: _States | None = None
+    """The state in which the task must end for this message, or several: such as `rejected` for a refusal,
+    `input-required` for a question. No evaluator is needed. Default: any but failed, rejected and canceled."""
 
     @property
     def calls_expected(self) -> bool:
@@ -178,8 +224,15 @@ class Expectation(SuiteFields):
             object.__setattr__(self, "tool_calls", ExpectedCalls(self.tool_calls))
 
     def case_fields(self) -> dict[str, Any]:
-        """The expectations by their names in EvalCase."""
-        return {_CASE_FIELDS.get(item.name, item.name): getattr(self, item.name) for item in fields(self)}
+        """The expectations by their names in EvalCase: what evaluators read."""
+        return {name: getattr(self, key) for key, name in _READ.items()}
 
+
+_READ = {item.name: _CASE_FIELDS.get(item.name, item.name) for item in fields(Expectation) if item.metadata}
+
+CALL_FIELDS = tuple(
+    _READ[key] for key in ("tool_calls", "tool_calls_order", "tool_calls_count", "tool_outputs", "forbidden_calls")
+)
+"""The fields of EvalCase that say which calls are expected."""
 
 NO_EXPECTATION = Expectation()

@@ -15,8 +15,10 @@ from ..options import or_known
 from .expectation import Expectation
 from .model import Case, Suite
 
-READ_BY: Mapping[str, tuple[str, ...]] = {item.name: item.metadata["read_by"] for item in fields(Expectation)}
-"""The keys of `expect`, and the evaluators that read each."""
+READ_BY: Mapping[str, tuple[str, ...]] = {
+    item.name: item.metadata["read_by"] for item in fields(Expectation) if item.metadata
+}
+"""The keys of `expect` that evaluators read, and which ones do."""
 
 
 _OF_A_CASE = ("user_goal", "knowledge", "profile", "tasks", "constraints", "tools")
@@ -110,7 +112,12 @@ def unscored_cases(suite: Suite) -> list[str]:
     """A warning that names the cases without evaluators, if there are any, or that there are no cases."""
     if not suite.cases:
         return ["the suite has no cases: `run` has nothing to send"]
-    bare = [case.id for case in suite.cases if not (suite.evaluators if case.evaluators is None else case.evaluators)]
+    bare = [
+        case.id
+        for case in suite.cases
+        if not (suite.evaluators if case.evaluators is None else case.evaluators)
+        and not any(turn.expect.state for turn in case.turns)
+    ]
     return [f"no evaluator scores {_cases(bare)}: list some in `evaluators`"] if bare else []
 
 

@@ -77,6 +77,11 @@ def _at_least_one_turn(turns: Sequence[Any]) -> None:
         raise FieldError("needs at least one turn")
 
 
+def _of_turns(expect: Expectation) -> None:
+    if expect.state is not None:
+        raise FieldError("a turn ends in a state: write it in `expect` of the turn", "state")
+
+
 def _check_agents(case: Mapping[str, Any]) -> None:
     """Raise FieldError where, in a case as a document has it, turns name agents, but one of its messages has none."""
     turns = case.get("turns")
@@ -171,7 +176,7 @@ class Case(SuiteFields):
     """Scripted messages. Required without `simulate`."""
     simulate: Simulation | None = None
     """A simulated user, who takes over after the scripted turns."""
-    expect: Expectation = NO_EXPECTATION
+    expect: Annotated[Expectation, Check(_of_turns)] = NO_EXPECTATION
     """Expectations of all turns together; needs an evaluator with `scope: conversation`."""
     tool_classes: ToolClasses | None = field(default=None, metadata={"key": ""})
     """The suite's."""
@@ -214,6 +219,10 @@ class Case(SuiteFields):
         """The name of the agent of the turn `turn_index` (from 0), planned or not."""
         own = self.turns[turn_index].agent if turn_index < len(self.turns) else None
         return own or self.agent
+
+    def states_at(self, turn_index: int) -> tuple[str, ...]:
+        """The states in which the turn `turn_index` (from 0) may end; empty: nothing is said of them."""
+        return (self.turns[turn_index].expect.state or ()) if turn_index < len(self.turns) else ()
 
     @property
     def input(self) -> str:

@@ -13,7 +13,7 @@ from typing import Any, ParamSpec
 from a2a_tool_capture import ToolCall
 from a2a_tool_capture.recent import RecentKeys
 from tool_call_evaluators.texts import counted, duration_text, one_line, printable, score_text
-from tool_call_evaluators.visibility import TURN_SUCCEEDED, turn_failure_of
+from tool_call_evaluators.visibility import TURN_SUCCEEDED
 
 from ..telemetry.turn_listener import ScoredTurn, TurnListener
 from ..turn import Turn
@@ -58,11 +58,11 @@ class TurnLines(TurnListener):
     def _first_line(self, turn: Turn, results: Sequence[Mapping[str, Any]]) -> str:
         if turn.visibility.unknown is not None:
             self._not_visible.add(turn.turn_id)
-        return turn_line(turn, _verdict(turn, results))
+        return turn_line(turn, _verdict(results))
 
 
 def _line_again(turn: Turn, results: Sequence[Mapping[str, Any]]) -> str:
-    return turn_line(turn, f"{_verdict(turn, results)}, now that its spans came")
+    return turn_line(turn, f"{_verdict(results)}, now that its spans came")
 
 
 def turn_line(turn: Turn, verdict: str) -> str:
@@ -88,16 +88,15 @@ def _call(call: ToolCall) -> str:
     return _name(call.name) + (" (error)" if call.error else "")
 
 
-def _verdict(turn: Turn, results: Sequence[Mapping[str, Any]]) -> str:
+def _verdict(results: Sequence[Mapping[str, Any]]) -> str:
     """As in the table of `run`, with what decides it."""
-    failure = turn_failure_of(turn.state, turn.response_text, turn.findings)
-    if failure is not None:
-        return f"failed ({failure.code})"
     found: dict[str, list[str]] = {"errored": [], "failed": []}
     verdict = "unscored"
     for result in results:
         status = result["status"]
-        if result["evaluator"] != TURN_SUCCEEDED and status != "skipped":
+        if result["evaluator"] == TURN_SUCCEEDED and status == "failed":
+            return f"failed ({result['label']})"
+        if status != "skipped":
             verdict = "passed"
             if status in found:
                 found[status].append(_result(result))

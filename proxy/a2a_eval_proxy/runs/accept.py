@@ -114,7 +114,7 @@ def _kept(file: Path) -> Path:
 
 
 class NothingToRecordError(StoreError):
-    """Every stored conversation failed, or its tool calls are unknown; the message names the store and the run."""
+    """No stored conversation can be expected; the message names the store and the run, and says why."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,12 +149,11 @@ async def record_run(location: str, run: str | None, known: Suite | None = None)
     async with open_existing_store(location) as store:
         turns = [compact(turn) async for turn in turns_of(store, run)]
     text = record_suite(turns, prefix_of(run or "") or "recorded", known)
+    head = takewhile(lambda line: line.startswith("# "), text.splitlines())
+    left_out = tuple(line[2:] for line in head if line.startswith("# Left out"))
     cases = len(parse_suite(text, allow_plugins=True).cases)  # they have run if `known` has any
     if not cases:
         where = f"store {masked_url(location)}" + (f", run {run!r}" if run else "")
-        raise NothingToRecordError(
-            f"{where}: no conversation of {counted(len(turns), 'turn')} can be recorded: each failed, or its "
-            "tool calls are unknown"
-        )
-    head = takewhile(lambda line: line.startswith("# "), text.splitlines())
-    return Recording(text, cases, tuple(line[2:] for line in head if line.startswith("# Left out")))
+        nothing = f"{where}: no conversation of {counted(len(turns), 'turn')} can be recorded. "
+        raise NothingToRecordError(nothing + " ".join(left_out))
+    return Recording(text, cases, left_out)

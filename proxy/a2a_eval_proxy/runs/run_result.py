@@ -27,7 +27,6 @@ from tool_call_evaluators.suite import Suite
 from tool_call_evaluators.suite.model import CombinedSuite, combined
 from tool_call_evaluators.texts import counted
 from tool_call_evaluators.verdict import MetricSummary, Verdict
-from tool_call_evaluators.visibility import turn_failure_of
 
 from ..otlp.trace_service import Tracing
 from ..privacy.policy import NO_PRIVACY, Privacy
@@ -217,8 +216,8 @@ class RunWatch(TurnListener):
         return self.fail_fast and self.failed
 
     def scored(self, scored: Sequence[ScoredTurn]) -> None:
-        for turn, results, _ in scored:
-            failed = _any_failed(results) or turn_failure_of(turn.state, "", turn.findings) is not None
+        for _, results, _ in scored:
+            failed = _any_failed(results)
             self.failed |= failed
             self.failed_turns += failed
             self.passed_turns += not failed

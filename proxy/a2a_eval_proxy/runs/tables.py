@@ -270,7 +270,7 @@ def _verdict(turn: TurnJson, failed: Mapping[str, str] | None, notes: Mapping[tu
 def _remarks(turn: TurnJson, verdict: str, notes: Mapping[tuple[str, str], str], *, reasons: bool = False) -> list[str]:
     """A note on a result is there only if the verdict of the row does not say it. `reasons`: with those of results."""
     said = []
-    if turn["state"] in FAILED_STATES:
+    if turn["state"] in FAILED_STATES and turn_failure(turn):
         said.append(f"[red]task {turn['state'].removeprefix('TASK_STATE_').lower()}[/red]")
     if turn["status"] != "done":
         said.append(f"[red]{turn['status']}[/red]")

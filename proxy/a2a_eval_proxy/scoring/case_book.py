@@ -125,6 +125,12 @@ class CaseBook:
     def case(self, case_id: str) -> Case | None:
         return self._registered_seen.get(case_id) or self._suite_cases.get(case_id)
 
+    def states_of(self, turn: Turn, earlier: int) -> tuple[str, ...]:
+        """The states in which the turn may end, as its case says; empty: nothing is said of them. `earlier` counts the
+        conversation's earlier turns of the case."""
+        case = self.case(turn.case_id) if turn.case_id else None
+        return case.states_at(case.turn_index(turn.user_text, earlier, turn.agent_name)) if case else ()
+
     def listed(self) -> list[tuple[Case, Literal["suite", "registered"]]]:
         """The cases in force, as `case` returns them: those of the suite in its order, then the registered ones."""
         of_suite = [case for case_id, case in self._suite_cases.items() if case_id not in self._registered]

@@ -11,8 +11,8 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from a2a_tool_capture import Finding
-from tool_call_evaluators.visibility import NO_CAPTURE, TURN_SUCCEEDED, turn_failure_of
+from a2a_tool_capture import Finding, Severity
+from tool_call_evaluators.visibility import AUTH_REQUIRED, NO_CAPTURE, TURN_SUCCEEDED, turn_failure_of
 
 from ..memory import HeldBytes
 from ..otlp.trace_service import Tracing
@@ -43,6 +43,13 @@ _REMEMBERED = 100_000
 
 _LIVE_BYTES = 4 * 1024 * 1024
 """With more than that waiting for the store, turns wait as encoded text alone, and are read back to be scored."""
+
+_NEEDS_CREDENTIALS = Finding(
+    "auth_required",
+    "the task ended with the request for credentials, which nobody gave: let the agent have them, or write "
+    "`expect: {state: auth-required}` in the turn of the case",
+    Severity.WARNING,
+)
 
 MAX_HISTORY = 50
 """Maximum number of earlier turns that evaluators receive with a turn."""
@@ -266,6 +273,10 @@ class Pipeline:
     def _ready(self, views: TurnViews) -> None:
         """Score a closed turn where that takes next to no time; others are stored first."""
         job = self._job(views)
+        if job.turn.state == AUTH_REQUIRED and not self._cases.states_of(job.turn, job.earlier):
+            for findings in {id(view.findings): view.findings for view in views}.values():
+                findings.append(_NEEDS_CREDENTIALS)
+            self._metrics.findings[_NEEDS_CREDENTIALS.code] += 1
         at_once = not (self._privacy.changes_turns or self._spans.expected)
         self._batches.add((job, self._scorer.score_at_once(job.turn, job.earlier) if at_once else None))
 

@@ -14,16 +14,17 @@ from tool_call_evaluators.evaluator import EvaluatorBase, evaluate, evaluate_syn
 from tool_call_evaluators.judge.budget import JudgeBudget, spending
 from tool_call_evaluators.judge.cache import JudgeCache, judged_apart
 from tool_call_evaluators.metrics.conversation_scores import evaluate_conversation
-from tool_call_evaluators.model import EvalCase, EvalResult
+from tool_call_evaluators.model import CALLS_UNSEEN, ENDED_AS_EXPECTED, EvalCase, EvalResult
 from tool_call_evaluators.resources import resources_in, resources_of
 from tool_call_evaluators.runs.outcomes import ConversationTurn, follow
 from tool_call_evaluators.suite import Case, EvaluatorSpec, Suite
+from tool_call_evaluators.suite.expectation import CALL_FIELDS
 from tool_call_evaluators.suite.writing import case_dict
 from tool_call_evaluators.visibility import (
     AGENT_UNREACHABLE,
+    FAILED_STATES,
     TURN_SUCCEEDED,
-    failed_turn_result,
-    turn_failure_of,
+    turn_result,
     visibility_in,
 )
 
@@ -109,14 +110,14 @@ class Scorer:
         """Results for a turn. `earlier` counts the conversation's earlier turns of its case, `history` are its turns
         so far, of whatever case, and `tree` is the turn with those that it caused, for evaluators that read it.
 
-        A turn that the agent failed has a failed result of its own, `turn_succeeded`. Never raises for what an agent
-        sent or an evaluator did: that becomes an `errored` result.
+        A turn that the agent failed, or whose case says in which state it ends, has a result of its own,
+        `turn_succeeded`. Never raises for what an agent sent or an evaluator did: that becomes an `errored` result.
         """
         evaluators = self.evaluators(turn.case_id).turn
         case = self._case_or_errors(turn, earlier, evaluators, history, tree)
         with self.as_sample(turn.case_id, turn.conversation_id):
             results = case if isinstance(case, list) else await evaluate(case, evaluators)
-        return _results(turn, results)
+        return self._results(turn, earlier, case, evaluators, results)
 
     def score_now(self, turn: Turn, earlier: int, tree: AgentTurn | None = None) -> Results:
         """As `score`, where no evaluator of turns `is_async`."""
@@ -126,7 +127,23 @@ class Scorer:
         self, turn: Turn, earlier: int, evaluators: Sequence[EvaluatorBase], tree: AgentTurn | None = None
     ) -> Results:
         case = self._case_or_errors(turn, earlier, evaluators, (), tree)
-        return _results(turn, case if isinstance(case, list) else evaluate_sync(case, evaluators))
+        results = case if isinstance(case, list) else evaluate_sync(case, evaluators)
+        return self._results(turn, earlier, case, evaluators, results)
+
+    def _results(
+        self,
+        turn: Turn,
+        earlier: int,
+        case: EvalCase | list[EvalResult],
+        evaluators: Sequence[EvaluatorBase],
+        results: Sequence[EvalResult],
+    ) -> Results:
+        """JSON forms; first that of the turn itself, if it has one."""
+        expected = self._cases.states_of(turn, earlier)
+        if turn.state in expected and turn.state in FAILED_STATES and isinstance(case, EvalCase):
+            results = [_excused(*each, case) for each in zip(results, evaluators, strict=True)]
+        own = turn_result(turn.state, turn.response_text, turn.findings, expected)
+        return _json(results if own is None else [own, *results])
 
     def score_at_once(self, turn: Turn, earlier: int) -> Results | None:
         """As `score_now`, where the event loop has time for it: a fraction of a millisecond. Else None.
@@ -341,10 +358,14 @@ def _past(turn: TurnJson) -> EvalCase:
     )
 
 
-def _results(turn: Turn, results: Sequence[EvalResult]) -> Results:
-    """JSON forms; those of a turn that failed begin with the result that says so."""
-    failure = turn_failure_of(turn.state, turn.response_text, turn.findings)
-    return _json(results if failure is None else [failed_turn_result(failure), *results])
+def _excused(result: EvalResult, evaluator: EvaluatorBase, case: EvalCase) -> EvalResult:
+    """The result of an evaluator of calls in a turn that failed as expected: where nothing is expected of the calls,
+    those that were perhaps lost with the answer are not missed."""
+    reads = {*evaluator.needs, evaluator.criterion}.intersection(CALL_FIELDS)
+    expects = any(getattr(case, name) is not None or getattr(evaluator, name, None) is not None for name in reads)
+    if result.label != CALLS_UNSEEN or expects or not is_built_in(type(evaluator)):
+        return result
+    return replace(result, label=ENDED_AS_EXPECTED)
 
 
 def _json(results: Iterable[EvalResult]) -> Results:

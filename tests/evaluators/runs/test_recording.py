@@ -14,7 +14,7 @@ from tool_call_evaluators import Status, evaluate_sync, parse_suite
 from tool_call_evaluators.matching.arguments import ArgumentMatcher
 from tool_call_evaluators.model import ExpectedCall
 from tool_call_evaluators.runs.recording import Context, expected_value, record_case, record_suite
-from tool_call_evaluators.suite.writing import MAX_LENGTH
+from tool_call_evaluators.suite.writing import MAX_LENGTH, suite_dict
 
 RECORDED = datetime(2026, 11, 21, 9, 0, tzinfo=UTC)
 UUID = "0d9a52b6-6b5a-4a62-9f5d-2f1c3f0a9b11"
@@ -68,7 +68,7 @@ def test_a_case_of_one_conversation_is_the_one_that_is_recorded():
     [
         ({"state": "TASK_STATE_FAILED"}, "failed conversations"),
         ({"status": "pending"}, "failed conversations"),
-        ({"user": " "}, "conversations without a user message"),
+        ({"user": " "}, "conversations with a message without text, which a suite cannot send"),
         ({"findings": [finding("no_capture")]}, "conversations with unknown tool calls"),
     ],
 )
@@ -170,9 +170,30 @@ def test_what_went_wrong_or_was_not_said_is_left_out():
     suite, text = recorded(turns)
     assert [case.id for case in suite.cases] == ["fine"]
     assert "# Left out, failed conversations: 2.\n" in text
-    assert "# Left out, conversations without a user message: 1.\n" in text
+    assert "# Left out, conversations with a message without text, which a suite cannot send: 1.\n" in text
     assert "# Left out, conversations with unknown tool calls: 1.\n" in text
     assert parse_suite(record_suite([])).cases == ()
+
+
+@pytest.mark.parametrize(
+    ("states", "expected"),
+    [
+        (("COMPLETED", "COMPLETED"), None),
+        (("INPUT_REQUIRED", "INPUT_REQUIRED"), "input-required"),
+        (("REJECTED",), "rejected"),
+        (("AUTH_REQUIRED",), "auth-required"),
+        (("COMPLETED", "INPUT_REQUIRED"), ["completed", "input-required"]),
+        (("COMPLETED", None), None),
+    ],
+)
+def test_another_end_than_completed_is_expected(states, expected):
+    turns = [
+        turn(str(number), "Pay", conversation=str(number), state=state and f"TASK_STATE_{state}")
+        for number, state in enumerate(states)
+    ]
+    suite, _ = recorded(turns)
+    (case,) = suite_dict(suite)["cases"]
+    assert case["turns"][0]["expect"].get("state") == expected
 
 
 def test_a_tool_that_failed_is_no_failure_of_the_recording():

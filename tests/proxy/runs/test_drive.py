@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import AsyncIterator, Callable, Sequence
 from pathlib import Path
 from typing import Any
+from xml.etree import ElementTree as ET
 
 import pytest
 from a2a.server.routes import create_agent_card_routes
@@ -35,7 +36,8 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
-from tool_call_evaluators.report import json_report
+from tool_call_evaluators.report import json_report, junit_xml
+from tool_call_evaluators.runs.outcomes import follow
 from tool_call_evaluators.suite import AgentDefaults, Suite, parse_suite
 
 SUITE = """
@@ -337,6 +339,67 @@ cases:
     conclusion = await run_suite(suite(f"suite: x\n{text}{quiet}"), agent, location, "nightly")
     assert not conclusion.verdict.passed
     assert code in {reason.code for reason in conclusion.verdict.reasons}
+
+
+STATED = """
+suite: ends
+evaluators: {evaluators}
+cases:
+  - {{id: end, turns: [{{user: {said}, expect: {{state: {state}{more}}}}}]}}
+"""
+UNSTATED = "suite: ends\nevaluators: [contains]\ncases: [{{id: end, turns: [{{user: {said}, expect: {expect}}}]}}]"
+
+
+@pytest.mark.parametrize(
+    ("said", "state", "more", "evaluators", "code", "reason"),
+    [
+        ("reject", "rejected", "", "[tool_error]", None, ""),
+        ("reject", "[TASK_STATE_REJECTED, failed]", "", "[]", None, ""),
+        ("reject", "rejected", ", tool_calls: []", "[tool_trajectory]", None, ""),
+        ("fail", "failed", "", "[tool_error, tool_efficiency]", None, ""),
+        ("fail", "failed", ", response_contains: backend", "[contains]", None, ""),
+        ("fail", "failed", ", forbidden_calls: [{name: pay}]", "[forbidden_calls]", "calls_unseen", "unknown"),
+        ("fail", "rejected", "", "[tool_error]", "failed_turn",
+         "expected the task to end as rejected, but it ended as failed: tool backend unavailable"),
+        ("artifact", "rejected", "", "[tool_error]", "failed_turn",
+         "expected the task to end as rejected, but it ended as completed: answer: 42"),
+        ("message", "input-required", "", "[tool_error]", "failed_turn",
+         "expected the task to end as input-required, but the answer is a message without a task: echo: message"),
+        ("ask", "input-required", "", "[]", None, ""),
+        ("ask", "[rejected, auth-required]", "", "[tool_error]", "failed_turn",
+         "expected the task to end as rejected or auth-required, but it ended as input-required: What is your name?"),
+        ("sign-in", "auth-required", "", "[]", None, ""),
+        ("artifact", "completed", "", "[tool_error]", None, ""),
+        ("error", "completed", "", "[tool_error]", "failed_turn", ""),
+    ],
+)  # fmt: skip
+async def test_the_state_in_which_a_turn_must_end(
+    location: str, said: str, state: str, more: str, evaluators: str, code: str | None, reason: str
+) -> None:
+    stated = suite(STATED.format(said=said, state=state, more=more, evaluators=evaluators))
+    with scenario_agent() as server:
+        run = await run_suite(stated, AgentOptions(server.url), location, "nightly")
+    again = await evaluate_store(stated, location, "nightly")
+    for result in (run, again):
+        reasons = [(item.code, item.message) for item in result.verdict.reasons]
+        assert [found for found, _ in reasons] == ([code] if code else []), reasons
+        assert all(reason in message for _, message in reasons)
+    (alone,) = follow(await stored(location))  # as pages show it that have no suite
+    assert [turn.failure is not None for turn in alone.turns] == [code == "failed_turn"]
+    of_case = ET.fromstring(junit_xml(run.report)).findall(".//testcase[@name='end']/error")
+    assert [reason in str(item.get("message")) for item in of_case] == [True] * (code == "failed_turn")
+
+
+@pytest.mark.parametrize("expect", ["{response_contains: Sign}", "{response_contains: Sign, state: [auth-required]}"])
+async def test_an_end_that_needs_credentials_has_a_remark_unless_it_is_expected(location: str, expect: str) -> None:
+    with scenario_agent() as server:
+        asks = suite(UNSTATED.format(said="sign-in", expect=expect))
+        conclusion = await run_suite(asks, AgentOptions(server.url), location, "nightly")
+    assert conclusion.verdict.passed
+    found = [finding for turn in await stored(location) for finding in turn["findings"]]
+    remarks = [one for one in found if one["code"] == "auth_required"]
+    assert len(remarks) == ("state" not in expect)
+    assert all("expect: {state: auth-required}" in one["message"] for one in remarks)
 
 
 # ── scoring again ───────────────────────────────────────────────────────────────────────────────────────────

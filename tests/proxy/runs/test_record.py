@@ -116,13 +116,14 @@ def test_an_edited_suite_is_not_overwritten(tmp_path: Path) -> None:
         (["--store", "{store}", "--run", "nope"], "the store has bad"),
         (
             ["--store", "{store}"],
-            "no conversation of 1 turn can be recorded: each failed, or its tool",
+            "no conversation of 2 turns can be recorded. Left out, conversations with a message without text, which a "
+            "suite cannot send: 1. Left out, failed conversations: 1.",
         ),
     ],
 )
 def test_nothing_to_record(arguments: list[str], named: str, tmp_path: Path) -> None:
     store = tmp_path / "turns.db"
-    store_turns(store, [turn("1", state="TASK_STATE_FAILED")], "bad")
+    store_turns(store, [turn("1", state="TASK_STATE_FAILED"), turn("2", user="")], "bad")
     done = command("record", *(text.format(store=store) for text in arguments))
     assert (done.returncode, done.stdout) == (2, "")
     assert named in done.stderr
