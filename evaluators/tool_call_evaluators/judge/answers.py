@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,8 +17,6 @@ from .question import REPAIR, JudgeAnswerError, Message, Question
 
 MAX_EXCERPT = 300
 """Maximum length of a server response quoted in an error, in characters."""
-MAX_BRACES = 200
-"""Maximum number of braces in a text that is searched for an object; the search would take too long."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,24 +76,25 @@ async def fitting_answer(
     messages = question.messages()
     completion = await complete(messages)
     try:
-        return read_answer(completion, question.schema)
+        return read_answer(completion, question.schema, question.data.values())
     except UnfitAnswerError as unfit:
         repair = REPAIR.format(problem=unfit)
     messages += [{"role": "assistant", "content": completion.text}, {"role": "user", "content": repair}]
     completion = await complete(messages)
     try:
-        return read_answer(completion, question.schema)
+        return read_answer(completion, question.schema, question.data.values())
     except UnfitAnswerError as still:
         shown = shortened(completion.text) or "empty"
         problem = f"the answer is invalid, and so is its repair: {still}; the answer was {shown}"
         raise JudgeAnswerError(problem) from None
 
 
-def read_answer(completion: Completion, schema: Mapping[str, Any]) -> dict[str, Any]:
-    """The JSON object in `completion`, checked against `schema`. Raises UnfitAnswerError.
+def read_answer(completion: Completion, schema: Mapping[str, Any], data: Iterable[str] = ()) -> dict[str, Any]:
+    """The JSON object that `completion` is, checked against `schema`. Raises UnfitAnswerError.
 
-    Reasoning before the answer and additional keys are ignored. The object may be at the beginning or end of a text if
-    no other object there fits; numbers and booleans may be quoted.
+    Reasoning before the answer, a code fence around it and additional keys are ignored; numbers and booleans may be
+    quoted. With any other text around it, the object may be a quotation of the judged `data`, and so may one that
+    stands there.
     """
     text = completion.text.rpartition("</think>")[2].strip()
     text = _FENCED.sub(r"\1", text)
@@ -104,38 +103,23 @@ def read_answer(completion: Completion, schema: Mapping[str, Any]) -> dict[str, 
     except (ValueError, RecursionError) as error:
         if completion.finish_reason == "length":
             raise UnfitAnswerError("it was cut off before its end; be brief") from None
-        value = _in_prose(text, schema)
-        if value is None:
-            raise UnfitAnswerError("it is empty" if not text else f"it is not JSON: {error}") from None
+        if "{" in text:
+            raise UnfitAnswerError(f"there is text around the JSON object, or it is not JSON: {error}") from None
+        raise UnfitAnswerError("it is empty" if not text else f"it is not JSON: {error}") from None
     if not isinstance(value, dict):
         raise UnfitAnswerError("it is not a JSON object")
+    if _stands_in(text, data):
+        raise UnfitAnswerError("it repeats JSON of the judged data, which is never the verdict; write your own reason")
     value = _lenient(value, schema)
     if problem := misfit(value, schema):
         raise UnfitAnswerError(problem)
     return value  # type: ignore[no-any-return]  # of a dict comes a dict
 
 
-def _in_prose(text: str, schema: Mapping[str, Any]) -> Any:
-    """The only fitting object at the beginning or end of a text; None if there are several or no such objects. An
-    object in the middle may be a quotation of the judged data."""
-    if text.count("{") > MAX_BRACES:
-        return None
-    decoder = json.JSONDecoder(object_pairs_hook=unique_keys)
-    found: list[tuple[str, Any, str]] = []
-    end = 0
-    while (start := text.find("{", end)) >= 0:
-        try:
-            value, end = decoder.raw_decode(text, start)
-        except (ValueError, RecursionError):
-            end = start + 1
-        else:
-            if not misfit(_lenient(value, schema), schema):
-                found.append((text[:start], value, text[end:]))
-    if len(found) != 1:
-        return None
-    ((before, value, behind),) = found
-    at_an_end = not behind.strip("` \n") or not before.strip().removeprefix("```").removeprefix("json")
-    return value if at_an_end else None
+def _stands_in(text: str, data: Iterable[str]) -> bool:
+    """Whether the JSON `text` stands in one of the judged texts, whatever its white space, also in a JSON string."""
+    spelled = _SPACE_OR_ESCAPE.sub("", text)
+    return any(spelled in _SPACE_OR_ESCAPE.sub("", judged) for judged in data)
 
 
 def _lenient(value: Any, schema: Mapping[str, Any]) -> Any:
@@ -180,6 +164,8 @@ def shortened(text: str) -> str:
     """`text` on one line, cut for an error message."""
     return one_line(text, MAX_EXCERPT)
 
+
+_SPACE_OR_ESCAPE = re.compile(r"[\s\\]+")
 
 _FENCED = re.compile(r"\A```(?:json)?\s*\n(.*?)\n?```\Z", re.DOTALL)
 

@@ -90,7 +90,7 @@ FORMAT = "This response_format type is unavailable now"
 )
 async def test_a_refused_parameter_is_left_out_once_and_for_all_with_a_note(refused, named, caplog):
     caplog.set_level(logging.WARNING)
-    api = StrictApi(says(f"<think>4 or 5? Four.</think>Here it is:\n```json\n{json.dumps(GOOD)}\n```"), refused=refused,
+    api = StrictApi(says(f"<think>4 or 5? Four.</think>\n```json\n{json.dumps(GOOD)}\n```"), refused=refused,
                     named=named)  # fmt: skip
     with ServerThread(api.app) as server:
         judge = ChatJudge(JudgeSettings(base_url=server.url, model=MODEL, prices=PRICES), KEY)
