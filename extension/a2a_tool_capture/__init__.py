@@ -4,6 +4,7 @@ Importing this package requires only the standard library; names that serve or c
 are first used.
 """
 
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 from .artifact_calls import ToolCallReading, read_tool_calls
@@ -66,6 +67,13 @@ __all__ = [
     "reconcile",
     "without_tool_calls",
 ]
+
+try:
+    _HAS_GRPC = find_spec("grpc") is not None
+except ImportError:  # of a finder that forbids it
+    _HAS_GRPC = False
+if not _HAS_GRPC:  # `import *` takes what is there
+    __all__ = [name for name in __all__ if name != "ActivationInterceptor"]
 
 
 def __getattr__(name: str) -> Any:

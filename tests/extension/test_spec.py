@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from importlib.resources import files
 from typing import Any
 
@@ -24,6 +26,12 @@ def schema() -> Draft202012Validator:
     content = json.loads(text)
     Draft202012Validator.check_schema(content)
     return Draft202012Validator(content)
+
+
+def test_everything_can_be_imported_without_grpc() -> None:
+    code = "import sys; sys.modules['grpc'] = None; from a2a_tool_capture import *; print(CaptureClient.__name__)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert (done.stdout.strip(), done.returncode) == ("CaptureClient", 0), done.stderr
 
 
 @pytest.mark.statement(322)

@@ -71,9 +71,10 @@ class ToolAPI:
             raise HostRefusedError(response.code, response.message)
         if not isinstance(response, ToolListResponse):
             raise HostRefusedError("invalid_message", f"the host responded to {request.TYPE} with {response.TYPE}")
+        listed = tuple(response.tools)
         if plain:
-            self._listed = response.tools
-        return response.tools
+            self._listed = listed
+        return listed
 
     async def call(
         self,

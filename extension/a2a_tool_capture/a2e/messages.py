@@ -7,7 +7,7 @@ import json
 import math
 import time
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import Enum, StrEnum
 from typing import Any, ClassVar, Self
@@ -57,7 +57,13 @@ def read_by(read: Read, default: Any = dataclasses.MISSING) -> Any:
 
 
 class JsonObject:
-    """Base class of dataclasses whose fields are defined with `read_by`."""
+    """Base class of dataclasses whose fields are defined with `read_by`. Lists in them become tuples."""
+
+    def __post_init__(self) -> None:
+        for field in dataclasses.fields(self):  # type: ignore[arg-type]  # subclasses are dataclasses
+            value = getattr(self, field.name)
+            if isinstance(value, list) and field.metadata["read"] is not read_any:
+                object.__setattr__(self, field.name, tuple(value))  # they are frozen
 
     @classmethod
     def from_dict(cls, data: Any, where: str = "") -> Self:
@@ -192,8 +198,8 @@ class ToolParameter(JsonObject):
     type: str = read_by(read_string, "string")
     description: str = read_by(read_string, "")
     required: bool = read_by(read_boolean, False)
-    enum: tuple[Any, ...] | None = read_by(read_list, None)
-    properties: tuple[ToolParameter, ...] | None = read_by(_parameters, None)
+    enum: Sequence[Any] | None = read_by(read_list, None)
+    properties: Sequence[ToolParameter] | None = read_by(_parameters, None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -205,11 +211,11 @@ class ToolDefinition(JsonObject):
 
     name: str = read_by(read_name)
     description: str = read_by(read_string, "")
-    input_parameters: tuple[ToolParameter, ...] = read_by(_parameters, ())
-    output_parameters: tuple[ToolParameter, ...] = read_by(_parameters, ())
+    input_parameters: Sequence[ToolParameter] = read_by(_parameters, ())
+    output_parameters: Sequence[ToolParameter] = read_by(_parameters, ())
     streaming: bool = read_by(read_boolean, False)
     idempotent: bool = read_by(read_boolean, False)
-    tags: tuple[str, ...] = read_by(list_of(read_string), ())
+    tags: Sequence[str] = read_by(list_of(read_string), ())
     version: str = read_by(read_string, "1.0.0")
     toolkit: str | None = read_by(read_string, None)
     defer_loading: bool = read_by(read_boolean, False)
@@ -243,7 +249,7 @@ class ToolListRequest(Message):
     TYPE = "tool/list/req"
 
     filter_kind: str = read_by(read_string, "")
-    filter_tags: tuple[str, ...] = read_by(list_of(read_string), ())
+    filter_tags: Sequence[str] = read_by(list_of(read_string), ())
     query: str = read_by(read_string, "")
     include_deferred: bool = read_by(read_boolean, False)
 
@@ -255,7 +261,7 @@ class ToolListResponse(Message):
     TYPE = "tool/list/resp"
 
     req_id: str = read_by(read_string)
-    tools: tuple[ToolDefinition, ...] = read_by(list_of(ToolDefinition.from_dict), ())
+    tools: Sequence[ToolDefinition] = read_by(list_of(ToolDefinition.from_dict), ())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -311,7 +317,7 @@ class ToolResult(JsonObject):
     error: str | None = read_by(read_string, None)
     error_code: str | None = read_by(read_error_code, None)
     duration_ms: int = read_by(read_rounded, 0)
-    events: tuple[ToolEvent, ...] = read_by(list_of(ToolEvent.from_dict), ())
+    events: Sequence[ToolEvent] = read_by(list_of(ToolEvent.from_dict), ())
 
     @classmethod
     def failed(cls, code: str, error: str) -> ToolResult:

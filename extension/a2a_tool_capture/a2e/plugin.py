@@ -92,10 +92,14 @@ class ToolHandler(A2EPlugin):
         self._event_callback = on_event
 
     def emit(self, kind: EventKind | str, data: Mapping[str, Any]) -> None:
-        """Send an event of the current call; does nothing outside a call."""
+        """Send an event of the current call. Raises RuntimeError outside of calls, as in a thread without context."""
         call = _CALL.get()
-        if call is not None:
-            call.emit(kind, data)
+        if call is None:
+            raise RuntimeError(
+                "emit was called outside of any call: nobody would receive the event. A thread of your own needs the "
+                "context of the call: asyncio.to_thread(...), or contextvars.copy_context().run in the thread"
+            )
+        call.emit(kind, data)
 
     async def answer(self, message: Message, on_event: OnEvent | None = None) -> Response:
         if isinstance(message, ToolListRequest):

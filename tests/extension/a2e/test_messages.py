@@ -332,3 +332,31 @@ def test_a_line_without_end_takes_no_memory() -> None:
         assert splitter.feed(b"x" * 1000) == []
     assert sum(map(len, splitter._begun)) <= 10
     assert splitter.feed(b"\nnext\n") == [None, b"next"]
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        ToolListRequest(filter_tags=["a"]),
+        ToolListResponse(
+            req_id="r",
+            tools=[
+                ToolDefinition(
+                    name="order",
+                    tags=["shop"],
+                    input_parameters=[
+                        ToolParameter(name="sku", enum=["A", "B"]),
+                        ToolParameter(name="to", type="object", properties=[ToolParameter(name="zip")]),
+                    ],
+                    output_parameters=[ToolParameter(name="number")],
+                )
+            ],
+        ),
+        ToolCallResponse(
+            req_id="r", data=ToolResult(success=True, data=[[1], {}], events=[ToolEvent(kind="log", data={"a": [1]})])
+        ),
+    ],
+    ids=lambda message: message.TYPE,
+)
+def test_lists_are_sequences_as_tuples_are(message: Message) -> None:
+    assert decode(encode(message)) == message

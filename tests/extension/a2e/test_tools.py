@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextvars
 import json
 import re
 import socket
@@ -214,7 +215,31 @@ async def test_events_are_told_to_the_callback_of_the_plug_in_too() -> None:
     shop.set_event_callback(None)
     await shop.handle(ToolCallRequest(tool_name="report", arguments={"events": 1}))
     assert len(told) == 2
-    shop.emit("log", {})  # outside of calls: nobody hears it
+
+
+async def test_an_event_that_nobody_can_receive_is_an_error() -> None:
+    """As in a thread without the context of its call, which is not known to be of that call."""
+    raised: list[BaseException | None] = []
+
+    class Threaded(Shop):
+        async def execute(self, tool_name: str, arguments: dict[str, Any]) -> Any:
+            def emit() -> None:
+                with pytest.raises(RuntimeError, match="copy_context") as problem:
+                    self.emit("log", {})
+                raised.append(problem.value)
+
+            thread = threading.Thread(target=emit)
+            thread.start()
+            thread.join()
+            context = contextvars.copy_context()
+            thread = threading.Thread(target=context.run, args=(self.emit, "log", {"level": "info"}))
+            thread.start()
+            thread.join()
+            return {}
+
+    result = await ToolAPI(InProcessTransport(Threaded())).call("report")
+    assert [event.data for event in result.events] == [{"level": "info"}]
+    assert len(raised) == 1
 
 
 @pytest.mark.statement(288)
