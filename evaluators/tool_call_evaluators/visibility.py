@@ -8,11 +8,9 @@ from typing import Any, NamedTuple
 
 from a2a_tool_capture.models import Finding, Severity
 from a2a_tool_capture.unknown_calls import calls_unknown_by
-from a2a_tool_capture.wire import SETTLED_STATES
+from a2a_tool_capture.wire import FAILED_STATES, SETTLED_STATES
 
 from .model import EvalResult
-
-FAILED_STATES = ("TASK_STATE_FAILED", "TASK_STATE_REJECTED", "TASK_STATE_CANCELED")
 
 TURN_SUCCEEDED = "turn_succeeded"
 """The name of the additional result of a turn that failed, and of one whose case says in which state it ends."""
@@ -42,13 +40,18 @@ def state_name(state: str) -> str:
 def turn_failure_of(
     state: str | None, response_text: str, findings: Iterable[Finding], expected: Collection[str] = ()
 ) -> TurnFailure | None:
-    """How a closed turn failed, whatever its scores; None if it did not (DESIGN, section 9).
+    """How a closed turn failed, whatever its scores; None if it did not.
 
-    `expected`: the states of which its case says that it ends in one of them.
+    `expected`: the states of which its case says that it ends in one of them. The reason of a failed task, if the agent
+    states one, is the finding with the code of the failure.
     """
+    findings = list(findings)
+    code = f"task_{state_name(state or '')}"
+    if state in FAILED_STATES:
+        response_text = next((finding.message for finding in findings if finding.code == code), "")
     said = f": {response_text}" if response_text else ""
     if state in FAILED_STATES and not expected:
-        return TurnFailure(f"task_{state.removeprefix('TASK_STATE_').lower()}", f"the task ended as {state}{said}")
+        return TurnFailure(code, f"the task ended as {state}{said}")
     for finding in findings:
         if finding.severity is Severity.ERROR or finding.code == "incomplete":
             return TurnFailure(finding.code, f"{finding.code}: {finding.message}")

@@ -1,8 +1,8 @@
 """Merges the events of one task, with snapshot authority, into its tool calls, text and state.
 
-Chunks extend what is known; a Task object replaces it, wherever it comes from. Servers merge chunks in ways that
-lose calls (they overwrite metadata keys and ignore late `extensions`), so a call that was streamed but is missing
-from a later snapshot is dropped and reported.
+Chunks extend what is known; a Task object replaces it, wherever it comes from, unless it has no artifacts and is not
+final: then it is a sign of life. Servers merge chunks in ways that lose calls (they overwrite metadata keys and ignore
+late `extensions`), so a call that was reported but is missing from a later report is dropped, and a finding says so.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import chain
 from operator import attrgetter
 from typing import Any
 
@@ -18,10 +19,22 @@ from .dialects import DialectReader
 from .generations import Generations
 from .models import Finding, Severity, ToolCall
 from .reconciliation import reconcile
-from .same_call import CallIndex, contradicts, filled, is_cumulative, new_calls, unite
+from .same_call import CallIndex, contradicts, filled, finished, is_cumulative, new_calls, unite
 from .spec import KNOWN_VERSIONS, NOT_RECORDED_KEY
 from .token_usage import TokenUsage, states_tokens
-from .wire import EVENT_KEYS, UNKNOWN_EVENT, UNREAD_KEY, answer_in_timeline, generation_of, normalize_state, parts_text
+from .wire import (
+    EVENT_KEYS,
+    FAILED_STATES,
+    SETTLED_STATES,
+    TERMINAL_STATES,
+    UNKNOWN_EVENT,
+    UNREAD_KEY,
+    answer_in_history,
+    generation_of,
+    normalize_state,
+    parts_text,
+    timeline_of,
+)
 
 
 @dataclass(slots=True, eq=False)
@@ -104,14 +117,16 @@ FIRST_TURN = TurnStart()
 
 
 def without_responses(texts: list[str], responses: Sequence[str]) -> list[str]:
-    """`texts` of artifacts without those of which earlier responses consist: artifacts joined by newlines."""
+    """`texts` of artifacts without those with which earlier responses begin: artifacts joined by newlines."""
     for response in responses:
         for start in range(len(texts)):
             end, length = start, -1
-            while end < len(texts) and length < len(response):
-                length += len(texts[end]) + 1
-                end += 1
-            if length == len(response) and "\n".join(texts[start:end]) == response:
+            while end < len(texts) and response.startswith(texts[end], length + 1):
+                following = length + 1 + len(texts[end])
+                if response[following : following + 1] not in ("", "\n"):
+                    break
+                end, length = end + 1, following
+            if end > start:
                 texts = texts[:start] + texts[end:]
                 break
     return texts
@@ -120,6 +135,8 @@ def without_responses(texts: list[str], responses: Sequence[str]) -> list[str]:
 MAX_CALLS = 10_000
 MAX_TEXT_CHARS = 1_000_000
 MAX_FINDINGS = 200
+_MAX_REASON = 2_000
+"""Characters of the reason of a failure that its finding repeats."""
 
 _KNOWN_URIS = frozenset(version.uri for version in KNOWN_VERSIONS)
 
@@ -152,7 +169,7 @@ class TaskMerger:
         self.turn_state: str | None = None
         """The same; None until one was seen since `begin_turn`."""
         self.snapshot_seen = False
-        """Whether a Task with artifacts came after anything was streamed, or a Task was all there was."""
+        """Whether a Task that shows artifacts came, or a final one after artifacts were streamed."""
         self.turn_snapshot_seen = False
         """The same since `begin_turn`."""
         self._require_artifact_uri = require_artifact_uri
@@ -163,6 +180,8 @@ class TaskMerger:
         self._listed: dict[str, frozenset[str]] = {}
         self._findings: dict[Finding, None] = {}
         self._status_text = ""
+        self._end_text = ""
+        """Of the message of the status that interrupts or ends the task."""
         self._message_text = ""
         self._text_chars = 0
         self._call_count = 0
@@ -171,7 +190,7 @@ class TaskMerger:
         self.tokens: TokenUsage | None = None
         """Those that the agent states, once something is to be known of them; `usage` has them for the turn."""
         self._shown: list[ToolCall] = []
-        """Every call that was there before a snapshot that lacked one."""
+        """Every call that was there before a report that lacked one."""
 
     def feed(self, event: Mapping[str, Any], now: float | None = None) -> None:
         """Take one v1.0 StreamResponse: `{"task" | "message" | "artifactUpdate" | "statusUpdate": {...}}`.
@@ -215,7 +234,7 @@ class TaskMerger:
         """The task continues with a new user message: what is known now belongs to earlier turns."""
         texts = {artifact_id: "".join(artifact.text) for artifact_id, artifact in self._artifacts.items()}
         self._turn = self._turn.following(self.tool_calls, texts)
-        self._status_text = self._message_text = ""
+        self._status_text = self._end_text = self._message_text = ""
         self.turn_state = None
         self.turn_snapshot_seen = False
         self._findings.clear()
@@ -271,12 +290,37 @@ class TaskMerger:
     @property
     def tool_calls(self) -> list[ToolCall]:
         """Every call of the task once (`same_call.same_call`), artifacts in order of appearance."""
-        artifacts = list(self._artifacts.values())
-        if len(artifacts) == 1:  # whose calls are united as they come
-            calls = list(artifacts[0].calls)
+        new = [
+            artifact.calls for artifact_id, artifact in self._artifacts.items() if artifact_id not in self._turn.texts
+        ]
+        if len(new) == len(self._artifacts) == 1:  # its calls are united as they come
+            calls = list(new[0])
         else:
-            calls = unite(call for artifact in artifacts for call in artifact.calls)
+            old = [
+                artifact.calls for artifact_id, artifact in self._artifacts.items() if artifact_id in self._turn.texts
+            ]
+            calls = self._with_new(unite(chain.from_iterable(old)), unite(chain.from_iterable(new)))
         return calls if self._dialects is None else reconcile(calls, self._dialects.tool_calls).tool_calls
+
+    def _with_new(self, calls: list[ToolCall], reported: list[ToolCall]) -> list[ToolCall]:
+        """The `calls` of artifacts of earlier turns, and those `reported` in artifacts that are new in this turn.
+
+        Ids may start again in each turn: what a new artifact reports is a call of this turn, though one of an earlier
+        turn is the same, unless it is the end of that one. A call that an old artifact got in this turn counts once.
+        """
+        if not calls or not reported:
+            return calls or reported
+        index, known = CallIndex(), list(calls)
+        for position, call in enumerate(known):
+            index.put(call, position, known)
+        of_turn = set(map(id, new_calls(known, self._turn.calls)))
+        for call in reported:
+            place = index.find(call, known)
+            if place is not None and (id(known[place]) in of_turn or (finished(call) and not finished(known[place]))):
+                calls[place] = filled(call, known[place])
+            else:
+                calls.append(call)
+        return calls
 
     @property
     def turn_tool_calls(self) -> list[ToolCall]:
@@ -285,10 +329,11 @@ class TaskMerger:
 
     @property
     def response_text(self) -> str:
-        """Text of the artifacts, else of the last status message, else of the Message; "" for none.
+        """Text of the artifacts, and then that of the status message that interrupted or ended the task. Without either
+        that of the last status message, else the agent's last message in the history, else the Message; "" for none.
 
         Text parts of an artifact are concatenated (a chunk may end inside a word), artifacts joined by newlines.
-        Artifacts unchanged since `begin_turn` do not count.
+        Artifacts unchanged since `begin_turn` do not count, and a status message that repeats them counts once.
         """
         texts = []
         for artifact_id, artifact in self._artifacts.items():
@@ -297,7 +342,10 @@ class TaskMerger:
                 texts.append(text)
         if self._turn.responses:
             texts = without_responses(texts, self._turn.responses)
-        return "\n".join(texts) or self._status_text or self._message_text
+        answer = "\n".join(texts)
+        if not answer:
+            return self._status_text or self._message_text
+        return f"{answer}\n{self._end_text}" if self._end_text and self._end_text not in (answer, *texts) else answer
 
     @property
     def usage(self) -> dict[str, Any] | None:
@@ -319,12 +367,16 @@ class TaskMerger:
         known = [*self._turn.calls, *turn_tool_calls]
         for call in new_calls(self._shown, known)[: MAX_FINDINGS - len(findings)] if self._shown else ():
             message = (
-                f"tool call {call.name!r}{f' ({call.id})' if call.id else ''} was streamed, but a later Task "
-                "snapshot does not have it; it was dropped. Emit cumulative lists on every chunk"
+                f"tool call {call.name!r}{f' ({call.id})' if call.id else ''} was reported, but a later report (a Task "
+                "or a chunk without 'append') does not have it; it was dropped. Emit cumulative lists on every chunk"
             )
-            findings[self._finding("dropped_by_snapshot", message, f"task {self.task_id!r}")] = None
+            findings[self._finding("dropped_by_snapshot", message)] = None
         if self._generations.missing or self._generations.shown:
             findings[self._missed_events()] = None
+        if self._end_text and self.turn_state in FAILED_STATES:
+            reason = self._end_text[:_MAX_REASON]
+            code = self.turn_state.removeprefix("TASK_STATE_").lower()
+            findings[replace(self._finding(f"task_{code}", reason), severity=Severity.INFO)] = None
         if len(set(map(_ID, known))) == len(known):
             return list(findings)
         seen = {(call.id, call.name) for call in self._turn.calls if call.id}
@@ -404,16 +456,23 @@ class TaskMerger:
             self._report_misplaced(task, "a task")
         self._identify(task.get("id"), task.get("contextId"))
         generation = generation_of(task) if "generation" in task else 0
+        self._status(task.get("status"), task)
+        artifacts = task.get("artifacts")
+        if not artifacts and self.state not in TERMINAL_STATES:
+            if self._artifacts:  # it shows none of the changes before it
+                if generation > self._generations.latest:
+                    self._generations.saw_update(generation)
+            elif generation or self._generations.latest:
+                self._generations.saw_task(generation)
+            return
         if generation or self._generations.latest:
             self._generations.saw_task(generation)
-        self._status(task.get("status"), task)
         before = self.tool_calls if self._artifacts else []
         streamed = bool(self._artifacts)
         self._artifacts.clear()
         self._text_chars = self._call_count = 0
         self._seen_before = SeenCalls(self._now, before)
         self._findings = dict.fromkeys(map(_superseded, self._findings))
-        artifacts = task.get("artifacts")
         if artifacts is not None and not isinstance(artifacts, list):
             self._report("malformed_event", f"'artifacts' is a {type(artifacts).__name__}, expected a list")
             artifacts = None
@@ -430,6 +489,10 @@ class TaskMerger:
                 self._extend(artifact_id, known, artifact, generation)
         if streamed or artifacts:
             self.snapshot_seen = self.turn_snapshot_seen = True
+        self._note_dropped(before)
+
+    def _note_dropped(self, before: list[ToolCall]) -> None:
+        """Remember the calls that were there `before` a report, if it lacks one."""
         if before and (self._shown or new_calls(before, self.tool_calls)):
             self._shown = [*before, *new_calls(self._shown, before)][:MAX_CALLS]
 
@@ -444,12 +507,18 @@ class TaskMerger:
             return
         state = normalize_state(status.get("state"))
         if state is not None:
+            if state != self.turn_state:
+                self._end_text = ""
             self.state = self.turn_state = state
         message = status.get("message")
         if isinstance(message, dict) and "metadata" in message:
             self._report_misplaced(message, "a message")
-        if text := parts_text(message) or ("" if task is None else answer_in_timeline(task)):
-            self._status_text = text[:MAX_TEXT_CHARS]
+        said = parts_text(message)
+        if text := said or ("" if task is None else answer_in_history(task)):
+            self._status_text = text = text[:MAX_TEXT_CHARS]
+            in_timeline = self.state != "TASK_STATE_COMPLETED" and task is not None and timeline_of(task)
+            if self.state in SETTLED_STATES and (said or in_timeline):
+                self._end_text = text
 
     def _report_misplaced(self, holder: Mapping[str, Any], what: str) -> None:
         for number in misplaced_calls(holder):
@@ -464,6 +533,7 @@ class TaskMerger:
 
     def _place(self, artifact_id: str, artifact: Mapping[str, Any], generation: int) -> None:
         replaced = self._artifacts.get(artifact_id)
+        before = self.tool_calls if replaced is not None and replaced.calls else []
         if replaced is not None:
             self._seen_before = SeenCalls(self._now, replaced.calls)
             self._text_chars -= sum(map(len, replaced.text))
@@ -478,6 +548,8 @@ class TaskMerger:
                 self._add(placed, call, artifact_id)
         self._add_text(placed, artifact, generation)
         self._artifacts[artifact_id] = placed
+        if replaced is not None and new_calls(replaced.calls, placed.calls):
+            self._note_dropped(before)
 
     def _extend(self, artifact_id: str, known: MergedArtifact, artifact: Mapping[str, Any], generation: int) -> None:
         self._add_text(known, artifact, generation)

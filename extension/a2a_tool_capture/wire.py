@@ -16,7 +16,8 @@ from .spec import BASE_URI
 BINDINGS = ("JSONRPC", "HTTP+JSON", "GRPC")
 """Protocol bindings of `CaptureClient`, as agent cards name them."""
 
-TERMINAL_STATES = frozenset({"TASK_STATE_COMPLETED", "TASK_STATE_FAILED", "TASK_STATE_CANCELED", "TASK_STATE_REJECTED"})
+FAILED_STATES = ("TASK_STATE_FAILED", "TASK_STATE_REJECTED", "TASK_STATE_CANCELED")
+TERMINAL_STATES = frozenset({"TASK_STATE_COMPLETED", *FAILED_STATES})
 INTERRUPTED_STATES = frozenset({"TASK_STATE_INPUT_REQUIRED", "TASK_STATE_AUTH_REQUIRED"})
 SETTLED_STATES = TERMINAL_STATES | INTERRUPTED_STATES
 """States in which the agent has finished its work for this message (A2A 1.0, section 4.1.3)."""
@@ -170,12 +171,14 @@ def generation_of(holder: Mapping[str, Any]) -> int:
     return value if isinstance(value, int) and not isinstance(value, bool) and 0 < value < 2**63 else 0
 
 
-def answer_in_timeline(task: Mapping[str, Any]) -> str:
-    """The text of the agent's latest message after the user's latest one in the timeline (A2A 1.1) of a Task.
+def answer_in_history(task: Mapping[str, Any]) -> str:
+    """The text of the agent's latest message after the user's latest one in a Task's timeline (A2A 1.1) or history.
 
     "" without any. Entries of unknown kinds are skipped, as the protocol demands.
     """
-    for entry in reversed(timeline_of(task)):
+    history = task.get("history")
+    messages = [{"message": message} for message in history] if isinstance(history, list) else []
+    for entry in reversed(timeline_of(task) or messages):
         status, message = entry.get("status"), entry.get("message")
         if is_from_user(message):
             break

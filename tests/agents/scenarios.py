@@ -119,7 +119,7 @@ SCENARIOS: Mapping[str, Scenario] = {
             Chunk("art-1", "answer: 42", BOTH, last=True, rich=True),
             Status("completed", "done"),
         ),
-        text="answer: 42",
+        text="answer: 42\ndone",
         calls=BOTH,
     ),
     "chunks": Scenario(
@@ -208,6 +208,7 @@ SCENARIOS: Mapping[str, Scenario] = {
         (WORKING, Status("failed", "tool backend unavailable")),
         text="tool backend unavailable",
         state="failed",
+        findings=("task_failed",),
     ),
     "reject": Scenario((Status("rejected", "not yours"),), text="not yours", state="rejected"),
     "sign-in": Scenario((Status("auth-required", "Sign in first"),), text="Sign in first", state="auth-required"),

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from a2a_tool_capture import METADATA_KEY, URI, TaskMerger, ToolCall
 from a2a_tool_capture import merge as merge_module
+from a2a_tool_capture.unknown_calls import calls_unknown_by
 from golden.recorded import events, expected_turn, recordings
 from hypothesis import given
 from hypothesis import strategies as st
@@ -63,6 +64,11 @@ def codes(merger: TaskMerger) -> list[str]:
     return [finding.code for finding in merger.findings]
 
 
+def unknown_by(merger: TaskMerger) -> str | None:
+    finding = calls_unknown_by(merger.findings)
+    return finding.code if finding else None
+
+
 # ── artifact updates ────────────────────────────────────────────────────────────────────────────────────────
 
 
@@ -70,7 +76,24 @@ def test_an_update_without_append_replaces_the_artifact() -> None:
     merger = merged(update(artifact("a", call("old"), text="old")), update(artifact("a", call("new"), text="new")))
     assert names(merger) == ["new"]
     assert merger.response_text == "new"
-    assert merger.findings == []
+    assert unknown_by(merger) == "dropped_by_snapshot"
+    assert "'old'" in merger.findings[0].message
+
+
+@pytest.mark.parametrize(
+    ("later", "unknown"),
+    [
+        (artifact("a", text="Hello big world"), "dropped_by_snapshot"),
+        (artifact("a", call("pay", "1")), None),
+        (artifact("a", call("pay", "1", result="paid"), call("mail", "2")), None),
+        (artifact("a", call("mail", "2")), "dropped_by_snapshot"),
+    ],
+)
+def test_a_call_that_a_replacing_chunk_lacks_leaves_the_calls_unknown(later: Event, unknown: str | None) -> None:
+    merger = merged(update(artifact("a", call("pay", "1"), text="Hello ")), chunk("a", text="big "), update(later))
+    assert unknown_by(merger) == unknown
+    merger.feed(update(artifact("b", call("pay", "1"))))
+    assert unknown_by(merger) is None, "another report has it again"
 
 
 @pytest.mark.statement(340)
@@ -392,11 +415,52 @@ def test_a_repeat_that_the_snapshot_lacks_is_dropped_too() -> None:
     assert codes(merger) == ["dropped_by_snapshot"]
 
 
-def test_a_task_without_artifacts_clears_too() -> None:
-    merger = merged(update(artifact("a", call("one"), text="x")), task(state="COMPLETED", text="done"))
+def without_artifacts(state: str) -> list[Event]:
+    empty = task(state=state)
+    empty["task"]["artifacts"] = []
+    null = task(state=state)
+    null["task"]["artifacts"] = None
+    return [task(state=state), empty, null]
+
+
+@pytest.mark.parametrize("state", ["COMPLETED", "FAILED", "CANCELED", "REJECTED"])
+@pytest.mark.parametrize("form", range(3))
+def test_a_final_task_without_artifacts_clears_too(state: str, form: int) -> None:
+    merger = merged(update(artifact("a", call("one"), text="x")), without_artifacts(state)[form])
     assert names(merger) == []
-    assert merger.response_text == "done"
-    assert codes(merger) == ["dropped_by_snapshot"]
+    assert merger.response_text == ""
+    assert unknown_by(merger) == "dropped_by_snapshot"
+
+
+@pytest.mark.parametrize("state", ["SUBMITTED", "WORKING", "INPUT_REQUIRED", "AUTH_REQUIRED", "UNSPECIFIED", "WAITING"])
+@pytest.mark.parametrize("form", range(3))
+def test_a_task_that_is_not_final_and_has_no_artifacts_is_a_sign_of_life(state: str, form: int) -> None:
+    heartbeat = without_artifacts(state)[form]
+    merger = merged(
+        heartbeat,
+        update(artifact("a", call("one"), text="x")),
+        heartbeat,
+        update(artifact("b", call("two"), text="y")),
+        heartbeat,
+    )
+    assert (names(merger), merger.response_text) == (["one", "two"], "x\ny")
+    assert merger.state == f"TASK_STATE_{state}"
+    assert (merger.findings, merger.snapshot_seen) == ([], False)
+
+
+def test_a_sign_of_life_does_not_show_what_was_not_read() -> None:
+    merger = merged({"artifactUpdate": {"taskId": "t"}}, task())
+    assert unknown_by(merger) == "malformed_event"
+    merger.feed(task(artifact("a", text="x")))
+    assert unknown_by(merger) is None
+
+
+def test_a_task_that_is_not_final_and_has_other_artifacts_leaves_the_calls_unknown() -> None:
+    merger = merged(update(artifact("a", call("one"))), task(artifact("b", text="y")))
+    assert names(merger) == []
+    assert unknown_by(merger) == "dropped_by_snapshot"
+    merger.feed(task(artifact("a", call("one")), artifact("b", text="y")))
+    assert (names(merger), unknown_by(merger)) == (["one"], None)
 
 
 @pytest.mark.statement(332)
@@ -427,7 +491,8 @@ def test_without_a_snapshot_what_was_accumulated_stands() -> None:
     [
         ([task(state="SUBMITTED")], False),
         ([task(artifact("a"))], True),
-        ([update(artifact("a")), task()], True),
+        ([update(artifact("a")), task()], False),
+        ([update(artifact("a")), task(state="COMPLETED")], True),
         ([task(state="SUBMITTED"), update(artifact("a"))], False),
     ],
 )
@@ -473,7 +538,56 @@ def test_chunks_of_a_sentence_are_not_torn_apart_and_artifacts_are() -> None:
 def test_text_of_a_status_is_a_last_resort() -> None:
     assert merged(status("WORKING", "thinking"), status("FAILED", "no backend")).response_text == "no backend"
     assert merged(status("WORKING", "thinking"), status("COMPLETED")).response_text == "thinking"
-    assert merged(update(artifact("a", text="answer")), status("COMPLETED", "done")).response_text == "answer"
+
+
+@pytest.mark.parametrize("state", ["INPUT_REQUIRED", "AUTH_REQUIRED", "FAILED", "REJECTED", "CANCELED", "COMPLETED"])
+def test_the_message_of_a_status_that_interrupts_or_ends_is_part_of_the_answer(state: str) -> None:
+    answer = artifact("a", text="Two flights found.")
+    for said in (
+        [update(answer), status("WORKING", "searching"), status(state, "Which one?")],
+        [update(answer), status(state, "Which one?"), task(answer, state=state)],
+        [task(answer, state=state, text="Which one?")],
+    ):
+        assert merged(*said).response_text == "Two flights found.\nWhich one?"
+    assert merged(update(answer), status("WORKING", "searching"), status(state)).response_text == "Two flights found."
+
+
+@pytest.mark.parametrize("text", ["x", "y", "x\ny"])
+def test_a_status_message_that_repeats_an_artifact_is_there_once(text: str) -> None:
+    made = [artifact("a", text="x"), artifact("b", text="y")]
+    assert merged(task(*made, state="COMPLETED", text=text)).response_text == "x\ny"
+
+
+def test_a_question_that_was_answered_is_no_part_of_the_answer() -> None:
+    merger = merged(update(artifact("a", text="x")), status("AUTH_REQUIRED", "Log in."), status("WORKING"))
+    merger.feed(status("COMPLETED"))
+    assert merger.response_text == "x"
+
+
+@pytest.mark.parametrize("state", ["FAILED", "REJECTED", "CANCELED"])
+def test_the_reason_of_a_failure_is_a_finding(state: str) -> None:
+    merger = merged(update(artifact("a", text="partial")), status(state, "no backend"))
+    (finding,) = merger.findings
+    assert (finding.code, finding.message) == (f"task_{state.lower()}", "no backend")
+    assert merged(update(artifact("a", text="partial")), status(state)).findings == []
+
+
+HISTORY = [
+    {"role": "ROLE_USER", "parts": [{"text": "Pay."}]},
+    {"role": "ROLE_AGENT", "parts": [{"text": "Which order?"}]},
+    {"role": "ROLE_USER", "parts": [{"text": "The first."}]},
+]
+
+
+def test_an_answer_that_only_the_history_has() -> None:
+    answer = task(state="COMPLETED")
+    answer["task"]["history"] = HISTORY
+    assert merged(answer).response_text == "", "what came before the user's latest message is no answer to it"
+    answer["task"]["history"] = [*HISTORY, {"role": "ROLE_AGENT", "parts": [{"text": "Paid."}]}]
+    assert merged(answer).response_text == "Paid."
+    assert merged(status("WORKING", "Paying."), answer).response_text == "Paid."
+    answer["task"]["artifacts"] = [artifact("a", text="Receipt 7.")]
+    assert merged(answer).response_text == "Receipt 7."
 
 
 def test_text_of_a_message() -> None:
@@ -500,7 +614,7 @@ def test_recorded_streams_say_the_same_in_every_variant(subtests: pytest.Subtest
             expected = expected_turn(scenario)
             assert as_golden(merger.tool_calls) == expected["tool_calls"]
             assert (merger.response_text, merger.state) == (expected["response_text"], expected["state"])
-            assert merger.findings == []
+            assert codes(merger) == expected.get("findings", [])
 
 
 def test_recorded_answers_say_the_same_in_every_variant(subtests: pytest.Subtests) -> None:
@@ -508,7 +622,7 @@ def test_recorded_answers_say_the_same_in_every_variant(subtests: pytest.Subtest
         with subtests.test(f"{name} {scenario}"):
             merger = merged(*events(name))
             expected = expected_turn(scenario)
-            stored = expected.get("stored", {"tool_calls": expected["tool_calls"], "findings": []})
+            stored = {"findings": [], **expected, **expected.get("stored", {})}
             assert as_golden(merger.tool_calls) == stored["tool_calls"]
             assert (merger.response_text, merger.state) == (expected["response_text"], expected["state"])
             assert codes(merger) == stored["findings"]
@@ -542,6 +656,32 @@ def test_a_call_made_again_in_a_later_turn_counts_there_too() -> None:
     merger.begin_turn()
     merger.feed(task(artifact("a", call("one")), artifact("b", call("one"))))
     assert [item.name for item in merger.turn_tool_calls] == ["one"]
+
+
+@pytest.mark.parametrize("told", ["stream", "task", "task in reverse"])
+@pytest.mark.parametrize("made", [PAID := call("pay", "call_0", arguments={"eur": 5}, result="paid"), BARE[0]])
+def test_ids_that_start_again_in_each_turn_hide_nothing(made: dict[str, Any], told: str) -> None:
+    merger = merged(update(artifact("a0", made)), status("INPUT_REQUIRED"))
+    known = [artifact("a0", made)]
+    for turn in range(1, 4):
+        merger.begin_turn()
+        new = artifact(f"a{turn}", made, call("mail", "call_1"))
+        known = [*known, new] if told == "task" else [new, *known]
+        merger.feed(update(new) if told == "stream" else task(*known))
+        assert [item.name for item in merger.turn_tool_calls] == [made["name"], "mail"]
+        merger.feed(update(artifact(f"b{turn}", made)))
+        assert [item.name for item in merger.turn_tool_calls] == [made["name"], "mail"], "one call in two artifacts"
+        assert "id_reused" in codes(merger)
+        assert unknown_by(merger) is None
+        merger.feed(task(*known)) if told != "stream" else None
+
+
+def test_the_end_of_a_call_of_an_earlier_turn_is_no_call_of_this_one() -> None:
+    merger = merged(update(artifact("a", call("pay", "1"))), status("INPUT_REQUIRED", "Sure?"))
+    merger.begin_turn()
+    merger.feed(update(artifact("b", call("pay", "1", result="paid"))))
+    assert merger.turn_tool_calls == []
+    assert [item.result for item in merger.tool_calls] == ["paid"]
 
 
 def test_text_and_findings_of_an_earlier_turn_stay_there() -> None:

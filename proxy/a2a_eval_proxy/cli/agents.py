@@ -224,7 +224,7 @@ def send(options: SendOptions) -> bool:
     \b
     Example: a2a-eval-proxy send "Where is order ORD-1001?" --agent localhost:9999
     """
-    from tool_call_evaluators.visibility import FAILED_STATES
+    from a2a_tool_capture.wire import FAILED_STATES
 
     from ..runs.send import MessageTranscript, files_of, send_message, turn_json
 

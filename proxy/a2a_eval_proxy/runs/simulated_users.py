@@ -10,6 +10,7 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from a2a_tool_capture.wire import FAILED_STATES
 from tool_call_evaluators.attempts import attempt_seed
 from tool_call_evaluators.judge import JudgeError
 from tool_call_evaluators.judge.openai_chat import ChatJudge
@@ -21,7 +22,6 @@ from tool_call_evaluators.simulation.record import UserRecord, fingerprint, reco
 from tool_call_evaluators.simulation.settings import ENVIRONMENT
 from tool_call_evaluators.simulation.user import SimulatedUser, Simulation, instructions_for, user_prompt
 from tool_call_evaluators.suite import Case, Suite
-from tool_call_evaluators.visibility import FAILED_STATES
 
 from ..errors import ConfigError
 from ..store import Store

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
+from a2a_tool_capture.wire import FAILED_STATES
 from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
 from rich.markup import escape
 from rich.padding import Padding
@@ -32,7 +33,7 @@ from tool_call_evaluators.texts import (
     score_text,
     state_text,
 )
-from tool_call_evaluators.visibility import FAILED_STATES, TURN_SUCCEEDED
+from tool_call_evaluators.visibility import TURN_SUCCEEDED, state_name
 
 from ..graph.trees import tree_of
 from ..store import Store, TurnQuery
@@ -269,9 +270,10 @@ def _verdict(turn: TurnJson, failed: Mapping[str, str] | None, notes: Mapping[tu
 
 def _remarks(turn: TurnJson, verdict: str, notes: Mapping[tuple[str, str], str], *, reasons: bool = False) -> list[str]:
     """A note on a result is there only if the verdict of the row does not say it. `reasons`: with those of results."""
-    said = []
-    if turn["state"] in FAILED_STATES and turn_failure(turn):
-        said.append(f"[red]task {turn['state'].removeprefix('TASK_STATE_').lower()}[/red]")
+    said, ended = [], ""
+    if turn["state"] in FAILED_STATES:
+        ended = state_name(turn["state"])
+        said += [f"[red]task {ended}[/red]"] if turn_failure(turn) else []
     if turn["status"] != "done":
         said.append(f"[red]{turn['status']}[/red]")
     elif not turn["evaluations"]:
@@ -284,6 +286,7 @@ def _remarks(turn: TurnJson, verdict: str, notes: Mapping[tuple[str, str], str],
         or result["label"] == UNPROVEN
     ]
     codes: dict[str, str] = {finding["code"]: finding["severity"] for finding in turn["findings"]}
+    codes.pop(f"task_{ended}", None)
     said += [f"[red]{code}[/red]" if severity == "error" else code for code, severity in codes.items()]
     return said
 

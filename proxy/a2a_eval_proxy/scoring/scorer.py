@@ -9,6 +9,7 @@ from typing import Any
 
 from a2a_tool_capture import ToolCall
 from a2a_tool_capture.canonical import canonical
+from a2a_tool_capture.wire import FAILED_STATES
 from tool_call_evaluators.agent_tree import AgentTurn, calls_of_all
 from tool_call_evaluators.evaluator import EvaluatorBase, evaluate, evaluate_sync, is_built_in
 from tool_call_evaluators.judge.budget import JudgeBudget, spending
@@ -22,7 +23,6 @@ from tool_call_evaluators.suite.expectation import CALL_FIELDS
 from tool_call_evaluators.suite.writing import case_dict
 from tool_call_evaluators.visibility import (
     AGENT_UNREACHABLE,
-    FAILED_STATES,
     TURN_SUCCEEDED,
     turn_result,
     visibility_in,

@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
-from support.turn_samples import call, result, turn
+from support.turn_samples import call, finding, result, turn
 from tool_call_evaluators import EvalResult, load_suite, parse_suite
 from tool_call_evaluators.matching.placeholders import readable
 from tool_call_evaluators.report import Report, html_report, json_report, markdown_summary
@@ -95,12 +95,13 @@ def test_calls_that_are_missing_because_the_turn_failed_are_no_cause_of_their_ow
     )
     unseen = result("tool_trajectory", None) | {"label": "calls_unseen"}
     broken_off = {**turn("t", "x", [], [unseen], case="a"), "state": "TASK_STATE_FAILED"}
+    broken_off["findings"] = [finding("task_failed", "info", "no stock")]
     of_run, cause = causes(report([broken_off], suite))
     assert of_run.text.endswith("captured in this run: every turn that expects some failed or was not executed")
-    assert cause.sentence == "a: the task ended as TASK_STATE_FAILED: Here you are."
+    assert cause.sentence == "a: the task ended as TASK_STATE_FAILED: no stock"
     called = broken_off | {"tool_calls": [call("refund")], "evaluations": [result("tool_trajectory", 0.0)]}
     assert [cause.text for cause in causes(report([called], suite))] == [
-        "the task ended as TASK_STATE_FAILED: Here you are.",
+        "the task ended as TASK_STATE_FAILED: no stock",
         "pay missing; mail missing; refund not expected",
     ]
 

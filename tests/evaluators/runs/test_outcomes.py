@@ -97,7 +97,11 @@ def test_ids_that_are_not_for_people_are_no_names():
     [
         ({}, None),
         ({"state": None}, None),
-        ({"state": "TASK_STATE_FAILED", "response_text": "no stock"}, "the task ended as TASK_STATE_FAILED: no stock"),
+        (
+            {"state": "TASK_STATE_FAILED", "findings": [finding("task_failed", "info", "no stock")]},
+            "the task ended as TASK_STATE_FAILED: no stock",
+        ),
+        ({"state": "TASK_STATE_FAILED", "response_text": "partial"}, "the task ended as TASK_STATE_FAILED"),
         ({"state": "TASK_STATE_REJECTED", "response_text": ""}, "the task ended as TASK_STATE_REJECTED"),
         ({"findings": [finding("odd"), finding("agent_error", "error", "HTTP 500")]}, "agent_error: HTTP 500"),
         ({"findings": [finding("incomplete", message="no end")]}, "incomplete: no end"),

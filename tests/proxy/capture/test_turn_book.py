@@ -861,7 +861,7 @@ def asks_back(wire: Wire) -> None:
     wire.streams(sent, task("SUBMITTED"), gives(artifact("a", "one", text="so far")))
     wire.streams(sent, says("INPUT_REQUIRED", "Which order?"))
     wire.ends(sent)
-    assert wire.turns == [("INPUT_REQUIRED", ["one"], "so far")]
+    assert wire.turns == [("INPUT_REQUIRED", ["one"], "so far\nWhich order?")]
     wire.closed.clear()
 
 

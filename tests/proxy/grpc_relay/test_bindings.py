@@ -116,7 +116,7 @@ async def test_a_conversation_goes_on_over_every_binding(client_of, asked, versi
     assert [(turn["user_text"], turn["binding"], turn["response_text"]) for turn in turns] == [
         (f"ask {name}", "JSONRPC", "What is your name?"),
         (f"Ada {name}", "GRPC", f"Hello, Ada {name}!"),
-        (f"artifact {name}", "HTTP+JSON", "answer: 42"),
+        (f"artifact {name}", "HTTP+JSON", "answer: 42\ndone"),
     ]
     names = [call["name"] for call in BOTH]
     assert [[call["name"] for call in turn["tool_calls"]] for turn in turns] == [[], names, names]
