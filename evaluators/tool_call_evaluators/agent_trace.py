@@ -18,6 +18,7 @@ from a2a_tool_capture.spans.in_memory import log_of, span_of
 from a2a_tool_capture.spans.literals import parse
 from a2a_tool_capture.spans.model import LogEvent, Span
 from a2a_tool_capture.spans.tool_calls import tool_calls
+from a2a_tool_capture.unknown_calls import calls_unknown_by
 
 from .model import EvalCase, ToolDefinition
 from .texts import json_text
@@ -180,15 +181,16 @@ class CallsInSpans(NamedTuple):
 def tool_calls_of_spans(spans: Iterable[Any], logs: Iterable[Any] = ()) -> CallsInSpans:
     """The tool calls that the spans and GenAI log events show, as the proxy reads them.
 
-    Warns if there are spans, and none would have shown a call. Raises ValueError for input that is not a list and for
-    spans in OTLP form, which would not look like tool calls.
+    Warns if there are spans, and none would have shown a call, or one may be a call and could not be read. Raises
+    ValueError for input that is not a list and for spans in OTLP form, which would not look like tool calls.
     """
     found = _read("spans", spans, span_of)
     events = [event for event in _read("logs", logs, lambda value, _: log_of(value)) if event.name and event.trace_id]
-    calls = tool_calls(found, events).tool_calls
-    if calls or shows_genai_work(found) or not (found or events):
+    calls, findings = tool_calls(found, events)
+    unread = calls_unknown_by(findings)
+    if unread is None and (calls or shows_genai_work(found) or not (found or events)):
         return CallsInSpans(calls, None)
-    unseen = _UNSEEN.format(count=len(found), keys=_keys(found))
+    unseen = _UNSEEN.format(count=len(found), keys=_keys(found)) if unread is None else unread.message
     warnings.warn(f"the tool calls are unknown: {unseen}", UserWarning, stacklevel=3)
     return CallsInSpans(calls, unseen)
 
@@ -311,8 +313,9 @@ class AgentTrace:
         proxy/docs/traces.md, calls that several spans saw once, content from the LLM messages. Give the spans with
         their context, parent and instrumentation scope. Calls are in order of start; those without a time come first.
 
-        If spans show neither a call nor that one would have been seen, the calls are unknown, with a warning. Raises
-        ValueError if the input is not a list of spans, or one in OTLP's form, which the proxy's receiver reads.
+        If spans show neither a call nor that one would have been seen, or if something that may be a call cannot be
+        read, the calls are unknown, with a warning. Raises ValueError if the input is not a list of spans, or one in
+        OTLP's form, which the proxy's receiver reads.
         """
         seen = tool_calls_of_spans(spans, logs)
         return cls((TraceTurn(user_text, tuple(seen.tool_calls), response_text, calls_unseen=seen.unseen),))

@@ -19,7 +19,7 @@ CALLS_UNKNOWN_BY: Mapping[str, str] = {
     "malformed_response": "a response could not be read",
     "unknown_event": "an event is of a kind that is not known",
     "unknown_kind": "a part, a wrapper or an entry is of a kind that is not known",
-    "content_withheld": "a placeholder stands where calls may have been",
+    "content_withheld": "what may have held calls was withheld, cut or dropped",
     "dropped_by_snapshot": "a call that was reported is absent from a later report",
     "too_many_calls": "there are more calls than are kept",
     "calls_not_recorded": "the agent says that it did not record all calls",

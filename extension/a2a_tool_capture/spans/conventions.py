@@ -27,7 +27,8 @@ from .content import (
     traceloop_arguments,
     undeclared_parameters,
 )
-from .model import Span
+from .kinds import CALLS_TOOLS, OPERATIONS, SpanRole
+from .model import Attributes, Span
 
 ANY = "*"
 
@@ -83,15 +84,6 @@ _OPENINFERENCE = (("openinference.span.kind", "TOOL"), ("openinference.span.kind
 _ARGUMENTS, _RESULT = "gen_ai.tool.call.arguments", "gen_ai.tool.call.result"
 _OPENINFERENCE_ARGUMENTS: ArgumentPlaces = {"input.value": plain_arguments, "tool.parameters": undeclared_parameters}
 _METHOD_NAMES = (("", ".__call__"), ("", ""))
-_KINDS_OF_SPAN = (
-    "gen_ai.operation.name",
-    "openinference.span.kind",
-    "traceloop.span.kind",
-    "langsmith.span.kind",
-    "langfuse.observation.type",
-    "ai.operationId",
-    "mcp.method.name",
-)
 _EXECUTE_TOOL_NAMES = (("execute_tool ", ""), ("", ".tool"))
 
 CONVENTIONS: tuple[Convention, ...] = (
@@ -250,7 +242,7 @@ CONVENTIONS: tuple[Convention, ...] = (
     Convention(
         name="uipath",  # as UiPath's evaluators read spans
         markers=(("tool.name", ANY),),
-        unless=("tool.synthesized", *_KINDS_OF_SPAN),
+        unless=tuple(OPERATIONS),
         arguments={"input.value": plain_arguments},
         result={"output.value": plain_outcome},
     ),
@@ -262,19 +254,15 @@ NOT_CALLS: tuple[tuple[str, str], ...] = (
 )
 """Attribute and the beginning of its value: spans that bear a marker and are no call."""
 
-SUB_AGENT: Mapping[str, frozenset[str]] = {
-    "gen_ai.operation.name": frozenset({"invoke_agent", "create_agent", "chat", "generate_content"}),
-    "openinference.span.kind": frozenset({"AGENT", "LLM"}),
-    "traceloop.span.kind": frozenset({"agent"}),
-}
-"""Spans below which a tool call is another agent's: not the call that is above them seen again."""
+_SYNTHESIZED = "tool.synthesized"
+"""UiPath's mark of a span that was made up."""
 
 _MARKERS: dict[str, dict[str, list[int]]] = {}
-"""Places in `CONVENTIONS` by attribute and value of a marker."""
+"""Places in `CONVENTIONS` by attribute and value of a marker, in lower case."""
 
 for _place, _convention in enumerate(CONVENTIONS):
     for _attribute, _value in _convention.markers:
-        _MARKERS.setdefault(_attribute, {}).setdefault(_value, []).append(_place)
+        _MARKERS.setdefault(_attribute, {}).setdefault(_value.casefold(), []).append(_place)
 _NAMES = _MARKERS.pop("")
 
 
@@ -286,13 +274,33 @@ def recognise(span: Span) -> Convention | None:
         if attribute in attributes:
             value = attributes[attribute]
             if isinstance(value, str):
-                found += rows.get(value, rows.get(ANY, []))
+                found += rows.get(value.casefold(), rows.get(ANY, []))
     taken = next((CONVENTIONS[place] for place in sorted(found) if CONVENTIONS[place].takes(span)), None)
-    return None if taken is None or _is_look_alike(attributes) else taken
+    return None if taken is None or is_look_alike(attributes) else taken
 
 
-def _is_look_alike(attributes: Mapping[str, Any]) -> bool:
+def roles_of(span: Span) -> dict[str, SpanRole | None]:
+    """What the span says it is, by the value that says so; None for a value that is not known."""
+    said = (
+        (roles, span.attributes[attribute]) for attribute, roles in OPERATIONS.items() if attribute in span.attributes
+    )
+    return {str(value): roles.get(str(value).casefold()) for roles, value in said}
+
+
+def asks_for_tools(span: Span) -> bool:
+    """Whether the model stopped because it asked for a tool."""
+    said = (span.attributes.get(attribute) for attribute in _FINISH_REASONS)
     return any(
+        reason in CALLS_TOOLS
+        for reasons in said
+        for reason in (reasons if isinstance(reasons, list) else [reasons])
+        if isinstance(reason, str)
+    )
+
+
+def is_look_alike(attributes: Attributes) -> bool:
+    """Whether the span bears a marker and is known to be no call."""
+    return bool(attributes.get(_SYNTHESIZED)) or any(
         isinstance(value := attributes.get(attribute), str) and value.startswith(beginning)
         for attribute, beginning in NOT_CALLS
     )
@@ -301,20 +309,14 @@ def _is_look_alike(attributes: Mapping[str, Any]) -> bool:
 _WORK = ("gen_ai.", "openinference.", "llm.", "traceloop.", "langsmith.", "langfuse.", "ai.", "mcp.", "tool.")
 """Beginnings of the attributes by which tool spans of any convention, and model calls, describe an agent's work."""
 
-_AGENT = (
-    ("gen_ai.operation.name", "invoke_agent"),
-    ("openinference.span.kind", "AGENT"),
-    ("traceloop.span.kind", "agent"),
-    ("langfuse.observation.type", "agent"),
-)
-"""Attribute and value of spans of an agent's run."""
-
 _OFFERS = ("gen_ai.tool.definitions", "llm.request.functions.", "llm.tools.", "ai.prompt.tools")
 """Beginnings of the attributes by which a model call shows the tools that the model may ask for."""
 
 _OUTPUTS = ("gen_ai.output.messages", "gen_ai.response.finish_reasons", "gen_ai.completion.", "llm.output_messages.",
             "ai.response.")  # fmt: skip
 """Beginnings of the attributes by which it shows whether the model asked for one."""
+
+_FINISH_REASONS = ("gen_ai.response.finish_reasons", "ai.response.finishReason")
 
 _WITHOUT_TOOLS = ("instrumentation.crewai", "instrumentation.genai.smolagents")
 """Parts of the scopes of instrumentations that show agents, and never all of their tool calls."""
@@ -329,17 +331,19 @@ def shows_genai_work(spans: Sequence[Span]) -> bool:
     """Whether one of `spans` is a tool call, an agent's run, or a call of a model that was offered tools.
 
     Spans of HTTP, of databases, or of model calls without tools say nothing of tools that the agent may have called
-    besides, and neither do those of an instrumentation that shows agents without their tools.
+    besides, and neither do those of an instrumentation that shows agents without their tools, or operations of which it
+    is not known what they are.
     """
     if any(recognise(span) for span in spans):
         return True
     if any(part in span.scope for span in spans for part in _WITHOUT_TOOLS):
         return False
-    return any(_runs_agent(span) or (_has(span, _OFFERS) and _has(span, _OUTPUTS)) for span in spans)
-
-
-def _runs_agent(span: Span) -> bool:
-    return any(span.attributes.get(attribute) == value for attribute, value in _AGENT)
+    roles = [roles_of(span) for span in spans]
+    if any(None in found.values() for found in roles):
+        return False
+    return any(SpanRole.AGENT in found.values() for found in roles) or any(
+        _has(span, _OFFERS) and _has(span, _OUTPUTS) for span in spans
+    )
 
 
 def _has(span: Span, beginnings: tuple[str, ...]) -> bool:

@@ -8,7 +8,8 @@ from typing import Any
 
 from ..canonical import value_key
 from ..models import Finding, Severity
-from .conventions import SUB_AGENT
+from .conventions import roles_of
+from .kinds import SpanRole
 from .model import Span
 from .observations import Observation, same_tool
 
@@ -232,10 +233,8 @@ def _same_tool(one: Observation, other: Observation) -> bool:
 
 
 def _is_sub_agent(span: Span) -> bool:
-    return any(
-        isinstance(value := span.attributes.get(attribute), str) and value in values
-        for attribute, values in SUB_AGENT.items()
-    )
+    """Whether a call below it is another agent's, not the one above it seen again."""
+    return not {SpanRole.AGENT, SpanRole.MODEL}.isdisjoint(roles_of(span).values())
 
 
 def _distinct(groups: Iterable[ObservationGroup]) -> list[ObservationGroup]:

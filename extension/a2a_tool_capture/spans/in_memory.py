@@ -45,6 +45,7 @@ def span_of(value: Any, place: int = 0) -> Span:
         events=tuple(map(_event, events)) if isinstance(events, list | tuple) else (),
         status_code=_STATUS.get(_word(code or _get(value, "Status")), STATUS_UNSET),
         status_message=str(message or ""),
+        dropped=_count(value, "dropped_attributes") + _count(value, "dropped_events"),
     )
 
 
@@ -63,6 +64,7 @@ def log_of(value: Any) -> LogEvent:
         scope=_scope(value),
         attributes=attributes,
         body=_plain(_get(record, "body")),
+        dropped=_count(record, "dropped_attributes"),
     )
 
 
@@ -125,6 +127,11 @@ def _time_ns(value: Any) -> int:
         return 0
     aware = found if found.tzinfo is not None else found.replace(tzinfo=UTC)
     return (aware - _EPOCH) // timedelta(microseconds=1) * 1000
+
+
+def _count(value: Any, name: str) -> int:
+    number = _get(value, name)
+    return number if isinstance(number, int) else 0
 
 
 def _get(value: Any, *names: str) -> Any:

@@ -16,13 +16,30 @@ from .model import CutText
 MAX_REPR = 1 << 16
 """Maximum length of a repr, in characters: `ast` needs about a hundred times as much memory."""
 
-REDACTED = frozenset({"__REDACTED__", "[REDACTED]", "<REDACTED>", "REDACTED"})
-"""What OpenInference and redacting exporters put in place of content."""
+PLACEHOLDERS = frozenset({"redacted", "elided", "scrubbed", "redacted-by-litellm", "<not specified>", "n/a"}) | {
+    "<not serializable>"
+}
+"""Text that stands for "no value", in lower case: litellm's, google-adk's, and words that nothing else is."""
 
-PLACEHOLDERS = REDACTED | {"<not specified>", "<not serializable>", "N/A"}
-"""Text that stands for "no value" (the last three: google-adk)."""
+_WITHHELD = (
+    "redacted", "elided", "removed", "hidden", "withheld", "masked", "filtered", "omitted", "scrubbed", "stripped",
+    "suppressed", "truncated", "saniti[sz]ed", "censored", "obfuscated", "dropped", "anonymi[sz]ed", "confidential",
+    "not captured", "not recorded", "not available", "not logged", "capture disabled",
+)  # fmt: skip
+"""Of these, one is in the brackets or between the underscores that redacting libraries and exporters write in place
+of content: `[REDACTED]` (strands), `__REDACTED__` (OpenInference), `<elided>` (google-adk), `[Filtered]` (Sentry),
+`[truncated]` (Agent 365), `[Scrubbed due to 'auth']` (Logfire)."""
 
-_SCRUBBED = "[Scrubbed due to "
+_stands_for = re.compile(
+    rf"""(?: [\[<({{]{{1,2}}(?!['"]) | __ )  [^"\[\]<>{{}},]*
+         (?<![a-z]) (?:{"|".join(_WITHHELD).replace(" ", "[ _-]")}) (?![a-z])
+         [^"\[\]<>{{}}]*  (?: [\]>)}}]{{1,2}} | __ )
+         | [*•█▒■]{{3,}}""",
+    re.IGNORECASE | re.VERBOSE,
+).fullmatch
+_MAX_PLACEHOLDER = 200  # characters
+_MAX_WITHHELD = 1_000  # characters of a structure in which nothing but placeholders is looked for
+
 _decode = json.JSONDecoder(parse_constant=not_json).decode
 _encode = json.JSONEncoder(ensure_ascii=False, default=str).encode
 _maybe_unlike_json = re.compile(r"\\u[dD]|[0-9]{19}").search
@@ -32,7 +49,10 @@ _FIELD = re.compile(r"""(\w+)=('(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*")(?=[ ,)]|$)""
 
 def is_placeholder(text: str) -> bool:
     """Whether `text` only says that the content was withheld."""
-    return text in PLACEHOLDERS or text.startswith(_SCRUBBED)
+    if len(text) > _MAX_PLACEHOLDER:
+        return False
+    bare = text.strip(' \t\r\n"')
+    return bare.casefold() in PLACEHOLDERS or _stands_for(bare) is not None
 
 
 def parse(value: Any) -> Any:
@@ -64,20 +84,36 @@ def parse_object(value: Any) -> dict[str, Any] | None:
         parsed = parse(parsed)
     if not isinstance(parsed, dict):
         return None
-    withheld = any(isinstance(member, str) and is_placeholder(member) for member in parsed.values())
-    return None if withheld else with_whole_numbers(parsed)
+    return None if any(map(_is_withheld, _leaves(parsed))) else with_whole_numbers(parsed)
 
 
 def as_text(value: Any) -> str | None:
-    """A value as the text of a result: text as it is, anything else as JSON. None for None or withheld text."""
+    """A value as the text of a result: text as it is, anything else as JSON. None for None or what was withheld."""
     if value is None:
         return None
+    held = value
+    if isinstance(value, str) and len(value) < _MAX_WITHHELD and not is_placeholder(value):
+        held = parse(value) if value.startswith(("{", "[")) else value
+    leaves = _leaves(held, but="type")
+    if leaves and all(map(_is_withheld, leaves)):
+        return None
     if isinstance(value, str):
-        return None if is_placeholder(value) else value
+        return value
     try:
         return _encode(value)
     except (TypeError, ValueError):
         return str(value)
+
+
+def _leaves(value: Any, but: str = "") -> list[Any]:
+    """The values in objects and lists, at any depth, without those of the member `but`."""
+    if isinstance(value, dict):
+        return [leaf for key, inner in value.items() if key != but for leaf in _leaves(inner, but)]
+    return [leaf for inner in value for leaf in _leaves(inner, but)] if isinstance(value, list) else [value]
+
+
+def _is_withheld(leaf: Any) -> bool:
+    return isinstance(leaf, str) and is_placeholder(leaf)
 
 
 def repr_fields(text: str) -> dict[str, str]:

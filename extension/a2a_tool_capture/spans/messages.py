@@ -4,13 +4,26 @@ from __future__ import annotations
 
 from collections import defaultdict, deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import chain
-from typing import Any, NamedTuple
+from typing import Any
 
 from .content import joined_blocks, usable_id
-from .literals import as_text, parse, parse_object
-from .model import LogEvent, Span
+from .kinds import (
+    CALLS_TOOLS,
+    CONTENT_OF_MESSAGE,
+    DEFINITIONS,
+    KEYED_PARTS,
+    MESSAGE_TYPES,
+    PARTS,
+    READ_OF_MESSAGE,
+    SPEAKS_OF_TOOLS,
+    WRAPPERS,
+    PartKind,
+    PartRole,
+)
+from .literals import as_text, is_placeholder, parse, parse_object
+from .model import LogEvent, Span, Unread
 
 ITEM_ID = "fc_"
 """OpenAI Responses name the output item so; the call's own id, which answers refer to, is another."""
@@ -19,7 +32,6 @@ MAX_PATH = 12
 """Steps of a flattened attribute's path that are followed."""
 
 _ROLES = {"human": "user", "ai": "assistant", "AIMessageChunk": "assistant", "function": "tool"}
-_CONTENT = ("parts", "content", "contents")
 
 
 @dataclass(slots=True)
@@ -48,40 +60,29 @@ class UserSaid:
     """A message of the user, with which a turn begins."""
 
 
-Item = Asked | Answered | UserSaid
+Item = Asked | Answered | UserSaid | Unread
 
 
-def read_messages(value: Any) -> list[Item]:
-    """The items of a list of messages, given structured or as text; [] for anything else. Never raises."""
+def read_messages(value: Any) -> list[Item] | None:
+    """The items of messages, given structured or as text; None if there are none at all. Never raises."""
+    if value is None or value == "":
+        return None
     messages = parse(value)
-    if isinstance(messages, Mapping):
-        messages = [messages]
-    if not isinstance(messages, list):
-        return []
-    return [item for message in messages for item in _message(message)]
+    if messages is not None:
+        return list(_entry(messages))
+    return list(_text(value)) if isinstance(value, str) else [Unread.withheld("messages nest too deep to be read")]
 
 
-def read_document(value: Any) -> list[Item]:
-    """The items of a whole request to or response of a model API, or of what a framework keeps of one."""
-    document = parse(value)
-    if isinstance(document, Mapping):
-        for key in ("messages", "input", "output", "contents", "choices", "generations", "content"):
-            inner = document.get(key)
-            if isinstance(inner, list):
-                return [item for entry in inner for item in _entry(entry)]
-    return read_messages(document)
-
-
-def read_flattened(attributes: Mapping[str, Any], prefix: str) -> list[Item]:
+def read_flattened(attributes: Mapping[str, Any], prefix: str) -> list[Item] | None:
     """The items of messages spread over attributes `{prefix}0.message.tool_calls.1.tool_call.id` and so on."""
     tree: dict[str, Any] = {}
     for key, value in attributes.items():
         if key.startswith(prefix):
             _plant(tree, key[len(prefix) :].split(".", MAX_PATH), value)
-    return read_messages(_listed(tree)) if tree else []
+    return read_messages(_listed(tree)) if tree else None
 
 
-def paired(items: list[Item]) -> list[tuple[Asked, bool]]:
+def paired(items: Iterable[Item]) -> list[tuple[Asked, bool]]:
     """The calls asked for in a list of messages, each with its answer, and whether the last user message precedes it.
 
     Answers belong to the call with their id. An answer with the id of no call gives that id to the first open
@@ -116,7 +117,13 @@ def paired(items: list[Item]) -> list[tuple[Asked, bool]]:
     return [(call, turn == turns) for call, turn in asked]
 
 
-def loose_answers(items: list[Item]) -> dict[str, str]:
+def of_last_turn(items: Sequence[Item]) -> Sequence[Item]:
+    """What follows the last message of the user."""
+    last = max((place for place, item in enumerate(items) if isinstance(item, UserSaid)), default=-1)
+    return items[last + 1 :]
+
+
+def loose_answers(items: Iterable[Item]) -> dict[str, str]:
     """Answers by call id, for lists that hold answers without the calls."""
     return {
         item.call_id: item.text
@@ -135,152 +142,227 @@ def _first_open(calls: deque[Asked]) -> Asked | None:
 
 
 def _entry(entry: Any) -> Iterator[Item]:
-    """One entry of a document: a message, or what holds one (a choice, a generation, a list of either)."""
+    """A message, a part, or what holds some: a list, a choice, a generation, a request or a response as a whole."""
     if isinstance(entry, list):
         for inner in entry:
             yield from _entry(inner)
-    elif isinstance(entry, Mapping) and isinstance(entry.get("message"), Mapping):
-        yield from _message(entry["message"])
-    elif isinstance(entry, Mapping) and _word(entry.get("type")) in _PARTS:
-        yield from _part(entry)
-    else:
-        yield from _message(entry)
+    elif isinstance(entry, str):
+        yield from _text(entry)
+    elif isinstance(entry, Mapping):
+        message = _bare(entry)
+        if _is_part(message):
+            yield from _part(message)
+        elif _is_message(message):
+            yield from _message(message)
+        elif held := [message[key] for key in WRAPPERS if key in message]:
+            for inner in held:
+                yield from _entry(parse(inner) or inner)
+            yield from _members_of_tools(message)
+        elif message:
+            yield Unread.unknown(f"an object with {_keys(message)} in place of messages")
+    elif entry is not None:
+        yield Unread.unknown(f"a message that is {as_text(entry)}")
 
 
-def _message(message: Any) -> Iterator[Item]:
-    message = _bare(message)
-    if message is None:
-        return
-    if _word(message.get("type")) in _PARTS:
-        yield from _part(message)
-        return
+def _is_part(entry: Mapping[str, Any]) -> bool:
+    if (kind := _word(entry.get("type"))) in MESSAGE_TYPES:
+        return kind in PARTS and "content" not in entry
+    return kind in PARTS or ("role" not in entry and bool(_keyed(entry)))
+
+
+def _is_message(entry: Mapping[str, Any]) -> bool:
+    if "role" in entry or _word(entry.get("type")) in MESSAGE_TYPES:
+        return True
+    if "type" in entry:
+        return False
+    held = [entry[key] for key in CONTENT_OF_MESSAGE if key in entry]
+    return any(isinstance(content, str | list) for content in held) or any(entry.get(key) for key in READ_OF_MESSAGE)
+
+
+def _message(message: Mapping[str, Any]) -> Iterator[Item]:
     role = _word(message.get("role")) or _word(message.get("type"))
     role = _ROLES.get(role, role)
     answers_to = message.get("tool_call_id") or (message.get("id") if role == "tool" else None)
-    blocks = _blocks(message)
+    content = _content(message)
+    blocks = content if isinstance(content, list) else []
     items = [item for block in blocks for item in _part(block)]
+    if role == "tool" and "parts" not in message:  # the content is what the tool gave, of any kind
+        items = [item for item in items if not isinstance(item, Unread)]
     if role == "user" and _says_something(message, blocks, items):
         yield UserSaid()
     if answers_to or (role == "tool" and not items):
-        yield Answered(usable_id(answers_to), _name(message.get("name")), _content_text(message.get("content")))
+        name = _name(message.get("name")) or _name(message.get("tool_name"))
+        yield Answered(usable_id(answers_to), name, _content_text(message.get("content")))
     yield from items
-    calls = parse(message.get("tool_calls"))
-    for call in calls if isinstance(calls, list) else ():
-        yield from _tool_call(call)
+    calls = _further_calls(message)
+    for call in calls:
+        if call not in items:
+            yield call
+    if role in ("user", "tool", "system", "developer"):
+        return
+    if isinstance(content, str):
+        yield from _text(content)
+    elif isinstance(content, Mapping):
+        yield from _entry(content)
+    yield from _members_of_tools(message)
+    if not message.keys() & {*CONTENT_OF_MESSAGE, *READ_OF_MESSAGE} and any(map(_holds_more, message.values())):
+        yield Unread.unknown(f"a message with {_keys(message)}")
+    asks = any(isinstance(item, Asked | Unread) for item in (*items, *calls))
+    if _word(message.get("finish_reason")) in CALLS_TOOLS and not asks:
+        yield Unread.withheld("a message ends with a call that is not in it")
 
 
-def _bare(message: Any) -> Mapping[str, Any] | None:
+def _further_calls(message: Mapping[str, Any]) -> list[Item]:
+    """The calls that a message has besides its content."""
+    extra = message.get("additional_kwargs")
+    lists = [message.get("tool_calls") or (extra.get("tool_calls") if isinstance(extra, Mapping) else None)]
+    lists += [message.get("invalid_tool_calls"), [message["function_call"]] if message.get("function_call") else None]
+    if message.get("function_call_name"):
+        arguments = message.get("function_call_arguments_json")
+        lists.append([{"name": message["function_call_name"], "arguments": arguments}])
+    found: list[Item] = []
+    for given in filter(None, lists):
+        calls = parse(given)
+        if isinstance(calls, list):
+            found += [item for call in calls for item in _call(PARTS["function"], call)]
+        else:
+            found.append(Unread.withheld("calls in a message cannot be read"))
+    return found
+
+
+def _members_of_tools(holder: Mapping[str, Any]) -> Iterator[Unread]:
+    """What a message or a part has under a name that is not known, and may be calls."""
+    for key, value in holder.items():
+        if SPEAKS_OF_TOOLS(key) and key not in READ_OF_MESSAGE and key not in DEFINITIONS and _holds_more(value):
+            yield Unread.unknown(f"{key!r} in a message")
+
+
+def _holds_more(value: Any) -> bool:
+    return isinstance(parse(value) if isinstance(value, str) else value, list | Mapping) and bool(value)
+
+
+def _bare(message: Mapping[str, Any]) -> Mapping[str, Any]:
     """The message without the serialisation around it (LangChain's `lc` and `data`, OpenInference's `message`)."""
-    if not isinstance(message, Mapping):
-        return None
-    for key in ("kwargs", "data", "message"):
-        inner = message.get(key)
-        if isinstance(inner, Mapping) and ("lc" in message or key != "kwargs"):
-            return {"type": message.get("type"), **inner} if key == "data" else inner
+    if isinstance(inner := message.get("kwargs"), Mapping) and "lc" in message:
+        return inner
+    if isinstance(inner := message.get("data"), Mapping) and _word(message.get("type")) in MESSAGE_TYPES:
+        return {"type": message["type"], **inner}
+    if isinstance(inner := message.get("message"), Mapping):
+        around = {key: value for key, value in message.items() if key == "finish_reason" or SPEAKS_OF_TOOLS(key)}
+        return _bare({**around, **inner})
     return message
 
 
-def _blocks(message: Mapping[str, Any]) -> list[Any]:
-    for key in _CONTENT:
-        blocks = message.get(key)
-        if isinstance(blocks, str) and blocks.lstrip().startswith("["):
-            blocks = parse(blocks)
-        if isinstance(blocks, list):
-            return blocks
-    return []
+def _content(message: Mapping[str, Any]) -> Any:
+    """The parts of a message, or its text."""
+    held = [message[key] for key in CONTENT_OF_MESSAGE if message.get(key)]
+    for content in held:
+        if isinstance(content, str) and content.lstrip().startswith("["):
+            content = parse(content)
+        if isinstance(content, list):
+            return content
+    return held[0] if held else None
 
 
-def _says_something(message: Mapping[str, Any], blocks: list[Any], items: Sequence[Item]) -> bool:
+def _says_something(message: Mapping[str, Any], blocks: Sequence[Any], items: Sequence[Item]) -> bool:
     answers = any(isinstance(item, Answered) for item in items)  # Anthropic and Bedrock: the user hands results back
-    return not answers and (bool(blocks) or any(message.get(key) for key in _CONTENT))
+    return not answers and (bool(blocks) or any(message.get(key) for key in CONTENT_OF_MESSAGE))
 
 
-def _tool_call(call: Any) -> Iterator[Asked]:
-    """One of a message's `tool_calls`: OpenAI's, LangChain's, or OpenInference's flattened one."""
-    if not isinstance(call, Mapping):
+def _text(text: str) -> Iterator[Unread]:
+    """Nothing, unless something stands in place of messages, or the rest of them is cut off."""
+    if is_placeholder(text):
+        yield Unread.withheld(f"{text} stands in place of messages")
+    elif text.lstrip().startswith(("[{", "{")) and parse(text) is None:
+        yield Unread.withheld("messages are cut, or cannot be read")
+
+
+def _keyed(part: Mapping[str, Any]) -> list[tuple[PartKind, Any]]:
+    return [(kind, part[key]) for key, kind in KEYED_PARTS.items() if isinstance(part.get(key), Mapping)]
+
+
+def _part(part: Any) -> Iterator[Item]:
+    """The call or the answer that a content part is, or holds."""
+    if isinstance(part, str):
+        yield from _text(part)
         return
-    if isinstance(call.get("tool_call"), Mapping):
-        call = call["tool_call"]
+    if isinstance(part, list):
+        yield from _entry(part)
+        return
+    if not isinstance(part, Mapping):
+        if part is not None:
+            yield Unread.unknown(f"a part that is {as_text(part)}")
+        return
+    if isinstance(inner := part.get("message_content"), Mapping):
+        part = {**part, **inner}
+    type_ = _word(part.get("type"))
+    typed, keyed = PARTS.get(type_), _keyed(part)
+    if typed is not None and typed.role is not PartRole.CONTENT:
+        keyed = [(typed, part)]
+    for kind, body in keyed:
+        if kind.role is PartRole.CALL:
+            yield from _call(kind, body)
+        elif kind.role is PartRole.RESPONSE:
+            yield from _response(kind, body)
+    if any(kind.role is not PartRole.CONTENT for kind, _ in keyed):
+        return
+    if typed is None and not keyed and part and (type_ or not ("text" in part or isinstance(part.get("content"), str))):
+        yield Unread.unknown(f"a part of type {type_!r}" if type_ else f"a part with {_keys(part)}")
+    else:
+        yield from _members_of_tools(part)
+
+
+_NAMES = ("name", "toolName", "tool_name", "toolType", "tool_type")
+_CALL_IDS = ("call_id", "toolUseId", "toolCallId", "tool_call_id", "id")
+_ANSWERED_IDS = ("tool_use_id", "toolUseId", "call_id", "toolCallId", "tool_call_id", "id")
+_ARGUMENTS = ("arguments", "args", "input", "action", "operation", "server_tool_call")
+_RESULTS = ("response", "result", "output", "content", "error", "server_tool_call_response")
+"""Members of calls and responses of all kinds, in this preference."""
+
+
+def _call(kind: PartKind, call: Any) -> Iterator[Item]:
+    if not isinstance(call, Mapping):
+        yield Unread.unknown(f"a call that is {as_text(call)}")
+        return
+    call = call["tool_call"] if isinstance(call.get("tool_call"), Mapping) else call
     function = call.get("function")
     source = function if isinstance(function, Mapping) else call
-    yield from _asked(call.get("id"), source.get("name"), source.get("arguments", source.get("args")))
-
-
-class _CallAt(NamedTuple):
-    """Where a part has the id and the arguments of a call; the name is in `name`."""
-
-    ids: tuple[str, ...]
-    arguments: str
-
-    def read(self, part: Mapping[str, Any]) -> Iterator[Asked]:
-        call_id = next((part[key] for key in self.ids if part.get(key)), None)
-        return _asked(call_id, part.get("name"), part.get(self.arguments))
-
-
-class _AnswerAt(NamedTuple):
-    """Where a part has the id of the call it answers, and the answer; the name is in `name` where it is `named`."""
-
-    call_id: str
-    contents: tuple[str, ...]
-    named: bool = False
-
-    def read(self, part: Mapping[str, Any]) -> Iterator[Answered]:
-        """One of several keys must be there; a single one may miss, for an answer without content."""
-        present = [part[key] for key in self.contents if key in part]
-        if present or len(self.contents) == 1:
-            name = _name(part.get("name")) if self.named else ""
-            yield Answered(usable_id(part.get(self.call_id)), name, _content_text(present[0]) if present else None)
-
-
-_GEMINI_CALL, _GEMINI_ANSWER = _CallAt(("id",), "args"), _AnswerAt("id", ("response",), named=True)
-
-_PARTS: Mapping[str, _CallAt | _AnswerAt] = {
-    "tool_call": _CallAt(("id",), "arguments"),  # OpenTelemetry
-    "tool_call_response": _AnswerAt("id", ("response", "result", "content"), named=True),
-    "function_call": _CallAt(("call_id", "id"), "arguments"),  # OpenAI Responses
-    "function_call_output": _AnswerAt("call_id", ("output",)),
-    "tool_use": _CallAt(("id",), "input"),  # Anthropic
-    "tool_result": _AnswerAt("tool_use_id", ("content",)),
-}
-"""By the part's `type`."""
-
-_KEYED_PARTS: Mapping[str, _CallAt | _AnswerAt] = {
-    "toolUse": _CallAt(("toolUseId",), "input"),  # Bedrock
-    "toolResult": _AnswerAt("toolUseId", ("content",)),
-    "function_call": _GEMINI_CALL,
-    "functionCall": _GEMINI_CALL,
-    "function_response": _GEMINI_ANSWER,
-    "functionResponse": _GEMINI_ANSWER,
-}
-"""By the part's only member."""
-
-
-def _part(part: Any) -> Iterator[Asked | Answered]:
-    """The call or the answer that a content part is."""
-    if not isinstance(part, Mapping):
+    name = next(filter(None, (_name(source.get(key)) for key in _NAMES)), kind.name)
+    if not name:
+        yield Unread.withheld("a call in a message has no name")
         return
-    for key, place in _KEYED_PARTS.items():
-        if isinstance(part.get(key), Mapping):
-            yield from place.read(part[key])
-            return
-    if typed := _PARTS.get(_word(part.get("type"))):
-        yield from typed.read(part)
+    given = usable_id(_first_of(call, _CALL_IDS))
+    if kind.members:
+        arguments: Any = {member: source[member] for member in kind.members if member in source}
+    else:
+        arguments = _first_of(source, _ARGUMENTS)
+    if isinstance(inner := call.get("server_tool_call"), Mapping):
+        own = {key: value for key, value in inner.items() if key != "type"}
+        arguments = _first_of(inner, _ARGUMENTS) or own
+    is_item = given.startswith(ITEM_ID)
+    answer = _content_text(call.get(kind.answer)) if kind.answer else None
+    yield Asked(name, parse_object(arguments), "" if is_item else given, answer, item_id=is_item)
 
 
-def _asked(call_id: Any, name: Any, arguments: Any) -> Iterator[Asked]:
-    if _name(name):
-        given = usable_id(call_id)
-        is_item = given.startswith(ITEM_ID)
-        yield Asked(_name(name), parse_object(arguments), "" if is_item else given, item_id=is_item)
+def _response(kind: PartKind, part: Mapping[str, Any]) -> Iterator[Answered]:
+    name = next(filter(None, (_name(part.get(key)) for key in _NAMES)), kind.name)
+    yield Answered(usable_id(_first_of(part, _ANSWERED_IDS)), name, _content_text(_first_of(part, _RESULTS)))
+
+
+def _first_of(holder: Mapping[str, Any], keys: Iterable[str]) -> Any:
+    return next((value for key in keys if (value := holder.get(key)) is not None and value != ""), None)
 
 
 def _content_text(content: Any) -> str | None:
     """The text of an answer: its blocks joined, google-adk's `{"result": x}` unwrapped, else text or JSON."""
     blocks = joined_blocks(content)
     if blocks is not None:
-        return blocks
-    if isinstance(content, Mapping) and content.keys() in ({"result"}, {"error"}):
-        content = next(iter(content.values()))
+        return as_text(blocks)
+    if isinstance(content, Mapping):
+        if content.keys() in ({"result"}, {"error"}):
+            content = next(iter(content.values()))
+        elif content.keys() == {"type", "value"}:  # Vercel AI SDK
+            content = content["value"]
     return as_text(content)
 
 
@@ -288,9 +370,15 @@ def _word(value: Any) -> str:
     return value if isinstance(value, str) else ""
 
 
+def _keys(holder: Mapping[str, Any]) -> str:
+    """The first names in it, for a finding."""
+    return ", ".join(repr(str(key)[:40]) for key in list(holder)[:5]) or "nothing"
+
+
 def _name(value: Any) -> str:
     """A tool's name; crewai's listener writes it quoted."""
-    return value.strip().strip("'\"") if isinstance(value, str) else ""
+    name = value.strip("'\"") if isinstance(value, str) else ""
+    return "" if not name.strip() or is_placeholder(name) else name
 
 
 def _plant(tree: dict[str, Any], path: list[str], value: Any) -> None:
@@ -314,10 +402,11 @@ def _listed(tree: Any) -> Any:
 MAX_ITEMS = 5_000
 """Calls, answers and messages of the user that are kept of one list, the last ones."""
 
-_INPUT = ("gen_ai.input.messages", "pydantic_ai.all_messages", "all_messages_events", "events")
-"""The last two: pydantic-ai format 1, the events of a run or a model call as one attribute."""
+_INPUT = ("gen_ai.input.messages", "pydantic_ai.all_messages", "all_messages_events", "events", "ai.prompt.messages")
+"""The events: pydantic-ai format 1, those of a run or a model call as one attribute."""
 
 _OUTPUT = ("gen_ai.output.messages",)
+_OUTPUT_CALLS = "ai.response.toolCalls"
 
 _FLATTENED_INPUT = ("llm.input_messages.", "gen_ai.prompt.")
 _FLATTENED_OUTPUT = ("llm.output_messages.", "gen_ai.completion.")
@@ -342,8 +431,11 @@ ANSWER_TOOLS: tuple[tuple[str, str], ...] = (
     ("pydantic-ai", "final_result"),
     ("smolagents", "final_answer"),
     ("openinference.instrumentation.smolagents", "final_answer"),
+    ("openinference.instrumentation.openai_agents", "transfer_to_"),
+    ("opentelemetry.instrumentation.openai_agents", "transfer_to_"),
+    ("opentelemetry.instrumentation.genai.openai_agents", "transfer_to_"),
 )
-"""Scope and beginning of a name: "calls" by which a framework has the model give its final answer."""
+"""Scope and beginning of a name: "calls" by which a framework has the model give its final answer, or hand over."""
 
 
 @dataclass(slots=True)
@@ -354,16 +446,26 @@ class Transcript:
     span_id: str
     start_ns: int
     scope: str
-    inputs: list[Item] = field(default_factory=list)
-    outputs: list[Item] = field(default_factory=list)
+    inputs: list[Item] | None = None
+    outputs: list[Item] | None = None
+    """None: it has none."""
 
-    def add(self, inputs: list[Item], outputs: list[Item]) -> None:
+    def add(self, inputs: list[Item] | None, outputs: list[Item] | None) -> None:
         """Take what another source holds, in each direction only where nothing was found before."""
-        self.inputs = self.inputs or inputs[-MAX_ITEMS:]
-        self.outputs = self.outputs or outputs[-MAX_ITEMS:]
+        self.inputs = _fullest((self.inputs, inputs and inputs[-MAX_ITEMS:]))
+        self.outputs = _fullest((self.outputs, outputs and outputs[-MAX_ITEMS:]))
+
+    @property
+    def unread(self) -> list[Unread]:
+        """What may be calls of this turn. What the model was sent before, its outputs held as a whole."""
+        outputs = [item for item in self.outputs or () if isinstance(item, Unread)]
+        inputs = [item for item in of_last_turn(self.inputs or ()) if isinstance(item, Unread)]
+        if self.outputs is not None:
+            inputs = [item for item in inputs if item.code != "content_withheld"]
+        return outputs + inputs
 
     def is_answer(self, name: str) -> bool:
-        """Whether a call of `name` is only how the framework has the model give its final answer."""
+        """Whether a call of `name` is only how the framework has the model answer, or hand over to another agent."""
         return any(self.scope.startswith(scope) and name.startswith(begin) for scope, begin in ANSWER_TOOLS)
 
 
@@ -386,40 +488,65 @@ def transcripts(spans: Iterable[Span], logs: Iterable[LogEvent]) -> list[Transcr
     return sorted(found, key=lambda transcript: (transcript.start_ns, transcript.trace_id, transcript.span_id))
 
 
-def _attributes(attributes: Mapping[str, Any]) -> tuple[list[Item], list[Item]]:
+_Source = list[Item] | None
+
+
+def _fullest(sources: Iterable[_Source]) -> _Source:
+    """The first that has calls, answers or users; else one that was read as a whole; None where all are."""
+    left: _Source = None
+    for items in sources:
+        if any(not isinstance(item, Unread) for item in items or ()):
+            return items
+        if items is not None and (left is None or not items):
+            left = items
+    return left
+
+
+def _attributes(attributes: Mapping[str, Any]) -> tuple[_Source, _Source]:
     flattened = any(key.startswith(_FLATTENED_FIRST) for key in attributes)
     inputs = _first(attributes, _INPUT, _FLATTENED_INPUT if flattened else ())
     outputs = _first(attributes, _OUTPUT, _FLATTENED_OUTPUT if flattened else ())
+    if _OUTPUT_CALLS in attributes:
+        outputs = _fullest((outputs, read_messages([{"tool_calls": attributes[_OUTPUT_CALLS]}])))
     for marker, value, request, response in _DOCUMENTS:
         if attributes.get(marker) == value:
-            if all(isinstance(item, UserSaid) for item in inputs):
-                inputs = inputs + read_document(attributes.get(request))
-            outputs = outputs or read_document(attributes.get(response))
+            if all(isinstance(item, UserSaid) for item in inputs or ()):
+                sent = read_messages(attributes.get(request)) or ()
+                inputs = [*(inputs or ()), *(item for item in sent if not isinstance(item, Unread))]
+            outputs = _fullest((outputs, _document(attributes.get(response))))
     return inputs, outputs
 
 
-def _first(attributes: Mapping[str, Any], keys: Iterable[str], prefixes: Iterable[str]) -> list[Item]:
+def _document(response: Any) -> _Source:
+    """The items of a model's response in any form, which may be its answer, in JSON or not."""
+    items = read_messages(response)
+    speaks = SPEAKS_OF_TOOLS(response if isinstance(response, str) else as_text(response) or "")
+    return items and [item for item in items if speaks or not isinstance(item, Unread)]
+
+
+def _first(attributes: Mapping[str, Any], keys: Iterable[str], prefixes: Iterable[str]) -> _Source:
     """The messages under the first of `keys` that has any, or spread over attributes with one of `prefixes`."""
     by_key = (read_messages(attributes[key]) for key in keys if key in attributes)
-    spread = (read_flattened(attributes, prefix) for prefix in prefixes)
-    return next(filter(None, chain(by_key, spread)), [])
+    return _fullest(chain(by_key, (read_flattened(attributes, prefix) for prefix in prefixes)))
 
 
-def _events(events: Iterable[tuple[str, Mapping[str, Any]]]) -> tuple[list[Item], list[Item]]:
-    inputs: list[Item] = []
-    outputs: list[Item] = []
+def _events(events: Iterable[tuple[str, Mapping[str, Any]]]) -> tuple[_Source, _Source]:
+    inputs: list[_Source] = []
+    outputs: list[_Source] = []
     for name, attributes in events:
         if name == _DETAILS:
-            for key in _INPUT:
-                inputs += read_messages(attributes.get(key))
-            for key in _OUTPUT:
-                outputs += read_messages(attributes.get(key))
+            inputs += (read_messages(attributes.get(key)) for key in _INPUT)
+            outputs += (read_messages(attributes.get(key)) for key in _OUTPUT)
         elif name in _MESSAGE_EVENTS:
-            inputs += read_messages([{"role": _MESSAGE_EVENTS[name], **attributes}])
+            inputs.append(read_messages([{"role": _MESSAGE_EVENTS[name], **attributes}]))
         elif name == _CHOICE:
-            outputs += read_messages([_choice(attributes)])
-            outputs += read_messages(attributes.get("tool.result"))
-    return inputs, outputs
+            outputs += (read_messages([_choice(attributes)]), read_messages(attributes.get("tool.result")))
+    return _joined(inputs), _joined(outputs)
+
+
+def _joined(sources: Iterable[_Source]) -> _Source:
+    found = [items for items in sources if items is not None]
+    return [item for items in found for item in items] if found else None
 
 
 def _by_span(logs: Iterable[LogEvent]) -> dict[tuple[str, str], list[LogEvent]]:
@@ -436,7 +563,7 @@ def _choice(attributes: Mapping[str, Any]) -> Mapping[str, Any]:
     """The message of a choice event: a structured one, or strands' list of blocks in `message`."""
     message = parse(attributes.get("message"))
     if isinstance(message, Mapping):
-        return message
+        return {**attributes, **message}
     content = message if isinstance(message, list) else attributes.get("content")
     return {"role": "assistant", "content": content, "tool_calls": attributes.get("tool_calls")}
 

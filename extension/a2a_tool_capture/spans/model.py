@@ -62,6 +62,8 @@ class Span:
     parent_is_remote: bool | None = None
     resource: Attributes = field(default_factory=dict)
     trace_state: str = ""
+    dropped: int = 0
+    """Attributes and events that it had, and that the exporter's limits took away."""
 
     @property
     def key(self) -> tuple[str, str]:
@@ -88,6 +90,26 @@ class LogEvent:
     scope: str = ""
     attributes: Attributes = field(default_factory=dict)
     body: Any = None
+    dropped: int = 0
+    """Attributes that it had."""
 
     def __hash__(self) -> int:
         return hash((self.trace_id, self.span_id, self.name, self.time_ns))
+
+
+@dataclass(frozen=True, slots=True)
+class Unread:
+    """What may be a call and could not be read as one: the code of its finding, and a sentence."""
+
+    code: str
+    what: str
+    certain: bool
+    """Whether it counts also where the agent's tools have spans of their own, which show what was withheld."""
+
+    @classmethod
+    def unknown(cls, what: str) -> Unread:
+        return cls("unknown_kind", f"{what} is of a kind that is not known", True)
+
+    @classmethod
+    def withheld(cls, what: str, *, certain: bool = False) -> Unread:
+        return cls("content_withheld", what, certain)

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import IntEnum
 from typing import Any, NamedTuple, TypeVar
 
 from .content import NOTHING, UNKNOWN, Arguments, ToolOutcome, usable_id
-from .conventions import Convention, recognise
-from .literals import is_placeholder
-from .model import KIND_CLIENT, KIND_SERVER, STATUS_ERROR, Span
+from .conventions import Convention, is_look_alike, recognise, roles_of
+from .kinds import SPEAKS_OF_TOOLS, TOOL_ATTRIBUTES, SpanRole
+from .literals import as_text, is_placeholder
+from .model import KIND_CLIENT, KIND_SERVER, STATUS_ERROR, Span, Unread
 
 GENERIC = frozenset(
     {
@@ -149,14 +150,35 @@ def read_span(span: Span) -> Observation | None:
     )
 
 
+def unread_of(span: Span) -> Unread | None:
+    """What may be a call in a span of which `read_span` makes none; None for a span that is known to be no call."""
+    if is_look_alike(span.attributes):
+        return None
+    convention, shown = recognise(span), repr(span.name)
+    if convention is not None:
+        nameless = not _name(span, convention)
+        return Unread.withheld(f"the tool call {shown} does not name its tool", certain=True) if nameless else None
+    roles = roles_of(span)
+    for value, role in roles.items():
+        if role is SpanRole.TOOL or (role is None and SPEAKS_OF_TOOLS(value)):
+            return Unread.unknown(f"the operation {value!r} of the span {shown}")
+    known = any(role is not None for role in roles.values())
+    if not known and any(attribute.startswith(TOOL_ATTRIBUTES) for attribute in span.attributes):
+        return Unread.unknown(f"the span {shown} with attributes of a tool call")
+    return (
+        Unread.withheld(f"the span {shown} has lost attributes or events", certain=not known) if span.dropped else None
+    )
+
+
 def _name(span: Span, convention: Convention) -> str:
     for attribute in convention.tool_name:
         value = span.attributes.get(attribute)
         if isinstance(value, str) and value.strip():
-            return value.strip()
+            return "" if is_placeholder(value) else value
     for before, after in convention.span_names:
         if span.name.startswith(before) and span.name.endswith(after):
-            return span.name[len(before) : len(span.name) - len(after)].strip()
+            name = span.name[len(before) : len(span.name) - len(after)]
+            return name if name.strip() else ""
     return ""
 
 
@@ -164,7 +186,8 @@ def _content(span: Span, convention: Convention) -> tuple[Arguments, ToolOutcome
     if convention.withheld and all(span.attributes.get(key) == value for key, value in convention.withheld):
         return UNKNOWN, NOTHING
     arguments = _first(span, convention.arguments, ("",))
-    return arguments or UNKNOWN, _first(span, convention.result) or NOTHING
+    outcome = _first(span, convention.result) or NOTHING
+    return arguments or UNKNOWN, replace(outcome, text=as_text(outcome.text))
 
 
 def _first(

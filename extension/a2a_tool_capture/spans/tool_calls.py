@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from typing import NamedTuple
 
 from ..models import Finding, Severity, ToolCall, ToolCallSource
 from ..same_call import signature
+from .conventions import asks_for_tools
 from .grouping import Lineage, ObservationGroup, contained, group
-from .messages import Asked, Transcript, loose_answers, paired, transcripts
-from .model import CutText, LogEvent, Span
-from .observations import FailureDetail, read_span, same_tool
+from .messages import Answered, Asked, Transcript, loose_answers, of_last_turn, paired, transcripts
+from .model import CutText, LogEvent, Span, Unread
+from .observations import FailureDetail, read_span, same_tool, unread_of
 
 SpanKey = tuple[str, str]
 
@@ -45,6 +46,8 @@ class RequestedCalls:
         self.by_id: dict[str, Requested] = {}
         self.by_signature: dict[tuple[str, Hashable], list[Requested]] = defaultdict(list)
         self.answers: dict[str, str] = {}
+        self.answered: list[Answered] = []
+        """All answers of this turn, whether or not their calls are known."""
 
     def of(self, found: Iterable[Transcript]) -> list[Requested]:
         """In the order asked."""
@@ -57,18 +60,31 @@ class RequestedCalls:
 
     def _transcript(self, transcript: Transcript) -> None:
         key = transcript.trace_id, transcript.span_id
+        inputs, outputs = transcript.inputs or [], transcript.outputs or []
         met: set[int] = set()  # id() of the calls this transcript has spoken of
-        for asked, of_this_turn in paired(transcript.inputs):
+        for asked, of_this_turn in paired(inputs):
             if of_this_turn and not transcript.is_answer(asked.name):
                 met.add(id(self._meet(asked, transcript, met, key=None)))
-        for asked, _ in paired(transcript.outputs):
+        for asked, _ in paired(outputs):
             if not transcript.is_answer(asked.name):
                 call = self._meet(asked, transcript, met, key)
                 call.given_by.append(key)
                 met.add(id(call))
-        for items in (transcript.inputs, transcript.outputs):
+        for items in (inputs, outputs):
             for call_id, text in loose_answers(items).items():
                 self.answers.setdefault(call_id, text)
+            self.answered += (item for item in of_last_turn(items) if isinstance(item, Answered))
+
+    def unexplained(self, calls: Sequence[ToolCall]) -> list[Unread]:
+        """The answers whose calls are not among `calls`; they may be those of calls without an id."""
+        if any(not call.id for call in calls):
+            return []
+        ids, names = {*self.by_id, *(call.id for call in calls)}, {call.name for call in calls}
+        return [
+            Unread.withheld(f"an answer to the call {item.call_id or item.name!r} came without the call")
+            for item in self.answered
+            if (item.call_id not in ids if item.call_id else item.name not in names if item.name else not calls)
+        ]
 
     def _meet(self, asked: Asked, transcript: Transcript, met: set[int], key: SpanKey | None) -> Requested:
         """The known call that `asked` repeats, completed from it, or a new one. `key`: the span that outputs it."""
@@ -254,26 +270,65 @@ def tool_calls(spans: Iterable[Span], logs: Iterable[LogEvent] = ()) -> Conversi
     The spans may be of several traces, in any order, and delivered repeatedly: a span counts once by trace and
     span id. Every call is there once however many spans and instrumentations saw it, and as often as the agent
     made it. What spans do not say (id, arguments, result) is taken from the turn's LLM messages by id, else by
-    name and arguments in order. In a trace without any tool span of the agent (MCP's show only what went over
-    MCP) the calls in its messages are calls too; they have no times. A failed call has `error` and no
-    result, unless all that is known of the error is its type. Pure, and total: never raises, whatever the spans
-    hold.
+    name and arguments in order. A call that the messages alone show is a call too; it has no times. A failed call has
+    `error` and no result, unless all that is known of the error is its type. What may be a call and cannot be read as
+    one is a finding (see `unknown_calls`). Pure, and total: never raises, whatever the spans hold.
     """
-    distinct = _once(spans)
+    distinct, logs = _once(spans), list(logs)
     lineage = Lineage(distinct)
     read = [(span, read_span(span)) for span in distinct]
     observations = [observation for _, observation in read if observation is not None]
     others = [span for span, observation in read if observation is None]
     groups, findings = group(observations, lineage)
     drafts = [Draft.of(found) for found in groups]
-    traces = {observation.span.trace_id for observation in observations if not observation.transport}
-    if any(not draft.complete for draft in drafts) or any(span.trace_id not in traces for span in others) or logs:
-        asked = RequestedCalls(lineage.related).of(transcripts(others, logs))
-        unmatched = DraftCompletion(drafts, asked).run()
-        drafts += [Draft.asked(place, call) for place, call in unmatched if traces.isdisjoint(call.traces)]
+    found = transcripts(others, logs)
+    requested = RequestedCalls(lineage.related)
+    unmatched = DraftCompletion(drafts, requested.of(found)).run()
+    drafts += [Draft.asked(place, call) for place, call in unmatched]
     drafts.sort(key=lambda draft: (draft.at_ns, draft.place))  # stable
     calls = [draft.call if draft.call.id else replace(draft.call, id=draft.tool_id) for draft in drafts]
-    return Conversion(calls, findings + _unknown_arguments(calls) + _cut_results(calls))
+    unread = [one for span in others if (one := unread_of(span)) is not None]
+    unread += [one for transcript in found for one in transcript.unread] + requested.unexplained(calls)
+    unread += [Unread.withheld(f"{log.name} has lost attributes") for log in logs if log.dropped]
+    unread += _asked_unseen(others, found)
+    if any(not observation.transport for observation in observations):
+        unread = [one for one in unread if one.certain]
+    return Conversion(calls, findings + _unknown_arguments(calls) + _cut_results(calls) + _unread(unread))
+
+
+def _asked_unseen(spans: Iterable[Span], found: Iterable[Transcript]) -> list[Unread]:
+    """The calls for which models stopped, and which are not in their messages."""
+    shown = {
+        (transcript.trace_id, transcript.span_id)
+        for transcript in found
+        if any(isinstance(item, Asked) for item in transcript.outputs or ())
+    }
+    return [
+        Unread.withheld(f"the model of the span {span.name!r} asked for a tool, and the span does not say which")
+        for span in spans
+        if span.key not in shown and asks_for_tools(span)
+    ]
+
+
+_MAX_SHOWN = 3
+
+
+def _unread(unread: Iterable[Unread]) -> list[Finding]:
+    """A finding for each code."""
+    whats: dict[str, list[str]] = defaultdict(list)
+    for one in dict.fromkeys(unread):
+        whats[one.code].append(one.what)
+    return [
+        Finding(
+            code,
+            "there may be further tool calls in the traces: "
+            + "; ".join(found[:_MAX_SHOWN])
+            + (f"; and {len(found) - _MAX_SHOWN} more" if len(found) > _MAX_SHOWN else ""),
+            Severity.WARNING,
+            "traces",
+        )
+        for code, found in whats.items()
+    ]
 
 
 def _once(spans: Iterable[Span]) -> list[Span]:

@@ -117,6 +117,7 @@ def logs_from_proto(request: ExportLogsServiceRequest) -> list[LogEvent]:
                         scope=scope_logs.scope.name,
                         attributes=attributes,
                         body=value_from_proto(record.body),
+                        dropped=record.dropped_attributes_count,
                     )
                 )
     return events
@@ -143,6 +144,7 @@ def _span_from_proto(record: ProtoSpan, scope: str, resource: Attributes) -> Spa
         parent_is_remote=bool(flags & _IS_REMOTE) if flags & _HAS_IS_REMOTE else None,
         resource=resource,
         trace_state=record.trace_state,
+        dropped=record.dropped_attributes_count + record.dropped_events_count,
     )
 
 

@@ -21,7 +21,7 @@ OPENAI_CALL = {"id": "call_1", "function": {"name": "get_weather", "arguments": 
 def test_message_attributes(attribute: str, encode: Any) -> None:
     (found,) = transcripts([a_span(1, {attribute: encode(MESSAGES)})], [])
 
-    assert (found.inputs, found.outputs) == (INPUTS, [])
+    assert (found.inputs, found.outputs) == (INPUTS, None)
 
 
 def test_outputs() -> None:

@@ -94,7 +94,7 @@ def test_look_alikes_are_rejected(span: Span) -> None:
         (a_span(1, {"openinference.span.kind": "TOOL", "tool.name": "w"}, name="agent.w"), "w"),
         (a_span(1, {"mcp.method.name": "tools/call"}, name="MCP send tools/call get_weather"), "get_weather"),
         (a_span(1, {"mcp.method.name": "tools/call", "gen_ai.tool.name": "w"}, name="tools/call w"), "w"),
-        (a_tool_span(1, " get_weather "), "get_weather"),
+        (a_tool_span(1, " get_weather "), " get_weather "),
         (a_span(1, {"tool.name": "w"}, name="step"), "w"),
     ],
 )

@@ -125,10 +125,20 @@ def test_an_earlier_turns_call_lends_nothing() -> None:
     ]
 
 
-def test_a_call_that_was_asked_for_but_not_run_is_none() -> None:
-    call = asks(("call_1", "get_weather", PARIS), ("call_2", "transfer_to_billing", {}))
+@pytest.mark.parametrize("with_tool_spans", [True, False])
+def test_a_call_that_only_messages_show_is_one(with_tool_spans: bool) -> None:
+    """One with invalid arguments, for example, which the framework did not run."""
+    call = asks(("call_1", "get_weather", PARIS), ("call_2", "delete_all", {}))
+    spans = [an_llm_span(1, [user()], [call])] + ([a_tool_span(2, at=1)] if with_tool_spans else [])
 
-    assert [found[1] for found in convert(an_llm_span(1, [user()], [call]), a_tool_span(2, at=1))] == ["get_weather"]
+    assert sorted(found[1] for found in convert(*spans)) == ["delete_all", "get_weather"]
+
+
+def test_a_handoff_to_another_agent_is_no_call() -> None:
+    call = asks(("call_1", "get_weather", PARIS), ("call_2", "transfer_to_billing", {}))
+    model = an_llm_span(1, [user()], [call], scope="openinference.instrumentation.openai_agents")
+
+    assert [found[1] for found in convert(model, a_tool_span(2, at=1))] == ["get_weather"]
 
 
 def test_without_tool_spans_the_messages_tell_the_calls() -> None:

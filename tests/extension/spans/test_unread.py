@@ -1,0 +1,311 @@
+"""What may be a call and cannot be read as one makes the calls unknown; what is known to be none does not."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from a2a_tool_capture.spans.conventions import shows_genai_work
+from a2a_tool_capture.spans.kinds import KEYED_PARTS, PARTS, PartRole
+from a2a_tool_capture.spans.literals import as_text, parse, parse_object
+from a2a_tool_capture.spans.model import LogEvent, Span, SpanEvent
+from a2a_tool_capture.spans.tool_calls import tool_calls
+from a2a_tool_capture.unknown_calls import calls_unknown_by
+from golden.spans.building import START, TRACE, a_span, a_tool_span, an_llm_span, answers, asks, user
+from golden.spans.fixtures import fixtures
+
+CALL = {"type": "tool_call", "id": "c1", "name": "w", "arguments": {"city": "Paris"}}
+TEXT = {"role": "assistant", "parts": [{"type": "text", "content": "Sunny."}]}
+
+
+def unknown(*spans: Span, logs: list[LogEvent] | None = None) -> str | None:
+    """The code of the finding that makes the calls unknown."""
+    found = calls_unknown_by(tool_calls(spans, logs or []).findings)
+    return None if found is None else found.code
+
+
+def said(part: Any) -> dict[str, Any]:
+    return {"role": "assistant", "parts": [part]}
+
+
+def answering(messages: Any) -> Span:
+    """A model call with these output messages."""
+    return a_span(1, {"gen_ai.operation.name": "chat", "gen_ai.output.messages": messages})
+
+
+# ── wrappers and parts ──────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize(
+    "messages",
+    [
+        {"version": "0.1.0", "messages": [said(CALL)]},
+        {"messages": {"messages": [said(CALL)]}},
+        {"version": "0.1.0", "messages": json.dumps([said(CALL)])},
+        {"choices": [{"index": 0, "message": said(CALL)}]},
+        {"candidates": [{"content": said(CALL)}]},
+        {"messages": [TEXT], "output": [said(CALL)]},
+        [{"index": 0, "message": {"role": "assistant", "content": "x"}, "tool_calls": [CALL]}],
+        [{"role": "assistant", "content": "", "invalid_tool_calls": [{"name": "w", "args": "{", "id": "c1"}]}],
+        [{"role": "assistant", "blocks": [], "additional_kwargs": {"tool_calls": [CALL]}}],
+        [said([CALL])],
+        [[said(CALL)]],
+    ],
+)
+@pytest.mark.parametrize("encode", [json.dumps, lambda value: value], ids=["text", "structured"])
+def test_a_known_wrapper_is_taken_off(messages: Any, encode: Any) -> None:
+    span = answering(encode(messages))
+
+    assert [call.name for call in tool_calls([span]).tool_calls] == ["w"]
+    assert unknown(span) is None
+
+
+@pytest.mark.parametrize(
+    ("messages", "code"),
+    [
+        ({"version": "9", "transcript": [said(CALL)]}, "unknown_kind"),
+        ([{"payload": said(CALL)}], "unknown_kind"),
+        ([{"role": "assistant", "actions": [CALL]}], "unknown_kind"),
+        ([{**TEXT, "tool_invocations": [CALL]}], "unknown_kind"),
+        ([said({"type": "remote_call", "name": "w"})], "unknown_kind"),
+        ([said({"remoteCall": {"name": "w"}})], "unknown_kind"),
+        ([said({"type": "text", "content": "x", "tool_invocation": CALL})], "unknown_kind"),
+        ([said(7)], "unknown_kind"),
+        ([7], "unknown_kind"),
+        ([said({"type": "tool_call", "id": "c1", "arguments": {}})], "content_withheld"),
+        ([said({"type": "tool_call", "name": "[REDACTED]"})], "content_withheld"),
+        ([said("<elided>")], "content_withheld"),
+        (["<elided>"], "content_withheld"),
+        ("<elided>", "content_withheld"),
+        ([{"role": "assistant", "content": "<elided>"}], "content_withheld"),
+        ([{"role": "assistant", "parts": "[content removed]"}], "content_withheld"),
+        ({"messages": "***"}, "content_withheld"),
+        ('[{"role": "assistant", "parts": [{"type": "tool_c', "content_withheld"),
+        ([{"role": "assistant", "parts": [], "finish_reason": "tool_call"}], "content_withheld"),
+        ([answers("c1", "Sunny")], "content_withheld"),
+    ],
+)
+def test_what_is_not_understood_makes_the_calls_unknown(messages: Any, code: str) -> None:
+    assert unknown(answering(messages if isinstance(messages, str) else json.dumps(messages))) == code
+
+
+@pytest.mark.parametrize(
+    "messages",
+    [
+        [TEXT],
+        "Sunny.",
+        [],
+        ["Sunny."],
+        {"version": "0.1.0", "messages": []},
+        [said({"text": "Sunny.", "thoughtSignature": "x"})],
+        [{"role": "assistant", "content": "[Note] it is sunny", "annotations": [{"url": "x"}]}],
+        [said({"type": "reasoning", "content": "<elided>"})],
+        [said({"type": "blob", "modality": "image", "content": "AA=="}), said({"type": "compaction"})],
+    ],
+)
+def test_what_is_known_to_be_no_call_is_none(messages: Any) -> None:
+    assert tool_calls([answering(messages)]) == ([], [])
+
+
+@pytest.mark.parametrize("encode", [lambda kind: {"type": kind}, lambda kind: {kind: {"name": "w"}}])
+def test_every_known_part_is_read(encode: Any) -> None:
+    """A call is one, or known to lack its name; an answer alone tells of a call."""
+    typed = "type" in encode("x")
+    for name, kind in (PARTS if typed else KEYED_PARTS).items():
+        span = answering([said(encode(name) | ({"name": "w"} if typed else {}))])
+        calls = [call.name for call in tool_calls([span]).tool_calls]
+        if kind.role is PartRole.CALL:
+            assert calls == ["w"], name
+        else:
+            assert (calls, unknown(span)) == ([], "content_withheld" if kind.role is PartRole.RESPONSE else None), name
+        assert kind.source
+
+
+def test_a_call_that_the_provider_ran_is_one() -> None:
+    call = {"type": "server_tool_call", "id": "ws_1", "name": "web_search", "server_tool_call": {
+        "type": "web_search", "query": "kettle news"}}  # fmt: skip
+    response = {"type": "server_tool_call_response", "id": "ws_1", "server_tool_call_response": {"status": "completed"}}
+
+    (found,) = tool_calls([answering([{"role": "assistant", "parts": [call, response]}])]).tool_calls
+
+    assert (found.name, found.arguments, found.result) == (
+        "web_search",
+        {"query": "kettle news"},
+        '{"status": "completed"}',
+    )
+
+
+@pytest.mark.parametrize(
+    ("item", "call"),
+    [
+        ({"type": "web_search_call", "id": "ws_1", "action": {"query": "x"}}, ("web_search", {"query": "x"}, None)),
+        ({"type": "code_interpreter_call", "id": "ci_1", "code": "1+1", "outputs": [{"type": "logs", "text": "2"}]},
+         ("code_interpreter", {"code": "1+1"}, "2")),
+        ({"type": "mcp_call", "id": "m1", "name": "add", "arguments": '{"a": 1}', "output": "1"},
+         ("add", {"a": 1}, "1")),
+        ({"type": "custom_tool_call", "call_id": "c1", "name": "sql", "input": "select 1"}, ("sql", None, None)),
+        ({"executableCode": {"code": "1+1", "language": "PYTHON"}},
+         ("code_execution", {"code": "1+1", "language": "PYTHON"}, None)),
+        ({"type": "tool-call", "toolCallId": "c1", "toolName": "w", "input": {"a": 1}}, ("w", {"a": 1}, None)),
+    ],
+)  # fmt: skip
+def test_arguments_and_results_of_hosted_tools(item: Any, call: Any) -> None:
+    (found,) = tool_calls([answering([said(item)])]).tool_calls
+
+    assert (found.name, found.arguments, found.result) == call
+
+
+def test_what_the_user_said_earlier_is_not_of_this_turn() -> None:
+    earlier = [user(), said({"type": "remote_call"}), user("and now?")]
+
+    assert unknown(an_llm_span(1, earlier, [TEXT])) is None
+    assert unknown(an_llm_span(1, [*earlier, said({"type": "remote_call"})], [TEXT])) == "unknown_kind"
+
+
+def test_history_that_is_cut_hides_nothing_where_the_outputs_are_whole() -> None:
+    history = {"gen_ai.input.messages": '[{"role": "user", "parts": [{"ty'}
+
+    assert unknown(a_span(1, history)) == "content_withheld"
+    assert unknown(a_span(1, history | {"gen_ai.output.messages": json.dumps([TEXT])})) is None
+
+
+def test_messages_that_one_source_withholds_may_be_in_another() -> None:
+    span = a_span(
+        1,
+        {
+            "gen_ai.output.messages": "<elided>",
+            "llm.output_messages.0.message.role": "assistant",
+            "llm.output_messages.0.message.content": "Sunny.",
+        },
+    )
+
+    assert unknown(span) is None
+
+
+def test_the_answer_of_a_model_may_be_any_json() -> None:
+    kind = {"openinference.span.kind": "LLM"}
+
+    assert unknown(a_span(1, kind | {"output.value": '{"temperature": {"celsius": 21}}'})) is None
+    assert unknown(a_span(1, kind | {"output.value": '{"steps": [{"tool": "w"}]}'})) == "unknown_kind"
+
+
+@pytest.mark.parametrize(
+    "attributes",
+    [
+        {"message": {"role": "assistant"}, "tool_calls": [CALL]},
+        {"message": json.dumps({"content": "x"}), "tool_calls": json.dumps([CALL])},
+    ],
+)
+def test_a_choice_may_have_its_calls_beside_the_message(attributes: Any) -> None:
+    events = (SpanEvent("gen_ai.choice", START, attributes),)
+
+    assert [call.name for call in tool_calls([a_span(1, events=events)]).tool_calls] == ["w"]
+
+
+def test_calls_in_an_attribute_of_their_own() -> None:
+    calls = [{"toolCallId": "c1", "toolName": "w", "input": {"city": "Paris"}}]
+
+    (found,) = tool_calls([a_span(1, {"ai.response.toolCalls": json.dumps(calls)})]).tool_calls
+
+    assert (found.id, found.name, found.arguments) == ("c1", "w", {"city": "Paris"})
+
+
+# ── spans ───────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize(
+    ("span", "code"),
+    [
+        (a_span(1, {"gen_ai.operation.name": "invoke_tool"}, name="invoke_tool w"), "unknown_kind"),
+        (a_span(1, {"openinference.span.kind": "FUNCTION"}, name="w"), "unknown_kind"),
+        (a_span(1, {"gen_ai.operation.name": "step", "gen_ai.tool.name": "w"}), "unknown_kind"),
+        (a_span(1, {"gen_ai.tool.call.arguments": "{}"}), "unknown_kind"),
+        (a_span(1, {"gen_ai.operation.name": "execute_tool"}, name="step"), "content_withheld"),
+        (a_span(1, {"gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": "[REDACTED]"}), "content_withheld"),
+        (a_span(1, {"gen_ai.operation.name": "chat", "gen_ai.response.finish_reasons": ["tool_calls"]}),
+         "content_withheld"),
+        (a_span(1, {"gen_ai.operation.name": "rerank"}), None),
+        (a_span(1, {"gen_ai.operation.name": "invoke_workflow"}), None),
+        (a_span(1, {"mcp.method.name": "tools/list"}), None),
+        (a_span(1, {"http.request.method": "POST"}), None),
+    ],
+)  # fmt: skip
+def test_a_span_that_may_be_a_call_makes_the_calls_unknown(span: Span, code: str | None) -> None:
+    assert unknown(span) == code
+
+
+def test_the_case_of_a_kind_makes_no_difference() -> None:
+    span = a_span(1, {"gen_ai.operation.name": "Execute_Tool", "gen_ai.tool.name": "w"})
+
+    assert [call.name for call in tool_calls([span]).tool_calls] == ["w"]
+
+
+def test_spans_of_an_unknown_operation_are_no_evidence_that_none_was_made() -> None:
+    agent = a_span(1, {"gen_ai.operation.name": "invoke_agent"})
+
+    assert shows_genai_work([agent])
+    assert not shows_genai_work([agent, a_span(2, {"gen_ai.operation.name": "rerank"})])
+
+
+def test_a_span_that_lost_attributes_may_have_been_a_call() -> None:
+    lost = Span(TRACE, "1" * 16, name="w", start_ns=START, dropped=3)
+    model = Span(TRACE, "2" * 16, name="chat", attributes={"gen_ai.operation.name": "chat"}, dropped=3)
+
+    assert unknown(lost, a_tool_span(3)) == "content_withheld"
+    assert unknown(model) == "content_withheld"
+    assert unknown(model, a_tool_span(3)) is None  # it may have lost messages, and the tools have spans of their own
+
+
+def test_a_log_event_that_lost_attributes_may_have_had_a_call() -> None:
+    log = LogEvent(TRACE, "", "gen_ai.client.inference.operation.details", START, dropped=1)
+
+    assert unknown(logs=[log]) == "content_withheld"
+
+
+def test_content_that_is_off_hides_nothing_where_tools_have_spans() -> None:
+    assert unknown(answering("__REDACTED__"), a_tool_span(2)) is None
+    assert unknown(answering([said({"type": "remote_call"})]), a_tool_span(2)) == "unknown_kind"
+
+
+def test_no_recording_of_a_real_library_is_needlessly_unknown() -> None:
+    assert [(one.name, code) for one in fixtures() if (code := unknown(*one.spans, logs=one.logs))] == []
+
+
+def test_an_answer_names_the_call_that_is_missing() -> None:
+    (finding,) = tool_calls([an_llm_span(1, [user(), answers("c7", "Sunny")])]).findings
+
+    assert "'c7'" in finding.message
+
+
+# ── placeholders ────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("<elided>", "[REDACTED]", "***", "<redacted>", "[content removed]", "__REDACTED__", "REDACTED", "[Filtered]"),
+        *("<not specified>", "[Scrubbed due to 'auth']", "redacted-by-litellm", "[truncated]", "(hidden)", "N/A"),
+        *("{{REDACTED}}", "<REDACTED:pii>", "[EMAIL_REDACTED]", " [redacted] ", '"<elided>"', "████", "[not captured]"),
+    ],
+)
+def test_a_placeholder_is_unknown(text: str) -> None:
+    assert parse(text) is None
+    assert as_text(text) is None
+    assert as_text([{"text": text}]) is None
+    assert parse_object({"city": {"name": text}}) is None
+    span = a_tool_span(1, "w", text, [{"type": "text", "text": text}])
+    (call,) = tool_calls([span]).tool_calls
+    assert (call.arguments, call.result) == (None, None)
+    asked = an_llm_span(1, [user(), asks(("c1", "w", text)), answers("c1", text)], [])
+    (call,) = tool_calls([asked]).tool_calls
+    assert (call.arguments, call.result) == (None, None)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["removed", "hidden", '["removed"]', "['removed']", '{"removed": 1}', "The file was removed.", "**", "[]", "[1]",
+     "<p>Sunny</p>", "[Paris, removed]", "Sunny [truncated]"],
+)  # fmt: skip
+def test_a_word_is_no_placeholder(text: str) -> None:
+    assert as_text(text) == text
